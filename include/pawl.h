@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pawl.h - locks between processes, on one machine or on many.
+ *
+ * WHAT A LOCK PROMISES, AND WHAT IT DOES NOT
+ *
+ * A lock makes programs that ask for it take turns. It does not stop a program that never asks, and it cannot stop one that was
+ * paused: a process may be frozen (SIGSTOP, a swapped-out VM, a long garbage collection next door) right after it checked that it
+ * holds the lock, and go on an hour later, when another has long been let in. No lock service can prevent that. Three things help:
+ *
+ *   - the fencing token: every hold has a number, higher than that of any earlier hold it conflicts with. Send it along with what
+ *     you write; let the store refuse a number lower than the highest it has seen. This is the only strict protection.
+ *   - pawl_remaining_ms(): how long the hold is still assured, told from a clock of this machine without asking anybody. 0: stop.
+ *   - pawl_on_loss(): called when the hold is lost, at the latest when what was assured has run out, whatever the network does.
+ *
+ * On `local:` a hold ends only by release, by break, or with the process; nothing expires. On engines with a lease or a session
+ * (Redis, ZooKeeper) a hold that cannot be renewed is lost.
+ *
+ * Tokens order holds that conflict: an exclusive hold's token is higher than that of every hold before it, and lower than that of
+ * every hold after it. Holds that were shared at the same time have tokens of their own, in no promised order.
+ *
+ * HOW TO USE IT
+ *
+ *     struct pawl *client;
+ *     struct pawl_lock *lock;
+ *     struct pawl_error error;
+ *
+ *     if (pawl_open(NULL, NULL, &client, &error) < 0)          // $PAWL_URL, else local:
+ *         errx(1, "%s", error.text);
+ *     if (pawl_mutex_new(client, "nightly", 0, &lock, &error) < 0)
+ *         errx(1, "%s", error.text);
+ *     if (pawl_acquire(lock, PAWL_FOREVER, &error) < 0)
+ *         errx(1, "%s", error.text);
+ *     write_report(pawl_token(lock));
+ *     pawl_release(lock, &error);
+ *     pawl_lock_free(lock);
+ *     pawl_close(client);
+ *
+ * RULES THAT HOLD EVERYWHERE
+ *
+ *   - A function returns 0 (or a count) on success and a negative PAWL_E... on failure. Outputs named `ret` are written only on
+ *     success, `reterr` only on failure; `reterr` may be NULL. There is no thread-local error state.
+ *   - Strings passed in are copied. Strings handed to a callback are borrowed for the call.
+ *   - All functions may be called from any thread. The library installs no signal handler, prints nothing (but for PAWL_TRACE, see
+ *     pawl_open), and keeps no state outside its clients but a list of them for fork and a counter that numbers owners.
+ *   - A wait is not ended by EINTR: it goes on until its deadline.
+ *
+ * THE TABLE OF SEMANTICS (each row is a contract test that runs on every engine)
+ *
+ *   what happens                                            | result
+ *   --------------------------------------------------------+------------------------------------------------------------
+ *   same owner acquires a mutex again                       | enters; same token; as many releases as acquires
+ *   same owner acquires a PAWL_NONREENTRANT mutex again     | PAWL_EDEADLK at once
+ *   same owner, shared held, acquires exclusive             | PAWL_EDEADLK at once
+ *   same owner, exclusive held, acquires shared             | enters; same token; the two are released in any order
+ *   exclusive released while shared is kept                 | downgrade: no writer gets in between; same token
+ *   same owner acquires shared again behind a queued writer | enters
+ *   a thread holds through one handle and would have to     |
+ *     wait through another handle of the same name          | PAWL_EDEADLK at once
+ *   try (timeout 0) while another holds it                  | PAWL_EHELD
+ *   timed acquire whose deadline passes                     | PAWL_ETIMEOUT; PAWL_ECONNLOST if the server is out of reach
+ *   acquire for ever, and the connection drops              | goes on waiting; its place is kept if its session survived
+ *   release without holding                                 | PAWL_ENOTHELD
+ *   release of what another thread holds                    | PAWL_ENOTOWNER
+ *   release of a hold that was lost                         | PAWL_ELOST; the hold is over
+ *   acquire by an owner whose hold was lost, unreleased     | PAWL_ELOST; release it first
+ *   a thread exits while it holds                           | the hold stays; pawl_lock_free or pawl_close ends it
+ *   pawl_lock_free while acquires are pending on the handle | each ends with PAWL_ECANCELED; holds are released
+ *   pawl_close                                              | every pending acquire ends with PAWL_ECLOSED, holds are released,
+ *                                                           |   releases nobody waited for are flushed; takes 2 s at most
+ *   any call on a handle after pawl_close                   | PAWL_ECLOSED (pawl_lock_free still frees it)
+ *   any call in a child after fork                          | PAWL_EFORKED; the parent's holds do not depend on the child
+ *   the name is in use as another kind of lock              | PAWL_EKIND
+ *   the name is in use as a semaphore of another limit      | PAWL_ELIMIT
+ *   a lease that was not renewed for 2/3 of its time        | the hold is suspect (pawl_state); at its end it is lost
+ *   pawl_remaining_ms on local:                             | PAWL_FOREVER
+ */
+#ifndef PAWL_H
+#define PAWL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PAWL_VERSION_MAJOR 0
+#define PAWL_VERSION_MINOR 1
+#define PAWL_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define PAWL_PUBLIC __attribute__((visibility("default")))
+#else
+#define PAWL_PUBLIC
+#endif
+
+/* ---- Errors --------------------------------------------------------------------------------------------------------------- */
+
+/* Every code, its number and what it means. The text for a person, with names and numbers in it, is in struct pawl_error. */
+#define PAWL_ERRORS(X)                                                                                                         \
+    X(EINVAL, 1, "an argument makes no sense")                                                                                 \
+    X(ENOMEM, 2, "out of memory")                                                                                              \
+    X(ESYSTEM, 3, "the operating system refused")                                                                              \
+    X(ENAME, 4, "not a valid lock name")                                                                                       \
+    X(EURL, 5, "not a valid URL")                                                                                              \
+    X(EENGINE, 6, "no such engine in this build")                                                                              \
+    X(EOPTION, 7, "an option is unknown or out of range")                                                                      \
+    X(EDURATION, 8, "not a valid length of time")                                                                              \
+    X(EPERMITS, 9, "not a valid number of permits")                                                                            \
+    X(EHELD, 10, "held by another")                                                                                            \
+    X(ETIMEOUT, 11, "not acquired in time")                                                                                    \
+    X(EBUSY, 12, "the handle has a pending acquire already")                                                                   \
+    X(EDEADLK, 13, "would wait for itself for ever")                                                                           \
+    X(ECANCELED, 14, "the acquire was cancelled")                                                                              \
+    X(ECLOSED, 15, "the client is closed")                                                                                     \
+    X(EFORKED, 16, "the client belongs to the parent process")                                                                 \
+    X(ENOTHELD, 17, "not held")                                                                                                \
+    X(ENOTOWNER, 18, "held by another thread")                                                                                 \
+    X(ELOST, 19, "the hold was lost")                                                                                          \
+    X(EKIND, 20, "the name is in use as another kind of lock")                                                                 \
+    X(ELIMIT, 21, "the name is in use as a semaphore of another limit")                                                        \
+    X(ETOKEN, 22, "no hold has this token")                                                                                    \
+    X(ECONNLOST, 23, "no connection to the engine's server")                                                                   \
+    X(EUNKNOWN, 24, "the outcome is not known")                                                                                \
+    X(EACCES, 25, "permission denied")                                                                                         \
+    X(ENOSPACE, 26, "no space left")                                                                                           \
+    X(EFORMAT, 27, "a file or a reply is not what pawl writes")                                                                \
+    X(EVERSION, 28, "another version of pawl uses this place")                                                                 \
+    X(EFILESYSTEM, 29, "this file system cannot hold local locks")                                                             \
+    X(EFULL, 30, "the engine has no room for another claim")                                                                   \
+    X(EGONE, 31, "the engine's directory was removed under a living process")                                                  \
+    X(EUNSUPPORTED, 32, "this engine cannot do that")                                                                          \
+    X(EOVERFLOW, 33, "a counter has reached its end")
+
+enum {
+#define PAWL_ERROR_ENUM(name, number, text) PAWL_##name = -(number),
+    PAWL_ERRORS(PAWL_ERROR_ENUM)
+#undef PAWL_ERROR_ENUM
+};
+
+#define PAWL_ERROR_TEXT_SIZE 512
+
+/* What went wrong, for a program and for a person: one sentence that says what is wrong and what to do. */
+struct pawl_error {
+    int code;
+    char text[PAWL_ERROR_TEXT_SIZE];
+};
+
+PAWL_PUBLIC const char *pawl_error_name(int code); /* "PAWL_ELOST"; never NULL */
+PAWL_PUBLIC const char *pawl_error_text(int code); /* the general meaning; never NULL */
+
+/* ---- Clients -------------------------------------------------------------------------------------------------------------- */
+
+/* A client is a connection to an engine, with what it holds there. Opaque. */
+struct pawl;
+
+/* No deadline; and, from pawl_remaining_ms, no end in sight. */
+#define PAWL_FOREVER INT64_MAX
+
+enum pawl_log_level {
+    PAWL_LOG_WARNING, /* something an operator should look at */
+    PAWL_LOG_TRACE,   /* a step of the algorithm; only with PAWL_OPEN_TRACE */
+};
+
+/* Called from any thread, the service thread included; must not call back into pawl. */
+typedef void pawl_log_fn(enum pawl_log_level level, const char *text, void *data);
+
+enum pawl_open_flags {
+    /* Processes that this one starts keep its holds alive until they end too, as with flock(1). Only `local:` can do that; the
+     * others ignore it. Without it a child has no part in the parent's holds. */
+    PAWL_OPEN_INHERIT = 1 << 0,
+    /* Loss callbacks run in pawl_dispatch(), not on the service thread. A program stuck in its loop then hears of no loss. */
+    PAWL_OPEN_LOSS_BY_DISPATCH = 1 << 1,
+    /* Report every step of the algorithm: to the log callback, or to stderr if there is none. $PAWL_TRACE=1 does the same. */
+    PAWL_OPEN_TRACE = 1 << 2,
+};
+
+struct pawl_options {
+    size_t size;         /* sizeof(struct pawl_options): so that the struct can grow */
+    unsigned flags;      /* of enum pawl_open_flags */
+    int64_t lease_ms;    /* session or lease time; 0: the engine's default. `local:` has none and ignores it */
+    const char *label;   /* who asks, in the words of the program: shown by pawl_inspect; NULL: nothing */
+    const char *command; /* the command's name in records; NULL: this process's name. Arguments are never published */
+    pawl_log_fn *log;    /* NULL: silence */
+    void *log_data;
+};
+
+/* Open a client. `url` chooses the engine:
+ *
+ *     local:               processes of this host; /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl
+ *     local:/dir           the same in a directory of your own; who may write there may lock there
+ *     redis://..., zk://...  engines to come; refused with PAWL_EENGINE where they are not in this build
+ *
+ * NULL: $PAWL_URL, else `local:`. Options that every URL takes:
+ *
+ *     ?handoff=N[,MS]      how often (default 64), and for how long (default 10 ms), threads of this process may hand a hold to
+ *                          each other before the next process has its turn. 0: never; then order is exact among all threads. */
+PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, struct pawl **ret, struct pawl_error *reterr);
+
+/* End every pending acquire, release every hold, close. NULL is fine. Handles that still exist answer PAWL_ECLOSED. */
+PAWL_PUBLIC void pawl_close(struct pawl *client);
+
+struct pawl_info {
+    const char *url;       /* resolved: with the directory that `local:` stands for; without secrets. Lives as long as the client */
+    const char *engine;    /* "local" */
+    int64_t lease_ms;      /* the lease or session time in force; PAWL_FOREVER: nothing expires */
+    int64_t notice_ms;     /* after kill -9 of a holder, when the next one is let in, at the latest; 0: at once */
+};
+PAWL_PUBLIC void pawl_describe(const struct pawl *client, struct pawl_info *ret);
+
+PAWL_PUBLIC const char *pawl_version(void); /* "0.1.0" */
+PAWL_PUBLIC const char *pawl_engines(void); /* the engines in this build, separated by blanks: "local" */
+
+/* ---- Locks ---------------------------------------------------------------------------------------------------------------- */
+
+/* A handle on a lock. Opaque. Names are 1 to 255 bytes of UTF-8 without control characters. */
+struct pawl_lock;
+
+enum pawl_lock_flags {
+    /* The handle itself is the owner, not the thread: any thread may release, and asynchronous acquire is possible. */
+    PAWL_TASK = 1 << 0,
+    /* Mutex only: a second acquire by the same owner is PAWL_EDEADLK instead of a re-entry. */
+    PAWL_NONREENTRANT = 1 << 1,
+};
+
+PAWL_PUBLIC int pawl_mutex_new(struct pawl *client, const char *name, unsigned flags, struct pawl_lock **ret,
+                               struct pawl_error *reterr);
+PAWL_PUBLIC int pawl_rwlock_new(struct pawl *client, const char *name, unsigned flags, struct pawl_lock **ret,
+                                struct pawl_error *reterr);
+/* At most `limit` permits (1 to PAWL_PERMITS_MAX) are out at any time. */
+PAWL_PUBLIC int pawl_semaphore_new(struct pawl *client, const char *name, unsigned limit, unsigned flags, struct pawl_lock **ret,
+                                   struct pawl_error *reterr);
+#define PAWL_PERMITS_MAX 1000000u
+
+/* Cancel what is pending on the handle, release what is held through it, free it. NULL is fine. */
+PAWL_PUBLIC void pawl_lock_free(struct pawl_lock *lock);
+
+/* ---- Acquire and release -------------------------------------------------------------------------------------------------- */
+
+/* `timeout_ms`: 0 tries, PAWL_FOREVER waits for ever; negative is PAWL_EDURATION. The whole call has one absolute deadline.
+ *
+ * pawl_acquire takes a mutex, the exclusive side of a read-write lock, or one permit of a semaphore. Every acquire of a semaphore
+ * is a hold of its own: the same owner gets a further permit. */
+PAWL_PUBLIC int pawl_acquire(struct pawl_lock *lock, int64_t timeout_ms, struct pawl_error *reterr);
+PAWL_PUBLIC int pawl_acquire_shared(struct pawl_lock *lock, int64_t timeout_ms, struct pawl_error *reterr);
+/* `permits` at once or not at all: two that want 2 of 2 never end with one each. */
+PAWL_PUBLIC int pawl_acquire_permits(struct pawl_lock *lock, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr);
+
+/* End one acquire of this owner. For a semaphore: its latest, with all the permits it took. Returns when the lock is free for the
+ * next one, or will be as soon as the engine can be reached again. */
+PAWL_PUBLIC int pawl_release(struct pawl_lock *lock, struct pawl_error *reterr);
+PAWL_PUBLIC int pawl_release_shared(struct pawl_lock *lock, struct pawl_error *reterr);
+
+/* Exchange one exclusive acquire for a shared one; no writer gets in between. Same token. */
+PAWL_PUBLIC int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr);
+
+/* End every pending acquire of the handle, each exactly once: granted, or PAWL_ECANCELED. Returns how many were ended. */
+PAWL_PUBLIC int pawl_cancel(struct pawl_lock *lock);
+
+/* ---- What one holds ------------------------------------------------------------------------------------------------------- */
+
+enum pawl_state {
+    PAWL_NOT_HELD,
+    PAWL_HELD,
+    PAWL_SUSPECT, /* still assured, but renewals do not get through */
+    PAWL_LOST,    /* final for this hold; release it */
+};
+
+/* These speak of the hold of the calling thread (with PAWL_TASK: of the handle), and ask nobody. */
+PAWL_PUBLIC enum pawl_state pawl_state(const struct pawl_lock *lock);
+PAWL_PUBLIC uint64_t pawl_token(const struct pawl_lock *lock);        /* 0: not held */
+PAWL_PUBLIC int64_t pawl_remaining_ms(const struct pawl_lock *lock);  /* 0: not held, or not assured any more: stop */
+
+/* Called once with PAWL_SUSPECT each time a hold becomes so, and once with PAWL_LOST. `why` says what happened; its code is
+ * PAWL_ELOST. Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. pawl_token and
+ * the like may be called in it; release and free may not. A hold that was broken (pawl_break) stays in the way of others until it is released: that is
+ * the acknowledgement. NULL takes the callback back. */
+typedef void pawl_loss_fn(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data);
+PAWL_PUBLIC int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pawl_error *reterr);
+
+/* ---- Without blocking ----------------------------------------------------------------------------------------------------- */
+
+enum pawl_mode {
+    PAWL_EXCLUSIVE,
+    PAWL_SHARED,
+    PAWL_PERMITS, /* of a semaphore */
+};
+
+/* `result` is 0 when acquired, else a negative code with its text in `error` (else NULL). */
+typedef void pawl_acquired_fn(struct pawl_lock *lock, int result, const struct pawl_error *error, void *data);
+
+/* Start to acquire; needs PAWL_TASK, and is PAWL_EBUSY while another acquire of the handle is pending. Once it returns 0, `fn` is
+ * called exactly once, by pawl_dispatch(), never from within this call. `permits` counts for PAWL_PERMITS only. After
+ * pawl_lock_free the callback still comes, with PAWL_ECANCELED; its `lock` must not be used then. */
+PAWL_PUBLIC int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                                   pawl_acquired_fn *fn, void *data, struct pawl_error *reterr);
+
+/* A descriptor that is readable (POLLIN) while callbacks are due; the same for the client's whole life. Only poll it. */
+PAWL_PUBLIC int pawl_fd(struct pawl *client);
+/* Run the callbacks that are due, without ever blocking. Returns how many ran. */
+PAWL_PUBLIC int pawl_dispatch(struct pawl *client);
+
+/* ---- For operators -------------------------------------------------------------------------------------------------------- */
+
+enum pawl_kind {
+    PAWL_MUTEX,
+    PAWL_RWLOCK,
+    PAWL_SEMAPHORE,
+};
+
+enum pawl_entry_flags {
+    PAWL_ENTRY_WAITER = 1 << 0,  /* waits; otherwise it holds */
+    PAWL_ENTRY_BROKEN = 1 << 1,  /* asked to give up by pawl_break */
+    PAWL_ENTRY_STOPPED = 1 << 2, /* stopped in the engine's own critical section: nobody on this lock moves until it goes on */
+    PAWL_ENTRY_FOREIGN = 1 << 3, /* not a pawl: some fields are not known */
+};
+
+/* One holder or one waiter. */
+struct pawl_entry {
+    const char *name;
+    enum pawl_kind kind;
+    enum pawl_mode mode;
+    unsigned flags;       /* of enum pawl_entry_flags */
+    unsigned position;    /* 0: holds; 1: the first that waits, ... */
+    unsigned permits;     /* semaphores: how many of ... */
+    unsigned limit;
+    uint64_t token;       /* of a holder; 0 for a waiter */
+    const char *host;     /* "" where not known; so are the other strings */
+    int64_t pid;          /* as its own pid namespace counts; 0: not known */
+    const char *command;
+    const char *label;
+    int64_t since_ms;     /* holds, or waits, since: Unix time by the clock of its own host; 0: not known */
+    int64_t remaining_ms; /* until the lease ends unless renewed; PAWL_FOREVER: it never ends by itself; -1: not known */
+    const char *raw;      /* what the engine really stores, in its own words */
+};
+
+/* Return 0 to go on; anything else ends the inspection and is returned by it. */
+typedef int pawl_visit_fn(const struct pawl_entry *entry, void *data);
+
+/* Visit the holders and waiters of one lock, or with `name` NULL of all: lock by lock, holders first, waiters in order. */
+PAWL_PUBLIC int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+
+enum pawl_break_flags {
+    /* Free the lock at once. The old holder may still be acting: only its token tells. */
+    PAWL_BREAK_NOW = 1 << 0,
+};
+
+/* Ask the holder with this token to give up: it is told as of a loss, and the lock is free when it releases or its lease ends. */
+PAWL_PUBLIC int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned flags, struct pawl_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.h - the seam between the core and the engines: claims.
+ *
+ * A claim is one entry in an engine's queue for a name. The engine knows claims, and nothing of threads, owners, nesting, time-outs
+ * or callbacks of users; the core knows those, and nothing of znodes, keys or tables. Each direction has one rule:
+ *
+ *   down  submit, withdraw, downgrade start something and never block; they answer DONE or PENDING (or an error that ends the
+ *         claim). What is PENDING is finished by park() or by serve().
+ *   up    the engine calls up only from within serve(), with no lock of its own held. The other operations answer by returning.
+ *
+ * Who waits for a claim that is PENDING? Either one thread of the caller's, in park(); or, once adopt() was called for the claim,
+ * serve(), for the rest of the claim's life. Never both. An engine without park() (it needs its loop anyway) has every claim served.
+ *
+ *          submit            granted               withdraw
+ *     NEW -------> PENDING ----------> HELD ------------------> LEAVING ------> GONE
+ *      |              |  \               | \   downgrade           ^     settled
+ *      |              |   \ ended        |  `--> HELD (shared)     |
+ *      +---(error)----+----+-----> GONE  +------- lost ------> withdraw, by the core
+ *
+ * Submit and withdraw are idempotent by the claim's id: running either again after a lost reply does no harm.
+ *
+ * Threads: the core calls submit, withdraw, downgrade and retoken for one claim from one thread at a time, but for many claims at
+ * once. park() runs with no lock of the core held.
+ */
+#ifndef PAWL_ENGINE_H
+#define PAWL_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pawl.h"
+
+struct pawl__url;
+struct pawl__engine;
+struct pawl__claim;
+
+/* Answers of the operations that start something. Negative: a PAWL_E..., and the claim is gone. */
+enum { PAWL__PENDING = 0, PAWL__DONE = 1 };
+
+/* What a claim asks for and what it got. The core fills the first part before submit and does not change it while the claim lives
+ * (but for `mode`, by downgrade); the engine fills the second when it grants. The engine's own state follows the struct in memory:
+ * see pawl__claim_state. */
+struct pawl__claim {
+    uint64_t id[2]; /* unique: the client's random number, and a count */
+    const char *name;
+    uint32_t name_length;
+    uint32_t name_hash; /* pawl__name_hash(name): so that no engine hashes it again */
+    enum pawl_kind kind;
+    enum pawl_mode mode;
+    uint32_t permits; /* 1 but for semaphores */
+    uint32_t limit;   /* semaphores: permits in all; else 1 */
+    bool nonreentrant;
+    bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
+    uint32_t token_want; /* how many tokens would be of use: 1 + the threads that wait for the same claim */
+
+    uint64_t token;       /* the first of ... */
+    uint32_t token_count; /* ... so many that belong to this claim alone */
+    int64_t sent_at;      /* pawl__now() when the request left that granted or last renewed the claim */
+    int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
+};
+
+/* Points in time and spans are nanoseconds of the engine's clock (CLOCK_BOOTTIME but for the simulation). */
+#define PAWL__NEVER INT64_MAX
+
+/* Who is asking: goes into the engine's records as it is. */
+struct pawl__identity {
+    char host[64];
+    int64_t pid;
+    char command[64];
+    char label[128];
+};
+
+/* What an engine is opened with. Borrowed for the call of open(). */
+struct pawl__setup {
+    struct pawl__url *url; /* take the options you know by pawl__url_option(); the core refuses what is left */
+    struct pawl__identity identity;
+    int64_t lease_ns; /* 0: the engine's default */
+    bool inherit;     /* PAWL_OPEN_INHERIT */
+};
+
+/* The upcalls. Called only from within serve(). */
+struct pawl__upcalls {
+    /* A pending claim is now held; its token and lease are filled in. */
+    void (*granted)(void *core, struct pawl__claim *claim);
+    /* A pending claim is over without ever having been held: PAWL_EHELD, PAWL_EKIND, PAWL_ECONNLOST, ... The claim is gone. */
+    void (*refused)(void *core, struct pawl__claim *claim, const struct pawl_error *why);
+    /* A withdrawal (the claim is gone) or a downgrade has come through. */
+    void (*settled)(void *core, struct pawl__claim *claim);
+    /* A held claim was renewed: sent_at and lease_ns are new. */
+    void (*renewed)(void *core, struct pawl__claim *claim);
+    /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. */
+    void (*lost)(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why);
+};
+
+/* One open engine: the first member of every engine's own struct. */
+struct pawl__engine {
+    const struct pawl__engine_impl *impl;
+    const struct pawl__upcalls *up; /* set by the core after open() */
+    void *core;
+    /* A line for the trace, without newline; NULL: nobody listens, so don't even format. Set before open(). May be called from
+     * any operation and any thread. Use pawl__note(). */
+    void (*note)(void *note_data, const struct pawl__claim *claim, const char *text);
+    void *note_data;
+    void (*warn)(void *warn_data, const char *text); /* for an operator; NULL: silence */
+    void *warn_data;
+    _Atomic int link; /* 0, or PAWL_ECONNLOST while the server can't be reached: the code for acquires whose time is up */
+};
+
+/* The operations. NULL marks an optional one. */
+
+/* Open what the URL names. On failure nothing stays behind. */
+typedef int pawl__open_fn(struct pawl__engine *, const struct pawl__setup *, struct pawl_error *reterr);
+/* Every claim is gone or abandoned by now; leave in an orderly way, by the deadline at the latest. No other call is under way. */
+typedef void pawl__close_fn(struct pawl__engine *, int64_t deadline);
+/* In the child, right after fork: let go of what keeps the parent's holds alive (not if PAWL_OPEN_INHERIT asked for the opposite).
+ * Only async-signal-safe calls. No other operation is ever called in the child. */
+typedef void pawl__forked_fn(struct pawl__engine *);
+/* Fill url (resolved, without secrets), lease_ms and notice_ms. Strings live as long as the engine. */
+typedef void pawl__describe_fn(const struct pawl__engine *, struct pawl_info *ret);
+
+/* Ask for the claim. DONE: granted. PENDING: queued, or not even that yet. try_only claims are never queued. */
+typedef int pawl__submit_fn(struct pawl__engine *, struct pawl__claim *, struct pawl_error *reterr);
+/* Release or give up, whatever the claim's state. DONE: gone. PENDING: it will be. PAWL_ELOST: gone, and had been lost before. */
+typedef int pawl__withdraw_fn(struct pawl__engine *, struct pawl__claim *);
+/* Make a held exclusive claim a shared one, with the same token; claim->mode is still exclusive and is changed by the core. */
+typedef int pawl__downgrade_fn(struct pawl__engine *, struct pawl__claim *);
+/* Optional: a fresh token for a held claim that is handed on inside the process; 0: not now. Never blocks. Without it, only the
+ * claim's token_count are there. */
+typedef uint64_t pawl__retoken_fn(struct pawl__engine *, struct pawl__claim *);
+
+/* Optional: wait in the calling thread until what is pending for the claim is decided. DONE: granted, gone or downgraded.
+ * PENDING: the deadline has passed or unpark() was called, nothing is decided. Negative: the claim is gone (see submit). */
+typedef int pawl__park_fn(struct pawl__engine *, struct pawl__claim *, int64_t deadline, struct pawl_error *reterr);
+/* With park: make the claim's park() return PENDING soon; if none runs, the next one. */
+typedef void pawl__unpark_fn(struct pawl__engine *, struct pawl__claim *);
+/* With park: from now on serve() waits for this pending claim. Not while park() runs. Once decided, stays adopted. */
+typedef void pawl__adopt_fn(struct pawl__engine *, struct pawl__claim *);
+/* Optional: is this held claim still good? 0, or PAWL_ELOST. No I/O, any thread. For engines that learn of a break otherwise only
+ * in serve(). */
+typedef int pawl__check_fn(const struct pawl__engine *, const struct pawl__claim *);
+
+/* Run by the client's service thread: I/O, timers, upcalls; returns at the deadline, after upcalls, or soon after wake(). While it
+ * runs, holds that are broken are noticed too. */
+typedef void pawl__serve_fn(struct pawl__engine *, int64_t deadline);
+/* Make serve() return soon; if none runs, the next one. Any thread. */
+typedef void pawl__wake_fn(struct pawl__engine *);
+/* Optional (engines with leases): renew these held claims, as few requests as possible; answers come by `renewed` or `lost`. Called
+ * by the service thread between two serve(). */
+typedef void pawl__renew_fn(struct pawl__engine *, struct pawl__claim *const *claims, size_t count);
+
+/* Visit the holders and waiters of `name`, or of all locks: as pawl_inspect. May take as long as the engine needs, within limits. */
+typedef int pawl__survey_fn(struct pawl__engine *, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+/* As pawl_break. */
+typedef int pawl__break_fn(struct pawl__engine *, const char *name, uint64_t token, bool now, struct pawl_error *reterr);
+
+/* The clock, in ns. NULL: CLOCK_BOOTTIME. */
+typedef int64_t pawl__now_fn(const struct pawl__engine *);
+
+struct pawl__engine_impl {
+    const char *name;          /* "local" */
+    const char *const *schemes; /* of the URLs it answers to; NULL-terminated */
+    size_t engine_size;        /* of its own struct; the core allocates it zeroed and frees it */
+    size_t claim_size;         /* of its own state per claim; zeroed before every submit */
+
+    pawl__open_fn *open;
+    pawl__close_fn *close;
+    pawl__forked_fn *forked;
+    pawl__describe_fn *describe;
+    pawl__submit_fn *submit;
+    pawl__withdraw_fn *withdraw;
+    pawl__downgrade_fn *downgrade;
+    pawl__retoken_fn *retoken;
+    pawl__park_fn *park;
+    pawl__unpark_fn *unpark;
+    pawl__adopt_fn *adopt;
+    pawl__check_fn *check;
+    pawl__serve_fn *serve;
+    pawl__wake_fn *wake;
+    pawl__renew_fn *renew;
+    pawl__survey_fn *survey;
+    pawl__break_fn *break_hold;
+    pawl__now_fn *now;
+};
+
+/* The engine's own state of a claim. */
+static inline void *pawl__claim_state(struct pawl__claim *claim) {
+    return claim + 1;
+}
+
+/* Is anybody listening to the trace? Formatting is not free. */
+#define pawl__noting(engine) ((engine)->note != NULL)
+/* Report a step of the algorithm, in the engine's own vocabulary. `claim` may be NULL. */
+void pawl__note(const struct pawl__engine *engine, const struct pawl__claim *claim, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Tell the operator. */
+void pawl__warn(const struct pawl__engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Now, by the engine's clock. */
+int64_t pawl__now(const struct pawl__engine *engine);
+/* CLOCK_BOOTTIME in ns. */
+int64_t pawl__boottime(void);
+
+/* The engine for a URL's scheme, or NULL. `list` names all of them, separated by blanks. */
+const struct pawl__engine_impl *pawl__engine_find(const char *scheme);
+const char *pawl__engine_list(void);
+
+/* The trace decorator: wraps `inner` (which it then owns) so that every step prints. See engine/trace.c. */
+extern const struct pawl__engine_impl pawl__local_engine;
+
+#endif
