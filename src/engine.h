@@ -21,7 +21,10 @@
  * Submit and withdraw are idempotent by the claim's id: running either again after a lost reply does no harm.
  *
  * Threads: the core calls submit, withdraw, downgrade and retoken for one claim from one thread at a time, but for many claims at
- * once. park() runs with no lock of the core held.
+ * once. park() runs with no lock of the core held, and while it runs nothing but unpark() is called for its claim.
+ *
+ * Memory: a claim may be freed as soon as the engine has said that it is gone, so no upcall for it may be on its way then. For a
+ * claim that serve() looks after, withdraw and downgrade therefore answer PENDING, and serve() says `settled`.
  */
 #ifndef PAWL_ENGINE_H
 #define PAWL_ENGINE_H
@@ -54,7 +57,7 @@ struct pawl__claim {
     uint32_t limit;   /* semaphores: permits in all; else 1 */
     bool nonreentrant;
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
-    uint32_t token_want; /* how many tokens would be of use: 1 + the threads that wait for the same claim */
+    _Atomic uint32_t token_want; /* how many tokens would be of use: one for each thread that waits for this claim; may rise */
 
     uint64_t token;       /* the first of ... */
     uint32_t token_count; /* ... so many that belong to this claim alone */
@@ -91,7 +94,8 @@ struct pawl__upcalls {
     void (*settled)(void *core, struct pawl__claim *claim);
     /* A held claim was renewed: sent_at and lease_ns are new. */
     void (*renewed)(void *core, struct pawl__claim *claim);
-    /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. */
+    /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. Only
+     * for claims that serve() looks after. */
     void (*lost)(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why);
 };
 
@@ -138,18 +142,17 @@ typedef int pawl__park_fn(struct pawl__engine *, struct pawl__claim *, int64_t d
 typedef void pawl__unpark_fn(struct pawl__engine *, struct pawl__claim *);
 /* With park: from now on serve() waits for this pending claim. Not while park() runs. Once decided, stays adopted. */
 typedef void pawl__adopt_fn(struct pawl__engine *, struct pawl__claim *);
-/* Optional: is this held claim still good? 0, or PAWL_ELOST. No I/O, any thread. For engines that learn of a break otherwise only
- * in serve(). */
+/* Optional: is this held claim still good? 0, or PAWL_ELOST: it was broken. No I/O, any thread. For engines whose holders can see that
+ * for themselves: they don't call `lost`; serve() returns when a hold may have been broken, and the core asks here. */
 typedef int pawl__check_fn(const struct pawl__engine *, const struct pawl__claim *);
 
-/* Run by the client's service thread: I/O, timers, upcalls; returns at the deadline, after upcalls, or soon after wake(). While it
- * runs, holds that are broken are noticed too. */
+/* Run by the client's service thread: I/O, timers, upcalls; returns at the deadline, after upcalls, or soon after wake(). */
 typedef void pawl__serve_fn(struct pawl__engine *, int64_t deadline);
 /* Make serve() return soon; if none runs, the next one. Any thread. */
 typedef void pawl__wake_fn(struct pawl__engine *);
-/* Optional (engines with leases): renew these held claims, as few requests as possible; answers come by `renewed` or `lost`. Called
- * by the service thread between two serve(). */
-typedef void pawl__renew_fn(struct pawl__engine *, struct pawl__claim *const *claims, size_t count);
+/* Optional (engines with leases): put this held claim on the list of those that serve() renews next, all of them in as few requests
+ * as possible. The answer comes by `renewed` or `lost`. Never blocks. */
+typedef void pawl__renew_fn(struct pawl__engine *, struct pawl__claim *);
 
 /* Visit the holders and waiters of `name`, or of all locks: as pawl_inspect. May take as long as the engine needs, within limits. */
 typedef int pawl__survey_fn(struct pawl__engine *, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
@@ -207,7 +210,10 @@ int64_t pawl__boottime(void);
 const struct pawl__engine_impl *pawl__engine_find(const char *scheme);
 const char *pawl__engine_list(void);
 
-/* The trace decorator: wraps `inner` (which it then owns) so that every step prints. See engine/trace.c. */
 extern const struct pawl__engine_impl pawl__local_engine;
+extern const struct pawl__engine_impl pawl__sim_engine; /* in test builds only */
+
+/* Wrap an open engine so that every call across the seam is noted. Returns the wrapper, which owns `inner`; NULL: out of memory. */
+struct pawl__engine *pawl__trace_wrap(struct pawl__engine *inner);
 
 #endif

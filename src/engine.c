@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.c - what every engine may use: the clock, notes for the trace, warnings; and the list of the engines in this build.
+ */
+#include "engine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const struct pawl__engine_impl *const engines[] = {
+    &pawl__local_engine,
+#ifdef PAWL_WITH_SIM
+    &pawl__sim_engine,
+#endif
+};
+
+const struct pawl__engine_impl *pawl__engine_find(const char *scheme) {
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+        for (const char *const *s = engines[i]->schemes; *s; s++)
+            if (strcmp(*s, scheme) == 0)
+                return engines[i];
+    return NULL;
+}
+
+const char *pawl__engine_list(void) {
+    return "local";
+}
+
+int64_t pawl__boottime(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t pawl__now(const struct pawl__engine *engine) {
+    return engine->impl->now ? engine->impl->now(engine) : pawl__boottime();
+}
+
+void pawl__note(const struct pawl__engine *engine, const struct pawl__claim *claim, const char *format, ...) {
+    char text[512];
+    va_list args;
+
+    if (!engine->note)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    engine->note(engine->note_data, claim, text);
+}
+
+void pawl__warn(const struct pawl__engine *engine, const char *format, ...) {
+    char text[512];
+    va_list args;
+
+    if (!engine->warn)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    engine->warn(engine->warn_data, text);
+}
