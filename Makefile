@@ -1,0 +1,58 @@
+# A door for people and packagers; the build itself is Meson's. `make help` lists what there is.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+BUILD ?= build
+ENGINE ?= local:
+MESON ?= meson
+MESONFLAGS ?=
+
+.PHONY: all
+all: $(BUILD)/build.ninja ## build the command (build/pawl) and the library (build/src)
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@command -v $(MESON) >/dev/null && command -v ninja >/dev/null || { \
+		echo "pawl is built with Meson and ninja, and they are not installed. On Debian: tools/deps build" >&2; exit 1; }
+	@$(MESON) setup --prefix '$(PREFIX)' $(MESONFLAGS) $(BUILD)
+
+.PHONY: test
+test: ## install what the tests need (Debian packages), then run them all
+	@tools/deps test
+	@tools/run-tests
+
+.PHONY: lint
+lint: all ## run the style checks alone
+	@BUILD_DIR=$(BUILD) tools/lint
+
+.PHONY: format
+format: ## lay out all C files as .clang-format says
+	@tools/format
+
+.PHONY: install
+install: all ## install under PREFIX (/usr/local), below DESTDIR
+	@$(MESON) configure $(BUILD) -Dprefix='$(abspath $(PREFIX))'
+	@DESTDIR='$(DESTDIR)' $(MESON) install -C $(BUILD)
+	@test -n '$(DESTDIR)' || ldconfig || echo "ldconfig failed: programs may not find libpawl.so until root runs it" >&2
+
+.PHONY: demo
+demo: ## install what the build needs, build, and show a lock at work; ENGINE=local: chooses the engine
+	@tools/deps build
+	@$(MAKE) --no-print-directory all
+	@./demo/run '$(ENGINE)'
+
+.PHONY: bench
+bench: all ## measure; prints ratios, passes no judgement
+	@if [ -x bench/run ]; then bench/run; else echo "There is no bench/run in this tree." >&2; exit 1; fi
+
+.PHONY: deb
+deb: ## build Debian packages, in the directory above
+	dpkg-buildpackage -us -uc -b
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12

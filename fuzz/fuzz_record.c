@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fuzz_record.c - any bytes are a record or are foreign; what was read can be written, and reads the same again.
+ */
+#include "fuzz.h"
+
+#include "record.h"
+
+static void check_string(const char *string, size_t size) {
+    CHECK(memchr(string, '\0', size));
+    for (; *string; string++)
+        CHECK((unsigned char)*string >= ' ' && *string != 0x7f);
+}
+
+static void check_identity(const struct pawl__identity *identity) {
+    check_string(identity->host, sizeof identity->host);
+    check_string(identity->command, sizeof identity->command);
+    check_string(identity->label, sizeof identity->label);
+}
+
+static void check_again(const struct pawl__identity *identity) {
+    struct pawl__identity again;
+    char buffer[PAWL__RECORD_MAX];
+    size_t length = pawl__record_format(identity, buffer, sizeof buffer);
+
+    CHECK(length < sizeof buffer && strlen(buffer) == length);
+    CHECK(pawl__record_parse(buffer, length, &again));
+    CHECK(strcmp(again.host, identity->host) == 0);
+    CHECK(strcmp(again.command, identity->command) == 0);
+    CHECK(strcmp(again.label, identity->label) == 0);
+    CHECK(again.pid == identity->pid);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const struct pawl__identity nobody;
+    struct pawl__identity identity;
+    char *text = fuzz_copy(data, size, 0);
+
+    if (pawl__record_parse(text, size, &identity)) {
+        check_identity(&identity);
+        check_again(&identity);
+    } else {
+        CHECK(memcmp(&identity, &nobody, sizeof nobody) == 0);
+    }
+    free(text);
+    return 0;
+}
