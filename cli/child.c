@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * child.c - pawl's side of the keeper (keeper.c): start it, hear from it, end it.
+ *
+ * The witness is a pipe whose one end the command inherits together with the hold, and so does all that it starts: it tells whether
+ * anybody is left who keeps the hold, wherever they went (a process group can be left, a descriptor can't).
+ */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static void close_pair(int pair[2]) {
+    for (int i = 0; i < 2; i++)
+        if (pair[i] >= 0)
+            close(pair[i]);
+}
+
+/* Wait for the word that the command runs. Returns 0 or an errno. */
+static int hear_of_start(struct child *child) {
+    struct child_event event;
+
+    if (!child_next(child, &event))
+        return ECHILD;
+    child->pid = event.pid;
+    return event.kind == CHILD_NOT_STARTED ? event.value : 0;
+}
+
+static int fork_keeper(struct child *child, struct keeper_setup *setup) {
+    child->keeper = _Fork();
+    if (child->keeper == 0)
+        keeper_main(setup);
+    return child->keeper < 0 ? errno : 0;
+}
+
+int child_start(struct child *child, char **argv, bool inherit, struct terminal *terminal) {
+    int channel[2] = {-1, -1}, witness[2] = {-1, -1};
+    int error = 0;
+
+    *child = (struct child){.channel = -1, .witness = -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0 || (inherit && pipe2(witness, O_CLOEXEC) < 0)) {
+        error = errno;
+        close_pair(channel);
+    } else {
+        bool give = terminal->eager && terminal_is_ours(terminal);
+        struct keeper_setup setup = {argv, channel[1], channel[0], witness[1], terminal, give};
+
+        error = fork_keeper(child, &setup);
+        close(channel[1]);
+        if (witness[1] >= 0)
+            close(witness[1]);
+        child->channel = channel[0];
+        child->witness = witness[0];
+        terminal->given = give;
+        if (error == 0)
+            error = hear_of_start(child);
+    }
+    if (error == 0)
+        return 0;
+    say("cannot start a process: %s", strerror(error));
+    return EXIT_SYSTEM;
+}
+
+bool child_next(struct child *child, struct child_event *event) {
+    for (;;) {
+        ssize_t length = recv(child->channel, event, sizeof(*event), 0);
+
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length != (ssize_t)sizeof(*event)) {
+            child->keeper_lost = true;
+            return false;
+        }
+        if (event->kind != CHILD_NOT_EXECUTED)
+            return true;
+        child->exec_errno = event->value;
+    }
+}
+
+bool child_signal(const struct child *child, int number) {
+    return kill(-child->pid, number) == 0 || errno != EPERM;
+}
+
+/* Hang up, and wait for the keeper to end. */
+static void dismiss(struct child *child) {
+    close(child->channel);
+    child->channel = -1;
+    while (waitpid(child->keeper, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+void child_end_group(struct child *child) {
+    kill(-child->pid, SIGKILL);
+    dismiss(child);
+    if (child->keeper_lost)
+        await_end_of_group(child->pid);
+}
+
+void child_leave_group(struct child *child) {
+    char word = KEEPER_LEAVE;
+
+    if (send(child->channel, &word, 1, MSG_NOSIGNAL) < 0)
+        say("the keeper of the command is gone");
+    dismiss(child);
+}
+
+bool child_left_heirs(const struct child *child) {
+    struct pollfd source = {.fd = child->witness, .events = POLLIN};
+
+    return child->witness >= 0 && poll(&source, 1, 0) == 0;
+}

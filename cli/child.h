@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * child.h - the command, and the keeper between pawl and it. keeper.c draws the three processes.
+ */
+#ifndef PAWL_CLI_CHILD_H
+#define PAWL_CLI_CHILD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "terminal.h"
+
+enum child_event_kind {
+    CHILD_STARTED,      /* `pid` is the command's; also its process group */
+    CHILD_NOT_STARTED,  /* `value` is the errno of fork */
+    CHILD_NOT_EXECUTED, /* `value` is the errno of exec; CHILD_EXITED follows. child_next() keeps it in exec_errno */
+    CHILD_STOPPED,      /* by the signal `value` */
+    CHILD_EXITED,       /* with the exit status `value` */
+    CHILD_KILLED,       /* by the signal `value` */
+};
+
+struct child_event {
+    enum child_event_kind kind;
+    int value;
+    pid_t pid;
+};
+
+/* What pawl says to the keeper. Saying nothing and hanging up means: kill what is left of the group. */
+enum { KEEPER_LEAVE = 'l' };
+
+struct child {
+    pid_t pid; /* of the command, and of its process group */
+    pid_t keeper;
+    int channel;    /* to the keeper: readable when an event waits */
+    int witness;    /* hangs up when no process is left that inherited its other end; -1: nothing is to be inherited */
+    int exec_errno; /* why the command could not be executed; 0: it could */
+    bool keeper_lost;
+};
+
+/* Start `argv`. `inherit`: watch for processes that the command leaves behind. Returns 0, or an exit status after having said why. */
+int child_start(struct child *child, char **argv, bool inherit, struct terminal *terminal);
+/* The next event, for which it waits. False: the keeper is gone. */
+bool child_next(struct child *child, struct child_event *event);
+/* Signal the whole process group. False: it may not be signalled, being another user's. */
+bool child_signal(const struct child *child, int number);
+/* KILL what is left of the group, and wait until it is gone. */
+void child_end_group(struct child *child);
+/* Leave alone what is left of the group. */
+void child_leave_group(struct child *child);
+/* After one of the two: does any process live that inherited the hold? */
+bool child_left_heirs(const struct child *child);
+
+/* In keeper.c: wait until a process group is empty. */
+void await_end_of_group(pid_t group);
+
+/* What the keeper does after fork. */
+struct keeper_setup {
+    char **argv;
+    int channel;
+    int pawls_channel; /* to be closed: pawl's end */
+    int witness;       /* the end to be inherited, or -1 */
+    struct terminal *terminal;
+    bool give_terminal;
+};
+/* The argv of main(), for the keeper to overwrite in its own memory. */
+void keeper_note_arguments(char **argv);
+_Noreturn void keeper_main(const struct keeper_setup *setup);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hold.c - pawl hold: hold a lock for a script that cannot be wrapped.
+ *
+ * The contract with the script, by line and by descriptor: once the lock is held, `token N` and a newline appear on stdout; it is held
+ * until stdin ends, or a signal comes, or the hold is lost; then pawl exits, and says by its status which of the three it was.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "signals.h"
+#include "take.h"
+
+static const char help[] =
+    "Usage: pawl hold [OPTION]... LOCK\n"
+    "\n"
+    "Take the lock, print 'token N', and hold it until standard input ends or a signal comes. For scripts that cannot be\n"
+    "wrapped by pawl run. If the lock is lost, pawl hold says so on stderr and exits with 76 at once: whoever uses it must\n"
+    "look.\n"
+    "\n"
+    "  -n, --nonblock          don't wait: exit with 75 if it is held by another\n"
+    "  -w, --wait SECONDS      wait that long at most, then exit with 75; also 500ms, 5m, 2h\n"
+    "  -E, --conflict-exit-code N   exit with N instead of 75\n"
+    "  -s, --shared            the shared side of a read-write lock\n"
+    "  -x, --exclusive         the exclusive side of a read-write lock\n"
+    "      --permits N/LIMIT   N permits of a semaphore that has LIMIT of them\n"
+    "  -u, --url URL           where the locks are; default $PAWL_URL, else local:\n"
+    "      --lease SECONDS     lease or session time, on engines that have one\n"
+    "      --label TEXT        shown to others by pawl status\n"
+    "  -v, --verbose           say on stderr what happens\n"
+    "      --trace             say every step of the algorithm\n"
+    "      --help              this text; the whole story is in pawl(1)\n"
+    "\n"
+    "Exit status: 0 when standard input ended, 128 + N after signal N, 76 lost, and else as of pawl run.\n"
+    "\n"
+    "Examples\n"
+    "  pawl hold nightly                              until Ctrl-D\n"
+    "  coproc pawl hold deploy                        in bash: ...\n"
+    "  read -r _ token <&\"${COPROC[0]}\"               ... returns when it is held\n"
+    "  exec {COPROC[1]}>&-                            ... lets go\n";
+
+static const struct option long_options[] = {TAKE_LONG, {NULL, 0, NULL, 0}};
+
+/* What ended the hold. */
+struct ending {
+    bool known;
+    bool lost;
+    int signal;
+};
+
+static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    struct ending *ending = data;
+
+    (void)lock;
+    (void)token;
+    say("%s", why->text);
+    if (state == PAWL_LOST)
+        ending->known = ending->lost = true;
+}
+
+/* What is typed or sent is of no interest; only that it ends. */
+static bool input_ended(void) {
+    char discarded[4096];
+    ssize_t length = read(STDIN_FILENO, discarded, sizeof(discarded));
+
+    return length == 0 || (length < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+static void hear_signals(struct ending *ending) {
+    for (int number; (number = signals_next()) != 0;) {
+        if (signal_stops_us(number))
+            stop_by_signal(number, false);
+        else if (signal_ends_us(number) && !ending->known)
+            *ending = (struct ending){.known = true, .signal = number};
+    }
+}
+
+static void wait_for_ending(struct pawl *client, struct ending *ending) {
+    struct pollfd sources[] = {
+        {.fd = signals_fd(), .events = POLLIN},
+        {.fd = pawl_fd(client), .events = POLLIN},
+        {.fd = STDIN_FILENO, .events = POLLIN},
+    };
+
+    while (!ending->known) {
+        poll(sources, 3, -1);
+        pawl_dispatch(client);
+        hear_signals(ending);
+        if (sources[2].revents != 0 && input_ended())
+            ending->known = true;
+    }
+}
+
+static int hold(struct take *take, struct ending *ending) {
+    struct pawl_lock *lock = take->locks[0];
+    struct pawl_error error;
+
+    if (pawl_on_loss(lock, on_loss, ending, &error) < 0)
+        return library_error(&error);
+    printf("token %llu\n", (unsigned long long)pawl_token(lock));
+    int status = finish_output(0);
+    if (status != 0)
+        return status;
+    wait_for_ending(take->client, ending);
+    status = take_release(take);
+    return ending->lost ? EXIT_LOST : status;
+}
+
+static int take_and_hold(const struct take_options *options) {
+    struct take take = {0};
+    struct ending ending = {0};
+    int status = signals_take() ? take_open(&take, options, PAWL_OPEN_LOSS_BY_DISPATCH, NULL) : EXIT_SYSTEM;
+
+    if (status == 0)
+        status = take_all(&take);
+    if (status == 0)
+        status = hold(&take, &ending);
+    int number = take.signal != 0 ? take.signal : ending.signal;
+    take_finish(&take);
+    return number != 0 && status != EXIT_LOST ? end_by_signal(number, false) : status;
+}
+
+static int parse(struct take_options *options, int argc, char **argv) {
+    int option, status = 0;
+
+    opterr = 0;
+    while (status == 0 && (option = getopt_long(argc, argv, ":" TAKE_SHORT, long_options, NULL)) != -1) {
+        if (option == OPTION_HELP) {
+            fputs(help, stdout);
+            return finish_output(0);
+        }
+        status = option == '?' || option == ':' ? bad_option(option, argv, "hold") : take_option(options, option);
+    }
+    if (status != 0)
+        return status;
+    if (optind == argc)
+        return usage_error("which lock? pawl hold LOCK (see pawl hold --help)");
+    if (optind + 1 < argc)
+        return usage_error("pawl hold takes one lock, and there are '%s' and '%s'", argv[optind], argv[optind + 1]);
+    options->names[options->count++] = argv[optind];
+    return 0;
+}
+
+int command_hold(int argc, char **argv) {
+    struct take_options options;
+
+    if (!take_options_init(&options, argc))
+        return EXIT_SYSTEM;
+    int status = parse(&options, argc, argv);
+    /* --help names no lock. */
+    if (status == 0 && options.count == 1)
+        status = take_and_hold(&options);
+    take_options_finish(&options);
+    return status;
+}

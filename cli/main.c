@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - the pawl command: which subcommand, and what is true before any of them runs.
+ *
+ * Descriptors 0, 1 and 2 are open. Otherwise the first file that the library opens could become stderr, and the first message would be
+ * written into a lock table.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cli.h"
+
+static const char help_head[] = "Usage: pawl COMMAND [OPTION]... [ARGUMENT]...\n"
+                                "\n"
+                                "Locks between processes, on one machine or on many.\n"
+                                "\n";
+
+static const char help_tail[] =
+    "\n"
+    "  pawl COMMAND --help     what it does, its options, examples\n"
+    "  pawl --version          the version, and the engines in this build\n"
+    "\n"
+    "Where the locks are is told by a URL: -u URL, or $PAWL_URL, else local: (this machine; nothing to install or start).\n"
+    "\n"
+    "Examples\n"
+    "  pawl run nightly -- ./backup.sh     run it, one at a time\n"
+    "  pawl status nightly                 who runs it now, and who waits?\n";
+
+static const struct subcommand {
+    const char *name;
+    int (*main)(int argc, char **argv);
+    const char *summary;
+} subcommands[] = {
+    {"run", command_run, "run a command while holding a lock"},
+    {"hold", command_hold, "hold a lock until standard input ends, for scripts"},
+    {"status", command_status, "show who holds what, and who waits"},
+    {"break", command_break, "make a holder give up"},
+};
+enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static int print_help(void) {
+    fputs(help_head, stdout);
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        printf("  pawl %-10s %s\n", subcommands[i].name, subcommands[i].summary);
+    fputs(help_tail, stdout);
+    return finish_output(0);
+}
+
+static int print_version(void) {
+    printf("pawl %s\nengines: %s\n", pawl_version(), pawl_engines());
+    return finish_output(0);
+}
+
+/* How many letters must be inserted, removed or changed to make one of the other. */
+static size_t distance(const char *left, const char *right) {
+    size_t row[16], length = strlen(right);
+
+    if (length >= sizeof(row) / sizeof(row[0]))
+        return length;
+    for (size_t i = 0; i <= length; i++)
+        row[i] = i;
+    for (; *left != '\0'; left++) {
+        size_t diagonal = row[0]++;
+
+        for (size_t i = 0; i < length; i++) {
+            size_t changed = diagonal + (*left != right[i]);
+            size_t shorter = row[i] < row[i + 1] ? row[i] : row[i + 1];
+
+            diagonal = row[i + 1];
+            row[i + 1] = changed < shorter + 1 ? changed : shorter + 1;
+        }
+    }
+    return row[length];
+}
+
+static int unknown_subcommand(const char *given) {
+    size_t best = 3;
+    const char *nearest = NULL;
+
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        size_t steps = distance(given, subcommands[i].name);
+
+        if (steps < best) {
+            best = steps;
+            nearest = subcommands[i].name;
+        }
+    }
+    if (nearest != NULL)
+        return usage_error("there is no 'pawl %s'; did you mean 'pawl %s'?", given, nearest);
+    return usage_error("there is no 'pawl %s'; see pawl --help", given);
+}
+
+/* Closed on exec, so that the command finds them as pawl did. */
+static bool open_standard_descriptors(void) {
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+int main(int argc, char **argv) {
+    if (!open_standard_descriptors())
+        return EXIT_SYSTEM;
+    if (argc < 2) {
+        say("what shall it do? pawl run LOCK -- COMMAND, for one; pawl --help tells the rest");
+        return EXIT_USAGE;
+    }
+    keeper_note_arguments(argv);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return print_help();
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "version") == 0)
+        return print_version();
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        if (strcmp(argv[1], subcommands[i].name) == 0)
+            return subcommands[i].main(argc - 1, argv + 1);
+    if (argv[1][0] == '-')
+        return usage_error("unknown option '%s'; see pawl --help", argv[1]);
+    return unknown_subcommand(argv[1]);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run_options.c - the command line of pawl run.
+ *
+ *     pawl run [options] LOCK... -- COMMAND [ARGUMENT...]
+ *     pawl run [options] LOCK... -c 'SHELL COMMAND'
+ *
+ * Options may stand anywhere before the `--`, as with flock(1). Since there may be several locks, the `--` is what tells where the
+ * command begins; whoever forgets it is told so, whatever getopt stumbled over.
+ */
+#include "run_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: pawl run [OPTION]... LOCK... -- COMMAND [ARGUMENT]...\n"
+    "       pawl run [OPTION]... LOCK... -c 'SHELL COMMAND'\n"
+    "\n"
+    "Take the lock, run the command, give the lock back. With several locks: all of them, in one order that every pawl\n"
+    "uses. The exit status is the command's (128 + N if signal N killed it), or one of pawl's own, below.\n"
+    "\n"
+    "How to take it\n"
+    "  -n, --nonblock          don't wait: exit with 75 if it is held by another\n"
+    "  -w, --wait SECONDS      wait that long at most, then exit with 75; also 500ms, 5m, 2h\n"
+    "  -E, --conflict-exit-code N   exit with N instead of 75\n"
+    "  -s, --shared            the shared side of a read-write lock: together with other shared ones\n"
+    "  -x, --exclusive         the exclusive side of a read-write lock. Without -s and -x the lock is a mutex,\n"
+    "                          which is another kind: one name is one or the other\n"
+    "      --permits N/LIMIT   N permits of a semaphore that has LIMIT of them\n"
+    "  -u, --url URL           where the locks are; default $PAWL_URL, else local:\n"
+    "      --lease SECONDS     lease or session time, on engines that have one\n"
+    "      --label TEXT        shown to others by pawl status\n"
+    "\n"
+    "How to run the command\n"
+    "  -c, --command STRING    run it by $SHELL (else /bin/sh) -c\n"
+    "  -o, --close             processes that the command leaves behind don't keep the lock\n"
+    "      --on-lost ACTION    when the lock is lost: term (default; TERM, and KILL in time), kill, ignore\n"
+    "      --grace SECONDS     how long the command has between TERM and KILL at most; default 5\n"
+    "      --max-hold SECONDS  hold no longer than that; then as if the lock were lost\n"
+    "\n"
+    "  -v, --verbose           say on stderr what happens\n"
+    "      --trace             say every step of the algorithm\n"
+    "      --help              this text; the whole story is in pawl(1)\n"
+    "\n"
+    "The command finds PAWL_LOCK, PAWL_TOKEN, PAWL_MODE and PAWL_HOLDER in its environment.\n"
+    "\n"
+    "Exit status: 64 usage, 65 the lock is of another kind, 69 engine out of reach, 70 bug, 71 system, 74 storage, 75 not\n"
+    "taken, 76 lost, 77 permission, 126 command cannot be executed, 127 command not found.\n"
+    "\n"
+    "Examples\n"
+    "  pawl run nightly -- ./backup.sh                      one at a time\n"
+    "  pawl run -n nightly -- ./backup.sh                   or not at all\n"
+    "  pawl run -w 10m deploy -c 'git pull && make install'\n"
+    "  pawl run --permits 1/4 downloads -- wget \"$url\"       four at a time\n";
+
+static const struct option long_options[] = {
+    TAKE_LONG,
+    {"command", required_argument, NULL, 'c'},
+    {"close", no_argument, NULL, 'o'},
+    {"on-lost", required_argument, NULL, OPTION_ON_LOST},
+    {"grace", required_argument, NULL, OPTION_GRACE},
+    {"max-hold", required_argument, NULL, OPTION_MAX_HOLD},
+    {NULL, 0, NULL, 0},
+};
+
+static int set_on_lost(struct run_options *options, const char *text) {
+    static const char *const actions[] = {[ON_LOST_TERM] = "term", [ON_LOST_KILL] = "kill", [ON_LOST_IGNORE] = "ignore"};
+
+    for (unsigned i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+        if (strcmp(text, actions[i]) == 0) {
+            options->on_lost = (enum on_lost)i;
+            return 0;
+        }
+    return usage_error("--on-lost is term, kill or ignore, not '%s'", text);
+}
+
+static int set_duration(int64_t *ret, const char *option, const char *text) {
+    if (!parse_duration(text, ret))
+        return usage_error("%s wants a number of seconds, such as 10, 0.5 or 5m, not '%s'", option, text);
+    return 0;
+}
+
+static int set_max_hold(struct run_options *options, const char *text) {
+    int status = set_duration(&options->max_hold_ms, "--max-hold", text);
+
+    if (status == 0 && options->max_hold_ms == 0)
+        return usage_error("--max-hold 0 would end the command before it starts");
+    return status;
+}
+
+static void set_shell_command(struct run_options *options, char *text) {
+    char *shell = getenv("SHELL");
+
+    options->shell_argv[0] = shell != NULL && shell[0] != '\0' ? shell : (char *)"/bin/sh";
+    options->shell_argv[1] = (char *)"-c";
+    options->shell_argv[2] = text;
+    options->argv = options->shell_argv;
+}
+
+static int apply(struct run_options *options, int option) {
+    switch (option) {
+    case 1:
+        options->take.names[options->take.count++] = optarg;
+        return 0;
+    case 'c':
+        set_shell_command(options, optarg);
+        return 0;
+    case 'o':
+        options->close = true;
+        return 0;
+    case OPTION_ON_LOST:
+        return set_on_lost(options, optarg);
+    case OPTION_GRACE:
+        return set_duration(&options->grace_ms, "--grace", optarg);
+    case OPTION_MAX_HOLD:
+        return set_max_hold(options, optarg);
+    default:
+        return take_option(&options->take, option);
+    }
+}
+
+/* `pawl run nightly ./backup.sh --full`: what looks like a bad option or a second lock is a command without its `--`. */
+static int missing_separator(const struct run_options *options) {
+    return usage_error("where does the command begin? Put '--' before it: pawl run %s -- COMMAND", options->take.names[0]);
+}
+
+static bool has_separator(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return true;
+    return false;
+}
+
+/* getopt is done: what is left is the command. */
+static int finish_parsing(struct run_options *options, int argc, char **argv) {
+    bool by_shell = options->argv != NULL;
+    bool separated = strcmp(argv[optind - 1], "--") == 0;
+
+    if (options->take.count == 0)
+        return usage_error("which lock? pawl run LOCK -- COMMAND (see pawl run --help)");
+    if (by_shell && optind < argc)
+        return usage_error("-c and a command after '--' exclude each other");
+    if (!by_shell && !separated)
+        return missing_separator(options);
+    if (!by_shell && optind == argc)
+        return usage_error("no command after '--'");
+    if (!by_shell)
+        options->argv = argv + optind;
+    if (options->argv[0][0] == '\0')
+        return usage_error("the command is empty");
+    const char *slash = strrchr(options->argv[0], '/');
+    options->record_name = slash != NULL ? slash + 1 : options->argv[0];
+    return take_options_order(&options->take);
+}
+
+int run_options_parse(struct run_options *options, int argc, char **argv, bool *go_on) {
+    int option, status = 0;
+
+    *options = (struct run_options){.grace_ms = 5000, .max_hold_ms = PAWL_FOREVER};
+    if (!take_options_init(&options->take, argc))
+        return EXIT_SYSTEM;
+    opterr = 0;
+    while (status == 0 && (option = getopt_long(argc, argv, "-:" TAKE_SHORT "c:o", long_options, NULL)) != -1) {
+        if (option == OPTION_HELP) {
+            fputs(help, stdout);
+            return finish_output(0);
+        }
+        if (option != '?' && option != ':')
+            status = apply(options, option);
+        else if (options->take.count > 0 && options->argv == NULL && !has_separator(argc, argv))
+            status = missing_separator(options);
+        else
+            status = bad_option(option, argv, "run");
+    }
+    if (status == 0)
+        status = finish_parsing(options, argc, argv);
+    *go_on = status == 0;
+    return status;
+}
+
+void run_options_finish(struct run_options *options) {
+    take_options_finish(&options->take);
+}

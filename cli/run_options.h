@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run_options.h - the command line of pawl run.
+ */
+#ifndef PAWL_CLI_RUN_OPTIONS_H
+#define PAWL_CLI_RUN_OPTIONS_H
+
+#include "options.h"
+
+enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_IGNORE };
+
+struct run_options {
+    struct take_options take;
+    char **argv;             /* the command; ends with NULL */
+    const char *record_name; /* the command's name, for others to see */
+    char *shell_argv[4];     /* argv, with -c */
+    enum on_lost on_lost;
+    int64_t grace_ms;
+    int64_t max_hold_ms;
+    bool close; /* -o: the command does not inherit the hold */
+};
+
+/* Returns the exit status, and sets `go_on` if the command is to be run. run_options_finish() is due in any case. */
+int run_options_parse(struct run_options *options, int argc, char **argv, bool *go_on);
+void run_options_finish(struct run_options *options);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * snapshot.h - a copy of what pawl_inspect() visits, to be laid out in one go.
+ */
+#ifndef PAWL_CLI_SNAPSHOT_H
+#define PAWL_CLI_SNAPSHOT_H
+
+#include "cli.h"
+
+struct snapshot {
+    struct pawl_entry *entries; /* lock by lock, holders first, waiters in order */
+    size_t count, room;
+};
+
+/* `name` NULL: of all locks. Returns 0, or a negative code with its text in `error`. */
+int snapshot_take(struct snapshot *snapshot, struct pawl *client, const char *name, struct pawl_error *error);
+void snapshot_finish(struct snapshot *snapshot);
+
+/* The first entry after `from` that belongs to another lock. */
+size_t snapshot_next_lock(const struct snapshot *snapshot, size_t from);
+
+bool is_waiter(const struct pawl_entry *entry);
+const char *kind_name(enum pawl_kind kind);
+const char *mode_name(enum pawl_mode mode);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * take.h - take the locks that the command line names, all or none.
+ */
+#ifndef PAWL_CLI_TAKE_H
+#define PAWL_CLI_TAKE_H
+
+#include "options.h"
+
+struct take {
+    const struct take_options *options;
+    struct pawl *client;
+    struct pawl_info info;
+    struct pawl_lock **locks; /* in the order of options->names */
+    size_t held;              /* the first so many are */
+    int signal;               /* ended the wait; 0: none did */
+};
+
+/* Open the client and make the handles. `open_flags` for pawl_open(), `command` for the record. Returns 0 or an exit status; take_finish()
+ * is due in any case. */
+int take_open(struct take *take, const struct take_options *options, unsigned open_flags, const char *command);
+/* Take all. Signals are heard meanwhile: one that ends programs ends the wait, and is left in take->signal. */
+int take_all(struct take *take);
+/* Give everything back; returns 0, or EXIT_LOST if a hold turns out to have been lost. Releasing twice does nothing. */
+int take_release(struct take *take);
+/* Close the client, which releases what is still held. */
+void take_finish(struct take *take);
+
+#endif
