@@ -50,10 +50,10 @@ void child_leave_group(struct child *child);
 /* After one of the two: does any process live that inherited the hold? */
 bool child_left_heirs(const struct child *child);
 
-/* In keeper.c: wait until a process group is empty. */
+/* group.c: wait until no process of the group lives. Not bounded: as long as one does, the hold must stay. */
 void await_end_of_group(pid_t group);
 
-/* What the keeper does after fork. */
+/* keeper.c: what the keeper does after fork. */
 struct keeper_setup {
     char **argv;
     int channel;

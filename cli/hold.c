@@ -106,6 +106,7 @@ static int hold(struct take *take, struct ending *ending) {
     if (status != 0)
         return status;
     wait_for_ending(take->client, ending);
+    take->loss_told = ending->lost;
     status = take_release(take);
     return ending->lost ? EXIT_LOST : status;
 }

@@ -30,7 +30,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -116,16 +115,6 @@ static bool watch(int channel, int signals, pid_t command) {
             continue;
         if (report_changes(channel, command))
             sources[1].fd = -1;
-    }
-}
-
-void await_end_of_group(pid_t group) {
-    struct timespec pause = {.tv_nsec = 1000000};
-
-    while (kill(-group, 0) == 0 || errno == EPERM) {
-        nanosleep(&pause, NULL);
-        if (pause.tv_nsec < 100000000)
-            pause.tv_nsec *= 2;
     }
 }
 

@@ -122,6 +122,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
         expect_the_worst(run, lock);
     } else if (state == PAWL_LOST) {
         say("%s", why->text);
+        run->take.loss_told = true;
         hold_is_over(run);
     }
 }

@@ -169,7 +169,7 @@ int run_options_parse(struct run_options *options, int argc, char **argv, bool *
         }
         if (option != '?' && option != ':')
             status = apply(options, option);
-        else if (options->take.count > 0 && options->argv == NULL && !has_separator(argc, argv))
+        else if (option == '?' && options->take.count > 0 && options->argv == NULL && !has_separator(argc, argv))
             status = missing_separator(options);
         else
             status = bad_option(option, argv, "run");

@@ -9,11 +9,10 @@
  */
 #include "take.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "signals.h"
 #include "wait_line.h"
@@ -157,8 +156,8 @@ static int explain_failure(const struct take *take, int result, const struct paw
     const struct take_options *options = take->options;
 
     if (result == PAWL_EHELD || result == PAWL_ETIMEOUT) {
-        /* As flock(1): scripts that only try expect no noise. */
-        if (options->verbose)
+        /* As flock(1): scripts that only try expect no noise. People expect an answer. */
+        if (options->verbose || isatty(STDERR_FILENO))
             say("%s", error->text);
         return options->conflict_exit;
     }
@@ -207,9 +206,9 @@ static int release_one(struct take *take, struct pawl_lock *lock, const char *na
     struct pawl_error error;
     int result = take->options->mode == PAWL_SHARED ? pawl_release_shared(lock, &error) : pawl_release(lock, &error);
 
-    if (result < 0)
+    if (result < 0 && !(result == PAWL_ELOST && take->loss_told))
         say("%s", error.text);
-    else if (take->options->verbose)
+    else if (result >= 0 && take->options->verbose)
         say("released '%s'", name);
     return result == PAWL_ELOST ? EXIT_LOST : 0;
 }

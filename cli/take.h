@@ -14,6 +14,7 @@ struct take {
     struct pawl_lock **locks; /* in the order of options->names */
     size_t held;              /* the first so many are */
     int signal;               /* ended the wait; 0: none did */
+    bool loss_told;           /* the user knows already */
 };
 
 /* Open the client and make the handles. `open_flags` for pawl_open(), `command` for the record. Returns 0 or an exit status; take_finish()

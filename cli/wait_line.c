@@ -59,7 +59,7 @@ static const char *time_of_day(char *out, size_t size, int64_t unix_ms) {
 static void append_holder(struct text *text, const struct pawl_entry *holder) {
     char since[32];
 
-    append(text, "held by %s", holder->host[0] != '\0' ? holder->host : "an unknown host");
+    append(text, "%s", holder->host[0] != '\0' ? holder->host : "unknown host");
     if (holder->pid != 0)
         append(text, " pid %lld", (long long)holder->pid);
     if (holder->command[0] != '\0')
@@ -69,7 +69,7 @@ static void append_holder(struct text *text, const struct pawl_entry *holder) {
     if (holder->flags & PAWL_ENTRY_BROKEN)
         append(text, ", asked to give up");
     if (holder->flags & PAWL_ENTRY_STOPPED)
-        append(text, ", STOPPED: nobody moves until it goes on");
+        append(text, ", STOPPED, nobody moves until it goes on");
 }
 
 /* Which of the waiters is this process? Its own pid and host say so; with none found, it would be the last. */
@@ -97,20 +97,20 @@ static void append_queue(struct text *text, const struct snapshot *snapshot) {
         if (!is_waiter(&snapshot->entries[i]) && holders++ == 0)
             append_holder(text, &snapshot->entries[i]);
     if (holders == 0)
-        append(text, "held by nobody right now");
+        append(text, "nobody right now");
     else if (holders > 1)
         append(text, " and %zu more", holders - 1);
-    append(text, ", %zu ahead in the queue", count_ahead(snapshot));
+    append(text, ", %zu ahead", count_ahead(snapshot));
 }
 
 static void append_notice(struct text *text, const struct pawl_info *info) {
     char words[32];
 
     if (info->notice_ms == 0)
-        append(text, ", a crash of the holder is noticed at once");
+        append(text, ", a crash shows at once");
     else
-        append(text, ", a crash of the holder is noticed within %s", duration_in_words(words, sizeof(words), info->notice_ms));
-    append(text, ", at %s", info->url);
+        append(text, ", a crash shows within %s", duration_in_words(words, sizeof(words), info->notice_ms));
+    append(text, ", %s", info->url);
 }
 
 static void describe(struct text *text, int64_t waited_ms) {
@@ -123,9 +123,9 @@ static void describe(struct text *text, int64_t waited_ms) {
     append(text, "waiting ");
     if (waited_ms >= 1000)
         append(text, "%s ", duration_in_words(words, sizeof(words), waited_ms));
-    append(text, "for '%s': ", line.name);
+    append(text, "for '%s': held by ", line.name);
     if (snapshot_take(&snapshot, line.client, line.name, &error) < 0) {
-        append(text, "who holds it is not known: %s", error.text);
+        append(text, "somebody (%s)", error.text);
     } else {
         append_queue(text, &snapshot);
         snapshot_finish(&snapshot);
@@ -168,8 +168,8 @@ void wait_line_draw(void) {
         return;
     describe(&text, now_ms() - line.since);
     printable(safe, sizeof(safe), text.bytes);
-    /* The last column stays free: some terminals wrap as soon as it is filled. */
-    cut_to_columns(safe, terminal_columns(STDERR_FILENO) - 1);
+    /* The terminal's own `^C` must fit behind it: once it wraps, the line can't be erased. */
+    cut_to_columns(safe, terminal_columns(STDERR_FILENO) - 3);
     int length = snprintf(output, sizeof(output), "\r%s\033[K", safe);
     line.shown = write(STDERR_FILENO, output, (size_t)length) == length;
 }
