@@ -114,11 +114,9 @@ static int hold(struct take *take, struct ending *ending) {
 static int take_and_hold(const struct take_options *options) {
     struct take take = {0};
     struct ending ending = {0};
-    int status = signals_take() ? take_open(&take, options, PAWL_OPEN_LOSS_BY_DISPATCH, NULL) : EXIT_SYSTEM;
+    int status = EXIT_SYSTEM;
 
-    if (status == 0)
-        status = take_all(&take);
-    if (status == 0)
+    if (signals_take() && take_open(&take, options, PAWL_OPEN_LOSS_BY_DISPATCH, NULL, &status) && take_all(&take, &status))
         status = hold(&take, &ending);
     int number = take.signal != 0 ? take.signal : ending.signal;
     take_finish(&take);

@@ -127,18 +127,21 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
     }
 }
 
-static int watch_holds(struct run *run) {
+static bool watch_holds(struct run *run, int *status) {
     struct pawl_error error;
 
     for (size_t i = 0; i < run->take.held; i++) {
-        if (pawl_on_loss(run->take.locks[i], on_loss, run, &error) < 0)
-            return library_error(&error);
-        if (pawl_state(run->take.locks[i]) != PAWL_LOST)
-            continue;
-        say("'%s' was lost before the command started", run->options.take.names[i]);
-        return EXIT_LOST;
+        if (pawl_on_loss(run->take.locks[i], on_loss, run, &error) < 0) {
+            *status = library_error(&error);
+            return false;
+        }
+        if (pawl_state(run->take.locks[i]) == PAWL_LOST) {
+            say("'%s' was lost before the command started", run->options.take.names[i]);
+            *status = EXIT_LOST;
+            return false;
+        }
     }
-    return 0;
+    return true;
 }
 
 static bool any_suspect(const struct run *run) {
@@ -319,34 +322,30 @@ static int give_back(struct run *run) {
     return EXIT_LOST;
 }
 
-static int take_locks(struct run *run) {
+static bool take_locks(struct run *run, int *status) {
     unsigned flags = PAWL_OPEN_LOSS_BY_DISPATCH | (run->options.close ? 0 : PAWL_OPEN_INHERIT);
-    int status = take_open(&run->take, &run->options.take, flags, run->options.record_name);
+    bool taken = take_open(&run->take, &run->options.take, flags, run->options.record_name, status) && take_all(&run->take, status);
 
-    if (status == 0)
-        status = take_all(&run->take);
     run->fatal_signal = run->take.signal;
     run->max_hold_at = deadline_in(run->options.max_hold_ms);
-    return status;
+    return taken;
 }
 
-static int start_command(struct run *run) {
+static bool start_command(struct run *run, int *status) {
     if (!set_variables(run)) {
         say("out of memory");
-        return EXIT_SYSTEM;
+        *status = EXIT_SYSTEM;
+        return false;
     }
     terminal_open(&run->terminal);
-    return child_start(&run->child, run->options.argv, inherits(run), &run->terminal);
+    *status = child_start(&run->child, run->options.argv, inherits(run), &run->terminal);
+    return *status == 0;
 }
 
 static int run_command(struct run *run) {
-    int status = take_locks(run);
+    int status = EXIT_SYSTEM;
 
-    if (status == 0)
-        status = watch_holds(run);
-    if (status == 0)
-        status = start_command(run);
-    if (status != 0)
+    if (!signals_take() || !take_locks(run, &status) || !watch_holds(run, &status) || !start_command(run, &status))
         return status;
     supervise(run);
     return give_back(run);
@@ -358,7 +357,7 @@ int command_run(int argc, char **argv) {
     int status = run_options_parse(&run.options, argc, argv, &go_on);
 
     if (go_on) {
-        status = signals_take() ? run_command(&run) : EXIT_SYSTEM;
+        status = run_command(&run);
         terminal_close(&run.terminal);
         take_finish(&run.take);
     }

@@ -24,7 +24,7 @@ struct outcome {
     struct pawl_error error;
 };
 
-static int make_lock(struct take *take, size_t i) {
+static bool make_lock(struct take *take, size_t i, int *status) {
     const struct take_options *options = take->options;
     const char *name = options->names[i];
     struct pawl_lock **ret = &take->locks[i];
@@ -37,10 +37,12 @@ static int make_lock(struct take *take, size_t i) {
         result = pawl_rwlock_new(take->client, name, PAWL_TASK, ret, &error);
     else
         result = pawl_mutex_new(take->client, name, PAWL_TASK, ret, &error);
-    return result < 0 ? library_error(&error) : 0;
+    if (result < 0)
+        *status = library_error(&error);
+    return result >= 0;
 }
 
-int take_open(struct take *take, const struct take_options *options, unsigned open_flags, const char *command) {
+bool take_open(struct take *take, const struct take_options *options, unsigned open_flags, const char *command, int *status) {
     struct pawl_error error;
     struct pawl_options client_options = {
         .size = sizeof(client_options),
@@ -54,17 +56,18 @@ int take_open(struct take *take, const struct take_options *options, unsigned op
     *take = (struct take){.options = options, .locks = calloc(options->count, sizeof(take->locks[0]))};
     if (take->locks == NULL) {
         say("out of memory");
-        return EXIT_SYSTEM;
+        *status = EXIT_SYSTEM;
+        return false;
     }
-    if (pawl_open(options->url, &client_options, &take->client, &error) < 0)
-        return library_error(&error);
+    if (pawl_open(options->url, &client_options, &take->client, &error) < 0) {
+        *status = library_error(&error);
+        return false;
+    }
     pawl_describe(take->client, &take->info);
-    for (size_t i = 0; i < options->count; i++) {
-        int status = make_lock(take, i);
-        if (status != 0)
-            return status;
-    }
-    return 0;
+    for (size_t i = 0; i < options->count; i++)
+        if (!make_lock(take, i, status))
+            return false;
+    return true;
 }
 
 static int try_now(struct take *take, struct pawl_lock *lock, struct pawl_error *error) {
@@ -168,7 +171,8 @@ static int explain_failure(const struct take *take, int result, const struct paw
     return exit_of(result);
 }
 
-static int take_one(struct take *take, size_t i, int64_t deadline) {
+/* False: not taken, and `status` is set. It may be 0: -E 0. */
+static bool take_one(struct take *take, size_t i, int64_t deadline, int *status) {
     const struct take_options *options = take->options;
     struct pawl_error error = {0};
     int64_t start = now_ms();
@@ -182,24 +186,24 @@ static int take_one(struct take *take, size_t i, int64_t deadline) {
         if (options->verbose)
             say("took '%s' with token %llu after %s, at %s", options->names[i], (unsigned long long)pawl_token(take->locks[i]),
                 duration_in_words(words, sizeof(words), now_ms() - start), take->info.url);
-        return 0;
     }
-    return take->signal != 0 ? EXIT_BY_SIGNAL + take->signal : explain_failure(take, result, &error);
+    /* Granted just as the signal came: the signal counts. */
+    if (take->signal != 0)
+        *status = EXIT_BY_SIGNAL + take->signal;
+    else if (result < 0)
+        *status = explain_failure(take, result, &error);
+    return result >= 0 && take->signal == 0;
 }
 
-int take_all(struct take *take) {
+bool take_all(struct take *take, int *status) {
     int64_t deadline = deadline_in(take->options->wait_ms);
-    int status = 0;
 
-    for (size_t i = 0; i < take->options->count && status == 0; i++) {
-        status = take_one(take, i, deadline);
-        /* Granted just as the signal came: the signal counts. */
-        if (status == 0 && take->signal != 0)
-            status = EXIT_BY_SIGNAL + take->signal;
-    }
-    if (status != 0)
-        take_release(take);
-    return status;
+    for (size_t i = 0; i < take->options->count; i++)
+        if (!take_one(take, i, deadline, status)) {
+            take_release(take);
+            return false;
+        }
+    return true;
 }
 
 static int release_one(struct take *take, struct pawl_lock *lock, const char *name) {

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034 # what is set here is used there
+# What the tests of the command share: TAP, a lock directory of their own, and waiting for things to happen. To be sourced.
+#
+# Nothing here sleeps and hopes: hear() reads a line that the other side writes when it is there, and eventually() asks until it is so.
+
+set -u
+: "${PAWL:?the pawl command to test}"
+
+scratch=$(mktemp -d)
+export PAWL_URL=local:$scratch/locks
+count=0
+failures=0
+pids=()
+
+finish() {
+    exec 2>/dev/null
+    kill -9 "${pids[@]}"
+    rm -rf "$scratch"
+}
+trap finish EXIT
+
+# NAME, COMMAND...: fails when the command does.
+check() {
+    local name=$1
+    shift
+    count=$((count + 1))
+    if "$@"; then
+        echo "ok $count - $name"
+    else
+        failures=$((failures + 1))
+        echo "not ok $count - $name"
+    fi
+}
+
+# NAME, WANTED, GOT
+equal() {
+    if [ "$2" != "$3" ]; then
+        printf '# wanted: %s\n#    got: %s\n' "${2//$'\n'/$'\n'#         }" "${3//$'\n'/$'\n'#         }"
+    fi
+    check "$1" [ "$2" = "$3" ]
+}
+
+# NAME, PATTERN (of case), GOT
+matches() {
+    # shellcheck disable=SC2053 # a pattern is what it is
+    if [[ $3 == $2 ]]; then
+        check "$1" true
+    else
+        printf '# wanted: %s\n#    got: %s\n' "$2" "${3//$'\n'/$'\n'#         }"
+        check "$1" false
+    fi
+}
+
+skip() { # NAME, REASON
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+done_testing() {
+    echo "1..$count"
+    [ "$failures" -eq 0 ]
+}
+
+# STATUS, NAME, COMMAND...: the exit status is this, and stderr is at most one sentence of pawl's. Leaves it in $said.
+status_is() {
+    local wanted=$1 name=$2 got
+    shift 2
+    said=$("$@" 2>&1 >"$scratch/output" </dev/null)
+    got=$?
+    printed=$(cat "$scratch/output")
+    [ -z "$said" ] || printf '# %s\n' "$said"
+    equal "$name" "$wanted" "$got"
+}
+
+# COMMAND...: ask until it succeeds, ten seconds at most.
+eventually() {
+    local deadline=$((SECONDS + 10))
+    until "$@"; do
+        [ $SECONDS -lt $deadline ] || return 1
+        sleep 0.02
+    done
+}
+
+# Start in the background with $scratch/NAME to hear from it: NAME, COMMAND... Leaves its pid in $started.
+start() {
+    local name=$1
+    shift
+    mkfifo "$scratch/$name"
+    "$@" 3<>"$scratch/$name" &
+    started=$!
+    pids+=("$started")
+    # From now on the FIFO exists for this shell too, whatever the other side does.
+    exec {heard}<>"$scratch/$name"
+}
+
+# The next line that the last one started wrote to descriptor 3.
+hear() {
+    line=
+    read -r -t 10 line <&"$heard"
+    echo "$line"
+}
+
+# End what was started, at once, without a word from the shell.
+quit() { # PID
+    kill -9 "$1"
+    wait "$1"
+} 2>/dev/null
+
+# The exit status of what was started, in $status.
+ended() { # PID
+    wait "$1"
+    status=$?
+} 2>/dev/null
+
+gone() {
+    local state
+    # A zombie is gone, for whoever is not its parent.
+    state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null) || return 0
+    [ -z "$state" ] || [ "$state" = Z ]
+}
+
+is_free() { # LOCK
+    "$PAWL" run -n "$1" -- true 2>/dev/null
+}
+
+is_held() {
+    ! is_free "$1"
+}
+
+# How many wait for the lock?
+waiters() {
+    "$PAWL" status --json "$1" | grep -o '"position":[1-9]' | wc -l
+}
+
+waits() { # LOCK, NUMBER
+    [ "$(waiters "$1")" -eq "$2" ]
+}
