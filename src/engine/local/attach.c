@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach.c - the directory and the table in it: find, create, validate, heal.
+ *
+ * Whoever uses the table holds a shared flock on it. So an exclusive one, had without waiting, means that nobody does (but for a
+ * child that inherited a lifeline: those are asked too). That is the moment to create the table, to replace one of another version,
+ * another boot or no sense, and to wipe what the last process left when it was killed. Everything else is done with others alive.
+ *
+ * Dying in here does no harm: the exclusive flock goes with the process, the header's magic is written last and erased first, and
+ * token.hi is there before the table has a byte; so the next one finds either a table that is good, or one that it may replace.
+ *
+ * Who may lock here is decided by the directory: all files get its mode, its group and, from root, its owner.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "local.h"
+#include "error.h"
+#include "url.h"
+
+#define PATIENCE (5000 * MS) /* with a process that creates or heals the table */
+
+/* ---- The directory ---- */
+
+/* Make every directory on the way that is missing, for the user alone. */
+static int make_parents(const char *path, struct pawl_error *reterr) {
+    char *copy = strdup(path);
+    int rc = 0;
+
+    if (!copy)
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    for (char *slash = strchr(copy + 1, '/'); slash && rc == 0; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+            rc = pawl__fail_errno(reterr, "can't make the directory %s", copy);
+        *slash = '/';
+    }
+    free(copy);
+    return rc;
+}
+
+/* Where `local:` is. */
+static char *default_path(struct pawl_error *reterr) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    int rc;
+
+    if (geteuid() == 0)
+        rc = asprintf(&path, "/var/lib/pawl");
+    else if (state && state[0] == '/')
+        rc = asprintf(&path, "%s/pawl", state);
+    else if (home && home[0] == '/')
+        rc = asprintf(&path, "%s/.local/state/pawl", home);
+    else {
+        pawl__fail(reterr, PAWL_EURL, "`local:` needs $HOME or $XDG_STATE_HOME to find its directory: set one, or say local:/dir");
+        return NULL;
+    }
+    if (rc < 0) {
+        pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+        return NULL;
+    }
+    if (make_parents(path, reterr) < 0) {
+        free(path);
+        return NULL;
+    }
+    return path;
+}
+
+/* File systems whose locks or FIFOs are not those of one kernel. */
+static const char *unfit(unsigned long type) {
+    switch (type) {
+    case NFS_SUPER_MAGIC:
+        return "NFS";
+    case SMB_SUPER_MAGIC:
+    case 0xfe534d42: /* SMB2 */
+    case 0xff534d42: /* CIFS */
+        return "SMB";
+    case 0x65735546:
+        return "FUSE";
+    case 0x01021997:
+        return "9p";
+    case AFS_SUPER_MAGIC:
+    case 0x6b414653: /* kAFS */
+        return "AFS";
+    case 0x00c36400:
+        return "Ceph";
+    case CODA_SUPER_MAGIC:
+        return "Coda";
+    case 0x0bd00bd0:
+        return "Lustre";
+    case 0x47504653:
+        return "GPFS";
+    case 0x01161970:
+        return "GFS2";
+    case 0x7461636f:
+        return "OCFS2";
+    case NCP_SUPER_MAGIC:
+        return "NCP";
+    case 0x19830326:
+        return "BeeGFS";
+    default:
+        return NULL;
+    }
+}
+
+static int open_directory(struct local *local, struct pawl_error *reterr) {
+    const char *path = local->path, *type;
+    struct statfs filesystem;
+    struct stat status;
+
+    local->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (local->directory_fd < 0 && errno == ENOENT) {
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+            return pawl__fail_errno(reterr, "can't make the lock directory %s", path);
+        local->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (local->directory_fd < 0)
+        return errno == ENOTDIR ? pawl__fail(reterr, PAWL_EURL, "%s is not a directory: name one", path)
+                                : pawl__fail_errno(reterr, "can't open the lock directory %s", path);
+    if (fstatfs(local->directory_fd, &filesystem) < 0 || fstat(local->directory_fd, &status) < 0)
+        return pawl__fail_errno(reterr, "can't examine the lock directory %s", path);
+    type = unfit((unsigned long)filesystem.f_type & 0xffffffff);
+    if (type)
+        return pawl__fail(reterr, PAWL_EFILESYSTEM, "%s is on %s, which is shared between machines: choose a directory on a local disk",
+                          path, type);
+    local->directory_mode = status.st_mode & 07777;
+    local->file_mode = status.st_mode & 0666;
+    local->file_uid = geteuid() == 0 && status.st_uid != 0 ? status.st_uid : (uid_t)-1;
+    local->file_gid = status.st_gid;
+    return 0;
+}
+
+/* s/, where the FIFOs are. */
+static int open_sessions(struct local *local, struct pawl_error *reterr) {
+    int fd = openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    bool made = false;
+    struct stat status;
+
+    if (fd < 0 && errno == ENOENT) {
+        if (mkdirat(local->directory_fd, "s", 0700) < 0 && errno != EEXIST)
+            return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
+        fd = openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        made = true;
+    }
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ELOOP
+                   ? pawl__fail(reterr, PAWL_EFORMAT, "%s/s is not a directory: %s holds something else than locks", local->path,
+                                local->path)
+                   : pawl__fail_errno(reterr, "can't open %s/s", local->path);
+    local->sessions_fd = fd;
+    if (fstat(fd, &status) == 0 && (made || (status.st_mode & 07777) != local->directory_mode)) {
+        (void)!fchown(fd, local->file_uid, local->file_gid);
+        (void)!fchmod(fd, local->directory_mode); /* only its owner can: who died between mkdir and here comes again */
+    }
+    return 0;
+}
+
+/* ---- The table ---- */
+
+static void read_boot_id(char buffer[BOOT_ID_SIZE]) {
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    memset(buffer, 0, BOOT_ID_SIZE);
+    if (fd < 0)
+        return;
+    if (read(fd, buffer, BOOT_ID_SIZE - 1) < 0)
+        buffer[0] = '\0';
+    close(fd);
+}
+
+static int open_table(struct local *local, struct pawl_error *reterr) {
+    struct stat status;
+
+    /* Not O_CREAT at once: in a sticky directory the kernel may refuse that for another user's file. */
+    local->table_fd = openat(local->directory_fd, "table", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (local->table_fd < 0 && errno == ENOENT) {
+        local->table_fd = openat(local->directory_fd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (local->table_fd < 0 && errno != EEXIST && errno != ENOENT)
+            return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
+    }
+    if (local->table_fd < 0)
+        return pawl__fail_errno(reterr, "can't open %s/table for reading and writing", local->path);
+    if (fstat(local->table_fd, &status) < 0)
+        return pawl__fail_errno(reterr, "can't examine %s/table", local->path);
+    if (!S_ISREG(status.st_mode))
+        return pawl__fail(reterr, PAWL_EFORMAT, "%s/table is not a file: %s holds something else than locks", local->path,
+                          local->path);
+    if ((status.st_mode & 07777) != local->file_mode && fchmod(local->table_fd, local->file_mode) == 0)
+        (void)!fchown(local->table_fd, local->file_uid, local->file_gid);
+    return 0;
+}
+
+/* The whole of a good header; NULL, or what is wrong with it. */
+static const char *find_fault(const struct header *header) {
+    if (atomic_load(&header->magic) != TABLE_MAGIC)
+        return "magic";
+    if (header->major != FORMAT_MAJOR || header->format != TABLE_FORMAT || header->size != sizeof(struct table))
+        return "version";
+    if (GET(header->session_high) > SESSION_COUNT || GET(header->session_high) % SESSION_CHUNK != 0 ||
+        GET(header->block_high) > BLOCK_COUNT || GET(header->block_high) % BLOCK_CHUNK != 0)
+        return "sizes";
+    if (GET(header->token_ceiling) == 0 || GET(header->token_ceiling) > UINT64_MAX / 2)
+        return "tokens";
+    return NULL;
+}
+
+/* What is wrong with the table as it lies there; NULL: nothing. */
+static const char *examine(const struct local *local) {
+    struct header header;
+    struct stat status;
+
+    if (fstat(local->table_fd, &status) < 0 || (size_t)status.st_size < sizeof header ||
+        pread(local->table_fd, &header, sizeof header, 0) != sizeof header)
+        return "length";
+    if ((size_t)status.st_size < sizeof(struct table) && header.size == sizeof(struct table))
+        return "length";
+    return find_fault(&header);
+}
+
+static int map_table(struct local *local, struct pawl_error *reterr) {
+    void *map;
+
+    if (local->table)
+        return 0;
+    map = mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_SHARED, local->table_fd, 0);
+    if (map == MAP_FAILED)
+        return pawl__fail_errno(reterr, "can't map %s/table", local->path);
+    local->table = map;
+    return 0;
+}
+
+/* Make an empty table whose tokens start above `base`. Alone. */
+static int create(struct local *local, uint64_t base, const char boot_id[BOOT_ID_SIZE], struct pawl_error *reterr) {
+    struct header *header;
+    int rc;
+
+    rc = pawl__local_tokens_write(local, base + TOKEN_STEP, reterr);
+    if (rc < 0)
+        return rc;
+    if (ftruncate(local->table_fd, 0) < 0 || ftruncate(local->table_fd, sizeof(struct table)) < 0)
+        return pawl__fail_errno(reterr, "can't enlarge %s/table", local->path);
+    errno = pawl__local_reserve(local, 0, offsetof(struct table, sessions));
+    if (errno != 0)
+        return pawl__fail_errno(reterr, "can't enlarge %s/table", local->path);
+    rc = map_table(local, reterr);
+    if (rc < 0)
+        return rc;
+    header = &local->table->header;
+    header->major = FORMAT_MAJOR;
+    header->minor = FORMAT_MINOR;
+    header->format = TABLE_FORMAT;
+    header->size = sizeof(struct table);
+    memcpy(header->boot_id, boot_id, BOOT_ID_SIZE);
+    SET(header->token_ceiling, base + TOKEN_STEP);
+    for (int i = 0; base != 0 && i < BUCKET_COUNT; i++)
+        SET(local->table->buckets[i].token, base);
+    COMMIT(header->magic, TABLE_MAGIC);
+    return 0;
+}
+
+/* Are all slots free, so that nothing is left of anybody? */
+static bool clean(const struct table *table) {
+    uint32_t high = GET(table->header.session_high);
+
+    for (uint32_t slot = 0; slot < high; slot++)
+        if (GET(table->words[slot]) & SESSION_LIVE)
+            return false;
+    return true;
+}
+
+/* Empty the lists that the dead left; tokens go on from where they are. Alone. False: the counters make no sense either. */
+static bool wipe(struct table *table) {
+    uint64_t ceiling = GET(table->header.token_ceiling);
+    uint32_t blocks = GET(table->header.block_high), slots = GET(table->header.session_high);
+
+    for (int i = 0; i < BUCKET_COUNT; i++)
+        if (GET(table->buckets[i].token) > ceiling)
+            return false;
+    for (int i = 0; i < BUCKET_COUNT; i++) {
+        SET(table->buckets[i].head, 0);
+        SET(table->buckets[i].tail, 0);
+        SET(table->buckets[i].guard, 0);
+    }
+    for (uint32_t i = 0; i < blocks * BLOCK_NODES; i++)
+        SET(table->nodes[i].state, GET(table->nodes[i].state) & ~(NODE_STATE_MASK | NODE_BROKEN));
+    for (uint32_t i = 0; i < blocks; i++)
+        COMMIT(table->owners[i], 0);
+    for (uint32_t i = 0; i < slots; i++) /* last: while one is LIVE the table is not clean */
+        if (GET(table->words[i]) & SESSION_LIVE)
+            COMMIT(table->words[i], session_word((uint32_t)(GET(table->words[i]) >> 32) + 1, 0));
+    return true;
+}
+
+/* With nobody else there: make the table good, whatever it is. */
+static int heal(struct local *local, struct pawl_error *reterr) {
+    const char *fault = examine(local);
+    struct stat status = {0};
+    char boot_id[BOOT_ID_SIZE];
+    uint64_t ceiling;
+    int rc;
+
+    read_boot_id(boot_id);
+    if (!fault) {
+        rc = map_table(local, reterr);
+        if (rc < 0)
+            return rc;
+        if (strncmp(local->table->header.boot_id, boot_id, BOOT_ID_SIZE) == 0) {
+            if (clean(local->table))
+                return 0;
+            if (pawl__local_anybody(local))
+                return 0; /* a child of a dead process keeps its holds: nothing to wipe, the others are recovered as they are met */
+            if (wipe(local->table))
+                return 0;
+        }
+        munmap(local->table, sizeof(struct table));
+        local->table = NULL;
+    }
+    if (pawl__local_anybody(local))
+        return pawl__fail(reterr, PAWL_EGONE, "%s/table was removed or overwritten while processes use the directory: stop them first",
+                          local->path);
+    rc = pawl__local_tokens_read(local, &ceiling, reterr);
+    if (rc < 0)
+        return rc;
+    if (ceiling == 0 && fstat(local->table_fd, &status) == 0 && status.st_size > 0)
+        return pawl__fail(reterr, PAWL_EFORMAT,
+                          "%s/token.hi is missing, so it is not known which tokens were given: remove the directory to start at 1 "
+                          "again, if nothing relies on them",
+                          local->path);
+    return create(local, ceiling, boot_id, reterr);
+}
+
+/* The table is in use by others: it must be good as it is. */
+static int join(struct local *local, bool *ret_retry, struct pawl_error *reterr) {
+    const char *fault = examine(local);
+    int rc;
+
+    *ret_retry = false;
+    if (!fault) {
+        rc = map_table(local, reterr);
+        if (rc < 0)
+            return rc;
+        fault = find_fault(&local->table->header);
+    }
+    if (!fault)
+        return 0;
+    *ret_retry = true; /* whoever was making it may have died: then we are alone next time */
+    if (strcmp(fault, "version") == 0)
+        return pawl__fail(reterr, PAWL_EVERSION, "%s is in use by processes with another version of pawl: stop them, or use the same",
+                          local->path);
+    return pawl__fail(reterr, PAWL_EFORMAT, "the table in %s is damaged (%s): stop all processes that use it, the next one to start repairs it",
+                      local->path, fault);
+}
+
+/* Get a shared flock on a good table. */
+static int lock_table(struct local *local, struct pawl_error *reterr) {
+    int64_t start = pawl__boottime(), patience = 20 * MS, now = start;
+    struct timespec nap = {.tv_nsec = 200000};
+    struct pawl_error last;
+    bool retry, busy;
+    int rc;
+
+    for (;; nanosleep(&nap, NULL), now = pawl__boottime()) {
+        busy = true;
+        if (flock(local->table_fd, LOCK_EX | LOCK_NB) == 0) {
+            rc = heal(local, reterr);
+            if (rc < 0)
+                return rc;
+        } else if (errno != EWOULDBLOCK && errno != EINTR) {
+            return pawl__fail_errno(reterr, "can't lock %s/table", local->path);
+        }
+        if (flock(local->table_fd, LOCK_SH | LOCK_NB) == 0) {
+            rc = join(local, &retry, &last);
+            if (rc == 0 || !retry) {
+                if (rc < 0 && reterr)
+                    *reterr = last;
+                return rc;
+            }
+            flock(local->table_fd, LOCK_UN);
+            busy = false;
+            if (now - start > patience) {
+                if (reterr)
+                    *reterr = last;
+                return rc;
+            }
+        }
+        if (busy && now - start > PATIENCE)
+            return pawl__fail(reterr, PAWL_ESYSTEM, "another process is preparing %s/table and does not finish: is it stopped?",
+                              local->path);
+        if (nap.tv_nsec < 5 * MS)
+            nap.tv_nsec *= 2;
+    }
+}
+
+/* ---- Together ---- */
+
+static int choose_path(struct local *local, const struct pawl__url *url, struct pawl_error *reterr) {
+    if (url->host_count > 0 || url->user)
+        return pawl__fail(reterr, PAWL_EURL, "`local:` takes no host: say local:/dir");
+    if (url->path[0] != '\0' && url->path[0] != '/')
+        return pawl__fail(reterr, PAWL_EURL, "`local:%s` is not absolute: say local:/dir", url->path);
+    local->path = url->path[0] ? strdup(url->path) : default_path(reterr);
+    if (!local->path)
+        return url->path[0] ? pawl__fail(reterr, PAWL_ENOMEM, "out of memory") : reterr ? reterr->code : PAWL_EURL;
+    for (size_t n = strlen(local->path); n > 1 && local->path[n - 1] == '/'; n--)
+        local->path[n - 1] = '\0';
+    if (asprintf(&local->url, "local:%s", local->path) < 0) {
+        local->url = NULL;
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr) {
+    int rc = choose_path(local, setup->url, reterr);
+
+    if (rc == 0)
+        rc = open_directory(local, reterr);
+    if (rc == 0)
+        rc = open_table(local, reterr);
+    if (rc == 0)
+        rc = open_sessions(local, reterr);
+    if (rc == 0)
+        rc = lock_table(local, reterr);
+    return rc;
+}
+
+static void close_fd(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void pawl__local_detach(struct local *local) {
+    if (local->table)
+        munmap(local->table, sizeof(struct table));
+    local->table = NULL;
+    close_fd(&local->lifeline_fd);
+    close_fd(&local->table_fd);
+    close_fd(&local->sessions_fd);
+    close_fd(&local->directory_fd);
+    free(local->path);
+    free(local->url);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * channel.c - wake channels: FIFOs that a waiter polls together with the lifelines it watches, and that others write a byte to.
+ *
+ * s/NNNNN.K is the K-th channel of the session in slot NNNNN. Its owner has it open for reading and writing, so that poll() never
+ * says POLLHUP. Whoever wakes opens it for reading and writing too: then there is always a reader, and no SIGPIPE. (That is why the
+ * lifeline is another file: a reader there would count as life.) A full FIFO is readable, so a byte that did not fit is not missed.
+ * The files stay for the slot's next owner; a stale byte wakes somebody who looks and sleeps on.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "local.h"
+
+enum { CHANNELS_MAX = 65536, CHANNELS_STEP = 64 };
+
+static const char *channel_name(uint32_t slot, uint32_t number, char buffer[32]) {
+    snprintf(buffer, 32, "%05u.%u", slot, number);
+    return buffer;
+}
+
+/* A slot of the array that is not busy, an open one if possible. Channels never move: threads hold pointers to them. */
+static struct channel *idle(struct local *local) {
+    struct channel *closed = NULL;
+
+    for (size_t i = 0; i < local->channel_count; i++) {
+        struct channel *channel = local->channels[i];
+
+        if (channel->busy)
+            continue;
+        if (channel->fd >= 0)
+            return channel;
+        closed = closed ? closed : channel;
+    }
+    return closed;
+}
+
+static struct channel *add(struct local *local) {
+    struct channel *channel, **grown;
+
+    if (local->channel_count >= CHANNELS_MAX)
+        return NULL;
+    if (local->channel_count % CHANNELS_STEP == 0) {
+        grown = realloc(local->channels, (local->channel_count + CHANNELS_STEP) * sizeof *grown);
+        if (!grown)
+            return NULL;
+        local->channels = grown;
+    }
+    channel = malloc(sizeof *channel);
+    if (!channel)
+        return NULL;
+    *channel = (struct channel){.fd = -1, .number = (uint32_t)local->channel_count};
+    local->channels[local->channel_count++] = channel;
+    return channel;
+}
+
+struct channel *pawl__local_channel_get(struct local *local) {
+    struct channel *channel;
+    char name[32];
+
+    pthread_mutex_lock(&local->channel_mutex);
+    channel = idle(local);
+    if (!channel)
+        channel = add(local);
+    if (channel && channel->fd < 0)
+        channel->fd = pawl__local_fifo(local, channel_name(local->slot, channel->number, name), false);
+    if (channel && channel->fd < 0)
+        channel = NULL;
+    if (channel)
+        channel->busy = true;
+    pthread_mutex_unlock(&local->channel_mutex);
+    return channel;
+}
+
+void pawl__local_channel_put(struct local *local, struct channel *channel) {
+    pthread_mutex_lock(&local->channel_mutex);
+    if (channel->number >= CHANNELS_KEPT) {
+        close(channel->fd);
+        channel->fd = -1;
+    }
+    channel->busy = false;
+    pthread_mutex_unlock(&local->channel_mutex);
+}
+
+void pawl__local_channel_drain(const struct channel *channel) {
+    char bytes[256];
+
+    while (read(channel->fd, bytes, sizeof bytes) == sizeof bytes)
+        ;
+}
+
+void pawl__local_channel_ring(struct local *local, struct channel *channel) {
+    /* With the mutex: the number of a descriptor that was closed may be the application's by now. */
+    pthread_mutex_lock(&local->channel_mutex);
+    if (channel->fd >= 0)
+        (void)!write(channel->fd, "", 1);
+    pthread_mutex_unlock(&local->channel_mutex);
+}
+
+void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t number) {
+    char name[32];
+    int fd;
+
+    if (slot >= SESSION_COUNT || number >= CHANNELS_MAX)
+        return;
+    fd = openat(local->sessions_fd, channel_name(slot, number, name), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return; /* whom it was for looks for itself, once a second */
+    (void)!write(fd, "", 1);
+    close(fd);
+}
+
+void pawl__local_channels_close(struct local *local) {
+    for (size_t i = 0; i < local->channel_count; i++) {
+        if (local->channels[i]->fd >= 0)
+            close(local->channels[i]->fd);
+        free(local->channels[i]);
+    }
+    free(local->channels);
+    local->channels = NULL;
+    local->channel_count = 0;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * claim.c - what begins at the seam: submit, withdraw, downgrade, retoken, check.
+ *
+ * None of them blocks. If the guard of the bucket is busy they remember in state->phase what is to be done, answer PENDING, and
+ * park() or serve() finish it through link() and finish(), which may wait.
+ *
+ * The uncontended pair is the path that must be short: a node from the shelf, the guard, an empty list, the guard; and back. No system
+ * call, no allocation, one reading of the coarse clock.
+ */
+#include <string.h>
+
+#include "local.h"
+#include "error.h"
+
+/* Everything about a node that does not depend on the queue. It is in no list. */
+static void fill(struct node *node, const struct pawl__claim *claim, int64_t now_ms) {
+    SET(node->hash, claim->name_hash);
+    SET(node->mode, (uint8_t)claim->mode);
+    SET(node->watching, WATCHING_NOTHING);
+    node->kind = (uint8_t)claim->kind;
+    node->permits = claim->permits;
+    node->limit = claim->limit;
+    node->since_ms = now_ms;
+    node->name_length = (uint8_t)claim->name_length;
+    memcpy(node->name, claim->name, claim->name_length);
+}
+
+static struct node *node_of(struct local *local, const struct local_claim *state) {
+    return &local->table->nodes[state->ref - 1];
+}
+
+void pawl__local_granted(struct local *local, struct local_claim *state) {
+    struct pawl__claim *claim = state->claim;
+
+    claim->token = GET(node_of(local, state)->token);
+    claim->token_count = 1;
+    claim->sent_at = 0;
+    claim->lease_ns = PAWL__NEVER;
+    state->phase = PHASE_NONE;
+    if (pawl__noting(&local->engine))
+        pawl__note(&local->engine, claim, "holds with token %llu", (unsigned long long)claim->token);
+}
+
+static void note_queued(struct local *local, struct section *section, struct local_claim *state) {
+    struct node *node = node_of(local, state), *previous;
+    uint32_t steps = 0, slot = SESSION_COUNT;
+    uint64_t ticket = 0;
+    char who[WHO_SIZE];
+
+    for (previous = pawl__local_prev(local, section, node, &steps); previous && !pawl__local_same_name(previous, node);)
+        previous = pawl__local_prev(local, section, previous, &steps);
+    if (previous) {
+        slot = (uint32_t)GET(previous->owner) - 1;
+        ticket = GET(previous->ticket);
+    }
+    pawl__note(&local->engine, state->claim, "queued as ticket %llu behind ticket %llu (%s)", (unsigned long long)GET(node->ticket),
+               (unsigned long long)ticket, pawl__local_who(local, slot, who, sizeof who));
+}
+
+/* Decide under the guard; sets the phase. */
+static enum verdict decide(struct local *local, struct section *section, struct local_claim *state) {
+    enum verdict verdict = pawl__local_enqueue(local, section, state->ref, state->claim->try_only);
+
+    if (verdict == VERDICT_WAITING) {
+        state->phase = PHASE_WAITING;
+        if (pawl__noting(&local->engine))
+            note_queued(local, section, state);
+    }
+    return verdict;
+}
+
+int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    struct local_claim *state = state_of_claim(claim);
+    int64_t now_ms = pawl__local_wall_ms();
+    struct section section;
+    enum verdict verdict;
+    int rc;
+
+    state->claim = claim;
+    if (pawl__local_gone_cheaply(local, now_ms))
+        return pawl__local_fail_gone(local, reterr);
+    rc = pawl__local_node_get(local, claim->name_hash, &state->ref, reterr);
+    if (rc < 0)
+        return rc;
+    fill(node_of(local, state), claim, now_ms);
+    state->phase = PHASE_UNLINKED;
+    if (!pawl__local_enter_try(local, &section, claim->name_hash))
+        return PAWL__PENDING;
+    verdict = decide(local, &section, state);
+    pawl__local_leave(local, &section);
+    if (verdict == VERDICT_DAMAGED)
+        return pawl__local_fail_damaged(local, claim->name_hash, reterr);
+    if (verdict != VERDICT_HELD)
+        return PAWL__PENDING;
+    pawl__local_granted(local, state);
+    return PAWL__DONE;
+}
+
+/* ---- Those in the way of a claim that does not queue ---- */
+
+enum { PEERS = 64 };
+
+struct peer {
+    uint32_t slot, generation;
+};
+
+struct obstacles {
+    uint32_t skip; /* so many were found alive before */
+    unsigned count;
+    struct peer peers[PEERS];
+};
+
+/* Copy the next few nodes that are in the way: they are tested outside of the guard. */
+static void find_obstacles(struct local *local, struct section *section, const struct node *node, bool mismatch,
+                           struct obstacles *ret) {
+    bool only_exclusive = !mismatch && GET(node->mode) == PAWL_SHARED;
+    uint32_t steps = 0, seen = 0;
+
+    ret->count = 0;
+    for (struct node *other = pawl__local_next(local, section, NULL, &steps); other && ret->count < PEERS;
+         other = pawl__local_next(local, section, other, &steps)) {
+        if (!pawl__local_same_name(other, node) || (only_exclusive && GET(other->mode) != PAWL_EXCLUSIVE) || seen++ < ret->skip)
+            continue;
+        ret->peers[ret->count++] = (struct peer){(uint32_t)GET(other->owner) - 1, (uint32_t)(GET(other->owner) >> 32)};
+    }
+}
+
+static int refuse(struct local *local, struct local_claim *state, enum verdict verdict, uint32_t slot, struct pawl_error *reterr) {
+    struct pawl__claim *claim = state->claim;
+    char who[WHO_SIZE];
+
+    COMMIT(node_of(local, state)->state, GET(node_of(local, state)->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
+    pawl__local_node_put(local, state->ref, claim->name_hash);
+    state->ref = 0;
+    state->phase = PHASE_NONE;
+    pawl__local_who(local, slot, who, sizeof who);
+    if (verdict == VERDICT_KIND)
+        return pawl__fail(reterr, PAWL_EKIND, "%s is in use as another kind of lock by %s", claim->name, who);
+    if (verdict == VERDICT_LIMIT)
+        return pawl__fail(reterr, PAWL_ELIMIT, "%s is in use as a semaphore of another limit than %u by %s", claim->name,
+                          claim->limit, who);
+    return pawl__fail(reterr, PAWL_EHELD, "%s is held by %s", claim->name, who);
+}
+
+/* Test those in the way. DONE: decide again. PENDING: there are more to test. Negative: refused. */
+static int test_obstacles(struct local *local, struct local_claim *state, enum verdict verdict, struct obstacles *obstacles,
+                          int64_t deadline, struct pawl_error *reterr) {
+    bool any_blocks = verdict != VERDICT_BLOCKED || state->claim->mode != PAWL_PERMITS;
+    bool dead = false;
+
+    for (unsigned i = 0; i < obstacles->count; i++) {
+        const struct peer *peer = &obstacles->peers[i];
+
+        if (pawl__local_dead(local, peer->slot, peer->generation)) {
+            dead = true;
+            if (!pawl__local_recover(local, peer->slot, peer->generation, deadline))
+                return PAWL__DONE;
+        } else if (any_blocks) {
+            return refuse(local, state, verdict, peer->slot, reterr);
+        }
+    }
+    if (dead || (obstacles->count == 0 && obstacles->skip > 0)) {
+        obstacles->skip = 0;
+        return PAWL__DONE;
+    }
+    if (obstacles->count < PEERS)
+        return refuse(local, state, verdict, obstacles->count > 0 ? obstacles->peers[0].slot : SESSION_COUNT, reterr);
+    obstacles->skip += obstacles->count;
+    return PAWL__PENDING;
+}
+
+int pawl__local_link(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr) {
+    uint32_t hash = state->claim->name_hash;
+    struct obstacles obstacles = {0};
+    struct section section;
+    enum verdict verdict;
+    int rc;
+
+    /* A try is decided even if its time is up, but not for ever. */
+    for (int rounds = 0;; rounds++) {
+        if (pawl__local_enter(local, &section, hash, deadline, &state->unparked) != PAWL__DONE)
+            return PAWL__PENDING;
+        verdict = decide(local, &section, state);
+        if (verdict == VERDICT_BLOCKED || verdict == VERDICT_KIND || verdict == VERDICT_LIMIT)
+            find_obstacles(local, &section, node_of(local, state), verdict != VERDICT_BLOCKED, &obstacles);
+        pawl__local_leave(local, &section);
+        switch (verdict) {
+        case VERDICT_HELD:
+            pawl__local_granted(local, state);
+            return PAWL__DONE;
+        case VERDICT_WAITING:
+            return PAWL__PENDING;
+        case VERDICT_DAMAGED:
+            return pawl__local_fail_damaged(local, hash, reterr);
+        case VERDICT_TOKENS:
+            rc = pawl__local_tokens_extend(local, deadline, reterr);
+            break;
+        default:
+            rc = test_obstacles(local, state, verdict, &obstacles, deadline, reterr);
+        }
+        if (rc == PAWL_ETIMEOUT || (rc >= 0 && rounds >= 16 && pawl__now(&local->engine) >= deadline))
+            return PAWL__PENDING;
+        if (rc < 0)
+            return rc;
+    }
+}
+
+/* ---- Letting go ---- */
+
+/* Take the claim's node out, inside the guard. DONE or PAWL_ELOST; *ret_free: the node may be used again. */
+static int leave(struct local *local, struct section *section, struct local_claim *state, bool *ret_free) {
+    struct node *node = node_of(local, state);
+    uint32_t word = GET(node->state);
+    int rc = word & NODE_BROKEN ? PAWL_ELOST : PAWL__DONE;
+
+    *ret_free = false;
+    if (GET(node->owner) != local->owner || GET(local->gone))
+        return PAWL_ELOST; /* taken from us as from the dead */
+    switch (state_of(word)) {
+    case NODE_HELD:
+    case NODE_GRANTED:
+    case NODE_WAITING:
+        pawl__local_drop(local, section, state->ref, NODE_FREE);
+        *ret_free = !section->damaged;
+        return rc;
+    case NODE_REVOKED:
+        rc = PAWL_ELOST;
+        break;
+    case NODE_PARKED:
+    case NODE_FREE:
+        break;
+    default:
+        section->damaged = true;
+        return PAWL_ELOST;
+    }
+    COMMIT(node->state, word & ~(NODE_STATE_MASK | NODE_BROKEN));
+    *ret_free = true;
+    return rc;
+}
+
+static int leave_and_note(struct local *local, struct section *section, struct local_claim *state) {
+    bool reuse, waited = state_of(GET(node_of(local, state)->state)) == NODE_WAITING;
+    int rc = leave(local, section, state, &reuse);
+
+    pawl__local_leave(local, section);
+    if (reuse)
+        pawl__local_node_put(local, state->ref, state->claim->name_hash);
+    state->ref = 0;
+    state->phase = PHASE_NONE;
+    if (pawl__noting(&local->engine))
+        pawl__note(&local->engine, state->claim, rc < 0 ? "released, and had been broken" : waited ? "gave up" : "released");
+    return rc;
+}
+
+int pawl__local_withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    struct local_claim *state = state_of_claim(claim);
+    struct section section;
+
+    if (state->adopted) {
+        pawl__local_serve_wants(local, state, PHASE_LEAVING);
+        return PAWL__PENDING;
+    }
+    if (state->ref == 0)
+        return PAWL__DONE;
+    if (pawl__local_enter_try(local, &section, claim->name_hash))
+        return leave_and_note(local, &section, state);
+    state->phase = PHASE_LEAVING;
+    return PAWL__PENDING;
+}
+
+static int downgrade(struct local *local, struct section *section, struct local_claim *state) {
+    struct node *node = node_of(local, state);
+
+    if (state_of(GET(node->state)) != NODE_HELD) /* revoked: there is nothing to keep */
+        return leave_and_note(local, section, state) < 0 ? PAWL_ELOST : PAWL__DONE;
+    SET(node->mode, PAWL_SHARED);
+    pawl__local_regrant(local, section, node);
+    pawl__local_leave(local, section);
+    state->phase = PHASE_NONE;
+    if (pawl__noting(&local->engine))
+        pawl__note(&local->engine, state->claim, "downgraded");
+    return PAWL__DONE;
+}
+
+int pawl__local_downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    struct local_claim *state = state_of_claim(claim);
+    struct section section;
+
+    if (state->adopted) {
+        pawl__local_serve_wants(local, state, PHASE_DOWNGRADING);
+        return PAWL__PENDING;
+    }
+    if (pawl__local_enter_try(local, &section, claim->name_hash))
+        return downgrade(local, &section, state);
+    state->phase = PHASE_DOWNGRADING;
+    return PAWL__PENDING;
+}
+
+int pawl__local_finish(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr) {
+    struct section section;
+    int rc;
+
+    if (state->ref == 0) {
+        state->phase = PHASE_NONE;
+        return PAWL__DONE;
+    }
+    if (pawl__local_enter(local, &section, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)
+        return PAWL__PENDING;
+    if (state->phase == PHASE_DOWNGRADING)
+        rc = downgrade(local, &section, state);
+    else
+        rc = leave_and_note(local, &section, state);
+    return rc < 0 ? pawl__fail(reterr, rc, "%s was broken", state->claim->name) : rc;
+}
+
+/* ---- While it is held ---- */
+
+uint64_t pawl__local_retoken(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    struct local_claim *state = state_of_claim(claim);
+    struct node *node = node_of(local, state);
+    struct section section;
+    uint64_t token = 0;
+
+    if (!pawl__local_enter_try(local, &section, claim->name_hash))
+        return 0;
+    if ((GET(node->state) & (NODE_STATE_MASK | NODE_BROKEN)) == NODE_HELD)
+        token = pawl__local_token(local, section.bucket);
+    if (token != 0)
+        SET(node->token, token);
+    pawl__local_leave(local, &section);
+    return token;
+}
+
+int pawl__local_check(const struct pawl__engine *engine, const struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    const struct local_claim *state = (const struct local_claim *)(const void *)(claim + 1);
+    uint32_t word;
+
+    if (state->ref == 0)
+        return PAWL_ELOST;
+    word = atomic_load_explicit(&node_of(local, state)->state, memory_order_acquire);
+    if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD || GET(local->gone))
+        return PAWL_ELOST;
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.c - the embedded engine at the seam: open, close, fork, describe.
+ *
+ * No server, no thread, no signal, no state outside of `struct local`: processes of one host meet in a directory. docs/local.md tells
+ * how, local.h which file does what.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "local.h"
+#include "error.h"
+
+static int open_engine(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    int rc;
+
+    local->directory_fd = local->sessions_fd = local->table_fd = local->lifeline_fd = -1;
+    local->inherit = setup->inherit;
+    pthread_mutex_init(&local->channel_mutex, NULL);
+    pthread_mutex_init(&local->adopted_mutex, NULL);
+    rc = pawl__local_attach(local, setup, reterr);
+    if (rc == 0)
+        rc = pawl__local_pool_open(local, reterr);
+    if (rc == 0)
+        rc = pawl__local_session_open(local, &setup->identity, reterr);
+    if (rc < 0) {
+        pawl__local_pool_close(local);
+        pawl__local_detach(local);
+        return rc;
+    }
+    if (pawl__noting(engine))
+        pawl__note(engine, NULL, "attached to %s as session %u.%u", local->path, local->slot, local->generation);
+    return 0;
+}
+
+static void close_engine(struct pawl__engine *engine, int64_t deadline) {
+    struct local *local = local_of(engine);
+
+    pawl__local_session_close(local, deadline);
+    pawl__local_serve_finish(local);
+    pawl__local_channels_close(local);
+    pawl__local_pool_close(local);
+    pawl__local_detach(local);
+    pthread_mutex_destroy(&local->channel_mutex);
+    pthread_mutex_destroy(&local->adopted_mutex);
+}
+
+/* Only the lifeline keeps holds alive; the shared flock on the table would make it look in use. The rest is closed for tidiness, as far
+ * as that needs no lock. Channels are left: a thread of the parent's may be changing the array. They keep nobody alive. */
+static void forked(struct pawl__engine *engine) {
+    struct local *local = local_of(engine);
+
+    if (!local->inherit && local->lifeline_fd >= 0)
+        close(local->lifeline_fd);
+    if (local->table_fd >= 0)
+        close(local->table_fd);
+    if (local->sessions_fd >= 0)
+        close(local->sessions_fd);
+    if (local->directory_fd >= 0)
+        close(local->directory_fd);
+    local->lifeline_fd = local->table_fd = local->sessions_fd = local->directory_fd = -1;
+}
+
+static void describe(const struct pawl__engine *engine, struct pawl_info *ret) {
+    ret->url = local_of(engine)->url;
+    ret->lease_ms = PAWL_FOREVER;
+    ret->notice_ms = 0;
+}
+
+const struct pawl__engine_impl pawl__local_engine = {
+    .name = "local",
+    .schemes = (const char *const[]){"local", NULL},
+    .engine_size = sizeof(struct local),
+    .claim_size = sizeof(struct local_claim),
+    .open = open_engine,
+    .close = close_engine,
+    .forked = forked,
+    .describe = describe,
+    .submit = pawl__local_submit,
+    .withdraw = pawl__local_withdraw,
+    .downgrade = pawl__local_downgrade,
+    .retoken = pawl__local_retoken,
+    .park = pawl__local_park,
+    .unpark = pawl__local_unpark,
+    .adopt = pawl__local_adopt,
+    .check = pawl__local_check,
+    .serve = pawl__local_serve,
+    .wake = pawl__local_wake,
+    .survey = pawl__local_survey,
+    .break_hold = pawl__local_break,
+};

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * format.h - the table: the memory that all processes of a directory share.
+ *
+ * One file, `table`, mapped by everybody. It is as large as it can ever get, but sparse: disk space is reserved region by region
+ * before first use, so that a full disk is an error of the call that needed more, never a SIGBUS.
+ *
+ *     header     what this is, how far the growing regions reach, how high tokens may rise
+ *     words      one word per session slot: generation | live?                      the truth about who is attached
+ *     owners     one word per block of four nodes: generation | slot + 1            the truth about whose the nodes are
+ *     buckets    one cache line each: guard, list of nodes, counters                 a name's hash chooses its bucket
+ *     sessions   who a session is, for people                                        grows in chunks
+ *     nodes      one per claim: a place in a bucket's list                           grows in chunks
+ *
+ *     bucket 17:  guard 0   token 41   head --> node 5 --> node 9 --> node 6      tail --> node 6
+ *                                              HELD       WAITING    WAITING      (prev: the arrows back)
+ *                                              "nightly"  "nightly"  "other name, same bucket"
+ *
+ * THE LIST RULE. A bucket's list is changed only with its guard held, and the stores to `head` and `next` are the only ones that
+ * change what is in it: a node is filled completely before it is linked, and one store takes it out. `prev` and `tail` are hints,
+ * exact while nobody has died inside the guard, rebuilt by whoever takes the guard from a dead process. So after every prefix of the
+ * stores there is a valid list, and a process may be killed after any instruction.
+ *
+ * ORDER. Within a bucket nodes stand in the order of their tickets. Among the nodes of one name the holders come first: a node is
+ * granted only if it fits beside everything that stands before it, waiting or not.
+ *
+ * WHOSE IS IT. `(generation << 32) | (slot + 1)` names a session for ever: a slot that is freed goes on to the next generation. A
+ * guard, a block and a node carry that name; what belongs to a generation that is over belongs to the dead.
+ *
+ * REFERENCES to nodes are index + 1, so that 0 is none and a file of zeroes is a valid empty table. Whatever is read from the table
+ * is checked before it is used: other processes can write here, and one of them may be mad.
+ *
+ * Struct tags and constants here are the engine's own; symbols that link are pawl__local_...
+ */
+#ifndef PAWL_LOCAL_FORMAT_H
+#define PAWL_LOCAL_FORMAT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "name.h"
+#include "record.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the guard's futex is the low half of a 64-bit word: this host's byte order was never tried"
+#endif
+
+enum {
+    SESSION_COUNT = 1 << 14,
+    BUCKET_COUNT = 1 << 13,
+    NODE_COUNT = 1 << 17,
+    BLOCK_NODES = 4,
+    BLOCK_COUNT = NODE_COUNT / BLOCK_NODES,
+    SESSION_CHUNK = 64, /* how many of them space is reserved for at once */
+    BLOCK_CHUNK = 64,
+    FORMAT_MAJOR = 1, /* another one cannot share the table */
+    FORMAT_MINOR = 0, /* a higher one adds what a lower one may ignore */
+    BOOT_ID_SIZE = 40,
+};
+
+#define TABLE_MAGIC UINT64_C(0x31454c4241544c50) /* "PLTABLE1" */
+
+/* Node states: the low bits of node.state. The other bits count pokes, and never start again, so that no poke is missed when a node
+ * is used again.
+ *
+ *     FREE --> HELD --> FREE                           nobody in the way
+ *     FREE --> WAITING --> GRANTED --> HELD --> FREE   the releaser grants, under the guard; the waiter claims, by one CAS
+ *              WAITING --> FREE                        given up
+ *                          GRANTED --> PARKED --> WAITING   did not claim in time (stopped): taken out, queues again when it wakes
+ *                                      HELD --> REVOKED     freed over the holder's head by `break --now`; out of the list
+ */
+enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PARKED, NODE_REVOKED };
+#define NODE_STATE_MASK 7u
+#define NODE_BROKEN 8u /* the holder is asked to give up */
+#define NODE_POKE 0x100u
+
+/* What a waiter that sleeps in poll() keeps an eye on. */
+enum node_watching {
+    WATCHING_NOTHING,     /* it sleeps on the futex, for a moment */
+    WATCHING_PREDECESSOR, /* only who stands directly before it */
+    WATCHING_ALL,         /* every holder, and whoever stands between */
+};
+
+#define SESSION_LIVE UINT64_C(1)
+#define GUARD_SLEEPERS UINT64_C(1)
+
+struct header {
+    _Atomic uint64_t magic; /* written last */
+    uint16_t major, minor;
+    uint32_t format; /* computed from the sizes below: builds that differ refuse each other */
+    uint64_t size;
+    char boot_id[BOOT_ID_SIZE];
+    _Alignas(64) _Atomic uint64_t token_ceiling; /* at most what token.hi says, and that is on the disk */
+    _Atomic uint32_t session_high;               /* slots that space is reserved for */
+    _Atomic uint32_t block_high;                 /* blocks that space is reserved for */
+    char reserved[4096 - 64 - 16];
+};
+
+struct bucket {
+    _Alignas(64) _Atomic uint64_t guard; /* generation << 32 | (slot + 1) << 1 | sleepers?  0: nobody is inside */
+    _Atomic uint32_t head, tail;
+    _Atomic uint64_t token;  /* the last one given to any name in this bucket */
+    _Atomic uint64_t ticket; /* likewise */
+    char reserved[32];
+};
+
+struct session {
+    int64_t pid; /* as its own namespace counts */
+    uint64_t pid_namespace;
+    int64_t started_ms;
+    uint32_t uid;
+    _Atomic uint32_t serve_channel; /* number + 1 of the channel its service thread listens to; 0: none */
+    _Atomic uint32_t breaks;        /* how many of its holds were ever broken */
+    uint32_t record_length;
+    char record[PAWL__RECORD_MAX];
+    char reserved[1024 - 40 - PAWL__RECORD_MAX];
+};
+
+/* The first cache line is all that an uncontended claim of a short name touches, but for the name. */
+struct node {
+    _Alignas(64) _Atomic uint32_t state; /* the futex */
+    _Atomic uint32_t next, prev;
+    _Atomic uint32_t channel; /* number + 1 of the wake channel its waiter polls; 0: it sleeps on the futex */
+    _Atomic uint64_t owner;   /* generation << 32 | slot + 1 */
+    _Atomic uint64_t token;
+    _Atomic uint64_t ticket;
+    _Atomic uint32_t hash;
+    uint8_t kind;
+    _Atomic uint8_t mode;
+    uint8_t name_length;
+    _Atomic uint8_t watching; /* enum node_watching */
+    uint32_t permits, limit;
+    int64_t since_ms; /* Unix time of the submit, and ... */
+    int64_t granted_ms; /* ... of the grant */
+    _Atomic uint32_t watched; /* slot + 1 of the session that stands before it; for people */
+    char name[PAWL__NAME_MAX + 1];
+    char reserved[384 - 64 - 12 - PAWL__NAME_MAX - 1];
+};
+
+struct table {
+    struct header header;
+    _Atomic uint64_t words[SESSION_COUNT];
+    _Atomic uint64_t owners[BLOCK_COUNT];
+    struct bucket buckets[BUCKET_COUNT];
+    struct session sessions[SESSION_COUNT];
+    struct node nodes[NODE_COUNT];
+};
+
+static_assert(sizeof(struct header) == 4096, "the header is a page");
+static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
+static_assert(sizeof(struct session) == 1024, "sessions tile pages");
+static_assert(sizeof(struct node) == 384, "nodes tile cache lines");
+static_assert(offsetof(struct node, granted_ms) == 64, "the hot part of a node is one cache line");
+static_assert(SESSION_COUNT % SESSION_CHUNK == 0 && BLOCK_COUNT % BLOCK_CHUNK == 0, "regions grow by whole chunks");
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "shared memory needs atomics without locks");
+static_assert(offsetof(struct table, sessions) % 4096 == 0 && offsetof(struct table, nodes) % 4096 == 0, "regions tile pages");
+
+/* Equal in builds that agree about the layout. */
+#define TABLE_FORMAT                                                                                                           \
+    ((uint32_t)(sizeof(struct table) ^ (offsetof(struct table, nodes) >> 4) ^ (sizeof(struct node) << 20) ^                    \
+                (sizeof(struct session) << 10) ^ (offsetof(struct node, name) << 3) ^ offsetof(struct bucket, token) ^         \
+                offsetof(struct session, record)))
+
+static inline enum node_state state_of(uint32_t word) {
+    return (enum node_state)(word & NODE_STATE_MASK);
+}
+
+/* Does the node hold, or will it as soon as it wakes? */
+static inline _Bool holds(uint32_t word) {
+    return state_of(word) == NODE_HELD || state_of(word) == NODE_GRANTED;
+}
+
+/* Names of sessions. */
+static inline uint64_t owner_word(uint32_t slot, uint32_t generation) {
+    return (uint64_t)generation << 32 | (slot + 1);
+}
+static inline uint64_t guard_word(uint32_t slot, uint32_t generation) {
+    return (uint64_t)generation << 32 | (uint64_t)(slot + 1) << 1;
+}
+static inline uint64_t session_word(uint32_t generation, uint64_t live) {
+    return (uint64_t)generation << 32 | live;
+}
+
+/* Loads and stores under the guard, or of what only one process writes. */
+#define GET(place) atomic_load_explicit(&(place), memory_order_relaxed)
+#define SET(place, value) atomic_store_explicit(&(place), (value), memory_order_relaxed)
+/* A store that commits: everything before it in the program is in memory first. */
+#define COMMIT(place, value) atomic_store_explicit(&(place), (value), memory_order_release)
+
+#endif

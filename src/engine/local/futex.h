@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * futex.h - sleeping on a word that processes share, and waking who does.
+ */
+#ifndef PAWL_LOCAL_FUTEX_H
+#define PAWL_LOCAL_FUTEX_H
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Sleep while *word is `value`, for `ns` at most. The clock stands still in suspend; so callers sleep in slices. */
+static inline void futex_wait(const void *word, uint32_t value, int64_t ns) {
+    struct timespec timeout = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+static inline void futex_wake(const void *word, int count) {
+    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * guard.c - one process at a time inside a bucket.
+ *
+ * The guard is a word: 0, or the name of the session that is inside and a bit that says that somebody sleeps. It is held for some
+ * tens of instructions, never across a system call that may wait. Still its owner may die there, or be stopped.
+ *
+ *   - Dead: whoever waits tests, at each time-out (1 ms, doubling to 50), whether the owner lives, and takes the guard from a dead one
+ *     by one CAS from the very word it tested. The word names the generation: a dead session's word can never appear again, so the
+ *     CAS succeeds only while the dead one is still inside. The thief repairs the list before anything else.
+ *   - Stopped: nobody can help. Whoever waits keeps its deadline, and says once who stands there.
+ *
+ * Liveness is tested outside of any guard.
+ */
+#include <stdio.h>
+
+#include "local.h"
+#include "futex.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() atomic_signal_fence(memory_order_seq_cst)
+#endif
+
+enum { TRIES = 40 };
+#define FIRST_WAIT MS
+#define LONGEST_WAIT (50 * MS)
+#define TELL_AFTER (100 * MS)
+
+static void begin(struct local *local, struct section *section, uint32_t hash) {
+    section->bucket = &local->table->buckets[hash & (BUCKET_COUNT - 1)];
+    section->damaged = false;
+    section->more = false;
+    section->need_tokens = false;
+    section->wake_count = 0;
+}
+
+static bool take(struct local *local, struct bucket *bucket, uint64_t sleepers) {
+    uint64_t nobody = 0;
+
+    return atomic_compare_exchange_strong_explicit(&bucket->guard, &nobody, local->guard | sleepers, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+bool pawl__local_enter_try(struct local *local, struct section *section, uint32_t hash) {
+    begin(local, section, hash);
+    for (int i = 0; i < TRIES; i++) {
+        if (take(local, section->bucket, 0))
+            return true;
+        PAUSE();
+    }
+    return false;
+}
+
+/* The session in the guard's word; false if no session is called that. */
+static bool owner_of(uint64_t word, uint32_t *ret_slot, uint32_t *ret_generation) {
+    uint32_t low = (uint32_t)word >> 1;
+
+    if (low == 0 || low > SESSION_COUNT)
+        return false;
+    *ret_slot = low - 1;
+    *ret_generation = (uint32_t)(word >> 32);
+    return true;
+}
+
+bool pawl__local_guard_owner(struct local *local, uint32_t bucket, uint32_t *ret_slot, uint32_t *ret_generation) {
+    return owner_of(atomic_load(&local->table->buckets[bucket].guard), ret_slot, ret_generation);
+}
+
+/* Take the guard from its owner if that one is dead. */
+static bool steal(struct local *local, struct section *section, uint64_t word) {
+    uint32_t slot, generation, bucket = (uint32_t)(section->bucket - local->table->buckets);
+    char who[WHO_SIZE];
+
+    if (owner_of(word, &slot, &generation) && !pawl__local_dead(local, slot, generation))
+        return false;
+    if (!atomic_compare_exchange_strong_explicit(&section->bucket->guard, &word, local->guard | GUARD_SLEEPERS,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    if (pawl__noting(&local->engine) && owner_of(word, &slot, &generation))
+        pawl__note(&local->engine, NULL, "session %u (%s) died in the guard of bucket %u: repaired", slot,
+                   pawl__local_who(local, slot, who, sizeof who), bucket);
+    pawl__local_repair(local, section);
+    return true;
+}
+
+static void tell(struct local *local, struct section *section, uint64_t word) {
+    uint32_t slot, generation;
+    char who[WHO_SIZE];
+
+    if (!owner_of(word, &slot, &generation) || atomic_exchange(&local->told, word | GUARD_SLEEPERS) == (word | GUARD_SLEEPERS))
+        return;
+    pawl__warn(&local->engine, "%s stands in the guard of bucket %u of %s and does not move: if it is stopped, continue or kill it",
+               pawl__local_who(local, slot, who, sizeof who), (unsigned)(section->bucket - local->table->buckets), local->path);
+}
+
+/* Sleep until the guard is free, or the time is up. */
+static void sleep_on(struct bucket *bucket, uint64_t word, int64_t ns) {
+    if (!(word & GUARD_SLEEPERS) && !atomic_compare_exchange_strong(&bucket->guard, &word, word | GUARD_SLEEPERS))
+        return;
+    futex_wait(&bucket->guard, (uint32_t)(word | GUARD_SLEEPERS), ns);
+}
+
+int pawl__local_enter(struct local *local, struct section *section, uint32_t hash, int64_t deadline, const _Atomic bool *stop) {
+    int64_t wait = FIRST_WAIT, start, now, until;
+    uint64_t word;
+
+    if (pawl__local_enter_try(local, section, hash))
+        return PAWL__DONE;
+    start = now = pawl__now(&local->engine);
+    for (;;) {
+        until = now + wait;
+        while ((word = atomic_load(&section->bucket->guard)) != 0 && now < until && now < deadline && !(stop && atomic_load(stop))) {
+            sleep_on(section->bucket, word, (until < deadline ? until : deadline) - now);
+            now = pawl__now(&local->engine);
+        }
+        /* Others may sleep too, and the bit that said so is gone: set it again, whoever leaves wakes once too often. */
+        if (word == 0 && take(local, section->bucket, GUARD_SLEEPERS))
+            return PAWL__DONE;
+        if (word != 0 && steal(local, section, word))
+            return PAWL__DONE;
+        if (now >= deadline || (stop && atomic_load(stop)))
+            return PAWL__PENDING;
+        if (now - start >= TELL_AFTER && word != 0)
+            tell(local, section, word);
+        wait = wait < LONGEST_WAIT ? 2 * wait : LONGEST_WAIT;
+    }
+}
+
+static void unlock(struct local *local, struct bucket *bucket) {
+    uint64_t word = local->guard;
+
+    if (atomic_compare_exchange_strong_explicit(&bucket->guard, &word, 0, memory_order_release, memory_order_relaxed))
+        return;
+    if ((word & ~GUARD_SLEEPERS) != local->guard) { /* taken from us as from the dead: then we are, to all the others */
+        atomic_store(&local->gone, true);
+        return;
+    }
+    atomic_exchange_explicit(&bucket->guard, 0, memory_order_release);
+    futex_wake(&bucket->guard, 1);
+}
+
+static void wake_all(struct local *local, struct section *section) {
+    for (unsigned i = 0; i < section->wake_count; i++) {
+        const struct wake *wake = &section->wakes[i];
+
+        if (wake->channel == 0)
+            futex_wake(&local->table->nodes[wake->ref - 1].state, INT_MAX);
+        else
+            pawl__local_channel_poke(local, wake->slot, wake->channel - 1);
+    }
+    section->wake_count = 0;
+}
+
+void pawl__local_leave(struct local *local, struct section *section) {
+    uint32_t hash = (uint32_t)(section->bucket - local->table->buckets);
+    bool damaged = section->damaged, need_tokens = section->need_tokens;
+
+    unlock(local, section->bucket);
+    wake_all(local, section);
+    while (section->more && pawl__local_enter(local, section, hash, pawl__now(&local->engine) + 1000 * MS, NULL) == PAWL__DONE) {
+        pawl__local_regrant_all(local, section);
+        unlock(local, section->bucket);
+        wake_all(local, section);
+    }
+    section->damaged |= damaged;
+    section->need_tokens |= need_tokens;
+}

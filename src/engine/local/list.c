@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * list.c - the list of a bucket, and the grant rule over it. Pure: everything here runs with the bucket's guard held, looks at the
+ * table and at nothing else, and makes no system call.
+ *
+ * The grant rule, over the nodes of one name in the order of the list, where "before" counts holders and waiters alike:
+ *
+ *     exclusive   nobody is before it
+ *     shared      nobody exclusive is before it
+ *     permits     what all before it hold or want, and what it wants, is within the limit
+ *
+ * So the holders of a name always form a prefix of its nodes: what fits beside all before it was granted no later than they were.
+ * Two short cuts follow. Whether a newcomer fits is told by the last node of its name alone (but for the sum of permits), and so does
+ * not cost more the longer the queue is. And granting stops at the first misfit.
+ *
+ * Crash-proof: the only stores that change what is in the list are the COMMITs to `head` and `next`; see format.h. A release that
+ * dies between taking itself out and granting the next one leaves the guard to be taken from it, and repair() grants again.
+ */
+#include <string.h>
+
+#include "local.h"
+#include "futex.h"
+
+struct node *pawl__local_node(const struct local *local, uint32_t ref) {
+    uint32_t high = GET(local->table->header.block_high);
+
+    if (ref == 0 || ref > NODE_COUNT || (ref - 1) / BLOCK_NODES >= high)
+        return NULL;
+    return &local->table->nodes[ref - 1];
+}
+
+uint32_t pawl__local_ref(const struct local *local, const struct node *node) {
+    return (uint32_t)(node - local->table->nodes) + 1;
+}
+
+bool pawl__local_same_name(const struct node *a, const struct node *b) {
+    return GET(a->hash) == GET(b->hash) && a->name_length == b->name_length && memcmp(a->name, b->name, a->name_length) == 0;
+}
+
+static uint32_t bucket_of(const struct local *local, const struct section *section) {
+    return (uint32_t)(section->bucket - local->table->buckets);
+}
+
+/* The node behind a reference found in this bucket's list; NULL at its end and where the list is not what we write. */
+static struct node *step(struct local *local, struct section *section, uint32_t ref, uint32_t *steps) {
+    struct node *node;
+
+    if (ref == 0)
+        return NULL;
+    node = pawl__local_node(local, ref);
+    if (!node || ++*steps > NODE_COUNT || (GET(node->hash) & (BUCKET_COUNT - 1)) != bucket_of(local, section)) {
+        section->damaged = true;
+        return NULL;
+    }
+    return node;
+}
+
+struct node *pawl__local_next(struct local *local, struct section *section, const struct node *node, uint32_t *steps) {
+    return step(local, section, node ? GET(node->next) : GET(section->bucket->head), steps);
+}
+
+struct node *pawl__local_prev(struct local *local, struct section *section, const struct node *node, uint32_t *steps) {
+    return step(local, section, node ? GET(node->prev) : GET(section->bucket->tail), steps);
+}
+
+/* The nearest node of the same name before this one (NULL: before the end), or behind it. */
+static struct node *before(struct local *local, struct section *section, const struct node *from, const struct node *like) {
+    uint32_t steps = 0;
+    struct node *node = pawl__local_prev(local, section, from, &steps);
+
+    while (node && !pawl__local_same_name(node, like))
+        node = pawl__local_prev(local, section, node, &steps);
+    return node;
+}
+
+static struct node *behind(struct local *local, struct section *section, const struct node *from) {
+    uint32_t steps = 0;
+    struct node *node = pawl__local_next(local, section, from, &steps);
+
+    while (node && !pawl__local_same_name(node, from))
+        node = pawl__local_next(local, section, node, &steps);
+    return node;
+}
+
+bool pawl__local_turn(struct node *node, enum node_state from, enum node_state to) {
+    uint32_t word = atomic_load(&node->state);
+
+    while (state_of(word) == from)
+        if (atomic_compare_exchange_weak(&node->state, &word, ((word & ~NODE_STATE_MASK) | to) + NODE_POKE))
+            return true;
+    return false;
+}
+
+uint64_t pawl__local_token(struct local *local, struct bucket *bucket) {
+    uint64_t token = GET(bucket->token) + 1;
+
+    if (token > GET(local->table->header.token_ceiling))
+        return 0;
+    SET(bucket->token, token);
+    return token;
+}
+
+/* ---- Waking ---- */
+
+/* Remember to wake the node's waiter on leaving; at once if there is no room to remember. */
+static void wake_later(struct section *section, struct local *local, struct node *node) {
+    struct wake wake = {
+        .ref = pawl__local_ref(local, node),
+        .slot = (uint32_t)GET(node->owner) - 1,
+        /* After the change of state, in one order with the waiter's: it publishes its channel, then looks at the state. */
+        .channel = atomic_load(&node->channel),
+    };
+
+    if (section->wake_count < WAKES_MAX)
+        section->wakes[section->wake_count++] = wake;
+    else if (wake.channel == 0)
+        futex_wake(&node->state, INT_MAX);
+    else
+        pawl__local_channel_poke(local, wake.slot, wake.channel - 1);
+}
+
+void pawl__local_poke(struct local *local, struct section *section, struct node *node) {
+    atomic_fetch_add(&node->state, NODE_POKE);
+    wake_later(section, local, node);
+}
+
+/* ---- The grant rule ---- */
+
+/* What stands before a node. */
+struct crowd {
+    uint32_t count;
+    bool exclusive;
+    uint64_t permits;
+};
+
+static void crowd_add(struct crowd *crowd, const struct node *node) {
+    crowd->count++;
+    crowd->exclusive |= GET(node->mode) == PAWL_EXCLUSIVE;
+    crowd->permits += node->permits;
+}
+
+static bool fits(const struct node *node, const struct crowd *before_it) {
+    switch (GET(node->mode)) {
+    case PAWL_EXCLUSIVE:
+        return before_it->count == 0;
+    case PAWL_SHARED:
+        return !before_it->exclusive;
+    default:
+        return before_it->permits + node->permits <= node->limit;
+    }
+}
+
+static bool grant(struct local *local, struct section *section, struct node *node) {
+    uint64_t token = pawl__local_token(local, section->bucket);
+
+    if (token == 0) {
+        section->need_tokens = true;
+        section->damaged |= GET(section->bucket->token) > GET(local->table->header.token_ceiling);
+        pawl__local_poke(local, section, node); /* it can raise the ceiling; whoever releases may not have the time */
+        return false;
+    }
+    SET(node->token, token);
+    node->granted_ms = pawl__local_wall_ms();
+    if (pawl__local_turn(node, NODE_WAITING, NODE_GRANTED))
+        wake_later(section, local, node);
+    return true;
+}
+
+void pawl__local_regrant(struct local *local, struct section *section, const struct node *like) {
+    struct crowd crowd = {0};
+    uint32_t steps = 0;
+
+    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node;
+         node = pawl__local_next(local, section, node, &steps)) {
+        uint32_t word = GET(node->state);
+
+        if (!pawl__local_same_name(node, like))
+            continue;
+        if (!holds(word)) {
+            if (state_of(word) != NODE_WAITING) {
+                section->damaged = true;
+                return;
+            }
+            if (!fits(node, &crowd)) {
+                /* It has become the first that waits. With one holder it watches that one, its predecessor; with more it must look. */
+                if (crowd.count > 1 && GET(node->watching) == WATCHING_PREDECESSOR)
+                    pawl__local_poke(local, section, node);
+                return;
+            }
+            if (section->wake_count >= WAKES_MAX - 1) {
+                section->more = true;
+                return;
+            }
+            if (!grant(local, section, node))
+                return;
+        }
+        crowd_add(&crowd, node);
+    }
+}
+
+void pawl__local_regrant_all(struct local *local, struct section *section) {
+    uint32_t steps = 0;
+
+    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node && !section->more;
+         node = pawl__local_next(local, section, node, &steps)) {
+        struct node *previous;
+
+        if (state_of(GET(node->state)) != NODE_WAITING)
+            continue;
+        previous = before(local, section, node, node);
+        if (!previous || state_of(GET(previous->state)) != NODE_WAITING)
+            pawl__local_regrant(local, section, node);
+    }
+}
+
+/* ---- In and out ---- */
+
+static void append(struct section *section, struct node *node, struct node *tail, uint32_t ref) {
+    SET(node->next, 0);
+    SET(node->prev, GET(section->bucket->tail));
+    if (tail)
+        COMMIT(tail->next, ref);
+    else
+        COMMIT(section->bucket->head, ref);
+    SET(section->bucket->tail, ref);
+}
+
+/* Would the node, put at the end, be granted at once? */
+static enum verdict judge(struct local *local, struct section *section, struct node *node) {
+    struct node *last = before(local, section, NULL, node);
+    struct crowd crowd = {0};
+
+    if (!last)
+        return section->damaged ? VERDICT_DAMAGED : VERDICT_HELD;
+    if (last->kind != node->kind)
+        return VERDICT_KIND;
+    if (last->limit != node->limit)
+        return VERDICT_LIMIT;
+    if (GET(node->mode) == PAWL_EXCLUSIVE || !holds(GET(last->state)))
+        return VERDICT_WAITING; /* FIFO: who does not fit yet is not passed by */
+    if (GET(node->mode) == PAWL_SHARED)
+        return GET(last->mode) == PAWL_SHARED ? VERDICT_HELD : VERDICT_WAITING;
+    for (; last && fits(node, &crowd); last = before(local, section, last, node))
+        crowd_add(&crowd, last);
+    return section->damaged ? VERDICT_DAMAGED : fits(node, &crowd) ? VERDICT_HELD : VERDICT_WAITING;
+}
+
+enum verdict pawl__local_enqueue(struct local *local, struct section *section, uint32_t ref, bool try_only) {
+    struct bucket *bucket = section->bucket;
+    struct node *node = &local->table->nodes[ref - 1], *tail = NULL;
+    uint32_t pokes = GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN), steps = 0;
+    enum verdict verdict = VERDICT_HELD;
+
+    if (GET(bucket->head) != 0) {
+        verdict = judge(local, section, node);
+        tail = pawl__local_prev(local, section, NULL, &steps);
+        if (!tail || GET(tail->next) != 0)
+            verdict = VERDICT_DAMAGED;
+    }
+    if (verdict == VERDICT_WAITING && try_only)
+        return VERDICT_BLOCKED;
+    if (verdict == VERDICT_HELD) {
+        uint64_t token = pawl__local_token(local, bucket);
+
+        if (token == 0)
+            return GET(bucket->token) > GET(local->table->header.token_ceiling) ? VERDICT_DAMAGED : VERDICT_TOKENS;
+        SET(node->token, token);
+        node->granted_ms = node->since_ms;
+        COMMIT(node->state, pokes | NODE_HELD);
+    } else if (verdict == VERDICT_WAITING) {
+        SET(node->token, 0);
+        COMMIT(node->state, pokes | NODE_WAITING);
+    } else {
+        return verdict;
+    }
+    SET(node->ticket, GET(bucket->ticket) + 1);
+    SET(bucket->ticket, GET(bucket->ticket) + 1);
+    append(section, node, tail, ref);
+    return verdict;
+}
+
+bool pawl__local_unlink(struct local *local, struct section *section, uint32_t ref) {
+    struct bucket *bucket = section->bucket;
+    struct node *node = &local->table->nodes[ref - 1];
+    uint32_t previous = GET(node->prev), next = GET(node->next);
+    struct node *previous_node = pawl__local_node(local, previous), *next_node = pawl__local_node(local, next);
+
+    if (next != 0 && !next_node) {
+        section->damaged = true;
+        return false;
+    }
+    if (previous == 0 && GET(bucket->head) == ref) {
+        COMMIT(bucket->head, next);
+    } else if (previous_node && GET(previous_node->next) == ref) {
+        COMMIT(previous_node->next, next);
+    } else {
+        section->damaged = true;
+        return false;
+    }
+    if (next_node)
+        SET(next_node->prev, previous);
+    else
+        SET(bucket->tail, previous);
+    return true;
+}
+
+bool pawl__local_linked(struct local *local, struct section *section, uint32_t ref) {
+    uint32_t steps = 0;
+    struct node *node = pawl__local_next(local, section, NULL, &steps);
+
+    while (node && pawl__local_ref(local, node) != ref)
+        node = pawl__local_next(local, section, node, &steps);
+    return node != NULL;
+}
+
+/* Can the end of this holder let anybody in? Not that of one reader among several: then there are still others in the way. */
+static bool matters(struct local *local, struct section *section, const struct node *node, uint32_t word) {
+    struct node *next;
+
+    if (GET(node->mode) != PAWL_SHARED || !holds(word))
+        return true;
+    if (before(local, section, node, node))
+        return false;
+    next = behind(local, section, node);
+    return next && !holds(GET(next->state));
+}
+
+void pawl__local_drop(struct local *local, struct section *section, uint32_t ref, enum node_state last) {
+    struct bucket *bucket = section->bucket;
+    struct node *node = &local->table->nodes[ref - 1], *successor = NULL;
+    uint32_t word = GET(node->state), rest = word & ~(NODE_STATE_MASK | NODE_BROKEN);
+    bool regrant;
+
+    if (GET(bucket->head) == ref && GET(node->next) == 0) { /* alone in the bucket */
+        COMMIT(bucket->head, 0);
+        SET(bucket->tail, 0);
+        COMMIT(node->state, rest | last);
+        return;
+    }
+    /* Who watched a waiter, or one that was passed over, must look whom to watch now. */
+    if (!holds(word))
+        successor = behind(local, section, node);
+    regrant = matters(local, section, node, word);
+    if (!pawl__local_unlink(local, section, ref))
+        return; /* damaged: leave the node as it is, for ever */
+    COMMIT(node->state, rest | last);
+    if (regrant)
+        pawl__local_regrant(local, section, node);
+    if (successor && state_of(GET(successor->state)) == NODE_WAITING)
+        pawl__local_poke(local, section, successor);
+}
+
+void pawl__local_repair(struct local *local, struct section *section) {
+    struct bucket *bucket = section->bucket;
+    struct node *node, *last = NULL;
+    uint32_t steps = 0;
+
+    for (node = pawl__local_next(local, section, NULL, &steps); node; node = pawl__local_next(local, section, node, &steps)) {
+        uint32_t word = GET(node->state);
+
+        if (holds(word) || state_of(word) == NODE_WAITING) {
+            SET(node->prev, last ? pawl__local_ref(local, last) : 0);
+            last = node;
+            if (state_of(word) == NODE_GRANTED)
+                wake_later(section, local, node); /* whoever granted may have died before waking it */
+        } else if (last) {
+            COMMIT(last->next, GET(node->next));
+        } else {
+            COMMIT(bucket->head, GET(node->next));
+        }
+    }
+    if (section->damaged)
+        return;
+    SET(bucket->tail, last ? pawl__local_ref(local, last) : 0);
+    pawl__local_regrant_all(local, section);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * local.h - the embedded engine's own objects, and what its files offer each other.
+ *
+ *     engine.c   the operations of the seam: open, close, describe, fork
+ *     attach.c   the directory and the table: create, validate, heal          session.c  slots, liveness, recovery
+ *     guard.c    the bucket's guard, and taking it from the dead              list.c     the list, the grant rule: pure
+ *     claim.c    submit, withdraw, downgrade, retoken, check                  wait.c     park and unpark
+ *     serve.c    the same for claims that the service thread looks after      survey.c   inspection and break
+ *     pool.c     whose nodes are free                                         channel.c  waking those who poll
+ *     token.c    the ceiling of tokens                                        futex.h    one system call
+ *
+ * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held across a system call that may
+ * wait, nor together with a bucket's guard but for pool.mutex, which is taken inside it.
+ */
+#ifndef PAWL_LOCAL_H
+#define PAWL_LOCAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "engine.h"
+#include "format.h"
+
+enum {
+    WAKES_MAX = 32,     /* granted in one go; the rest in the next */
+    WATCHES_MAX = 64,   /* sessions that one waiter watches; the periodic test covers the rest */
+    SPARE_SHELVES = 4,  /* free nodes that can be had without a lock */
+    SPARE_NODES = 64,   /* free nodes that a process keeps */
+    CHANNELS_KEPT = 16, /* idle wake channels that a process keeps open */
+};
+
+#define MS INT64_C(1000000) /* of nanoseconds */
+
+/* Free nodes of this process. Blocks are claimed in the table; which of their nodes are free only this process knows. */
+struct pool {
+    pthread_mutex_t mutex;
+    bool made;
+    uint8_t *free_mask;    /* per block, one bit per node */
+    uint32_t *after, *before; /* per block: list of the blocks with free nodes; index + 1 */
+    size_t map_size;
+    uint32_t first;       /* of that list; index + 1 */
+    uint32_t free_count;  /* nodes */
+    uint32_t block_count; /* blocks of ours */
+    uint32_t rotor;       /* where to look for a free block next */
+};
+
+/* A FIFO of our own that others write to, to wake a thread of ours that polls. */
+struct channel {
+    int fd;
+    uint32_t number;
+    bool busy;
+};
+
+struct shelf {
+    _Alignas(64) _Atomic uint32_t ref;
+};
+
+struct local {
+    struct pawl__engine engine;
+    struct table *table;
+    uint32_t slot, generation;
+    uint64_t owner;      /* owner_word, */
+    uint64_t guard;      /* guard_word, */
+    uint64_t live;       /* session_word of this session */
+    int directory_fd, sessions_fd, table_fd, lifeline_fd;
+    bool inherit;
+    mode_t file_mode, directory_mode; /* what files and s/ get, whatever the umask */
+    uid_t file_uid;                   /* who should own them; -1: as they come */
+    gid_t file_gid;
+    char *path, *url;
+
+    struct shelf shelves[SPARE_SHELVES];
+    struct pool pool;
+
+    pthread_mutex_t channel_mutex;
+    struct channel **channels;
+    size_t channel_count;
+
+    _Atomic int64_t look_ms; /* when to look next whether the directory is still there */
+    _Atomic bool gone;
+    _Atomic uint64_t told; /* the guard word that the operator was last told of */
+
+    pthread_mutex_t adopted_mutex;
+    struct local_claim *adopted; /* all of them; only serve() takes claims out */
+    struct wait *waits;          /* theirs; the serving thread's own, as all below */
+    struct channel *_Atomic serve_channel;
+    _Atomic bool serve_woken;
+    uint32_t breaks_seen;
+    struct pollfd *fds;
+    size_t fd_count;
+};
+
+/* What a claim waits for. */
+enum phase {
+    PHASE_NONE,        /* held, or gone */
+    PHASE_UNLINKED,    /* has a node that is in no list yet: to be linked */
+    PHASE_WAITING,     /* linked */
+    PHASE_LEAVING,     /* to be taken out */
+    PHASE_DOWNGRADING, /* to be made shared */
+};
+
+struct watch {
+    uint32_t slot, generation;
+    int fd;    /* -1: not open */
+    bool keep; /* still wanted, while the set is renewed */
+};
+
+/* A set of sessions whose death is to be noticed. */
+struct vigil {
+    unsigned count;
+    struct watch watches[WATCHES_MAX];
+};
+
+/* What a waiter remembers between two looks at the queue. */
+struct wait {
+    struct wait *next, *prev; /* serve.c */
+    struct vigil vigil;
+    int64_t tick;          /* when to look again in any case */
+    uint32_t laggard;      /* a node that was granted and has not claimed, */
+    uint64_t laggard_token;
+    int64_t laggard_until; /* and how long it may take */
+};
+
+struct local_claim {
+    struct pawl__claim *claim;
+    uint32_t ref; /* its node; 0: none */
+    enum phase phase;
+    _Atomic bool unparked;
+    struct channel *_Atomic channel; /* that its parked thread polls */
+
+    /* adopted ones */
+    bool adopted;
+    _Atomic int wanted; /* enum phase: LEAVING or DOWNGRADING, for serve() to start */
+    struct local_claim *next;
+    struct wait *wait;
+    uint32_t seen;    /* the node's state when we looked last */
+    int64_t retry_at; /* when to try again or look again; 0: at once */
+    int64_t pause;    /* how long the guard was waited for last */
+};
+
+static inline struct local *local_of(const struct pawl__engine *engine) {
+    return (struct local *)engine;
+}
+static inline struct local_claim *state_of_claim(struct pawl__claim *claim) {
+    return pawl__claim_state(claim);
+}
+
+/* ---- guard.c: inside a bucket ---- */
+
+struct wake {
+    uint32_t ref, slot, channel;
+};
+
+/* A stay inside a bucket's guard, and what is to be done on leaving. */
+struct section {
+    struct bucket *bucket;
+    bool damaged;      /* the list is not what we write */
+    bool more;         /* more could be granted than WAKES_MAX */
+    bool need_tokens;  /* a grant failed since the ceiling of tokens is reached */
+    unsigned wake_count;
+    struct wake wakes[WAKES_MAX];
+};
+
+/* Try for a moment to get inside. Never blocks, and never takes the guard from the dead. */
+bool pawl__local_enter_try(struct local *local, struct section *section, uint32_t hash);
+/* Get inside; takes the guard from a dead process and repairs the list. PAWL__DONE; PAWL__PENDING at the deadline or once *stop. */
+int pawl__local_enter(struct local *local, struct section *section, uint32_t hash, int64_t deadline, const _Atomic bool *stop);
+/* Leave, then wake whom we granted or poked. */
+void pawl__local_leave(struct local *local, struct section *section);
+/* The session that stands in the guard of the bucket, if it does not move; false: nobody does. */
+bool pawl__local_guard_owner(struct local *local, uint32_t bucket, uint32_t *ret_slot, uint32_t *ret_generation);
+
+/* ---- list.c: the list of a bucket. All with the guard held, and no system calls ---- */
+
+enum verdict {
+    VERDICT_HELD,
+    VERDICT_WAITING,
+    VERDICT_BLOCKED, /* try_only: somebody is in the way */
+    VERDICT_KIND,    /* the name is in use as another kind of lock */
+    VERDICT_LIMIT,   /* ... with another limit */
+    VERDICT_TOKENS,  /* fits, but there is no token below the ceiling; not linked */
+    VERDICT_DAMAGED,
+};
+
+struct node *pawl__local_node(const struct local *local, uint32_t ref); /* NULL: no such node */
+uint32_t pawl__local_ref(const struct local *local, const struct node *node);
+bool pawl__local_same_name(const struct node *a, const struct node *b);
+/* Decide about the claim of node `ref`, which is filled and in no list, and link it unless the verdict says otherwise. */
+enum verdict pawl__local_enqueue(struct local *local, struct section *section, uint32_t ref, bool try_only);
+/* Take a node out of the list. False: it is not in it. */
+bool pawl__local_unlink(struct local *local, struct section *section, uint32_t ref);
+/* Is it in the list at all? */
+bool pawl__local_linked(struct local *local, struct section *section, uint32_t ref);
+/* Grant in order, among the nodes with this one's name, until the first misfit. */
+void pawl__local_regrant(struct local *local, struct section *section, const struct node *like);
+/* Take the node out for good: unlink, FREE (or REVOKED), grant and poke those behind. */
+void pawl__local_drop(struct local *local, struct section *section, uint32_t ref, enum node_state last);
+/* After the guard was taken from the dead: throw out half-removed nodes, rebuild the hints, grant every name again. */
+void pawl__local_repair(struct local *local, struct section *section);
+/* Grant every name in the bucket again. */
+void pawl__local_regrant_all(struct local *local, struct section *section);
+/* Make it look at the queue again. */
+void pawl__local_poke(struct local *local, struct section *section, struct node *node);
+/* Walk: first (ref 0) or next node; NULL at the end, or with section->damaged. *steps bounds it. */
+struct node *pawl__local_next(struct local *local, struct section *section, const struct node *node, uint32_t *steps);
+struct node *pawl__local_prev(struct local *local, struct section *section, const struct node *node, uint32_t *steps);
+/* Set the state, keeping the pokes. False: it was not `from`. */
+bool pawl__local_turn(struct node *node, enum node_state from, enum node_state to);
+/* One more token for the bucket. 0: the ceiling is reached. */
+uint64_t pawl__local_token(struct local *local, struct bucket *bucket);
+
+/* ---- session.c ---- */
+
+/* Is this session over? Opens files: not inside a guard. What can't be told counts as alive. */
+bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation);
+/* The lifeline of a slot, for poll(): POLLERR when the process is gone. -1 with errno; ENXIO: it is gone already. */
+int pawl__local_watch(struct local *local, uint32_t slot);
+/* Take the nodes of a dead session out, free its blocks and its slot. False: a guard could not be had by the deadline. */
+bool pawl__local_recover(struct local *local, uint32_t slot, uint32_t generation, int64_t deadline);
+/* Claim a slot for this process. */
+int pawl__local_session_open(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr);
+void pawl__local_session_close(struct local *local, int64_t deadline);
+/* Does any process hold a lifeline under s/? For a table whose own words can't be trusted. */
+bool pawl__local_anybody(struct local *local);
+/* "pid 123 backup.sh", for people. */
+const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size);
+#define WHO_SIZE 128
+/* Has the directory been removed, or our slot been taken away? Looks at the file. */
+bool pawl__local_gone(struct local *local);
+/* The same, at the cost of a comparison, but for every 100 ms. */
+static inline bool pawl__local_gone_cheaply(struct local *local, int64_t wall_ms) {
+    int64_t look = GET(local->look_ms);
+
+    if (__builtin_expect(wall_ms < look && wall_ms > look - 1000, 1)) /* unless the clock was set back */
+        return GET(local->gone);
+    return pawl__local_gone(local);
+}
+int pawl__local_fail_gone(struct local *local, struct pawl_error *reterr);
+int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_error *reterr);
+/* Unix time, coarse. */
+int64_t pawl__local_wall_ms(void);
+/* Reserve space in the file. 0 or errno. */
+int pawl__local_reserve(struct local *local, size_t offset, size_t length);
+/* Create a FIFO in s/ unless it is there, and open it for reading and writing. -1 with errno. */
+int pawl__local_fifo(struct local *local, const char *name, bool inherit);
+
+/* ---- attach.c ---- */
+
+int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr);
+void pawl__local_detach(struct local *local);
+
+/* ---- pool.c ---- */
+
+int pawl__local_pool_open(struct local *local, struct pawl_error *reterr);
+void pawl__local_pool_close(struct local *local);
+/* A free node of ours. 0, or PAWL_EFULL, PAWL_ENOSPACE, ... */
+int pawl__local_node_get(struct local *local, uint32_t hash, uint32_t *ret, struct pawl_error *reterr);
+void pawl__local_node_put(struct local *local, uint32_t ref, uint32_t hash);
+
+/* ---- channel.c ---- */
+
+/* A channel that nobody else of this process uses. NULL: no descriptors left. */
+struct channel *pawl__local_channel_get(struct local *local);
+void pawl__local_channel_put(struct local *local, struct channel *channel);
+void pawl__local_channel_drain(const struct channel *channel);
+void pawl__local_channel_ring(struct local *local, struct channel *channel); /* our own */
+/* Somebody else's, which may be gone. */
+void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t number);
+void pawl__local_channels_close(struct local *local);
+
+/* ---- token.c ---- */
+
+/* Read token.hi: the ceiling. 0, or PAWL_EFORMAT; *ret 0 if there is no such file. */
+int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_error *reterr);
+/* Create or replace it, on the disk. */
+int pawl__local_tokens_write(struct local *local, uint64_t ceiling, struct pawl_error *reterr);
+/* Raise the ceiling, on the disk first. 0; PAWL_ETIMEOUT if another stands in the way till the deadline; or what went wrong. */
+int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl_error *reterr);
+#define TOKEN_STEP (UINT64_C(1) << 20)
+
+/* ---- claim.c ---- */
+
+pawl__submit_fn pawl__local_submit;
+pawl__withdraw_fn pawl__local_withdraw;
+pawl__downgrade_fn pawl__local_downgrade;
+pawl__retoken_fn pawl__local_retoken;
+pawl__check_fn pawl__local_check;
+/* Link a claim that is UNLINKED, waiting for the guard. DONE: held. PENDING: see state->phase. Negative: gone. */
+int pawl__local_link(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr);
+/* Finish what withdraw or downgrade began. */
+int pawl__local_finish(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr);
+/* The node was granted (and is HELD now): tell the claim. */
+void pawl__local_granted(struct local *local, struct local_claim *state);
+
+/* ---- wait.c ---- */
+
+pawl__park_fn pawl__local_park;
+pawl__unpark_fn pawl__local_unpark;
+
+void pawl__local_wait_init(struct wait *wait);
+void pawl__local_wait_finish(struct wait *wait);
+/* Look at the queue and at the sessions in the way, recover the dead ones, renew the vigil. DONE: granted. PENDING: sleep until
+ * wait->tick at most (0: don't sleep, look again); phase UNLINKED: it was passed over and must be linked again. Negative: gone. */
+int pawl__local_look(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,
+                     struct pawl_error *reterr);
+
+/* ---- serve.c ---- */
+
+pawl__adopt_fn pawl__local_adopt;
+pawl__serve_fn pawl__local_serve;
+pawl__wake_fn pawl__local_wake;
+void pawl__local_serve_finish(struct local *local);
+/* Have serve() start on this for an adopted claim. */
+void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase wanted);
+
+/* ---- survey.c ---- */
+
+pawl__survey_fn pawl__local_survey;
+pawl__break_fn pawl__local_break;
+
+#endif

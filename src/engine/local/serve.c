@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * serve.c - claims that no thread of the caller's waits for: the service thread does, for all of them in one poll().
+ *
+ * It has a channel of its own, published in the session: adopted claims are woken through it, and so is the session itself when one
+ * of its holds is broken. An adopted claim goes through the same steps as in wait.c, each with a deadline of now: nothing here waits
+ * for one claim while others could move. A guard that is busy is tried again after 1 ms, doubling to 50.
+ *
+ * Only the serving thread changes an adopted claim and takes it off the list; others put claims on it (under adopted_mutex) and leave
+ * word in state->wanted. So the list may be walked without the mutex from a head read with it, and upcalls are made with nothing held.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "local.h"
+
+#define PAUSE_FIRST MS
+#define PAUSE_LONGEST (50 * MS)
+#define TICK_BLIND (20 * MS)
+#define SLICE (60000 * MS)
+
+void pawl__local_wake(struct pawl__engine *engine) {
+    struct local *local = local_of(engine);
+    struct channel *channel;
+
+    atomic_store(&local->serve_woken, true);
+    channel = atomic_load(&local->serve_channel);
+    if (channel)
+        pawl__local_channel_ring(local, channel);
+}
+
+void pawl__local_adopt(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    struct local_claim *state = state_of_claim(claim);
+
+    state->adopted = true;
+    atomic_store(&state->unparked, false);
+    pthread_mutex_lock(&local->adopted_mutex);
+    state->next = local->adopted;
+    local->adopted = state;
+    pthread_mutex_unlock(&local->adopted_mutex);
+}
+
+void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase wanted) {
+    atomic_store(&state->wanted, (int)wanted);
+    pawl__local_wake(&local->engine);
+}
+
+static void remove_adopted(struct local *local, struct local_claim *state) {
+    struct local_claim **link;
+
+    pthread_mutex_lock(&local->adopted_mutex);
+    for (link = &local->adopted; *link != state; link = &(*link)->next)
+        ;
+    *link = state->next;
+    pthread_mutex_unlock(&local->adopted_mutex);
+}
+
+/* ---- What an adopted claim remembers while it waits ---- */
+
+static void drop_wait(struct local *local, struct wait *wait) {
+    pawl__local_wait_finish(wait);
+    if (wait->next)
+        wait->next->prev = wait->prev;
+    if (wait->prev)
+        wait->prev->next = wait->next;
+    else
+        local->waits = wait->next;
+    free(wait);
+}
+
+static void end_wait(struct local *local, struct local_claim *state) {
+    if (state->ref != 0 && state->wait)
+        atomic_store(&local->table->nodes[state->ref - 1].channel, 0);
+    if (state->wait)
+        drop_wait(local, state->wait);
+    state->wait = NULL;
+}
+
+static bool begin_wait(struct local *local, struct local_claim *state) {
+    struct channel *channel = atomic_load(&local->serve_channel);
+    struct wait *wait;
+
+    if (state->wait)
+        return true;
+    wait = channel ? malloc(sizeof *wait) : NULL;
+    if (!wait)
+        return false;
+    pawl__local_wait_init(wait);
+    wait->prev = NULL;
+    wait->next = local->waits;
+    if (wait->next)
+        wait->next->prev = wait;
+    local->waits = state->wait = wait;
+    state->seen = 0;
+    atomic_store(&local->table->nodes[state->ref - 1].channel, channel->number + 1);
+    return true;
+}
+
+/* ---- One step for one claim. True: an upcall was made, and the claim may be freed ---- */
+
+static void pause_claim(struct local *local, struct local_claim *state) {
+    state->pause = state->pause == 0 ? PAUSE_FIRST : state->pause < PAUSE_LONGEST / 2 ? 2 * state->pause : PAUSE_LONGEST;
+    state->retry_at = pawl__now(&local->engine) + state->pause;
+}
+
+static bool settle(struct local *local, struct local_claim *state, int rc, const struct pawl_error *error) {
+    struct pawl__claim *claim = state->claim;
+
+    state->pause = 0;
+    state->retry_at = PAWL__NEVER;
+    end_wait(local, state);
+    if (rc == PAWL__DONE) {
+        local->engine.up->granted(local->engine.core, claim);
+    } else {
+        remove_adopted(local, state);
+        local->engine.up->refused(local->engine.core, claim, error);
+    }
+    return true;
+}
+
+static bool attend_wait(struct local *local, struct local_claim *state, struct pawl_error *error) {
+    _Atomic uint32_t *place = &local->table->nodes[state->ref - 1].state;
+    uint32_t word;
+    int rc;
+
+    if (!begin_wait(local, state)) {
+        pause_claim(local, state);
+        return false;
+    }
+    for (int i = 0; i < 8; i++) {
+        word = atomic_load(place);
+        rc = pawl__local_look(local, state, state->wait, pawl__now(&local->engine), error);
+        if (rc != PAWL__PENDING)
+            return settle(local, state, rc, error);
+        if (state->phase != PHASE_WAITING) {
+            end_wait(local, state);
+            state->retry_at = 0;
+            return false;
+        }
+        if (state->wait->tick != 0 && atomic_load(place) == word)
+            break;
+    }
+    state->seen = word;
+    state->retry_at = state->wait->tick != 0 ? state->wait->tick : pawl__now(&local->engine) + PAUSE_FIRST;
+    return false;
+}
+
+static bool attend_link(struct local *local, struct local_claim *state, struct pawl_error *error) {
+    int rc = pawl__local_link(local, state, pawl__now(&local->engine), error);
+
+    if (rc != PAWL__PENDING)
+        return settle(local, state, rc, error);
+    if (state->phase == PHASE_UNLINKED) {
+        pause_claim(local, state);
+        return false;
+    }
+    return attend_wait(local, state, error);
+}
+
+static bool attend_finish(struct local *local, struct local_claim *state) {
+    struct pawl__claim *claim = state->claim;
+    bool leaving = state->phase == PHASE_LEAVING;
+    int rc;
+
+    end_wait(local, state);
+    rc = pawl__local_finish(local, state, pawl__now(&local->engine), NULL);
+    if (rc == PAWL__PENDING) {
+        pause_claim(local, state);
+        return false;
+    }
+    state->pause = 0;
+    state->retry_at = PAWL__NEVER;
+    if (leaving)
+        remove_adopted(local, state);
+    local->engine.up->settled(local->engine.core, claim);
+    return true;
+}
+
+static bool attend(struct local *local, struct local_claim *state, struct pawl_error *error) {
+    enum phase wanted = (enum phase)atomic_exchange(&state->wanted, PHASE_NONE);
+
+    if (wanted != PHASE_NONE) {
+        state->phase = wanted;
+        state->retry_at = 0;
+    }
+    if (state->phase == PHASE_WAITING && state->wait && GET(local->table->nodes[state->ref - 1].state) != state->seen)
+        state->retry_at = 0;
+    if (state->phase == PHASE_NONE || pawl__now(&local->engine) < state->retry_at)
+        return false;
+    switch (state->phase) {
+    case PHASE_UNLINKED:
+        return attend_link(local, state, error);
+    case PHASE_WAITING:
+        return attend_wait(local, state, error);
+    default:
+        return attend_finish(local, state);
+    }
+}
+
+static struct local_claim *first_adopted(struct local *local) {
+    struct local_claim *first;
+
+    pthread_mutex_lock(&local->adopted_mutex);
+    first = local->adopted;
+    pthread_mutex_unlock(&local->adopted_mutex);
+    return first;
+}
+
+static bool attend_all(struct local *local) {
+    struct local_claim *next;
+    struct pawl_error error;
+    bool upcalls = false;
+
+    for (struct local_claim *state = first_adopted(local); state; state = next) {
+        next = state->next;
+        upcalls |= attend(local, state, &error);
+    }
+    return upcalls;
+}
+
+/* ---- Sleeping ---- */
+
+static bool open_channel(struct local *local) {
+    struct channel *channel;
+
+    if (atomic_load(&local->serve_channel))
+        return true;
+    channel = pawl__local_channel_get(local);
+    if (!channel)
+        return false;
+    atomic_store(&local->serve_channel, channel);
+    atomic_store(&local->table->sessions[local->slot].serve_channel, channel->number + 1);
+    return true;
+}
+
+/* Has a hold of ours been broken since we looked last? */
+static bool broken(struct local *local) {
+    uint32_t breaks = atomic_load(&local->table->sessions[local->slot].breaks);
+    bool news = breaks != local->breaks_seen;
+
+    local->breaks_seen = breaks;
+    return news;
+}
+
+/* All that is to be polled: the channel, and every watch. Returns how many; less than all if memory is short. */
+static size_t gather(struct local *local) {
+    size_t count = 1;
+
+    for (const struct wait *wait = local->waits; wait; wait = wait->next)
+        count += wait->vigil.count;
+    if (count > local->fd_count) {
+        struct pollfd *grown = realloc(local->fds, 2 * count * sizeof *grown);
+
+        if (!grown)
+            return 0;
+        local->fds = grown;
+        local->fd_count = 2 * count;
+    }
+    local->fds[0] = (struct pollfd){.fd = atomic_load(&local->serve_channel)->fd, .events = POLLIN};
+    count = 1;
+    for (const struct wait *wait = local->waits; wait; wait = wait->next)
+        for (unsigned i = 0; i < wait->vigil.count; i++)
+            local->fds[count++] = (struct pollfd){.fd = wait->vigil.watches[i].fd};
+    return count;
+}
+
+/* A watch that spoke is closed; opening it again, in the next look, tells who is dead. */
+static void scatter(struct local *local) {
+    size_t at = 1;
+
+    for (struct wait *wait = local->waits; wait; wait = wait->next) {
+        unsigned kept = 0, count = wait->vigil.count;
+
+        for (unsigned i = 0; i < count; i++) {
+            if (local->fds[at++].revents == 0) {
+                wait->vigil.watches[kept++] = wait->vigil.watches[i];
+                continue;
+            }
+            close(wait->vigil.watches[i].fd);
+            wait->tick = 0;
+        }
+        wait->vigil.count = kept;
+    }
+}
+
+static int64_t next_due(struct local *local, int64_t deadline) {
+    for (const struct local_claim *state = first_adopted(local); state; state = state->next)
+        if (state->phase != PHASE_NONE && state->retry_at < deadline)
+            deadline = state->retry_at;
+    return deadline;
+}
+
+static void sleep_until(struct local *local, int64_t until) {
+    int64_t ns = until - pawl__now(&local->engine);
+    struct timespec timeout;
+    size_t count = atomic_load(&local->serve_channel) ? gather(local) : 0;
+
+    if (count == 0 && ns > TICK_BLIND)
+        ns = TICK_BLIND;
+    ns = ns < 0 ? 0 : ns < SLICE ? ns : SLICE;
+    timeout = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    if (ppoll(local->fds, count, &timeout, NULL) <= 0)
+        return;
+    if (local->fds[0].revents)
+        pawl__local_channel_drain(atomic_load(&local->serve_channel));
+    scatter(local);
+    for (struct local_claim *state = first_adopted(local); state; state = state->next)
+        if (state->wait && state->wait->tick == 0)
+            state->retry_at = 0;
+}
+
+void pawl__local_serve(struct pawl__engine *engine, int64_t deadline) {
+    struct local *local = local_of(engine);
+    int64_t until;
+
+    open_channel(local);
+    for (;;) {
+        if (attend_all(local) || broken(local) || atomic_exchange(&local->serve_woken, false))
+            return;
+        until = next_due(local, deadline);
+        if (pawl__now(engine) >= deadline)
+            return;
+        sleep_until(local, until);
+        if (pawl__local_gone(local))
+            return; /* the core asks check() */
+    }
+}
+
+void pawl__local_serve_finish(struct local *local) {
+    while (local->waits)
+        drop_wait(local, local->waits);
+    free(local->fds);
+    local->fds = NULL;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * session.c - who is attached, who is alive, and cleaning up after the dead.
+ *
+ * A session is a slot of the table and a FIFO, s/NNNNN: its lifeline. The process keeps the lifeline open for reading and writing and
+ * has it flock()ed; nobody ever writes to it. The kernel closes it when the last process that has it is really gone. So
+ *
+ *     alive?   open(lifeline, O_WRONLY | O_NONBLOCK) succeeds while somebody has it open for reading; ENXIO: dead
+ *     watch    keep that descriptor: poll() says POLLERR when the last reader goes
+ *
+ * Neither makes the tester a reader, so no test can keep the dead alive. A slot is claimed in this order: open the lifeline, flock it,
+ * and only then turn the slot's word to LIVE; so LIVE without a reader is dead, never not yet born. The flock keeps a slot from being
+ * claimed while a child of its former owner still has the lifeline. (It could keep the new session alive.)
+ *
+ * Death is of a generation: the word is read before the test, and a word that has moved on is dead without one. recover() is
+ * idempotent, touches only that generation, and frees the slot last. Any number of processes may run it at once, and die in it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "local.h"
+#include "error.h"
+
+int64_t pawl__local_wall_ms(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static const char *lifeline_name(uint32_t slot, char buffer[16]) {
+    snprintf(buffer, 16, "%05u", slot);
+    return buffer;
+}
+
+/* ---- Alive or dead ---- */
+
+int pawl__local_watch(struct local *local, uint32_t slot) {
+    char name[16];
+
+    return openat(local->sessions_fd, lifeline_name(slot, name), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+}
+
+bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation) {
+    uint64_t live = session_word(generation, SESSION_LIVE);
+    int fd;
+
+    if (slot >= SESSION_COUNT || atomic_load(&local->table->words[slot]) != live)
+        return true;
+    if (slot == local->slot)
+        return false;
+    fd = pawl__local_watch(local, slot);
+    if (fd < 0)
+        return errno == ENXIO;
+    close(fd);
+    return atomic_load(&local->table->words[slot]) != live;
+}
+
+bool pawl__local_anybody(struct local *local) {
+    int fd = openat(local->sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), lifeline;
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    bool found = false;
+
+    if (!directory) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    while (!found && (entry = readdir(directory))) {
+        if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || strchr(entry->d_name, '.'))
+            continue;
+        lifeline = openat(local->sessions_fd, entry->d_name, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+        found = lifeline >= 0;
+        if (found)
+            close(lifeline);
+    }
+    closedir(directory);
+    return found;
+}
+
+bool pawl__local_gone(struct local *local) {
+    struct stat status;
+
+    if (GET(local->gone))
+        return true;
+    SET(local->look_ms, pawl__local_wall_ms() + 100);
+    if (GET(local->table->words[local->slot]) == local->live && (fstat(local->table_fd, &status) < 0 || status.st_nlink > 0))
+        return false;
+    atomic_store(&local->gone, true);
+    return true;
+}
+
+int pawl__local_fail_gone(struct local *local, struct pawl_error *reterr) {
+    return pawl__fail(reterr, PAWL_EGONE, "the lock directory %s was removed while this process used it: open a new client",
+                      local->path);
+}
+
+int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_error *reterr) {
+    return pawl__fail(reterr, PAWL_EFORMAT,
+                      "the table in %s is damaged (bucket %u): stop all processes that use it, the next one to start repairs it",
+                      local->path, hash & (BUCKET_COUNT - 1));
+}
+
+const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size) {
+    struct pawl__identity identity;
+    struct session *session;
+    char record[PAWL__RECORD_MAX];
+    uint32_t length;
+
+    if (slot >= GET(local->table->header.session_high) || slot >= SESSION_COUNT) {
+        snprintf(buffer, size, "nobody");
+        return buffer;
+    }
+    session = &local->table->sessions[slot];
+    length = session->record_length < sizeof record ? session->record_length : 0;
+    memcpy(record, session->record, sizeof record);
+    if (pawl__record_parse(record, length, &identity))
+        snprintf(buffer, size, "pid %lld %s", (long long)identity.pid, identity.command);
+    else
+        snprintf(buffer, size, "pid %lld", (long long)session->pid);
+    return buffer;
+}
+
+/* ---- Cleaning up ---- */
+
+/* How long to wait for one guard: somebody may be stopped in it, and there are other nodes to free. */
+#define PATIENCE (5 * MS)
+
+/* Take one node of the session out of its bucket's list, if it is in one, and free it. */
+static bool recover_node(struct local *local, uint32_t ref, uint64_t owner, int64_t deadline, unsigned *count) {
+    struct node *node = &local->table->nodes[ref - 1];
+    int64_t patience = pawl__now(&local->engine) + PATIENCE;
+    struct section section;
+    uint32_t hash;
+    bool damaged;
+
+    deadline = deadline < patience ? deadline : patience;
+    for (;;) {
+        if (state_of(atomic_load(&node->state)) == NODE_FREE || atomic_load(&node->owner) != owner)
+            return true;
+        hash = GET(node->hash);
+        if (pawl__local_enter(local, &section, hash, deadline, NULL) != PAWL__DONE)
+            return false;
+        if (GET(node->hash) == hash)
+            break;
+        pawl__local_leave(local, &section); /* somebody was faster, and it is in use again */
+    }
+    if (state_of(GET(node->state)) != NODE_FREE && GET(node->owner) == owner) {
+        if (pawl__local_linked(local, &section, ref))
+            pawl__local_drop(local, &section, ref, NODE_FREE);
+        else if (!section.damaged)
+            COMMIT(node->state, GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
+        ++*count;
+    }
+    damaged = section.damaged;
+    pawl__local_leave(local, &section);
+    return !damaged;
+}
+
+bool pawl__local_recover(struct local *local, uint32_t slot, uint32_t generation, int64_t deadline) {
+    struct table *table = local->table;
+    uint64_t owner = owner_word(slot, generation), expected, live = session_word(generation, SESSION_LIVE);
+    uint32_t high = GET(table->header.block_high);
+    char who[WHO_SIZE];
+    unsigned count = 0;
+    bool all = true, whole;
+
+    for (uint32_t block = 0; block < high && block < BLOCK_COUNT; block++) {
+        if (GET(table->owners[block]) != owner)
+            continue;
+        whole = true;
+        for (uint32_t i = 0; i < BLOCK_NODES; i++)
+            whole &= recover_node(local, block * BLOCK_NODES + i + 1, owner, deadline, &count);
+        expected = owner;
+        if (whole)
+            atomic_compare_exchange_strong(&table->owners[block], &expected, 0);
+        all &= whole;
+    }
+    if (!all)
+        return false;
+    if (pawl__noting(&local->engine) && slot != local->slot && GET(table->words[slot]) == live)
+        pawl__note(&local->engine, NULL, "session %u (%s) is dead: recovered %u nodes", slot,
+                   pawl__local_who(local, slot, who, sizeof who), count);
+    atomic_compare_exchange_strong(&table->words[slot], &live, session_word(generation + 1, 0));
+    return true;
+}
+
+/* ---- Coming and going ---- */
+
+int pawl__local_reserve(struct local *local, size_t offset, size_t length) {
+    int rc;
+
+    do
+        rc = fallocate(local->table_fd, 0, (off_t)offset, (off_t)length) < 0 ? errno : 0;
+    while (rc == EINTR);
+    return rc == EOPNOTSUPP || rc == ENOSYS ? 0 : rc; /* then the file system can't promise space; see docs/local.md */
+}
+
+/* Make a file what the directory says, whatever the umask was. Only its owner can; whoever is not need not. */
+static void set_mode(struct local *local, int fd, const struct stat *status) {
+    if ((status->st_mode & 07777) != local->file_mode && fchmod(fd, local->file_mode) < 0)
+        return;
+    if (local->file_uid != (uid_t)-1 || local->file_gid != status->st_gid)
+        (void)!fchown(fd, local->file_uid, local->file_gid);
+}
+
+int pawl__local_fifo(struct local *local, const char *name, bool inherit) {
+    int flags = O_RDWR | O_NONBLOCK | O_NOFOLLOW | (inherit ? 0 : O_CLOEXEC);
+    struct stat status;
+    bool made = false;
+    int fd;
+
+    for (int i = 0; i < 3; i++) {
+        fd = openat(local->sessions_fd, name, flags);
+        if (fd >= 0 || errno != ENOENT)
+            break;
+        if (mkfifoat(local->sessions_fd, name, local->file_mode) < 0 && errno != EEXIST)
+            return -1;
+        made = true;
+    }
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) < 0 || !S_ISFIFO(status.st_mode)) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    if (made || (status.st_mode & 07777) != local->file_mode)
+        set_mode(local, fd, &status);
+    return fd;
+}
+
+static void introduce(struct local *local, struct session *session, const struct pawl__identity *identity) {
+    struct stat status;
+
+    session->pid = getpid();
+    session->uid = geteuid();
+    session->pid_namespace = stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+    session->started_ms = pawl__local_wall_ms();
+    SET(session->serve_channel, 0);
+    SET(session->breaks, 0);
+    session->record_length = (uint32_t)pawl__record_format(identity, session->record, sizeof session->record);
+    local->breaks_seen = 0;
+}
+
+/* 1: claimed; 0: not to be had; negative: errno of a failure that the next slot would meet too. With `usurp`, a slot whose owner is
+ * dead is taken over as it stands: the next generation, whose first duty is to clean up after the last. */
+static int claim_slot(struct local *local, uint32_t slot, bool usurp, const struct pawl__identity *identity) {
+    _Atomic uint64_t *place = &local->table->words[slot];
+    uint64_t word;
+    char name[16];
+    int fd = pawl__local_fifo(local, lifeline_name(slot, name), local->inherit);
+
+    if (fd < 0)
+        return errno == EACCES || errno == EINVAL || errno == ELOOP ? 0 : -errno;
+    word = atomic_load(place);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || (word & SESSION_LIVE && !usurp)) {
+        close(fd);
+        return 0;
+    }
+    local->slot = slot;
+    local->generation = (uint32_t)(word >> 32) + (word & SESSION_LIVE ? 1 : 0);
+    local->owner = owner_word(slot, local->generation);
+    local->guard = guard_word(slot, local->generation);
+    local->live = session_word(local->generation, SESSION_LIVE);
+    introduce(local, &local->table->sessions[slot], identity);
+    if (!atomic_compare_exchange_strong(place, &word, local->live)) {
+        close(fd);
+        return 0;
+    }
+    local->lifeline_fd = fd;
+    return 1;
+}
+
+static int find_slot(struct local *local, uint32_t from, uint32_t to, bool usurp, const struct pawl__identity *identity) {
+    int rc = 0;
+
+    for (uint32_t slot = from; slot < to && rc == 0; slot++) {
+        uint64_t word = atomic_load(&local->table->words[slot]);
+
+        if (!(word & SESSION_LIVE) || (usurp && pawl__local_dead(local, slot, (uint32_t)(word >> 32))))
+            rc = claim_slot(local, slot, usurp, identity);
+    }
+    return rc;
+}
+
+/* Reserve space for more slots: half as many again, so that looking for dead ones then stays cheap on the whole. 0 or errno. */
+static int more_slots(struct local *local, uint32_t high) {
+    uint32_t more = high / 2 / SESSION_CHUNK * SESSION_CHUNK, expected = high, wanted;
+    int rc;
+
+    wanted = high + (more > SESSION_CHUNK ? more : SESSION_CHUNK);
+    wanted = wanted < SESSION_COUNT ? wanted : SESSION_COUNT;
+    rc = pawl__local_reserve(local, offsetof(struct table, sessions) + high * sizeof(struct session),
+                             (wanted - high) * sizeof(struct session));
+    if (rc == 0)
+        atomic_compare_exchange_strong(&local->table->header.session_high, &expected, wanted);
+    return rc;
+}
+
+/* Clean up after all the dead: those in slots, and those whose slot has gone on to another generation. */
+static void bury(struct local *local) {
+    struct table *table = local->table;
+    uint32_t sessions = GET(table->header.session_high), blocks = GET(table->header.block_high);
+    int64_t deadline = pawl__now(&local->engine) + 100 * MS;
+    uint64_t word;
+
+    for (uint32_t slot = 0; slot < sessions && slot < SESSION_COUNT; slot++) {
+        word = atomic_load(&table->words[slot]);
+        if (word & SESSION_LIVE && pawl__local_dead(local, slot, (uint32_t)(word >> 32)))
+            pawl__local_recover(local, slot, (uint32_t)(word >> 32), deadline);
+    }
+    for (uint32_t block = 0; block < blocks && block < BLOCK_COUNT; block++) {
+        word = atomic_load(&table->owners[block]);
+        if (word == 0 || (uint32_t)word == 0 || (uint32_t)word > SESSION_COUNT)
+            continue;
+        if (GET(table->words[(uint32_t)word - 1]) != session_word((uint32_t)(word >> 32), SESSION_LIVE))
+            pawl__local_recover(local, (uint32_t)word - 1, (uint32_t)(word >> 32), deadline);
+    }
+}
+
+int pawl__local_session_open(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr) {
+    uint32_t high = GET(local->table->header.session_high);
+    bool crowded = false;
+    int rc = 0;
+
+    for (uint32_t from = 0; rc == 0; from = high) {
+        local->slot = SESSION_COUNT; /* nobody's */
+        high = GET(local->table->header.session_high);
+        high = high < SESSION_COUNT ? high : SESSION_COUNT;
+        rc = find_slot(local, from, high, false, identity);
+        crowded |= rc == 0 && high > 0;
+        if (rc == 0 && high == SESSION_COUNT) {
+            rc = find_slot(local, 0, high, true, identity);
+            if (rc == 0)
+                return pawl__fail(reterr, PAWL_EFULL, "%s is full: %u processes use it", local->path, SESSION_COUNT);
+        }
+        if (rc == 0)
+            rc = -more_slots(local, high);
+    }
+    if (rc > 0 && crowded)
+        bury(local);
+    if (rc > 0)
+        return 0;
+    errno = -rc;
+    return pawl__fail_errno(reterr, "can't make or open a file in %s/s", local->path);
+}
+
+void pawl__local_session_close(struct local *local, int64_t deadline) {
+    /* What can't be freed by the deadline is left to whoever finds it: with the lifeline closed we are dead. */
+    if (!pawl__local_gone(local))
+        pawl__local_recover(local, local->slot, local->generation, deadline);
+    close(local->lifeline_fd);
+    local->lifeline_fd = -1;
+}

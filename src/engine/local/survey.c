@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * survey.c - for operators: who holds, who waits; and breaking a hold.
+ *
+ * A bucket's nodes are copied under its guard and told outside of it, after the dead among them have been recovered. If a process is
+ * stopped inside the guard the copy is made without it: the list does not change as long as that process stands there, each of its
+ * prefixes is a list, and every entry says STOPPED.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "local.h"
+#include "error.h"
+
+#define GUARD_WITHIN (200 * MS)
+enum { ROUNDS = 8, RAW_SIZE = 256 };
+
+/* What was copied of a bucket. */
+struct copy {
+    struct node *nodes;
+    uint32_t *refs;
+    size_t count, room;
+    bool stopped; /* somebody stands in the guard */
+};
+
+static void copy_finish(struct copy *copy) {
+    free(copy->nodes);
+    free(copy->refs);
+}
+
+static bool copy_grow(struct copy *copy) {
+    size_t room = copy->room ? 4 * copy->room : 64;
+    struct node *nodes = NULL;
+    uint32_t *refs = realloc(copy->refs, room * sizeof *refs);
+
+    if (refs)
+        copy->refs = refs;
+    if (!refs || posix_memalign((void **)&nodes, 64, room * sizeof *nodes) != 0)
+        return false;
+    free(copy->nodes);
+    copy->nodes = nodes;
+    copy->room = room;
+    return true;
+}
+
+/* Copy as many as there is room for; false: there are more. */
+static bool copy_nodes(struct local *local, struct section *section, const char *name, size_t length, struct copy *copy) {
+    uint32_t steps = 0;
+
+    copy->count = 0;
+    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node;
+         node = pawl__local_next(local, section, node, &steps)) {
+        if (name && (node->name_length != length || memcmp(node->name, name, length) != 0))
+            continue;
+        if (copy->count == copy->room)
+            return false;
+        copy->refs[copy->count] = pawl__local_ref(local, node);
+        memcpy(&copy->nodes[copy->count++], node, sizeof *node);
+    }
+    return true;
+}
+
+static int copy_bucket(struct local *local, uint32_t hash, const char *name, size_t length, struct copy *copy,
+                       struct pawl_error *reterr) {
+    struct section section;
+    bool complete;
+
+    do {
+        if (!copy->room && !copy_grow(copy))
+            return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+        copy->stopped = pawl__local_enter(local, &section, hash, pawl__now(&local->engine) + GUARD_WITHIN, NULL) != PAWL__DONE;
+        complete = copy_nodes(local, &section, name, length, copy);
+        if (!copy->stopped)
+            pawl__local_leave(local, &section);
+        if (!complete && !copy_grow(copy))
+            return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    } while (!complete);
+    return section.damaged && !copy->stopped ? pawl__local_fail_damaged(local, hash, reterr) : 0;
+}
+
+/* Recover the dead among those copied. True: there were some. */
+static bool bury_dead(struct local *local, const struct copy *copy) {
+    int64_t deadline = pawl__now(&local->engine) + GUARD_WITHIN;
+    uint64_t last = 0;
+    bool any = false;
+
+    for (size_t i = 0; i < copy->count && !copy->stopped; i++) {
+        uint64_t owner = GET(copy->nodes[i].owner);
+        uint32_t slot = (uint32_t)owner - 1, generation = (uint32_t)(owner >> 32);
+
+        if (owner == last || !pawl__local_dead(local, slot, generation))
+            last = owner;
+        else if (pawl__local_recover(local, slot, generation, deadline))
+            any = true;
+    }
+    return any;
+}
+
+static void describe_session(struct local *local, uint64_t owner, struct pawl__identity *ret) {
+    uint32_t slot = (uint32_t)owner - 1;
+    const struct session *session;
+    char record[PAWL__RECORD_MAX];
+    uint32_t length;
+
+    memset(ret, 0, sizeof *ret);
+    if (slot >= GET(local->table->header.session_high) || slot >= SESSION_COUNT)
+        return;
+    session = &local->table->sessions[slot];
+    length = session->record_length;
+    memcpy(record, session->record, sizeof record);
+    if (length > sizeof record || GET(local->table->words[slot]) != session_word((uint32_t)(owner >> 32), SESSION_LIVE) ||
+        !pawl__record_parse(record, length, ret))
+        memset(ret, 0, sizeof *ret);
+}
+
+static const char *state_name(enum node_state state) {
+    static const char *const names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PARKED", "REVOKED", "?", "?"};
+
+    return names[state];
+}
+
+static int tell(struct local *local, const struct copy *copy, size_t at, unsigned position, pawl_visit_fn *visit, void *data) {
+    const struct node *node = &copy->nodes[at];
+    uint32_t word = GET(node->state);
+    uint64_t owner = GET(node->owner);
+    struct pawl__identity identity;
+    char name[PAWL__NAME_MAX + 1], raw[RAW_SIZE];
+    struct pawl_entry entry;
+
+    describe_session(local, owner, &identity);
+    memcpy(name, node->name, node->name_length);
+    name[node->name_length] = '\0';
+    snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
+             GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_name(state_of(word)), GET(node->ticket),
+             (uint32_t)owner - 1, (uint32_t)(owner >> 32), GET(node->channel), GET(node->watched));
+    entry = (struct pawl_entry){
+        .name = name,
+        .kind = (enum pawl_kind)node->kind,
+        .mode = (enum pawl_mode)GET(node->mode),
+        .flags = (position ? PAWL_ENTRY_WAITER : 0) | (word & NODE_BROKEN ? PAWL_ENTRY_BROKEN : 0) |
+                 (copy->stopped ? PAWL_ENTRY_STOPPED : 0),
+        .position = position,
+        .permits = node->permits,
+        .limit = node->limit,
+        .token = position ? 0 : GET(node->token),
+        .host = identity.host,
+        .pid = identity.pid,
+        .command = identity.command,
+        .label = identity.label,
+        .since_ms = position ? node->since_ms : node->granted_ms,
+        .remaining_ms = PAWL_FOREVER,
+        .raw = raw,
+    };
+    return visit(&entry, data);
+}
+
+/* Tell lock by lock: the list mixes the names of a bucket, but within a name it is in order, holders first. */
+static int tell_all(struct local *local, struct copy *copy, pawl_visit_fn *visit, void *data) {
+    int rc = 0;
+
+    for (size_t i = 0; i < copy->count && rc == 0; i++) {
+        unsigned position = 0;
+
+        if (copy->refs[i] == 0)
+            continue;
+        for (size_t j = i; j < copy->count && rc == 0; j++) {
+            if (copy->refs[j] == 0 || (j != i && !pawl__local_same_name(&copy->nodes[i], &copy->nodes[j])))
+                continue;
+            if (!holds(GET(copy->nodes[j].state)))
+                position++;
+            rc = tell(local, copy, j, position, visit, data);
+            copy->refs[j] = 0;
+        }
+    }
+    return rc;
+}
+
+int pawl__local_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    size_t length = name ? strlen(name) : 0;
+    uint32_t first = name ? pawl__name_hash(name, length) & (BUCKET_COUNT - 1) : 0, last = name ? first : BUCKET_COUNT - 1;
+    struct copy copy = {0};
+    int rc = 0;
+
+    if (pawl__local_gone(local))
+        return pawl__local_fail_gone(local, reterr);
+    for (uint32_t bucket = first; bucket <= last && rc == 0; bucket++) {
+        int rounds = 0;
+
+        if (atomic_load(&local->table->buckets[bucket].head) == 0)
+            continue;
+        do
+            rc = copy_bucket(local, bucket, name, length, &copy, reterr);
+        while (rc == 0 && rounds++ < ROUNDS && bury_dead(local, &copy));
+        if (rc == 0)
+            rc = tell_all(local, &copy, visit, data);
+    }
+    copy_finish(&copy);
+    return rc;
+}
+
+/* ---- Breaking ---- */
+
+/* The holder with this token, under the guard; else NULL, and the token of one that holds. */
+static struct node *find_holder(struct local *local, struct section *section, const char *name, uint64_t token,
+                                uint64_t *ret_other) {
+    size_t length = strlen(name);
+    uint32_t steps = 0;
+
+    *ret_other = 0;
+    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node;
+         node = pawl__local_next(local, section, node, &steps)) {
+        if (node->name_length != length || memcmp(node->name, name, length) != 0 || !holds(GET(node->state)))
+            continue;
+        if (GET(node->token) == token)
+            return node;
+        *ret_other = GET(node->token);
+    }
+    return NULL;
+}
+
+static int fail_token(const char *name, uint64_t token, uint64_t other, struct pawl_error *reterr) {
+    if (other == 0)
+        return pawl__fail(reterr, PAWL_ETOKEN, "nobody holds %s: there is nothing with token %" PRIu64 " to break", name, token);
+    return pawl__fail(reterr, PAWL_ETOKEN, "no hold of %s has token %" PRIu64 ": it is held with token %" PRIu64, name, token, other);
+}
+
+int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    uint32_t hash = pawl__name_hash(name, strlen(name)), slot, channel;
+    struct section section;
+    struct node *node;
+    uint64_t other;
+
+    if (pawl__local_gone(local))
+        return pawl__local_fail_gone(local, reterr);
+    if (pawl__local_enter(local, &section, hash, pawl__now(engine) + 2000 * MS, NULL) != PAWL__DONE)
+        return pawl__fail(reterr, PAWL_ETIMEOUT, "a process stands still inside the table's guard for %s: see `pawl status`", name);
+    node = find_holder(local, &section, name, token, &other);
+    if (!node) {
+        pawl__local_leave(local, &section);
+        return section.damaged ? pawl__local_fail_damaged(local, hash, reterr) : fail_token(name, token, other, reterr);
+    }
+    slot = ((uint32_t)GET(node->owner) - 1) & (SESSION_COUNT - 1);
+    if (!now)
+        atomic_fetch_or(&node->state, NODE_BROKEN);
+    else if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED) || pawl__local_turn(node, NODE_GRANTED, NODE_REVOKED))
+        pawl__local_drop(local, &section, pawl__local_ref(local, node), NODE_REVOKED);
+    atomic_fetch_add(&local->table->sessions[slot].breaks, 1);
+    channel = atomic_load(&local->table->sessions[slot].serve_channel);
+    pawl__local_leave(local, &section);
+    if (channel != 0)
+        pawl__local_channel_poke(local, slot, channel - 1);
+    return 0;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * token.c - the ceiling of tokens, and the file that remembers it: token.hi.
+ *
+ * Each bucket counts its tokens in the table. The table does not survive a crash of the machine, tokens must; so none is ever given
+ * that is above the ceiling in token.hi, and that is on the disk before the table says so. After a reboot all counters start at the
+ * ceiling. It is raised by 2^20 at a time: one fdatasync per million tokens.
+ *
+ * The file is one line of fixed length, `pawl-tokens 1 ceiling=NNNNNNNNNNNNNNNNNNNN check=HHHHHHHH`, so that a write is one sector.
+ * Its writers exclude each other by flock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "local.h"
+#include "error.h"
+
+enum { LINE_SIZE = 64 };
+#define TOKEN_LAST (UINT64_MAX / 2) /* so that tokens fit into signed 64 bits everywhere */
+
+static int line_format(uint64_t ceiling, char line[LINE_SIZE]) {
+    int length = snprintf(line, LINE_SIZE, "pawl-tokens 1 ceiling=%020" PRIu64, ceiling);
+
+    return length + snprintf(line + length, LINE_SIZE - (size_t)length, " check=%08" PRIx32 "\n",
+                             pawl__name_hash(line, (size_t)length));
+}
+
+static bool line_parse(const char *text, uint64_t *ret) {
+    const char *number = strchr(text, '=');
+    char line[LINE_SIZE];
+    uint64_t ceiling;
+
+    if (!number)
+        return false;
+    ceiling = strtoull(number + 1, NULL, 10);
+    line_format(ceiling, line);
+    if (strcmp(line, text) != 0 || ceiling > TOKEN_LAST)
+        return false;
+    *ret = ceiling;
+    return true;
+}
+
+static bool read_fd(int fd, uint64_t *ret) {
+    char text[LINE_SIZE + 1];
+    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+
+    if (length < 0)
+        return false;
+    text[length] = '\0';
+    return line_parse(text, ret);
+}
+
+static int write_fd(int fd, uint64_t ceiling) {
+    char line[LINE_SIZE];
+    int length = line_format(ceiling, line);
+    ssize_t rc = pwrite(fd, line, (size_t)length, 0);
+
+    if (rc != length) {
+        errno = rc < 0 ? errno : ENOSPC;
+        return -1;
+    }
+    return fdatasync(fd);
+}
+
+int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_error *reterr) {
+    int fd = openat(local->directory_fd, "token.hi", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool good;
+
+    *ret = 0;
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0)
+        return pawl__fail_errno(reterr, "can't open %s/token.hi", local->path);
+    good = read_fd(fd, ret);
+    close(fd);
+    if (good)
+        return 0;
+    return pawl__fail(reterr, PAWL_EFORMAT,
+                      "%s/token.hi is damaged, so it is not known which tokens were given: remove the directory to start at 1 again, "
+                      "if nothing relies on them",
+                      local->path);
+}
+
+int pawl__local_tokens_write(struct local *local, uint64_t ceiling, struct pawl_error *reterr) {
+    int fd = openat(local->directory_fd, "token.hi.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    if (fd < 0)
+        return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
+    if (fchmod(fd, local->file_mode) < 0 || write_fd(fd, ceiling) < 0 ||
+        renameat(local->directory_fd, "token.hi.new", local->directory_fd, "token.hi") < 0) {
+        pawl__fail_errno(reterr, "can't write %s/token.hi", local->path);
+        close(fd);
+        unlinkat(local->directory_fd, "token.hi.new", 0);
+        return reterr ? reterr->code : PAWL_ESYSTEM;
+    }
+    (void)!fchown(fd, local->file_uid, local->file_gid);
+    close(fd);
+    fsync(local->directory_fd);
+    return 0;
+}
+
+/* With the file flocked: write a higher ceiling, then let the table know. */
+static int raise(struct local *local, int fd, struct pawl_error *reterr) {
+    _Atomic uint64_t *place = &local->table->header.token_ceiling;
+    uint64_t ceiling = atomic_load(place), on_disk;
+
+    if (read_fd(fd, &on_disk) && on_disk > ceiling)
+        ceiling = on_disk; /* it was written by one that died before it could say so */
+    if (ceiling > TOKEN_LAST - TOKEN_STEP)
+        return pawl__fail(reterr, PAWL_EOVERFLOW, "the tokens of %s have reached their end: use a new directory", local->path);
+    if (write_fd(fd, ceiling + TOKEN_STEP) < 0)
+        return pawl__fail_errno(reterr, "can't write %s/token.hi", local->path);
+    atomic_store(place, ceiling + TOKEN_STEP);
+    return 0;
+}
+
+int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl_error *reterr) {
+    uint64_t before = atomic_load(&local->table->header.token_ceiling);
+    struct timespec nap = {.tv_nsec = MS};
+    int fd, rc;
+
+    fd = openat(local->directory_fd, "token.hi", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && errno == ENOENT) { /* lost while we live: the table knows */
+        fd = openat(local->directory_fd, "token.hi", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0)
+            (void)!fchmod(fd, local->file_mode);
+    }
+    if (fd < 0)
+        return pawl__fail_errno(reterr, "can't open %s/token.hi", local->path);
+    while ((rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && pawl__now(&local->engine) < deadline)
+        nanosleep(&nap, NULL);
+    if (atomic_load(&local->table->header.token_ceiling) > before)
+        rc = 0; /* another did it */
+    else if (rc < 0)
+        rc = pawl__fail(reterr, PAWL_ETIMEOUT, "another process is writing %s/token.hi and does not finish", local->path);
+    else
+        rc = raise(local, fd, reterr);
+    close(fd);
+    return rc;
+}
