@@ -110,6 +110,10 @@ struct pawl__engine {
     void *note_data;
     void (*warn)(void *warn_data, const char *text); /* for an operator; NULL: silence */
     void *warn_data;
+    const struct pawl__engine_impl *traced_impl; /* engine/trace.c: what it stands in front of */
+    const struct pawl__upcalls *traced_up;
+    void *traced_core;
+    bool stepped;     /* tests: no service thread; the test itself does its work */
     _Atomic int link; /* 0, or PAWL_ECONNLOST while the server can't be reached: the code for acquires whose time is up */
 };
 
@@ -213,7 +217,8 @@ const char *pawl__engine_list(void);
 extern const struct pawl__engine_impl pawl__local_engine;
 extern const struct pawl__engine_impl pawl__sim_engine; /* in test builds only */
 
-/* Wrap an open engine so that every call across the seam is noted. Returns the wrapper, which owns `inner`; NULL: out of memory. */
-struct pawl__engine *pawl__trace_wrap(struct pawl__engine *inner);
+/* Step between the core and an open engine, so that every call across the seam is noted. False: out of memory. See engine/trace.c. */
+bool pawl__trace_install(struct pawl__engine *engine);
+void pawl__trace_remove(struct pawl__engine *engine);
 
 #endif

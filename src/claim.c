@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * claim.c - the life of a claim: submitted, held, lost or withdrawn, gone. The only file that calls the engine about claims.
+ *
+ * Invariants
+ *   - A claim is in cohort->claims while it is PENDING or HELD, in the order of submission, and in cohort->leaving while it is LEAVING.
+ *     It is in cohort->unsettled too while its withdrawal or downgrade is under way and nobody looks after it: the thread that unlocks
+ *     the cohort next does.
+ *   - PENDING: it has waiters and no holds; or it is doomed, has neither, and the thread that is parked on it withdraws it.
+ *   - HELD: it has holds; it has waiters only if it is exclusive.
+ *   - Nothing but unpark() is called for a claim while `parked`; whoever parks looks at it afterwards and cleans up.
+ *   - Lost is final for the holds, never for the claim: it is withdrawn until it is gone.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "error.h"
+#include "lease.h"
+
+/* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
+#define SETTLE_NS (20 * INT64_C(1000000))
+
+static const bool claim_transitions[][CLAIM_GONE + 1] = {
+    [CLAIM_NEW] = {[CLAIM_PENDING] = true, [CLAIM_HELD] = true, [CLAIM_GONE] = true},
+    [CLAIM_PENDING] = {[CLAIM_HELD] = true, [CLAIM_LEAVING] = true, [CLAIM_GONE] = true},
+    [CLAIM_HELD] = {[CLAIM_LEAVING] = true, [CLAIM_GONE] = true},
+    [CLAIM_LEAVING] = {[CLAIM_GONE] = true},
+    [CLAIM_GONE] = {false},
+};
+
+static void set_state(struct claim *claim, enum claim_state state) {
+    assert(claim_transitions[claim->state][state]);
+    claim->state = state;
+}
+
+struct claim *pawl__claim_new(struct cohort *cohort, enum pawl_mode mode, uint32_t permits, bool try_only) {
+    struct pawl *client = cohort->client;
+    size_t state_size = impl_of(client)->claim_size;
+    struct claim *claim = cohort->spare;
+
+    cohort->spare = NULL;
+    if (!claim && !(claim = malloc(sizeof *claim + state_size)))
+        return NULL;
+    memset(claim, 0, sizeof *claim + state_size);
+    claim->cohort = cohort;
+    TAILQ_INIT(&claim->waiters);
+    TAILQ_INIT(&claim->holds);
+    claim->seam = (struct pawl__claim){
+        .id = {client->id, cohort->next_id++},
+        .name = cohort->name,
+        .name_length = cohort->name_length,
+        .name_hash = cohort->name_hash,
+        .kind = cohort->kind,
+        .mode = mode,
+        .permits = permits,
+        .limit = cohort->limit,
+        .nonreentrant = cohort->nonreentrant,
+        .try_only = try_only,
+    };
+    cohort->claim_count++;
+    return claim;
+}
+
+/* The engine has forgotten the claim, and so do we. */
+static void gone(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+    struct pawl *client = cohort->client;
+
+    assert(TAILQ_EMPTY(&claim->waiters) && TAILQ_EMPTY(&claim->holds));
+    if (claim->state == CLAIM_LEAVING) {
+        TAILQ_REMOVE(&cohort->leaving, claim, link);
+        pawl__client_one_less(client, &client->leaving);
+    }
+    set_state(claim, CLAIM_GONE);
+    cohort->claim_count--;
+    if (cohort->spare)
+        free(claim);
+    else
+        cohort->spare = claim;
+}
+
+bool pawl__claim_served(const struct claim *claim) {
+    return claim->adopted || !impl_of(claim->cohort->client)->park;
+}
+
+uint64_t pawl__claim_token(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->client->engine;
+
+    if (claim->tokens_used < claim->seam.token_count)
+        return claim->seam.token + claim->tokens_used++;
+    return engine->impl->retoken ? engine->impl->retoken(engine, &claim->seam) : 0;
+}
+
+static void note_lease(struct claim *claim) {
+    int64_t sent_at = claim->seam.sent_at, lease = claim->seam.lease_ns;
+
+    claim->renew_at = pawl__lease_renew_at(sent_at, lease);
+    claim->suspect_at = pawl__lease_suspect_at(sent_at, lease);
+    claim->assured_until = pawl__lease_assured_until(sent_at, lease);
+    if (lease != PAWL__NEVER)
+        pawl__service_due(claim->cohort->client, claim->renew_at);
+}
+
+/* The engine has granted the claim: so are its first waiter, or all that share it. */
+static void granted(struct claim *claim) {
+    struct waiter *waiter;
+    uint64_t token;
+
+    assert(claim->seam.token_count > 0);
+    set_state(claim, CLAIM_HELD);
+    note_lease(claim);
+    if (TAILQ_EMPTY(&claim->waiters)) {
+        pawl__claim_retire(claim);
+        return;
+    }
+    while ((waiter = TAILQ_FIRST(&claim->waiters)) && (token = pawl__claim_token(claim))) {
+        pawl__cohort_grant(claim, waiter, token);
+        if (claim->seam.mode != PAWL_SHARED)
+            return;
+    }
+    pawl__cohort_rehome(claim);
+}
+
+/* The engine does not want the claim, and has forgotten it. */
+static void refused(struct claim *claim, const struct pawl_error *why) {
+    struct waiter *waiter;
+
+    if (claim->state == CLAIM_PENDING)
+        TAILQ_REMOVE(&claim->cohort->claims, claim, link);
+    claim->doomed = true; /* so that ending its last waiter does not withdraw it */
+    while ((waiter = TAILQ_FIRST(&claim->waiters)))
+        pawl__cohort_end(waiter, why->code, "%s", why->text);
+    gone(claim);
+}
+
+void pawl__claim_submit(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+    struct pawl__engine *engine = cohort->client->engine;
+    struct pawl_error error;
+    int rc;
+
+    rc = engine->impl->submit(engine, &claim->seam, &error);
+    if (rc < 0) {
+        refused(claim, &error);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&cohort->claims, claim, link);
+    if (rc == PAWL__DONE) {
+        granted(claim);
+        return;
+    }
+    set_state(claim, CLAIM_PENDING);
+    pawl__cohort_nudge(claim);
+}
+
+int pawl__claim_retire(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+    struct pawl__engine *engine = cohort->client->engine;
+    int rc;
+
+    assert(TAILQ_EMPTY(&claim->waiters) && TAILQ_EMPTY(&claim->holds));
+    if (claim->parked) {
+        claim->doomed = true;
+        engine->impl->unpark(engine, &claim->seam);
+        return 0;
+    }
+    TAILQ_REMOVE(&cohort->claims, claim, link);
+    rc = engine->impl->withdraw(engine, &claim->seam);
+    if (rc != PAWL__PENDING) {
+        gone(claim);
+        return rc < 0 ? rc : 0;
+    }
+    set_state(claim, CLAIM_LEAVING);
+    TAILQ_INSERT_TAIL(&cohort->leaving, claim, link);
+    atomic_fetch_add(&cohort->client->leaving, 1);
+    if (!pawl__claim_served(claim))
+        TAILQ_INSERT_TAIL(&cohort->unsettled, claim, unsettled);
+    return 0;
+}
+
+/* Run park() without the mutex. The caller is counted in client->inside, so that the engine stays open. */
+static int park(struct claim *claim, int64_t deadline, struct pawl_error *reterr) {
+    struct cohort *cohort = claim->cohort;
+    struct pawl *client = cohort->client;
+    int rc;
+
+    claim->parked = true;
+    pthread_mutex_unlock(&cohort->mutex);
+    rc = client->engine->impl->park(client->engine, &claim->seam, deadline, reterr);
+    pthread_mutex_lock(&cohort->mutex);
+    claim->parked = false;
+    return rc;
+}
+
+void pawl__claim_park(struct claim *claim, int64_t deadline) {
+    struct pawl_error error;
+    int rc = park(claim, deadline, &error);
+
+    if (rc == PAWL__DONE)
+        granted(claim);
+    else if (rc < 0)
+        refused(claim, &error);
+    else if (TAILQ_EMPTY(&claim->waiters))
+        pawl__claim_retire(claim);
+    else
+        pawl__cohort_nudge(claim);
+}
+
+bool pawl__claim_adopt(struct claim *claim) {
+    struct pawl *client = claim->cohort->client;
+
+    if (!pawl__service_start(client))
+        return false;
+    claim->adopted = true;
+    client->engine->impl->adopt(client->engine, &claim->seam);
+    client->engine->impl->wake(client->engine);
+    return true;
+}
+
+static void downgraded(struct claim *claim) {
+    claim->downgrading = false;
+    claim->seam.mode = PAWL_SHARED;
+}
+
+/* The engine has done what was asked of it last. */
+static void settled(struct claim *claim) {
+    if (claim->state == CLAIM_LEAVING) {
+        gone(claim);
+        return;
+    }
+    if (claim->downgrading)
+        downgraded(claim);
+    if (claim->doomed)
+        pawl__claim_retire(claim);
+}
+
+/* Let the engine finish in this thread; if that takes longer than a moment, in the service thread. */
+static void settle(struct claim *claim) {
+    struct pawl *client = claim->cohort->client;
+
+    do {
+        if (park(claim, pawl__now(client->engine) + SETTLE_NS, NULL) != PAWL__PENDING) {
+            settled(claim);
+            return;
+        }
+    } while (!pawl__claim_adopt(claim) && !atomic_load(&client->closed));
+    if (claim->doomed)
+        pawl__claim_retire(claim);
+}
+
+void pawl__claim_settle_all(struct cohort *cohort) {
+    struct claim *claim;
+
+    if (TAILQ_EMPTY(&cohort->unsettled))
+        return;
+    atomic_fetch_add(&cohort->client->inside, 1);
+    while ((claim = TAILQ_FIRST(&cohort->unsettled))) {
+        TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+        settle(claim);
+    }
+    pawl__client_one_less(cohort->client, &cohort->client->inside);
+}
+
+void pawl__claim_adopt_all(struct cohort *cohort) {
+    struct claim *claim;
+
+    while ((claim = TAILQ_FIRST(&cohort->unsettled)) && pawl__claim_adopt(claim))
+        TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+}
+
+static void post_loss(struct hold *hold, enum pawl_state state, const struct pawl_error *why) {
+    struct event *event;
+
+    if (!hold->lock->on_loss || !(event = calloc(1, sizeof *event)))
+        return;
+    event->lock = hold->lock;
+    event->lock->references++;
+    event->state = state;
+    event->token = hold->token;
+    event->error = *why;
+    pawl__event_post(hold->lock->client, event);
+}
+
+/* The holds are lost. After a break the claim stays until they are released: that is what the one who broke it waits for. */
+static void lose(struct claim *claim, bool broken, const struct pawl_error *why) {
+    struct hold *hold;
+
+    if (claim->lost)
+        return;
+    claim->lost = true;
+    TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+        hold->lost = true;
+        post_loss(hold, PAWL_LOST, why);
+    }
+    pawl__cohort_rehome(claim);
+    if (broken)
+        return;
+    while ((hold = TAILQ_FIRST(&claim->holds))) {
+        TAILQ_REMOVE(&claim->holds, hold, of_claim);
+        hold->claim = NULL;
+    }
+    pawl__claim_retire(claim);
+}
+
+static void lose_broken(struct claim *claim) {
+    struct pawl_error why;
+
+    pawl__fail(&why, PAWL_ELOST, "the hold of '%s' was broken by an operator: stop and release it", claim->cohort->name);
+    lose(claim, true, &why);
+}
+
+static void lose_expired(struct claim *claim) {
+    struct pawl_error why;
+
+    pawl__fail(&why, PAWL_ELOST, "the lease of '%s' ran out: it could not be renewed in time", claim->cohort->name);
+    lose(claim, false, &why);
+}
+
+void pawl__claim_refresh(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->client->engine;
+
+    if (claim->state != CLAIM_HELD || claim->lost)
+        return;
+    if (engine->impl->check && engine->impl->check(engine, &claim->seam) < 0)
+        lose_broken(claim);
+    else if (claim->assured_until != PAWL__NEVER && pawl__now(engine) >= claim->assured_until)
+        lose_expired(claim);
+}
+
+static void suspect(struct claim *claim) {
+    struct pawl_error why;
+    struct hold *hold;
+
+    claim->suspect = true;
+    pawl__fail(&why, PAWL_ELOST, "the lease of '%s' was not renewed for two thirds of its time", claim->cohort->name);
+    TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+        post_loss(hold, PAWL_SUSPECT, &why);
+    }
+}
+
+int64_t pawl__claim_tick(struct claim *claim, int64_t now) {
+    struct pawl__engine *engine = claim->cohort->client->engine;
+
+    if (claim->state != CLAIM_HELD || claim->lost)
+        return PAWL__NEVER;
+    if (atomic_load(&claim->cohort->client->attentive) && engine->impl->check && engine->impl->check(engine, &claim->seam) < 0) {
+        lose_broken(claim);
+        return PAWL__NEVER;
+    }
+    if (claim->assured_until == PAWL__NEVER)
+        return PAWL__NEVER;
+    if (now >= claim->assured_until) {
+        lose_expired(claim);
+        return PAWL__NEVER;
+    }
+    if (!claim->renewing && now >= claim->renew_at) {
+        claim->renewing = true;
+        engine->impl->renew(engine, &claim->seam);
+    }
+    if (!claim->suspect && now >= claim->suspect_at)
+        suspect(claim);
+    if (!claim->renewing)
+        return claim->renew_at;
+    return claim->suspect ? claim->assured_until : claim->suspect_at;
+}
+
+int pawl__claim_downgrade(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+    struct pawl__engine *engine = cohort->client->engine;
+    int rc;
+
+    /* Its exclusive waiters can't be served by a shared claim: they queue anew, behind the readers that come in now. */
+    pawl__cohort_rehome(claim);
+    rc = engine->impl->downgrade(engine, &claim->seam);
+    if (rc < 0) {
+        lose_broken(claim);
+        return PAWL_ELOST;
+    }
+    if (rc == PAWL__DONE) {
+        downgraded(claim);
+        return 0;
+    }
+    claim->downgrading = true;
+    if (!pawl__claim_served(claim))
+        TAILQ_INSERT_TAIL(&cohort->unsettled, claim, unsettled);
+    return 0;
+}
+
+/* The upcalls: from serve(), on the service thread. The claim can't vanish meanwhile: only `settled` and `refused` end it. */
+
+static void on_granted(void *core, struct pawl__claim *seam) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+
+    (void)core;
+    pthread_mutex_lock(&cohort->mutex);
+    if (claim->state == CLAIM_PENDING)
+        granted(claim);
+    pawl__cohort_unlock(cohort);
+}
+
+static void on_refused(void *core, struct pawl__claim *seam, const struct pawl_error *why) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+
+    (void)core;
+    pthread_mutex_lock(&cohort->mutex);
+    refused(claim, why);
+    pawl__cohort_unlock(cohort);
+}
+
+static void on_settled(void *core, struct pawl__claim *seam) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+
+    (void)core;
+    pthread_mutex_lock(&cohort->mutex);
+    settled(claim);
+    pawl__cohort_unlock(cohort);
+}
+
+static void on_renewed(void *core, struct pawl__claim *seam) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+
+    (void)core;
+    pthread_mutex_lock(&cohort->mutex);
+    /* An answer that came too late changes nothing: what was lost stays lost. */
+    pawl__claim_refresh(claim);
+    if (claim->state == CLAIM_HELD && !claim->lost) {
+        claim->renewing = claim->suspect = false;
+        note_lease(claim);
+    }
+    pawl__cohort_unlock(cohort);
+}
+
+static void on_lost(void *core, struct pawl__claim *seam, bool broken, const struct pawl_error *why) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+
+    (void)core;
+    pthread_mutex_lock(&cohort->mutex);
+    if (claim->state == CLAIM_HELD)
+        lose(claim, broken, why);
+    pawl__cohort_unlock(cohort);
+}
+
+const struct pawl__upcalls pawl__claim_upcalls = {
+    .granted = on_granted,
+    .refused = on_refused,
+    .settled = on_settled,
+    .renewed = on_renewed,
+    .lost = on_lost,
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * trace.c - a decorator in front of any engine: notes every call across the seam, downwards with '>' and upwards with '<'. The engine
+ * adds the steps between them in its own words (pawl__note).
+ *
+ * It is the same engine object with another table: a copy of the engine's own, with the noteworthy operations replaced, so that what
+ * the engine lacks (NULL) stays lacking.
+ */
+#include <stdlib.h>
+
+#include "engine.h"
+
+static const char *const mode_names[] = {[PAWL_EXCLUSIVE] = "exclusive", [PAWL_SHARED] = "shared", [PAWL_PERMITS] = "permits"};
+
+static const char *answer(int rc) {
+    return rc == PAWL__DONE ? "done" : rc == PAWL__PENDING ? "pending" : pawl_error_name(rc);
+}
+
+static void note_grant(struct pawl__engine *engine, const struct pawl__claim *claim) {
+    pawl__note(engine, claim, "< granted, token %llu", (unsigned long long)claim->token);
+}
+
+static int trace_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
+    int rc;
+
+    if (claim->mode == PAWL_PERMITS)
+        pawl__note(engine, claim, "> submit: %u of %u permits%s", claim->permits, claim->limit, claim->try_only ? ", or nothing" : "");
+    else
+        pawl__note(engine, claim, "> submit: %s%s", mode_names[claim->mode], claim->try_only ? ", or nothing" : "");
+    rc = engine->traced_impl->submit(engine, claim, reterr);
+    if (rc == PAWL__DONE)
+        note_grant(engine, claim);
+    else
+        pawl__note(engine, claim, "< %s", answer(rc));
+    return rc;
+}
+
+static int trace_park(struct pawl__engine *engine, struct pawl__claim *claim, int64_t deadline, struct pawl_error *reterr) {
+    int rc = engine->traced_impl->park(engine, claim, deadline, reterr);
+
+    pawl__note(engine, claim, "< waited: %s, token %llu", answer(rc), (unsigned long long)claim->token);
+    return rc;
+}
+
+/* Only the answers of these are traced: the claim may be gone with them, so the note comes first. */
+static int trace_withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
+    pawl__note(engine, claim, "> withdraw (token %llu)", (unsigned long long)claim->token);
+    return engine->traced_impl->withdraw(engine, claim);
+}
+
+static int trace_downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
+    pawl__note(engine, claim, "> downgrade (token %llu)", (unsigned long long)claim->token);
+    return engine->traced_impl->downgrade(engine, claim);
+}
+
+static void trace_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
+    pawl__note(engine, claim, "> renew");
+    engine->traced_impl->renew(engine, claim);
+}
+
+/* While the trace stands between, the engine's `core` is the engine itself. */
+static struct pawl__engine *engine_of(void *core) {
+    return core;
+}
+
+static void up_granted(void *core, struct pawl__claim *claim) {
+    struct pawl__engine *engine = engine_of(core);
+
+    note_grant(engine, claim);
+    engine->traced_up->granted(engine->traced_core, claim);
+}
+
+static void up_refused(void *core, struct pawl__claim *claim, const struct pawl_error *why) {
+    struct pawl__engine *engine = engine_of(core);
+
+    pawl__note(engine, claim, "< refused: %s", pawl_error_name(why->code));
+    engine->traced_up->refused(engine->traced_core, claim, why);
+}
+
+static void up_settled(void *core, struct pawl__claim *claim) {
+    struct pawl__engine *engine = engine_of(core);
+
+    pawl__note(engine, claim, "< settled");
+    engine->traced_up->settled(engine->traced_core, claim);
+}
+
+static void up_renewed(void *core, struct pawl__claim *claim) {
+    struct pawl__engine *engine = engine_of(core);
+
+    pawl__note(engine, claim, "< renewed");
+    engine->traced_up->renewed(engine->traced_core, claim);
+}
+
+static void up_lost(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why) {
+    struct pawl__engine *engine = engine_of(core);
+
+    pawl__note(engine, claim, "< lost: %s", why->text);
+    engine->traced_up->lost(engine->traced_core, claim, broken, why);
+}
+
+static const struct pawl__upcalls trace_upcalls = {
+    .granted = up_granted,
+    .refused = up_refused,
+    .settled = up_settled,
+    .renewed = up_renewed,
+    .lost = up_lost,
+};
+
+bool pawl__trace_install(struct pawl__engine *engine) {
+    struct pawl__engine_impl *impl = malloc(sizeof *impl);
+
+    if (!impl)
+        return false;
+    *impl = *engine->impl;
+    impl->submit = trace_submit;
+    impl->withdraw = trace_withdraw;
+    impl->downgrade = trace_downgrade;
+    if (impl->park)
+        impl->park = trace_park;
+    if (impl->renew)
+        impl->renew = trace_renew;
+    engine->traced_impl = engine->impl;
+    engine->traced_up = engine->up;
+    engine->traced_core = engine->core;
+    engine->impl = impl;
+    engine->up = &trace_upcalls;
+    engine->core = engine;
+    return true;
+}
+
+void pawl__trace_remove(struct pawl__engine *engine) {
+    const struct pawl__engine_impl *impl = engine->impl;
+
+    if (!engine->traced_impl)
+        return;
+    engine->impl = engine->traced_impl;
+    engine->up = engine->traced_up;
+    engine->core = engine->traced_core;
+    engine->traced_impl = NULL;
+    free((void *)(uintptr_t)impl);
+}
