@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * contract_async.c - acquiring without blocking: every acquire ends exactly once, and only in pawl_dispatch().
+ */
+#include "contract.h"
+
+#include <poll.h>
+
+static struct pawl *one, *two;
+static struct pawl_error error;
+
+static int set_up(void **state) {
+    (void)state;
+    if (contract_engine->set_up() < 0)
+        return -1;
+    one = contract_open("");
+    two = contract_open("");
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    pawl_close(one);
+    pawl_close(two);
+    contract_engine->tear_down();
+    return 0;
+}
+
+struct outcome {
+    int calls, result;
+};
+
+static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    struct outcome *outcome = data;
+
+    (void)lock;
+    outcome->calls++;
+    outcome->result = result;
+    assert_true(result == 0 ? why == NULL : why->code == result);
+}
+
+static void start(struct pawl_lock *lock, enum pawl_mode mode, int64_t timeout_ms, struct outcome *outcome) {
+    *outcome = (struct outcome){0, 1};
+    assert_works(pawl_acquire_start(lock, mode, 1, timeout_ms, on_acquired, outcome, &error), &error);
+    assert_int_equal(outcome->calls, 0); /* never from within the call */
+}
+
+/* What a loop does: sleep on the descriptor, then dispatch. */
+static void await(struct pawl *client, const struct outcome *outcome) {
+    struct pollfd fd = {.fd = pawl_fd(client), .events = POLLIN};
+
+    while (!outcome->calls) {
+        if (poll(&fd, 1, PATIENCE_MS) != 1)
+            fail_msg("no callback became due");
+        pawl_dispatch(client);
+    }
+    assert_int_equal(outcome->calls, 1);
+    assert_int_equal(pawl_dispatch(client), 0);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+}
+
+static void test_granted_at_once_is_told_later(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, PAWL_TASK);
+    struct outcome outcome, again;
+
+    (void)state;
+    start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome);
+    await(one, &outcome);
+    assert_int_equal(outcome.result, 0);
+    assert_true(pawl_token(lock) > 0);
+    start(lock, PAWL_EXCLUSIVE, 0, &again); /* a re-entry */
+    await(one, &again);
+    assert_int_equal(again.result, 0);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_fails(PAWL_ENOTHELD, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void test_granted_when_the_holder_lets_go(void **state) {
+    struct pawl_lock *holder = contract_rwlock(two, 0), *lock = contract_rwlock(one, PAWL_TASK);
+    struct outcome outcome;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    start(lock, PAWL_SHARED, PAWL_FOREVER, &outcome);
+    contract_await_waiters(two, 1);
+    assert_int_equal(pawl_dispatch(one), 0);
+    assert_works(pawl_release(holder, &error), &error);
+    await(one, &outcome);
+    assert_int_equal(outcome.result, 0);
+    assert_works(pawl_release_shared(lock, &error), &error);
+    pawl_lock_free(holder);
+    pawl_lock_free(lock);
+}
+
+static void test_many_pending_at_once(void **state) {
+    enum { LOCKS = 20 };
+    struct pawl_lock *held[LOCKS], *locks[LOCKS];
+    struct outcome outcomes[LOCKS];
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        assert_works(pawl_mutex_new(two, name, 0, &held[i], &error), &error);
+        assert_works(pawl_mutex_new(one, name, PAWL_TASK, &locks[i], &error), &error);
+        assert_works(pawl_acquire(held[i], PAWL_FOREVER, &error), &error);
+        start(locks[i], PAWL_EXCLUSIVE, PAWL_FOREVER, &outcomes[i]);
+    }
+    for (int i = LOCKS; i-- > 0;) {
+        assert_works(pawl_release(held[i], &error), &error);
+        await(one, &outcomes[i]);
+        assert_int_equal(outcomes[i].result, 0);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        pawl_lock_free(held[i]);
+        pawl_lock_free(locks[i]);
+    }
+}
+
+static void test_time_out_try_and_cancel(void **state) {
+    struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(one, PAWL_TASK);
+    struct outcome outcome;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    start(lock, PAWL_EXCLUSIVE, 20, &outcome);
+    await(one, &outcome);
+    assert_int_equal(outcome.result, PAWL_ETIMEOUT);
+    start(lock, PAWL_EXCLUSIVE, 0, &outcome);
+    await(one, &outcome);
+    assert_int_equal(outcome.result, PAWL_EHELD);
+    start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome);
+    assert_fails(PAWL_EBUSY, pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, 0, on_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EBUSY, pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(pawl_cancel(lock), 1);
+    await(one, &outcome);
+    assert_int_equal(outcome.result, PAWL_ECANCELED);
+    assert_int_equal(pawl_cancel(lock), 0);
+    contract_await_waiters(two, 0);
+    pawl_lock_free(holder);
+    pawl_lock_free(lock);
+}
+
+static void test_free_while_pending(void **state) {
+    struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(one, PAWL_TASK);
+    struct outcome outcome;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome);
+    pawl_lock_free(lock);
+    await(one, &outcome);
+    assert_int_equal(outcome.result, PAWL_ECANCELED);
+    pawl_lock_free(holder);
+}
+
+static void test_close_while_pending(void **state) {
+    struct pawl *client = contract_open("");
+    struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(client, PAWL_TASK);
+    struct outcome outcome;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome);
+    pawl_close(client); /* the last to run callbacks */
+    assert_int_equal(outcome.calls, 1);
+    assert_int_equal(outcome.result, PAWL_ECLOSED);
+    pawl_lock_free(lock);
+    pawl_lock_free(holder);
+}
+
+/* A thread and a task wait behind the same claim; whichever is first in the queue is served first, whoever of them waits in the engine. */
+static void test_threads_and_tasks_in_one_queue(void **state) {
+    struct pawl_lock *holder = contract_mutex(two, 0), *task = contract_mutex(one, PAWL_TASK), *plain = contract_mutex(one, 0);
+    struct contract_thread thread;
+    struct outcome outcome;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    contract_start(&thread, plain, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(two, 1);
+    start(task, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome); /* joins the thread's claim */
+    assert_int_equal(pawl_cancel(plain), 1);             /* and is alone in it now */
+    assert_int_equal(contract_await(&thread), PAWL_ECANCELED);
+    contract_finish(&thread);
+    contract_start(&thread, plain, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    assert_works(pawl_release(holder, &error), &error);
+    await(one, &outcome);
+    assert_int_equal(outcome.result, 0);
+    assert_works(pawl_release(task, &error), &error);
+    assert_int_equal(contract_await(&thread), 0);
+    contract_finish(&thread);
+    pawl_lock_free(holder);
+    pawl_lock_free(task);
+    pawl_lock_free(plain);
+}
+
+static void test_needs_a_task_and_a_callback(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0), *task = contract_mutex(one, PAWL_TASK);
+    struct outcome outcome;
+
+    (void)state;
+    assert_fails(PAWL_EINVAL, pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, 0, on_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, 0, NULL, NULL, &error), &error);
+    assert_fails(PAWL_EDURATION, pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, -5, on_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EKIND, pawl_acquire_start(task, PAWL_SHARED, 1, 0, on_acquired, &outcome, &error), &error);
+    assert_int_equal(pawl_dispatch(one), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(task);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int contract_run_async(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_granted_at_once_is_told_later),
+        TEST(test_granted_when_the_holder_lets_go),
+        TEST(test_many_pending_at_once),
+        TEST(test_time_out_try_and_cancel),
+        TEST(test_free_while_pending),
+        TEST(test_close_while_pending),
+        TEST(test_threads_and_tasks_in_one_queue),
+        TEST(test_needs_a_task_and_a_callback),
+    };
+
+    return _cmocka_run_group_tests(contract_engine->name, tests, sizeof tests / sizeof tests[0], NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * contract_operator.c - what an operator sees and may do; and how a holder hears of it.
+ */
+#include "contract.h"
+
+#include <time.h>
+#include <unistd.h>
+
+static struct pawl *one, *two;
+static struct pawl_error error;
+
+static int set_up(void **state) {
+    (void)state;
+    if (contract_engine->set_up() < 0)
+        return -1;
+    one = contract_open("");
+    two = contract_open("");
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    pawl_close(one);
+    pawl_close(two);
+    contract_engine->tear_down();
+    return 0;
+}
+
+/* The entries as text, one a line. */
+struct listing {
+    char text[4096];
+    size_t used;
+    int stop_after;
+};
+
+static int list_entry(const struct pawl_entry *entry, void *data) {
+    static const char *const modes[] = {"exclusive", "shared", "permits"};
+    struct listing *listing = data;
+
+    assert_int_equal(entry->pid, getpid());
+    assert_string_equal(entry->label, "contract");
+    assert_true(entry->host[0] && entry->command[0] && entry->raw[0]);
+    assert_true(entry->since_ms > 0);
+    assert_true((entry->token > 0) == !(entry->flags & PAWL_ENTRY_WAITER));
+    listing->used += (size_t)snprintf(listing->text + listing->used, sizeof listing->text - listing->used, "%s %d %s %u %u/%u%s\n",
+                                      entry->name, entry->kind, modes[entry->mode], entry->position, entry->permits, entry->limit,
+                                      entry->flags & PAWL_ENTRY_BROKEN ? " broken" : "");
+    return listing->stop_after && --listing->stop_after == 0 ? 42 : 0;
+}
+
+static void test_holders_and_waiters_in_order(void **state) {
+    struct pawl_lock *held = contract_rwlock(one, 0), *other = contract_rwlock(two, 0), *sem;
+    struct contract_thread first, second;
+    struct listing listing = {.used = 0};
+
+    (void)state;
+    assert_works(pawl_inspect(one, NULL, list_entry, &listing, &error), &error);
+    assert_string_equal(listing.text, "");
+    assert_works(pawl_acquire_shared(held, PAWL_FOREVER, &error), &error);
+    contract_start(&first, other, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(one, 1);
+    contract_start(&second, other, PAWL_SHARED, PAWL_FOREVER);
+    contract_await_waiters(one, 2);
+    assert_works(pawl_inspect(two, "lock", list_entry, &listing, &error), &error);
+    assert_string_equal(listing.text, "lock 1 shared 0 1/1\nlock 1 exclusive 1 1/1\nlock 1 shared 2 1/1\n");
+    assert_works(pawl_semaphore_new(one, "sem", 7, 0, &sem, &error), &error);
+    assert_works(pawl_acquire_permits(sem, 3, PAWL_FOREVER, &error), &error);
+    listing = (struct listing){.used = 0};
+    assert_works(pawl_inspect(two, NULL, list_entry, &listing, &error), &error);
+    assert_contains(listing.text, "sem 2 permits 0 3/7\n");
+    assert_contains(listing.text, "lock 1 shared 0 1/1\nlock 1 exclusive 1 1/1\nlock 1 shared 2 1/1\n");
+    listing = (struct listing){.stop_after = 2};
+    assert_int_equal(pawl_inspect(two, NULL, list_entry, &listing, &error), 42);
+    assert_works(pawl_release_shared(held, &error), &error);
+    assert_int_equal(contract_await(&first), 0);
+    contract_finish(&first);
+    assert_int_equal(contract_await(&second), 0);
+    contract_finish(&second);
+    pawl_lock_free(held);
+    pawl_lock_free(other);
+    pawl_lock_free(sem);
+}
+
+static void test_bad_input(void **state) {
+    struct listing listing = {.used = 0};
+
+    (void)state;
+    assert_fails(PAWL_ENAME, pawl_inspect(one, "", list_entry, &listing, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_inspect(one, NULL, NULL, NULL, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_inspect(NULL, NULL, list_entry, &listing, &error), &error);
+    assert_fails(PAWL_ETOKEN, pawl_break(one, "lock", 0, 0, &error), &error);
+    assert_fails(PAWL_ETOKEN, pawl_break(one, "lock", 12345, 0, &error), &error);
+    assert_fails(PAWL_ENAME, pawl_break(one, "\n", 1, 0, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_break(one, "lock", 1, 1u << 20, &error), &error);
+}
+
+/* What the loss callback heard; it runs on the service thread. */
+struct heard {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int calls;
+    enum pawl_state state;
+    uint64_t token;
+};
+
+static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    struct heard *heard = data;
+
+    (void)lock;
+    pthread_mutex_lock(&heard->mutex);
+    heard->calls += why->code == PAWL_ELOST;
+    heard->state = state;
+    heard->token = token;
+    pthread_cond_broadcast(&heard->changed);
+    pthread_mutex_unlock(&heard->mutex);
+}
+
+static void await_loss(struct heard *heard) {
+    struct timespec until;
+    int rc = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    pthread_mutex_lock(&heard->mutex);
+    while (heard->state != PAWL_LOST && rc == 0)
+        rc = pthread_cond_timedwait(&heard->changed, &heard->mutex, &until);
+    pthread_mutex_unlock(&heard->mutex);
+    if (rc != 0)
+        fail_msg("the loss was not told");
+}
+
+static void test_break_tells_and_waits_for_the_release(void **state) {
+    struct heard heard = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct pawl_lock *lock = contract_mutex(one, PAWL_TASK), *other = contract_mutex(two, 0);
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, on_loss, &heard, &error), &error);
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    token = pawl_token(lock);
+    assert_fails(PAWL_ETOKEN, pawl_break(two, "lock", token + 1000, 0, &error), &error);
+    assert_works(pawl_break(two, "lock", token, 0, &error), &error);
+    await_loss(&heard);
+    assert_int_equal(heard.calls, 1);
+    assert_true(heard.token == token);
+    assert_int_equal(pawl_state(lock), PAWL_LOST);
+    assert_int_equal(pawl_remaining_ms(lock), 0);
+    assert_fails(PAWL_EHELD, pawl_acquire(other, 0, &error), &error); /* still in the way: it was not acknowledged */
+    assert_fails(PAWL_ELOST, pawl_acquire(lock, 0, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(other) > token);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+static void test_break_without_a_callback(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(two, 0);
+    const struct timespec moment = {.tv_nsec = 1000000};
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_break(two, "lock", pawl_token(lock), 0, &error), &error);
+    for (int i = 0; i < PATIENCE_MS && pawl_remaining_ms(lock) > 0; i++)
+        nanosleep(&moment, NULL); /* the word has to come through */
+    assert_int_equal(pawl_remaining_ms(lock), 0);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_fails(PAWL_ENOTHELD, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+static void test_break_now_frees_at_once(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(two, 0);
+    struct contract_thread thread;
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    token = pawl_token(lock);
+    contract_start(&thread, other, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(one, 1);
+    assert_works(pawl_break(two, "lock", token, PAWL_BREAK_NOW, &error), &error);
+    assert_int_equal(contract_await(&thread), 0);
+    assert_true(thread.token > token);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error); /* and takes nothing from the new holder */
+    assert_int_equal(contract_holders(one), 1);
+    contract_finish(&thread);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* After pawl_lock_free, or after the callback was taken back, none is running and none will come. */
+static void test_no_callback_after_free(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct heard *heard = calloc(1, sizeof *heard);
+        struct pawl_lock *lock = contract_mutex(one, PAWL_TASK);
+
+        assert_non_null(heard);
+        pthread_mutex_init(&heard->mutex, NULL);
+        pthread_cond_init(&heard->changed, NULL);
+        assert_works(pawl_on_loss(lock, on_loss, heard, &error), &error);
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_break(two, "lock", pawl_token(lock), 0, &error), &error);
+        if (i % 2)
+            assert_works(pawl_on_loss(lock, NULL, NULL, &error), &error);
+        else
+            pawl_lock_free(lock);
+        memset(heard, 0xee, sizeof *heard);
+        free(heard);
+        if (i % 2)
+            pawl_lock_free(lock);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int contract_run_operator(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_holders_and_waiters_in_order),
+        TEST(test_bad_input),
+        TEST(test_break_tells_and_waits_for_the_release),
+        TEST(test_break_without_a_callback),
+        TEST(test_break_now_frees_at_once),
+        TEST(test_no_callback_after_free),
+    };
+
+    return _cmocka_run_group_tests(contract_engine->name, tests, sizeof tests / sizeof tests[0], NULL, NULL);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_contract.c - what every engine must do, run on every engine in the build. The rows of the table in pawl.h are tests in
+ * contract_locks.c; asynchronous use, inspection and break, and stress have files of their own.
+ */
+#include "contract.h"
+
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/sim.h"
+
+struct contract_engine *contract_engine;
+
+/* ---- The engines ---------------------------------------------------------------------------------------------------------- */
+
+static struct sim_server *server;
+
+static int sim_set_up(void) {
+    server = pawl__sim_server_new("contract", false);
+    strcpy(contract_engine->url, "sim://contract");
+    return 0;
+}
+
+static void sim_tear_down(void) {
+    /* Whatever a test did, nothing of it is left. */
+    assert_int_equal(pawl__sim_entries(server), 0);
+    pawl__sim_server_free(server);
+}
+
+static int local_set_up(void) {
+    char directory[128];
+
+    snprintf(directory, sizeof directory, "%s/pawl-contract-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(contract_engine->url, sizeof contract_engine->url, "local:%s", directory);
+    return 0;
+}
+
+static void local_tear_down(void) {
+    char command[300];
+
+    snprintf(command, sizeof command, "rm -rf '%s'", contract_engine->url + strlen("local:"));
+    assert_int_equal(system(command), 0);
+}
+
+static struct contract_engine engines[] = {
+    {.name = "sim", .set_up = sim_set_up, .tear_down = sim_tear_down},
+    {.name = "local", .set_up = local_set_up, .tear_down = local_tear_down},
+};
+
+/* ---- Clients and locks ---------------------------------------------------------------------------------------------------- */
+
+struct pawl *contract_open(const char *options) {
+    struct pawl_options how = {.size = sizeof how, .label = "contract", .lease_ms = 2000};
+    struct pawl_error error;
+    struct pawl *client;
+    char url[512];
+
+    snprintf(url, sizeof url, "%s%s", contract_engine->url, options);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    return client;
+}
+
+struct pawl_lock *contract_mutex(struct pawl *client, unsigned flags) {
+    struct pawl_error error;
+    struct pawl_lock *lock;
+
+    assert_works(pawl_mutex_new(client, "lock", flags, &lock, &error), &error);
+    return lock;
+}
+
+struct pawl_lock *contract_rwlock(struct pawl *client, unsigned flags) {
+    struct pawl_error error;
+    struct pawl_lock *lock;
+
+    assert_works(pawl_rwlock_new(client, "lock", flags, &lock, &error), &error);
+    return lock;
+}
+
+struct pawl_lock *contract_semaphore(struct pawl *client, unsigned limit, unsigned flags) {
+    struct pawl_error error;
+    struct pawl_lock *lock;
+
+    assert_works(pawl_semaphore_new(client, "lock", limit, flags, &lock, &error), &error);
+    return lock;
+}
+
+/* ---- Threads -------------------------------------------------------------------------------------------------------------- */
+
+static void *thread_main(void *data) {
+    struct contract_thread *thread = data;
+    struct pawl_error error;
+    int result;
+
+    if (thread->mode == PAWL_SHARED)
+        result = pawl_acquire_shared(thread->lock, thread->timeout_ms, &error);
+    else
+        result = pawl_acquire(thread->lock, thread->timeout_ms, &error);
+    pthread_mutex_lock(&thread->mutex);
+    thread->result = result;
+    thread->token = result == 0 ? pawl_token(thread->lock) : 0;
+    thread->ended = true;
+    pthread_cond_broadcast(&thread->changed);
+    while (!thread->let_go)
+        pthread_cond_wait(&thread->changed, &thread->mutex);
+    pthread_mutex_unlock(&thread->mutex);
+    if (result == 0 && thread->mode == PAWL_SHARED)
+        pawl_release_shared(thread->lock, &error);
+    else if (result == 0)
+        pawl_release(thread->lock, &error);
+    return NULL;
+}
+
+void contract_start(struct contract_thread *thread, struct pawl_lock *lock, enum pawl_mode mode, int64_t timeout_ms) {
+    *thread = (struct contract_thread){
+        .lock = lock,
+        .mode = mode,
+        .timeout_ms = timeout_ms,
+        .mutex = PTHREAD_MUTEX_INITIALIZER,
+        .changed = PTHREAD_COND_INITIALIZER,
+    };
+    assert_int_equal(pthread_create(&thread->thread, NULL, thread_main, thread), 0);
+}
+
+bool contract_has_ended(struct contract_thread *thread) {
+    bool ended;
+
+    pthread_mutex_lock(&thread->mutex);
+    ended = thread->ended;
+    pthread_mutex_unlock(&thread->mutex);
+    return ended;
+}
+
+int contract_await(struct contract_thread *thread) {
+    struct timespec until;
+    int rc = 0, result;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    pthread_mutex_lock(&thread->mutex);
+    while (!thread->ended && rc == 0)
+        rc = pthread_cond_timedwait(&thread->changed, &thread->mutex, &until);
+    result = thread->result;
+    pthread_mutex_unlock(&thread->mutex);
+    if (rc != 0)
+        fail_msg("an acquire has not ended");
+    return result;
+}
+
+void contract_finish(struct contract_thread *thread) {
+    pthread_mutex_lock(&thread->mutex);
+    thread->let_go = true;
+    pthread_cond_broadcast(&thread->changed);
+    pthread_mutex_unlock(&thread->mutex);
+    pthread_join(thread->thread, NULL);
+}
+
+/* ---- Seen from outside ---------------------------------------------------------------------------------------------------- */
+
+struct counts {
+    unsigned holders, waiters;
+};
+
+static int count_entry(const struct pawl_entry *entry, void *data) {
+    struct counts *counts = data;
+
+    if (entry->flags & PAWL_ENTRY_WAITER)
+        counts->waiters++;
+    else
+        counts->holders++;
+    return 0;
+}
+
+static struct counts count(struct pawl *client) {
+    struct counts counts = {0, 0};
+    struct pawl_error error;
+
+    assert_works(pawl_inspect(client, "lock", count_entry, &counts, &error), &error);
+    return counts;
+}
+
+unsigned contract_holders(struct pawl *client) {
+    return count(client).holders;
+}
+
+unsigned contract_waiters(struct pawl *client) {
+    return count(client).waiters;
+}
+
+/* That somebody has queued makes no sound: it can only be looked for. */
+void contract_await_waiters(struct pawl *client, unsigned wanted) {
+    const struct timespec moment = {.tv_nsec = 1000000};
+
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        if (count(client).waiters == wanted)
+            return;
+        nanosleep(&moment, NULL);
+    }
+    fail_msg("there are never %u waiters", wanted);
+}
+
+int main(void) {
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
+        contract_engine = &engines[i];
+        failed += contract_run_locks();
+        failed += contract_run_async();
+        failed += contract_run_operator();
+        failed += contract_run_stress();
+    }
+    return failed ? 1 : 0;
+}
