@@ -80,7 +80,7 @@ static int open_file(const char *name, int flags) {
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    return open(path, flags | O_WRONLY | O_CLOEXEC);
+    return open(path, flags | O_RDWR | O_CLOEXEC);
 }
 
 static void write_file(const char *name, int flags, size_t offset, const void *data, size_t size) {
@@ -136,6 +136,23 @@ static void patch(struct tape *tape) {
     write_file("table", 0, base + at % (size - length + 1), bytes, length);
 }
 
+/* Who finds a living process inside a guard waits for it as long as he has time: sound, but too slow for here. Let it be a dead one. */
+static void kill_guards(void) {
+    int fd = open_file("table", 0);
+
+    CHECK(fd >= 0);
+    for (unsigned i = 0; i < 3; i++) {
+        off_t offset = (off_t)(bucket_of(i) + offsetof(struct bucket, guard));
+        uint64_t guard;
+
+        CHECK(pread(fd, &guard, sizeof guard, offset) == sizeof guard);
+        if (guard != 0)
+            guard |= UINT64_C(0x7f) << 56;
+        CHECK(pwrite(fd, &guard, sizeof guard, offset) == sizeof guard);
+    }
+    close(fd);
+}
+
 static void damage(unsigned how, struct tape *tape) {
     if (how & REPLACE_TOKENS) {
         size_t size = next_byte(tape) % 32;
@@ -152,6 +169,7 @@ static void damage(unsigned how, struct tape *tape) {
     }
     for (int i = 0; tape->size && i < PATCHES_MAX; i++)
         patch(tape);
+    kill_guards();
 }
 
 /* ---- Use ---- */
