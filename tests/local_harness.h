@@ -36,6 +36,9 @@
 /* Against hangs only: nothing that works takes so long. */
 #define LONG (30 * SECOND)
 
+/* Assertions would jump into the runner: not in a child. */
+static bool in_child;
+
 /* A directory of the test's own. */
 static char test_directory[PATH_MAX];
 
@@ -104,8 +107,13 @@ static inline struct pawl__engine *engine_open(const char *directory) {
     struct pawl__engine *engine = NULL;
     struct pawl_error error = {0};
 
-    if (try_open(directory, &engine, &error) < 0)
+    if (try_open(directory, &engine, &error) < 0) {
+        if (in_child) {
+            fprintf(stderr, "open: %s\n", error.text);
+            _exit(99);
+        }
         fail_msg("open: %s", error.text);
+    }
     return engine;
 }
 
@@ -219,6 +227,7 @@ static inline pid_t spawn(child_fn *fn, void *data) {
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        in_child = true;
         fn(data);
         _exit(0);
     }
@@ -233,9 +242,13 @@ static inline int reap(pid_t pid) {
     return status;
 }
 
-static inline void kill_and_reap(pid_t pid) {
+/* False: it had ended by itself. */
+static inline bool kill_and_reap(pid_t pid) {
+    int status;
+
     kill(pid, SIGKILL);
-    reap(pid);
+    status = reap(pid);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
 /* Is the process in this state, as ps(1) writes it? */

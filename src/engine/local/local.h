@@ -54,7 +54,8 @@ struct channel {
 };
 
 struct shelf {
-    _Alignas(64) _Atomic uint32_t ref;
+    _Atomic uint32_t ref;
+    char padding[60]; /* no shelf shares a cache line */
 };
 
 struct local {
