@@ -37,7 +37,7 @@ static void set_state(struct claim *claim, enum claim_state state) {
 
 struct claim *pawl__claim_new(struct cohort *cohort, enum pawl_mode mode, uint32_t permits, bool try_only) {
     struct pawl *client = cohort->client;
-    size_t state_size = impl_of(client)->claim_size;
+    size_t state_size = cohort->engine->impl->claim_size;
     struct claim *claim = cohort->spare;
 
     cohort->spare = NULL;
@@ -82,11 +82,11 @@ static void gone(struct claim *claim) {
 }
 
 bool pawl__claim_served(const struct claim *claim) {
-    return claim->adopted || !impl_of(claim->cohort->client)->park;
+    return claim->adopted || !claim->cohort->engine->impl->park;
 }
 
 uint64_t pawl__claim_token(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->client->engine;
+    struct pawl__engine *engine = claim->cohort->engine;
 
     if (claim->tokens_used < claim->seam.token_count)
         return claim->seam.token + claim->tokens_used++;
@@ -137,7 +137,7 @@ static void refused(struct claim *claim, const struct pawl_error *why) {
 
 void pawl__claim_submit(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
-    struct pawl__engine *engine = cohort->client->engine;
+    struct pawl__engine *engine = cohort->engine;
     struct pawl_error error;
     int rc;
 
@@ -157,7 +157,7 @@ void pawl__claim_submit(struct claim *claim) {
 
 int pawl__claim_retire(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
-    struct pawl__engine *engine = cohort->client->engine;
+    struct pawl__engine *engine = cohort->engine;
     int rc;
 
     assert(TAILQ_EMPTY(&claim->waiters) && TAILQ_EMPTY(&claim->holds));
@@ -319,7 +319,7 @@ static void lose_expired(struct claim *claim) {
 }
 
 void pawl__claim_refresh(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->client->engine;
+    struct pawl__engine *engine = claim->cohort->engine;
 
     if (claim->state != CLAIM_HELD || claim->lost)
         return;
@@ -341,7 +341,7 @@ static void suspect(struct claim *claim) {
 }
 
 int64_t pawl__claim_tick(struct claim *claim, int64_t now) {
-    struct pawl__engine *engine = claim->cohort->client->engine;
+    struct pawl__engine *engine = claim->cohort->engine;
 
     if (claim->state != CLAIM_HELD || claim->lost)
         return PAWL__NEVER;
@@ -368,7 +368,7 @@ int64_t pawl__claim_tick(struct claim *claim, int64_t now) {
 
 int pawl__claim_downgrade(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
-    struct pawl__engine *engine = cohort->client->engine;
+    struct pawl__engine *engine = cohort->engine;
     int rc;
 
     /* Its exclusive waiters can't be served by a shared claim: they queue anew, behind the readers that come in now. */

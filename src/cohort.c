@@ -50,6 +50,7 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
     if (!cohort)
         return NULL;
     cohort->client = client;
+    cohort->engine = client->engine;
     cohort->references = 1;
     cohort->next_id = client->cohort_count++ << 40;
     cohort->kind = kind;
@@ -104,12 +105,19 @@ void pawl__cohort_unlock(struct cohort *cohort) {
 
 /* ---- Waiters -------------------------------------------------------------------------------------------------------------- */
 
+/* One more acquire that the claim is to serve. The engine may be reading how many tokens that takes; only we write it. */
+static void count_served(struct claim *claim) {
+    uint32_t wanted = atomic_load_explicit(&claim->seam.token_want, memory_order_relaxed);
+
+    claim->served++;
+    atomic_store_explicit(&claim->seam.token_want, wanted + 1, memory_order_relaxed);
+}
+
 static void attach(struct claim *claim, struct waiter *waiter) {
     waiter->claim = claim;
     waiter->state = WAITER_WAITING;
     TAILQ_INSERT_TAIL(&claim->waiters, waiter, link);
-    claim->served++;
-    atomic_fetch_add_explicit(&claim->seam.token_want, 1, memory_order_relaxed);
+    count_served(claim);
 }
 
 /* The waiter's fate is decided: tell it. */
@@ -161,7 +169,7 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
 
 void pawl__cohort_end_late(struct waiter *waiter) {
     struct cohort *cohort = waiter->lock->cohort;
-    int link = atomic_load(&cohort->client->engine->link);
+    int link = atomic_load(&cohort->engine->link);
 
     if (link)
         pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; look whether the server runs",
@@ -174,7 +182,7 @@ void pawl__cohort_end_late(struct waiter *waiter) {
 }
 
 void pawl__cohort_nudge(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->client->engine;
+    struct pawl__engine *engine = claim->cohort->engine;
     struct waiter *first = TAILQ_FIRST(&claim->waiters);
 
     if (claim->state != CLAIM_PENDING || pawl__claim_served(claim))
@@ -204,7 +212,7 @@ static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t no
 }
 
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
-    struct pawl__engine *engine = cohort->client->engine;
+    struct pawl__engine *engine = cohort->engine;
 
     while (waiter->state == WAITER_WAITING) {
         struct claim *claim = waiter->claim;
@@ -223,7 +231,7 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
 /* ---- Joining -------------------------------------------------------------------------------------------------------------- */
 
 static bool past_join_bound(const struct claim *claim) {
-    return claim->join_until && pawl__now(claim->cohort->client->engine) >= claim->join_until;
+    return claim->join_until && pawl__now(claim->cohort->engine) >= claim->join_until;
 }
 
 /* The claim that a newcomer may join, or NULL. */
@@ -279,7 +287,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
     uint64_t token;
 
     if (claim->state == CLAIM_HELD && !claim->join_until)
-        claim->join_until = pawl__time_add(pawl__now(cohort->client->engine), cohort->client->handoff_ns);
+        claim->join_until = pawl__time_add(pawl__now(cohort->engine), cohort->client->handoff_ns);
     if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
         token = pawl__claim_token(claim);
         if (!token) {
@@ -334,8 +342,7 @@ static void move_waiters(struct claim *claim, struct claim *home) {
         TAILQ_REMOVE(&claim->waiters, waiter, link);
         TAILQ_INSERT_HEAD(&home->waiters, waiter, link);
         waiter->claim = home;
-        home->served++;
-        atomic_fetch_add_explicit(&home->seam.token_want, 1, memory_order_relaxed);
+        count_served(home);
     }
 }
 
@@ -371,7 +378,7 @@ static bool hand_on(struct claim *claim) {
     token = pawl__claim_token(claim);
     if (!token)
         return false;
-    pawl__note(claim->cohort->client->engine, &claim->seam, "handed on inside the process, token %llu", (unsigned long long)token);
+    pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu", (unsigned long long)token);
     pawl__cohort_grant(claim, next, token);
     return true;
 }

@@ -86,6 +86,7 @@ struct pawl {
 struct cohort {
     TAILQ_ENTRY(cohort) link;
     struct pawl *client;
+    struct pawl__engine *engine; /* the client's: at hand, since every acquire needs it */
     pthread_mutex_t mutex;
     unsigned references;   /* handles; guarded by client->mutex */
     unsigned claim_count;  /* claims that are not gone: without handles, they keep the cohort alive */

@@ -28,7 +28,8 @@ static uint64_t next_owner(void) {
 }
 
 static uint64_t thread_owner(void) {
-    static _Thread_local uint64_t self;
+    /* Eight bytes of the initial TLS block: every acquire asks for them. */
+    static _Thread_local uint64_t self __attribute__((tls_model("initial-exec")));
 
     if (!self)
         self = next_owner();
@@ -154,8 +155,8 @@ void pawl__lock_put(struct pawl_lock *lock) {
     pawl__client_put(client);
 }
 
-/* End the pending acquires of the handle; with NULL, of the whole cohort. `text` has a place for the name. */
-static int end_waiters(struct cohort *cohort, const struct pawl_lock *lock, int code, const char *text) {
+/* End the pending acquires of the handle; with NULL, of the whole cohort. */
+static int end_waiters(struct cohort *cohort, const struct pawl_lock *lock, int code, const char *why) {
     struct claim *claim;
     struct waiter *waiter;
     int count = 0;
@@ -165,7 +166,7 @@ restart: /* ending a waiter may end its claim */
         TAILQ_FOREACH(waiter, &claim->waiters, link) {
             if (lock && waiter->lock != lock)
                 continue;
-            pawl__cohort_end(waiter, code, text, cohort->name);
+            pawl__cohort_end(waiter, code, "the acquire of '%s' was ended: %s", cohort->name, why);
             count++;
             goto restart;
         }
@@ -185,7 +186,7 @@ void pawl_lock_free(struct pawl_lock *lock) {
         atomic_fetch_sub(&lock->client->attentive, 1);
     lock->on_loss = NULL;
     /* On a closed client none of this reaches the engine: no waiter is left, and no hold has a claim. */
-    end_waiters(cohort, lock, PAWL_ECANCELED, "the handle of '%s' was freed while an acquire was pending");
+    end_waiters(cohort, lock, PAWL_ECANCELED, "its handle was freed");
     while ((hold = TAILQ_FIRST(&lock->holds)))
         pawl__cohort_leave(hold);
     pawl__cohort_unlock(cohort);
@@ -198,7 +199,7 @@ void pawl__lock_close_cohort(struct cohort *cohort) {
     struct hold *hold;
 
     pthread_mutex_lock(&cohort->mutex);
-    end_waiters(cohort, NULL, PAWL_ECLOSED, "the client was closed while an acquire of '%s' was pending");
+    end_waiters(cohort, NULL, PAWL_ECLOSED, "the client was closed");
 restart: /* the last hold takes its claim with it */
     TAILQ_FOREACH(claim, &cohort->claims, link) {
         if ((hold = TAILQ_FIRST(&claim->holds))) {
@@ -254,34 +255,44 @@ static int check_request(const struct pawl_lock *lock, enum pawl_mode mode, unsi
     return 0;
 }
 
-/* Is the waiter's end the engine's or the queue's business? 1: yes, it must enter the cohort; else the result. */
-static int admit(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr) {
+/* What this owner has decides at once: 0 or an error. 1: it has nothing, and must join the queue. */
+static int enter_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr) {
     struct hold *hold;
 
-    if (lock->cohort->kind != PAWL_SEMAPHORE && (hold = find_hold(lock, waiter->owner))) {
+    if (lock->cohort->kind != PAWL_SEMAPHORE && (hold = find_hold(lock, owner_of(lock)))) {
         if (hold->claim)
             pawl__claim_refresh(hold->claim);
-        return reenter(lock, hold, waiter->mode, reterr);
+        return reenter(lock, hold, mode, reterr);
     }
     if (lock->flags & PAWL_TASK && lock->pending)
         return pawl__fail(reterr, PAWL_EBUSY, "the handle of '%s' has a pending acquire already", lock->cohort->name);
-    waiter->hold = lock->spare ? lock->spare : malloc(sizeof *waiter->hold);
-    lock->spare = NULL;
-    if (!waiter->hold)
-        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     return 1;
 }
 
+/* Memory for the hold to be, so that granting can't fail. */
+static struct hold *take_hold(struct pawl_lock *lock, struct pawl_error *reterr) {
+    struct hold *hold = lock->spare;
+
+    lock->spare = NULL;
+    if (!hold && !(hold = malloc(sizeof *hold)))
+        pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    return hold;
+}
+
+/* Field by field, and without the error: it is large, and written only when there is one. */
 static void fill_waiter(struct waiter *waiter, struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms) {
-    *waiter = (struct waiter){
-        .lock = lock,
-        .mode = lock->cohort->kind == PAWL_SEMAPHORE ? PAWL_PERMITS : mode,
-        .permits = permits,
-        .owner = owner_of(lock),
-        .timeout_ms = timeout_ms,
-        .try_only = timeout_ms == 0,
-        .changed = PTHREAD_COND_INITIALIZER,
-    };
+    waiter->lock = lock;
+    waiter->claim = NULL;
+    waiter->hold = NULL;
+    waiter->state = WAITER_WAITING;
+    waiter->mode = lock->cohort->kind == PAWL_SEMAPHORE ? PAWL_PERMITS : mode;
+    waiter->permits = permits;
+    waiter->owner = owner_of(lock);
+    waiter->deadline = PAWL__NEVER;
+    waiter->timeout_ms = timeout_ms;
+    waiter->try_only = timeout_ms == 0;
+    waiter->event = NULL;
+    waiter->changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
 /* The deadline needs the clock, which a lock that is free does not: so it is set when it is known that the waiter waits. */
@@ -306,36 +317,47 @@ static void end_wait(struct pawl_lock *lock) {
     pawl__lock_put(lock);
 }
 
+/* Join the queue and wait. The cohort is locked, and unlocked afterwards. */
+static int queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr) {
+    bool waited;
+
+    waiter->hold = take_hold(lock, reterr);
+    if (!waiter->hold) {
+        pawl__cohort_unlock(lock->cohort);
+        return PAWL_ENOMEM;
+    }
+    pawl__cohort_enter(lock->cohort, waiter);
+    waited = waiter->state == WAITER_WAITING;
+    if (waited)
+        wait_for(lock, waiter);
+    if (waiter->state == WAITER_GRANTED) {
+        pawl__cohort_unlock(lock->cohort);
+    } else {
+        free(lock->spare);
+        lock->spare = waiter->hold;
+        pawl__cohort_unlock(lock->cohort);
+        if (reterr)
+            *reterr = waiter->error;
+    }
+    if (waited)
+        end_wait(lock);
+    return waiter->state == WAITER_GRANTED ? 0 : waiter->error.code;
+}
+
 static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr) {
     struct waiter waiter;
-    bool waited;
     int rc;
 
     rc = check_request(lock, mode, permits, timeout_ms, reterr);
     if (rc < 0 || (rc = lock_cohort(lock, reterr)) < 0)
         return rc;
-    fill_waiter(&waiter, lock, mode, permits, timeout_ms);
-    rc = admit(lock, &waiter, reterr);
-    if (rc != 1) {
+    rc = enter_by_right(lock, mode, reterr);
+    if (rc <= 0) {
         pawl__cohort_unlock(lock->cohort);
         return rc;
     }
-    pawl__cohort_enter(lock->cohort, &waiter);
-    waited = waiter.state == WAITER_WAITING;
-    if (waited)
-        wait_for(lock, &waiter);
-    if (waiter.hold && !lock->spare)
-        lock->spare = waiter.hold;
-    else
-        free(waiter.hold);
-    pawl__cohort_unlock(lock->cohort);
-    if (waited)
-        end_wait(lock);
-    if (waiter.state == WAITER_GRANTED)
-        return 0;
-    if (reterr)
-        *reterr = waiter.error;
-    return waiter.error.code;
+    fill_waiter(&waiter, lock, mode, permits, timeout_ms);
+    return queue_up(lock, &waiter, reterr);
 }
 
 int pawl_acquire(struct pawl_lock *lock, int64_t timeout_ms, struct pawl_error *reterr) {
@@ -367,6 +389,18 @@ static struct event *new_event(struct pawl_lock *lock, pawl_acquired_fn *fn, voi
     return event;
 }
 
+/* From here on the event will come, now or later. */
+static void start_waiter(struct pawl_lock *lock, struct waiter *waiter, bool queues) {
+    lock->references++; /* for the event */
+    lock->pending++;
+    if (!queues) {
+        pawl__event_post(lock->client, waiter->event);
+        return;
+    }
+    set_deadline(waiter, lock->client);
+    pawl__cohort_enter(lock->cohort, waiter);
+}
+
 int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, pawl_acquired_fn *fn,
                        void *data, struct pawl_error *reterr) {
     struct event *event;
@@ -389,16 +423,11 @@ int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned per
     }
     fill_waiter(waiter, lock, mode, mode == PAWL_PERMITS ? permits : 1, timeout_ms);
     waiter->event = event;
-    rc = admit(lock, waiter, reterr);
-    if (rc >= 0) {
-        lock->references++; /* for the event */
-        lock->pending++;
-        set_deadline(waiter, lock->client);
-        if (rc == 0)
-            pawl__event_post(lock->client, event);
-        else
-            pawl__cohort_enter(lock->cohort, waiter);
-    }
+    rc = enter_by_right(lock, mode, reterr);
+    if (rc == 1 && !(waiter->hold = take_hold(lock, reterr)))
+        rc = PAWL_ENOMEM;
+    if (rc >= 0)
+        start_waiter(lock, waiter, rc == 1);
     pawl__cohort_unlock(lock->cohort);
     if (rc < 0) {
         free(waiter);
@@ -413,7 +442,7 @@ int pawl_cancel(struct pawl_lock *lock) {
 
     if (count < 0)
         return count;
-    count = end_waiters(lock->cohort, lock, PAWL_ECANCELED, "the acquire of '%s' was cancelled");
+    count = end_waiters(lock->cohort, lock, PAWL_ECANCELED, "it was cancelled");
     pawl__cohort_unlock(lock->cohort);
     return count;
 }
