@@ -2,9 +2,9 @@
  *
  * fuzz_local_list.c - the lists of the local table, without files or processes.
  *
- * The input is a program: who queues, who leaves, who downgrades, in one bucket. As long as nobody wrote nonsense into the table, the
- * holders of every name are exactly those whom the grant rule lets in. Once the program has done so, every operation must still
- * come to its end and stay within the table.
+ * The input is a program: who queues, who leaves, who downgrades, in one bucket. As long as nobody wrote nonsense into the table,
+ * the holders of every name are exactly those whom the grant rule lets in. Once the program has done so, every operation must
+ * still come to its end and stay within the table.
  */
 #include "fuzz.h"
 

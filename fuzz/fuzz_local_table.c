@@ -136,7 +136,7 @@ static void patch(struct tape *tape) {
     write_file("table", 0, base + at % (size - length + 1), bytes, length);
 }
 
-/* Who finds a living process inside a guard waits for it as long as he has time: sound, but too slow for here. Let it be a dead one. */
+/* Who finds a living process inside a guard waits for it while there is time: sound, but too slow for here. Let it be dead. */
 static void kill_guards(void) {
     int fd = open_file("table", 0);
 
