@@ -282,7 +282,7 @@ static int await_stop(pid_t pid, struct scene *scene, const struct scenario *sce
         if (i < 50)
             continue;
         start = start ? start : pawl__boottime();
-        if (pawl__boottime() - start > 3 * MS && !*nudged && scenario->nudge) {
+        if (pawl__boottime() - start > 3 * MS && !*nudged && scenario->nudge && process_is(pid, 'S')) {
             scenario->nudge(scene);
             *nudged = true;
         }

@@ -209,6 +209,8 @@ static const char *find_fault(const struct header *header) {
     if (GET(header->session_high) > SESSION_COUNT || GET(header->session_high) % SESSION_CHUNK != 0 ||
         GET(header->block_high) > BLOCK_COUNT || GET(header->block_high) % BLOCK_CHUNK != 0)
         return "sizes";
+    if (GET(header->damaged) != 0)
+        return "a bucket";
     if (GET(header->token_ceiling) == 0 || GET(header->token_ceiling) > UINT64_MAX / 2)
         return "tokens";
     return NULL;
@@ -268,12 +270,15 @@ static int create(struct local *local, uint64_t base, const char boot_id[BOOT_ID
     return 0;
 }
 
-/* Are all slots free, so that nothing is left of anybody? */
+/* Are all slots and blocks free, so that nothing is left of anybody? */
 static bool clean(const struct table *table) {
-    uint32_t high = GET(table->header.session_high);
+    uint32_t slots = GET(table->header.session_high), blocks = GET(table->header.block_high);
 
-    for (uint32_t slot = 0; slot < high; slot++)
+    for (uint32_t slot = 0; slot < slots; slot++)
         if (GET(table->words[slot]) & SESSION_LIVE)
+            return false;
+    for (uint32_t block = 0; block < blocks; block++)
+        if (GET(table->owners[block]) != 0)
             return false;
     return true;
 }

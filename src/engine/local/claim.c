@@ -27,7 +27,7 @@ static void fill(struct node *node, const struct pawl__claim *claim, int64_t now
 }
 
 static struct node *node_of(struct local *local, const struct local_claim *state) {
-    return &local->table->nodes[state->ref - 1];
+    return &local->table->nodes[GET(state->ref) - 1];
 }
 
 void pawl__local_granted(struct local *local, struct local_claim *state) {
@@ -60,7 +60,7 @@ static void note_queued(struct local *local, struct section *section, struct loc
 
 /* Decide under the guard; sets the phase. */
 static enum verdict decide(struct local *local, struct section *section, struct local_claim *state) {
-    enum verdict verdict = pawl__local_enqueue(local, section, state->ref, state->claim->try_only);
+    enum verdict verdict = pawl__local_enqueue(local, section, GET(state->ref), state->claim->try_only);
 
     if (verdict == VERDICT_WAITING) {
         state->phase = PHASE_WAITING;
@@ -70,28 +70,42 @@ static enum verdict decide(struct local *local, struct section *section, struct 
     return verdict;
 }
 
+/* The claim is over, and its node is in no list. */
+static void put_back(struct local *local, struct local_claim *state) {
+    struct node *node = node_of(local, state);
+
+    COMMIT(node->state, GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
+    pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
+    SET(state->ref, 0);
+    state->phase = PHASE_NONE;
+}
+
 int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
     int64_t now_ms = pawl__local_wall_ms();
     struct section section;
     enum verdict verdict;
+    uint32_t ref;
     int rc;
 
     state->claim = claim;
     if (pawl__local_gone_cheaply(local, now_ms))
         return pawl__local_fail_gone(local, reterr);
-    rc = pawl__local_node_get(local, claim->name_hash, &state->ref, reterr);
+    rc = pawl__local_node_get(local, claim->name_hash, &ref, reterr);
     if (rc < 0)
         return rc;
+    SET(state->ref, ref);
     fill(node_of(local, state), claim, now_ms);
     state->phase = PHASE_UNLINKED;
     if (!pawl__local_enter_try(local, &section, claim->name_hash))
         return PAWL__PENDING;
     verdict = decide(local, &section, state);
     pawl__local_leave(local, &section);
-    if (verdict == VERDICT_DAMAGED)
+    if (verdict == VERDICT_DAMAGED) {
+        put_back(local, state);
         return pawl__local_fail_damaged(local, claim->name_hash, reterr);
+    }
     if (verdict != VERDICT_HELD)
         return PAWL__PENDING;
     pawl__local_granted(local, state);
@@ -131,10 +145,7 @@ static int refuse(struct local *local, struct local_claim *state, enum verdict v
     struct pawl__claim *claim = state->claim;
     char who[WHO_SIZE];
 
-    COMMIT(node_of(local, state)->state, GET(node_of(local, state)->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
-    pawl__local_node_put(local, state->ref, claim->name_hash);
-    state->ref = 0;
-    state->phase = PHASE_NONE;
+    put_back(local, state);
     pawl__local_who(local, slot, who, sizeof who);
     if (verdict == VERDICT_KIND)
         return pawl__fail(reterr, PAWL_EKIND, "%s is in use as another kind of lock by %s", claim->name, who);
@@ -193,9 +204,12 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
         case VERDICT_WAITING:
             return PAWL__PENDING;
         case VERDICT_DAMAGED:
+            put_back(local, state);
             return pawl__local_fail_damaged(local, hash, reterr);
         case VERDICT_TOKENS:
             rc = pawl__local_tokens_extend(local, deadline, reterr);
+            if (rc < 0 && rc != PAWL_ETIMEOUT)
+                put_back(local, state);
             break;
         default:
             rc = test_obstacles(local, state, verdict, &obstacles, deadline, reterr);
@@ -222,7 +236,7 @@ static int leave(struct local *local, struct section *section, struct local_clai
     case NODE_HELD:
     case NODE_GRANTED:
     case NODE_WAITING:
-        pawl__local_drop(local, section, state->ref, NODE_FREE);
+        pawl__local_drop(local, section, GET(state->ref), NODE_FREE);
         *ret_free = !section->damaged;
         return rc;
     case NODE_REVOKED:
@@ -246,8 +260,8 @@ static int leave_and_note(struct local *local, struct section *section, struct l
 
     pawl__local_leave(local, section);
     if (reuse)
-        pawl__local_node_put(local, state->ref, state->claim->name_hash);
-    state->ref = 0;
+        pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
+    SET(state->ref, 0);
     state->phase = PHASE_NONE;
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, state->claim, rc < 0 ? "released, and had been broken" : waited ? "gave up" : "released");
@@ -263,7 +277,7 @@ int pawl__local_withdraw(struct pawl__engine *engine, struct pawl__claim *claim)
         pawl__local_serve_wants(local, state, PHASE_LEAVING);
         return PAWL__PENDING;
     }
-    if (state->ref == 0)
+    if (GET(state->ref) == 0)
         return PAWL__DONE;
     if (pawl__local_enter_try(local, &section, claim->name_hash))
         return leave_and_note(local, &section, state);
@@ -304,7 +318,7 @@ int pawl__local_finish(struct local *local, struct local_claim *state, int64_t d
     struct section section;
     int rc;
 
-    if (state->ref == 0) {
+    if (GET(state->ref) == 0) {
         state->phase = PHASE_NONE;
         return PAWL__DONE;
     }
@@ -315,6 +329,17 @@ int pawl__local_finish(struct local *local, struct local_claim *state, int64_t d
     else
         rc = leave_and_note(local, &section, state);
     return rc < 0 ? pawl__fail(reterr, rc, "%s was broken", state->claim->name) : rc;
+}
+
+int pawl__local_abandon(struct local *local, struct local_claim *state, int64_t deadline, int rc) {
+    struct section section;
+
+    if (GET(local->gone)) /* nobody is left to mind */
+        return rc;
+    if (pawl__local_enter(local, &section, state->claim->name_hash, deadline, NULL) != PAWL__DONE)
+        return PAWL__PENDING;
+    leave_and_note(local, &section, state);
+    return rc;
 }
 
 /* ---- While it is held ---- */
@@ -341,7 +366,7 @@ int pawl__local_check(const struct pawl__engine *engine, const struct pawl__clai
     const struct local_claim *state = (const struct local_claim *)(const void *)(claim + 1);
     uint32_t word;
 
-    if (state->ref == 0)
+    if (GET(state->ref) == 0)
         return PAWL_ELOST;
     word = atomic_load_explicit(&node_of(local, state)->state, memory_order_acquire);
     if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD || GET(local->gone))

@@ -95,7 +95,8 @@ struct header {
     _Alignas(64) _Atomic uint64_t token_ceiling; /* at most what token.hi says, and that is on the disk */
     _Atomic uint32_t session_high;               /* slots that space is reserved for */
     _Atomic uint32_t block_high;                 /* blocks that space is reserved for */
-    char reserved[4096 - 64 - 16];
+    _Atomic uint32_t damaged;                    /* somebody met something that we don't write: to be made anew */
+    char reserved[4096 - 64 - 20];
 };
 
 struct bucket {

@@ -48,7 +48,8 @@ static struct node *step(struct local *local, struct section *section, uint32_t 
     if (ref == 0)
         return NULL;
     node = pawl__local_node(local, ref);
-    if (!node || ++*steps > NODE_COUNT || (GET(node->hash) & (BUCKET_COUNT - 1)) != bucket_of(local, section)) {
+    if (!node || ++*steps > NODE_COUNT || (GET(node->hash) & (BUCKET_COUNT - 1)) != bucket_of(local, section) ||
+        (uint32_t)GET(node->owner) - 1 >= SESSION_COUNT) {
         section->damaged = true;
         return NULL;
     }

@@ -119,6 +119,7 @@ struct wait {
     struct wait *next, *prev; /* serve.c */
     struct vigil vigil;
     int64_t tick;          /* when to look again in any case */
+    unsigned haste;        /* how often in a row that was at once */
     uint32_t laggard;      /* a node that was granted and has not claimed, */
     uint64_t laggard_token;
     int64_t laggard_until; /* and how long it may take */
@@ -126,8 +127,9 @@ struct wait {
 
 struct local_claim {
     struct pawl__claim *claim;
-    uint32_t ref; /* its node; 0: none */
+    _Atomic uint32_t ref; /* its node; 0: none */
     enum phase phase;
+    bool napped; /* it has waited long enough to be worth a channel */
     _Atomic bool unparked;
     struct channel *_Atomic channel; /* that its parked thread polls */
 
@@ -292,6 +294,8 @@ pawl__check_fn pawl__local_check;
 int pawl__local_link(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr);
 /* Finish what withdraw or downgrade began. */
 int pawl__local_finish(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr);
+/* Something went wrong while the claim waited: take it out, so that the error may be the end of it. PENDING: not possible now. */
+int pawl__local_abandon(struct local *local, struct local_claim *state, int64_t deadline, int rc);
 /* The node was granted (and is HELD now): tell the claim. */
 void pawl__local_granted(struct local *local, struct local_claim *state);
 

@@ -73,8 +73,8 @@ static void drop_wait(struct local *local, struct wait *wait) {
 }
 
 static void end_wait(struct local *local, struct local_claim *state) {
-    if (state->ref != 0 && state->wait)
-        atomic_store(&local->table->nodes[state->ref - 1].channel, 0);
+    if (GET(state->ref) != 0 && state->wait)
+        atomic_store(&local->table->nodes[GET(state->ref) - 1].channel, 0);
     if (state->wait)
         drop_wait(local, state->wait);
     state->wait = NULL;
@@ -96,7 +96,7 @@ static bool begin_wait(struct local *local, struct local_claim *state) {
         wait->next->prev = wait;
     local->waits = state->wait = wait;
     state->seen = 0;
-    atomic_store(&local->table->nodes[state->ref - 1].channel, channel->number + 1);
+    atomic_store(&local->table->nodes[GET(state->ref) - 1].channel, channel->number + 1);
     return true;
 }
 
@@ -123,7 +123,7 @@ static bool settle(struct local *local, struct local_claim *state, int rc, const
 }
 
 static bool attend_wait(struct local *local, struct local_claim *state, struct pawl_error *error) {
-    _Atomic uint32_t *place = &local->table->nodes[state->ref - 1].state;
+    _Atomic uint32_t *place = &local->table->nodes[GET(state->ref) - 1].state;
     uint32_t word;
     int rc;
 
@@ -187,7 +187,7 @@ static bool attend(struct local *local, struct local_claim *state, struct pawl_e
         state->phase = wanted;
         state->retry_at = 0;
     }
-    if (state->phase == PHASE_WAITING && state->wait && GET(local->table->nodes[state->ref - 1].state) != state->seen)
+    if (state->phase == PHASE_WAITING && state->wait && GET(local->table->nodes[GET(state->ref) - 1].state) != state->seen)
         state->retry_at = 0;
     if (state->phase == PHASE_NONE || pawl__now(&local->engine) < state->retry_at)
         return false;

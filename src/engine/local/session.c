@@ -105,6 +105,7 @@ int pawl__local_fail_gone(struct local *local, struct pawl_error *reterr) {
 }
 
 int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_error *reterr) {
+    atomic_store(&local->table->header.damaged, 1);
     return pawl__fail(reterr, PAWL_EFORMAT,
                       "the table in %s is damaged (bucket %u): stop all processes that use it, the next one to start repairs it",
                       local->path, hash & (BUCKET_COUNT - 1));
@@ -174,6 +175,8 @@ bool pawl__local_recover(struct local *local, uint32_t slot, uint32_t generation
     unsigned count = 0;
     bool all = true, whole;
 
+    if (slot >= SESSION_COUNT)
+        return false;
     for (uint32_t block = 0; block < high && block < BLOCK_COUNT; block++) {
         if (GET(table->owners[block]) != owner)
             continue;

@@ -121,7 +121,8 @@ static const char *state_name(enum node_state state) {
     return names[state];
 }
 
-static int tell(struct local *local, const struct copy *copy, size_t at, unsigned position, pawl_visit_fn *visit, void *data) {
+static int tell(struct local *local, const struct copy *copy, size_t at, unsigned position, pawl_visit_fn *visit, void *data,
+                struct pawl_error *reterr) {
     const struct node *node = &copy->nodes[at];
     uint32_t word = GET(node->state);
     uint64_t owner = GET(node->owner);
@@ -129,9 +130,11 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
     char name[PAWL__NAME_MAX + 1], raw[RAW_SIZE];
     struct pawl_entry entry;
 
-    describe_session(local, owner, &identity);
     memcpy(name, node->name, node->name_length);
     name[node->name_length] = '\0';
+    if (node->kind > PAWL_SEMAPHORE || GET(node->mode) > PAWL_PERMITS || pawl__name_check(name, NULL) < 0)
+        return pawl__local_fail_damaged(local, GET(node->hash), reterr);
+    describe_session(local, owner, &identity);
     snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
              GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_name(state_of(word)), GET(node->ticket),
              (uint32_t)owner - 1, (uint32_t)(owner >> 32), GET(node->channel), GET(node->watched));
@@ -157,7 +160,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
 }
 
 /* Tell lock by lock: the list mixes the names of a bucket, but within a name it is in order, holders first. */
-static int tell_all(struct local *local, struct copy *copy, pawl_visit_fn *visit, void *data) {
+static int tell_all(struct local *local, struct copy *copy, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     int rc = 0;
 
     for (size_t i = 0; i < copy->count && rc == 0; i++) {
@@ -170,7 +173,7 @@ static int tell_all(struct local *local, struct copy *copy, pawl_visit_fn *visit
                 continue;
             if (!holds(GET(copy->nodes[j].state)))
                 position++;
-            rc = tell(local, copy, j, position, visit, data);
+            rc = tell(local, copy, j, position, visit, data, reterr);
             copy->refs[j] = 0;
         }
     }
@@ -195,7 +198,7 @@ int pawl__local_survey(struct pawl__engine *engine, const char *name, pawl_visit
             rc = copy_bucket(local, bucket, name, length, &copy, reterr);
         while (rc == 0 && rounds++ < ROUNDS && bury_dead(local, &copy));
         if (rc == 0)
-            rc = tell_all(local, &copy, visit, data);
+            rc = tell_all(local, &copy, visit, data, reterr);
     }
     copy_finish(&copy);
     return rc;
@@ -229,7 +232,7 @@ static int fail_token(const char *name, uint64_t token, uint64_t other, struct p
 
 int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     struct local *local = local_of(engine);
-    uint32_t hash = pawl__name_hash(name, strlen(name)), slot, channel;
+    uint32_t hash = pawl__name_hash(name, strlen(name)), slot, generation, channel;
     struct section section;
     struct node *node;
     uint64_t other;
@@ -248,10 +251,13 @@ int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t to
         atomic_fetch_or(&node->state, NODE_BROKEN);
     else if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED) || pawl__local_turn(node, NODE_GRANTED, NODE_REVOKED))
         pawl__local_drop(local, &section, pawl__local_ref(local, node), NODE_REVOKED);
+    generation = (uint32_t)(GET(node->owner) >> 32);
     atomic_fetch_add(&local->table->sessions[slot].breaks, 1);
     channel = atomic_load(&local->table->sessions[slot].serve_channel);
     pawl__local_leave(local, &section);
     if (channel != 0)
         pawl__local_channel_poke(local, slot, channel - 1);
+    if (pawl__local_dead(local, slot, generation)) /* nobody will let go: do it for it */
+        pawl__local_recover(local, slot, generation, pawl__now(engine) + GUARD_WITHIN);
     return 0;
 }

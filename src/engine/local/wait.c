@@ -36,6 +36,7 @@
 void pawl__local_wait_init(struct wait *wait) {
     wait->vigil.count = 0;
     wait->tick = 0;
+    wait->haste = 0;
     wait->laggard = 0;
 }
 
@@ -220,7 +221,9 @@ static int64_t renew_vigil(struct local *local, struct local_claim *state, struc
             tick = TICK_BLIND;
     }
     drop_watches(&wait->vigil);
-    if (recovered)
+    if (!recovered)
+        wait->haste = 0;
+    else if (wait->haste++ < 1000) /* else the table makes no sense, but it must not keep a processor busy */
         return 0;
     if (wait->laggard && wait->laggard_until < now + tick)
         return wait->laggard_until;
@@ -231,7 +234,7 @@ static int64_t renew_vigil(struct local *local, struct local_claim *state, struc
 
 /* What the node's state says. */
 static int settle(struct local *local, struct local_claim *state, struct pawl_error *reterr) {
-    struct node *node = &local->table->nodes[state->ref - 1];
+    struct node *node = &local->table->nodes[GET(state->ref) - 1];
 
     for (;;) {
         switch (state_of(atomic_load(&node->state))) {
@@ -259,7 +262,7 @@ static int settle(struct local *local, struct local_claim *state, struct pawl_er
 
 int pawl__local_look(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,
                      struct pawl_error *reterr) {
-    struct node *node = &local->table->nodes[state->ref - 1];
+    struct node *node = &local->table->nodes[GET(state->ref) - 1];
     uint32_t hash = state->claim->name_hash;
     struct section section;
     struct view view;
@@ -281,10 +284,10 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
     }
     pawl__local_leave(local, &section);
     if (section.damaged)
-        return pawl__local_fail_damaged(local, hash, reterr);
+        return pawl__local_abandon(local, state, deadline, pawl__local_fail_damaged(local, hash, reterr));
     if (section.need_tokens) {
         rc = pawl__local_tokens_extend(local, deadline, reterr);
-        return rc < 0 && rc != PAWL_ETIMEOUT ? rc : PAWL__PENDING;
+        return rc < 0 && rc != PAWL_ETIMEOUT ? pawl__local_abandon(local, state, deadline, rc) : PAWL__PENDING;
     }
     rc = settle(local, state, reterr);
     if (rc == PAWL__PENDING && state->phase == PHASE_WAITING)
@@ -300,7 +303,7 @@ static bool unparked(struct local_claim *state) {
 
 /* Sleep on the node's futex until its state changes. */
 static int nap(struct local *local, struct local_claim *state, int64_t until, struct pawl_error *reterr) {
-    struct node *node = &local->table->nodes[state->ref - 1];
+    struct node *node = &local->table->nodes[GET(state->ref) - 1];
     int64_t now;
     uint32_t word;
     int rc;
@@ -339,12 +342,12 @@ static void poll_once(struct local *local, struct wait *wait, struct channel *ch
 
 /* Has anything changed that makes sleeping wrong? */
 static bool restless(struct local *local, struct local_claim *state, uint32_t word) {
-    return atomic_load(&local->table->nodes[state->ref - 1].state) != word || unparked(state);
+    return atomic_load(&local->table->nodes[GET(state->ref) - 1].state) != word || unparked(state);
 }
 
 static int watch_and_wait(struct local *local, struct local_claim *state, struct channel *channel, int64_t deadline,
                           struct pawl_error *reterr) {
-    struct node *node = &local->table->nodes[state->ref - 1];
+    struct node *node = &local->table->nodes[GET(state->ref) - 1];
     struct wait wait;
     int64_t until;
     uint32_t word;
@@ -356,10 +359,10 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
         rc = pawl__local_look(local, state, &wait, deadline, reterr);
         if (rc != PAWL__PENDING || state->phase != PHASE_WAITING || unparked(state))
             break;
+        if (wait.tick == 0 && (wait.haste < 16 || pawl__now(&local->engine) < deadline))
+            continue;
         if (pawl__now(&local->engine) >= deadline)
             break;
-        if (wait.tick == 0)
-            continue;
         until = wait.tick < deadline ? wait.tick : deadline;
         if (!channel)
             rc = nap(local, state, until < pawl__now(&local->engine) + TICK_BLIND ? until : pawl__now(&local->engine) + TICK_BLIND,
@@ -374,14 +377,18 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
 }
 
 static int wait_for_grant(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr) {
-    struct node *node = &local->table->nodes[state->ref - 1];
+    struct node *node = &local->table->nodes[GET(state->ref) - 1];
     int64_t now = pawl__now(&local->engine);
     struct channel *channel;
     int rc;
 
-    rc = nap(local, state, deadline < now + NAP ? deadline : now + NAP, reterr);
-    if (rc != PAWL__PENDING || state->phase != PHASE_WAITING || unparked(state) || pawl__now(&local->engine) >= deadline)
-        return rc;
+    if (!state->napped) {
+        rc = nap(local, state, deadline < now + NAP ? deadline : now + NAP, reterr);
+        if (rc != PAWL__PENDING || state->phase != PHASE_WAITING || unparked(state))
+            return rc;
+    }
+    state->napped = true;
+    /* Even if time is up: who is in the way may be dead. */
     channel = pawl__local_channel_get(local);
     atomic_store(&state->channel, channel);
     atomic_store(&node->channel, channel ? channel->number + 1 : 0);
@@ -424,13 +431,14 @@ int pawl__local_park(struct pawl__engine *engine, struct pawl__claim *claim, int
 void pawl__local_unpark(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
+    uint32_t ref = GET(state->ref);
     struct channel *channel;
     struct node *node;
 
     atomic_store(&state->unparked, true);
-    if (state->ref == 0)
+    if (ref == 0)
         return;
-    node = &local->table->nodes[state->ref - 1];
+    node = &local->table->nodes[ref - 1];
     atomic_fetch_add(&node->state, NODE_POKE);
     futex_wake(&node->state, INT_MAX);
     channel = atomic_load(&state->channel);
