@@ -187,7 +187,7 @@ static int park(struct claim *claim, int64_t deadline, struct pawl_error *reterr
     int rc;
 
     claim->parked = true;
-    pthread_mutex_unlock(&cohort->mutex);
+    pawl__cohort_let_go(cohort);
     rc = client->engine->impl->park(client->engine, &claim->seam, deadline, reterr);
     pthread_mutex_lock(&cohort->mutex);
     claim->parked = false;

@@ -23,14 +23,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core.h"
 #include "error.h"
+#include "futex.h"
 #include "lease.h"
 #include "name.h"
 
-/* The longest sleep: condition variables don't count the time that the machine was suspended, our deadlines do. */
+/* The longest sleep: futexes don't count the time that the machine was suspended, our deadlines do. */
 #define SLICE_NS (60 * INT64_C(1000000000))
 
 struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant) {
@@ -98,9 +98,19 @@ void pawl__cohort_put(struct cohort *cohort) {
     pawl__cohort_reap(cohort);
 }
 
+void pawl__cohort_let_go(struct cohort *cohort) {
+    _Atomic uint32_t *wake = cohort->wake;
+
+    cohort->wake = NULL;
+    pthread_mutex_unlock(&cohort->mutex);
+    /* The word may be gone by now, with the stack that it was on: then this wakes nobody, or somebody who looks and sleeps on. */
+    if (wake)
+        futex_wake(wake, 1);
+}
+
 void pawl__cohort_unlock(struct cohort *cohort) {
     pawl__claim_settle_all(cohort);
-    pthread_mutex_unlock(&cohort->mutex);
+    pawl__cohort_let_go(cohort);
 }
 
 /* ---- Waiters -------------------------------------------------------------------------------------------------------------- */
@@ -120,6 +130,16 @@ static void attach(struct claim *claim, struct waiter *waiter) {
     count_served(claim);
 }
 
+/* Wake the waiter's thread, if it sleeps. */
+static void wake(struct cohort *cohort, struct waiter *waiter) {
+    if (!atomic_load_explicit(&waiter->sleeping, memory_order_relaxed))
+        return;
+    atomic_store(&waiter->sleeping, 0);
+    if (cohort->wake)
+        futex_wake(cohort->wake, 1);
+    cohort->wake = &waiter->sleeping;
+}
+
 /* The waiter's fate is decided: tell it. */
 static void conclude(struct waiter *waiter, enum waiter_state state) {
     if (waiter->claim) {
@@ -130,7 +150,7 @@ static void conclude(struct waiter *waiter, enum waiter_state state) {
     if (waiter->event)
         pawl__event_post(waiter->lock->client, waiter->event);
     else
-        pthread_cond_signal(&waiter->changed);
+        wake(waiter->lock->cohort, waiter);
 }
 
 void pawl__cohort_grant(struct claim *claim, struct waiter *waiter, uint64_t token) {
@@ -192,23 +212,17 @@ void pawl__cohort_nudge(struct claim *claim) {
     else if (first->event)
         pawl__claim_adopt(claim);
     else
-        pthread_cond_signal(&first->changed);
+        wake(claim->cohort, first);
 }
 
 static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t now) {
-    int64_t left = waiter->deadline == PAWL__NEVER ? SLICE_NS : waiter->deadline - now;
-    struct timespec until;
+    int64_t left = waiter->deadline - now; /* never negative; for ever is very long */
 
-    if (left > SLICE_NS)
-        left = SLICE_NS;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += left / 1000000000;
-    until.tv_nsec += left % 1000000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    pthread_cond_clockwait(&waiter->changed, &cohort->mutex, CLOCK_MONOTONIC, &until);
+    atomic_store(&waiter->sleeping, 1);
+    pawl__cohort_let_go(cohort);
+    futex_wait(&waiter->sleeping, 1, left < SLICE_NS ? left : SLICE_NS);
+    pthread_mutex_lock(&cohort->mutex);
+    atomic_store(&waiter->sleeping, 0);
 }
 
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {

@@ -98,6 +98,7 @@ struct cohort {
     struct claim_list claims;    /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
     struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
+    _Atomic uint32_t *wake;      /* who is to be woken once the mutex is free: sooner, it would only wait for that */
     struct claim *spare;         /* kept so that the next acquire need not allocate */
     uint32_t name_length, name_hash;
     char name[];
@@ -152,8 +153,8 @@ struct waiter {
     int64_t deadline;
     int64_t timeout_ms; /* for the error's text */
     bool try_only;
-    struct event *event; /* asynchronous: its callback; else NULL, and a thread waits on `changed` */
-    pthread_cond_t changed;
+    struct event *event;      /* asynchronous: its callback; else NULL, and a thread waits */
+    _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
     struct pawl_error error; /* why it ended */
 };
 
@@ -201,6 +202,8 @@ void pawl__cohort_reap(struct cohort *cohort);
 void pawl__cohort_free(struct cohort *cohort);
 /* Unlock; before that, finish in this thread what was withdrawn and nobody looks after. */
 void pawl__cohort_unlock(struct cohort *cohort);
+/* Unlock as it is, and wake who was promised it. */
+void pawl__cohort_let_go(struct cohort *cohort);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 /* Wait until the (synchronous) waiter was granted or has ended; the mutex is released meanwhile. */

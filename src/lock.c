@@ -292,7 +292,7 @@ static void fill_waiter(struct waiter *waiter, struct pawl_lock *lock, enum pawl
     waiter->timeout_ms = timeout_ms;
     waiter->try_only = timeout_ms == 0;
     waiter->event = NULL;
-    waiter->changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    atomic_init(&waiter->sleeping, 0);
 }
 
 /* The deadline needs the clock, which a lock that is free does not: so it is set when it is known that the waiter waits. */

@@ -32,7 +32,7 @@ static int64_t tick_all(struct pawl *client, int64_t now) {
             next = TAILQ_NEXT(cohort, link);
             pthread_mutex_lock(&cohort->mutex);
             when = pawl__cohort_tick(cohort, now);
-            pthread_mutex_unlock(&cohort->mutex);
+            pawl__cohort_let_go(cohort);
             due = when < due ? when : due;
             pawl__cohort_reap(cohort);
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * futex.h - sleeping on a word that processes share, and waking who does.
+ * futex.h - sleeping on a word that threads or processes share, and waking who does.
  */
-#ifndef PAWL_LOCAL_FUTEX_H
-#define PAWL_LOCAL_FUTEX_H
+#ifndef PAWL_FUTEX_H
+#define PAWL_FUTEX_H
 
 #include <limits.h>
 #include <linux/futex.h>
