@@ -43,7 +43,7 @@ demo: ## install what the build needs, build, and show a lock at work; ENGINE=lo
 
 .PHONY: bench
 bench: all ## measure; prints ratios, passes no judgement
-	@if [ -x bench/run ]; then bench/run; else echo "There is no bench/run in this tree." >&2; exit 1; fi
+	@if [ -x bench/run ]; then BUILD_DIR=$(BUILD) bench/run; else echo "There is no bench/run in this tree." >&2; exit 1; fi
 
 .PHONY: deb
 deb: ## build Debian packages, in the directory above
