@@ -220,7 +220,8 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     rc = impl->open(engine, setup, reterr);
     if (rc < 0)
         return rc;
-    client->opened_at = pawl__now(engine); /* again: a simulated clock is there only now */
+    if (engine->stepped)
+        client->opened_at = pawl__now(engine); /* a simulated clock is there only now */
     rc = pawl__url_leftover(setup->url, reterr);
     if (rc == 0 && engine->note && !pawl__trace_install(engine))
         rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
