@@ -48,7 +48,7 @@ static struct shared {
     _Atomic uint64_t acquired, changes;
     _Atomic int64_t stamp;
     int owner; /* written by whoever holds */
-} *shared;
+} * shared;
 
 static void die(const char *what) {
     fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
@@ -569,7 +569,8 @@ static void clean_up(void) {
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0); /* children must not print what is in the buffer again */
     prepare();
-    printf("pawl %s, local:, %ld cores, %d rounds: median [lowest..highest]\n", pawl_version(), sysconf(_SC_NPROCESSORS_ONLN), ROUNDS);
+    printf("pawl %s, local:, %ld cores, %d rounds: median [lowest..highest]\n", pawl_version(), sysconf(_SC_NPROCESSORS_ONLN),
+           ROUNDS);
     bench_uncontended();
     bench_open();
     bench_handover();

@@ -55,8 +55,7 @@
  *   same owner, exclusive held, acquires shared             | enters; same token; the two are released in any order
  *   exclusive released while shared is kept                 | downgrade: no writer gets in between; same token
  *   same owner acquires shared again behind a queued writer | enters
- *   a thread holds through one handle and would have to     |
- *     wait through another handle of the same name          | PAWL_EDEADLK at once
+ *   a thread that holds, through another handle of the name | shared beside shared enters; else PAWL_EDEADLK at once
  *   try (timeout 0) while another holds it                  | PAWL_EHELD
  *   timed acquire whose deadline passes                     | PAWL_ETIMEOUT; PAWL_ECONNLOST if the server is out of reach
  *   acquire for ever, and the connection drops              | goes on waiting; its place is kept if its session survived
@@ -98,39 +97,39 @@ extern "C" {
 /* ---- Errors --------------------------------------------------------------------------------------------------------------- */
 
 /* Every code, its number and what it means. The text for a person, with names and numbers in it, is in struct pawl_error. */
-#define PAWL_ERRORS(X)                                                                                                         \
-    X(EINVAL, 1, "an argument makes no sense")                                                                                 \
-    X(ENOMEM, 2, "out of memory")                                                                                              \
-    X(ESYSTEM, 3, "the operating system refused")                                                                              \
-    X(ENAME, 4, "not a valid lock name")                                                                                       \
-    X(EURL, 5, "not a valid URL")                                                                                              \
-    X(EENGINE, 6, "no such engine in this build")                                                                              \
-    X(EOPTION, 7, "an option is unknown or out of range")                                                                      \
-    X(EDURATION, 8, "not a valid length of time")                                                                              \
-    X(EPERMITS, 9, "not a valid number of permits")                                                                            \
-    X(EHELD, 10, "held by another")                                                                                            \
-    X(ETIMEOUT, 11, "not acquired in time")                                                                                    \
-    X(EBUSY, 12, "the handle has a pending acquire already")                                                                   \
-    X(EDEADLK, 13, "would wait for itself for ever")                                                                           \
-    X(ECANCELED, 14, "the acquire was cancelled")                                                                              \
-    X(ECLOSED, 15, "the client is closed")                                                                                     \
-    X(EFORKED, 16, "the client belongs to the parent process")                                                                 \
-    X(ENOTHELD, 17, "not held")                                                                                                \
-    X(ENOTOWNER, 18, "held by another thread")                                                                                 \
-    X(ELOST, 19, "the hold was lost")                                                                                          \
-    X(EKIND, 20, "the name is in use as another kind of lock")                                                                 \
-    X(ELIMIT, 21, "the name is in use as a semaphore of another limit")                                                        \
-    X(ETOKEN, 22, "no hold has this token")                                                                                    \
-    X(ECONNLOST, 23, "no connection to the engine's server")                                                                   \
-    X(EUNKNOWN, 24, "the outcome is not known")                                                                                \
-    X(EACCES, 25, "permission denied")                                                                                         \
-    X(ENOSPACE, 26, "no space left")                                                                                           \
-    X(EFORMAT, 27, "a file or a reply is not what pawl writes")                                                                \
-    X(EVERSION, 28, "another version of pawl uses this place")                                                                 \
-    X(EFILESYSTEM, 29, "this file system cannot hold local locks")                                                             \
-    X(EFULL, 30, "the engine has no room for another claim")                                                                   \
-    X(EGONE, 31, "the engine's directory was removed under a living process")                                                  \
-    X(EUNSUPPORTED, 32, "this engine cannot do that")                                                                          \
+#define PAWL_ERRORS(X)                                                                                                             \
+    X(EINVAL, 1, "an argument makes no sense")                                                                                     \
+    X(ENOMEM, 2, "out of memory")                                                                                                  \
+    X(ESYSTEM, 3, "the operating system refused")                                                                                  \
+    X(ENAME, 4, "not a valid lock name")                                                                                           \
+    X(EURL, 5, "not a valid URL")                                                                                                  \
+    X(EENGINE, 6, "no such engine in this build")                                                                                  \
+    X(EOPTION, 7, "an option is unknown or out of range")                                                                          \
+    X(EDURATION, 8, "not a valid length of time")                                                                                  \
+    X(EPERMITS, 9, "not a valid number of permits")                                                                                \
+    X(EHELD, 10, "held by another")                                                                                                \
+    X(ETIMEOUT, 11, "not acquired in time")                                                                                        \
+    X(EBUSY, 12, "the handle has a pending acquire already")                                                                       \
+    X(EDEADLK, 13, "would wait for itself for ever")                                                                               \
+    X(ECANCELED, 14, "the acquire was cancelled")                                                                                  \
+    X(ECLOSED, 15, "the client is closed")                                                                                         \
+    X(EFORKED, 16, "the client belongs to the parent process")                                                                     \
+    X(ENOTHELD, 17, "not held")                                                                                                    \
+    X(ENOTOWNER, 18, "held by another thread")                                                                                     \
+    X(ELOST, 19, "the hold was lost")                                                                                              \
+    X(EKIND, 20, "the name is in use as another kind of lock")                                                                     \
+    X(ELIMIT, 21, "the name is in use as a semaphore of another limit")                                                            \
+    X(ETOKEN, 22, "no hold has this token")                                                                                        \
+    X(ECONNLOST, 23, "no connection to the engine's server")                                                                       \
+    X(EUNKNOWN, 24, "the outcome is not known")                                                                                    \
+    X(EACCES, 25, "permission denied")                                                                                             \
+    X(ENOSPACE, 26, "no space left")                                                                                               \
+    X(EFORMAT, 27, "a file or a reply is not what pawl writes")                                                                    \
+    X(EVERSION, 28, "another version of pawl uses this place")                                                                     \
+    X(EFILESYSTEM, 29, "this file system cannot hold local locks")                                                                 \
+    X(EFULL, 30, "the engine has no room for another claim")                                                                       \
+    X(EGONE, 31, "the engine's directory was removed under a living process")                                                      \
+    X(EUNSUPPORTED, 32, "this engine cannot do that")                                                                              \
     X(EOVERFLOW, 33, "a counter has reached its end")
 
 enum {
@@ -202,10 +201,10 @@ PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, s
 PAWL_PUBLIC void pawl_close(struct pawl *client);
 
 struct pawl_info {
-    const char *url;       /* resolved: with the directory that `local:` stands for; without secrets. Lives as long as the client */
-    const char *engine;    /* "local" */
-    int64_t lease_ms;      /* the lease or session time in force; PAWL_FOREVER: nothing expires */
-    int64_t notice_ms;     /* after kill -9 of a holder, when the next one is let in, at the latest; 0: at once */
+    const char *url;    /* resolved: with the directory that `local:` stands for; without secrets. Lives as long as the client */
+    const char *engine; /* "local" */
+    int64_t lease_ms;   /* the lease or session time in force; PAWL_FOREVER: nothing expires */
+    int64_t notice_ms;  /* after kill -9 of a holder, when the next one is let in, at the latest; 0: at once */
 };
 PAWL_PUBLIC void pawl_describe(const struct pawl *client, struct pawl_info *ret);
 
@@ -269,13 +268,13 @@ enum pawl_state {
 
 /* These speak of the hold of the calling thread (with PAWL_TASK: of the handle), and ask nobody. */
 PAWL_PUBLIC enum pawl_state pawl_state(const struct pawl_lock *lock);
-PAWL_PUBLIC uint64_t pawl_token(const struct pawl_lock *lock);        /* 0: not held */
-PAWL_PUBLIC int64_t pawl_remaining_ms(const struct pawl_lock *lock);  /* 0: not held, or not assured any more: stop */
+PAWL_PUBLIC uint64_t pawl_token(const struct pawl_lock *lock);       /* 0: not held */
+PAWL_PUBLIC int64_t pawl_remaining_ms(const struct pawl_lock *lock); /* 0: not held, or not assured any more: stop */
 
 /* Called once with PAWL_SUSPECT each time a hold becomes so, and once with PAWL_LOST. `why` says what happened; its code is
- * PAWL_ELOST. Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. pawl_token and
- * the like may be called in it; release and free may not. A hold that was broken (pawl_break) stays in the way of others until it is released: that is
- * the acknowledgement. NULL takes the callback back. */
+ * PAWL_ELOST. Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. pawl_release,
+ * pawl_token and the like may be called in it; pawl_lock_free and pawl_close may not. A hold that was broken (pawl_break) stays in the
+ * way of others until it is released: that is the acknowledgement. NULL takes the callback back: then none is running any more. */
 typedef void pawl_loss_fn(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data);
 PAWL_PUBLIC int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pawl_error *reterr);
 
@@ -321,13 +320,13 @@ struct pawl_entry {
     const char *name;
     enum pawl_kind kind;
     enum pawl_mode mode;
-    unsigned flags;       /* of enum pawl_entry_flags */
-    unsigned position;    /* 0: holds; 1: the first that waits, ... */
-    unsigned permits;     /* semaphores: how many of ... */
+    unsigned flags;    /* of enum pawl_entry_flags */
+    unsigned position; /* 0: holds; 1: the first that waits, ... */
+    unsigned permits;  /* semaphores: how many of ... */
     unsigned limit;
-    uint64_t token;       /* of a holder; 0 for a waiter */
-    const char *host;     /* "" where not known; so are the other strings */
-    int64_t pid;          /* as its own pid namespace counts; 0: not known */
+    uint64_t token;   /* of a holder; 0 for a waiter */
+    const char *host; /* "" where not known; so are the other strings */
+    int64_t pid;      /* as its own pid namespace counts; 0: not known */
     const char *command;
     const char *label;
     int64_t since_ms;     /* holds, or waits, since: Unix time by the clock of its own host; 0: not known */

@@ -96,8 +96,9 @@ static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_
         if (*end == ',' && isdigit((unsigned char)end[1]))
             ms = strtol(end + 1, &end, 10);
         if (!isdigit((unsigned char)*text) || *end || count > HANDOFFS_MAX || ms > HANDOFF_MS_MAX)
-            return pawl__fail(reterr, PAWL_EOPTION, "the URL's option handoff=%.40s is not N or N,MS with N up to %d and MS up to %d",
-                              text, HANDOFFS_MAX, HANDOFF_MS_MAX);
+            return pawl__fail(reterr, PAWL_EOPTION,
+                              "the URL's option handoff=%.40s is not N or N,MS with N up to %d and MS up to %d", text, HANDOFFS_MAX,
+                              HANDOFF_MS_MAX);
     }
     client->handoffs = (uint32_t)count;
     client->handoff_ns = ms * NS_PER_MS;

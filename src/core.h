@@ -44,8 +44,8 @@ enum service_state { SERVICE_NONE, SERVICE_RUNS, SERVICE_OVER };
 
 struct pawl {
     struct pawl__engine *engine;
-    unsigned flags;     /* enum pawl_open_flags */
-    uint32_t handoffs;  /* how often a claim may be handed on inside this process, and for how long */
+    unsigned flags;    /* enum pawl_open_flags */
+    uint32_t handoffs; /* how often a claim may be handed on inside this process, and for how long */
     int64_t handoff_ns;
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
@@ -60,7 +60,7 @@ struct pawl {
 
     _Atomic bool closed;
     _Atomic bool forked;
-    _Atomic bool ended; /* the engine is closed: what it never settled may be freed */
+    _Atomic bool ended;       /* the engine is closed: what it never settled may be freed */
     _Atomic unsigned inside;  /* calls under way that let go of a cohort's mutex and come back: pawl_close waits for them */
     _Atomic unsigned leaving; /* claims that the engine has yet to settle */
 
@@ -69,8 +69,8 @@ struct pawl {
     _Atomic int service_state;     /* enum service_state */
     _Atomic bool service_stop;
     pthread_t service;
-    pthread_t service_self; /* as the thread itself knows it; guarded by events_mutex */
-    _Atomic int64_t due; /* when the service thread must look at the clock next */
+    pthread_t service_self;     /* as the thread itself knows it; guarded by events_mutex */
+    _Atomic int64_t due;        /* when the service thread must look at the clock next */
     _Atomic unsigned attentive; /* handles with a loss callback: only then is the engine asked for breaks */
 
     /* dispatch.c */
@@ -88,13 +88,13 @@ struct cohort {
     struct pawl *client;
     struct pawl__engine *engine; /* the client's: at hand, since every acquire needs it */
     pthread_mutex_t mutex;
-    unsigned references;   /* handles; guarded by client->mutex */
-    unsigned claim_count;  /* claims that are not gone: without handles, they keep the cohort alive */
-    uint64_t next_id;      /* the second half of the next claim's id; each cohort has a range of its own */
+    unsigned references;  /* handles; guarded by client->mutex */
+    unsigned claim_count; /* claims that are not gone: without handles, they keep the cohort alive */
+    uint64_t next_id;     /* the second half of the next claim's id; each cohort has a range of its own */
     enum pawl_kind kind;
     uint32_t limit;
     bool nonreentrant;
-    bool joins; /* may acquires share a claim? */
+    bool joins;                  /* may acquires share a claim? */
     struct claim_list claims;    /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
     struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
@@ -117,11 +117,11 @@ struct claim {
     bool doomed;      /* to be withdrawn by whoever is parked */
     bool downgrading; /* held, and on its way from exclusive to shared */
     bool lost;
-    bool suspect;         /* its holders were told so */
-    bool renewing;        /* a renewal was asked for and is not answered yet */
-    uint32_t served;      /* acquires that joined it */
+    bool suspect;    /* its holders were told so */
+    bool renewing;   /* a renewal was asked for and is not answered yet */
+    uint32_t served; /* acquires that joined it */
     uint32_t tokens_used;
-    int64_t join_until;   /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
+    int64_t join_until;                          /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     int64_t renew_at, suspect_at, assured_until; /* lease.h; copied here under the mutex, since serve() writes the seam's part */
     struct waiter_list waiters;
     struct hold_list holds;
@@ -153,18 +153,18 @@ struct waiter {
     int64_t deadline;
     int64_t timeout_ms; /* for the error's text */
     bool try_only;
-    struct event *event;      /* asynchronous: its callback; else NULL, and a thread waits */
+    struct event *event;       /* asynchronous: its callback; else NULL, and a thread waits */
     _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
-    struct pawl_error error; /* why it ended */
+    struct pawl_error error;   /* why it ended */
 };
 
 struct pawl_lock {
     struct pawl *client;
     struct cohort *cohort;
     unsigned flags;
-    uint64_t owner;        /* PAWL_TASK: the handle's own number; else 0 */
-    unsigned references;   /* the user's, one per call under way and per event; guarded by cohort->mutex */
-    unsigned pending;      /* acquires that wait */
+    uint64_t owner;      /* PAWL_TASK: the handle's own number; else 0 */
+    unsigned references; /* the user's, one per call under way and per event; guarded by cohort->mutex */
+    unsigned pending;    /* acquires that wait */
     struct hold_list holds;
     struct hold *spare;
     pawl_loss_fn *on_loss;

@@ -56,7 +56,7 @@ struct pawl__claim {
     uint32_t permits; /* 1 but for semaphores */
     uint32_t limit;   /* semaphores: permits in all; else 1 */
     bool nonreentrant;
-    bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
+    bool try_only;               /* don't queue: DONE, or PAWL_EHELD */
     _Atomic uint32_t token_want; /* how many tokens would be of use: one for each thread that waits for this claim; may rise */
 
     uint64_t token;       /* the first of ... */
@@ -167,10 +167,10 @@ typedef int pawl__break_fn(struct pawl__engine *, const char *name, uint64_t tok
 typedef int64_t pawl__now_fn(const struct pawl__engine *);
 
 struct pawl__engine_impl {
-    const char *name;          /* "local" */
+    const char *name;           /* "local" */
     const char *const *schemes; /* of the URLs it answers to; NULL-terminated */
-    size_t engine_size;        /* of its own struct; the core allocates it zeroed and frees it */
-    size_t claim_size;         /* of its own state per claim; zeroed before every submit */
+    size_t engine_size;         /* of its own struct; the core allocates it zeroed and frees it */
+    size_t claim_size;          /* of its own state per claim; zeroed before every submit */
 
     pawl__open_fn *open;
     pawl__close_fn *close;

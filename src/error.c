@@ -11,8 +11,8 @@
 
 const char *pawl_error_name(int code) {
     switch (code) {
-#define NAME(name, number, text)                                                                                               \
-    case PAWL_##name:                                                                                                          \
+#define NAME(name, number, text)                                                                                                   \
+    case PAWL_##name:                                                                                                              \
         return "PAWL_" #name;
         PAWL_ERRORS(NAME)
 #undef NAME
@@ -25,8 +25,8 @@ const char *pawl_error_name(int code) {
 
 const char *pawl_error_text(int code) {
     switch (code) {
-#define TEXT(name, number, text)                                                                                               \
-    case PAWL_##name:                                                                                                          \
+#define TEXT(name, number, text)                                                                                                   \
+    case PAWL_##name:                                                                                                              \
         return text;
         PAWL_ERRORS(TEXT)
 #undef TEXT

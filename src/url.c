@@ -33,7 +33,8 @@ static int unescape(char *text, struct pawl_error *reterr) {
         high = hex_digit(from[1]);
         low = high < 0 ? -1 : hex_digit(from[2]);
         if (low < 0 || (high == 0 && low == 0))
-            return pawl__fail(reterr, PAWL_EURL, "the URL has a '%%' that two hex digits (not 00) must follow: write %%25 for '%%'");
+            return pawl__fail(reterr, PAWL_EURL,
+                              "the URL has a '%%' that two hex digits (not 00) must follow: write %%25 for '%%'");
         *to++ = (char)(high << 4 | low);
         from += 2;
     }

@@ -41,7 +41,7 @@ struct contract_thread {
 };
 
 void contract_start(struct contract_thread *thread, struct pawl_lock *lock, enum pawl_mode mode, int64_t timeout_ms);
-int contract_await(struct contract_thread *thread);  /* the acquire's result */
+int contract_await(struct contract_thread *thread);   /* the acquire's result */
 void contract_finish(struct contract_thread *thread); /* release and end */
 bool contract_has_ended(struct contract_thread *thread);
 

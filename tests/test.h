@@ -18,27 +18,27 @@
 
 #include "pawl.h"
 
-#define assert_contains(text, part)                                                                                            \
-    do {                                                                                                                       \
-        if (!strstr((text), (part)))                                                                                           \
-            fail_msg("'%s' does not contain '%s'", (text), (part));                                                            \
+#define assert_contains(text, part)                                                                                                \
+    do {                                                                                                                           \
+        if (!strstr((text), (part)))                                                                                               \
+            fail_msg("'%s' does not contain '%s'", (text), (part));                                                                \
     } while (0)
 
 /* The call fails with `wanted`, and says so in the error too. */
-#define assert_fails(wanted, call, error)                                                                                      \
-    do {                                                                                                                       \
-        int rc__ = (call);                                                                                                     \
-        if (rc__ != (wanted))                                                                                                  \
-            fail_msg("%s: got %s, wanted %s", #call, pawl_error_name(rc__), pawl_error_name(wanted));                          \
-        assert_int_equal((error)->code, (wanted));                                                                             \
-        assert_true((error)->text[0]);                                                                                         \
+#define assert_fails(wanted, call, error)                                                                                          \
+    do {                                                                                                                           \
+        int rc__ = (call);                                                                                                         \
+        if (rc__ != (wanted))                                                                                                      \
+            fail_msg("%s: got %s, wanted %s", #call, pawl_error_name(rc__), pawl_error_name(wanted));                              \
+        assert_int_equal((error)->code, (wanted));                                                                                 \
+        assert_true((error)->text[0]);                                                                                             \
     } while (0)
 
-#define assert_works(call, error)                                                                                              \
-    do {                                                                                                                       \
-        int rc__ = (call);                                                                                                     \
-        if (rc__ < 0)                                                                                                          \
-            fail_msg("%s: %s: %s", #call, pawl_error_name(rc__), (error)->text);                                               \
+#define assert_works(call, error)                                                                                                  \
+    do {                                                                                                                           \
+        int rc__ = (call);                                                                                                         \
+        if (rc__ < 0)                                                                                                              \
+            fail_msg("%s: %s: %s", #call, pawl_error_name(rc__), (error)->text);                                                   \
     } while (0)
 
 #endif

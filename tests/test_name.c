@@ -76,8 +76,8 @@ static void test_hash_is_part_of_the_format(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_names), cmocka_unit_test(test_empty_and_missing),
-        cmocka_unit_test(test_too_long),   cmocka_unit_test(test_not_utf8),
+        cmocka_unit_test(test_good_names),         cmocka_unit_test(test_empty_and_missing),
+        cmocka_unit_test(test_too_long),           cmocka_unit_test(test_not_utf8),
         cmocka_unit_test(test_control_characters), cmocka_unit_test(test_hash_is_part_of_the_format),
     };
 

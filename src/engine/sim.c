@@ -48,8 +48,8 @@ struct message {
     struct sim_engine *client; /* from or to */
     enum message_kind kind;
     uint64_t id;
-    int64_t asked_at; /* when the request left that this is, or answers */
-    int code;         /* REFUSED; LOST: 1 if broken */
+    int64_t asked_at;    /* when the request left that this is, or answers */
+    int code;            /* REFUSED; LOST: 1 if broken */
     struct wish request; /* SUBMIT: what it asks for */
     uint64_t token;
 };
@@ -150,7 +150,8 @@ static void transmit(struct sim_engine *sim, struct message *message) {
         enqueue(sim->server, message);
 }
 
-static void reply(struct sim_engine *sim, enum message_kind kind, const struct message *request, struct sim_entry *entry, int code) {
+static void reply(struct sim_engine *sim, enum message_kind kind, const struct message *request, struct sim_entry *entry,
+                  int code) {
     struct message message = {
         .kind = kind,
         .id = entry ? entry->id : request->id,
@@ -407,8 +408,8 @@ static int take_message(struct sim_engine *sim, struct sim_claim *state, const s
 
 /* Ask again what was not answered. */
 static void resend(struct sim_engine *sim, int64_t now) {
-    static const enum message_kind asked[] = {[ASKING] = SUBMIT,      [WAITING] = SUBMIT,        [CONFIRMING] = RENEW,
-                                              [HOLDING] = RENEW,      [DOWNGRADING] = DOWNGRADE, [LEAVING] = WITHDRAW};
+    static const enum message_kind asked[] = {[ASKING] = SUBMIT, [WAITING] = SUBMIT,        [CONFIRMING] = RENEW,
+                                              [HOLDING] = RENEW, [DOWNGRADING] = DOWNGRADE, [LEAVING] = WITHDRAW};
     struct sim_claim *state;
 
     TAILQ_FOREACH(state, &sim->claims, link) {
@@ -552,11 +553,8 @@ static int sim_submit(struct pawl__engine *engine, struct pawl__claim *claim, st
         return pawl__fail(reterr, PAWL_ECONNLOST, "no connection to the simulated server");
     pthread_mutex_lock(&sim->server->mutex);
     state->claim = claim;
-    state->wish = (struct wish){.kind = claim->kind,
-                                .mode = claim->mode,
-                                .permits = claim->permits,
-                                .limit = claim->limit,
-                                .try_only = claim->try_only};
+    state->wish = (struct wish){
+        .kind = claim->kind, .mode = claim->mode, .permits = claim->permits, .limit = claim->limit, .try_only = claim->try_only};
     memcpy(state->wish.name, claim->name, claim->name_length + 1);
     state->state = ASKING;
     TAILQ_INSERT_TAIL(&sim->claims, state, link);

@@ -21,10 +21,10 @@ void pawl__sim_server_free(struct sim_server *server); /* after all its clients 
 void pawl__sim_run(struct sim_server *server, struct pawl *const *clients, size_t count, int64_t ns);
 
 /* Faults, for one client. */
-void pawl__sim_delay(struct pawl *client, int64_t ns);          /* each way; 1 ms at first */
-void pawl__sim_cut(struct pawl *client, bool cut);              /* nothing gets through */
-void pawl__sim_drop_replies(struct pawl *client, unsigned n);   /* the next n messages from the server are lost */
-void pawl__sim_duplicate(struct pawl *client, bool duplicate);  /* every message comes twice */
+void pawl__sim_delay(struct pawl *client, int64_t ns);         /* each way; 1 ms at first */
+void pawl__sim_cut(struct pawl *client, bool cut);             /* nothing gets through */
+void pawl__sim_drop_replies(struct pawl *client, unsigned n);  /* the next n messages from the server are lost */
+void pawl__sim_duplicate(struct pawl *client, bool duplicate); /* every message comes twice */
 /* The server forgets all claims of the client, as after an expired session. */
 void pawl__sim_forget(struct pawl *client);
 

@@ -24,7 +24,8 @@ static int trace_submit(struct pawl__engine *engine, struct pawl__claim *claim, 
     int rc;
 
     if (claim->mode == PAWL_PERMITS)
-        pawl__note(engine, claim, "> submit: %u of %u permits%s", claim->permits, claim->limit, claim->try_only ? ", or nothing" : "");
+        pawl__note(engine, claim, "> submit: %u of %u permits%s", claim->permits, claim->limit,
+                   claim->try_only ? ", or nothing" : "");
     else
         pawl__note(engine, claim, "> submit: %s%s", mode_names[claim->mode], claim->try_only ? ", or nothing" : "");
     rc = engine->traced_impl->submit(engine, claim, reterr);
