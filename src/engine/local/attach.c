@@ -188,11 +188,11 @@ static int open_table(struct local *local, struct pawl_error *reterr) {
         if (local->table_fd < 0 && errno != EEXIST && errno != ENOENT)
             return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
     }
-    if (local->table_fd < 0)
+    if (local->table_fd < 0 && errno != EISDIR && errno != ELOOP)
         return pawl__fail_errno(reterr, "can't open %s/table for reading and writing", local->path);
-    if (fstat(local->table_fd, &status) < 0)
+    if (local->table_fd >= 0 && fstat(local->table_fd, &status) < 0)
         return pawl__fail_errno(reterr, "can't examine %s/table", local->path);
-    if (!S_ISREG(status.st_mode))
+    if (local->table_fd < 0 || !S_ISREG(status.st_mode))
         return pawl__fail(reterr, PAWL_EFORMAT, "%s/table is not a file: %s holds something else than locks", local->path,
                           local->path);
     if ((status.st_mode & 07777) != local->file_mode && fchmod(local->table_fd, local->file_mode) == 0)
