@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every exit status that pawl(1) lists, provoked; and bad input, which gets one clear sentence.
 # shellcheck disable=SC2016 # what is in single quotes is for a shell inside
+# shellcheck source=tests/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
 
 one_sentence() { # PATTERN: what was said, all of it

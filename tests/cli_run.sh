@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # pawl run when all goes well: what the command sees, what it is protected from, and what passes through.
 # shellcheck disable=SC2016 # what is in single quotes is for a shell inside
+# shellcheck source=tests/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
 
 # What the command sees.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Signals and violent ends: to pawl, to its keeper, to the command; while it waits and while it runs.
 # shellcheck disable=SC2016 # what is in single quotes is for a shell inside
+# shellcheck source=tests/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
 
 # A shell script starts its background jobs with SIGINT and SIGQUIT ignored. Those in front are not.
@@ -22,7 +23,7 @@ for name in HUP INT QUIT TERM USR1 USR2 ALRM WINCH URG PWR RTMIN+3; do
     equal "$name reaches the command, whose status counts" 7 "$status"
 done
 
-start group "$PAWL" run group -- bash -c '(trap "echo grandchild >&3; exit" TERM; echo ready >&3; sleep 60 & wait) & trap "wait; exit 7" TERM; wait; wait'
+start group "$PAWL" run group -- bash -c 'trap "wait; exit 7" TERM; (trap "echo grandchild >&3; exit" TERM; echo ready >&3; sleep 60 & wait) & wait; wait'
 hear >/dev/null
 kill -TERM "$started"
 equal "... and what it started" grandchild "$(hear)"
@@ -70,19 +71,28 @@ check "kill -9 of pawl takes the command along" eventually gone "$command"
 check "... and what it started" eventually gone "$grandchild"
 check "... and the lock is free" eventually is_free kill
 
-for option in -v -o; do
-    start "window$option" "$PAWL" run "$option" window -- sh -c "$tree" 2>/dev/null
-    read -r command grandchild <<<"$(hear)"
-    keeper=$(children_of "$started")
-    kill -STOP "$keeper"
+# A command that the keeper may not kill, such as sudo: root's, started by another user. It has not even inherited anything (-o).
+window() {
+    local place=$scratch/window
+    mkdir -m 755 "$place" && mkdir -m 777 "$place/locks"
+    chmod 755 "$scratch"
+    cp "$(command -v setpriv)" "$place/become" && chmod u+s "$place/become"
+    export PAWL_URL=local:$place/locks
+    start immune setpriv --reuid 65534 --regid 65534 --clear-groups \
+        "$PAWL" run -o window -- "$place/become" --reuid 0 sh -c 'echo $$ >&3; exec sleep 120' 2>/dev/null
+    command=$(hear)
     quit "$started"
-    check "as long as the command runs ($option)" kill -0 "$command"
-    check "... the lock is not free" is_held window
-    kill -CONT "$keeper"
-    check "... then the command ends" eventually gone "$command"
-    check "... and what it started" eventually gone "$grandchild"
-    check "... and the lock is free" eventually is_free window
-done
+    check "a command that the keeper cannot kill" kill -0 "$command"
+    check "... has the lock as long as it runs" is_held window
+    kill -9 "$command"
+    check "... and no longer" eventually is_free window
+    export PAWL_URL=local:$scratch/locks
+}
+if [ "$(id -u)" -eq 0 ] && ! findmnt -n -O nosuid -T "$scratch" >/dev/null; then
+    window
+else
+    skip "a command that the keeper cannot kill" "needs root, and a file system with setuid programs"
+fi
 
 start daemon "$PAWL" run daemon -- sh -c 'setsid sh -c "echo \$\$ >&3; exec sleep 120" & wait'
 escaped=$(hear)
@@ -104,14 +114,15 @@ check "... after the command" gone "$command"
 check "... and what it started" eventually gone "$grandchild"
 check "... and the lock is free" is_free keeper
 
+# pawl is stopped meanwhile, so that it can't do the keeper's work.
 start both "$PAWL" run both -- sh -c "$tree"
 read -r command grandchild <<<"$(hear)"
-keeper=$(children_of "$started")
-kill -STOP "$keeper"
-kill -9 "$started" "$keeper"
-ended "$started"
-check "kill -9 of pawl and keeper: the command dies" eventually gone "$command"
-check "... what it started lives, and keeps the lock" is_held both
+kill -STOP "$started"
+kill -9 "$(children_of "$started")"
+check "kill -9 of both: the command dies with the keeper" eventually gone "$command"
+quit "$started"
+check "... what it started lives" kill -0 "$grandchild"
+check "... and keeps the lock" is_held both
 kill -9 "$grandchild"
 check "... until it ends" eventually is_free both
 

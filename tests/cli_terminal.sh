@@ -1,0 +1,4 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The command on a terminal. Python has the terminals; this is its place among the tests.
+exec python3 "$(dirname "$0")/cli_terminal.py"
