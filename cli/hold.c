@@ -79,16 +79,16 @@ static void hear_signals(struct ending *ending) {
     }
 }
 
-static void wait_for_ending(struct pawl *client, struct ending *ending) {
+static void wait_for_ending(const struct take *take, struct ending *ending) {
     struct pollfd sources[] = {
         {.fd = signals_fd(), .events = POLLIN},
-        {.fd = pawl_fd(client), .events = POLLIN},
+        {.fd = take->fd, .events = POLLIN},
         {.fd = STDIN_FILENO, .events = POLLIN},
     };
 
     while (!ending->known) {
         poll(sources, 3, -1);
-        pawl_dispatch(client);
+        pawl_dispatch(take->client);
         hear_signals(ending);
         if (sources[2].revents != 0 && input_ended())
             ending->known = true;
@@ -105,7 +105,7 @@ static int hold(struct take *take, struct ending *ending) {
     int status = finish_output(0);
     if (status != 0)
         return status;
-    wait_for_ending(take->client, ending);
+    wait_for_ending(take, ending);
     take->loss_told = ending->lost;
     status = take_release(take);
     return ending->lost ? EXIT_LOST : status;

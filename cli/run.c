@@ -251,7 +251,7 @@ static void supervise(struct run *run) {
     struct pollfd sources[] = {
         {.fd = signals_fd(), .events = POLLIN},
         {.fd = run->child.channel, .events = POLLIN},
-        {.fd = pawl_fd(run->take.client), .events = POLLIN},
+        {.fd = run->take.fd, .events = POLLIN},
     };
 
     while (!run->ended) {

@@ -64,6 +64,12 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
         return false;
     }
     pawl_describe(take->client, &take->info);
+    take->fd = pawl_fd(take->client);
+    if (take->fd < 0) {
+        say("cannot watch the locks: %s", pawl_error_text(take->fd));
+        *status = exit_of(take->fd);
+        return false;
+    }
     for (size_t i = 0; i < options->count; i++)
         if (!make_lock(take, i, status))
             return false;
@@ -111,7 +117,7 @@ static void hear_signals(struct take *take, struct pawl_lock *lock) {
 static void wait_for_outcome(struct take *take, struct pawl_lock *lock, struct outcome *outcome) {
     struct pollfd sources[] = {
         {.fd = signals_fd(), .events = POLLIN},
-        {.fd = pawl_fd(take->client), .events = POLLIN},
+        {.fd = take->fd, .events = POLLIN},
     };
 
     while (!outcome->known) {

@@ -13,6 +13,7 @@ struct take {
     struct pawl_info info;
     struct pawl_lock **locks; /* in the order of options->names */
     size_t held;              /* the first so many are */
+    int fd;                   /* of pawl_fd() */
     int signal;               /* ended the wait; 0: none did */
     bool loss_told;           /* the user knows already */
 };

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for pawl(1)
+
+_pawl_locks() {
+    local IFS=$'\n' name
+    while read -r name; do
+        [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
+    done < <("${words[0]}" status --names "${url[@]}" 2>/dev/null)
+}
+
+# The command after `--`, completed as if it stood alone.
+_pawl_command() {
+    local i
+    for ((i = 2; i < cword; i++)); do
+        if [[ ${words[i]} == -- ]]; then
+            _comp_command_offset "$((i + 1))" 2>/dev/null || _command_offset "$((i + 1))"
+            return 0
+        fi
+    done
+    return 1
+}
+
+_pawl() {
+    local cur prev words cword i
+    local -a url=()
+    _init_completion -n : || return
+
+    for ((i = 2; i + 1 < cword; i++)); do
+        case ${words[i]} in
+        -u | --url) url=(-u "${words[i + 1]}") ;;
+        esac
+    done
+
+    if ((cword == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W 'run hold status break --help --version' -- "$cur")
+        return
+    fi
+    if [[ ${words[1]} == run ]] && _pawl_command; then
+        return
+    fi
+
+    case $prev in
+    -u | --url)
+        mapfile -t COMPREPLY < <(compgen -W 'local:' -- "$cur")
+        return
+        ;;
+    --on-lost)
+        mapfile -t COMPREPLY < <(compgen -W 'term kill ignore' -- "$cur")
+        return
+        ;;
+    -w | --wait | --timeout | -E | --conflict-exit-code | --permits | --label | --lease | --grace | --max-hold | --token | -c | --command)
+        return
+        ;;
+    esac
+
+    if [[ $cur != -* ]]; then
+        _pawl_locks
+        return
+    fi
+    local take='-n --nonblock -w --wait -E --conflict-exit-code -s --shared -x --exclusive --permits -u --url --lease --label -v --verbose
+        --trace --help'
+    local options
+    case ${words[1]} in
+    run) options="$take -c --command -o --close --on-lost --grace --max-hold --" ;;
+    hold) options=$take ;;
+    status) options='--json --raw --names --watch -u --url --help' ;;
+    break) options='--token --now -u --url --help' ;;
+    *) return ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+}
+
+complete -F _pawl pawl

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# fish completion for pawl(1)
+
+function __pawl_locks
+    set -l words (commandline -opc)
+    set -l url
+    for i in (seq (count $words))
+        if contains -- $words[$i] -u --url; and test $i -lt (count $words)
+            set url -u $words[(math $i + 1)]
+        end
+    end
+    pawl status --names $url 2>/dev/null
+end
+
+# Is what is being typed the command behind `--`?
+function __pawl_in_command
+    contains -- -- (commandline -opc)
+end
+
+function __pawl_uses
+    not __pawl_in_command; and __fish_seen_subcommand_from $argv
+end
+
+complete -c pawl -f
+complete -c pawl -n __fish_use_subcommand -a run -d 'Run a command while holding a lock'
+complete -c pawl -n __fish_use_subcommand -a hold -d 'Hold a lock until standard input ends'
+complete -c pawl -n __fish_use_subcommand -a status -d 'Show who holds what, and who waits'
+complete -c pawl -n __fish_use_subcommand -a break -d 'Make a holder give up'
+complete -c pawl -n __fish_use_subcommand -l version -d 'Show the version and the engines'
+
+complete -c pawl -n '__pawl_uses run hold status break' -a '(__pawl_locks)' -d Lock
+complete -c pawl -n '__pawl_uses run hold status break' -s u -l url -x -a local: -d 'Where the locks are'
+complete -c pawl -n 'not __pawl_in_command' -l help -d 'Show help'
+
+complete -c pawl -n '__pawl_uses run hold' -s n -l nonblock -d "Don't wait"
+complete -c pawl -n '__pawl_uses run hold' -s w -l wait -x -d 'Wait that many seconds at most'
+complete -c pawl -n '__pawl_uses run hold' -s E -l conflict-exit-code -x -d 'Exit with this instead of 75'
+complete -c pawl -n '__pawl_uses run hold' -s s -l shared -d 'The shared side of a read-write lock'
+complete -c pawl -n '__pawl_uses run hold' -s x -l exclusive -d 'The exclusive side of a read-write lock'
+complete -c pawl -n '__pawl_uses run hold' -l permits -x -d 'N/LIMIT permits of a semaphore'
+complete -c pawl -n '__pawl_uses run hold' -l lease -x -d 'Lease or session time in seconds'
+complete -c pawl -n '__pawl_uses run hold' -l label -x -d 'Shown to others'
+complete -c pawl -n '__pawl_uses run hold' -s v -l verbose -d 'Say what happens'
+complete -c pawl -n '__pawl_uses run hold' -l trace -d 'Say every step of the algorithm'
+
+complete -c pawl -n '__pawl_uses run' -s c -l command -x -d 'Run it by the shell'
+complete -c pawl -n '__pawl_uses run' -s o -l close -d "What the command leaves behind doesn't keep the lock"
+complete -c pawl -n '__pawl_uses run' -l on-lost -x -a 'term kill ignore' -d 'When the lock is lost'
+complete -c pawl -n '__pawl_uses run' -l grace -x -d 'Seconds between TERM and KILL'
+complete -c pawl -n '__pawl_uses run' -l max-hold -x -d 'Hold no longer than that many seconds'
+complete -c pawl -n '__pawl_in_command' -a '(__fish_complete_subcommand --fcs-skip=2)'
+
+complete -c pawl -n '__pawl_uses status' -l json -d 'For programs'
+complete -c pawl -n '__pawl_uses status' -l raw -d 'What the engine really stores'
+complete -c pawl -n '__pawl_uses status' -l names -d 'Only the names'
+complete -c pawl -n '__pawl_uses status' -l watch -d 'Look again and again'
+
+complete -c pawl -n '__pawl_uses break' -l token -x -d 'Of the hold to break'
+complete -c pawl -n '__pawl_uses break' -l now -d 'Free the lock at once'
