@@ -13,7 +13,12 @@ _pawl_command() {
     local i
     for ((i = 2; i < cword; i++)); do
         if [[ ${words[i]} == -- ]]; then
-            _comp_command_offset "$((i + 1))" 2>/dev/null || _command_offset "$((i + 1))"
+            # Its name in newer versions, and in older ones.
+            if declare -F _comp_command_offset >/dev/null; then
+                _comp_command_offset "$((i + 1))"
+            else
+                _command_offset "$((i + 1))"
+            fi
             return 0
         fi
     done

@@ -17,6 +17,17 @@ function __pawl_in_command
     contains -- -- (commandline -opc)
 end
 
+# Complete it as if it stood alone.
+function __pawl_command
+    set -l words (commandline -opc)
+    set -l separator (contains -i -- -- $words)
+    set -l typed
+    if test $separator -lt (count $words)
+        set typed (string escape -- $words[(math $separator + 1)..-1])
+    end
+    complete -C (string join ' ' -- $typed (commandline -ct))
+end
+
 function __pawl_uses
     not __pawl_in_command; and __fish_seen_subcommand_from $argv
 end
@@ -48,7 +59,7 @@ complete -c pawl -n '__pawl_uses run' -s o -l close -d "What the command leaves 
 complete -c pawl -n '__pawl_uses run' -l on-lost -x -a 'term kill ignore' -d 'When the lock is lost'
 complete -c pawl -n '__pawl_uses run' -l grace -x -d 'Seconds between TERM and KILL'
 complete -c pawl -n '__pawl_uses run' -l max-hold -x -d 'Hold no longer than that many seconds'
-complete -c pawl -n '__pawl_in_command' -a '(__fish_complete_subcommand --fcs-skip=2)'
+complete -c pawl -n __pawl_in_command -a '(__pawl_command)'
 
 complete -c pawl -n '__pawl_uses status' -l json -d 'For programs'
 complete -c pawl -n '__pawl_uses status' -l raw -d 'What the engine really stores'
