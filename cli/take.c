@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "signals.h"
+#include "snapshot.h"
 #include "wait_line.h"
 
 /* The outcome of an acquire that was started. */
@@ -161,7 +162,27 @@ static bool worth_waiting(const struct take_options *options, int result) {
     return result == PAWL_EHELD || (result == PAWL_ECONNLOST && options->wait_ms != PAWL_FOREVER);
 }
 
-static int explain_failure(const struct take *take, int result, const struct pawl_error *error) {
+/* The lock is of another kind, or has another limit: say which, and how to ask for it. */
+static void explain_misfit(const struct take *take, const char *name, const struct pawl_error *error) {
+    struct snapshot snapshot = {0};
+    struct pawl_error ignored;
+    char hint[128] = "";
+
+    if (snapshot_take(&snapshot, take->client, name, &ignored) == 0 && snapshot.count > 0) {
+        const struct pawl_entry *entry = &snapshot.entries[0];
+
+        if (entry->kind == PAWL_MUTEX)
+            snprintf(hint, sizeof(hint), ": it is a mutex, so leave out -s, -x and --permits");
+        else if (entry->kind == PAWL_RWLOCK)
+            snprintf(hint, sizeof(hint), ": it is a read-write lock, so say -s or -x");
+        else
+            snprintf(hint, sizeof(hint), ": it is a semaphore of %u, so say --permits N/%u", entry->limit, entry->limit);
+    }
+    say("%s%s", error->text, hint);
+    snapshot_finish(&snapshot);
+}
+
+static int explain_failure(const struct take *take, const char *name, int result, const struct pawl_error *error) {
     const struct take_options *options = take->options;
 
     if (result == PAWL_EHELD || result == PAWL_ETIMEOUT) {
@@ -170,8 +191,8 @@ static int explain_failure(const struct take *take, int result, const struct paw
             say("%s", error->text);
         return options->conflict_exit;
     }
-    if (result == PAWL_EKIND)
-        say("%s (-s and -x take a read-write lock, --permits a semaphore, none of them a mutex)", error->text);
+    if (result == PAWL_EKIND || result == PAWL_ELIMIT)
+        explain_misfit(take, name, error);
     else
         say("%s", error->text);
     return exit_of(result);
@@ -197,7 +218,7 @@ static bool take_one(struct take *take, size_t i, int64_t deadline, int *status)
     if (take->signal != 0)
         *status = EXIT_BY_SIGNAL + take->signal;
     else if (result < 0)
-        *status = explain_failure(take, result, &error);
+        *status = explain_failure(take, options->names[i], result, &error);
     return result >= 0 && take->signal == 0;
 }
 

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -134,6 +135,26 @@ static void describe(struct text *text, int64_t waited_ms) {
     append_notice(text, &info);
 }
 
+/* Is this the command of a `pawl run` that holds the very lock? Then the two may wait for each other for ever, and only the user knows
+ * whether they do. */
+static void warn_of_nesting(void) {
+    const char *around = getenv("PAWL_HOLDER");
+    struct snapshot snapshot;
+    struct pawl_error error;
+    char holder[300];
+
+    if (around == NULL || snapshot_take(&snapshot, line.client, line.name, &error) < 0)
+        return;
+    for (size_t i = 0; i < snapshot.count; i++) {
+        const struct pawl_entry *entry = &snapshot.entries[i];
+
+        snprintf(holder, sizeof(holder), "%s:%lld", entry->host, (long long)entry->pid);
+        if (!is_waiter(entry) && strcmp(holder, around) == 0)
+            say("'%s' is held by the pawl run around this one (%s): if that waits for this, both wait for ever", line.name, around);
+    }
+    snapshot_finish(&snapshot);
+}
+
 static bool in_foreground(void) {
     pid_t group = tcgetpgrp(STDERR_FILENO);
 
@@ -153,6 +174,7 @@ void wait_line_begin(struct pawl *client, const char *name, bool verbose) {
         describe(&text, 0);
         say("%s", text.bytes);
     }
+    warn_of_nesting();
 }
 
 int64_t wait_line_due(void) {

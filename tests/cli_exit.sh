@@ -46,13 +46,13 @@ quit "$started"
 start kinds "$PAWL" run kind -- sh -c 'echo held >&3; exec sleep 60'
 hear >/dev/null
 status_is 65 "a mutex is not a read-write lock" "$PAWL" run -n -s kind -- true
-one_sentence "*mutex*"
+one_sentence "*it is a mutex, so leave out -s*"
 status_is 65 "a mutex is not a semaphore" "$PAWL" run -n --permits 1/2 kind -- true
 quit "$started"
 start limits "$PAWL" run --permits 1/2 limit -- sh -c 'echo held >&3; exec sleep 60'
 hear >/dev/null
 status_is 65 "a semaphore of another limit" "$PAWL" run -n --permits 1/3 limit -- true
-one_sentence "*limit*"
+one_sentence "*semaphore of 2, so say --permits N/2"
 status_is 0 "the same limit, a permit left" "$PAWL" run -n --permits 1/2 limit -- true
 status_is 75 "the same limit, too few left" "$PAWL" run -n --permits 2/2 limit -- true
 quit "$started"

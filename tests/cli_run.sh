@@ -93,6 +93,11 @@ check "... and the deadline is one ($took ms)" [ "$took" -ge 290 -a "$took" -lt 
 check "... and the first are given back" is_free x
 quit "$started"
 
+# A command that waits for what is around it.
+said=$("$PAWL" run nested -- "$PAWL" run -w 0.1 nested -- true 2>&1)
+equal "a command under its own lock does not get it" 75 $?
+matches "... and is told why" "pawl: 'nested' is held by the pawl run around this one*" "$said"
+
 # What -v tells.
 said=$("$PAWL" run -v x -- true 2>&1)
 matches "-v tells the token and the place" "pawl: took 'x' with token *local:$scratch/locks*released 'x'" "$said"

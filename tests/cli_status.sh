@@ -125,7 +125,7 @@ quit "$writer"
 
 status_is 64 "a label that plays with the terminal" "$PAWL" hold x --label $'red\033[31m'
 equal "... is refused without playing" "${said//$'\033'/}" "$said"
-start odd "$PAWL" hold $'quote"back\\slash' --label '"\' < <(exec sleep 60) >/dev/null
+start odd "$PAWL" hold $'quote"back\\slash' --label 'quote"' < <(exec sleep 60) >/dev/null
 check "a name with quotes is held" eventually is_held $'quote"back\\slash'
 equal "JSON escapes it" $'quote"back\\slash' "$(json 'l[0]["name"]')"
 quit "$started"
