@@ -37,7 +37,7 @@ struct child {
     bool keeper_lost;
 };
 
-/* Start `argv`. `inherit`: watch for processes that the command leaves behind. Returns 0, or an exit status after having said why. */
+/* Start `argv`. `inherit`: watch for processes that the command leaves behind. Returns 0, or an exit status after saying why. */
 int child_start(struct child *child, char **argv, bool inherit, struct terminal *terminal);
 /* The next event, for which it waits. False: the keeper is gone. */
 bool child_next(struct child *child, struct child_event *event);

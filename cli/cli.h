@@ -33,7 +33,7 @@ enum {
 
 /* ---- message.c ------------------------------------------------------------------------------------------------------------ */
 
-/* One sentence on stderr, after `pawl: `. Control characters are shown as '?', so that no name or record plays with the terminal. */
+/* One sentence on stderr, after `pawl: `. Control characters are shown as '?': no name or record plays with the terminal. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 /* say(), and return EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);

@@ -2,8 +2,8 @@
  *
  * hold.c - pawl hold: hold a lock for a script that cannot be wrapped.
  *
- * The contract with the script, by line and by descriptor: once the lock is held, `token N` and a newline appear on stdout; it is held
- * until stdin ends, or a signal comes, or the hold is lost; then pawl exits, and says by its status which of the three it was.
+ * The contract with the script, by line and by descriptor: once the lock is held, `token N` and a newline appear on stdout; it is
+ * held until stdin ends, or a signal comes, or the hold is lost; then pawl exits, and says by its status which of the three it was.
  */
 #include <errno.h>
 #include <poll.h>

@@ -5,16 +5,16 @@
  *     pawl --------channel-------- keeper ---- command ---- what it starts
  *     the user's process group     its own     the command's process group
  *
- * - pawl can be killed at any instruction. The keeper then sees the channel hang up, KILLs the command's process group and waits until
- *   nothing is left of it. It was forked after the client was opened, by _Fork(), which runs no fork handlers: so it has a share in
- *   pawl's holds (where an engine ties holds to open descriptors, as `local:` does), and it closes that share last. There is no moment
- *   at which the command runs and the lock is free.
- * - The keeper is the command's parent and does not reap it before the end. While the zombie is there, its number is nobody else's, and
- *   a signal to the group -pid cannot hit strangers.
- * - It is in pawl's session, so that the command's group is not orphaned and can be stopped from the terminal; in a group of its own, so
- *   that neither Ctrl-C nor a signal to pawl's group reaches it; it blocks all signals; and it does not go by the name of pawl, so that
- *   `pkill -9 pawl` does not take it along. If it is killed nevertheless, the kernel KILLs the command (PR_SET_PDEATHSIG), and pawl, which sees
- *   the channel hang up, the rest of the group.
+ * - pawl can be killed at any instruction. The keeper then sees the channel hang up, KILLs the command's process group and waits
+ *   until nothing is left of it. It was forked after the client was opened, by _Fork(), which runs no fork handlers: so it has a
+ *   share in pawl's holds (where an engine ties holds to open descriptors, as `local:` does), and it closes that share last. There
+ *   is no moment at which the command runs and the lock is free.
+ * - The keeper is the command's parent and does not reap it before the end. While the zombie is there, its number is nobody else's,
+ *   and a signal to the group -pid cannot hit strangers.
+ * - It is in pawl's session, so that the command's group is not orphaned and can be stopped from the terminal; in a group of its
+ *   own, so that neither Ctrl-C nor a signal to pawl's group reaches it; it blocks all signals; and it does not go by the name of
+ *   pawl, so that `pkill -9 pawl` does not take it along. If it is killed nevertheless, the kernel KILLs the command
+ *   (PR_SET_PDEATHSIG), and pawl, which sees the channel hang up, the rest of the group.
  * - What left the group (setsid) is not killed. On `local:` it keeps the hold, unless pawl was told otherwise (-o).
  *
  * pawl may have threads by the time of the fork: everything here is async-signal-safe.
@@ -118,8 +118,8 @@ static bool watch(int channel, int signals, pid_t command) {
     }
 }
 
-/* One KILL is enough: no process escapes it by forking. What may not be killed (another user's) is waited for: as long as it runs, the
- * lock is not free. */
+/* One KILL is enough: no process escapes it by forking. What may not be killed (another user's) is waited for: as long as it runs,
+ * the lock is not free. */
 static void end_group(pid_t group) {
     kill(-group, SIGKILL);
     while (waitpid(group, NULL, 0) < 0 && errno == EINTR)

@@ -2,8 +2,8 @@
  *
  * main.c - the pawl command: which subcommand, and what is true before any of them runs.
  *
- * Descriptors 0, 1 and 2 are open. Otherwise the first file that the library opens could become stderr, and the first message would be
- * written into a lock table.
+ * Descriptors 0, 1 and 2 are open. Otherwise the first file that the library opens could become stderr, and the first message would
+ * be written into a lock table.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  * options.c - reading the command line: what `run` and `hold` have in common, and numbers.
  *
- * Letters are flock(1)'s where they mean the same. getopt's own messages are off: each mistake gets one sentence of ours, which says
- * what was given and what is wanted.
+ * Letters are flock(1)'s where they mean the same. getopt's own messages are off: each mistake gets one sentence of ours, which
+ * says what was given and what is wanted.
  */
 #include "options.h"
 

@@ -8,8 +8,8 @@
  *
  *     the command has ended -> its process group is ended, or left alone -> the locks are released -> pawl exits
  *
- * so that no lock is released while the command runs. Why the hold is over (a loss, --max-hold) only decides how the command is asked
- * to end. Once it is over, the exit status is EXIT_LOST, whatever the command's.
+ * so that no lock is released while the command runs. Why the hold is over (a loss, --max-hold) only decides how the command is
+ * asked to end. Once it is over, the exit status is EXIT_LOST, whatever the command's.
  */
 #include <errno.h>
 #include <poll.h>
@@ -292,7 +292,8 @@ static bool set_variables(const struct run *run) {
     return done;
 }
 
-/* Where holds are tied to processes, what the command left behind keeps them, as with flock(1). Elsewhere nobody would renew them. */
+/* Where holds are tied to processes, what the command left behind keeps them, as with flock(1). Elsewhere nobody would renew
+ * them. */
 static bool inherits(const struct run *run) {
     return !run->options.close && run->take.info.lease_ms == PAWL_FOREVER;
 }

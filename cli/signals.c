@@ -3,7 +3,8 @@
  * signals.c - signals as events in a poll loop.
  *
  * No handler is ever installed: signals are blocked and read from a signalfd. So no system call is interrupted, nothing runs at an
- * odd moment, and dispositions stay as they were found, which is how the command must find them (nohup ignores SIGHUP, and means it).
+ * odd moment, and dispositions stay as they were found, which is how the command must find them (nohup ignores SIGHUP, and means
+ * it).
  *
  * Not blocked: what a process does to itself by a fault, and SIGCHLD, which is the keeper's business.
  */

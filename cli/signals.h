@@ -7,7 +7,8 @@
 
 #include <stdbool.h>
 
-/* Block every signal that can be passed on, and open the descriptor they are read from. Before any thread starts. False: said why. */
+/* Block every signal that can be passed on, and open the descriptor they are read from. Before any thread starts. False: said
+ * why. */
 bool signals_take(void);
 /* Readable while a signal waits; only poll it. */
 int signals_fd(void);
@@ -20,10 +21,11 @@ void signals_give_back(void);
 bool signal_ends_us(int number);
 bool signal_stops_us(int number);
 /* Stop as a program does that does nothing about this signal. Returns after SIGCONT; false: nothing stopped us, since nobody could
- * have continued us (an orphaned process group) or the signal is ignored. `whole_group`: others of our group (a pipeline, the script
- * around us) would have got it too, had the terminal sent it to us. */
+ * have continued us (an orphaned process group) or the signal is ignored. `whole_group`: others of our group (a pipeline, the
+ * script around us) would have got it too, had the terminal sent it to us. */
 bool stop_by_signal(int number, bool whole_group);
-/* The last act: 128 + number, but for SIGINT, which must be seen as such. A shell script goes on after a program that merely exits. */
+/* The last act: 128 + number, but for SIGINT, which must be seen as such. A shell script goes on after a program that merely
+ * exits. */
 int end_by_signal(int number, bool whole_group);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * status.c - pawl status: who holds what, and who waits for it.
  *
- * Looking takes nothing and changes nothing. A look is one snapshot, laid out in memory and written in one go, so that --watch does not
- * flicker and a reader never sees half of it.
+ * Looking takes nothing and changes nothing. A look is one snapshot, laid out in memory and written in one go, so that --watch does
+ * not flicker and a reader never sees half of it.
  */
 #include "status.h"
 
@@ -110,8 +110,8 @@ static void print_view(FILE *out, const struct status_options *options, const st
         print_table(out, &view, snapshot);
 }
 
-/* Onto a terminal, lines are cut, not wrapped: a table that wraps is no table. With --watch the screen is painted over, and what does
- * not fit below is left out. */
+/* Onto a terminal, lines are cut, not wrapped: a table that wraps is no table. With --watch the screen is painted over, and what
+ * does not fit below is left out. */
 static void print_lines(char *text, bool paint) {
     struct winsize size = {0};
     int columns = terminal_columns(STDOUT_FILENO);

@@ -2,8 +2,8 @@
  *
  * take.c - take the locks that the command line names, all or none.
  *
- * The locks are taken one after the other in the order of their names, under one deadline. Each is tried first: that needs neither a
- * thread nor a queue, and is all that most runs ever do. Only then is it waited for, in a loop that hears signals.
+ * The locks are taken one after the other in the order of their names, under one deadline. Each is tried first: that needs neither
+ * a thread nor a queue, and is all that most runs ever do. Only then is it waited for, in a loop that hears signals.
  *
  * The handles own their holds (PAWL_TASK), so that the wait can be asynchronous.
  */
@@ -154,8 +154,8 @@ static int wait_for(struct take *take, size_t i, int64_t deadline, struct pawl_e
     return outcome.result;
 }
 
-/* Is it worth waiting after a try that failed so? A server out of reach is, but only for as long as the user said: whoever waits for
- * ever wants to hear of it. */
+/* Is it worth waiting after a try that failed so? A server out of reach is, but only for as long as the user said: whoever waits
+ * for ever wants to hear of it. */
 static bool worth_waiting(const struct take_options *options, int result) {
     if (options->wait_ms == 0)
         return false;

@@ -7,9 +7,9 @@
  *
  *   eager  The command's group becomes the foreground before the command starts, as a shell does it. rsync, wget and pv show their
  *          progress only then.
- *   lazy   Ours stays the foreground, and what the terminal sends (SIGINT, SIGTSTP, SIGWINCH...) is passed on. When the command stops
- *          because it wants the terminal, it gets it. In a pipeline (`pawl run x -- make | less`) this is the only way: less is in
- *          our group, and would be stopped if ours were not the foreground.
+ *   lazy   Ours stays the foreground, and what the terminal sends (SIGINT, SIGTSTP, SIGWINCH...) is passed on. When the command
+ *          stops because it wants the terminal, it gets it. In a pipeline (`pawl run x -- make | less`) this is the only way: less
+ *          is in our group, and would be stopped if ours were not the foreground.
  *
  * So: eager, unless stdin or stdout is a pipe or a socket; then lazy.
  */

@@ -135,8 +135,8 @@ static void describe(struct text *text, int64_t waited_ms) {
     append_notice(text, &info);
 }
 
-/* Is this the command of a `pawl run` that holds the very lock? Then the two may wait for each other for ever, and only the user knows
- * whether they do. */
+/* Is this the command of a `pawl run` that holds the very lock? Then the two may wait for each other for ever, and only the user
+ * knows whether they do. */
 static void warn_of_nesting(void) {
     const char *around = getenv("PAWL_HOLDER");
     struct snapshot snapshot;

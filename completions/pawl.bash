@@ -53,7 +53,10 @@ _pawl() {
         mapfile -t COMPREPLY < <(compgen -W 'term kill ignore' -- "$cur")
         return
         ;;
-    -w | --wait | --timeout | -E | --conflict-exit-code | --permits | --label | --lease | --grace | --max-hold | --token | -c | --command)
+    -w | --wait | --timeout | -E | --conflict-exit-code | --permits | --label | --lease | --grace | --max-hold)
+        return
+        ;;
+    --token | -c | --command)
         return
         ;;
     esac
@@ -62,8 +65,8 @@ _pawl() {
         _pawl_locks
         return
     fi
-    local take='-n --nonblock -w --wait -E --conflict-exit-code -s --shared -x --exclusive --permits -u --url --lease --label -v --verbose
-        --trace --help'
+    local take='-n --nonblock -w --wait -E --conflict-exit-code -s --shared -x --exclusive --permits -u --url --lease --label
+        -v --verbose --trace --help'
     local options
     case ${words[1]} in
     run) options="$take -c --command -o --close --on-lost --grace --max-hold --" ;;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Draw and judge what demo/run wrote down. Each line: microseconds, event (ask, in, out, kill), who, token.
 #
-# -v mode=live draws what has happened until `now`; -v mode=final draws all of it, then the verdict. The exit status is 1 if it is bad.
+# -v mode=live draws what has happened until `now`; -v mode=final draws all of it, and then the verdict: exit status 1 if it is bad.
 
 function paint(code, text) {
     return colour ? "\033[" code "m" text "\033[0m" : text
@@ -111,7 +111,8 @@ function verdict(    i, a, b, overlaps, falls, complete, next_in, tokens) {
         if (a == killed)
             next_in = from[b] - to[a]
     }
-    printf "\n%s holds    %s waits    %s killed    the number in a hold is its token\n\n", symbol("held"), symbol("waits"), symbol("killed")
+    printf "\n%s holds    %s waits    %s killed    the number in a hold is its token\n\n", \
+        symbol("held"), symbol("waits"), symbol("killed")
     judge(holds >= 10 && complete, holds " holds, each with a beginning and an end")
     judge(!overlaps, "no two of them overlapped")
     judge(!falls, "the tokens rose: " tokens)

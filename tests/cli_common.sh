@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034 # what is set here is used there
 # What the tests of the command share: TAP, a lock directory of their own, and waiting for things to happen. To be sourced.
 #
-# Nothing here sleeps and hopes: hear() reads a line that the other side writes when it is there, and eventually() asks until it is so.
+# Nothing here sleeps and hopes: hear() reads a line that the other side writes when it is there; eventually() asks until it is so.
 
 set -u
 : "${PAWL:?the pawl command to test}"

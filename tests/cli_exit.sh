@@ -22,7 +22,8 @@ status_is 127 "there is no such command" "$PAWL" run x -- "$scratch/missing"
 one_sentence "cannot run '$scratch/missing': No such file or directory"
 status_is 126 "the command is not executable" "$PAWL" run x -- /etc/passwd
 one_sentence "cannot run '/etc/passwd': Permission denied"
-status_is 0 "a script without #! is run by sh" "$PAWL" run x -- "$(printf 'exit 0\n' >"$scratch/script" && chmod +x "$scratch/script" && echo "$scratch/script")"
+echo 'exit 0' >"$scratch/script" && chmod +x "$scratch/script"
+status_is 0 "a script without #! is run by sh" "$PAWL" run x -- "$scratch/script"
 check "the lock is free afterwards" is_free x
 
 # Held by another.
@@ -147,7 +148,8 @@ status_is 3 "a closed stderr" sh -c '"$1" run -v x -- sh -c "exit 3" 2>&-' sh "$
 status_is 75 "a closed stderr, and a wait" sh -c '"$1" run -v x -- "$1" run -v -w 0.1 x -- true 2>&-' sh "$PAWL"
 status_is 64 "a closed stderr, and bad input" sh -c '"$1" run 2>&-' sh "$PAWL"
 status_is 0 "nothing is open at all" sh -c '"$1" run x -- true <&- >&- 2>&-' sh "$PAWL"
-status_is 0 "... and the command finds it so" sh -c '"$1" run x -- sh -c "test ! -e /proc/\$\$/fd/0 && test ! -e /proc/\$\$/fd/1" <&- >&-' sh "$PAWL"
+status_is 0 "... and the command finds it so" \
+    sh -c '"$1" run x -- sh -c "test ! -e /proc/\$\$/fd/0 && test ! -e /proc/\$\$/fd/1" <&- >&-' sh "$PAWL"
 status_is 0 "the version" "$PAWL" --version
 matches "... names the engines" "pawl [0-9]*.[0-9]*.[0-9]*engines:*local*" "$printed"
 status_is 0 "the help" "$PAWL" --help

@@ -8,7 +8,8 @@
 # What the command sees.
 printed=$("$PAWL" run nightly -- sh -c 'echo "$PAWL_LOCK|$PAWL_MODE|$PAWL_TOKEN"')
 matches "lock, mode and token are in the environment" "nightly|exclusive|[1-9]*" "$printed"
-printed=$(PAWL_LOCK=old PAWL_TOKEN=old PAWL_MODE=old PAWL_HOLDER=old "$PAWL" run -s shared -- sh -c 'echo "$PAWL_LOCK|$PAWL_MODE|$PAWL_HOLDER"')
+printed=$(PAWL_LOCK=old PAWL_TOKEN=old PAWL_MODE=old PAWL_HOLDER=old \
+    "$PAWL" run -s shared -- sh -c 'echo "$PAWL_LOCK|$PAWL_MODE|$PAWL_HOLDER"')
 matches "... in place of what was there" "shared|shared|$(uname -n):[0-9]*" "$printed"
 printed=$("$PAWL" run --permits 2/3 permits -- sh -c 'echo "$PAWL_MODE"')
 equal "... for permits, too" permits "$printed"

@@ -23,7 +23,8 @@ for name in HUP INT QUIT TERM USR1 USR2 ALRM WINCH URG PWR RTMIN+3; do
     equal "$name reaches the command, whose status counts" 7 "$status"
 done
 
-start group "$PAWL" run group -- bash -c 'trap "wait; exit 7" TERM; (trap "echo grandchild >&3; exit" TERM; echo ready >&3; sleep 60 & wait) & wait; wait'
+start group "$PAWL" run group -- \
+    bash -c 'trap "wait; exit 7" TERM; (trap "echo grandchild >&3; exit" TERM; echo ready >&3; sleep 60 & wait) & wait; wait'
 hear >/dev/null
 kill -TERM "$started"
 equal "... and what it started" grandchild "$(hear)"
@@ -161,7 +162,8 @@ break_it() { # LOCK
     "$PAWL" break "$1" --token "$(token_of "$1")" >/dev/null
 }
 
-start polite "$PAWL" run polite -- bash -c 'trap "exit 0" TERM; echo ready >&3; for i in {1..600}; do sleep 0.1; done' 2>"$scratch/said"
+busy='echo ready >&3; for i in {1..600}; do sleep 0.1; done'
+start polite "$PAWL" run polite -- bash -c 'trap "exit 0" TERM;'"$busy" 2>"$scratch/said"
 hear >/dev/null
 break_it polite
 ended "$started"
@@ -187,13 +189,13 @@ ended "$started"
 equal "the command ends by TERM, but not what it started" 76 "$status"
 check "... which is killed before the lock is given up" gone "$grandchild"
 
-start harsh "$PAWL" run --on-lost=kill harsh -- bash -c 'trap "exit 0" TERM; echo ready >&3; for i in {1..600}; do sleep 0.1; done' 2>/dev/null
+start harsh "$PAWL" run --on-lost=kill harsh -- bash -c 'trap "exit 0" TERM;'"$busy" 2>/dev/null
 hear >/dev/null
 break_it harsh
 ended "$started"
 equal "--on-lost=kill" 76 "$status"
 
-start calm "$PAWL" run --on-lost=ignore calm -- bash -c 'trap "exit 3" USR1; echo ready >&3; for i in {1..600}; do sleep 0.1; done' 2>"$scratch/said"
+start calm "$PAWL" run --on-lost=ignore calm -- bash -c 'trap "exit 3" USR1;'"$busy" 2>"$scratch/said"
 hear >/dev/null
 break_it calm
 check "--on-lost=ignore: the command goes on" eventually grep -q ignore "$scratch/said"

@@ -22,7 +22,8 @@ status_is 0 "status of a lock that is free" "$PAWL" status free
 matches "... says so" "'free' is free*" "$printed"
 status_is 0 "names of nothing" "$PAWL" status --names
 equal "... are none" "" "$printed"
-equal "JSON of nothing" "1 local [] 0 None" "$(json '"%s %s %s %s %s" % (d["format"], d["engine"], l, d["notice_ms"], d["lease_ms"])')"
+equal "JSON of nothing" "1 local [] 0 None" \
+    "$(json '"%s %s %s %s %s" % (d["format"], d["engine"], l, d["notice_ms"], d["lease_ms"])')"
 
 # ---- hold ----
 
@@ -84,7 +85,8 @@ start four "$PAWL" run --permits 2/5 pool -- sh -c 'echo >&3; exec sleep 60'
 hear >/dev/null
 equal "two share, one waits" "rwlock 2 1 exclusive" \
     "$(json '"%s %d %d %s" % (l[0]["kind"], len(l[0]["holders"]), len(l[0]["waiters"]), l[0]["waiters"][0]["mode"])' book)"
-equal "who waits has a place and no token" "1 None" "$(json '"%s %s" % (l[0]["waiters"][0]["position"], l[0]["waiters"][0]["token"])' book)"
+equal "who waits has a place and no token" "1 None" \
+    "$(json '"%s %s" % (l[0]["waiters"][0]["position"], l[0]["waiters"][0]["token"])' book)"
 equal "permits" "semaphore 5 2" "$(json '"%s %d %d" % (l[0]["kind"], l[0]["limit"], l[0]["holders"][0]["permits"])' pool)"
 equal "all locks" "book pool" "$(json '" ".join(sorted(lock["name"] for lock in l))')"
 equal "only their names" $'book\npool' "$("$PAWL" status --names | sort)"

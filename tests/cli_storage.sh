@@ -23,7 +23,8 @@ if [ "$(id -u)" -eq 0 ]; then
     chmod 755 "$scratch"
     mkdir -m 755 "$scratch/roots"
     "$PAWL" run -u "local:$scratch/roots" x -- true
-    status_is 77 "no permission" setpriv --reuid 65534 --regid 65534 --clear-groups "$PAWL" run -n -u "local:$scratch/roots" x -- true
+    status_is 77 "no permission" \
+        setpriv --reuid 65534 --regid 65534 --clear-groups "$PAWL" run -n -u "local:$scratch/roots" x -- true
     matches "... and says so" "pawl: *" "$said"
 else
     skip "no permission" "needs root"

@@ -183,7 +183,8 @@ def waiting_line(t):
     line = t.expect(r"waiting 1 s for 'busy'[^\r\n]*\x1b\[K")
     check("the line says for how long, and for what", line is not None, t.seen)
     line = (line or "").split("\r")[-1]
-    check("... who holds it", re.search(rf"held by {re.escape(os.uname().nodename)} pid \d+ \(sleep\) since \d\d:\d\d:\d\d", line), line)
+    host = re.escape(os.uname().nodename)
+    check("... who holds it", re.search(rf"held by {host} pid \d+ \(sleep\) since \d\d:\d\d:\d\d", line), line)
     check("... how many are ahead, and how soon a crash shows", ", 0 ahead, a crash shows at once" in line, line)
     check("... and fits", "\n" not in line and len(line) - 3 <= 117, line)
     t.resize(20)
