@@ -172,6 +172,13 @@ static int64_t earliest(const struct run *run) {
     return run->kill_at < moment ? run->kill_at : moment;
 }
 
+/* A suspect hold did not recover: the command must end while the lock is still assured. */
+static void give_up(struct run *run) {
+    if (!run->over)
+        say("the lock could not be renewed for too long, so the command has to end");
+    run->over = true;
+}
+
 static void act_on_time(struct run *run) {
     int64_t now = now_ms();
 
@@ -180,11 +187,11 @@ static void act_on_time(struct run *run) {
     if (!run->over && (now >= run->ask_at || now >= run->kill_at) && !any_suspect(run))
         run->ask_at = run->kill_at = PAWL_FOREVER;
     if (now >= run->ask_at) {
-        run->over = true;
+        give_up(run);
         ask_command_to_end(run);
     }
     if (now >= run->kill_at) {
-        run->over = true;
+        give_up(run);
         kill_command(run);
     }
 }
