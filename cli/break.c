@@ -10,21 +10,22 @@
 #include "cli.h"
 #include "options.h"
 
-static const char help[] =
-    "Usage: pawl break [OPTION]... LOCK --token N\n"
-    "\n"
-    "Ask the holder with token N (see pawl status) to give the lock up. It is told as of a loss: pawl run ends its command.\n"
-    "The lock is free when the holder lets go, or when its lease ends.\n"
-    "\n"
-    "      --token N   the token of the hold to break; a hold that came later has another one, and is safe\n"
-    "      --now       free the lock at once. The old holder may still be acting: only its token tells\n"
-    "  -u, --url URL   where the locks are; default $PAWL_URL, else local:\n"
-    "      --help      this text; the whole story is in pawl(1)\n"
-    "\n"
-    "Exit status: 0 done, 65 no hold has this token, and else as of pawl run.\n"
-    "\n"
-    "Example\n"
-    "  pawl break nightly --token 1042\n";
+static const char help[] = "Usage: pawl break [OPTION]... LOCK --token N\n"
+                           "\n"
+                           "Ask the holder with token N (see pawl status) to give the lock up. It is told\n"
+                           "as of a loss: pawl run ends its command. The lock is free when the holder lets\n"
+                           "go, or when its lease ends.\n"
+                           "\n"
+                           "      --token N   which hold: one that came later has another token\n"
+                           "      --now       free the lock at once. The old holder may still be acting:\n"
+                           "                  only its token tells\n"
+                           "  -u, --url URL   where the locks are; default $PAWL_URL, else local:\n"
+                           "      --help      this text; the whole story is in pawl(1)\n"
+                           "\n"
+                           "Exit status: 0 done, 65 no hold has this token, and else as of pawl run.\n"
+                           "\n"
+                           "Example\n"
+                           "  pawl break nightly --token 1042\n";
 
 static const struct option long_options[] = {
     {"token", required_argument, NULL, OPTION_TOKEN},

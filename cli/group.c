@@ -86,7 +86,7 @@ static bool only_zombies(pid_t group) {
 }
 
 void await_end_of_group(pid_t group) {
-    struct timespec pause = {.tv_nsec = 1000000};
+    struct timespec pause = {.tv_nsec = 200000};
 
     while ((kill(-group, 0) == 0 || errno == EPERM) && !only_zombies(group)) {
         nanosleep(&pause, NULL);

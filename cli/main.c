@@ -18,16 +18,16 @@ static const char help_head[] = "Usage: pawl COMMAND [OPTION]... [ARGUMENT]...\n
                                 "Locks between processes, on one machine or on many.\n"
                                 "\n";
 
-static const char help_tail[] =
-    "\n"
-    "  pawl COMMAND --help     what it does, its options, examples\n"
-    "  pawl --version          the version, and the engines in this build\n"
-    "\n"
-    "Where the locks are is told by a URL: -u URL, or $PAWL_URL, else local: (this machine; nothing to install or start).\n"
-    "\n"
-    "Examples\n"
-    "  pawl run nightly -- ./backup.sh     run it, one at a time\n"
-    "  pawl status nightly                 who runs it now, and who waits?\n";
+static const char help_tail[] = "\n"
+                                "  pawl COMMAND --help     what it does, its options, examples\n"
+                                "  pawl --version          the version, and the engines in this build\n"
+                                "\n"
+                                "Where the locks are is told by a URL: -u URL, or $PAWL_URL, else local: (this\n"
+                                "machine; nothing to install or start).\n"
+                                "\n"
+                                "Examples\n"
+                                "  pawl run nightly -- ./backup.sh     run it, one at a time\n"
+                                "  pawl status nightly                 who runs it now, and who waits?\n";
 
 static const struct subcommand {
     const char *name;

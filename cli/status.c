@@ -16,22 +16,23 @@
 
 #include "options.h"
 
-static const char help[] =
-    "Usage: pawl status [OPTION]... [LOCK]\n"
-    "\n"
-    "Show who holds the lock and who waits for it, in order; without LOCK: of all locks that are held or waited for.\n"
-    "\n"
-    "      --json              for programs: one JSON document on one line; docs/status-json.md describes it\n"
-    "      --raw               what the engine really stores\n"
-    "      --names             only the names, one on a line\n"
-    "      --watch[=SECONDS]   look again and again, every second or as often as you say, until Ctrl-C\n"
-    "  -u, --url URL           where the locks are; default $PAWL_URL, else local:\n"
-    "      --help              this text; the whole story is in pawl(1)\n"
-    "\n"
-    "Examples\n"
-    "  pawl status\n"
-    "  pawl status nightly --watch\n"
-    "  pawl status nightly --json | jq -r '.locks[].holders[].token'\n";
+static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
+                           "\n"
+                           "Show who holds the lock and who waits for it, in order; without LOCK: of all\n"
+                           "locks that are held or waited for.\n"
+                           "\n"
+                           "      --json              for programs: one JSON document on one line\n"
+                           "      --raw               what the engine really stores\n"
+                           "      --names             only the names, one on a line\n"
+                           "      --watch[=SECONDS]   look again and again, every second or as often as\n"
+                           "                          you say, until Ctrl-C\n"
+                           "  -u, --url URL           where the locks are; default $PAWL_URL, else local:\n"
+                           "      --help              this text; the whole story is in pawl(1)\n"
+                           "\n"
+                           "Examples\n"
+                           "  pawl status\n"
+                           "  pawl status nightly --watch\n"
+                           "  pawl status nightly --json | jq -r '.locks[].holders[].token'\n";
 
 static const struct option long_options[] = {
     {"json", no_argument, NULL, OPTION_JSON},
