@@ -9,7 +9,7 @@ MESONFLAGS ?=
 
 .PHONY: all
 all: $(BUILD)/build.ninja ## build the command (build/pawl) and the library (build/src)
-	@ninja -C $(BUILD)
+	@ninja -C $(BUILD) product
 
 $(BUILD)/build.ninja:
 	@command -v $(MESON) >/dev/null && command -v ninja >/dev/null || { \
