@@ -21,9 +21,8 @@ static const struct {
     {"semaphore", PAWL_SEMAPHORE, LIMIT}, {"semaphore/2", PAWL_SEMAPHORE, LIMIT},
 };
 
-/* What one process has of one lock: pid << 32 | mode << 16 | permits; 0: nothing. */
 struct oracle {
-    _Atomic uint64_t held[LOCKS][PROCESSES];
+    _Atomic uint64_t held[LOCKS][PROCESSES]; /* what one process has of one lock, see entry_of(); 0: nothing */
     _Atomic uint64_t exclusive_token[LOCKS]; /* the highest of an exclusive hold */
     _Atomic uint64_t any_token[LOCKS];
     _Atomic uint64_t acquired, failures;
@@ -65,31 +64,42 @@ static void raise_to(_Atomic uint64_t *place, uint64_t value) {
         ;
 }
 
-/* Look at everybody who says that he holds the lock too. */
+/* What one process says that it holds. The number makes every hold's entry another one. */
+static uint64_t entry_of(enum pawl_mode mode, uint32_t permits) {
+    static uint64_t number;
+
+    return (uint64_t)getpid() << 36 | (++number & 0xfffff) << 16 | (uint64_t)mode << 8 | permits;
+}
+#define ENTRY_PID(entry) ((pid_t)((entry) >> 36))
+#define ENTRY_MODE(entry) ((enum pawl_mode)((entry) >> 8 & 0xff))
+#define ENTRY_PERMITS(entry) ((uint32_t)((entry)&0xff))
+
+/* Look at everybody who says that he holds the lock too. What is the same in two passes was held by all of them in between. */
 static void look_around(int lock, int me, enum pawl_mode mode, uint32_t permits) {
-    uint64_t mine = atomic_load(&oracle->held[lock][me]);
+    uint64_t seen[PROCESSES], other = 0;
+    bool conflict = false;
     uint32_t sum = permits;
 
     for (int i = 0; i < PROCESSES; i++) {
-        uint64_t entry = atomic_load(&oracle->held[lock][i]);
-        enum pawl_mode other = (enum pawl_mode)(entry >> 16 & 0xffff);
-        bool conflict = mode == PAWL_EXCLUSIVE || other == PAWL_EXCLUSIVE;
-
-        if (i == me || entry == 0)
+        seen[i] = i == me ? 0 : atomic_load(&oracle->held[lock][i]);
+        if (seen[i] != 0 && !can_run(ENTRY_PID(seen[i])))
+            seen[i] = 0;
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        if (seen[i] == 0 || atomic_load(&oracle->held[lock][i]) != seen[i])
             continue;
-        if (mode == PAWL_PERMITS)
-            conflict = sum + (entry & 0xffff) > locks[lock].limit;
-        /* Read again: it may have let go while we looked it up. */
-        if ((mode == PAWL_PERMITS || conflict) && can_run((pid_t)(entry >> 32)) && atomic_load(&oracle->held[lock][i]) == entry) {
-            if (conflict)
-                complain("overlap", lock, mine, entry);
-            sum += entry & 0xffff;
+        sum += ENTRY_PERMITS(seen[i]);
+        if (mode == PAWL_PERMITS ? sum > locks[lock].limit : mode == PAWL_EXCLUSIVE || ENTRY_MODE(seen[i]) == PAWL_EXCLUSIVE) {
+            conflict = true;
+            other = seen[i];
         }
     }
+    if (conflict)
+        complain("overlap", lock, atomic_load(&oracle->held[lock][me]), other);
 }
 
 static void enter(int lock, int me, enum pawl_mode mode, uint32_t permits, uint64_t token) {
-    atomic_store(&oracle->held[lock][me], (uint64_t)getpid() << 32 | (uint64_t)mode << 16 | permits);
+    atomic_store(&oracle->held[lock][me], entry_of(mode, permits));
     look_around(lock, me, mode, permits);
     if (token == 0 || token <= atomic_load(&oracle->exclusive_token[lock]))
         complain("token not above the last exclusive one", lock, token, atomic_load(&oracle->exclusive_token[lock]));
@@ -150,7 +160,7 @@ static bool one_turn(struct pawl__engine *engine, struct pawl__claim *const clai
     hold_a_while();
     look_around(lock, me, claim->mode, claim->permits);
     if (claim->mode == PAWL_EXCLUSIVE && locks[lock].kind == PAWL_RWLOCK && roll(2) == 0) {
-        atomic_store(&oracle->held[lock][me], (uint64_t)getpid() << 32 | (uint64_t)PAWL_SHARED << 16 | 1);
+        atomic_store(&oracle->held[lock][me], entry_of(PAWL_SHARED, 1));
         rc = engine->impl->downgrade(engine, claim);
         if (rc == PAWL__PENDING)
             rc = park(engine, claim, LONG);

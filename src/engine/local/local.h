@@ -120,6 +120,7 @@ struct wait {
     struct vigil vigil;
     int64_t tick;          /* when to look again in any case */
     unsigned haste;        /* how often in a row that was at once */
+    unsigned refused;      /* how often in a row the guard was busy */
     uint32_t laggard;      /* a node that was granted and has not claimed, */
     uint64_t laggard_token;
     int64_t laggard_until; /* and how long it may take */

@@ -284,20 +284,28 @@ static int claim_slot(struct local *local, uint32_t slot, bool usurp, const stru
     return 1;
 }
 
-static int find_slot(struct local *local, uint32_t from, uint32_t to, bool usurp, const struct pawl__identity *identity) {
+/* The lowest slot that can be had. But if others are claiming too, somewhere else: else they would all meet again at the next. */
+static int find_slot(struct local *local, uint32_t high, bool usurp, const struct pawl__identity *identity) {
+    uint32_t start = 0, missed = 0;
     int rc = 0;
 
-    for (uint32_t slot = from; slot < to && rc == 0; slot++) {
+    for (uint32_t i = 0; i < high && rc == 0; i++) {
+        uint32_t slot = (start + i) % high;
         uint64_t word = atomic_load(&local->table->words[slot]);
 
-        if (!(word & SESSION_LIVE) || (usurp && pawl__local_dead(local, slot, (uint32_t)(word >> 32))))
-            rc = claim_slot(local, slot, usurp, identity);
+        if (word & SESSION_LIVE && !(usurp && pawl__local_dead(local, slot, (uint32_t)(word >> 32))))
+            continue;
+        rc = claim_slot(local, slot, usurp, identity);
+        if (rc == 0 && ++missed % 2 == 1 && missed < 64) {
+            start = slot + ((uint32_t)getpid() * 2654435761u >> 12);
+            i = (uint32_t)-1; /* once around from there */
+        }
     }
     return rc;
 }
 
 /* Reserve space for more slots: half as many again, so that looking for dead ones then stays cheap on the whole. 0 or errno. */
-static int more_slots(struct local *local, uint32_t high) {
+static int more_slots(struct local *local, uint32_t high, bool *ret_first) {
     uint32_t more = high / 2 / SESSION_CHUNK * SESSION_CHUNK, expected = high, wanted;
     int rc;
 
@@ -305,8 +313,7 @@ static int more_slots(struct local *local, uint32_t high) {
     wanted = wanted < SESSION_COUNT ? wanted : SESSION_COUNT;
     rc = pawl__local_reserve(local, offsetof(struct table, sessions) + high * sizeof(struct session),
                              (wanted - high) * sizeof(struct session));
-    if (rc == 0)
-        atomic_compare_exchange_strong(&local->table->header.session_high, &expected, wanted);
+    *ret_first = rc == 0 && atomic_compare_exchange_strong(&local->table->header.session_high, &expected, wanted);
     return rc;
 }
 
@@ -332,23 +339,24 @@ static void bury(struct local *local) {
 }
 
 int pawl__local_session_open(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr) {
-    uint32_t high = GET(local->table->header.session_high);
-    bool crowded = false;
+    bool crowded = false, first;
+    uint32_t high;
     int rc = 0;
 
-    for (uint32_t from = 0; rc == 0; from = high) {
+    while (rc == 0) {
         local->slot = SESSION_COUNT; /* nobody's */
         high = GET(local->table->header.session_high);
         high = high < SESSION_COUNT ? high : SESSION_COUNT;
-        rc = find_slot(local, from, high, false, identity);
-        crowded |= rc == 0 && high > 0;
+        rc = find_slot(local, high, false, identity);
         if (rc == 0 && high == SESSION_COUNT) {
-            rc = find_slot(local, 0, high, true, identity);
+            rc = find_slot(local, high, true, identity);
             if (rc == 0)
                 return pawl__fail(reterr, PAWL_EFULL, "%s is full: %u processes use it", local->path, SESSION_COUNT);
         }
-        if (rc == 0)
-            rc = -more_slots(local, high);
+        if (rc == 0) {
+            rc = -more_slots(local, high, &first);
+            crowded |= first && high > 0;
+        }
     }
     if (rc > 0 && crowded)
         bury(local);

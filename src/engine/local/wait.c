@@ -29,6 +29,7 @@
 
 #define NAP (2 * MS)
 #define TICK (1000 * MS)
+#define TICK_PER_PLACE (8 * MS)
 #define TICK_BLIND (50 * MS) /* without descriptors there is nothing to poll */
 #define CLAIM_WITHIN (100 * MS)
 #define SLICE (60000 * MS) /* the timers of poll and futex stand still in suspend */
@@ -37,6 +38,7 @@ void pawl__local_wait_init(struct wait *wait) {
     wait->vigil.count = 0;
     wait->tick = 0;
     wait->haste = 0;
+    wait->refused = 0;
     wait->laggard = 0;
 }
 
@@ -56,6 +58,7 @@ struct peer {
 
 struct view {
     enum node_watching watching;
+    uint64_t distance; /* how many tickets behind the first that waits */
     unsigned count;
     struct peer peers[WATCHES_MAX];
     struct node *laggard; /* was granted and has not claimed */
@@ -99,6 +102,7 @@ static void survey_queue(struct local *local, struct section *section, struct no
         previous = pawl__local_prev(local, section, previous, &steps);
     if (section->damaged)
         return;
+    view->distance = first && GET(node->ticket) > GET(first->ticket) ? GET(node->ticket) - GET(first->ticket) : 0;
     SET(node->watched, previous ? (uint32_t)GET(previous->owner) : 0);
     view->watching = first == node || previous == first ? WATCHING_ALL : WATCHING_PREDECESSOR;
     if (view->watching == WATCHING_ALL) {
@@ -198,11 +202,18 @@ static void drop_watches(struct vigil *vigil) {
     vigil->count = kept;
 }
 
+/* When to look again if nothing happens. Those far behind look less often: ten thousand that wait must not be a load. */
+static int64_t tick_after(struct local *local, int64_t now, uint64_t distance) {
+    int64_t tick = TICK + (int64_t)(distance < 1000 ? distance : 1000) * TICK_PER_PLACE;
+
+    return tick + ((now >> 10) * 7919 + local->slot * INT64_C(104729)) % (tick / 2);
+}
+
 /* Watch or test everybody in the way; recover the dead. Says when to look again: 0 means at once. */
 static int64_t renew_vigil(struct local *local, struct local_claim *state, struct wait *wait, const struct view *view,
                            int64_t deadline) {
     int64_t now = pawl__now(&local->engine);
-    int64_t tick = TICK + ((now >> 10) * 7919 + local->slot * INT64_C(104729)) % (TICK / 2);
+    int64_t tick = tick_after(local, now, view->distance);
     bool recovered = false;
 
     for (unsigned i = 0; i < wait->vigil.count; i++)
@@ -271,11 +282,15 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
     wait->tick = 0;
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
-    if (pawl__local_enter(local, &section, hash, deadline, &state->unparked) != PAWL__DONE) {
-        wait->tick = pawl__now(&local->engine) + TICK_BLIND;
-        return PAWL__PENDING;
+    /* Never sleep for the guard here: thousands that look would stand in the way of the one that releases. */
+    if (pawl__local_enter(local, &section, hash, 0, NULL) != PAWL__DONE) {
+        wait->refused += wait->refused < 6;
+        wait->tick = pawl__now(&local->engine) + (MS << wait->refused);
+        return settle(local, state, reterr);
     }
+    wait->refused = 0;
     view.count = 0;
+    view.distance = 0;
     view.laggard = NULL;
     if (state_of(GET(node->state)) == NODE_WAITING) {
         pawl__local_regrant(local, &section, node);
