@@ -107,8 +107,9 @@ void child_end_group(struct child *child) {
 void child_leave_group(struct child *child) {
     char word = KEEPER_LEAVE;
 
+    /* A keeper that is gone leaves the group alone, too. */
     if (send(child->channel, &word, 1, MSG_NOSIGNAL) < 0)
-        say("the keeper of the command is gone");
+        child->keeper_lost = true;
     dismiss(child);
 }
 

@@ -95,14 +95,10 @@ static int unknown_subcommand(const char *given) {
 
 /* Closed on exec, so that the command finds them as pawl did. */
 static bool open_standard_descriptors(void) {
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) != fd)
+            return false;
+    return true;
 }
 
 int main(int argc, char **argv) {

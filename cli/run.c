@@ -217,7 +217,7 @@ static void follow_stop(struct run *run, int number) {
         signal_command(run, SIGCONT);
         return;
     }
-    bool only_command_got_it = run->terminal.given || wants_terminal;
+    bool only_command_got_it = run->terminal.given || (wants_terminal && run->terminal.fd >= 0);
     terminal_take_back(&run->terminal);
     if (stop_by_signal(number, only_command_got_it) || !wants_terminal)
         resume_command(run);

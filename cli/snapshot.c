@@ -4,9 +4,12 @@
  */
 #include "snapshot.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Only to end the inspection: distinct from every code of the library. */
 enum { OUT_OF_MEMORY = 1 };
@@ -78,6 +81,13 @@ size_t snapshot_next_lock(const struct snapshot *snapshot, size_t from) {
 
 bool is_waiter(const struct pawl_entry *entry) {
     return (entry->flags & PAWL_ENTRY_WAITER) != 0;
+}
+
+bool is_gone(const struct pawl_entry *entry) {
+    char host[256] = "";
+
+    gethostname(host, sizeof(host) - 1);
+    return entry->pid > 0 && strcmp(entry->host, host) == 0 && kill((pid_t)entry->pid, 0) < 0 && errno == ESRCH;
 }
 
 const char *kind_name(enum pawl_kind kind) {

@@ -23,8 +23,14 @@ static const char *or_unknown(const char *text) {
 }
 
 static void describe_state(char *out, size_t size, const struct pawl_entry *entry) {
-    const char *note = entry->flags & PAWL_ENTRY_STOPPED ? ", STOPPED" : entry->flags & PAWL_ENTRY_BROKEN ? ", broken" : "";
+    const char *note = "";
 
+    if (entry->flags & PAWL_ENTRY_STOPPED)
+        note = ", STOPPED";
+    else if (entry->flags & PAWL_ENTRY_BROKEN)
+        note = ", broken";
+    else if (is_gone(entry))
+        note = ", pid gone";
     if (is_waiter(entry))
         snprintf(out, size, "waits %u%s", entry->position, note);
     else

@@ -67,6 +67,8 @@ static void append_holder(struct text *text, const struct pawl_entry *holder) {
         append(text, " (%s)", holder->command);
     if (holder->since_ms != 0)
         append(text, " since %s", time_of_day(since, sizeof(since), holder->since_ms));
+    if (is_gone(holder))
+        append(text, ", pid gone: what it left behind holds on");
     if (holder->flags & PAWL_ENTRY_BROKEN)
         append(text, ", asked to give up");
     if (holder->flags & PAWL_ENTRY_STOPPED)

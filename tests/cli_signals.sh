@@ -142,6 +142,7 @@ ended "$started"
 equal "pawl ends with the command" 0 "$status"
 check "what the command left behind lives" kill -0 "$behind"
 check "... and keeps the lock" is_held left
+matches "... as pawl status shows" "*holds, pid gone*" "$("$PAWL" status left)"
 kill -9 "$behind"
 check "... until it ends" eventually is_free left
 

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The demo plays to its end, and its verdict is not a rubber stamp.
+# shellcheck source=tests/cli_common.sh
+. "$(dirname "$0")/cli_common.sh"
+demo=$(cd "$(dirname "$0")/../demo" && pwd)
+
+status_is 0 "the demo" "$demo/run"
+matches "... draws who held when, and judges" "*amber*ember*holds*yes*no two of them overlapped*the tokens rose*did its work*" "$printed"
+equal "... without colours where there is no terminal" "${printed//$'\033'/}" "$printed"
+for engine in redis zookeeper; do
+    if "$PAWL" --version | grep -qw $engine; then
+        skip "the demo on $engine" "it starts a server"
+    else
+        status_is 1 "$engine is not there yet" "$demo/run" $engine
+        matches "... and the demo says so" "demo: the $engine engine is not in this build*" "$said"
+    fi
+done
+status_is 64 "an engine that nobody knows" "$demo/run" frob
+
+judge() { # EVENT...: does the verdict accept ten good holds and then these?
+    local i
+    {
+        for i in {1..10}; do
+            printf '%d ask a -\n%d in a %d\n%d out a %d\n' $((i * 100)) $((i * 100 + 10)) "$i" $((i * 100 + 50)) "$i"
+        done
+        printf '2000 in b 20\n2050 kill b 20\n2100 in c 21\n2150 out c 21\n'
+        printf '%s\n' "$@"
+    } | awk -v names='a b c' -v columns=80 -v colour=0 -v utf8=0 -v now=3000 -v mode=final -f "$demo/timeline.awk" >"$scratch/drawn"
+}
+check "the verdict accepts what is good" judge
+check "... refuses holds that overlap" eval '! judge "2120 in a 22" "2200 out a 22"'
+check "... says so" grep -q 'NO .*overlapped' "$scratch/drawn"
+check "... refuses tokens that fall" eval '! judge "2200 in a 19" "2300 out a 19"'
+check "... refuses tokens that stay" eval '! judge "2200 in a 21" "2300 out a 21"'
+check "... refuses a hold without an end" eval '! judge "2200 in a 22"'
+check "... compares tokens of 64 bits" judge '2200 in a 9223372036854775807' '2210 out a 9223372036854775807' \
+    '2220 in a 9223372036854775808' '2230 out a 9223372036854775808'
+
+done_testing
