@@ -281,8 +281,8 @@ struct keeper {
     enum pawl_mode mode;
     uint32_t permits, limit;
     struct board *board;
-    int word;      /* 1: asked; 2: holds; 3: released */
-    int hold_ms;   /* then releases; -1: never */
+    int word;    /* 1: asked; 2: holds; 3: released */
+    int hold_ms; /* then releases; -1: never */
 };
 
 static inline void keep(void *data) {

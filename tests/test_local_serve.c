@@ -39,8 +39,7 @@ static void on_lost(void *core, struct pawl__claim *claim, bool broken, const st
     ((struct log *)core)->lost++;
 }
 
-static const struct pawl__upcalls upcalls = {
-    .granted = on_granted, .refused = on_refused, .settled = on_settled, .lost = on_lost};
+static const struct pawl__upcalls upcalls = {.granted = on_granted, .refused = on_refused, .settled = on_settled, .lost = on_lost};
 
 static struct pawl__engine *open_served(const char *directory, struct log *log) {
     struct pawl__engine *engine = engine_open(directory);
@@ -269,7 +268,7 @@ static void test_permits_are_fifo(void **data) {
     assert_int_equal(acquire(engine, two, 0), PAWL__DONE);
     assert_int_equal(submit(engine, three), PAWL__PENDING);
     assert_int_equal(acquire(engine, one, 5 * MS), PAWL__PENDING); /* would fit, but is not first */
-    release(engine, three); /* gives up */
+    release(engine, three);                                        /* gives up */
     assert_int_equal(park(engine, one, LONG), PAWL__DONE);
     assert_int_equal(submit(engine, three), PAWL__PENDING);
     release(engine, two);
@@ -330,8 +329,8 @@ static void expect_line(const struct listing *listing, int at, const char *start
 static void test_survey(void **data) {
     struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
     struct pawl__claim *r1 = claim_new("rw", PAWL_RWLOCK, PAWL_SHARED, 1, 1), *r2 = claim_new("rw", PAWL_RWLOCK, PAWL_SHARED, 1, 1),
-                       *w1 = claim_new("rw", PAWL_RWLOCK, PAWL_EXCLUSIVE, 1, 1), *w2 = claim_new("rw", PAWL_RWLOCK, PAWL_SHARED, 1, 1),
-                       *m = mutex_claim("mutex");
+                       *w1 = claim_new("rw", PAWL_RWLOCK, PAWL_EXCLUSIVE, 1, 1),
+                       *w2 = claim_new("rw", PAWL_RWLOCK, PAWL_SHARED, 1, 1), *m = mutex_claim("mutex");
     struct board *board = board_new();
     struct keeper keeper = {.directory = *data, .name = "dead", .permits = 1, .limit = 1, .board = board, .hold_ms = -1};
     struct listing listing = {0};

@@ -14,23 +14,23 @@ static const char NAME[] = "stepped";
 
 struct scene {
     char directory[PATH_MAX];
-    struct pawl__engine *one, *two; /* the parent's */
+    struct pawl__engine *one, *two;             /* the parent's */
     struct pawl__claim *first, *second, *third; /* the parent's, by turns of both */
-    struct pawl__claim *own; /* the child's */
-    uint64_t token;      /* the highest seen */
-    int64_t worst;       /* the longest that anybody had to wait after a kill */
+    struct pawl__claim *own;                    /* the child's */
+    uint64_t token;                             /* the highest seen */
+    int64_t worst;                              /* the longest that anybody had to wait after a kill */
     bool first_held;
 };
 
 struct scenario {
     const char *name;
-    void (*before)(struct scene *);                       /* in the parent */
+    void (*before)(struct scene *);                         /* in the parent */
     void (*prepare)(struct scene *, struct pawl__engine *); /* in the child, not stepped */
     void (*act)(struct scene *, struct pawl__engine *);     /* in the child, stepped */
-    void (*nudge)(struct scene *);                        /* in the parent, once the child sleeps */
-    void (*after)(struct scene *);                        /* in the parent, after the kill */
-    bool cold;                                            /* the child has never used the engine before */
-    bool unattached;                                      /* it opens the engine itself, in act() */
+    void (*nudge)(struct scene *);                          /* in the parent, once the child sleeps */
+    void (*after)(struct scene *);                          /* in the parent, after the kill */
+    bool cold;                                              /* the child has never used the engine before */
+    bool unattached;                                        /* it opens the engine itself, in act() */
 };
 
 static void must_get(struct scene *scene, struct pawl__engine *engine, struct pawl__claim *claim) {
@@ -230,7 +230,12 @@ static const struct scenario scenarios[] = {
      .nudge = queue_both,
      .act = act_downgrade,
      .after = after_queue},
-    {.name = "give up", .before = before_three, .prepare = prepare_queue, .nudge = queue_second, .act = act_release, .after = after_three},
+    {.name = "give up",
+     .before = before_three,
+     .prepare = prepare_queue,
+     .nudge = queue_second,
+     .act = act_release,
+     .after = after_three},
     {.name = "recover", .before = before_corpse, .act = act_recover},
     {.name = "break", .before = before_break, .act = act_break, .after = after_break},
     {.name = "many nodes", .act = act_many},
@@ -359,7 +364,8 @@ static void run_scenario(struct scene *scene, const struct scenario *scenario) {
         if (pawl__boottime() - start > 4 * (is_long ? PAWL__NEVER / 8 : budget))
             break;
     }
-    print_message("%-22s %ld instructions, %ld kills, worst wait %.2f ms\n", scenario->name, whole, kills, (double)scene->worst / MS);
+    print_message("%-22s %ld instructions, %ld kills, worst wait %.2f ms\n", scenario->name, whole, kills,
+                  (double)scene->worst / MS);
 }
 
 static bool can_trace(void) {

@@ -249,9 +249,9 @@ static void poke_bytes(const char *directory, off_t offset, const void *bytes, s
 /* With nobody there, any damage to the header is healed, and the tokens rise. */
 static void test_damaged_header_is_healed(void **data) {
     static const size_t offsets[] = {
-        offsetof(struct header, magic),         offsetof(struct header, major),        offsetof(struct header, format),
-        offsetof(struct header, size),          offsetof(struct header, boot_id),      offsetof(struct header, token_ceiling),
-        offsetof(struct header, session_high),  offsetof(struct header, block_high),   offsetof(struct header, damaged),
+        offsetof(struct header, magic),        offsetof(struct header, major),      offsetof(struct header, format),
+        offsetof(struct header, size),         offsetof(struct header, boot_id),    offsetof(struct header, token_ceiling),
+        offsetof(struct header, session_high), offsetof(struct header, block_high), offsetof(struct header, damaged),
     };
     uint64_t token = open_and_take(*data), next;
 

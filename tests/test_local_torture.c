@@ -16,9 +16,8 @@ static const struct {
     enum pawl_kind kind;
     uint32_t limit;
 } locks[LOCKS] = {
-    {"mutex", PAWL_MUTEX, 1},           {"mutex/2", PAWL_MUTEX, 1},
-    {"rwlock", PAWL_RWLOCK, 1},         {"rwlock/2", PAWL_RWLOCK, 1},
-    {"semaphore", PAWL_SEMAPHORE, LIMIT}, {"semaphore/2", PAWL_SEMAPHORE, LIMIT},
+    {"mutex", PAWL_MUTEX, 1},     {"mutex/2", PAWL_MUTEX, 1},           {"rwlock", PAWL_RWLOCK, 1},
+    {"rwlock/2", PAWL_RWLOCK, 1}, {"semaphore", PAWL_SEMAPHORE, LIMIT}, {"semaphore/2", PAWL_SEMAPHORE, LIMIT},
 };
 
 struct oracle {
@@ -138,9 +137,9 @@ static bool one_turn(struct pawl__engine *engine, struct pawl__claim *const clai
     struct pawl__claim *claim = claims[lock];
     int64_t patience = STUCK_S * SECOND;
 
-    claim->mode = locks[lock].kind == PAWL_SEMAPHORE                    ? PAWL_PERMITS
-                  : locks[lock].kind == PAWL_RWLOCK && roll(3) != 0     ? PAWL_SHARED
-                                                                        : PAWL_EXCLUSIVE;
+    claim->mode = locks[lock].kind == PAWL_SEMAPHORE                ? PAWL_PERMITS
+                  : locks[lock].kind == PAWL_RWLOCK && roll(3) != 0 ? PAWL_SHARED
+                                                                    : PAWL_EXCLUSIVE;
     claim->permits = claim->mode == PAWL_PERMITS ? 1 + roll(LIMIT) : 1;
     claim->try_only = roll(6) == 0;
     if (!claim->try_only && roll(5) == 0)
@@ -202,8 +201,8 @@ static void check_all_free(const char *directory) {
 
     for (int lock = 0; lock < LOCKS; lock++) {
         struct pawl__claim *claim = claim_new(locks[lock].name, locks[lock].kind,
-                                              locks[lock].kind == PAWL_SEMAPHORE ? PAWL_PERMITS : PAWL_EXCLUSIVE,
-                                              locks[lock].limit, locks[lock].limit);
+                                              locks[lock].kind == PAWL_SEMAPHORE ? PAWL_PERMITS : PAWL_EXCLUSIVE, locks[lock].limit,
+                                              locks[lock].limit);
 
         assert_int_equal(acquire(engine, claim, 10 * SECOND), PAWL__DONE);
         assert_true(claim->token > atomic_load(&oracle->exclusive_token[lock]));

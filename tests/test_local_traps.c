@@ -47,7 +47,8 @@ static void assert_noticed_at_once(bool (*trial)(const char *directory), const c
 
 static bool semaphore_trial(const char *directory) {
     struct board *board = board_new();
-    struct keeper a = semaphore_keeper(directory, "semaphore", 1, board, 0), b = semaphore_keeper(directory, "semaphore", 1, board, 1),
+    struct keeper a = semaphore_keeper(directory, "semaphore", 1, board, 0),
+                  b = semaphore_keeper(directory, "semaphore", 1, board, 1),
                   c = semaphore_keeper(directory, "semaphore", 1, board, 2);
     pid_t pids[3];
     int64_t start;
@@ -344,7 +345,8 @@ static void test_guard_of_another_generation_is_not_stolen(void **data) {
     assert_true(pawl__local_recover(local_of(engine), slot, generation, pawl__boottime() + LONG));
     p = spawn(stay_in_guard, &heir);
     assert_true(await(&board->words[1], 1));
-    assert_true(pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets), &heir_slot, &heir_generation));
+    assert_true(
+        pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets), &heir_slot, &heir_generation));
     assert_int_equal(heir_slot, slot);
     assert_int_equal(heir_generation, generation + 1);
     ptrace(PTRACE_DETACH, a, NULL, NULL);

@@ -131,8 +131,8 @@ static int open_directory(struct local *local, struct pawl_error *reterr) {
         return pawl__fail_errno(reterr, "can't examine the lock directory %s", path);
     type = unfit((unsigned long)filesystem.f_type & 0xffffffff);
     if (type)
-        return pawl__fail(reterr, PAWL_EFILESYSTEM, "%s is on %s, which is shared between machines: choose a directory on a local disk",
-                          path, type);
+        return pawl__fail(reterr, PAWL_EFILESYSTEM,
+                          "%s is on %s, which is shared between machines: choose a directory on a local disk", path, type);
     local->directory_mode = status.st_mode & 07777;
     local->file_mode = status.st_mode & 0666;
     local->file_uid = geteuid() == 0 && status.st_uid != 0 ? status.st_uid : (uid_t)-1;
@@ -331,8 +331,8 @@ static int heal(struct local *local, struct pawl_error *reterr) {
         local->table = NULL;
     }
     if (pawl__local_anybody(local))
-        return pawl__fail(reterr, PAWL_EGONE, "%s/table was removed or overwritten while processes use the directory: stop them first",
-                          local->path);
+        return pawl__fail(reterr, PAWL_EGONE,
+                          "%s/table was removed or overwritten while processes use the directory: stop them first", local->path);
     rc = pawl__local_tokens_read(local, &ceiling, reterr);
     if (rc < 0)
         return rc;
@@ -360,9 +360,10 @@ static int join(struct local *local, bool *ret_retry, struct pawl_error *reterr)
         return 0;
     *ret_retry = true; /* whoever was making it may have died: then we are alone next time */
     if (strcmp(fault, "version") == 0)
-        return pawl__fail(reterr, PAWL_EVERSION, "%s is in use by processes with another version of pawl: stop them, or use the same",
-                          local->path);
-    return pawl__fail(reterr, PAWL_EFORMAT, "the table in %s is damaged (%s): stop all processes that use it, the next one to start repairs it",
+        return pawl__fail(reterr, PAWL_EVERSION,
+                          "%s is in use by processes with another version of pawl: stop them, or use the same", local->path);
+    return pawl__fail(reterr, PAWL_EFORMAT,
+                      "the table in %s is damaged (%s): stop all processes that use it, the next one to start repairs it",
                       local->path, fault);
 }
 

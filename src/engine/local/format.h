@@ -133,8 +133,8 @@ struct node {
     uint8_t name_length;
     _Atomic uint8_t watching; /* enum node_watching */
     uint32_t permits, limit;
-    int64_t since_ms; /* Unix time of the submit, and ... */
-    int64_t granted_ms; /* ... of the grant */
+    int64_t since_ms;         /* Unix time of the submit, and ... */
+    int64_t granted_ms;       /* ... of the grant */
     _Atomic uint32_t watched; /* slot + 1 of the session that stands before it; for people */
     char name[PAWL__NAME_MAX + 1];
     char reserved[384 - 64 - 12 - PAWL__NAME_MAX - 1];
@@ -159,9 +159,9 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "shared 
 static_assert(offsetof(struct table, sessions) % 4096 == 0 && offsetof(struct table, nodes) % 4096 == 0, "regions tile pages");
 
 /* Equal in builds that agree about the layout. */
-#define TABLE_FORMAT                                                                                                           \
-    ((uint32_t)(sizeof(struct table) ^ (offsetof(struct table, nodes) >> 4) ^ (sizeof(struct node) << 20) ^                    \
-                (sizeof(struct session) << 10) ^ (offsetof(struct node, name) << 3) ^ offsetof(struct bucket, token) ^         \
+#define TABLE_FORMAT                                                                                                               \
+    ((uint32_t)(sizeof(struct table) ^ (offsetof(struct table, nodes) >> 4) ^ (sizeof(struct node) << 20) ^                        \
+                (sizeof(struct session) << 10) ^ (offsetof(struct node, name) << 3) ^ offsetof(struct bucket, token) ^             \
                 offsetof(struct session, record)))
 
 static inline enum node_state state_of(uint32_t word) {

@@ -113,7 +113,8 @@ int pawl__local_enter(struct local *local, struct section *section, uint32_t has
     start = now = pawl__now(&local->engine);
     for (;;) {
         until = now + wait;
-        while ((word = atomic_load(&section->bucket->guard)) != 0 && now < until && now < deadline && !(stop && atomic_load(stop))) {
+        while ((word = atomic_load(&section->bucket->guard)) != 0 && now < until && now < deadline &&
+               !(stop && atomic_load(stop))) {
             sleep_on(section->bucket, word, (until < deadline ? until : deadline) - now);
             now = pawl__now(&local->engine);
         }

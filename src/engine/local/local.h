@@ -8,10 +8,10 @@
  *     claim.c    submit, withdraw, downgrade, retoken, check                  wait.c     park and unpark
  *     serve.c    the same for claims that the service thread looks after      survey.c   inspection and break
  *     pool.c     whose nodes are free                                         channel.c  waking those who poll
- *     token.c    the ceiling of tokens                                        futex.h    one system call
+ *     token.c    the ceiling of tokens
  *
- * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held across a system call that may
- * wait, nor together with a bucket's guard but for pool.mutex, which is taken inside it.
+ * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held together with a bucket's guard,
+ * nor across a system call that may wait for anybody.
  */
 #ifndef PAWL_LOCAL_H
 #define PAWL_LOCAL_H
@@ -37,7 +37,7 @@ enum {
 struct pool {
     pthread_mutex_t mutex;
     bool made;
-    uint8_t *free_mask;    /* per block, one bit per node */
+    uint8_t *free_mask;       /* per block, one bit per node */
     uint32_t *after, *before; /* per block: list of the blocks with free nodes; index + 1 */
     size_t map_size;
     uint32_t first;       /* of that list; index + 1 */
@@ -62,9 +62,9 @@ struct local {
     struct pawl__engine engine;
     struct table *table;
     uint32_t slot, generation;
-    uint64_t owner;      /* owner_word, */
-    uint64_t guard;      /* guard_word, */
-    uint64_t live;       /* session_word of this session */
+    uint64_t owner; /* owner_word, */
+    uint64_t guard; /* guard_word, */
+    uint64_t live;  /* session_word of this session */
     int directory_fd, sessions_fd, table_fd, lifeline_fd;
     bool inherit;
     mode_t file_mode, directory_mode; /* what files and s/ get, whatever the umask */
@@ -118,10 +118,10 @@ struct vigil {
 struct wait {
     struct wait *next, *prev; /* serve.c */
     struct vigil vigil;
-    int64_t tick;          /* when to look again in any case */
-    unsigned haste;        /* how often in a row that was at once */
-    unsigned refused;      /* how often in a row the guard was busy */
-    uint32_t laggard;      /* a node that was granted and has not claimed, */
+    int64_t tick;     /* when to look again in any case */
+    unsigned haste;   /* how often in a row that was at once */
+    unsigned refused; /* how often in a row the guard was busy */
+    uint32_t laggard; /* a node that was granted and has not claimed, */
     uint64_t laggard_token;
     int64_t laggard_until; /* and how long it may take */
 };
@@ -160,9 +160,9 @@ struct wake {
 /* A stay inside a bucket's guard, and what is to be done on leaving. */
 struct section {
     struct bucket *bucket;
-    bool damaged;      /* the list is not what we write */
-    bool more;         /* more could be granted than WAKES_MAX */
-    bool need_tokens;  /* a grant failed since the ceiling of tokens is reached */
+    bool damaged;     /* the list is not what we write */
+    bool more;        /* more could be granted than WAKES_MAX */
+    bool need_tokens; /* a grant failed since the ceiling of tokens is reached */
     unsigned wake_count;
     struct wake wakes[WAKES_MAX];
 };

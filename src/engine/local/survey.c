@@ -227,7 +227,8 @@ static struct node *find_holder(struct local *local, struct section *section, co
 static int fail_token(const char *name, uint64_t token, uint64_t other, struct pawl_error *reterr) {
     if (other == 0)
         return pawl__fail(reterr, PAWL_ETOKEN, "nobody holds %s: there is nothing with token %" PRIu64 " to break", name, token);
-    return pawl__fail(reterr, PAWL_ETOKEN, "no hold of %s has token %" PRIu64 ": it is held with token %" PRIu64, name, token, other);
+    return pawl__fail(reterr, PAWL_ETOKEN, "no hold of %s has token %" PRIu64 ": it is held with token %" PRIu64, name, token,
+                      other);
 }
 
 int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {

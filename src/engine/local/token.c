@@ -29,8 +29,8 @@ enum { LINE_SIZE = 64 };
 static int line_format(uint64_t ceiling, char line[LINE_SIZE]) {
     int length = snprintf(line, LINE_SIZE, "pawl-tokens 1 ceiling=%020" PRIu64, ceiling);
 
-    return length + snprintf(line + length, LINE_SIZE - (size_t)length, " check=%08" PRIx32 "\n",
-                             pawl__name_hash(line, (size_t)length));
+    return length +
+           snprintf(line + length, LINE_SIZE - (size_t)length, " check=%08" PRIx32 "\n", pawl__name_hash(line, (size_t)length));
 }
 
 static bool line_parse(const char *text, uint64_t *ret) {
@@ -83,10 +83,11 @@ int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_erro
     close(fd);
     if (good)
         return 0;
-    return pawl__fail(reterr, PAWL_EFORMAT,
-                      "%s/token.hi is damaged, so it is not known which tokens were given: remove the directory to start at 1 again, "
-                      "if nothing relies on them",
-                      local->path);
+    return pawl__fail(
+        reterr, PAWL_EFORMAT,
+        "%s/token.hi is damaged, so it is not known which tokens were given: remove the directory to start at 1 again, "
+        "if nothing relies on them",
+        local->path);
 }
 
 int pawl__local_tokens_write(struct local *local, uint64_t ceiling, struct pawl_error *reterr) {
