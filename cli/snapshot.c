@@ -44,6 +44,18 @@ static int visit(const struct pawl_entry *entry, void *data) {
     return copy_entry(&snapshot->entries[snapshot->count++], entry) ? 0 : OUT_OF_MEMORY;
 }
 
+/* By name, so that a look is like the one before; within a lock as it was visited: holders, then waiters by their place. */
+static int compare_entries(const void *left, const void *right) {
+    const struct pawl_entry *a = left, *b = right;
+    int by_name = strcmp(a->name, b->name);
+
+    if (by_name != 0)
+        return by_name;
+    if (a->position != b->position)
+        return a->position < b->position ? -1 : 1;
+    return a->token < b->token ? -1 : a->token > b->token;
+}
+
 int snapshot_take(struct snapshot *snapshot, struct pawl *client, const char *name, struct pawl_error *error) {
     *snapshot = (struct snapshot){0};
     int result = pawl_inspect(client, name, visit, snapshot, error);
@@ -54,6 +66,8 @@ int snapshot_take(struct snapshot *snapshot, struct pawl *client, const char *na
     }
     if (result < 0)
         snapshot_finish(snapshot);
+    else if (snapshot->count > 1)
+        qsort(snapshot->entries, snapshot->count, sizeof(snapshot->entries[0]), compare_entries);
     return result < 0 ? result : 0;
 }
 

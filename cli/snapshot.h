@@ -8,7 +8,7 @@
 #include "cli.h"
 
 struct snapshot {
-    struct pawl_entry *entries; /* lock by lock, holders first, waiters in order */
+    struct pawl_entry *entries; /* lock by lock, by name; holders first, waiters in order */
     size_t count, room;
 };
 

@@ -88,8 +88,8 @@ equal "two share, one waits" "rwlock 2 1 exclusive" \
 equal "who waits has a place and no token" "1 None" \
     "$(json '"%s %s" % (l[0]["waiters"][0]["position"], l[0]["waiters"][0]["token"])' book)"
 equal "permits" "semaphore 5 2" "$(json '"%s %d %d" % (l[0]["kind"], l[0]["limit"], l[0]["holders"][0]["permits"])' pool)"
-equal "all locks" "book pool" "$(json '" ".join(sorted(lock["name"] for lock in l))')"
-equal "only their names" $'book\npool' "$("$PAWL" status --names | sort)"
+equal "all locks" "book pool" "$(json '" ".join(lock["name"] for lock in l)')"
+equal "only their names" $'book\npool' "$("$PAWL" status --names)"
 equal "raw is there only when asked for" "False True" \
     "$(json '"raw" in l[0]["holders"][0]' book) $("$PAWL" status --json --raw book | grep -q '"raw":' && echo True)"
 printed=$("$PAWL" status)
