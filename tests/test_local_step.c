@@ -166,6 +166,57 @@ static void act_recover(struct scene *scene, struct pawl__engine *engine) {
         engine->impl->withdraw(engine, scene->own);
 }
 
+/* ---- After one that died in the guard ---- */
+
+static void die_in_guard(void *data) {
+    struct scene *scene = data;
+    struct pawl__engine *engine = engine_open(scene->directory);
+    struct section section;
+
+    pawl__local_enter(local_of(engine), &section, pawl__name_hash(NAME, strlen(NAME)), pawl__boottime() + LONG, NULL);
+    kill(getpid(), SIGKILL);
+}
+
+static void before_takeover(struct scene *scene) {
+    before_hold(scene);
+    queue_second(scene);
+    reap(spawn(die_in_guard, scene));
+}
+
+static void act_takeover(struct scene *scene, struct pawl__engine *engine) {
+    if (acquire(engine, scene->own, 0) == PAWL__PENDING) /* in, repaired, queued; and gives up */
+        engine->impl->withdraw(engine, scene->own);
+}
+
+/* ---- Passing over one that does not claim ---- */
+
+static void before_laggard(struct scene *scene) {
+    must_get(scene, scene->two, scene->second);
+    submit(scene->one, scene->first);
+}
+
+static void prepare_behind_laggard(struct scene *scene, struct pawl__engine *engine) {
+    submit(engine, scene->own);
+}
+
+static void grant_to_laggard(struct scene *scene) {
+    must_release(scene->two, scene->second);
+}
+
+static void act_pass_over(struct scene *scene, struct pawl__engine *engine) {
+    struct wait wait;
+
+    pawl__local_wait_init(&wait);
+    pawl__local_look(local_of(engine), inner(scene->own), &wait, 0, NULL);
+    wait.laggard_until = 0;
+    pawl__local_look(local_of(engine), inner(scene->own), &wait, 0, NULL);
+}
+
+static void after_laggard(struct scene *scene) {
+    must_get(scene, scene->one, scene->first);
+    must_release(scene->one, scene->first);
+}
+
 /* ---- Breaking ---- */
 
 static void act_break(struct scene *scene, struct pawl__engine *engine) {
@@ -237,6 +288,13 @@ static const struct scenario scenarios[] = {
      .act = act_release,
      .after = after_three},
     {.name = "recover", .before = before_corpse, .act = act_recover},
+    {.name = "take over a guard", .before = before_takeover, .act = act_takeover, .after = after_three},
+    {.name = "pass over",
+     .before = before_laggard,
+     .prepare = prepare_behind_laggard,
+     .nudge = grant_to_laggard,
+     .act = act_pass_over,
+     .after = after_laggard},
     {.name = "break", .before = before_break, .act = act_break, .after = after_break},
     {.name = "many nodes", .act = act_many},
     {.name = "attach, hold, detach", .act = act_attach, .unattached = true},

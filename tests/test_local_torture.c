@@ -217,6 +217,8 @@ static void test_random_kills(void **data) {
     int64_t end = pawl__boottime() + (is_long ? 120 : 8) * SECOND;
     int kills = 0, wanted = is_long ? 10000 : 1500;
     pid_t pids[PROCESSES];
+    int stopped = -1;
+    int64_t resume_at = 0;
 
     torture_directory = *data;
     oracle = mmap(NULL, sizeof *oracle, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -228,6 +230,17 @@ static void test_random_kills(void **data) {
         int victim = (int)roll(PROCESSES);
 
         nanosleep(&(struct timespec){.tv_nsec = 1000L * roll(8000)}, NULL);
+        if (stopped >= 0 && pawl__boottime() > resume_at) {
+            kill(pids[stopped], SIGCONT);
+            stopped = -1;
+        }
+        if (stopped < 0 && roll(100) == 0) { /* for long: it may be granted something meanwhile, and be passed over */
+            stopped = victim;
+            resume_at = pawl__boottime() + (100 + roll(1500)) * MS;
+            kill(pids[stopped], SIGSTOP);
+        }
+        if (victim == stopped)
+            continue;
         if (roll(10) == 0) {
             kill(pids[victim], SIGSTOP);
             sleep_ms((int)roll(30));
@@ -241,6 +254,8 @@ static void test_random_kills(void **data) {
         start(pids, victim);
         kills++;
     }
+    if (stopped >= 0)
+        kill(pids[stopped], SIGCONT);
     for (int i = 0; i < PROCESSES / 2; i++)
         kill_and_reap(pids[i]);
     sleep_ms(50);
