@@ -21,6 +21,8 @@
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
+/* The part of a lease by which a hold may be renewed earlier than it must, together with others. */
+enum { RENEW_EARLY = 30 };
 
 static const bool claim_transitions[][CLAIM_GONE + 1] = {
     [CLAIM_NEW] = {[CLAIM_PENDING] = true, [CLAIM_HELD] = true, [CLAIM_GONE] = true},
@@ -96,6 +98,7 @@ uint64_t pawl__claim_token(struct claim *claim) {
 static void note_lease(struct claim *claim) {
     int64_t sent_at = claim->seam.sent_at, lease = claim->seam.lease_ns;
 
+    claim->seam_lease = lease;
     claim->renew_at = pawl__lease_renew_at(sent_at, lease);
     claim->suspect_at = pawl__lease_suspect_at(sent_at, lease);
     claim->assured_until = pawl__lease_assured_until(sent_at, lease);
@@ -173,6 +176,7 @@ int pawl__claim_retire(struct claim *claim) {
         return rc < 0 ? rc : 0;
     }
     set_state(claim, CLAIM_LEAVING);
+    claim->retired_by = pthread_self();
     TAILQ_INSERT_TAIL(&cohort->leaving, claim, link);
     atomic_fetch_add(&cohort->client->leaving, 1);
     if (!pawl__claim_served(claim))
@@ -236,31 +240,39 @@ static void settled(struct claim *claim) {
         pawl__claim_retire(claim);
 }
 
-/* Let the engine finish in this thread; if that takes longer than a moment, in the service thread. */
-static void settle(struct claim *claim) {
+/* Let the engine finish in this thread; if that takes longer than a moment, in the service thread. PAWL_ELOST: what this thread
+ * released had been lost before. */
+static int settle(struct claim *claim) {
     struct pawl *client = claim->cohort->client;
+    bool ours = claim->state == CLAIM_LEAVING && pthread_equal(claim->retired_by, pthread_self());
+    int rc;
 
     do {
-        if (park(claim, pawl__now(client->engine) + SETTLE_NS, NULL) != PAWL__PENDING) {
+        rc = park(claim, pawl__now(client->engine) + SETTLE_NS, NULL);
+        if (rc != PAWL__PENDING) {
             settled(claim);
-            return;
+            return ours && rc == PAWL_ELOST ? rc : 0;
         }
     } while (!pawl__claim_adopt(claim) && !atomic_load(&client->closed));
-    if (claim->doomed)
+    if (claim->doomed && claim->state == CLAIM_HELD) /* it was to be withdrawn while its downgrade was under way */
         pawl__claim_retire(claim);
+    return 0;
 }
 
-void pawl__claim_settle_all(struct cohort *cohort) {
+int pawl__claim_settle_all(struct cohort *cohort) {
     struct claim *claim;
+    int rc = 0;
 
     if (TAILQ_EMPTY(&cohort->unsettled))
-        return;
+        return 0;
     atomic_fetch_add(&cohort->client->inside, 1);
     while ((claim = TAILQ_FIRST(&cohort->unsettled))) {
         TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
-        settle(claim);
+        if (settle(claim) == PAWL_ELOST)
+            rc = PAWL_ELOST;
     }
     pawl__client_one_less(cohort->client, &cohort->client->inside);
+    return rc;
 }
 
 void pawl__claim_adopt_all(struct cohort *cohort) {
@@ -355,7 +367,8 @@ int64_t pawl__claim_tick(struct claim *claim, int64_t now) {
         lose_expired(claim);
         return PAWL__NEVER;
     }
-    if (!claim->renewing && now >= claim->renew_at) {
+    /* Holds whose time has nearly come go along: so that thousands of them are renewed in a few rounds, not one by one. */
+    if (!claim->renewing && now >= claim->renew_at - claim->seam_lease / RENEW_EARLY) {
         claim->renewing = true;
         engine->impl->renew(engine, &claim->seam);
     }
@@ -444,6 +457,7 @@ static void on_lost(void *core, struct pawl__claim *seam, bool broken, const str
     pthread_mutex_lock(&cohort->mutex);
     if (claim->state == CLAIM_HELD)
         lose(claim, broken, why);
+    pawl__claim_adopt_all(cohort); /* this thread keeps time: it must not stop to settle anything itself */
     pawl__cohort_unlock(cohort);
 }
 

@@ -108,9 +108,11 @@ void pawl__cohort_let_go(struct cohort *cohort) {
         futex_wake(wake, 1);
 }
 
-void pawl__cohort_unlock(struct cohort *cohort) {
-    pawl__claim_settle_all(cohort);
+int pawl__cohort_unlock(struct cohort *cohort) {
+    int rc = pawl__claim_settle_all(cohort);
+
     pawl__cohort_let_go(cohort);
+    return rc;
 }
 
 /* ---- Waiters -------------------------------------------------------------------------------------------------------------- */

@@ -117,12 +117,13 @@ struct claim {
     bool doomed;      /* to be withdrawn by whoever is parked */
     bool downgrading; /* held, and on its way from exclusive to shared */
     bool lost;
+    pthread_t retired_by; /* LEAVING: who withdrew it, and wants to know whether it had been lost */
     bool suspect;    /* its holders were told so */
     bool renewing;   /* a renewal was asked for and is not answered yet */
     uint32_t served; /* acquires that joined it */
     uint32_t tokens_used;
     int64_t join_until;                          /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
-    int64_t renew_at, suspect_at, assured_until; /* lease.h; copied here under the mutex, since serve() writes the seam's part */
+    int64_t seam_lease, renew_at, suspect_at, assured_until; /* lease.h; copied here under the mutex, since serve() writes the seam's part */
     struct waiter_list waiters;
     struct hold_list holds;
     struct pawl__claim seam; /* last: the engine's state follows it */
@@ -200,8 +201,8 @@ void pawl__cohort_put(struct cohort *cohort);
 /* Free a cohort that no handle and no claim needs any more. client->mutex held. */
 void pawl__cohort_reap(struct cohort *cohort);
 void pawl__cohort_free(struct cohort *cohort);
-/* Unlock; before that, finish in this thread what was withdrawn and nobody looks after. */
-void pawl__cohort_unlock(struct cohort *cohort);
+/* Unlock; before that, finish in this thread what was withdrawn and nobody looks after. 0, or PAWL_ELOST: see pawl__claim_settle_all. */
+int pawl__cohort_unlock(struct cohort *cohort);
 /* Unlock as it is, and wake who was promised it. */
 void pawl__cohort_let_go(struct cohort *cohort);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
@@ -234,8 +235,9 @@ int pawl__claim_retire(struct claim *claim);
 void pawl__claim_park(struct claim *claim, int64_t deadline);
 /* Hand a claim to the service thread. False: there is none, and none can be started. */
 bool pawl__claim_adopt(struct claim *claim);
-/* Finish, in this thread, the withdrawals and downgrades that nobody looks after; the mutex is released meanwhile. */
-void pawl__claim_settle_all(struct cohort *cohort);
+/* Finish, in this thread, the withdrawals and downgrades that nobody looks after; the mutex is released meanwhile. PAWL_ELOST: one
+ * that this thread withdrew had been lost before. */
+int pawl__claim_settle_all(struct cohort *cohort);
 /* Hand them to the service thread. */
 void pawl__claim_adopt_all(struct cohort *cohort);
 /* Held exclusively by a hold that keeps only a shared acquire: let readers in, by the time the cohort is unlocked. 0, or PAWL_ELOST. */

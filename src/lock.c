@@ -494,19 +494,18 @@ static int fail_lost(const struct pawl_lock *lock, struct pawl_error *reterr) {
 
 static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reterr) {
     struct hold *hold;
-    int rc;
+    int rc, found;
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
     if ((rc = lock_cohort(lock, reterr)) < 0)
         return rc;
     hold = releasable(lock, shared, reterr, &rc);
-    if (hold) {
+    if (hold)
         rc = give_back(hold, shared);
-        if (rc == PAWL_ELOST)
-            fail_lost(lock, reterr);
-    }
-    pawl__cohort_unlock(lock->cohort);
+    found = pawl__cohort_unlock(lock->cohort); /* the engine may find only now that it is gone */
+    if (hold && (rc == PAWL_ELOST || found == PAWL_ELOST))
+        rc = fail_lost(lock, reterr);
     return rc;
 }
 
