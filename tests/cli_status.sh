@@ -27,6 +27,8 @@ equal "JSON of nothing" "1 local [] 0 None" \
 
 # ---- hold ----
 
+# As standard input it never ends, since whoever reads it may also write to it.
+mkfifo "$scratch/never"
 mkfifo "$scratch/leash"
 start hold "$PAWL" hold --label 'by hand' deploy < <(exec head -n 2 "$scratch/leash") >"$scratch/held"
 check "hold holds" eventually is_held deploy
@@ -45,14 +47,14 @@ ended "$started"
 equal "hold ends with its standard input" 0 "$status"
 check "... and the lock is free" is_free deploy
 
-start hold-term "$PAWL" hold deploy < <(exec sleep 60) >/dev/null
+start hold-term "$PAWL" hold deploy <>"$scratch/never" >/dev/null
 check "hold holds" eventually is_held deploy
 kill -TERM "$started"
 ended "$started"
 equal "TERM ends it" 143 "$status"
 check "... and the lock is free" is_free deploy
 
-start hold-break "$PAWL" hold deploy < <(exec sleep 60) >/dev/null 2>"$scratch/said"
+start hold-break "$PAWL" hold deploy <>"$scratch/never" >/dev/null 2>"$scratch/said"
 check "hold holds" eventually is_held deploy
 status_is 0 "it is broken" "$PAWL" break deploy --token "$(json 'l[0]["holders"][0]["token"]' deploy)"
 matches "... which is confirmed" "*deploy*" "$printed"
@@ -127,11 +129,11 @@ quit "$writer"
 
 status_is 64 "a label that plays with the terminal" "$PAWL" hold x --label $'red\033[31m'
 equal "... is refused without playing" "${said//$'\033'/}" "$said"
-start odd "$PAWL" hold $'quote"back\\slash' --label 'quote"' < <(exec sleep 60) >/dev/null
+start odd "$PAWL" hold $'quote"back\\slash' --label 'quote"' <>"$scratch/never" >/dev/null
 check "a name with quotes is held" eventually is_held $'quote"back\\slash'
 equal "JSON escapes it" $'quote"back\\slash' "$(json 'l[0]["name"]')"
 quit "$started"
-start wide "$PAWL" hold 每夜备份 --label 中文 < <(exec sleep 60) >/dev/null
+start wide "$PAWL" hold 每夜备份 --label 中文 <>"$scratch/never" >/dev/null
 check "a Chinese name is shown as it is" eventually eval '"$PAWL" status | grep -q 每夜备份'
 equal "... in JSON, too" 每夜备份 "$(json 'l[0]["name"]')"
 
