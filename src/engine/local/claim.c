@@ -42,30 +42,40 @@ void pawl__local_granted(struct local *local, struct local_claim *state) {
         pawl__note(&local->engine, claim, "holds with token %llu", (unsigned long long)claim->token);
 }
 
-static void note_queued(struct local *local, struct section *section, struct local_claim *state) {
-    struct node *node = node_of(local, state), *previous;
-    uint32_t steps = 0, slot = SESSION_COUNT;
-    uint64_t ticket = 0;
-    char who[WHO_SIZE];
+/* Where in the queue a claim was put, for the trace. Looked up inside the guard and told outside: whoever listens may be slow. */
+struct place {
+    uint64_t ticket, before; /* 0: not to be told */
+    uint32_t slot;           /* whose ticket `before` is */
+};
+
+static void find_place(struct local *local, struct section *section, const struct node *node, struct place *ret) {
+    struct node *previous;
+    uint32_t steps = 0;
 
     for (previous = pawl__local_prev(local, section, node, &steps); previous && !pawl__local_same_name(previous, node);)
         previous = pawl__local_prev(local, section, previous, &steps);
-    if (previous) {
-        slot = (uint32_t)GET(previous->owner) - 1;
-        ticket = GET(previous->ticket);
-    }
-    pawl__note(&local->engine, state->claim, "queued as ticket %llu behind ticket %llu (%s)", (unsigned long long)GET(node->ticket),
-               (unsigned long long)ticket, pawl__local_who(local, slot, who, sizeof who));
+    ret->ticket = GET(node->ticket);
+    ret->before = previous ? GET(previous->ticket) : 0;
+    ret->slot = previous ? (uint32_t)GET(previous->owner) - 1 : SESSION_COUNT;
+}
+
+static void note_place(struct local *local, struct local_claim *state, const struct place *place) {
+    char who[WHO_SIZE];
+
+    if (place->ticket != 0)
+        pawl__note(&local->engine, state->claim, "queued as ticket %llu behind ticket %llu (%s)", (unsigned long long)place->ticket,
+                   (unsigned long long)place->before, pawl__local_who(local, place->slot, who, sizeof who));
 }
 
 /* Decide under the guard; sets the phase. */
-static enum verdict decide(struct local *local, struct section *section, struct local_claim *state) {
+static enum verdict decide(struct local *local, struct section *section, struct local_claim *state, struct place *ret_place) {
     enum verdict verdict = pawl__local_enqueue(local, section, GET(state->ref), state->claim->try_only);
 
+    ret_place->ticket = 0;
     if (verdict == VERDICT_WAITING) {
         state->phase = PHASE_WAITING;
         if (pawl__noting(&local->engine))
-            note_queued(local, section, state);
+            find_place(local, section, node_of(local, state), ret_place);
     }
     return verdict;
 }
@@ -85,6 +95,7 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
     struct local_claim *state = state_of_claim(claim);
     int64_t now_ms = pawl__local_wall_ms();
     struct section section;
+    struct place place;
     enum verdict verdict;
     uint32_t ref;
     int rc;
@@ -100,8 +111,9 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
     state->phase = PHASE_UNLINKED;
     if (!pawl__local_enter_try(local, &section, claim->name_hash))
         return PAWL__PENDING;
-    verdict = decide(local, &section, state);
+    verdict = decide(local, &section, state, &place);
     pawl__local_leave(local, &section);
+    note_place(local, state, &place);
     if (verdict == VERDICT_DAMAGED) {
         put_back(local, state);
         return pawl__local_fail_damaged(local, claim->name_hash, reterr);
@@ -186,6 +198,7 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
     uint32_t hash = state->claim->name_hash;
     struct obstacles obstacles = {0};
     struct section section;
+    struct place place;
     enum verdict verdict;
     int rc;
 
@@ -193,10 +206,11 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
     for (int rounds = 0;; rounds++) {
         if (pawl__local_enter(local, &section, hash, deadline, &state->unparked) != PAWL__DONE)
             return PAWL__PENDING;
-        verdict = decide(local, &section, state);
+        verdict = decide(local, &section, state, &place);
         if (verdict == VERDICT_BLOCKED || verdict == VERDICT_KIND || verdict == VERDICT_LIMIT)
             find_obstacles(local, &section, node_of(local, state), verdict != VERDICT_BLOCKED, &obstacles);
         pawl__local_leave(local, &section);
+        note_place(local, state, &place);
         switch (verdict) {
         case VERDICT_HELD:
             pawl__local_granted(local, state);

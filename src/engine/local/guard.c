@@ -35,6 +35,7 @@ static void begin(struct local *local, struct section *section, uint32_t hash) {
     section->damaged = false;
     section->more = false;
     section->need_tokens = false;
+    section->robbed = 0;
     section->wake_count = 0;
 }
 
@@ -72,17 +73,14 @@ bool pawl__local_guard_owner(struct local *local, uint32_t bucket, uint32_t *ret
 
 /* Take the guard from its owner if that one is dead. */
 static bool steal(struct local *local, struct section *section, uint64_t word) {
-    uint32_t slot, generation, bucket = (uint32_t)(section->bucket - local->table->buckets);
-    char who[WHO_SIZE];
+    uint32_t slot, generation;
 
     if (owner_of(word, &slot, &generation) && !pawl__local_dead(local, slot, generation))
         return false;
     if (!atomic_compare_exchange_strong_explicit(&section->bucket->guard, &word, local->guard | GUARD_SLEEPERS,
                                                  memory_order_acquire, memory_order_relaxed))
         return false;
-    if (pawl__noting(&local->engine) && owner_of(word, &slot, &generation))
-        pawl__note(&local->engine, NULL, "session %u (%s) died in the guard of bucket %u: repaired", slot,
-                   pawl__local_who(local, slot, who, sizeof who), bucket);
+    section->robbed = owner_of(word, &slot, &generation) ? slot + 1 : 0;
     pawl__local_repair(local, section);
     return true;
 }
@@ -156,12 +154,24 @@ static void wake_all(struct local *local, struct section *section) {
     section->wake_count = 0;
 }
 
+static void note_robbed(struct local *local, struct section *section) {
+    char who[WHO_SIZE];
+
+    if (pawl__noting(&local->engine))
+        pawl__note(&local->engine, NULL, "session %u (%s) died in the guard of bucket %u: repaired", section->robbed - 1,
+                   pawl__local_who(local, section->robbed - 1, who, sizeof who),
+                   (unsigned)(section->bucket - local->table->buckets));
+    section->robbed = 0;
+}
+
 void pawl__local_leave(struct local *local, struct section *section) {
     uint32_t hash = (uint32_t)(section->bucket - local->table->buckets);
     bool damaged = section->damaged, need_tokens = section->need_tokens;
 
     unlock(local, section->bucket);
     wake_all(local, section);
+    if (section->robbed != 0)
+        note_robbed(local, section);
     while (section->more && pawl__local_enter(local, section, hash, pawl__now(&local->engine) + 1000 * MS, NULL) == PAWL__DONE) {
         pawl__local_regrant_all(local, section);
         unlock(local, section->bucket);

@@ -124,6 +124,7 @@ struct wait {
     uint32_t laggard; /* a node that was granted and has not claimed, */
     uint64_t laggard_token;
     int64_t laggard_until; /* and how long it may take */
+    uint32_t passed_over;  /* slot + 1 of one that took longer, to be told of; 0: none */
 };
 
 struct local_claim {
@@ -162,6 +163,7 @@ struct section {
     struct bucket *bucket;
     bool damaged;     /* the list is not what we write */
     bool more;        /* more could be granted than WAKES_MAX */
+    uint32_t robbed;  /* slot + 1 of the dead session that the guard was taken from; 0: it was free */
     bool need_tokens; /* a grant failed since the ceiling of tokens is reached */
     unsigned wake_count;
     struct wake wakes[WAKES_MAX];

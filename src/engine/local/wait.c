@@ -40,6 +40,7 @@ void pawl__local_wait_init(struct wait *wait) {
     wait->haste = 0;
     wait->refused = 0;
     wait->laggard = 0;
+    wait->passed_over = 0;
 }
 
 void pawl__local_wait_finish(struct wait *wait) {
@@ -121,17 +122,23 @@ static void survey_queue(struct local *local, struct section *section, struct no
 }
 
 /* Time is up for one that was granted and does not claim: out with it. */
-static void pass_over(struct local *local, struct section *section, struct node *laggard) {
-    uint32_t slot = (uint32_t)GET(laggard->owner) - 1;
-    char who[WHO_SIZE];
-
+static void pass_over(struct local *local, struct section *section, struct node *laggard, struct wait *wait) {
     if (!pawl__local_turn(laggard, NODE_GRANTED, NODE_PARKED))
         return;
     pawl__local_drop(local, section, pawl__local_ref(local, laggard), NODE_PARKED);
     pawl__local_poke(local, section, laggard);
-    if (pawl__noting(&local->engine))
+    wait->passed_over = (uint32_t)GET(laggard->owner);
+}
+
+/* Outside of the guard: whoever listens may be slow. */
+static void note_passed_over(struct local *local, struct wait *wait) {
+    uint32_t slot = wait->passed_over - 1;
+    char who[WHO_SIZE];
+
+    if (wait->passed_over != 0 && pawl__noting(&local->engine))
         pawl__note(&local->engine, NULL, "session %u (%s) was granted and did not move: passed over", slot,
                    pawl__local_who(local, slot, who, sizeof who));
+    wait->passed_over = 0;
 }
 
 static void mind_laggard(struct local *local, struct section *section, struct node *laggard, struct wait *wait) {
@@ -146,7 +153,7 @@ static void mind_laggard(struct local *local, struct section *section, struct no
         wait->laggard_token = GET(laggard->token);
         wait->laggard_until = now + CLAIM_WITHIN;
     } else if (now >= wait->laggard_until) {
-        pass_over(local, section, laggard);
+        pass_over(local, section, laggard, wait);
         wait->laggard = 0;
     }
 }
@@ -298,6 +305,7 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
         mind_laggard(local, &section, view.laggard, wait);
     }
     pawl__local_leave(local, &section);
+    note_passed_over(local, wait);
     if (section.damaged)
         return pawl__local_abandon(local, state, deadline, pawl__local_fail_damaged(local, hash, reterr));
     if (section.need_tokens) {
