@@ -11,6 +11,9 @@
 
 static const struct pawl__engine_impl *const engines[] = {
     &pawl__local_engine,
+#ifdef HAVE_ZOOKEEPER
+    &pawl__zookeeper_engine,
+#endif
 #ifdef PAWL_WITH_SIM
     &pawl__sim_engine,
 #endif
@@ -25,7 +28,11 @@ const struct pawl__engine_impl *pawl__engine_find(const char *scheme) {
 }
 
 const char *pawl__engine_list(void) {
-    return "local";
+    return "local"
+#ifdef HAVE_ZOOKEEPER
+           " zk"
+#endif
+        ;
 }
 
 int64_t pawl__boottime(void) {

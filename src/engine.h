@@ -215,7 +215,8 @@ const struct pawl__engine_impl *pawl__engine_find(const char *scheme);
 const char *pawl__engine_list(void);
 
 extern const struct pawl__engine_impl pawl__local_engine;
-extern const struct pawl__engine_impl pawl__sim_engine; /* in test builds only */
+extern const struct pawl__engine_impl pawl__zookeeper_engine; /* where libzookeeper is there */
+extern const struct pawl__engine_impl pawl__sim_engine;       /* in test builds only */
 
 /* Step between the core and an open engine, so that every call across the seam is noted. False: out of memory. See engine/trace.c. */
 bool pawl__trace_install(struct pawl__engine *engine);

@@ -16,6 +16,9 @@
 /* The engine that the current group of tests runs on. */
 struct contract_engine {
     const char *name;
+    const char *(*begin)(void); /* before all tests; what is missing, or NULL */
+    void (*end)(void);
+    int64_t lease_ms; /* 0: the tests' own */
     int (*set_up)(void);
     void (*tear_down)(void);
     char url[256];

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * call.c - requests that a caller's thread waits for: what operators ask. The service thread answers; the caller sleeps on zk->changed.
+ * A caller that gives up leaves the call to its answer, which frees it.
+ */
+#include "engine/zookeeper/call.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void call_destroy(struct zk_call *call) {
+    for (int i = 0; i < call->count; i++)
+        free(call->children[i]);
+    free(call->children);
+    free(call->data);
+    free(call);
+}
+
+static void copy_children(struct zk_call *call, const struct String_vector *children) {
+    call->children = calloc((size_t)children->count + 1, sizeof *call->children);
+    for (int i = 0; call->children && i < children->count; i++) {
+        if (!(call->children[i] = strdup(children->data[i]))) {
+            call->rc = ZSYSTEMERROR;
+            return;
+        }
+        call->count++;
+    }
+}
+
+static void on_answer(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_call *call = op->data;
+
+    call->done = true;
+    call->rc = reply->rc;
+    if (call->abandoned) {
+        call_destroy(call);
+        return;
+    }
+    if (reply->rc == ZOK && reply->children)
+        copy_children(call, reply->children);
+    if (reply->rc == ZOK && reply->stat)
+        call->stat = *reply->stat;
+    if (reply->rc == ZOK && reply->data && reply->length > 0 && (call->data = malloc((size_t)reply->length + 1))) {
+        memcpy(call->data, reply->data, (size_t)reply->length);
+        call->data[reply->length] = '\0';
+    }
+    pthread_cond_broadcast(&op->zk->changed);
+}
+
+static struct zk_call *begin(struct zk_engine *zk, struct zk_op **ret) {
+    struct zk_call *call = calloc(1, sizeof *call);
+
+    *ret = call ? pawl__zk_op_new(zk, NULL, on_answer, call) : NULL;
+    if (*ret)
+        return call;
+    free(call);
+    return NULL;
+}
+
+struct zk_call *pawl__zk_call_list(struct zk_engine *zk, const char *path) {
+    struct zk_op *op;
+    struct zk_call *call = begin(zk, &op);
+
+    if (call)
+        pawl__zk_list(op, path, NULL);
+    return call;
+}
+
+struct zk_call *pawl__zk_call_get(struct zk_engine *zk, const char *path) {
+    struct zk_op *op;
+    struct zk_call *call = begin(zk, &op);
+
+    if (call)
+        pawl__zk_get(op, path, NULL);
+    return call;
+}
+
+struct zk_call *pawl__zk_call_sync(struct zk_engine *zk, const char *path) {
+    struct zk_op *op;
+    struct zk_call *call = begin(zk, &op);
+
+    if (call)
+        pawl__zk_sync(op, path);
+    return call;
+}
+
+struct zk_call *pawl__zk_call_set(struct zk_engine *zk, const char *path, const char *data, int version) {
+    struct zk_op *op;
+    struct zk_call *call = begin(zk, &op);
+
+    if (call)
+        pawl__zk_set(op, path, data, (int)strlen(data), version);
+    return call;
+}
+
+struct zk_call *pawl__zk_call_delete(struct zk_engine *zk, const char *path) {
+    struct zk_op *op;
+    struct zk_call *call = begin(zk, &op);
+
+    if (call)
+        pawl__zk_delete(op, path);
+    return call;
+}
+
+int pawl__zk_call_wait(struct zk_engine *zk, struct zk_call *call, int64_t deadline) {
+    struct timespec until;
+    int64_t left;
+
+    if (!call)
+        return ZSYSTEMERROR;
+    while (!call->done && (left = deadline - pawl__boottime()) > 0) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        left += until.tv_nsec;
+        until.tv_sec += left / ZK_S;
+        until.tv_nsec = left % ZK_S;
+        pthread_cond_timedwait(&zk->changed, &pawl__zk_mutex, &until);
+    }
+    return call->done ? call->rc : ZOPERATIONTIMEOUT;
+}
+
+void pawl__zk_call_free(struct zk_call *call) {
+    if (call && call->done)
+        call_destroy(call);
+    else if (call)
+        call->abandoned = true;
+}

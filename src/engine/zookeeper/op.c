@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op.c - requests on their way.
+ *
+ * Every request is a struct zk_op in zk->ops from the moment it is sent until it is answered, and is answered exactly once: by the
+ * library's completion; or by pawl__zk_ops_fail, if the library did not take it, or if its handle is gone (at close the library may
+ * forget completions). So what hangs on a request can neither leak nor be freed twice.
+ *
+ * Requests of one session are carried out in the order in which they were sent, and answered in that order: that is what makes it
+ * sound to send create and list together, and not to wait for a delete before the next create.
+ */
+#include "engine/zookeeper/zk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool pawl__zk_reply_lost(int rc) {
+    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZINVALIDSTATE || rc == ZCLOSING || rc == ZSESSIONEXPIRED ||
+           rc == ZSESSIONMOVED || rc == ZMARSHALLINGERROR || rc == ZSYSTEMERROR || rc == ZRUNTIMEINCONSISTENCY;
+}
+
+struct zk_op *pawl__zk_op_new(struct zk_engine *zk, struct zk_claim *claim, zk_done_fn *done, void *data) {
+    struct zk_op *op = calloc(1, sizeof *op);
+
+    if (!op)
+        return NULL;
+    op->zk = zk;
+    op->claim = claim;
+    op->done = done;
+    op->data = data;
+    if (claim) {
+        op->round = claim->round;
+        TAILQ_INSERT_TAIL(&claim->ops, op, of_claim);
+    }
+    TAILQ_INSERT_TAIL(&zk->ops, op, link);
+    zk->op_count++;
+    return op;
+}
+
+void pawl__zk_op_cut(struct zk_op *op) {
+    if (op->claim)
+        TAILQ_REMOVE(&op->claim->ops, op, of_claim);
+    op->claim = NULL;
+}
+
+static void op_free(struct zk_op *op) {
+    free(op->where);
+    free(op->results);
+    free(op);
+}
+
+/* The request is answered: nothing speaks of it any more but whom it is told to. */
+static void answer(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_engine *zk = op->zk;
+    struct zk_claim *claim = op->claim;
+
+    TAILQ_REMOVE(&zk->ops, op, link);
+    zk->op_count--;
+    if (claim)
+        TAILQ_REMOVE(&claim->ops, op, of_claim);
+    if (op->writes && reply->rc == ZOK)
+        pawl__zk_proved(zk, op->sent_at);
+    if (op->done)
+        op->done(op, reply);
+    op_free(op);
+}
+
+/* ---- The library's completions -------------------------------------------------------------------------------------------- */
+
+static struct zk_op *op_of(const void *data) {
+    return (struct zk_op *)(uintptr_t)data;
+}
+
+static void on_created(int rc, const char *path, const struct Stat *stat, const void *data) {
+    const struct zk_reply reply = {.rc = rc, .path = path, .stat = stat};
+
+    answer(op_of(data), &reply);
+}
+
+static void on_done(int rc, const void *data) {
+    const struct zk_reply reply = {.rc = rc};
+
+    answer(op_of(data), &reply);
+}
+
+static void on_text(int rc, const char *text, const void *data) {
+    const struct zk_reply reply = {.rc = rc, .path = text};
+
+    answer(op_of(data), &reply);
+}
+
+static void on_children(int rc, const struct String_vector *children, const void *data) {
+    const struct zk_reply reply = {.rc = rc, .children = children};
+
+    answer(op_of(data), &reply);
+}
+
+static void on_data(int rc, const char *value, int length, const struct Stat *stat, const void *data) {
+    const struct zk_reply reply = {.rc = rc, .data = value, .length = length, .stat = stat};
+
+    answer(op_of(data), &reply);
+}
+
+static void on_stat(int rc, const struct Stat *stat, const void *data) {
+    const struct zk_reply reply = {.rc = rc, .stat = stat};
+
+    answer(op_of(data), &reply);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------------------------------------- */
+
+static void sent(struct zk_op *op, int rc) {
+    struct zk_engine *zk = op->zk;
+
+    if (rc != ZOK) {
+        op->failed = true;
+        op->error = rc;
+    } else {
+        zk->requests++;
+    }
+    /* What the socket did not take at once is written by the service thread, which must be told that there is something. */
+    if (rc != ZOK || zk->op_count > ZK_DEEP)
+        pawl__zk_wake(&zk->base);
+}
+
+/* False: there is no handle, and the request has failed already. */
+static bool sendable(struct zk_op *op) {
+    op->sent_at = pawl__boottime();
+    if (op->zk->handle && op->zk->connected)
+        return true;
+    sent(op, ZCONNECTIONLOSS);
+    return false;
+}
+
+void pawl__zk_create(struct zk_op *op, const char *path, const char *data, int length, int flags) {
+    op->writes = true;
+    if (sendable(op))
+        sent(op, zoo_acreate2(op->zk->handle, path, data, length, pawl__zk_acl(op->zk), flags, on_created, op));
+}
+
+void pawl__zk_delete(struct zk_op *op, const char *path) {
+    op->writes = true;
+    if (sendable(op))
+        sent(op, zoo_adelete(op->zk->handle, path, -1, on_done, op));
+}
+
+void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch) {
+    op->watch = watch;
+    if (sendable(op))
+        sent(op, zoo_awget_children(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, watch, on_children, op));
+}
+
+void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch) {
+    op->watch = watch;
+    if (sendable(op))
+        sent(op, zoo_awget(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, watch, on_data, op));
+}
+
+void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int length, int version) {
+    op->writes = true;
+    if (sendable(op))
+        sent(op, zoo_aset(op->zk->handle, path, data, length, version, on_stat, op));
+}
+
+void pawl__zk_sync(struct zk_op *op, const char *path) {
+    if (sendable(op))
+        sent(op, zoo_async(op->zk->handle, path, on_text, op));
+}
+
+void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count) {
+    op->writes = true;
+    op->result_count = count;
+    op->results = calloc((size_t)count, sizeof *op->results);
+    if (!op->results)
+        sent(op, ZSYSTEMERROR);
+    else if (sendable(op))
+        sent(op, zoo_amulti(op->zk->handle, count, operations, op->results, on_done, op));
+}
+
+/* The call that names one watcher would only ask the server whether there is a watch; this one takes it back. */
+void pawl__zk_unwatch(struct zk_op *op, const char *path, bool children) {
+    /* The library declares a pointer to the function's pointer, and takes it for the function. */
+    void_completion_t *done = (void_completion_t *)(uintptr_t)on_done;
+
+    if (sendable(op))
+        sent(op, zoo_aremove_all_watches(op->zk->handle, path, children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 0, done, op));
+}
+
+void pawl__zk_ops_fail(struct zk_engine *zk, bool all) {
+    struct zk_op *op, *next;
+
+    for (op = TAILQ_FIRST(&zk->ops); op; op = next) {
+        struct zk_reply reply = {.rc = op->failed ? op->error : ZCLOSING};
+
+        next = TAILQ_NEXT(op, link);
+        if (op->failed || all)
+            answer(op, &reply);
+        /* Whom it told may have sent more; a `next` that was answered meanwhile can't be, since only this loop and the library do. */
+    }
+}

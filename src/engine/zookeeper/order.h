@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * order.h - names of nodes, and who stands ahead of whom in one directory. Pure: no I/O, no state.
+ *
+ * A contender's node is `_c_<guid>-<marker><ten digits>`, as Curator makes it; the digits are the server's. Curator sorts by the text
+ * after the last marker, or by the whole name where there is none, and lets every child count; go-zookeeper and Kazoo sort by the
+ * number. Both orders are honoured: ahead of us is whoever is ahead by either. They agree on all nodes with a number; a child without
+ * one that Curator would sort first is in Curator's way for ever, and in ours.
+ */
+#ifndef PAWL_ZK_ORDER_H
+#define PAWL_ZK_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ZK_GUID_SIZE = 37,
+    ZK_CHILD_MAX = 4096, /* a node's path, with its NUL */
+    ZK_DIGITS = 10,
+};
+
+enum zk_layout { ZK_MUTEX, ZK_RWLOCK };
+
+extern const char pawl__zk_lock_name[], pawl__zk_lease_name[], pawl__zk_read_name[], pawl__zk_write_name[], pawl__zk_kazoo_name[];
+
+/* Beyond this a directory's sequence is too near to its end, where all later nodes would get the same number. A variable for tests. */
+extern int64_t pawl__zk_sequence_limit;
+
+/* The number at the end; false: there is none. */
+bool pawl__zk_number(const char *child, int64_t *ret);
+
+enum zk_rank {
+    ZK_FIRST,   /* nobody is ahead that matters */
+    ZK_BEHIND,  /* wait for *ret */
+    ZK_ABSENT,  /* our own node is not in the list */
+    ZK_STRAY,   /* *ret is no contender and stands in the way */
+    ZK_FOREIGN, /* *ret belongs to another kind of lock */
+};
+
+/* Where does `own`, a child of the directory, stand? `guid` marks its twin as ours too. With ZK_RWLOCK `shared` waits for writers
+ * only. *ret is an index, and *ahead how many count. */
+enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
+                           size_t count, size_t *ret, size_t *ahead);
+
+/* Does the child belong to the GUID? */
+bool pawl__zk_has_guid(const char *child, const char *guid);
+
+/* GUIDs: random, marked as pawl's, and telling the limit of the semaphore, so that a different one is seen without a further
+ * request. They are UUIDs of version 8, the one for everybody's own use: xxxxxxxx-xxxx-8LLL-8LLx-xxxxxxxxxxxx, L the limit. */
+void pawl__zk_guid_format(uint32_t limit, const unsigned char random[16], char ret[ZK_GUID_SIZE]);
+/* The limit that a pawl's child tells; 0: not a pawl's. */
+uint32_t pawl__zk_guid_limit(const char *child);
+
+#endif

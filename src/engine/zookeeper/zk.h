@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * zk.h - the ZooKeeper engine: its objects, and who owns and guards them.
+ *
+ *     struct zk_engine    one client: the session, its requests, its claims                                        session.c, engine.c
+ *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      op.c
+ *       struct zk_watch   a watch that the library has, or is about to have                                          watch.c
+ *       struct zk_claim   the engine's state of one claim                                           claim.c, node.c, semaphore.c, downgrade.c
+ *       struct zk_doomed  a node of ours that must go; outlives the claim that made it                                   sweep.c
+ *
+ * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a hold
+ * is assured, and the requests that renew it), survey.c (for operators).
+ *
+ * Threads. libzookeeper's single-threaded variant has static state (the counter of its request numbers is one for the process), so one
+ * mutex, pawl__zk_mutex, guards all handles of the process and with them all objects here. It is never held over poll, name look-up,
+ * an upcall or a note. Requests are issued by any thread, and written to the socket at once; only serve() reads. So completions and
+ * watchers, and all that follows from them, run on the service thread, with the mutex held; what the core is to be told is put on
+ * zk->news, and told when the mutex is free.
+ *
+ * Memory. A claim may vanish after its last news; requests and watches that still speak of it are cut off from it first (their `claim`
+ * becomes NULL), and what they find then goes to the sweep.
+ */
+#ifndef PAWL_ZK_H
+#define PAWL_ZK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include <zookeeper/zookeeper.h>
+
+#include "engine.h"
+#include "record.h"
+#include "engine/zookeeper/order.h"
+
+#define ZK_MS INT64_C(1000000)
+#define ZK_S (1000 * ZK_MS)
+
+enum {
+    ZK_TOKEN_BITS = 7,     /* tokens per node: 128 */
+    ZK_BEAT_NODES = 128,   /* nodes that one heartbeat checks; a claim's are never split */
+    ZK_PERMITS_MAX = 1000, /* of one claim: they are made by one request, which must stay far below 1 MB */
+    ZK_DATA_MAX = PAWL__RECORD_MAX + 128,
+    ZK_DEEP = 8, /* with so many requests on their way the service thread sees to what the socket did not take */
+};
+
+struct zk_engine;
+struct zk_claim;
+struct zk_op;
+struct zk_watch;
+
+extern pthread_mutex_t pawl__zk_mutex;
+
+/* ---- Requests: op.c ------------------------------------------------------------------------------------------------------- */
+
+/* What came back. Only the fields that the request has; the rest is NULL. */
+struct zk_reply {
+    int rc;
+    const char *path; /* create: the node's full path */
+    const struct Stat *stat;
+    const struct String_vector *children;
+    const char *data;
+    int length;
+};
+
+typedef void zk_done_fn(struct zk_op *op, const struct zk_reply *reply);
+
+struct zk_op {
+    TAILQ_ENTRY(zk_op) link;     /* zk->ops */
+    TAILQ_ENTRY(zk_op) of_claim; /* claim->ops */
+    struct zk_engine *zk;
+    struct zk_claim *claim; /* NULL: of no claim, or of one that was withdrawn */
+    uint32_t round;         /* claim->round when it was sent: an answer to an earlier round says nothing any more */
+    zk_done_fn *done;
+    bool writes; /* goes through the leader: its success proves the session */
+    bool failed; /* the library did not take it */
+    int error;   /* why */
+    int64_t sent_at;
+    void *data; /* of whoever sent it */
+    struct zk_watch *watch;
+    char guid[ZK_GUID_SIZE];  /* create: so that the node can be found if the reply is lost */
+    char *where;              /* create: its directory */
+    zoo_op_result_t *results; /* multi */
+    int result_count;
+};
+
+/* Was the reply lost, so that what was asked may have happened or not? */
+bool pawl__zk_reply_lost(int rc);
+
+/* A request that is to be sent; NULL: out of memory. */
+struct zk_op *pawl__zk_op_new(struct zk_engine *zk, struct zk_claim *claim, zk_done_fn *done, void *data);
+/* Send it. What the library refuses is answered by the service thread, as if the connection had been lost. */
+void pawl__zk_create(struct zk_op *op, const char *path, const char *data, int length, int flags);
+void pawl__zk_delete(struct zk_op *op, const char *path);
+void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch);
+void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch);
+void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int length, int version);
+void pawl__zk_sync(struct zk_op *op, const char *path);
+void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count);
+void pawl__zk_unwatch(struct zk_op *op, const char *path, bool children);
+void pawl__zk_op_cut(struct zk_op *op); /* from its claim */
+/* Answer what the library did not take; all = everything, since the handle is gone. */
+void pawl__zk_ops_fail(struct zk_engine *zk, bool all);
+
+/* ---- Watches: watch.c ----------------------------------------------------------------------------------------------------- */
+
+typedef void zk_fired_fn(struct zk_claim *claim, int type);
+
+struct zk_watch {
+    TAILQ_ENTRY(zk_watch) link; /* zk->watches */
+    struct zk_engine *zk;
+    struct zk_claim *claim; /* NULL: nobody waits for it any more */
+    zk_fired_fn *fired;
+    bool children; /* on a directory's children; else on a node's data */
+    bool armed;    /* the server has it */
+    bool removing; /* to be taken back; `remover` is the request, NULL until it can be sent */
+    struct zk_op *remover;
+    char path[];
+};
+
+/* For the next pawl__zk_get or _list; NULL: out of memory. */
+struct zk_watch *pawl__zk_watch_new(struct zk_claim *claim, const char *path, bool children, zk_fired_fn *fired);
+/* The request that was to set it was answered. False: it was not set, and is gone. */
+bool pawl__zk_watch_set(struct zk_watch *watch, int rc);
+/* Nobody waits for it any more: take it back from the server. */
+void pawl__zk_watch_drop(struct zk_watch *watch);
+/* After a reconnect: ask again for what was not taken back yet. */
+void pawl__zk_watches_resume(struct zk_engine *zk);
+/* The handle is gone, and all watches with it. */
+void pawl__zk_watches_forget(struct zk_engine *zk);
+void pawl__zk_on_watch(zhandle_t *handle, int type, int state, const char *path, void *data);
+
+/* ---- Claims --------------------------------------------------------------------------------------------------------------- */
+
+/* claim.c has the table of the allowed transitions. */
+enum zk_state {
+    ZK_NEW,
+    ZK_OFFLINE,  /* no connection: begins when there is one */
+    ZK_CREATING, /* create and list are on their way */
+    ZK_FINDING,  /* the reply to create was lost: look for the node by its GUID */
+    ZK_QUEUED,   /* the node is there: list and watch, again and again */
+    ZK_LEASING,  /* a semaphore's: first in `locks`; makes its leases and waits for room */
+    ZK_PROVING,  /* first in line, but the session was last proved too long ago: wait for a heartbeat */
+    ZK_HELD,
+    ZK_DOWNGRADING, /* held; the write node is being exchanged for a read node */
+    ZK_OVER,        /* withdrawn or refused: nothing of it is left but its last news */
+};
+
+enum { ZK_TELL_GRANTED = 1, ZK_TELL_RENEWED = 2, ZK_TELL_LOST = 4, ZK_TELL_SETTLED = 8, ZK_TELL_REFUSED = 16 };
+
+struct zk_claim {
+    TAILQ_ENTRY(zk_claim) link; /* zk->claims */
+    TAILQ_ENTRY(zk_claim) news; /* zk->news, while `tell` is not 0 */
+    struct zk_engine *zk;
+    struct pawl__claim *claim;
+    /* As they were at submit: the core's are its own to change. */
+    enum pawl_kind kind;
+    enum pawl_mode mode;
+    uint32_t permits, limit;
+    bool try_only, nonreentrant;
+
+    enum zk_state state;
+    uint32_t round;    /* goes up with every step that makes earlier answers worthless */
+    bool stalled;      /* an answer was lost: go on when the connection is back */
+    bool second_look;  /* seemed to be in use as another kind: it may have been on its way out */
+    bool lost, broken; /* the core was told so; `broken`: by an operator */
+    bool kind_seen;    /* contenders of another kind were in the lock's path */
+    int64_t look_at;   /* when to look again; PAWL__NEVER: an event will tell */
+    int64_t try_until; /* a semaphore's try: how long others may pass through `locks` ahead of it */
+    unsigned tell;
+    struct pawl_error why;
+
+    enum zk_layout layout;
+    char guid[ZK_GUID_SIZE];
+    char *home;    /* the lock's own path */
+    char *dir;     /* where its queue is: home, or home/locks */
+    char *node;    /* full path of its node there; NULL: none, or not known */
+    char *twin;    /* compat=kazoo: of the second one */
+    char **leases; /* semaphores: lease_count paths */
+    uint32_t lease_count;
+    int64_t czxid;
+    uint64_t session; /* the handle under which the node was made */
+
+    TAILQ_HEAD(, zk_op) ops;
+    struct zk_watch *watch;     /* on whom it waits for */
+    struct zk_watch *own_watch; /* on its own node: so that a break is heard at once */
+};
+
+/* ---- The engine ----------------------------------------------------------------------------------------------------------- */
+
+/* A node that must go: guaranteed, until it is gone or its session is. */
+struct zk_doomed {
+    TAILQ_ENTRY(zk_doomed) link;
+    struct zk_engine *zk;
+    uint64_t session;
+    bool by_guid; /* `path` is the directory, and the node's name is not known */
+    bool sent;
+    unsigned looks;  /* by_guid: how often nothing was found */
+    int64_t look_at; /* not before */
+    char guid[ZK_GUID_SIZE];
+    char path[];
+};
+
+struct zk_note {
+    TAILQ_ENTRY(zk_note) link;
+    struct pawl__claim claim; /* its name only */
+    bool about;               /* a claim */
+    bool warning;
+    char name[256];
+    char text[480];
+};
+
+TAILQ_HEAD(zk_note_list, zk_note);
+
+struct zk_host {
+    char name[256];
+    unsigned port;
+    bool numeric;
+};
+
+struct zk_engine {
+    struct pawl__engine base;
+
+    /* From the URL: fixed. */
+    struct zk_host *hosts;
+    size_t host_count;
+    char *base_path; /* "" or "/a/b" */
+    char url[5120];  /* without secrets; lives as long as the engine's memory */
+    char *secret;    /* user:password for digest; NULL: none */
+    bool creator_acl, kazoo;
+    int64_t asked_ms; /* session time that is asked for */
+    int64_t tick_ns;  /* ?tick=; 0: not known */
+    int64_t connect_ns;
+    int64_t retry_base, retry_max;
+    long long retry_tries; /* 0: for ever */
+    struct pawl__identity identity;
+    char record[PAWL__RECORD_MAX];
+
+    /* The session: session.c. */
+    zhandle_t *handle;
+    uint64_t session;   /* counts the handles: what was made under another one died with it */
+    int64_t session_id; /* the server's number; what ephemeralOwner must be */
+    int64_t timeout_ns; /* T, as negotiated */
+    bool connected, expired, auth_failed, fresh, resolve_due, link_lost;
+    _Atomic int fd; /* the library's socket, for forked() */
+    int event_fd;
+    _Atomic bool woken;
+    int64_t attempt_at; /* when this attempt to connect began */
+    int64_t next_attempt;
+    int64_t resolve_at;
+    unsigned attempts;                      /* failed since the last success */
+    int64_t interest_due, late_ns, late_at; /* how late the library's pings were: heartbeat.c */
+    int64_t proved_at;                      /* when the last request left that went through the leader and was answered */
+    bool beat_due;                          /* a heartbeat is wanted */
+    unsigned beats;                         /* on their way */
+    uint64_t requests;                      /* sent so far; for bench */
+    unsigned op_count;
+    unsigned random;
+
+    TAILQ_HEAD(, zk_op) ops;
+    TAILQ_HEAD(, zk_watch) watches;
+    TAILQ_HEAD(, zk_claim) claims;
+    TAILQ_HEAD(, zk_claim) news;
+    TAILQ_HEAD(, zk_doomed) doomed;
+    struct zk_note_list notes;
+    pthread_cond_t changed; /* something that a caller waits for: open, close, survey */
+};
+
+static inline struct zk_engine *zk_of(struct pawl__engine *engine) {
+    return (struct zk_engine *)engine;
+}
+
+static inline struct zk_claim *zk_claim_of(struct pawl__claim *claim) {
+    return pawl__claim_state(claim);
+}
+
+/* The mutex, and what is due when it is let go: notes. */
+void pawl__zk_lock(void);
+void pawl__zk_unlock(struct zk_engine *zk);
+/* Say it when the mutex is free. */
+void pawl__zk_say(struct zk_engine *zk, const struct zk_claim *claim, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void pawl__zk_warn(struct zk_engine *zk, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* engine.c */
+char *pawl__zk_text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* allocated; NULL: out of memory */
+const struct ACL_vector *pawl__zk_acl(const struct zk_engine *zk);
+
+/* session.c */
+int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr);
+void pawl__zk_session_close(struct zk_engine *zk, int64_t deadline);
+pawl__serve_fn pawl__zk_serve;
+pawl__wake_fn pawl__zk_wake;
+
+/* claim.c */
+pawl__submit_fn pawl__zk_submit;
+pawl__withdraw_fn pawl__zk_withdraw;
+/* Begin, or begin anew with a new node: there is a connection, or the claim waits for one. */
+void pawl__zk_start(struct zk_claim *claim);
+/* Go on after a reconnect. */
+void pawl__zk_resume(struct zk_claim *claim);
+/* The session is gone, and the claim's nodes with it. */
+void pawl__zk_session_lost(struct zk_claim *claim);
+void pawl__zk_set_state(struct zk_claim *claim, enum zk_state state);
+void pawl__zk_tell(struct zk_claim *claim, unsigned what);
+void pawl__zk_refuse(struct zk_claim *claim, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Refuse with what ZooKeeper's code says to a person. */
+void pawl__zk_refuse_rc(struct zk_claim *claim, int rc, const char *doing, const char *path);
+void pawl__zk_lose(struct zk_claim *claim, bool broken, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void pawl__zk_stall(struct zk_claim *claim);
+/* Nobody is ahead: hold, as soon as the session is proved. */
+void pawl__zk_grant(struct zk_claim *claim);
+/* A request that left at `sent_at` and went through the leader was answered: the session lived then. */
+void pawl__zk_proved(struct zk_engine *zk, int64_t sent_at);
+/* A heartbeat that left at `sent_at` found all nodes of the claim: it is renewed, or held from now on. */
+void pawl__zk_checked(struct zk_claim *claim, int64_t sent_at);
+void pawl__zk_look(struct zk_claim *claim);       /* list the queue again */
+void pawl__zk_next_round(struct zk_claim *claim); /* what was asked for until now does not matter any more */
+bool pawl__zk_limit_differs(struct zk_claim *claim, const struct String_vector *children); /* then it was refused */
+void pawl__zk_node_data(const struct zk_claim *claim,
+                        char data[ZK_DATA_MAX]);                  /* the owner's record, and what only this engine tells */
+bool pawl__zk_leased(const struct zk_claim *claim);               /* in a semaphore's layout? */
+void pawl__zk_foreign(struct zk_claim *claim, const char *child); /* the child is another kind's: look twice, then refuse */
+/* When `look_at` has come. */
+void pawl__zk_look_again(struct zk_claim *claim, int64_t now);
+const char *pawl__zk_short(const char *path); /* the last component, without what every reader knows: "lock-0000000003" */
+
+void pawl__zk_forget_nodes(struct zk_claim *claim);
+void pawl__zk_send_list(struct zk_claim *claim);
+
+/* node.c */
+void pawl__zk_create_node(struct zk_claim *claim); /* and list, in one go */
+void pawl__zk_find_node(struct zk_claim *claim);   /* the reply to create was lost */
+/* Make the directories on the way to `path`, all of them, then go on with `done`. False: out of memory. */
+bool pawl__zk_make_path(struct zk_claim *claim, const char *path, zk_done_fn *done);
+void pawl__zk_node_data(const struct zk_claim *claim,
+                        char data[ZK_DATA_MAX]); /* the owner's record, and what only this engine tells */
+
+/* downgrade.c */
+pawl__downgrade_fn pawl__zk_downgrade;
+void pawl__zk_downgrade_resume(struct zk_claim *claim);
+
+/* semaphore.c: from the moment that the claim is first in `locks` */
+void pawl__zk_lease(struct zk_claim *claim);
+void pawl__zk_lease_resume(struct zk_claim *claim);
+/* Does the directory's other layout have claims? Then the name is in use as another kind. */
+void pawl__zk_check_kind(struct zk_claim *claim);
+
+/* sweep.c */
+void pawl__zk_doom(struct zk_engine *zk, const char *path);
+void pawl__zk_doom_guid(struct zk_engine *zk, const char *dir, const char *guid);
+void pawl__zk_doom_claim(struct zk_claim *claim); /* all its nodes, and those that may be there */
+void pawl__zk_sweep(struct zk_engine *zk, int64_t now);
+int64_t pawl__zk_sweep_at(const struct zk_engine *zk);
+void pawl__zk_sweep_resume(struct zk_engine *zk, bool same_session);
+
+/* heartbeat.c */
+int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns);
+int64_t pawl__zk_lease_ns(const struct zk_engine *zk, int64_t sent_at);
+void pawl__zk_beat(struct zk_engine *zk);
+/* Be told at once when the node of a hold is changed or deleted. */
+void pawl__zk_watch_own(struct zk_claim *claim);
+void pawl__zk_beat_cut(struct zk_claim *claim);
+pawl__renew_fn pawl__zk_renew;
+
+/* survey.c */
+pawl__survey_fn pawl__zk_survey;
+pawl__break_fn pawl__zk_break;
+
+/* path.c */
+char *pawl__zk_home(const struct zk_engine *zk, const char *name, struct pawl_error *reterr, int *rc);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * zookeeper_server.h - real ZooKeeper servers for the tests, from Debian's jars: on loopback, on free ports, in a temporary directory,
+ * known by pid. One, or an ensemble.
+ */
+#ifndef PAWL_ZOOKEEPER_SERVER_H
+#define PAWL_ZOOKEEPER_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { ZOOKEEPER_SERVERS_MAX = 3 };
+
+struct zookeeper_server {
+    int count;
+    pid_t pids[ZOOKEEPER_SERVERS_MAX]; /* 0: not running */
+    unsigned ports[ZOOKEEPER_SERVERS_MAX];
+    char directory[256];
+};
+
+/* NULL: it can be started; else what is missing. */
+const char *zookeeper_server_missing(void);
+
+/* Start `count` servers and wait until they serve. False: they don't; nothing is left. */
+bool zookeeper_server_start(struct zookeeper_server *server, int count);
+void zookeeper_server_stop(struct zookeeper_server *server);
+
+/* One of them: SIGKILL, SIGSTOP, SIGCONT; and start again, with its data, where it was. */
+void zookeeper_server_signal(struct zookeeper_server *server, int index, int number);
+void zookeeper_server_kill(struct zookeeper_server *server, int index);
+bool zookeeper_server_restart(struct zookeeper_server *server, int index);
+/* Which one leads? -1: none. */
+int zookeeper_server_leader(struct zookeeper_server *server);
+
+/* The answer to a four-letter word; false: none. */
+bool zookeeper_server_ask(unsigned port, const char *word, char *answer, size_t size);
+/* How many watches the server has, of all clients. */
+int zookeeper_server_watches(unsigned port);
+
+#endif
