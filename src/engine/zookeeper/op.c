@@ -117,6 +117,7 @@ static void sent(struct zk_op *op, int rc) {
         op->error = rc;
     } else {
         zk->requests++;
+        pawl__zk_check_socket(zk);
     }
     /* What the socket did not take at once is written by the service thread, which must be told that there is something. */
     if (rc != ZOK || zk->op_count > ZK_DEEP)

@@ -118,16 +118,54 @@ static void on_session_event(zhandle_t *handle, int type, int state, const char 
     if (type != ZOO_SESSION_EVENT || (zk->handle && handle != zk->handle))
         return;
     if (state == ZOO_CONNECTED_STATE) {
-        zk->link_lost = false;
         on_connected(zk);
         return;
     }
     if (zk->connected)
         pawl__zk_say(zk, NULL, "disconnected");
-    zk->link_lost = true;
     zk->expired |= state == ZOO_EXPIRED_SESSION_STATE;
     zk->auth_failed |= state == ZOO_AUTH_FAILED_STATE;
     set_link(zk, false);
+}
+
+/* ---- A trap ---------------------------------------------------------------------------------------------------------------- */
+
+/* If a request finds the connection broken, the library closes its socket and reconnects later, but never answers what was on its way: its
+ * list of sent requests stays as it is. Only an error in zookeeper_process makes it clean up; so it gets one. */
+void pawl__zk_check_socket(struct zk_engine *zk) {
+    if (!zk->handle || zk->torn || zoo_state(zk->handle) != ZOO_NOTCONNECTED_STATE)
+        return;
+    zk->torn = true;
+    atomic_store(&zk->fd, -1); /* closed: the number may be another's by now */
+    pawl__zk_say(zk, NULL, "disconnected");
+    set_link(zk, false);
+    pawl__zk_wake(&zk->base);
+}
+
+static bool unanswered(const struct zk_engine *zk) {
+    const struct zk_op *op;
+
+    TAILQ_FOREACH(op, &zk->ops, link) {
+        if (!op->failed)
+            return true;
+    }
+    return false;
+}
+
+static void mend(struct zk_engine *zk) {
+    const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    struct timeval span;
+    int fd, events;
+
+    for (int i = 0; i < 8 && unanswered(zk); i++) {
+        fd = -1;
+        if (zookeeper_interest(zk->handle, &fd, &events, &span) != ZOK || fd < 0)
+            continue; /* that was an error too; or it pauses before it connects */
+        shutdown(fd, SHUT_RDWR);
+        connect(fd, &nowhere, sizeof nowhere); /* ends an attempt to connect */
+        zookeeper_process(zk->handle, ZOOKEEPER_READ | ZOOKEEPER_WRITE);
+    }
+    zk->torn = unanswered(zk);
 }
 
 /* ---- Handles -------------------------------------------------------------------------------------------------------------- */
@@ -137,7 +175,7 @@ static int open_handle(struct zk_engine *zk, const char *servers, struct pawl_er
 
     zk->session++;
     zk->fresh = true;
-    zk->expired = zk->auth_failed = zk->link_lost = false;
+    zk->expired = zk->auth_failed = zk->torn = false;
     zk->proved_at = 0;
     zk->handle = zookeeper_init2(servers, on_session_event, (int)zk->asked_ms, NULL, zk, 0, drop_log);
     saved = errno;
@@ -352,6 +390,8 @@ static bool turn(struct zk_engine *zk, int64_t until) {
     struct timespec span;
 
     see_to_names(zk, now);
+    if (zk->torn && zk->handle)
+        mend(zk);
     due = tend(zk, now);
     until = due < until ? due : until;
     due = zk->handle ? interest(zk, now, &fds[1].fd, &fds[1].events) : zk->next_attempt;

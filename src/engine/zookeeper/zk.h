@@ -242,7 +242,9 @@ struct zk_engine {
     uint64_t session;   /* counts the handles: what was made under another one died with it */
     int64_t session_id; /* the server's number; what ephemeralOwner must be */
     int64_t timeout_ns; /* T, as negotiated */
-    bool connected, expired, auth_failed, fresh, resolve_due, link_lost;
+    bool connected, expired, auth_failed;
+    bool fresh;     /* a session that was not connected yet */
+    bool torn;      /* the library closed its socket while sending, and told nobody */
     _Atomic int fd; /* the library's socket, for forked() */
     int event_fd;
     _Atomic bool woken;
@@ -290,6 +292,8 @@ const struct ACL_vector *pawl__zk_acl(const struct zk_engine *zk);
 /* session.c */
 int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr);
 void pawl__zk_session_close(struct zk_engine *zk, int64_t deadline);
+/* After a request: did the library lose its socket over it? */
+void pawl__zk_check_socket(struct zk_engine *zk);
 pawl__serve_fn pawl__zk_serve;
 pawl__wake_fn pawl__zk_wake;
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * proxy.h - a TCP proxy for tests: between a client and a real server on loopback, it cuts, holds back, delays, drops. It knows no
+ * protocol: a test gives it a function that finds where a message ends, and one that says what becomes of each.
+ */
+#ifndef PAWL_PROXY_H
+#define PAWL_PROXY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct proxy;
+
+enum proxy_side { PROXY_CLIENT, PROXY_SERVER }; /* who sent it */
+
+enum proxy_verdict {
+    PROXY_PASS,
+    PROXY_DROP,       /* swallow this message */
+    PROXY_CUT_BEFORE, /* swallow it and close the connection */
+    PROXY_CUT_AFTER,  /* pass it on, then close the connection */
+};
+
+/* The length of the first message in `bytes`; 0: it is not complete yet. NULL as the function: whatever came is one message. */
+typedef size_t proxy_frame_fn(enum proxy_side from, const unsigned char *bytes, size_t length);
+/* What becomes of a message. `connection` counts from 1. Runs on the proxy's thread. */
+typedef enum proxy_verdict proxy_judge_fn(void *data, unsigned connection, enum proxy_side from, const unsigned char *message,
+                                          size_t length);
+
+/* In front of 127.0.0.1:target, on a port of its own. NULL: it can't be. */
+struct proxy *proxy_new(unsigned target, proxy_frame_fn *frame, proxy_judge_fn *judge, void *data);
+void proxy_free(struct proxy *proxy);
+unsigned proxy_port(const struct proxy *proxy);
+
+/* Close all connections. */
+void proxy_cut(struct proxy *proxy);
+/* New connections are closed at once. */
+void proxy_refuse(struct proxy *proxy, bool refuse);
+/* Connections stay open and nothing goes through, old ones and new: half-open. What was sent meanwhile comes through afterwards. */
+void proxy_freeze(struct proxy *proxy, bool freeze);
+/* Every message from the server comes so much later. */
+void proxy_delay(struct proxy *proxy, int64_t ms);
+/* How many connections there have been. */
+unsigned proxy_connections(struct proxy *proxy);
+
+#endif
