@@ -136,7 +136,7 @@ static bool trace_wanted(const struct pawl *client) {
 
 static const struct pawl__engine_impl *find_engine(const struct pawl__url *url, struct pawl_error *reterr) {
     /* Engines of pawl's that a build may lack; named so that a typo in them gets its suggestion all the same. */
-    static const char known[] = "local redis rediss zk zks";
+    static const char known[] = "local redis rediss redis+unix unix zk zks";
     const struct pawl__engine_impl *impl = pawl__engine_find(url->scheme);
     char buffer[32];
     const char *near;
@@ -252,7 +252,8 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     if ((rc = take_identity(options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
         (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
-    if (!impl->park && !pawl__service_start(client)) {
+    /* Leases are renewed by it, whoever waits for claims. */
+    if ((!impl->park || impl->renew) && !pawl__service_start(client)) {
         impl->close(client->engine, pawl__now(client->engine));
         pawl__trace_remove(client->engine);
         return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started");

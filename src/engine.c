@@ -11,6 +11,9 @@
 
 static const struct pawl__engine_impl *const engines[] = {
     &pawl__local_engine,
+#ifdef HAVE_REDIS
+    &pawl__redis_engine,
+#endif
 #ifdef HAVE_ZOOKEEPER
     &pawl__zookeeper_engine,
 #endif
@@ -29,6 +32,9 @@ const struct pawl__engine_impl *pawl__engine_find(const char *scheme) {
 
 const char *pawl__engine_list(void) {
     return "local"
+#ifdef HAVE_REDIS
+           " redis"
+#endif
 #ifdef HAVE_ZOOKEEPER
            " zk"
 #endif

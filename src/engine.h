@@ -94,8 +94,8 @@ struct pawl__upcalls {
     void (*settled)(void *core, struct pawl__claim *claim);
     /* A held claim was renewed: sent_at and lease_ns are new. */
     void (*renewed)(void *core, struct pawl__claim *claim);
-    /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. Only
-     * for claims that serve() looks after. */
+    /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. An engine
+     * with park() may call this, and `renewed`, for claims that nobody adopted; then no park() for the claim may answer while it does. */
     void (*lost)(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why);
 };
 
@@ -215,6 +215,7 @@ const struct pawl__engine_impl *pawl__engine_find(const char *scheme);
 const char *pawl__engine_list(void);
 
 extern const struct pawl__engine_impl pawl__local_engine;
+extern const struct pawl__engine_impl pawl__redis_engine;     /* where hiredis and OpenSSL are there */
 extern const struct pawl__engine_impl pawl__zookeeper_engine; /* where libzookeeper is there */
 extern const struct pawl__engine_impl pawl__sim_engine;       /* in test builds only */
 

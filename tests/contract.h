@@ -19,6 +19,7 @@ struct contract_engine {
     const char *(*begin)(void); /* before all tests; what is missing, or NULL */
     void (*end)(void);
     int64_t lease_ms; /* 0: the tests' own */
+    bool mutex_only;  /* it has no other kinds of locks: tests that need them are left out */
     int (*set_up)(void);
     void (*tear_down)(void);
     char url[256];
@@ -53,6 +54,9 @@ unsigned contract_holders(struct pawl *client);
 unsigned contract_waiters(struct pawl *client);
 /* Wait until so many wait. */
 void contract_await_waiters(struct pawl *client, unsigned count);
+
+/* Run a group; `needs` names the tests that engines with mutexes only can't run, separated by blanks. */
+int contract_run_group(const struct CMUnitTest *tests, size_t count, const char *needs);
 
 /* The groups; each file has one. */
 int contract_run_locks(void);

@@ -225,5 +225,6 @@ int contract_run_async(void) {
         TEST(test_needs_a_task_and_a_callback),
     };
 
-    return _cmocka_run_group_tests(contract_engine->name, tests, sizeof tests / sizeof tests[0], NULL, NULL);
+    return contract_run_group(tests, sizeof tests / sizeof tests[0],
+                              "test_granted_when_the_holder_lets_go");
 }

@@ -550,5 +550,10 @@ int contract_run_locks(void) {
         TEST(test_bad_input),
     };
 
-    return _cmocka_run_group_tests(contract_engine->name, tests, sizeof tests / sizeof tests[0], NULL, NULL);
+    return contract_run_group(tests, sizeof tests / sizeof tests[0],
+                              "test_shared_to_exclusive test_exclusive_then_shared_released_inside_out "
+                              "test_exclusive_released_first_is_a_downgrade test_downgrade_lets_no_writer_in "
+                              "test_shared_reentry_behind_a_queued_writer test_same_thread_through_another_handle "
+                              "test_close_ends_everything test_kinds_do_not_mix test_semaphore_counts_permits "
+                              "test_several_permits_at_once");
 }

@@ -231,5 +231,6 @@ int contract_run_operator(void) {
         TEST(test_no_callback_after_free),
     };
 
-    return _cmocka_run_group_tests(contract_engine->name, tests, sizeof tests / sizeof tests[0], NULL, NULL);
+    return contract_run_group(tests, sizeof tests / sizeof tests[0],
+                              "test_holders_and_waiters_in_order");
 }

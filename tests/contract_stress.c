@@ -242,5 +242,6 @@ int contract_run_stress(void) {
         TEST(test_cancel),
     };
 
-    return _cmocka_run_group_tests(contract_engine->name, tests, sizeof tests / sizeof tests[0], NULL, NULL);
+    return contract_run_group(tests, sizeof tests / sizeof tests[0],
+                              "test_read_write_lock test_semaphore test_read_write_lock_without_handoff");
 }

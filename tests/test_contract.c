@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "engine/sim.h"
+#ifdef HAVE_REDIS
+#include "redis_server.h"
+#endif
 #ifdef HAVE_ZOOKEEPER
 #include "zookeeper_server.h"
 #endif
@@ -49,6 +52,42 @@ static void local_tear_down(void) {
     assert_int_equal(system(command), 0);
 }
 
+#ifdef HAVE_REDIS
+/* One server for all tests: each finds it empty. */
+static struct redis_server redis;
+
+static const char *redis_begin(void) {
+    const char *missing = NULL;
+
+    if (!redis_server_exists(&missing))
+        return missing;
+    if (!redis.pid)
+        redis_server_start(&redis);
+    return NULL;
+}
+
+static int redis_set_up(void) {
+    freeReplyObject(redis_server_command(&redis, "FLUSHALL"));
+    snprintf(contract_engine->url, sizeof contract_engine->url, "redis://127.0.0.1:%u", redis.port);
+    return 0;
+}
+
+static int plain_set_up(void) {
+    int rc = redis_set_up();
+
+    strcat(contract_engine->url, "?layout=plain");
+    return rc;
+}
+
+static void redis_tear_down(void) {
+    char type[16];
+
+    /* Whatever a test did, nothing of it is left but the counters of tokens and of semaphores, and what forgets itself. */
+    assert_int_equal(redis_server_integer(&redis, "EXISTS pawl:queue:{lock} pawl:who:{lock} {lock}:timeout"), 0);
+    assert_string_not_equal(redis_server_text(&redis, type, sizeof type, "TYPE lock"), "hash");
+}
+#endif
+
 #ifdef HAVE_ZOOKEEPER
 static struct zookeeper_server zookeeper;
 
@@ -81,6 +120,10 @@ static void zookeeper_tear_down(void) {
 static struct contract_engine engines[] = {
     {.name = "sim", .set_up = sim_set_up, .tear_down = sim_tear_down},
     {.name = "local", .set_up = local_set_up, .tear_down = local_tear_down},
+#ifdef HAVE_REDIS
+    {.name = "redis", .begin = redis_begin, .set_up = redis_set_up, .tear_down = redis_tear_down},
+    {.name = "redis", .begin = redis_begin, .set_up = plain_set_up, .tear_down = redis_tear_down, .mutex_only = true},
+#endif
 #ifdef HAVE_ZOOKEEPER
     /* A session that a busy machine can keep alive: nothing here waits for its end. */
     {.name = "zk",
@@ -103,6 +146,8 @@ struct pawl *contract_open(const char *options) {
     if (contract_engine->lease_ms)
         how.lease_ms = contract_engine->lease_ms;
     snprintf(url, sizeof url, "%s%s", contract_engine->url, options);
+    if (strchr(contract_engine->url, '?') && *options)
+        url[strlen(contract_engine->url)] = '&';
     assert_works(pawl_open(url, &how, &client, &error), &error);
     return client;
 }
@@ -245,6 +290,28 @@ void contract_await_waiters(struct pawl *client, unsigned wanted) {
     fail_msg("there are never %u waiters", wanted);
 }
 
+/* Is the word one of the words? */
+static bool listed(const char *words, const char *word) {
+    size_t length = strlen(word);
+
+    for (const char *at = words; (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+int contract_run_group(const struct CMUnitTest *tests, size_t count, const char *needs) {
+    struct CMUnitTest chosen[64];
+    size_t used = 0;
+
+    assert_true(count <= sizeof chosen / sizeof chosen[0]);
+    for (size_t i = 0; i < count; i++)
+        if (!contract_engine->mutex_only || !listed(needs, tests[i].name))
+            chosen[used++] = tests[i];
+    return _cmocka_run_group_tests(contract_engine->url[0] && contract_engine->mutex_only ? "mutexes only" : contract_engine->name,
+                                   chosen, used, NULL, NULL);
+}
+
 /* An engine whose server is not there is a skip that is counted and said. */
 static void skip_engine(const char *reason) {
     printf("1..1\nok 1 - the contract on %s # SKIP %s\n", contract_engine->name, reason);
@@ -273,5 +340,8 @@ int main(int argc, char **argv) {
         if (contract_engine->end)
             contract_engine->end();
     }
+#ifdef HAVE_REDIS
+    redis_server_free(&redis);
+#endif
     return failed ? 1 : 0;
 }

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * claims.c - the life of a claim on the server: acquire, wait, downgrade, release. redis.h draws its states.
+ *
+ * Invariants
+ *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: whoever finds it in the lock's key is this claim. So acquire and
+ *     release may be run again after a lost answer, and do the same.
+ *   - `turn` numbers what was asked about a claim's state. Only the answer to the last counts: an answer to acquire that comes after the
+ *     withdrawal was sent says nothing any more.
+ *   - Every claim that waits has a timer. The first two in the queue ask again when the holder's time ends; all of them every few seconds,
+ *     which also tells the server that they still wait.
+ *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/redis/redis.h"
+#include "error.h"
+#include "lease.h"
+
+#define ALIVE_NS (2000 * REDIS_MS)
+#define ALIVE_MOST_NS (10000 * REDIS_MS)
+#define AGAIN_NS (50 * REDIS_MS)
+#define AGAIN_MOST_NS (1000 * REDIS_MS)
+
+enum { EXACT_POSITIONS = 2 };
+
+/* ---- Little things -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t next_random(struct redis *redis) {
+    redis->random = redis->random * 1664525u + 1013904223u;
+    return redis->random >> 16;
+}
+
+static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
+    return &redis->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
+}
+
+struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, bucket_of(redis, id), bucket) {
+        if (claim->claim->id[1] == id)
+            return claim;
+    }
+    return NULL;
+}
+
+static void insert(struct redis *redis, struct rclaim *claim) {
+    TAILQ_INSERT_TAIL(&redis->claims, claim, all);
+    TAILQ_INSERT_TAIL(bucket_of(redis, claim->claim->id[1]), claim, bucket);
+    redis->claim_count++;
+}
+
+void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
+    pawl__push_unlisten(redis, claim);
+    TAILQ_REMOVE(&redis->claims, claim, all);
+    TAILQ_REMOVE(bucket_of(redis, claim->claim->id[1]), claim, bucket);
+    pawl__renew_forget(redis, claim);
+    claim->tell &= ~(unsigned)(TELL_RENEWED | TELL_LOST);
+    claim->timer_at = PAWL__NEVER;
+    claim->state = RCLAIM_NONE;
+    redis->claim_count--;
+}
+
+static void set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
+    claim->timer_at = when;
+    claim->exact = exact;
+    pawl__redis_due(redis, when);
+}
+
+/* Ask again, each time a little later. */
+static void try_later(struct redis *redis, struct rclaim *claim) {
+    int64_t wait = AGAIN_NS;
+
+    for (unsigned i = 0; i < claim->failures && wait < AGAIN_MOST_NS; i++)
+        wait *= 2;
+    claim->failures++;
+    set_timer(redis, claim, pawl__boottime() + wait + (int64_t)next_random(redis) * wait / 65536, true);
+}
+
+void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
+    va_list args;
+
+    if (claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
+        return;
+    claim->lost = true;
+    claim->broken = broken;
+    claim->why.code = PAWL_ELOST;
+    va_start(args, format);
+    vsnprintf(claim->why.text, sizeof claim->why.text, format, args);
+    va_end(args);
+    pawl__redis_tell(redis, claim, TELL_LOST);
+}
+
+static void refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    claim->why = *why;
+    pawl__claim_remove(redis, claim);
+    pawl__redis_tell(redis, claim, TELL_REFUSED);
+}
+
+void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at, int64_t lease_ns) {
+    pawl__push_unlisten(redis, claim);
+    claim->state = RCLAIM_HOLDING;
+    claim->timer_at = PAWL__NEVER;
+    claim->failures = 0;
+    claim->token = token;
+    claim->token_count = count;
+    claim->sent_at = sent_at;
+    claim->lease_ns = lease_ns;
+    pawl__redis_tell(redis, claim, TELL_GRANTED);
+}
+
+/* ---- Asking --------------------------------------------------------------------------------------------------------------- */
+
+/* The keys and arguments that all scripts about one claim have: 5 keys, 6 arguments. */
+enum { COMMON_KEYS = 5, COMMON = 11, ARGS = 20 };
+
+struct call {
+    struct redis_keys keys;
+    char lease[24], claim[24], permits[16], limit[16], want[16];
+    char member[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
+    const char *argv[ARGS];
+};
+
+static void fill_common(const struct redis *redis, const struct rclaim *claim, struct call *call) {
+    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &call->keys);
+    snprintf(call->lease, sizeof call->lease, "%lld", (long long)(redis->options.lease_ns / REDIS_MS));
+    snprintf(call->claim, sizeof call->claim, "%lld", (long long)(redis->options.claim_ns / REDIS_MS));
+    call->argv[0] = call->keys.lock;
+    call->argv[1] = call->keys.token;
+    call->argv[2] = call->keys.queue;
+    call->argv[3] = call->keys.turn;
+    call->argv[4] = call->keys.who;
+    call->argv[5] = claim->owner;
+    call->argv[6] = call->lease;
+    call->argv[7] = call->claim;
+    call->argv[8] = redis->inbox_prefix;
+    call->argv[9] = call->keys.channel;
+    call->argv[10] = call->keys.beside;
+}
+
+static bool send_call(struct redis *redis, struct rclaim *claim, int script, int argc, struct call *call, redis_reply_fn *answered) {
+    struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
+
+    claim->asked = true;
+    return pawl__script_send(redis, script, COMMON_KEYS, argc, call->argv, NULL, &request);
+}
+
+/* Is this the answer to what was asked last about the claim's state? */
+static bool current(const struct request *request) {
+    return request->claim->turn == request->step;
+}
+
+/* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
+static bool without_result(struct redis *redis, struct request *request, const redisReply *reply, struct pawl_error *why) {
+    struct rclaim *claim = request->claim;
+
+    claim->asked = false;
+    if (!reply)
+        return true; /* asked again once the connection is there */
+    switch (pawl__reply_class(reply, why)) {
+    case REPLY_OK:
+        claim->failures = 0;
+        return false;
+    case REPLY_NOSCRIPT:
+        pawl__claim_drive(redis, claim);
+        return true;
+    case REPLY_AGAIN:
+        pawl__redis_note(redis, claim, "%s", why->text);
+        try_later(redis, claim);
+        return true;
+    case REPLY_READONLY:
+        pawl__link_drop(&redis->commands, why->code, "%s", why->text);
+        return true;
+    case REPLY_REFUSED:
+        return false;
+    }
+    return false;
+}
+
+/* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
+
+static const char *mode_letter(enum pawl_mode mode) {
+    return mode == PAWL_SHARED ? "s" : mode == PAWL_PERMITS ? "p" : "x";
+}
+
+static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply);
+
+static void send_acquire(struct redis *redis, struct rclaim *claim) {
+    const struct pawl__claim *seam = claim->claim;
+    uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
+    struct call call;
+
+    fill_common(redis, claim, &call);
+    claim->want_sent = want ? want : 1;
+    snprintf(call.permits, sizeof call.permits, "%u", seam->permits);
+    snprintf(call.limit, sizeof call.limit, "%u", seam->limit);
+    snprintf(call.want, sizeof call.want, "%u", claim->want_sent);
+    call.argv[COMMON] = mode_letter(claim->mode);
+    call.argv[COMMON + 1] = call.permits;
+    call.argv[COMMON + 2] = call.limit;
+    call.argv[COMMON + 3] = call.want;
+    call.argv[COMMON + 4] = seam->try_only ? "1" : "0";
+    call.argv[COMMON + 5] = claim->since;
+    call.argv[COMMON + 6] = redis->record;
+    send_call(redis, claim, SCRIPT_ACQUIRE + (int)seam->kind, COMMON + 7, &call, acquire_answered);
+}
+
+/* When does a claim that waits ask again? */
+static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    int64_t now = pawl__boottime(), alive = ALIVE_NS + (int64_t)next_random(redis) * (ALIVE_NS / 4) / 65536;
+    int64_t ends = (ms_left + 2 + (int64_t)claim->position * 50) * REDIS_MS;
+
+    if (ms_left >= 0 && claim->position < EXACT_POSITIONS && ends < alive) {
+        set_timer(redis, claim, now + ends, true);
+        return;
+    }
+    alive += (int64_t)claim->position * 5 * REDIS_MS;
+    set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
+}
+
+static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
+    int64_t ms_left = pawl__reply_number(reply, 1, -1);
+    struct pawl_error why;
+
+    if (claim->claim->try_only) {
+        pawl__fail(&why, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->claim->name);
+        refuse(redis, claim, &why);
+        return;
+    }
+    redis->contended = true;
+    claim->state = RCLAIM_WAITING;
+    claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
+    claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
+    pawl__redis_note(redis, claim, "queued at %u; %s holds it, PTTL %lld", claim->position, claim->foreign_held ? "a foreign program" : "pawl",
+                     (long long)ms_left);
+    if (claim->foreign_held && claim->position < EXACT_POSITIONS)
+        pawl__push_listen(redis, claim);
+    else
+        pawl__push_unlisten(redis, claim);
+    wait_more(redis, claim, ms_left);
+    pawl__claim_want_more(redis, claim);
+}
+
+static void misfit(struct redis *redis, struct rclaim *claim, int64_t result) {
+    struct pawl_error why;
+
+    if (result == -2)
+        pawl__fail(&why, PAWL_ELIMIT, "the semaphore '%s' is in use with another limit than %u", claim->claim->name, claim->claim->limit);
+    else if (result == -1)
+        pawl__fail(&why, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
+                   claim->claim->name);
+    else
+        pawl__fail(&why, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->claim->name);
+    refuse(redis, claim, &why);
+}
+
+static void note_pair(struct redis *redis, int64_t local, int64_t server_us) {
+    if (server_us <= 0)
+        return;
+    redis->pair_local = local;
+    redis->pair_server = server_us;
+}
+
+static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+    int64_t result;
+
+    if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)) {
+        freeReplyObject(reply);
+        return;
+    }
+    if (!without_result(redis, request, reply, &why)) {
+        result = pawl__reply_number(reply, 0, -3);
+        if (reply->type == REDIS_REPLY_ERROR) {
+            refuse(redis, claim, &why);
+        } else if (result == 1) {
+            note_pair(redis, request->sent_at, pawl__reply_number(reply, 3, 0));
+            redis->contended = claim->state == RCLAIM_WAITING;
+            pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
+                                request->sent_at, redis->options.lease_ns);
+        } else if (result == 0) {
+            note_pair(redis, request->sent_at, pawl__reply_number(reply, 3, 0));
+            queued(redis, claim, reply);
+        } else {
+            misfit(redis, claim, result);
+        }
+    } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
+        refuse(redis, claim, &why); /* a try does not wait until the server can */
+    }
+    freeReplyObject(reply);
+}
+
+void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
+    if (claim->state == RCLAIM_WAITING && !claim->asked &&
+        atomic_load_explicit(&claim->claim->token_want, memory_order_relaxed) > claim->want_sent)
+        pawl__claim_drive(redis, claim);
+}
+
+/* ---- Release, downgrade --------------------------------------------------------------------------------------------------- */
+
+static void release_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+
+    if (current(request) && !without_result(redis, request, reply, &why)) {
+        if (reply->type == REDIS_REPLY_ERROR) {
+            /* It will not let us; then the lease ends it. */
+            pawl__redis_note(redis, claim, "release refused: %s", why.text);
+        } else if (reply->integer == 0 && !claim->resent && claim->held_before) {
+            claim->was_lost = true;
+        }
+        pawl__claim_remove(redis, claim);
+        pawl__redis_tell(redis, claim, TELL_SETTLED);
+    } else if (!reply) {
+        claim->resent = true;
+    }
+    freeReplyObject(reply);
+}
+
+static void send_release(struct redis *redis, struct rclaim *claim) {
+    struct call call;
+
+    fill_common(redis, claim, &call);
+    /* As it stands in the queue, if it does. */
+    snprintf(call.member, sizeof call.member, "%s %s %u %s %s", claim->owner, mode_letter(claim->mode), claim->claim->permits,
+             claim->since, redis->record);
+    call.argv[COMMON] = call.member;
+    send_call(redis, claim, SCRIPT_RELEASE + (int)claim->claim->kind, COMMON + 1, &call, release_answered);
+}
+
+static void downgrade_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+
+    if (current(request) && claim->state == RCLAIM_DOWNGRADING && !without_result(redis, request, reply, &why)) {
+        bool done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+
+        claim->mode = PAWL_SHARED;
+        pawl__redis_tell(redis, claim, TELL_SETTLED);
+        if (!done)
+            pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->claim->name);
+        claim->state = RCLAIM_HOLDING;
+    }
+    freeReplyObject(reply);
+}
+
+static void send_downgrade(struct redis *redis, struct rclaim *claim) {
+    struct call call;
+
+    fill_common(redis, claim, &call);
+    send_call(redis, claim, SCRIPT_DOWNGRADE, COMMON, &call, downgrade_answered);
+}
+
+void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
+    if (claim->asked || redis->commands.state != LINK_UP)
+        return;
+    switch (claim->state) {
+    case RCLAIM_NONE:
+    case RCLAIM_HOLDING:
+        break;
+    case RCLAIM_ASKING:
+    case RCLAIM_WAITING:
+        if (pawl__redis_up(redis)) /* who queues must be able to hear */
+            send_acquire(redis, claim);
+        break;
+    case RCLAIM_CONFIRMING:
+        pawl__renew_confirm(redis, claim);
+        break;
+    case RCLAIM_DOWNGRADING:
+        send_downgrade(redis, claim);
+        break;
+    case RCLAIM_LEAVING:
+        send_release(redis, claim);
+        break;
+    }
+}
+
+/* ---- The seam ------------------------------------------------------------------------------------------------------------- */
+
+static int64_t unix_ms(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int check_claim(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
+    if (redis->options.layout == LAYOUT_PLAIN && claim->kind != PAWL_MUTEX)
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
+                          claim->name);
+    if (claim->permits > REDIS_PERMITS_MAX)
+        return pawl__fail(reterr, PAWL_EPERMITS, "%u permits of '%s' at once are more than the %d that a Redis is asked to write at once",
+                          claim->permits, claim->name, REDIS_PERMITS_MAX);
+    return 0;
+}
+
+int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    int rc = check_claim(redis, seam, reterr);
+
+    if (rc < 0)
+        return rc;
+    pawl__redis_lock(redis);
+    if (!pawl__redis_up(redis) && (seam->try_only || redis->gave_up)) {
+        rc = pawl__fail(reterr, PAWL_ECONNLOST, "%s", pawl__redis_errortext(redis));
+        pawl__redis_unlock(redis);
+        return rc;
+    }
+    claim->claim = seam;
+    claim->state = RCLAIM_ASKING;
+    claim->mode = seam->mode;
+    snprintf(claim->since, sizeof claim->since, "%lld", (long long)unix_ms());
+    claim->timer_at = PAWL__NEVER;
+    snprintf(claim->owner, sizeof claim->owner, "%s:%llu", redis->uuid, (unsigned long long)seam->id[1]);
+    insert(redis, claim);
+    pawl__claim_drive(redis, claim);
+    pawl__redis_unlock_asked(redis);
+    return PAWL__PENDING;
+}
+
+/* Was the server ever asked about it? If not there is nothing to undo. */
+static bool never_sent(const struct rclaim *claim) {
+    return claim->state == RCLAIM_ASKING && claim->turn == 0;
+}
+
+int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    bool unsent;
+
+    pawl__redis_lock(redis);
+    unsent = claim->state == RCLAIM_NONE || never_sent(claim);
+    claim->held_before = claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
+    claim->tell &= ~(unsigned)TELL_GRANTED;
+    if (unsent) {
+        if (claim->state != RCLAIM_NONE)
+            pawl__claim_remove(redis, claim);
+        pawl__redis_tell(redis, claim, TELL_SETTLED);
+    } else {
+        pawl__renew_forget(redis, claim);
+        claim->state = RCLAIM_LEAVING;
+        claim->asked = false;
+        claim->timer_at = PAWL__NEVER;
+        claim->failures = 0;
+        pawl__claim_drive(redis, claim);
+    }
+    pawl__redis_unlock_asked(redis);
+    return PAWL__PENDING;
+}
+
+int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    claim->state = RCLAIM_DOWNGRADING;
+    claim->asked = false;
+    pawl__claim_drive(redis, claim);
+    pawl__redis_unlock_asked(redis);
+    return PAWL__PENDING;
+}
+
+/* ---- The connection ------------------------------------------------------------------------------------------------------- */
+
+const char *pawl__redis_errortext(const struct redis *redis) {
+    const struct link *link = redis->commands.state == LINK_UP ? &redis->inbox : &redis->commands;
+
+    return link->why.code ? link->why.text : "the server is not connected yet";
+}
+
+static void drive_all(struct redis *redis) {
+    struct rclaim *claim, *next;
+
+    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        pawl__claim_drive(redis, claim);
+    }
+}
+
+/* After so many failures in vain those who wait are told. */
+static void give_up(struct redis *redis) {
+    struct rclaim *claim, *next;
+    struct pawl_error why;
+
+    pawl__fail(&why, PAWL_ECONNLOST, "%s (given up after %u tries)", pawl__redis_errortext(redis), redis->options.retry_tries);
+    redis->gave_up = true;
+    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        if (never_sent(claim) || claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
+            refuse(redis, claim, &why);
+    }
+}
+
+void pawl__redis_link_changed(struct redis *redis) {
+    unsigned failures = redis->commands.failures > redis->inbox.failures ? redis->commands.failures : redis->inbox.failures;
+    bool up = pawl__redis_up(redis);
+
+    redis->wake_service = true;
+    atomic_store(&redis->base.link, up ? 0 : PAWL_ECONNLOST);
+    pawl__redis_kick_leader(redis);
+    if (up)
+        redis->gave_up = false;
+    else if (redis->options.retry_tries && failures >= redis->options.retry_tries)
+        give_up(redis);
+    if (redis->inbox.state == LINK_UP)
+        pawl__push_listen_again(redis);
+    if (redis->commands.state == LINK_UP) {
+        drive_all(redis);
+        pawl__renew_flush(redis);
+    }
+}

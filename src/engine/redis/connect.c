@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * connect.c - from nothing to a connection that works, step by step, without ever blocking:
+ *
+ *     DOWN --(time)--> CONNECTING --> [SHAKING: TLS] --> GREETING --> UP
+ *       ^                  |               |                |          |
+ *       +------------------+---------------+----------------+----------+   any failure; after a while, begin again
+ *
+ * The greeting logs in, chooses the database and looks at the server (`commands`), or subscribes to the inbox. Only the service thread,
+ * and open() before there is one, makes connections.
+ *
+ * Addresses are looked up at open(). When none of them works any more they are looked up again, by a thread of their own, since that
+ * may take as long as it likes: the last known ones serve meanwhile.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "engine/redis/redis.h"
+#include "error.h"
+
+/* With claims, a link that was silent for so long is pinged. */
+#define SILENCE_NS (5000 * REDIS_MS)
+
+/* ---- Addresses ------------------------------------------------------------------------------------------------------------ */
+
+enum { ADDRESSES = 8 };
+
+/* Shared by the engine and the thread that looks them up: freed by the last. */
+struct addresses {
+    pthread_mutex_t mutex;
+    int references;
+    bool looking;
+    char host[256], port[8];
+    struct sockaddr_storage list[ADDRESSES];
+    socklen_t lengths[ADDRESSES];
+    size_t count, next;
+};
+
+static void put_addresses(struct addresses *addresses) {
+    bool last;
+
+    pthread_mutex_lock(&addresses->mutex);
+    last = --addresses->references == 0;
+    pthread_mutex_unlock(&addresses->mutex);
+    if (last) {
+        pthread_mutex_destroy(&addresses->mutex);
+        free(addresses);
+    }
+}
+
+static int look_up(struct addresses *addresses) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL, *one;
+    int rc = getaddrinfo(addresses->host, addresses->port, &hints, &found);
+
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&addresses->mutex);
+    addresses->count = 0;
+    for (one = found; one && addresses->count < ADDRESSES; one = one->ai_next) {
+        memcpy(&addresses->list[addresses->count], one->ai_addr, one->ai_addrlen);
+        addresses->lengths[addresses->count++] = one->ai_addrlen;
+    }
+    pthread_mutex_unlock(&addresses->mutex);
+    freeaddrinfo(found);
+    return 0;
+}
+
+static void *look_up_again(void *data) {
+    struct addresses *addresses = data;
+
+    look_up(addresses);
+    pthread_mutex_lock(&addresses->mutex);
+    addresses->looking = false;
+    pthread_mutex_unlock(&addresses->mutex);
+    put_addresses(addresses);
+    return NULL;
+}
+
+static void refresh_addresses(struct addresses *addresses) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    bool start;
+
+    pthread_mutex_lock(&addresses->mutex);
+    start = !addresses->looking;
+    if (start) {
+        addresses->looking = true;
+        addresses->references++;
+    }
+    pthread_mutex_unlock(&addresses->mutex);
+    if (!start)
+        return;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, look_up_again, addresses) != 0) {
+        addresses->looking = false;
+        put_addresses(addresses);
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+int pawl__redis_resolve(struct redis *redis, struct pawl_error *reterr) {
+    struct addresses *addresses;
+    int rc;
+
+    if (redis->options.socket_path[0])
+        return 0;
+    addresses = calloc(1, sizeof *addresses);
+    if (!addresses)
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    pthread_mutex_init(&addresses->mutex, NULL);
+    addresses->references = 1;
+    snprintf(addresses->host, sizeof addresses->host, "%s", redis->options.host);
+    snprintf(addresses->port, sizeof addresses->port, "%u", redis->options.port);
+    redis->addresses = addresses;
+    rc = look_up(addresses);
+    if (rc != 0)
+        return pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", redis->options.host, gai_strerror(rc));
+    return 0;
+}
+
+void pawl__redis_forget_addresses(struct redis *redis) {
+    if (redis->addresses)
+        put_addresses(redis->addresses);
+    redis->addresses = NULL;
+}
+
+/* The next address to try. */
+static socklen_t choose_address(struct redis *redis, struct sockaddr_storage *ret) {
+    struct sockaddr_un *un = (struct sockaddr_un *)ret;
+    struct addresses *addresses = redis->addresses;
+    socklen_t length;
+    size_t i;
+
+    if (redis->options.socket_path[0]) {
+        memset(ret, 0, sizeof *ret);
+        un->sun_family = AF_UNIX;
+        strcpy(un->sun_path, redis->options.socket_path);
+        return sizeof *un;
+    }
+    pthread_mutex_lock(&addresses->mutex);
+    i = addresses->next++ % addresses->count;
+    *ret = addresses->list[i];
+    length = addresses->lengths[i];
+    pthread_mutex_unlock(&addresses->mutex);
+    return length;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------------------------------------- */
+
+static void set_options(int fd, int64_t patience_ns) {
+    int yes = 1;
+    unsigned patience_ms = (unsigned)(patience_ns / REDIS_MS);
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+}
+
+static void greet(struct link *link);
+
+void pawl__link_start(struct link *link) {
+    struct redis *redis = link->redis;
+    struct sockaddr_storage address;
+    socklen_t length = choose_address(redis, &address);
+
+    if (link->failures && redis->addresses)
+        refresh_addresses(redis->addresses);
+    link->state = LINK_CONNECTING;
+    link->started_at = link->heard_at = pawl__boottime();
+    link->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    link->reader = redisReaderCreate();
+    if (link->fd < 0 || !link->reader) {
+        pawl__link_drop(link, PAWL_ESYSTEM, "no socket can be had: %s", strerror(errno));
+        return;
+    }
+    if (address.ss_family != AF_UNIX)
+        set_options(link->fd, redis->options.command_ns);
+    if (connect(link->fd, (struct sockaddr *)&address, length) < 0 && errno != EINPROGRESS) {
+        pawl__link_drop(link, errno == EACCES ? PAWL_EACCES : PAWL_ECONNLOST, "can't connect: %s", strerror(errno));
+        return;
+    }
+    if (address.ss_family == AF_UNIX)
+        pawl__link_progress(link);
+}
+
+static void connected(struct link *link) {
+    struct redis *redis = link->redis;
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) {
+        pawl__link_drop(link, PAWL_ECONNLOST, "can't connect: %s", strerror(error));
+        return;
+    }
+    if (!redis->options.tls) {
+        greet(link);
+        return;
+    }
+    link->ssl = pawl__tls_new(redis, link->fd);
+    link->state = LINK_SHAKING;
+    if (!link->ssl)
+        pawl__link_drop(link, PAWL_ESYSTEM, "TLS can't be set up");
+    else
+        pawl__link_progress(link);
+}
+
+static void shake(struct link *link) {
+    char text[160];
+    int rc = SSL_do_handshake(link->ssl), error;
+
+    if (rc == 1) {
+        greet(link);
+        return;
+    }
+    error = SSL_get_error(link->ssl, rc);
+    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+        return;
+    pawl__link_drop(link, SSL_get_verify_result(link->ssl) != X509_V_OK ? PAWL_EACCES : PAWL_ECONNLOST, "TLS failed: %s",
+                    pawl__tls_error(link->ssl, error, text, sizeof text));
+}
+
+/* Is the descriptor of a connection that is being made writable by now? */
+static bool is_connected(const struct link *link) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer, error_size = sizeof(int);
+    int error = 0;
+
+    if (getpeername(link->fd, (struct sockaddr *)&peer, &size) == 0)
+        return true;
+    return getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &error_size) == 0 && error != 0;
+}
+
+void pawl__link_progress(struct link *link) {
+    switch (link->state) {
+    case LINK_DOWN:
+        break;
+    case LINK_CONNECTING:
+        connected(link);
+        break;
+    case LINK_SHAKING:
+        shake(link);
+        break;
+    case LINK_GREETING:
+    case LINK_UP:
+        pawl__link_flush(link);
+        pawl__link_read(link);
+        break;
+    }
+}
+
+/* ---- The greeting --------------------------------------------------------------------------------------------------------- */
+
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_SUBSCRIBE, GREET_CHECK };
+
+static void greeted(struct redis *redis, struct request *request, redisReply *reply) {
+    struct link *link = request->data;
+    struct pawl_error why;
+
+    if (!reply)
+        return;
+    if (request->step >= GREET_CHECK) {
+        pawl__server_answer(redis, (unsigned)(request->step - GREET_CHECK), reply);
+    } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
+        freeReplyObject(reply);
+        pawl__link_drop(link, request->step == GREET_AUTH && why.code == PAWL_EFORMAT ? PAWL_EACCES : why.code, "%s", why.text);
+        return;
+    }
+    freeReplyObject(reply);
+    if (link->state != LINK_GREETING || --link->greetings)
+        return;
+    link->state = LINK_UP;
+    link->failures = 0;
+    pawl__redis_note(redis, NULL, "connection (%s) is up", link->what);
+    pawl__redis_link_changed(redis);
+}
+
+static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
+    struct request request = {.answered = greeted, .data = link, .script = -1, .step = (int)step};
+    size_t lengths[4];
+
+    for (int i = 0; i < argc; i++)
+        lengths[i] = strlen(argv[i]);
+    link->greetings++;
+    return pawl__link_send(link, argc, argv, lengths, &request);
+}
+
+static bool log_in(struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+
+    if (options->user[0])
+        return say(link, GREET_AUTH, 3, (const char *[]){"AUTH", options->user, options->password});
+    return !options->password[0] || say(link, GREET_AUTH, 2, (const char *[]){"AUTH", options->password});
+}
+
+static bool subscribe(struct link *link) {
+    char channel[REDIS_PREFIX_MAX + 64];
+
+    snprintf(channel, sizeof channel, "%s%s", link->redis->inbox_prefix, link->redis->uuid);
+    return say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
+}
+
+static bool choose_db(struct link *link) {
+    char db[16];
+
+    snprintf(db, sizeof db, "%u", link->redis->options.db);
+    return !link->redis->options.db || say(link, GREET_SELECT, 2, (const char *[]){"SELECT", db});
+}
+
+static bool check_server(struct link *link) {
+    static const char *const checks[SERVER_CHECKS][4] = {
+        {"INFO", "everything"},
+        {"CONFIG", "GET", "maxmemory-policy"},
+        {"CONFIG", "GET", "min-replicas-to-write"},
+    };
+
+    for (unsigned i = 0; i < SERVER_CHECKS; i++) {
+        struct request request = {.answered = greeted, .data = link, .script = -1, .step = GREET_CHECK + (int)i};
+        const char *argv[4];
+        size_t lengths[4];
+        int argc = 0;
+
+        for (; argc < 4 && checks[i][argc]; argc++) {
+            argv[argc] = checks[i][argc];
+            lengths[argc] = strlen(argv[argc]);
+        }
+        link->greetings++;
+        if (!pawl__link_send(link, argc, argv, lengths, &request))
+            return false;
+    }
+    return true;
+}
+
+static void greet(struct link *link) {
+    struct redis *redis = link->redis;
+
+    link->state = LINK_GREETING;
+    link->greetings = 0;
+    if (!link->subscriber)
+        memset(redis->script_loaded, 0, sizeof redis->script_loaded);
+    if (!log_in(link))
+        return;
+    if (link->subscriber)
+        subscribe(link);
+    else if (choose_db(link))
+        check_server(link);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------------------------------------- */
+
+int64_t pawl__link_due(const struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+    const struct request *first = TAILQ_FIRST(&link->sent);
+    int64_t due;
+
+    if (link->state == LINK_DOWN)
+        return link->retry_at;
+    if (link->state != LINK_UP)
+        return link->started_at + options->connect_ns;
+    due = link->redis->claim_count ? link->heard_at + SILENCE_NS : PAWL__NEVER;
+    if (first && first->sent_at + options->command_ns < due)
+        due = first->sent_at + options->command_ns;
+    return due;
+}
+
+static void ping(struct link *link, int64_t now) {
+    struct request request = {.script = -1};
+    size_t length = 4;
+
+    link->heard_at = now; /* so that the next one is not due at once */
+    pawl__link_send(link, 1, (const char *[]){"PING"}, &length, &request);
+}
+
+void pawl__link_tick(struct link *link, int64_t now) {
+    if (now < pawl__link_due(link))
+        return;
+    if (link->state == LINK_DOWN)
+        pawl__link_start(link);
+    else if (link->state == LINK_CONNECTING && is_connected(link))
+        pawl__link_progress(link);
+    else if (link->state != LINK_UP)
+        pawl__link_drop(link, PAWL_ECONNLOST, "no connection within %lld ms", (long long)(link->redis->options.connect_ns / REDIS_MS));
+    else if (TAILQ_FIRST(&link->sent) && now >= TAILQ_FIRST(&link->sent)->sent_at + link->redis->options.command_ns)
+        pawl__link_drop(link, PAWL_ECONNLOST, "no answer within %lld ms", (long long)(link->redis->options.command_ns / REDIS_MS));
+    else
+        ping(link, now);
+}
+
+bool pawl__redis_up(const struct redis *redis) {
+    return redis->commands.state == LINK_UP && redis->inbox.state == LINK_UP;
+}

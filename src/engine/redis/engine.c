@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.c - the table of the Redis engine; opening and closing it.
+ *
+ * open() drives the connections itself until they are up, or until it knows why not; from then on serve() does.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "engine/redis/redis.h"
+#include "error.h"
+#include "url.h"
+
+static int refuse_scheme(const struct pawl__url *url, struct pawl_error *reterr) {
+    static const char *const later[] = {"redis+sentinel", "redis-sentinel", "rediss+sentinel", "redis+cluster", "redis-cluster",
+                                        "rediss+cluster", "redlock",        NULL};
+
+    for (const char *const *scheme = later; *scheme; scheme++)
+        if (strcmp(url->scheme, *scheme) == 0)
+            return pawl__fail(reterr, PAWL_EENGINE, "%s: Sentinel, Cluster and Redlock are not in this engine yet: name one server",
+                              url->scheme);
+    return 0;
+}
+
+/* A random UUID, version 8: by that the scripts tell our owners from Redisson's, whose UUIDs are of version 4. */
+static int make_uuid(char *ret, uint32_t *random, struct pawl_error *reterr) {
+    unsigned char b[16];
+
+    if (getrandom(b, sizeof b, 0) != sizeof b || getrandom(random, sizeof *random, 0) != sizeof *random)
+        return pawl__fail_errno(reterr, "no random numbers can be had");
+    b[6] = (b[6] & 0x0f) | 0x80;
+    b[8] = (b[8] & 0x3f) | 0x80;
+    snprintf(ret, REDIS_UUID + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5],
+             b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return 0;
+}
+
+static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
+    struct epoll_event event = {.events = EPOLLIN};
+
+    redis->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    redis->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (redis->epoll_fd < 0 || redis->wake_fd < 0 || redis->lead_fd < 0 ||
+        epoll_ctl(redis->epoll_fd, EPOLL_CTL_ADD, redis->wake_fd, &event) < 0)
+        return pawl__fail_errno(reterr, "no descriptors can be had");
+    return 0;
+}
+
+static void init(struct redis *redis, const struct pawl__setup *setup) {
+    pthread_mutex_init(&redis->mutex, NULL);
+    pthread_cond_init(&redis->called, NULL);
+    redis->epoll_fd = redis->wake_fd = redis->lead_fd = -1;
+    TAILQ_INIT(&redis->claims);
+    TAILQ_INIT(&redis->to_tell);
+    TAILQ_INIT(&redis->to_renew);
+    TAILQ_INIT(&redis->followers);
+    for (int i = 0; i < REDIS_BUCKETS; i++)
+        TAILQ_INIT(&redis->buckets[i]);
+    pawl__link_init(&redis->commands, redis, false, "commands");
+    pawl__link_init(&redis->inbox, redis, true, "inbox");
+    pawl__record_format(&setup->identity, redis->record, sizeof redis->record);
+}
+
+/* Connect, in this thread. Some failures come with the first try; a server that is just starting gets the whole time. */
+static int connect_now(struct redis *redis, struct pawl_error *reterr) {
+    int64_t deadline = pawl__boottime() + redis->options.connect_ns;
+    const struct link *link;
+
+    for (;;) {
+        pawl__redis_serve(&redis->base, deadline);
+        if (pawl__redis_up(redis))
+            return 0;
+        link = redis->commands.failures ? &redis->commands : redis->inbox.failures ? &redis->inbox : NULL;
+        if (link)
+            return pawl__fail(reterr, link->why.code, "%s", link->why.text);
+        if (pawl__boottime() >= deadline)
+            return pawl__fail(reterr, PAWL_ECONNLOST, "%s: no connection within %lld ms", redis->url,
+                              (long long)(redis->options.connect_ns / REDIS_MS));
+    }
+}
+
+static void redis_close(struct pawl__engine *engine, int64_t deadline) {
+    struct redis *redis = redis_of(engine);
+
+    (void)deadline; /* what is unanswered by now ends with its lease */
+    redis->closing = true;
+    pawl__link_free(&redis->commands);
+    pawl__link_free(&redis->inbox);
+    for (int i = 0; i < 3; i++) {
+        int fd = i == 0 ? redis->epoll_fd : i == 1 ? redis->wake_fd : redis->lead_fd;
+
+        if (fd >= 0)
+            close(fd);
+    }
+    if (redis->tls)
+        SSL_CTX_free(redis->tls);
+    redis->tls = NULL;
+    pawl__redis_forget_addresses(redis);
+    free(redis->notes);
+    redis->notes = NULL;
+    explicit_bzero(redis->options.password, sizeof redis->options.password);
+    pthread_cond_destroy(&redis->called);
+    pthread_mutex_destroy(&redis->mutex);
+}
+
+static int redis_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
+    struct redis *redis = redis_of(engine);
+    struct pawl_error why;
+    int rc = refuse_scheme(setup->url, reterr);
+
+    if (rc < 0 || (rc = pawl__redis_options(setup, &redis->options, reterr)) < 0)
+        return rc;
+    pawl__redis_describe_url(&redis->options, redis->url, sizeof redis->url);
+    snprintf(redis->inbox_prefix, sizeof redis->inbox_prefix, "pawl:inbox:");
+    init(redis, setup);
+    if ((rc = make_uuid(redis->uuid, &redis->random, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
+        (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 ||
+        (rc = pawl__redis_resolve(redis, &why)) < 0 || (rc = connect_now(redis, &why)) < 0) {
+        redis_close(engine, 0);
+        return pawl__fail(reterr, rc, "%s", why.text);
+    }
+    pawl__server_warn(redis);
+    return 0;
+}
+
+static void redis_forked(struct pawl__engine *engine) {
+    struct redis *redis = redis_of(engine);
+
+    /* The parent's connections are not the child's to use, and must end when the parent does. */
+    if (redis->commands.fd >= 0)
+        close(redis->commands.fd);
+    if (redis->inbox.fd >= 0)
+        close(redis->inbox.fd);
+    close(redis->epoll_fd);
+    close(redis->wake_fd);
+    close(redis->lead_fd);
+}
+
+static void redis_describe(const struct pawl__engine *engine, struct pawl_info *ret) {
+    const struct redis *redis = (const struct redis *)engine;
+
+    ret->url = redis->url;
+    ret->lease_ms = redis->options.lease_ns / REDIS_MS;
+    ret->notice_ms = ret->lease_ms;
+}
+
+static const char *const redis_schemes[] = {"redis",          "rediss",        "redis+unix",     "unix",    "redis+sentinel", "redis-sentinel",
+                                            "rediss+sentinel", "redis+cluster", "redis-cluster", "rediss+cluster", "redlock", NULL};
+
+const struct pawl__engine_impl pawl__redis_engine = {
+    .name = "redis",
+    .schemes = redis_schemes,
+    .engine_size = sizeof(struct redis),
+    .claim_size = sizeof(struct rclaim),
+    .open = redis_open,
+    .close = redis_close,
+    .forked = redis_forked,
+    .describe = redis_describe,
+    .submit = pawl__redis_submit,
+    .withdraw = pawl__redis_withdraw,
+    .downgrade = pawl__redis_downgrade,
+    .park = pawl__redis_park,
+    .unpark = pawl__redis_unpark,
+    .adopt = pawl__redis_adopt,
+    .serve = pawl__redis_serve,
+    .wake = pawl__redis_wake,
+    .renew = pawl__redis_renew,
+    .survey = pawl__redis_survey,
+    .break_hold = pawl__redis_break,
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * keys.c - how a name becomes keys and channels. docs/redis.md has the table.
+ *
+ * The lock's own key is the prefix and the name as they are. Everything beside it has the name in braces, so that a cluster would keep it
+ * on the same node, unless the name has a brace of its own; that is Redisson's rule, and it must be followed to the byte.
+ */
+#include <string.h>
+
+#include "engine/redis/redis.h"
+
+/* A prefix and a name are at most REDIS_KEY_MAX - 128 bytes together, and what is put around them is shorter than that. */
+
+static void before(char *to, const char *prefix, const char *key) {
+    bool bare = strchr(key, '{');
+
+    to = stpcpy(stpcpy(to, prefix), bare ? ":" : ":{");
+    strcpy(stpcpy(to, key), bare ? "" : "}");
+}
+
+static void after(char *to, const char *key, const char *suffix) {
+    bool bare = strchr(key, '{');
+
+    to = stpcpy(stpcpy(to, bare ? "" : "{"), key);
+    strcpy(stpcpy(to, bare ? ":" : "}:"), suffix);
+}
+
+void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret) {
+    strcpy(stpcpy(ret->lock, redis->options.prefix), name);
+    before(ret->token, "redisson_lock_token", ret->lock);
+    before(ret->queue, "pawl:queue", ret->lock);
+    before(ret->turn, "pawl:turn", ret->lock);
+    before(ret->who, "pawl:who", ret->lock);
+    ret->channel[0] = ret->beside[0] = '\0';
+    if (kind == PAWL_RWLOCK) {
+        before(ret->channel, "redisson_rwlock", ret->lock);
+        after(ret->beside, ret->lock, "");
+    } else if (kind == PAWL_SEMAPHORE) {
+        before(ret->channel, "redisson_sc", ret->lock);
+        after(ret->beside, ret->lock, "timeout");
+    } else if (redis->options.layout == LAYOUT_REDISSON) {
+        before(ret->channel, "redisson_lock__channel", ret->lock);
+    }
+}
+
+const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer) {
+    size_t skip = strlen(prefix), own = strlen(redis->options.prefix);
+
+    if (length <= skip + 1 || length - skip >= REDIS_KEY_MAX || memcmp(key, prefix, skip) != 0 || key[skip] != ':')
+        return NULL;
+    key += skip + 1;
+    length -= skip + 1;
+    memcpy(buffer, key, length);
+    buffer[length] = '\0';
+    /* `{name}` with no further brace is ours to take off; other braces are the name's own. */
+    if (buffer[0] == '{' && buffer[length - 1] == '}' && !strchr(buffer + 1, '{')) {
+        buffer[length - 1] = '\0';
+        memmove(buffer, buffer + 1, length - 1);
+    }
+    if (strncmp(buffer, redis->options.prefix, own) != 0)
+        return NULL;
+    return buffer + own;
+}

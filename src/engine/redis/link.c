@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * link.c - one connection: bytes out, answers in, in order.
+ *
+ * Invariants
+ *   - `sent` are the requests that were handed to the connection and are not answered, in the order of their answers.
+ *   - `out` are bytes that the socket has not taken yet. They go out when the socket can take them, or with the next answer.
+ *   - Whoever drops a link answers all of `sent` with NULL first; nothing of it is answered later.
+ *   - Broken answers (hiredis can't parse them) can't be recovered from: the link is dropped.
+ *
+ * Many requests at once are collected: from BATCH_FROM unanswered ones on, a request is only put into `out`, since the next answer will
+ * make somebody flush it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/redis/redis.h"
+#include "error.h"
+
+enum { BATCH_FROM = 8, READ_SIZE = 16384, OUT_MOST = 64 << 20 };
+
+void pawl__link_init(struct link *link, struct redis *redis, bool subscriber, const char *what) {
+    link->redis = redis;
+    link->subscriber = subscriber;
+    link->what = what;
+    link->fd = -1;
+    TAILQ_INIT(&link->sent);
+}
+
+/* ---- Out ------------------------------------------------------------------------------------------------------------------ */
+
+/* How much the socket took; 0: nothing just now; -1: broken. */
+static ssize_t write_some(struct link *link, const char *data, size_t size) {
+    ssize_t n;
+    int error;
+
+    if (!link->ssl) {
+        n = send(link->fd, data, size, MSG_NOSIGNAL);
+        return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n;
+    }
+    n = SSL_write(link->ssl, data, size > INT32_MAX ? INT32_MAX : (int)size);
+    if (n > 0)
+        return n;
+    error = SSL_get_error(link->ssl, (int)n);
+    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+void pawl__link_flush(struct link *link) {
+    ssize_t n;
+
+    if (link->fd < 0 || !link->out_used || link->state < LINK_GREETING)
+        return;
+    n = write_some(link, link->out, link->out_used);
+    if (n < 0) {
+        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+        return;
+    }
+    link->out_used -= (size_t)n;
+    memmove(link->out, link->out + n, link->out_used);
+}
+
+static bool keep_bytes(struct link *link, const char *data, size_t size) {
+    size_t wanted = link->out_used + size;
+    char *bigger;
+
+    if (wanted > OUT_MOST)
+        return false;
+    if (wanted > link->out_size) {
+        bigger = realloc(link->out, wanted * 2);
+        if (!bigger)
+            return false;
+        link->out = bigger;
+        link->out_size = wanted * 2;
+    }
+    memcpy(link->out + link->out_used, data, size);
+    link->out_used = wanted;
+    return true;
+}
+
+/* Straight to the socket if nothing is ahead of it. */
+static bool put_bytes(struct link *link, const char *data, size_t size, bool batch) {
+    ssize_t n = 0;
+
+    if (!link->out_used && !batch && (n = write_some(link, data, size)) < 0)
+        return false;
+    return (size_t)n == size || keep_bytes(link, data + n, size - (size_t)n);
+}
+
+static bool many_sent(const struct link *link) {
+    const struct request *request;
+    int count = 0;
+
+    TAILQ_FOREACH(request, &link->sent, link) {
+        if (++count >= BATCH_FROM)
+            return true;
+    }
+    return false;
+}
+
+bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request) {
+    struct request *copy = malloc(sizeof *copy);
+    char *command = NULL;
+    int length = redisFormatCommandArgv(&command, argc, argv, lengths);
+    bool ok = copy && length > 0;
+
+    if (ok) {
+        *copy = *request;
+        copy->sent_at = pawl__boottime();
+        ok = put_bytes(link, command, (size_t)length, link->state == LINK_UP && many_sent(link));
+    }
+    redisFreeCommand(command);
+    if (!ok) {
+        free(copy);
+        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+        return false;
+    }
+    TAILQ_INSERT_TAIL(&link->sent, copy, link);
+    return true;
+}
+
+/* ---- In ------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_push(const struct link *link, const redisReply *reply) {
+    return link->subscriber && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 &&
+           reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "message") == 0;
+}
+
+/* One answer. The handler may drop the link. */
+static void take_reply(struct link *link, redisReply *reply) {
+    struct redis *redis = link->redis;
+    struct request *request;
+
+    if (is_push(link, reply)) {
+        pawl__redis_push(redis, reply);
+        freeReplyObject(reply);
+        return;
+    }
+    request = TAILQ_FIRST(&link->sent);
+    if (!request) {
+        struct pawl_error why;
+
+        /* Only errors come unasked: that there are too many clients, that this one is too slow. */
+        if (pawl__reply_class(reply, &why) == REPLY_OK)
+            pawl__fail(&why, PAWL_EFORMAT, "the server answered what nobody had asked: it does not speak Redis' protocol");
+        pawl__link_drop(link, why.code, "%s", why.text);
+        freeReplyObject(reply);
+        return;
+    }
+    TAILQ_REMOVE(&link->sent, request, link);
+    pawl__script_answered(redis, request, reply);
+    if (request->answered)
+        request->answered(redis, request, reply);
+    else
+        freeReplyObject(reply);
+    free(request);
+}
+
+static void take_replies(struct link *link) {
+    redisReader *reader = link->reader;
+    void *reply;
+
+    while (link->fd >= 0 && link->reader == reader) {
+        if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
+            pawl__link_drop(link, PAWL_EFORMAT, "the server's answer is not Redis' protocol: is it a Redis at all?");
+            return;
+        }
+        if (!reply)
+            return;
+        take_reply(link, reply);
+    }
+}
+
+/* How many bytes came; 0: none just now; -1: the end. */
+static ssize_t read_some(struct link *link, char *buffer, size_t size) {
+    ssize_t n;
+    int error;
+
+    if (!link->ssl) {
+        n = recv(link->fd, buffer, size, 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        return n == 0 ? -1 : n;
+    }
+    n = SSL_read(link->ssl, buffer, (int)size);
+    if (n > 0)
+        return n;
+    error = SSL_get_error(link->ssl, (int)n);
+    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+void pawl__link_read(struct link *link) {
+    char buffer[READ_SIZE];
+    ssize_t n;
+
+    do {
+        if (link->fd < 0 || link->state < LINK_GREETING)
+            return;
+        n = read_some(link, buffer, sizeof buffer);
+        if (n < 0) {
+            pawl__link_drop(link, PAWL_ECONNLOST, "the server closed the connection");
+            return;
+        }
+        if (n == 0)
+            break;
+        link->heard_at = pawl__boottime();
+        if (redisReaderFeed(link->reader, buffer, (size_t)n) != REDIS_OK) {
+            pawl__link_drop(link, PAWL_ENOMEM, "out of memory");
+            return;
+        }
+        take_replies(link);
+    } while (link->ssl || n == READ_SIZE); /* OpenSSL may keep decrypted bytes that no poll would tell of */
+    pawl__link_flush(link);
+}
+
+/* ---- The end -------------------------------------------------------------------------------------------------------------- */
+
+static void close_link(struct link *link) {
+    if (link->ssl)
+        SSL_free(link->ssl);
+    if (link->fd >= 0)
+        close(link->fd); /* takes it out of the epoll set, too */
+    if (link->reader)
+        redisReaderFree(link->reader);
+    link->ssl = NULL;
+    link->fd = -1;
+    link->reader = NULL;
+    link->watched = 0;
+    link->out_used = 0;
+    link->pinged_at = 0;
+    link->state = LINK_DOWN;
+}
+
+static void answer_nothing(struct link *link) {
+    struct request_list sent = TAILQ_HEAD_INITIALIZER(sent);
+    struct request *request;
+
+    TAILQ_CONCAT(&sent, &link->sent, link);
+    while ((request = TAILQ_FIRST(&sent))) {
+        TAILQ_REMOVE(&sent, request, link);
+        if (request->answered)
+            request->answered(link->redis, request, NULL);
+        free(request);
+    }
+}
+
+static int64_t back_off(struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+    int64_t wait = options->retry_base_ns;
+
+    for (unsigned i = 0; i < link->failures && wait < options->retry_max_ns; i++)
+        wait *= 2;
+    if (wait > options->retry_max_ns)
+        wait = options->retry_max_ns;
+    link->redis->random = link->redis->random * 1664525u + 1013904223u;
+    return wait / 2 + (int64_t)((uint64_t)wait / 2 * (link->redis->random >> 16) / 65536);
+}
+
+void pawl__link_drop(struct link *link, int code, const char *format, ...) {
+    char text[256];
+    va_list args;
+
+    if (link->state == LINK_DOWN)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pawl__fail(&link->why, code, "%s: %s", link->redis->url, text);
+    pawl__redis_note(link->redis, NULL, "connection (%s) dropped: %s", link->what, text);
+    /* One that worked is tried again at once; one that never did, later and later. */
+    link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4 : pawl__boottime() + back_off(link);
+    if (link->state != LINK_UP)
+        link->failures++;
+    close_link(link);
+    answer_nothing(link);
+    pawl__redis_link_changed(link->redis);
+}
+
+void pawl__link_free(struct link *link) {
+    close_link(link);
+    answer_nothing(link);
+    free(link->out);
+    link->out = NULL;
+}

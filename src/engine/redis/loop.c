@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loop.c - who reads, who sleeps, who tells: serve() and park(). redis.h has the picture.
+ *
+ * Invariants
+ *   - At most one thread leads. While one does, the service thread does not watch for answers on `commands`; and if the leader waits for
+ *     a push, not on the inbox either. Both are always watched for their end.
+ *   - A follower sleeps on its claim's word. It is woken when its claim is decided, when it is to lead, or when it was unparked.
+ *   - Whoever stops leading while others follow makes one of them the heir: `leading` stays true in between.
+ *   - A claim is told of by one thread at a time: while serve() calls up about it, its park() does not return.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/redis/redis.h"
+#include "futex.h"
+#include "lease.h"
+
+/* Timers that keep waiting claims alive need not be exact: those that are due so soon go together. */
+#define SLACK_NS (20 * REDIS_MS)
+#define SLICE_NS (60000 * REDIS_MS)
+
+/* ---- The mutex ------------------------------------------------------------------------------------------------------------ */
+
+void pawl__redis_lock(struct redis *redis) {
+    pthread_mutex_lock(&redis->mutex);
+}
+
+static void poke(int fd) {
+    uint64_t one = 1;
+    ssize_t n = write(fd, &one, sizeof one);
+
+    (void)n; /* full: then it is readable, which is all that matters */
+}
+
+static void drain(int fd) {
+    uint64_t count;
+    ssize_t n = read(fd, &count, sizeof count);
+
+    (void)n;
+}
+
+/* What the service thread is to hear of this link. */
+static uint32_t wanted_events(const struct redis *redis, const struct link *link) {
+    uint32_t events = EPOLLRDHUP;
+
+    switch (link->state) {
+    case LINK_DOWN:
+        return 0;
+    case LINK_CONNECTING:
+        return EPOLLOUT;
+    case LINK_SHAKING:
+        return link->ssl_wants_write ? EPOLLOUT : EPOLLIN;
+    case LINK_GREETING:
+        events |= EPOLLIN;
+        break;
+    case LINK_UP:
+        if (link->subscriber ? !(redis->leading && redis->leader_waits) : !redis->leading && !TAILQ_EMPTY(&link->sent))
+            events |= EPOLLIN;
+        break;
+    }
+    if (link->out_used || link->ssl_wants_write)
+        events |= EPOLLOUT;
+    return events;
+}
+
+static void watch(struct redis *redis, struct link *link) {
+    struct epoll_event event = {.events = wanted_events(redis, link), .data.ptr = link};
+
+    if (link->fd < 0 || event.events == link->watched)
+        return;
+    epoll_ctl(redis->epoll_fd, link->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event);
+    link->watched = event.events;
+}
+
+static void tell_notes(struct redis *redis, char *notes, size_t used) {
+    for (char *line = notes; line < notes + used; line += strlen(line) + 1)
+        pawl__note(&redis->base, NULL, "%s", line);
+    free(notes);
+}
+
+static void unlock_quietly(struct redis *redis) {
+    char *notes = redis->notes;
+    size_t used = redis->notes_used;
+    bool wake = redis->wake_service;
+
+    redis->notes = NULL;
+    redis->notes_used = redis->notes_size = 0;
+    redis->wake_service = false;
+    pthread_mutex_unlock(&redis->mutex);
+    if (wake)
+        poke(redis->wake_fd);
+    if (notes)
+        tell_notes(redis, notes, used);
+}
+
+void pawl__redis_unlock(struct redis *redis) {
+    watch(redis, &redis->commands);
+    watch(redis, &redis->inbox);
+    unlock_quietly(redis);
+}
+
+void pawl__redis_unlock_asked(struct redis *redis) {
+    unlock_quietly(redis);
+}
+
+void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...) {
+    char line[512];
+    size_t length = 0;
+    va_list args;
+    char *bigger;
+
+    if (!pawl__noting(&redis->base))
+        return;
+    if (claim)
+        length = (size_t)snprintf(line, sizeof line, "'%s' ", claim->claim->name);
+    va_start(args, format);
+    vsnprintf(line + length, sizeof line - length, format, args);
+    va_end(args);
+    length = strlen(line) + 1;
+    if (redis->notes_used + length > redis->notes_size) {
+        bigger = realloc(redis->notes, redis->notes_used + length + 1024);
+        if (!bigger)
+            return;
+        redis->notes = bigger;
+        redis->notes_size = redis->notes_used + length + 1024;
+    }
+    memcpy(redis->notes + redis->notes_used, line, length);
+    redis->notes_used += length;
+}
+
+void pawl__redis_due(struct redis *redis, int64_t when) {
+    if (when < redis->asleep_until)
+        redis->wake_service = true;
+}
+
+/* ---- Telling -------------------------------------------------------------------------------------------------------------- */
+
+/* Wake the thread that waits for the claim, however it sleeps. */
+static void rouse(struct redis *redis, struct rclaim *claim) {
+    if (redis->leader == claim)
+        poke(redis->lead_fd);
+    if (atomic_exchange(&claim->word, 0))
+        futex_wake(&claim->word, 1);
+}
+
+static unsigned serve_tells(const struct rclaim *claim) {
+    return claim->adopted ? claim->tell : claim->tell & ~(unsigned)TELL_PARKED;
+}
+
+static void queue_telling(struct redis *redis, struct rclaim *claim) {
+    if (!serve_tells(claim) || claim->to_tell)
+        return;
+    claim->to_tell = true;
+    TAILQ_INSERT_TAIL(&redis->to_tell, claim, telling);
+    redis->wake_service = true;
+}
+
+void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what) {
+    claim->tell |= what;
+    if (claim->adopted || what & ~(unsigned)TELL_PARKED)
+        queue_telling(redis, claim);
+    if (what & TELL_PARKED && !claim->adopted)
+        rouse(redis, claim);
+}
+
+static void fill_claim(struct rclaim *claim) {
+    claim->claim->token = claim->token;
+    claim->claim->token_count = claim->token_count;
+    claim->claim->sent_at = claim->sent_at;
+    claim->claim->lease_ns = claim->lease_ns;
+}
+
+/* Tell the core about one claim, without the mutex. */
+static void call_up(struct redis *redis, struct rclaim *claim, unsigned what, const struct pawl_error *why, bool broken) {
+    const struct pawl__upcalls *up = redis->base.up;
+    void *core = redis->base.core;
+    struct pawl__claim *seam = claim->claim;
+
+    if (what & TELL_GRANTED)
+        up->granted(core, seam);
+    if (what & TELL_RENEWED)
+        up->renewed(core, seam);
+    if (what & TELL_LOST)
+        up->lost(core, seam, broken, why);
+    if (what & TELL_REFUSED)
+        up->refused(core, seam, why);
+    else if (what & TELL_SETTLED)
+        up->settled(core, seam);
+}
+
+/* The claim's memory goes with `refused` and with the `settled` of a withdrawal. */
+static bool ends_claim(const struct rclaim *claim, unsigned what) {
+    return what & TELL_REFUSED || (what & TELL_SETTLED && claim->state == RCLAIM_NONE);
+}
+
+static bool tell_one(struct redis *redis) {
+    struct rclaim *claim = TAILQ_FIRST(&redis->to_tell);
+    struct pawl_error why;
+    unsigned what;
+    bool ends, broken;
+
+    if (!claim)
+        return false;
+    TAILQ_REMOVE(&redis->to_tell, claim, telling);
+    claim->to_tell = false;
+    what = serve_tells(claim);
+    claim->tell &= ~what;
+    if (!what)
+        return true;
+    if (what & (TELL_GRANTED | TELL_RENEWED))
+        fill_claim(claim);
+    ends = ends_claim(claim, what);
+    why = claim->why;
+    broken = claim->broken;
+    claim->told_now = !ends;
+    pawl__redis_unlock(redis);
+    call_up(redis, claim, what, &why, broken);
+    pawl__redis_lock(redis);
+    if (!ends) {
+        claim->told_now = false;
+        rouse(redis, claim);
+    }
+    return true;
+}
+
+/* ---- Time ----------------------------------------------------------------------------------------------------------------- */
+
+static void run_timers(struct redis *redis, int64_t now) {
+    struct rclaim *claim, *next;
+
+    pawl__link_tick(&redis->commands, now);
+    pawl__link_tick(&redis->inbox, now);
+    pawl__renew_flush(redis);
+    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        if (claim->timer_at > now + (claim->exact ? 0 : SLACK_NS))
+            continue;
+        claim->timer_at = PAWL__NEVER;
+        pawl__claim_drive(redis, claim);
+    }
+}
+
+static int64_t earliest(struct redis *redis, int64_t deadline) {
+    int64_t commands = pawl__link_due(&redis->commands), inbox = pawl__link_due(&redis->inbox), due;
+    struct rclaim *claim;
+
+    due = commands < inbox ? commands : inbox;
+    due = deadline < due ? deadline : due;
+    TAILQ_FOREACH(claim, &redis->claims, all) {
+        if (claim->timer_at < due)
+            due = claim->timer_at;
+    }
+    return due;
+}
+
+/* ---- The service thread --------------------------------------------------------------------------------------------------- */
+
+static void handle_events(struct redis *redis, const struct epoll_event *events, int count) {
+    for (int i = 0; i < count; i++) {
+        struct link *link = events[i].data.ptr;
+
+        if (!link) {
+            drain(redis->wake_fd);
+            redis->woken = true;
+        } else if (link->fd >= 0) {
+            pawl__link_progress(link);
+        }
+    }
+}
+
+/* Sleep until something is to be done. The mutex is held, and released meanwhile. */
+static void sleep_until(struct redis *redis, int64_t until) {
+    struct epoll_event events[4];
+    int64_t now = pawl__boottime(), left = until - now;
+    int count;
+
+    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
+    redis->asleep_until = until;
+    redis->wake_service = false; /* we are awake */
+    pawl__redis_unlock(redis);
+    count = epoll_wait(redis->epoll_fd, events, 4, (int)((left + REDIS_MS - 1) / REDIS_MS));
+    pawl__redis_lock(redis);
+    redis->asleep_until = 0;
+    handle_events(redis, events, count);
+}
+
+void pawl__redis_serve(struct pawl__engine *engine, int64_t deadline) {
+    struct redis *redis = redis_of(engine);
+    int64_t until;
+
+    pawl__redis_lock(redis);
+    run_timers(redis, pawl__boottime());
+    until = TAILQ_EMPTY(&redis->to_tell) ? earliest(redis, deadline) : 0;
+    sleep_until(redis, until);
+    redis->woken = false;
+    run_timers(redis, pawl__boottime());
+    while (tell_one(redis))
+        continue;
+    redis->wake_service = false;
+    pawl__redis_unlock(redis);
+}
+
+void pawl__redis_wake(struct pawl__engine *engine) {
+    poke(redis_of(engine)->wake_fd);
+}
+
+/* ---- Leading -------------------------------------------------------------------------------------------------------------- */
+
+/* Sleep until there is something to read. The mutex is held, and released meanwhile. */
+static void lead(struct redis *redis, const struct rclaim *claim, bool waits, int64_t deadline) {
+    struct pollfd fds[3] = {{.fd = redis->commands.fd, .events = POLLIN},
+                            {.fd = redis->lead_fd, .events = POLLIN},
+                            {.fd = redis->inbox.fd, .events = POLLIN}};
+    int64_t left = deadline == PAWL__NEVER ? SLICE_NS : deadline - pawl__boottime();
+    struct timespec timeout;
+
+    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
+    timeout = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+    redis->leading = true;
+    redis->leader = claim;
+    if (redis->leader_waits != waits || redis->commands.watched & EPOLLIN) {
+        redis->leader_waits = waits;
+        pawl__redis_unlock(redis);
+    } else {
+        unlock_quietly(redis);
+    }
+    ppoll(fds, waits ? 3 : 2, &timeout, NULL);
+    pawl__redis_lock(redis);
+    redis->leader = NULL;
+    if (fds[1].revents)
+        drain(redis->lead_fd);
+    if (fds[0].revents && redis->commands.state == LINK_UP)
+        pawl__link_read(&redis->commands);
+    if (waits && fds[2].revents && redis->inbox.state == LINK_UP)
+        pawl__link_read(&redis->inbox);
+}
+
+/* Stop leading: one of the followers goes on, or the service thread. */
+static void abdicate(struct redis *redis) {
+    struct rclaim *heir = pawl__redis_up(redis) ? TAILQ_FIRST(&redis->followers) : NULL;
+
+    redis->leading = heir != NULL;
+    if (heir) {
+        heir->heir = true;
+        rouse(redis, heir);
+    } else {
+        redis->leader_waits = false;
+    }
+}
+
+/* ---- Parking -------------------------------------------------------------------------------------------------------------- */
+
+static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) {
+    int64_t left = deadline == PAWL__NEVER ? SLICE_NS : deadline - pawl__boottime();
+
+    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
+    atomic_store(&claim->word, 1);
+    if (!claim->follows) {
+        claim->follows = true;
+        TAILQ_INSERT_TAIL(&redis->followers, claim, follower);
+    }
+    pawl__redis_unlock(redis);
+    futex_wait(&claim->word, 1, left);
+    pawl__redis_lock(redis);
+    atomic_store(&claim->word, 0);
+    if (claim->follows) {
+        claim->follows = false;
+        TAILQ_REMOVE(&redis->followers, claim, follower);
+    }
+}
+
+/* Decided, and nobody else speaks of the claim. */
+static bool decided(const struct rclaim *claim) {
+    return claim->tell & TELL_PARKED && !claim->told_now;
+}
+
+static void wait_once(struct redis *redis, struct rclaim *claim, bool *leads, int64_t deadline) {
+    if (claim->heir) {
+        claim->heir = false;
+        *leads = true;
+    }
+    if (*leads && !pawl__redis_up(redis)) {
+        abdicate(redis);
+        *leads = false;
+    }
+    if (!*leads && !redis->leading && pawl__redis_up(redis) && !(claim->tell & TELL_PARKED))
+        *leads = redis->leading = true;
+    if (*leads && !(claim->tell & TELL_PARKED)) {
+        lead(redis, claim, claim->state == RCLAIM_WAITING || (claim->state == RCLAIM_ASKING && redis->contended), deadline);
+        return;
+    }
+    if (*leads) { /* decided, but the service thread is speaking of it */
+        abdicate(redis);
+        *leads = false;
+    }
+    follow(redis, claim, deadline);
+}
+
+static int take_outcome(struct rclaim *claim, struct pawl_error *reterr) {
+    unsigned what = claim->tell & TELL_PARKED;
+    int rc = PAWL__DONE;
+
+    claim->tell &= ~what;
+    if (what & TELL_GRANTED)
+        fill_claim(claim);
+    if (what & TELL_REFUSED) {
+        rc = claim->why.code;
+        if (reterr)
+            *reterr = claim->why;
+    } else if (what & TELL_SETTLED && claim->was_lost) {
+        rc = PAWL_ELOST;
+    }
+    return rc;
+}
+
+int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int64_t deadline, struct pawl_error *reterr) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    bool leads = false;
+    int rc = PAWL__PENDING;
+
+    pawl__redis_lock(redis);
+    pawl__claim_want_more(redis, claim);
+    while (!decided(claim)) {
+        if (claim->unparked || pawl__boottime() >= deadline)
+            break;
+        wait_once(redis, claim, &leads, deadline);
+    }
+    if (leads || claim->heir) {
+        claim->heir = false;
+        abdicate(redis);
+    }
+    claim->unparked = false;
+    if (decided(claim))
+        rc = take_outcome(claim, reterr);
+    pawl__redis_unlock(redis);
+    return rc;
+}
+
+void pawl__redis_unpark(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    claim->unparked = true;
+    rouse(redis, claim);
+    pawl__redis_unlock(redis);
+}
+
+void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    claim->adopted = true;
+    queue_telling(redis, claim);
+    pawl__redis_unlock(redis);
+}
+
+/* Others read: sleep until any call was answered. */
+static void wait_for_call(struct redis *redis, int64_t deadline) {
+    int64_t left = deadline - pawl__boottime();
+    struct timespec until;
+
+    watch(redis, &redis->commands);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    left = left < 0 ? 0 : left + until.tv_nsec;
+    until.tv_sec += left / 1000000000;
+    until.tv_nsec = left % 1000000000;
+    pthread_cond_clockwait(&redis->called, &redis->mutex, CLOCK_MONOTONIC, &until);
+}
+
+bool pawl__redis_wait(struct redis *redis, const bool *done, int64_t deadline) {
+    bool leads = false;
+
+    while (!*done && pawl__boottime() < deadline) {
+        if (leads && !pawl__redis_up(redis)) {
+            abdicate(redis);
+            leads = false;
+        }
+        if (!leads && !redis->leading && pawl__redis_up(redis))
+            leads = redis->leading = true;
+        if (leads) {
+            lead(redis, NULL, false, deadline);
+        } else {
+            wait_for_call(redis, deadline);
+        }
+    }
+    if (leads)
+        abdicate(redis);
+    return *done;
+}
+
+void pawl__redis_kick_leader(struct redis *redis) {
+    if (redis->leading)
+        poke(redis->lead_fd);
+}

@@ -1,0 +1,85 @@
+-- Acquire, or queue. Running it again is the same as running it once: who holds keeps its token, who waits keeps its place.
+--   {1, first token, how many, server time}      held, for LEASE
+--   {0, ms left or -1, position, server time, foreign}   queued (position -1: not queued, it was a try)
+--   {-1}: another kind of lock is here   {-2}: a semaphore of another limit is here
+local MODE_WANTED, PERMITS, WANT, TRY, SINCE, RECORD = ARGV[7], ARGV[8], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local MEMBER = OWNER .. ' ' .. MODE_WANTED .. ' ' .. PERMITS .. ' ' .. SINCE .. ' ' .. RECORD
+
+local function record(first, want)
+    return first .. ' ' .. want .. ' ' .. MODE_WANTED .. ' ' .. PERMITS .. ' ' .. text(NOW / 1000) .. ' ' .. RECORD
+end
+
+local function mine()
+    local first, want = string.match(keep(OWNER, LEASE) or '', '^(%d+) (%d+) ')
+    if not first then
+        first, want = take_tokens(WANT), WANT
+    end
+    return {1, first, want, text(NOW)}
+end
+
+local function enter(queued)
+    local first = take_tokens(WANT)
+    admit(OWNER, MODE_WANTED, PERMITS, LEASE, record(first, WANT))
+    if queued then
+        call('ZREM', QUEUE, MEMBER)
+        hand_on()
+    end
+    return {1, first, WANT, text(NOW)}
+end
+
+-- Returns the position.
+local function enqueue(head)
+    local part, rank = WANT / 1048576, head and call('ZRANK', QUEUE, MEMBER)
+    if not rank then
+        local last = head and call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2] or 0
+        call('ZADD', QUEUE, math.floor(last) + 1 + part, MEMBER)
+        if head then
+            return call('ZCARD', QUEUE) - 1
+        end
+        rank = 0
+    elseif WANT ~= '1' then
+        call('ZADD', QUEUE, 'XX', math.floor(call('ZSCORE', QUEUE, MEMBER)) + part, MEMBER)
+    end
+    call('PEXPIRE', QUEUE, 120000)
+    return rank
+end
+
+local function wait(head, ms)
+    return {0, ms, TRY == '0' and enqueue(head) or -1, text(NOW), foreign() and 1 or 0}
+end
+
+local seen = look()
+if seen == 'mine' then
+    return mine()
+elseif seen == 'kind' then
+    return {-1}
+elseif seen == 'limit' then
+    return {-2}
+end
+local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
+local head = first[1]
+if not head then
+    if fits(MODE_WANTED, PERMITS) then
+        return enter(false)
+    end
+    return wait(nil, left())
+end
+local mode, permits = wish_of(head, first[2])
+if fits(mode, permits) then
+    local turn = call('PTTL', TURN)
+    if turn > 0 then
+        return wait(head, turn)
+    end
+    if head == MEMBER then
+        return enter(true)
+    end
+    hand_on()
+    if look() == 'mine' then
+        return mine()
+    end
+    head = call('ZRANGE', QUEUE, 0, 0)[1]
+    if not head and fits(MODE_WANTED, PERMITS) then
+        return enter(false)
+    end
+end
+return wait(head, left())

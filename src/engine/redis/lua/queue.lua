@@ -1,0 +1,64 @@
+-- The queue: a member per claim that waits, `OWNER MODE PERMITS SINCE RECORD`; its score is the ticket, and behind the point the number of
+-- tokens that it could use (in 2^-20): so that both come with one call.
+local function owner_of(member)
+    return string.match(member, '^%S+')
+end
+
+local function wish_of(member, score)
+    local mode, permits, record = string.match(member, '^%S+ (%a) (%d+) %d+ (.*)$')
+    return mode, permits, math.floor(score % 1 * 1048576 + 0.5), record
+end
+
+-- Hand what is free to the first in the queue, and the next, as long as there is room. The token is taken first: if the server may not
+-- write, the script ends there, and nobody was told of a grant. Who does not hear is dead and passed over. The one who is first
+-- afterwards is told so, and how long it may take: its timer is the one that is always set.
+local function hand_on()
+    local granted, at, batch = 0, 1, call('ZRANGE', QUEUE, 0, 1, 'WITHSCORES')
+    for _ = 1, 1000 do
+        local head = batch[at]
+        if not head and at > 1 then
+            batch, at = call('ZRANGE', QUEUE, 0, 9, 'WITHSCORES'), 1
+            head = batch[1]
+        end
+        if not head then
+            break
+        end
+        local owner, mode, permits, want, record = owner_of(head), wish_of(head, batch[at + 1])
+        if not fits(mode, permits) then
+            if tell(owner, 'h', left()) > 0 then
+                break
+            end
+        else
+            local first = take_tokens(want)
+            if tell(owner, 'g', first .. ' ' .. want .. ' ' .. text(NOW) .. ' ' .. CLAIM) > 0 then
+                admit(owner, mode, permits, CLAIM, first .. ' ' .. want .. ' ' .. mode .. ' ' .. permits .. ' ' .. text(NOW / 1000) .. ' ' .. record)
+                granted = granted + 1
+            end
+        end
+        call('ZREM', QUEUE, head)
+        at = at + 2
+    end
+    return granted
+end
+
+-- Now and then, programs that are not pawl have a turn if they listen: else the lock would never look free to them. One hand-off in 16,
+-- by the clock's last digits, is a turn of 5 ms. The head of the queue is told to ask again when it is over.
+local function open_turn()
+    if NOW % 16 ~= 0 or CHANNEL == '' or call('PUBSUB', 'NUMSUB', CHANNEL)[2] == 0 then
+        return false
+    end
+    local head = call('ZRANGE', QUEUE, 0, 0)[1]
+    if not head then
+        return false
+    end
+    call('SET', TURN, 1, 'PX', 5)
+    tell(owner_of(head), 'h', 5)
+    return true
+end
+
+-- Something was let go.
+local function pass_on()
+    if open_turn() or hand_on() == 0 then
+        announce()
+    end
+end

@@ -1,0 +1,13 @@
+-- Leave, whatever one was: the holder, in the queue, or neither. 1: held, and not any more. 0: did not hold.
+if DROPPED or drop(OWNER) then
+    pass_on()
+    return 1
+end
+if call('ZREM', QUEUE, ARGV[7]) == 1 then
+    local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
+    look()
+    if first[1] and fits(wish_of(first[1], first[2])) then
+        hand_on()
+    end
+end
+return 0

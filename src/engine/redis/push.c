@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * push.c - what comes by the inbox: grants, hints and breaks from pawl's own scripts; and the releases of programs that are not pawl.
+ *
+ *     g NUMBER TOKEN COUNT TIME MS    claim NUMBER holds since the server's TIME (us), for MS
+ *     h NUMBER MS                     it is the first that waits, and the holder's time ends in MS (-1: never)
+ *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already
+ *
+ * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket for seconds. So it is counted in
+ * the server's time, tied to ours by the last answer (redis->pair_*): a request that left at `pair_local` was worked on at `pair_server`,
+ * so the grant began no earlier than pair_local + (TIME - pair_server), by a clock that may run 1 % off. What is too old by that count is
+ * confirmed before it is believed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+#include "lease.h"
+
+/* The moment, by our clock, at which the server's `server_us` was at the earliest. */
+static int64_t local_time(const struct redis *redis, int64_t server_us, int64_t now) {
+    int64_t since = (server_us - redis->pair_server) * 1000, begin;
+
+    begin = redis->pair_local + since - (since > 0 ? since / 100 : 0);
+    return begin < now ? begin : now;
+}
+
+static void take_grant(struct redis *redis, struct rclaim *claim, const char *text) {
+    int64_t now = pawl__boottime(), begin, lease;
+    unsigned long long token;
+    long long server_us, ms;
+    unsigned count;
+
+    if (sscanf(text, "%llu %u %lld %lld", &token, &count, &server_us, &ms) != 4 || !count || ms <= 0 || ms > INT64_C(1) << 40)
+        return;
+    if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
+        return;
+    begin = local_time(redis, server_us, now);
+    lease = ms * REDIS_MS;
+    if (redis->pair_server && now < pawl__lease_suspect_at(begin, lease)) {
+        claim->turn++; /* what was asked before the grant counts no more */
+        claim->asked = false;
+        pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", ms);
+        pawl__claim_granted(redis, claim, token, count, begin, lease);
+        return;
+    }
+    pawl__redis_note(redis, claim, "PUBLISH: granted, but long ago: asking the server");
+    claim->token = token;
+    claim->token_count = count;
+    claim->state = RCLAIM_CONFIRMING;
+    claim->turn++;
+    claim->asked = false;
+    pawl__claim_drive(redis, claim);
+}
+
+static void take_head(struct redis *redis, struct rclaim *claim, const char *text) {
+    int64_t now = pawl__boottime(), ends;
+    long long ms;
+
+    if (sscanf(text, "%lld", &ms) != 1 || claim->state != RCLAIM_WAITING)
+        return;
+    claim->position = 0;
+    ends = ms < 0 ? PAWL__NEVER : now + (ms + 2) * REDIS_MS;
+    if (ends < claim->timer_at) {
+        claim->timer_at = ends;
+        claim->exact = true;
+        pawl__redis_due(redis, ends);
+    }
+}
+
+static void take_break(struct redis *redis, struct rclaim *claim, const char *text) {
+    pawl__claim_lost(redis, claim, text[0] != '1', "the hold of '%s' was broken by an operator: stop and release it", claim->claim->name);
+}
+
+static void take_message(struct redis *redis, const char *text) {
+    unsigned long long id;
+    struct rclaim *claim;
+    char verb;
+    int used = 0;
+
+    if (sscanf(text, "%c %llu %n", &verb, &id, &used) != 2 || !used || !(claim = pawl__claim_find(redis, id)))
+        return;
+    if (verb == 'g')
+        take_grant(redis, claim, text + used);
+    else if (verb == 'h')
+        take_head(redis, claim, text + used);
+    else if (verb == 'b')
+        take_break(redis, claim, text + used);
+}
+
+/* ---- Foreign releases ----------------------------------------------------------------------------------------------------- */
+
+static bool same_lock(const struct rclaim *a, const struct rclaim *b) {
+    return a->claim->kind == b->claim->kind && strcmp(a->claim->name, b->claim->name) == 0;
+}
+
+static void take_foreign(struct redis *redis, const char *channel) {
+    struct redis_keys keys;
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &redis->claims, all) {
+        if (!claim->listens || claim->state != RCLAIM_WAITING)
+            continue;
+        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+        if (strcmp(keys.channel, channel) == 0) {
+            pawl__redis_note(redis, claim, "a foreign holder let go");
+            pawl__claim_drive(redis, claim);
+        }
+    }
+}
+
+static bool send_listen(struct redis *redis, const struct rclaim *claim, const char *verb) {
+    struct request request = {.script = -1};
+    struct redis_keys keys;
+    const char *argv[2] = {verb, keys.channel};
+    size_t lengths[2];
+
+    if (redis->inbox.state != LINK_UP)
+        return false;
+    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    if (!keys.channel[0])
+        return false;
+    lengths[0] = strlen(verb);
+    lengths[1] = strlen(keys.channel);
+    return pawl__link_send(&redis->inbox, 2, argv, lengths, &request);
+}
+
+static bool another_listens(struct redis *redis, const struct rclaim *claim) {
+    struct rclaim *other;
+
+    TAILQ_FOREACH(other, &redis->claims, all) {
+        if (other != claim && other->listens && same_lock(other, claim))
+            return true;
+    }
+    return false;
+}
+
+static void listened(struct redis *redis, struct request *request, redisReply *reply) {
+    char channel[REDIS_KEY_MAX];
+
+    (void)request;
+    if (reply && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
+        /* It may have let go before we listened: look again. */
+        snprintf(channel, sizeof channel, "%s", reply->element[1]->str);
+        take_foreign(redis, channel);
+    }
+    freeReplyObject(reply);
+}
+
+void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
+    struct request request = {.answered = listened, .script = -1};
+    struct redis_keys keys;
+    const char *argv[2] = {"SUBSCRIBE", keys.channel};
+    size_t lengths[2] = {strlen("SUBSCRIBE")};
+
+    if (claim->listens || redis->inbox.state != LINK_UP)
+        return;
+    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    if (!keys.channel[0])
+        return;
+    claim->listens = true;
+    lengths[1] = strlen(keys.channel);
+    pawl__link_send(&redis->inbox, 2, argv, lengths, &request);
+}
+
+void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
+    if (!claim->listens)
+        return;
+    claim->listens = false;
+    if (!another_listens(redis, claim))
+        send_listen(redis, claim, "UNSUBSCRIBE");
+}
+
+void pawl__push_listen_again(struct redis *redis) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &redis->claims, all) {
+        claim->listens = false; /* asking again will tell whether it must */
+    }
+}
+
+void pawl__redis_push(struct redis *redis, const redisReply *reply) {
+    const redisReply *channel = reply->element[1], *text = reply->element[2];
+    size_t prefix = strlen(redis->inbox_prefix);
+
+    if (channel->type != REDIS_REPLY_STRING || text->type != REDIS_REPLY_STRING)
+        return;
+    if (strncmp(channel->str, redis->inbox_prefix, prefix) == 0 && strcmp(channel->str + prefix, redis->uuid) == 0)
+        take_message(redis, text->str);
+    else
+        take_foreign(redis, channel->str);
+}

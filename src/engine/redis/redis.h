@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * redis.h - the engine for one Redis server: the objects, who guards them, and who reads.
+ *
+ *     struct redis          the engine: options, keys' prefix, its inbox, claims, requests that wait for the connection
+ *       struct link         a connection: `commands` and `inbox` (a subscriber, where grants and breaks are pushed)    link.c
+ *         struct request    something asked on `commands`, in the order in which the answers will come
+ *       struct rclaim       a claim's state                                                                           claims.c
+ *
+ * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here:
+ *
+ *             acquire            1: granted at once
+ *     ASKING --------> (reply) ---------------------------------------------------> HOLDING
+ *        ^               | 0: queued         push 'g', in time                       ^  |  downgrade
+ *        |               v        .--------------------------------------------------'  v
+ *        +---- again -- WAITING --+                                                  DOWNGRADING
+ *        |     (timer)            | push 'g', too old to be believed
+ *        +------------- CONFIRMING (a renewal is asked for: its answer is a fresh grant, or says that it is gone)
+ *
+ *     withdraw: any state -> LEAVING --(reply)--> gone
+ *
+ * Who reads? A thread that waits in park() for its answer reads it itself if no other thread does so already: no wake-up lies between
+ * the server's answer and the caller. It `leads`; it works on whatever comes, also for others. Those others sleep on a futex each
+ * (they `follow`). Without a leader the service thread reads, in serve(). Its epoll set says what it watches: see watch() in loop.c.
+ * Only the service thread connects, keeps time and calls up.
+ */
+#ifndef PAWL_REDIS_H
+#define PAWL_REDIS_H
+
+#include <hiredis/hiredis.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "engine.h"
+#include "name.h"
+#include "record.h"
+
+#define REDIS_MS INT64_C(1000000)
+
+enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN };
+
+/* The scripts; see scripts.c. The first three of each are in the order of enum pawl_kind. */
+enum redis_script {
+    SCRIPT_ACQUIRE,
+    SCRIPT_RELEASE = SCRIPT_ACQUIRE + 3,
+    SCRIPT_RENEW = SCRIPT_RELEASE + 3,
+    SCRIPT_BREAK = SCRIPT_RENEW + 3,
+    SCRIPT_DOWNGRADE = SCRIPT_BREAK + 3,
+    SCRIPT_SURVEY,
+    SCRIPT_COUNT,
+};
+
+enum { REDIS_OWNER_MAX = 64, REDIS_PREFIX_MAX = 128, REDIS_KEY_MAX = REDIS_PREFIX_MAX + PAWL__NAME_MAX + 128, REDIS_UUID = 36 };
+enum { REDIS_PERMITS_MAX = 4096 };
+
+/* options.c */
+struct redis_options {
+    enum redis_layout layout;
+    char host[256];
+    unsigned port;
+    char socket_path[108]; /* "": TCP */
+    char user[256], password[1024];
+    unsigned db;
+    char prefix[REDIS_PREFIX_MAX];
+    bool tls, tls_verify;
+    char tls_ca[1024], tls_cert[1024], tls_key[1024], tls_name[256];
+    int64_t connect_ns, command_ns;     /* time-outs */
+    int64_t retry_base_ns, retry_max_ns; /* back-off */
+    unsigned retry_tries;               /* 0: for ever */
+    int64_t lease_ns, claim_ns;
+};
+
+struct redis;
+struct link;
+struct rclaim;
+struct request;
+
+/* The answer to a request, with the mutex held. NULL: the connection was lost, and nobody knows whether it was carried out. */
+typedef void redis_reply_fn(struct redis *redis, struct request *request, redisReply *reply);
+
+struct request {
+    TAILQ_ENTRY(request) link; /* link->sent */
+    redis_reply_fn *answered;
+    struct rclaim *claim;
+    void *data;
+    int64_t sent_at;
+    int script; /* or -1 */
+    int step;   /* of a greeting; of a claim: its turn, see claims.c */
+    bool with_body;
+};
+
+TAILQ_HEAD(request_list, request);
+TAILQ_HEAD(rclaim_list, rclaim);
+
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP };
+
+struct link {
+    struct redis *redis;
+    const char *what; /* for notes */
+    bool subscriber;
+    enum link_state state;
+    int fd;
+    SSL *ssl;
+    bool ssl_wants_write;
+    redisReader *reader;
+    char *out;
+    size_t out_used, out_size;
+    struct request_list sent;
+    unsigned greetings;   /* answers of the greeting that are still due */
+    uint32_t watched;     /* what the service thread's epoll set has of it; 0: not in it */
+    int64_t started_at;   /* connecting since */
+    int64_t heard_at;     /* last bytes */
+    int64_t pinged_at;    /* 0: no answer to a ping is due */
+    int64_t retry_at;     /* when to connect again */
+    unsigned failures;    /* in a row */
+    struct pawl_error why; /* why it is down */
+};
+
+enum rclaim_state { RCLAIM_NONE, RCLAIM_ASKING, RCLAIM_WAITING, RCLAIM_CONFIRMING, RCLAIM_HOLDING, RCLAIM_DOWNGRADING, RCLAIM_LEAVING };
+
+/* What is to be told of a claim, in this order. The first three are park()'s to tell while nobody adopted the claim. */
+enum {
+    TELL_GRANTED = 1 << 0,
+    TELL_REFUSED = 1 << 1,
+    TELL_SETTLED = 1 << 2,
+    TELL_RENEWED = 1 << 3,
+    TELL_LOST = 1 << 4,
+    TELL_PARKED = TELL_GRANTED | TELL_REFUSED | TELL_SETTLED,
+};
+
+/* The engine's state of a claim. */
+struct rclaim {
+    TAILQ_ENTRY(rclaim) all;     /* redis->claims */
+    TAILQ_ENTRY(rclaim) bucket;  /* redis->buckets, by id */
+    TAILQ_ENTRY(rclaim) telling; /* redis->to_tell */
+    TAILQ_ENTRY(rclaim) renewal; /* redis->to_renew */
+    TAILQ_ENTRY(rclaim) follower; /* redis->followers */
+    struct pawl__claim *claim;
+    enum rclaim_state state;
+    enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
+    char owner[REDIS_OWNER_MAX];
+    char since[24]; /* Unix time in ms */
+    unsigned tell; /* TELL_... */
+    bool to_tell, to_renew, follows, renewing;
+    bool adopted, unparked;
+    bool told_now;   /* serve() is calling up about it: it must not vanish */
+    bool asked;      /* a request about its state is in flight */
+    bool resent;     /* the withdrawal was asked for more than once */
+    bool lost;       /* the core was told, ... */
+    bool broken;     /* ... of a break */
+    bool exact;      /* timer_at is not to be rounded */
+    bool held_before; /* when it was withdrawn */
+    bool was_lost;   /* at the withdrawal it was not held any more */
+    bool foreign_held; /* its lock is held by a program that is not pawl */
+    bool listens;    /* on the foreign channel of its lock */
+    int turn;           /* counts what was asked about its state: only the answer to the last one counts */
+    uint32_t want_sent; /* tokens that the server knows we want */
+    int64_t timer_at; /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    unsigned position;
+    unsigned failures; /* retryable errors in a row */
+    struct pawl_error why;
+    /* What the core is told with TELL_GRANTED and TELL_RENEWED: written into the claim only by the one who tells. */
+    uint64_t token;
+    uint32_t token_count;
+    int64_t sent_at, lease_ns;
+    bool heir;             /* is to lead next */
+    _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
+};
+
+enum { REDIS_BUCKETS = 1024 };
+
+struct redis {
+    struct pawl__engine base;
+    struct redis_options options;
+    struct pawl__identity identity;
+    char record[PAWL__RECORD_MAX];
+    char url[512];
+    char uuid[REDIS_UUID + 1];
+    char inbox_prefix[REDIS_PREFIX_MAX + 16];
+    SSL_CTX *tls;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t called; /* a call that is not about a claim was answered */
+    struct link commands, inbox;
+    bool script_loaded[SCRIPT_COUNT];
+    struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, to_renew, followers;
+    size_t claim_count;
+    int64_t renew_at; /* not before then */
+    bool leading;         /* a thread leads ... */
+    const struct rclaim *leader; /* ... and sleeps in poll for this claim */
+    bool leader_waits;    /* ... for a push, and so reads the inbox too */
+    bool contended;       /* the last acquire had to wait: the next will, and its push may come before its answer is read */
+    bool woken, closing;
+    bool gave_up; /* as many tries to connect as the URL allows have failed */
+    int64_t asleep_until; /* the service thread sleeps until then */
+    int epoll_fd, wake_fd, lead_fd;
+    /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
+    int64_t pair_local, pair_server;
+    char *notes; /* noted while the mutex was held; see redis_unlock */
+    size_t notes_used, notes_size;
+    bool wake_service; /* once unlocked */
+    uint32_t random;
+
+    /* server.c */
+    char server_policy[32];
+    unsigned server_replicas, server_min_replicas;
+    bool server_aof, server_warned;
+
+    struct addresses *addresses;
+};
+
+static inline struct redis *redis_of(struct pawl__engine *engine) {
+    return (struct redis *)engine;
+}
+
+static inline struct rclaim *rclaim_of(struct pawl__claim *claim) {
+    return pawl__claim_state(claim);
+}
+
+/* loop.c */
+
+void pawl__redis_lock(struct redis *redis);
+/* Also flushes notes and wakes the service thread if it was asked for. */
+void pawl__redis_unlock(struct redis *redis);
+/* The same right after a request about a claim that its caller will wait for: who does reads the answer, so that the service thread need
+ * not be made to. */
+void pawl__redis_unlock_asked(struct redis *redis);
+/* Have the leader look around. */
+void pawl__redis_kick_leader(struct redis *redis);
+/* A note, told after the mutex is free. */
+void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Something is to be told about the claim: by its park(), or by serve(). */
+void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what);
+/* See that the service thread wakes by `when`. */
+void pawl__redis_due(struct redis *redis, int64_t when);
+/* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
+bool pawl__redis_wait(struct redis *redis, const bool *done, int64_t deadline);
+pawl__serve_fn pawl__redis_serve;
+pawl__wake_fn pawl__redis_wake;
+pawl__park_fn pawl__redis_park;
+pawl__unpark_fn pawl__redis_unpark;
+pawl__adopt_fn pawl__redis_adopt;
+
+/* link.c: one connection. The mutex is held. */
+
+void pawl__link_init(struct link *link, struct redis *redis, bool subscriber, const char *what);
+void pawl__link_free(struct link *link);
+/* Ask. `answered` may be NULL on the subscriber. False: out of memory, and the link is down. */
+bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
+/* Write what is left to be written. */
+void pawl__link_flush(struct link *link);
+/* Read what there is and work on it. */
+void pawl__link_read(struct link *link);
+/* It is of no use any more: close it, and let everything that is unanswered know. */
+void pawl__link_drop(struct link *link, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* connect.c: making a connection, step by step. The mutex is held. */
+
+struct addresses;
+/* Find the server's addresses, in the calling thread: at open(), where it may take a while. */
+int pawl__redis_resolve(struct redis *redis, struct pawl_error *reterr);
+void pawl__redis_forget_addresses(struct redis *redis);
+/* Begin, or go on: called when the descriptor is ready, and when it is time. */
+void pawl__link_start(struct link *link);
+void pawl__link_progress(struct link *link);
+/* The moment at which something must be done about the link by the clock. */
+int64_t pawl__link_due(const struct link *link);
+void pawl__link_tick(struct link *link, int64_t now);
+/* Is the engine able to work? Both links are. */
+bool pawl__redis_up(const struct redis *redis);
+/* The states of the links have changed: tell the core, and go on with the claims. */
+void pawl__redis_link_changed(struct redis *redis);
+
+/* tls.c */
+int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr);
+SSL *pawl__tls_new(struct redis *redis, int fd);
+/* What went wrong, in words. */
+const char *pawl__tls_error(SSL *ssl, int rc, char *buffer, size_t size);
+
+/* server.c: what the server is, and what about it endangers locks. */
+enum { SERVER_CHECKS = 3 };
+void pawl__server_answer(struct redis *redis, unsigned index, const redisReply *reply);
+/* Once: what an operator should know. No mutex held. */
+void pawl__server_warn(struct redis *redis);
+
+/* options.c */
+int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr);
+void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size);
+
+/* keys.c: how names become keys. */
+struct redis_keys {
+    char lock[REDIS_KEY_MAX], token[REDIS_KEY_MAX], queue[REDIS_KEY_MAX], turn[REDIS_KEY_MAX], who[REDIS_KEY_MAX];
+    char channel[REDIS_KEY_MAX]; /* where Redisson listens; "": nowhere */
+    char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
+};
+void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
+/* The name of the lock whose record key this is; NULL: it is not one. */
+const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer);
+
+/* scripts.c */
+int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr);
+/* Ask the server to run a script. */
+bool pawl__script_send(struct redis *redis, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                       const struct request *request);
+void pawl__script_answered(struct redis *redis, const struct request *request, const redisReply *reply);
+
+/* reply.c: what answers mean. */
+enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_REFUSED };
+/* Sort an answer; of an error, *ret says what to tell. */
+enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *ret);
+/* An element of an array as a number, in whatever form; `otherwise` if there is none. */
+int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise);
+
+/* claims.c */
+pawl__submit_fn pawl__redis_submit;
+pawl__withdraw_fn pawl__redis_withdraw;
+pawl__downgrade_fn pawl__redis_downgrade;
+/* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
+void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
+struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
+/* More threads wait for the claim than the server knows: tell it. */
+void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
+void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at, int64_t lease_ns);
+void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The claim is gone from here. */
+void pawl__claim_remove(struct redis *redis, struct rclaim *claim);
+const char *pawl__redis_errortext(const struct redis *redis);
+
+/* push.c: what comes by the inbox. */
+void pawl__redis_push(struct redis *redis, const redisReply *reply);
+/* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
+void pawl__push_listen(struct redis *redis, struct rclaim *claim);
+void pawl__push_unlisten(struct redis *redis, struct rclaim *claim);
+/* After the inbox was connected anew. */
+void pawl__push_listen_again(struct redis *redis);
+
+/* renew.c */
+pawl__renew_fn pawl__redis_renew;
+void pawl__renew_flush(struct redis *redis);
+/* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
+void pawl__renew_forget(struct redis *redis, struct rclaim *claim);
+void pawl__renew_confirm(struct redis *redis, struct rclaim *claim);
+
+/* survey.c */
+pawl__survey_fn pawl__redis_survey;
+pawl__break_fn pawl__redis_break;
+
+#endif

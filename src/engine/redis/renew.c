@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * renew.c - renewals: many holds in one script, each only as long as it is its owner's.
+ *
+ * The core says when a hold is to be renewed; those of one round go together, up to BATCH of a kind. Their answers are a list; what is
+ * not its owner's any more is lost. A renewal that found no connection, or no answer, is asked for again when there is one, unless
+ * the core has given the hold up meanwhile: it does so by its own clock, and asks for nothing after that.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+
+enum { BATCH = 100, KEYS_EACH = 2, ARGS_EACH = 3 };
+
+struct batch {
+    size_t count;
+    struct rclaim *claims[BATCH];
+};
+
+static void put_back(struct redis *redis, struct rclaim *claim) {
+    claim->renewing = false;
+    if (claim->to_renew || claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
+        return;
+    claim->to_renew = true;
+    TAILQ_INSERT_TAIL(&redis->to_renew, claim, renewal);
+}
+
+static void renewed(struct redis *redis, struct rclaim *claim, int64_t sent_at, bool held) {
+    claim->renewing = false;
+    if (claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
+        return;
+    if (held) {
+        claim->sent_at = sent_at;
+        claim->lease_ns = redis->options.lease_ns;
+        pawl__redis_tell(redis, claim, TELL_RENEWED);
+    } else {
+        pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
+                         claim->claim->name);
+    }
+}
+
+static void batch_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct batch *batch = request->data;
+    struct pawl_error why;
+    enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
+
+    if (class == REPLY_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == batch->count) {
+        for (size_t i = 0; i < batch->count; i++)
+            renewed(redis, batch->claims[i], request->sent_at, pawl__reply_number(reply, i, 0) == 1);
+    } else {
+        if (reply)
+            pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count, class == REPLY_OK ? "a strange answer" : why.text);
+        for (size_t i = 0; i < batch->count; i++)
+            put_back(redis, batch->claims[i]);
+        redis->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;
+        pawl__redis_due(redis, redis->renew_at);
+    }
+    free(batch);
+    freeReplyObject(reply);
+    if (class == REPLY_READONLY)
+        pawl__link_drop(&redis->commands, why.code, "%s", why.text);
+}
+
+/* The next ones of a kind, up to BATCH. */
+static struct batch *collect(struct redis *redis, enum pawl_kind kind) {
+    struct batch *batch = malloc(sizeof *batch);
+    struct rclaim *claim, *next;
+
+    if (!batch)
+        return NULL;
+    batch->count = 0;
+    for (claim = TAILQ_FIRST(&redis->to_renew); claim && batch->count < BATCH; claim = next) {
+        next = TAILQ_NEXT(claim, renewal);
+        if (claim->claim->kind != kind)
+            continue;
+        TAILQ_REMOVE(&redis->to_renew, claim, renewal);
+        claim->to_renew = false;
+        claim->renewing = true;
+        batch->claims[batch->count++] = claim;
+    }
+    return batch;
+}
+
+struct renew_texts {
+    struct redis_keys keys;
+    char permits[16];
+};
+
+/* KEYS: lock and record of each; ARGV: the lease, and of each its owner, what lies beside, and its permits. */
+static bool send_batch(struct redis *redis, enum pawl_kind kind, struct batch *batch, const struct request *request) {
+    struct renew_texts *texts = calloc(batch->count, sizeof *texts);
+    const char *argv[BATCH * (KEYS_EACH + ARGS_EACH) + 1];
+    size_t keys = batch->count * KEYS_EACH, used = keys;
+    char lease[24];
+    bool ok;
+
+    if (!texts)
+        return false;
+    snprintf(lease, sizeof lease, "%lld", (long long)(redis->options.lease_ns / REDIS_MS));
+    argv[used++] = lease;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct rclaim *claim = batch->claims[i];
+
+        pawl__redis_keys(redis, claim->claim->name, kind, &texts[i].keys);
+        snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->claim->permits);
+        argv[i * KEYS_EACH] = texts[i].keys.lock;
+        argv[i * KEYS_EACH + 1] = texts[i].keys.who;
+        argv[used++] = claim->owner;
+        argv[used++] = texts[i].keys.beside;
+        argv[used++] = texts[i].permits;
+    }
+    ok = pawl__script_send(redis, SCRIPT_RENEW + (int)kind, (int)keys, (int)used, argv, NULL, request);
+    free(texts);
+    return ok;
+}
+
+static bool any_of_kind(const struct redis *redis, enum pawl_kind kind) {
+    const struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &redis->to_renew, renewal) {
+        if (claim->claim->kind == kind)
+            return true;
+    }
+    return false;
+}
+
+void pawl__renew_flush(struct redis *redis) {
+    if (TAILQ_EMPTY(&redis->to_renew) || redis->commands.state != LINK_UP || pawl__boottime() < redis->renew_at)
+        return;
+    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
+        while (any_of_kind(redis, (enum pawl_kind)kind)) {
+            struct batch *batch = collect(redis, (enum pawl_kind)kind);
+            struct request request = {.answered = batch_answered, .data = batch};
+
+            if (!batch)
+                return;
+            pawl__redis_note(redis, NULL, "renewing %zu holds in one script", batch->count);
+            if (!send_batch(redis, (enum pawl_kind)kind, batch, &request)) {
+                for (size_t i = 0; i < batch->count; i++)
+                    put_back(redis, batch->claims[i]);
+                free(batch);
+                return;
+            }
+        }
+}
+
+void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    if (!claim->to_renew && !claim->renewing && !claim->lost &&
+        (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING)) {
+        claim->to_renew = true;
+        TAILQ_INSERT_TAIL(&redis->to_renew, claim, renewal);
+    }
+    redis->wake_service = true;
+    pawl__redis_unlock(redis);
+}
+
+void pawl__renew_forget(struct redis *redis, struct rclaim *claim) {
+    if (claim->to_renew)
+        TAILQ_REMOVE(&redis->to_renew, claim, renewal);
+    claim->to_renew = false;
+}
+
+/* ---- A grant that was pushed too long ago --------------------------------------------------------------------------------- */
+
+static void confirmed(struct redis *redis, struct request *request, redisReply *reply) {
+    struct batch *batch = request->data;
+    struct rclaim *claim = batch->claims[0];
+    struct pawl_error why;
+
+    free(batch);
+    if (claim->turn == request->step && claim->state == RCLAIM_CONFIRMING) {
+        claim->asked = false;
+        if (reply && pawl__reply_class(reply, &why) == REPLY_OK && pawl__reply_number(reply, 0, 0) == 1) {
+            pawl__claim_granted(redis, claim, claim->token, claim->token_count, request->sent_at, redis->options.lease_ns);
+        } else {
+            /* Gone, or not known: acquire tells, whichever it was. */
+            claim->state = RCLAIM_ASKING;
+            if (reply)
+                pawl__claim_drive(redis, claim);
+        }
+    }
+    freeReplyObject(reply);
+}
+
+void pawl__renew_confirm(struct redis *redis, struct rclaim *claim) {
+    struct batch *batch = malloc(sizeof *batch);
+    struct request request = {.answered = confirmed, .data = batch, .claim = claim};
+
+    if (!batch)
+        return;
+    batch->count = 1;
+    batch->claims[0] = claim;
+    claim->asked = true;
+    request.step = ++claim->turn;
+    if (!send_batch(redis, claim->claim->kind, batch, &request))
+        free(batch);
+}

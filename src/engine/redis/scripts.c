@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * scripts.c - the scripts, put together from lua/, and how they are run.
+ *
+ * A script is sent with its body (EVAL) the first time on a connection, and by its SHA-1 (EVALSHA) once the server has answered that. When
+ * the server has forgotten it (NOSCRIPT: SCRIPT FLUSH, a restart) the request is made again, with the body.
+ *
+ * The texts are the same for all clients of a process, and made once.
+ */
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+#include "error.h"
+
+extern const char pawl__lua_acquire[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[], pawl__lua_fast_acquire_mutex[],
+    pawl__lua_fast_acquire_plain[], pawl__lua_fast_release_mutex[], pawl__lua_fast_release_plain[], pawl__lua_mutex[], pawl__lua_plain[],
+    pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[], pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[],
+    pawl__lua_renew_semaphore[], pawl__lua_rw[], pawl__lua_semaphore[], pawl__lua_slow_release[], pawl__lua_survey[];
+
+enum { SHA_HEX = 40, LAYOUTS = 2 };
+
+struct script {
+    char *body;
+    size_t length;
+    char sha[SHA_HEX + 1];
+};
+
+static struct script scripts[LAYOUTS][SCRIPT_COUNT];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool made;
+
+static bool make(struct script *script, const char *fast, const char *first, const char *second, const char *third,
+                 const char *fourth) {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    if (asprintf(&script->body, "%s%s%s%s%s", fast, first, second, third, fourth) < 0)
+        return false;
+    script->length = strlen(script->body);
+    if (!EVP_Digest(script->body, script->length, digest, &size, EVP_sha1(), NULL) || size != SHA_HEX / 2)
+        return false;
+    for (unsigned i = 0; i < size; i++)
+        snprintf(script->sha + 2 * i, 3, "%02x", digest[i]);
+    return true;
+}
+
+static bool make_layout(enum redis_layout layout) {
+    struct script *all = scripts[layout];
+    bool plain = layout == LAYOUT_PLAIN, ok = true;
+    const char *kinds[] = {plain ? pawl__lua_plain : pawl__lua_mutex, pawl__lua_rw, pawl__lua_semaphore};
+    const char *renews[] = {plain ? pawl__lua_renew_plain : pawl__lua_renew_mutex, pawl__lua_renew_rw, pawl__lua_renew_semaphore};
+    const char *acquires[] = {plain ? pawl__lua_fast_acquire_plain : pawl__lua_fast_acquire_mutex, "", ""};
+    const char *releases[] = {plain ? pawl__lua_fast_release_plain : pawl__lua_fast_release_mutex, pawl__lua_slow_release,
+                              pawl__lua_slow_release};
+
+    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++) {
+        ok = ok && make(&all[SCRIPT_ACQUIRE + kind], acquires[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_acquire);
+        ok = ok && make(&all[SCRIPT_RELEASE + kind], releases[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_release);
+        ok = ok && make(&all[SCRIPT_BREAK + kind], "", pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_break);
+        ok = ok && make(&all[SCRIPT_RENEW + kind], "", renews[kind], pawl__lua_renew, "", "");
+    }
+    ok = ok && make(&all[SCRIPT_DOWNGRADE], "", pawl__lua_common, pawl__lua_rw, pawl__lua_queue, pawl__lua_downgrade);
+    return ok && make(&all[SCRIPT_SURVEY], "", pawl__lua_common, pawl__lua_survey, "", "");
+}
+
+static void make_all(void) {
+    made = make_layout(LAYOUT_REDISSON) && make_layout(LAYOUT_PLAIN);
+}
+
+int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {
+    (void)redis;
+    pthread_once(&once, make_all);
+    if (!made)
+        return pawl__fail(reterr, PAWL_ESYSTEM, "the scripts can't be made: OpenSSL has no SHA-1, or there is no memory");
+    return 0;
+}
+
+bool pawl__script_send(struct redis *redis, int number, int keys, int argc, const char **argv, const size_t *lengths,
+                       const struct request *request) {
+    enum { FEW = 32 };
+    const struct script *script = &scripts[redis->options.layout][number];
+    const char *few[FEW], **all = few;
+    size_t few_lengths[FEW], *all_lengths = few_lengths;
+    struct request copy = *request;
+    char count[16];
+    bool ok = false;
+
+    if (argc + 3 > FEW) {
+        all = calloc((size_t)argc + 3, sizeof *all);
+        all_lengths = calloc((size_t)argc + 3, sizeof *all_lengths);
+    }
+    if (all && all_lengths) {
+        copy.script = number;
+        copy.with_body = !redis->script_loaded[number];
+        all[0] = copy.with_body ? "EVAL" : "EVALSHA";
+        all_lengths[0] = strlen(all[0]);
+        all[1] = copy.with_body ? script->body : script->sha;
+        all_lengths[1] = copy.with_body ? script->length : SHA_HEX;
+        all_lengths[2] = (size_t)snprintf(count, sizeof count, "%d", keys);
+        all[2] = count;
+        for (int i = 0; i < argc; i++) {
+            all[3 + i] = argv[i];
+            all_lengths[3 + i] = lengths ? lengths[i] : strlen(argv[i]);
+        }
+        ok = pawl__link_send(&redis->commands, argc + 3, all, all_lengths, &copy);
+    }
+    if (all != few) {
+        free(all);
+        free(all_lengths);
+    }
+    return ok;
+}
+
+void pawl__script_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
+    struct pawl_error ignored;
+
+    if (request->script < 0 || !reply)
+        return;
+    if (request->with_body && reply->type != REDIS_REPLY_ERROR)
+        redis->script_loaded[request->script] = true;
+    else if (pawl__reply_class(reply, &ignored) == REPLY_NOSCRIPT)
+        redis->script_loaded[request->script] = false;
+}

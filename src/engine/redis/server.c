@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * server.c - what the server is, and what about it makes locks vanish: said once, at open, through the log.
+ *
+ * None of this stops anybody: a lock that may vanish is still a lock, with tokens that tell. What a user may not read (INFO and CONFIG are
+ * rights of their own) is not judged.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+
+/* The value of a line `key:value` of INFO; "" if there is none. */
+static void info_value(const char *info, const char *key, char *ret, size_t size) {
+    size_t length = strlen(key);
+    const char *line = info;
+
+    ret[0] = '\0';
+    while (line) {
+        if (strncmp(line, key, length) == 0 && line[length] == ':') {
+            snprintf(ret, size, "%.*s", (int)strcspn(line + length + 1, "\r\n"), line + length + 1);
+            return;
+        }
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+}
+
+static void check_info(struct redis *redis, const char *info) {
+    char version[32], role[16], aof[8], saves[16], replicas[16], loading[8];
+
+    info_value(info, "redis_version", version, sizeof version);
+    info_value(info, "role", role, sizeof role);
+    info_value(info, "aof_enabled", aof, sizeof aof);
+    info_value(info, "connected_slaves", replicas, sizeof replicas);
+    info_value(info, "rdb_last_save_time", saves, sizeof saves);
+    info_value(info, "loading", loading, sizeof loading);
+    pawl__redis_note(redis, NULL, "server: version %s, %s", version, role);
+    if (strcmp(role, "slave") == 0)
+        pawl__link_drop(&redis->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
+    else if (version[0] && atoi(version) < 5)
+        pawl__link_drop(&redis->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
+    redis->server_replicas = (unsigned)strtoul(replicas, NULL, 10);
+    redis->server_aof = strcmp(aof, "0") != 0;
+}
+
+/* CONFIG GET's answer: name and value. */
+static const char *config_value(const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || reply->element[1]->type != REDIS_REPLY_STRING)
+        return NULL;
+    return reply->element[1]->str;
+}
+
+static void warn_once(struct redis *redis, const char *policy) {
+    if (redis->server_warned)
+        return;
+    redis->server_warned = true;
+    if (policy && strcmp(policy, "noeviction") != 0)
+        pawl__warn(&redis->base,
+                   "%s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy noeviction",
+                   redis->url, policy);
+    if (!redis->server_aof)
+        pawl__warn(&redis->base, "%s writes no append-only file: a restart forgets locks that are held; set appendonly yes", redis->url);
+    if (redis->server_replicas && !redis->server_min_replicas)
+        pawl__warn(&redis->base,
+                   "%s has replicas but does not wait for them: a failover may forget locks that are held; set min-replicas-to-write 1",
+                   redis->url);
+}
+
+void pawl__server_answer(struct redis *redis, unsigned index, const redisReply *reply) {
+    const char *value = config_value(reply);
+
+    if (index == 0 && reply->type == REDIS_REPLY_STRING)
+        check_info(redis, reply->str);
+    else if (index == 1 && value)
+        snprintf(redis->server_policy, sizeof redis->server_policy, "%s", value);
+    else if (index == 2 && value)
+        redis->server_min_replicas = (unsigned)strtoul(value, NULL, 10);
+}
+
+void pawl__server_warn(struct redis *redis) {
+    warn_once(redis, redis->server_policy[0] ? redis->server_policy : NULL);
+}

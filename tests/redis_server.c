@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * redis_server.c - see redis_server.h.
+ */
+#include "redis_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test.h"
+
+enum { PATIENCE_MS = 30000 };
+
+bool redis_server_exists(const char **why) {
+    static const char *const places[] = {"/usr/bin/redis-server", "/usr/local/bin/redis-server"};
+
+    for (size_t i = 0; i < 2; i++)
+        if (access(places[i], X_OK) == 0)
+            return true;
+    *why = "there is no redis-server (Debian: redis-server)";
+    return false;
+}
+
+/* A port that nobody has at the moment. */
+static unsigned free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void write_configuration(const struct redis_server *server) {
+    char path[200];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/redis.conf", server->directory);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nsave \"\"\nlogfile %s/log\n%s\n", server->port, server->socket_path,
+            server->directory, server->directory, server->extra);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void run_server(const struct redis_server *server) {
+    char path[200];
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive a test that crashed */
+    snprintf(path, sizeof path, "%s/redis.conf", server->directory);
+    execlp("redis-server", "redis-server", path, (char *)NULL);
+    _exit(127);
+}
+
+static bool answers(struct redis_server *server) {
+    const struct timeval patience = {.tv_sec = 5};
+    redisReply *reply;
+    bool ok;
+
+    server->context = redisConnectUnixWithTimeout(server->socket_path, patience);
+    if (!server->context || server->context->err) {
+        redisFree(server->context);
+        server->context = NULL;
+        return false;
+    }
+    redisSetTimeout(server->context, (struct timeval){.tv_sec = 30});
+    reply = redisCommand(server->context, "PING");
+    ok = reply && (reply->type == REDIS_REPLY_STATUS || strncmp(reply->str, "NOAUTH", 6) == 0);
+    freeReplyObject(reply);
+    return ok;
+}
+
+void redis_server_start(struct redis_server *server) {
+    const struct timespec moment = {.tv_nsec = 5000000};
+
+    if (!server->directory[0]) {
+        snprintf(server->directory, sizeof server->directory, "%s/pawl-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+        assert_non_null(mkdtemp(server->directory));
+        snprintf(server->socket_path, sizeof server->socket_path, "%s/socket", server->directory);
+    }
+    for (int attempt = 0; attempt < 3; attempt++) {
+        if (!server->port || attempt)
+            server->port = free_port();
+        write_configuration(server);
+        server->pid = fork();
+        assert_true(server->pid >= 0);
+        if (server->pid == 0)
+            run_server(server);
+        /* That a server listens makes no sound: it can only be tried. */
+        for (int i = 0; i < PATIENCE_MS / 5; i++) {
+            if (answers(server))
+                return;
+            if (waitpid(server->pid, NULL, WNOHANG) == server->pid)
+                break; /* somebody else took the port */
+            nanosleep(&moment, NULL);
+        }
+        redis_server_stop(server, SIGKILL);
+    }
+    fail_msg("redis-server does not start: see %s/log", server->directory);
+}
+
+void redis_server_stop(struct redis_server *server, int number) {
+    if (server->context)
+        redisFree(server->context);
+    server->context = NULL;
+    if (!server->pid)
+        return;
+    kill(server->pid, number);
+    if (number != SIGKILL) {
+        struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, server->pid, 0), .events = POLLIN};
+
+        if (ended.fd < 0 || poll(&ended, 1, PATIENCE_MS) != 1)
+            kill(server->pid, SIGKILL);
+        if (ended.fd >= 0)
+            close(ended.fd);
+    }
+    waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}
+
+void redis_server_free(struct redis_server *server) {
+    char command[300];
+
+    redis_server_stop(server, SIGKILL);
+    if (!server->directory[0])
+        return;
+    snprintf(command, sizeof command, "rm -rf '%s'", server->directory);
+    assert_int_equal(system(command), 0);
+    server->directory[0] = '\0';
+}
+
+static redisReply *command(struct redis_server *server, const char *format, va_list args) {
+    redisReply *reply = redisvCommand(server->context, format, args);
+
+    if (!reply)
+        fail_msg("the test's own connection broke: %s", server->context->errstr);
+    return reply;
+}
+
+redisReply *redis_server_command(struct redis_server *server, const char *format, ...) {
+    redisReply *reply;
+    va_list args;
+
+    va_start(args, format);
+    reply = command(server, format, args);
+    va_end(args);
+    return reply;
+}
+
+long long redis_server_integer(struct redis_server *server, const char *format, ...) {
+    redisReply *reply;
+    long long number;
+    va_list args;
+
+    va_start(args, format);
+    reply = command(server, format, args);
+    va_end(args);
+    number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
+    freeReplyObject(reply);
+    return number;
+}
+
+const char *redis_server_text(struct redis_server *server, char *buffer, size_t size, const char *format, ...) {
+    redisReply *reply;
+    va_list args;
+
+    va_start(args, format);
+    reply = command(server, format, args);
+    va_end(args);
+    snprintf(buffer, size, "%s", reply->str ? reply->str : "");
+    freeReplyObject(reply);
+    return buffer;
+}
+
+long long redis_server_plain(struct redis_server *server, const char *text) {
+    const char *argv[16];
+    char *copy = strdup(text), *rest = copy, *word;
+    redisReply *reply;
+    long long number;
+    int argc = 0;
+
+    while (argc < 16 && (word = strsep(&rest, " ")))
+        argv[argc++] = word;
+    reply = redisCommandArgv(server->context, argc, argv, NULL);
+    free(copy);
+    if (!reply)
+        fail_msg("the test's own connection broke: %s", server->context->errstr);
+    number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
+    freeReplyObject(reply);
+    return number;
+}

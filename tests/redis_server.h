@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * redis_server.h - Redis servers that a test starts for itself: on loopback, on a free port, in a temporary directory; stopped by pid.
+ */
+#ifndef PAWL_REDIS_SERVER_H
+#define PAWL_REDIS_SERVER_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct redis_server {
+    pid_t pid; /* 0: does not run */
+    unsigned port, tls_port;
+    char directory[128];
+    char socket_path[160];
+    char extra[1024]; /* further lines of its configuration: set before the start */
+    redisContext *context;
+};
+
+/* Is there a redis-server on this machine? If not, a sentence that says why tests are skipped goes to *why. */
+bool redis_server_exists(const char **why);
+
+/* Start it, again on the same port if it had one; wait until it answers. */
+void redis_server_start(struct redis_server *server);
+/* Ask it to end with `signal`, and wait until it has. */
+void redis_server_stop(struct redis_server *server, int signal);
+/* Stop it and remove its directory. */
+void redis_server_free(struct redis_server *server);
+
+/* Run a command (as redisCommand) on a connection of the test's own. The reply is the caller's to free. */
+redisReply *redis_server_command(struct redis_server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same for commands whose answer is a number, or a text (copied to `buffer`, "" for nil). */
+long long redis_server_integer(struct redis_server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *redis_server_text(struct redis_server *server, char *buffer, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The number that a command without arguments of its own, its words separated by blanks, answers. */
+long long redis_server_plain(struct redis_server *server, const char *command);
+
+#endif

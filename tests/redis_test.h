@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * redis_test.h - what the tests of the Redis engine share: clients, threads that acquire, losses that are told.
+ */
+#ifndef PAWL_REDIS_TEST_H
+#define PAWL_REDIS_TEST_H
+
+#include <pthread.h>
+#include <time.h>
+
+#include "redis_server.h"
+#include "test.h"
+
+#define PATIENCE_MS 30000
+
+static struct pawl_error error;
+
+/* A client at a port of loopback; `lease_ms` 0: the default. */
+static inline struct pawl *open_at(unsigned port, const char *options, int64_t lease_ms) {
+    struct pawl_options how = {.size = sizeof how, .label = "test", .lease_ms = lease_ms};
+    struct pawl *client;
+    char url[512];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u%s", port, options);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    return client;
+}
+
+static inline struct pawl_lock *mutex_of(struct pawl *client, const char *name) {
+    struct pawl_lock *lock;
+
+    assert_works(pawl_mutex_new(client, name, 0, &lock, &error), &error);
+    return lock;
+}
+
+/* A thread that acquires, and releases at once. */
+struct taker {
+    pthread_t thread;
+    struct pawl_lock *lock;
+    enum pawl_mode mode;
+    int64_t timeout_ms;
+    int result;
+    uint64_t token;
+};
+
+static inline void *taker_main(void *data) {
+    struct taker *taker = data;
+
+    taker->result = taker->mode == PAWL_SHARED ? pawl_acquire_shared(taker->lock, taker->timeout_ms, NULL)
+                                               : pawl_acquire(taker->lock, taker->timeout_ms, NULL);
+    taker->token = taker->result == 0 ? pawl_token(taker->lock) : 0;
+    if (taker->result == 0 && taker->mode == PAWL_SHARED)
+        pawl_release_shared(taker->lock, NULL);
+    else if (taker->result == 0)
+        pawl_release(taker->lock, NULL);
+    return NULL;
+}
+
+static inline void start_taker(struct taker *taker, struct pawl_lock *lock, int64_t timeout_ms) {
+    *taker = (struct taker){.lock = lock, .timeout_ms = timeout_ms, .result = 1};
+    assert_int_equal(pthread_create(&taker->thread, NULL, taker_main, taker), 0);
+}
+
+static inline int end_taker(struct taker *taker) {
+    pthread_join(taker->thread, NULL);
+    return taker->result;
+}
+
+/* What the loss callback heard. */
+struct losses {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int lost;
+    uint64_t token;
+};
+#define LOSSES_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}
+
+static inline void hear_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    struct losses *losses = data;
+
+    (void)lock;
+    (void)why;
+    pthread_mutex_lock(&losses->mutex);
+    losses->lost += state == PAWL_LOST;
+    losses->token = token;
+    pthread_cond_broadcast(&losses->changed);
+    pthread_mutex_unlock(&losses->mutex);
+}
+
+static inline void await_loss(struct losses *losses) {
+    struct timespec until;
+    int rc = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    pthread_mutex_lock(&losses->mutex);
+    while (!losses->lost && rc == 0)
+        rc = pthread_cond_timedwait(&losses->changed, &losses->mutex, &until);
+    pthread_mutex_unlock(&losses->mutex);
+    if (rc != 0)
+        fail_msg("the loss was not told");
+}
+
+/* Things on the server make no sound: they can only be looked for. */
+static inline void await_integer(struct redis_server *server, const char *command, long long wanted) {
+    const struct timespec moment = {.tv_nsec = 2000000};
+
+    for (int i = 0; i < PATIENCE_MS / 2; i++) {
+        if (redis_server_plain(server, command) == wanted)
+            return;
+        nanosleep(&moment, NULL);
+    }
+    fail_msg("%s is never %lld", command, wanted);
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_access.c - passwords, users with the smallest set of rights, TLS with verification and client certificates, Unix sockets,
+ * databases; and that secrets are nowhere to be read.
+ */
+#include <signal.h>
+#include <unistd.h>
+
+#include "redis_test.h"
+
+/* As docs/redis.md lists it. */
+#define RULES                                                                                                                      \
+    "resetkeys ~app:* ~{app:*}:* ~redisson_lock_token:* ~pawl:* resetchannels &pawl:inbox:* &redisson_* -@all +eval +evalsha +time "   \
+    "+type +exists +get +getset +set +del +pexpire +pttl +incrby +decrby +hset +hdel +hget +hgetall +hkeys +hlen +hexists +zadd +zrem " \
+    "+zrange +zrangebyscore +zrank +zcard +zscore +publish +pubsub|numsub +subscribe +unsubscribe +ping +select +scan"
+#define SECRET "s3cret-Wort"
+
+static struct redis_server server;
+static char logged[4096];
+
+static void log_text(enum pawl_log_level level, const char *text, void *data) {
+    (void)level;
+    (void)data;
+    strncat(logged, text, sizeof logged - strlen(logged) - 1);
+}
+
+static int open_url(const char *url, unsigned flags, struct pawl **ret) {
+    struct pawl_options how = {.size = sizeof how, .flags = flags, .log = log_text};
+
+    logged[0] = '\0';
+    return pawl_open(url, &how, ret, &error);
+}
+
+static void use(struct pawl *client, const char *name) {
+    struct pawl_lock *lock = mutex_of(client, name);
+
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static int run(const char *format, ...) {
+    char command[2048];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    return system(command);
+}
+
+/* Certificates of a small authority of the test's own. */
+static void make_certificates(void) {
+    const char *d = server.directory;
+
+    assert_int_equal(run("cd %s && exec >/dev/null 2>&1 && openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 "
+                         "-subj /CN=ca && for n in server client; do openssl req -newkey rsa:2048 -nodes -keyout $n.key -out $n.csr "
+                         "-subj /CN=$n && printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' >ext && openssl x509 -req -in $n.csr -CA "
+                         "ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $n.crt || exit 1; done",
+                         d),
+                     0);
+}
+
+static int start(void **state) {
+    (void)state;
+    redis_server_start(&server); /* for its directory and port */
+    redis_server_stop(&server, SIGKILL);
+    make_certificates();
+    server.tls_port = server.port + 1 < 65536 ? server.port + 1 : server.port - 1;
+    snprintf(server.extra, sizeof server.extra,
+             "tls-port %u\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n", server.tls_port,
+             server.directory, server.directory, server.directory);
+    redis_server_start(&server);
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER pawl on >" SECRET " " RULES));
+    return 0;
+}
+
+static int stop(void **state) {
+    (void)state;
+    redis_server_free(&server);
+    return 0;
+}
+
+static void test_smallest_rights(void **state) {
+    struct pawl_lock *rwlock, *semaphore, *one, *two;
+    struct pawl *client, *other;
+    struct taker taker;
+    char url[256];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://pawl:" SECRET "@127.0.0.1:%u?prefix=app:", server.port);
+    assert_works(open_url(url, 0, &client), &error);
+    assert_works(open_url(url, 0, &other), &error);
+    use(client, "m");
+    one = mutex_of(client, "q");
+    two = mutex_of(other, "q");
+    assert_works(pawl_acquire(one, PATIENCE_MS, &error), &error);
+    start_taker(&taker, two, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{app:q}", 1);
+    assert_works(pawl_release(one, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_works(pawl_rwlock_new(client, "rw", 0, &rwlock, &error), &error);
+    assert_works(pawl_acquire(rwlock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_downgrade(rwlock, &error), &error);
+    assert_works(pawl_release_shared(rwlock, &error), &error);
+    assert_works(pawl_semaphore_new(client, "sem", 3, 0, &semaphore, &error), &error);
+    assert_works(pawl_acquire_permits(semaphore, 2, PATIENCE_MS, &error), &error);
+    assert_works(pawl_break(other, "sem", pawl_token(semaphore), PAWL_BREAK_NOW, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(semaphore, &error), &error);
+    pawl_lock_free(one);
+    pawl_lock_free(two);
+    pawl_lock_free(rwlock);
+    pawl_lock_free(semaphore);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+static void test_no_right_to_the_key(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+    char url[256];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://pawl:" SECRET "@127.0.0.1:%u", server.port);
+    assert_works(open_url(url, 0, &client), &error);
+    lock = mutex_of(client, "not-of-app");
+    assert_fails(PAWL_EACCES, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS not-of-app"), 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void test_wrong_password_and_no_secrets_anywhere(void **state) {
+    struct pawl_info info;
+    struct pawl *client;
+    char url[256];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://pawl:wrong-" SECRET "@127.0.0.1:%u", server.port);
+    assert_fails(PAWL_EACCES, open_url(url, PAWL_OPEN_TRACE, &client), &error);
+    assert_null(strstr(error.text, SECRET));
+    assert_null(strstr(logged, SECRET));
+    snprintf(url, sizeof url, "redis://pawl:" SECRET "@127.0.0.1:%u?prefix=app:", server.port);
+    assert_works(open_url(url, PAWL_OPEN_TRACE, &client), &error);
+    use(client, "m");
+    pawl_describe(client, &info);
+    assert_null(strstr(info.url, SECRET));
+    assert_null(strstr(info.url, "pawl:"));
+    pawl_close(client);
+    assert_null(strstr(logged, SECRET));
+    snprintf(url, sizeof url, "redis://pawl@127.0.0.1:%u", server.port);
+    assert_fails(PAWL_EURL, open_url(url, 0, &client), &error);
+}
+
+static void test_unix_socket_and_database(void **state) {
+    struct pawl *client;
+    char url[300];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis+unix://%s?db=3", server.socket_path);
+    assert_works(open_url(url, 0, &client), &error);
+    use(client, "there");
+    pawl_close(client);
+    assert_int_equal(redis_server_integer(&server, "EXISTS redisson_lock_token:{there}"), 0);
+    snprintf(url, sizeof url, "unix://%s", server.socket_path);
+    assert_works(open_url(url, 0, &client), &error);
+    use(client, "here");
+    pawl_close(client);
+    assert_int_equal(redis_server_integer(&server, "EXISTS redisson_lock_token:{here}"), 1);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/99999", server.port);
+    assert_true(open_url(url, 0, &client) < 0);
+    assert_fails(PAWL_ECONNLOST, open_url("unix:///no/such/socket", 0, &client), &error);
+}
+
+static void test_tls(void **state) {
+    const char *d = server.directory;
+    struct pawl *client;
+    char url[1024];
+
+    (void)state;
+    snprintf(url, sizeof url, "rediss://localhost:%u?ca=%s/ca.crt&cert=%s/client.crt&key=%s/client.key", server.tls_port, d, d, d);
+    assert_works(open_url(url, 0, &client), &error);
+    use(client, "tls");
+    pawl_close(client);
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%u?ca=%s/ca.crt&cert=%s/client.crt&key=%s/client.key", server.tls_port, d, d, d);
+    assert_works(open_url(url, 0, &client), &error);
+    pawl_close(client);
+    snprintf(url, sizeof url, "rediss://localhost:%u?cert=%s/client.crt&key=%s/client.key", server.tls_port, d, d);
+    assert_fails(PAWL_EACCES, open_url(url, 0, &client), &error); /* an authority that nobody knows */
+    assert_contains(error.text, "certificate");
+    snprintf(url, sizeof url, "rediss://localhost:%u?ca=%s/ca.crt&servername=other.example&cert=%s/client.crt&key=%s/client.key",
+             server.tls_port, d, d, d);
+    assert_fails(PAWL_EACCES, open_url(url, 0, &client), &error); /* a certificate for another name */
+    snprintf(url, sizeof url, "rediss://localhost:%u?ca=%s/ca.crt", server.tls_port, d);
+    assert_true(open_url(url, 0, &client) < 0); /* the server wants a client certificate */
+    snprintf(url, sizeof url, "rediss://localhost:%u?verify=none&cert=%s/client.crt&key=%s/client.key", server.tls_port, d, d);
+    assert_works(open_url(url, 0, &client), &error);
+    pawl_close(client);
+    snprintf(url, sizeof url, "rediss://localhost:%u?ca=/no/such/file", server.tls_port);
+    assert_fails(PAWL_EACCES, open_url(url, 0, &client), &error);
+    snprintf(url, sizeof url, "rediss://localhost:%u?ca=%s/ca.crt&connect=500", server.port, d);
+    assert_true(open_url(url, 0, &client) < 0); /* a server that speaks no TLS */
+    snprintf(url, sizeof url, "redis://localhost:%u?ca=%s/ca.crt", server.port, d);
+    assert_fails(PAWL_EOPTION, open_url(url, 0, &client), &error);
+}
+
+static void test_what_endangers_locks_is_said_once(void **state) {
+    struct pawl *client;
+    char url[64];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", server.port);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory-policy allkeys-lru"));
+    assert_works(open_url(url, 0, &client), &error);
+    assert_contains(logged, "maxmemory-policy noeviction");
+    assert_contains(logged, "appendonly yes");
+    logged[0] = '\0';
+    use(client, "m");
+    assert_string_equal(logged, "");
+    pawl_close(client);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory-policy noeviction"));
+    freeReplyObject(redis_server_command(&server, "CONFIG SET appendonly yes"));
+    assert_works(open_url(url, 0, &client), &error);
+    assert_string_equal(logged, "");
+    pawl_close(client);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_smallest_rights),
+        cmocka_unit_test(test_no_right_to_the_key),
+        cmocka_unit_test(test_wrong_password_and_no_secrets_anywhere),
+        cmocka_unit_test(test_unix_socket_and_database),
+        cmocka_unit_test(test_tls),
+        cmocka_unit_test(test_what_endangers_locks_is_said_once),
+    };
+    const char *why;
+
+    if (!redis_server_exists(&why)) {
+        printf("1..0 # SKIP %s\n", why);
+        return 0;
+    }
+    return cmocka_run_group_tests_name("redis access", tests, start, stop);
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_faults.c - a real server, and a connection to it that misbehaves: lost answers, cuts, half-open connections, servers that
+ * stop, forget, refuse or restart. The names of the bugs are those of the libraries whose users met them.
+ */
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "redis_proxy.h"
+#include "redis_test.h"
+
+static struct redis_server server;
+static struct proxy *proxy;
+static struct pawl *far, *near; /* through the proxy; straight */
+
+#define LEASE_MS 1500
+
+static int set_up(void **state) {
+    (void)state;
+    if (!server.pid)
+        redis_server_start(&server);
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    proxy = proxy_new(server.port);
+    far = open_at(proxy_port(proxy), "?retry=10,200", LEASE_MS);
+    near = open_at(server.port, "", LEASE_MS);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    proxy_cut(proxy, false);
+    proxy_freeze(proxy, false);
+    pawl_close(far);
+    pawl_close(near);
+    proxy_free(proxy);
+    return 0;
+}
+
+static int stop_server(void **state) {
+    (void)state;
+    redis_server_free(&server);
+    return 0;
+}
+
+/* Redisson #1966, #4109: the server acquired, and the answer was lost. */
+static void test_answer_to_acquire_is_lost(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    proxy_drop_answer_to(proxy, "pawl:who:{lock}");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(proxy_dropped(proxy));
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* The acquire gave up before the connection was back: the hold that the server has must not stay. */
+static void test_unknown_outcome_is_released(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    proxy_freeze(proxy, true);
+    assert_true(pawl_acquire(lock, 50, &error) < 0);
+    proxy_freeze(proxy, false);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(other, &error), &error);
+    await_integer(&server, "EXISTS lock pawl:queue:{lock}", 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* Redisson #4871: the release was carried out, its answer lost; asking again must not be taken for a loss. */
+static void test_answer_to_release_is_lost(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    proxy_drop_answer_to(proxy, "pawl:who:{lock}");
+    assert_works(pawl_release(lock, &error), &error);
+    await_integer(&server, "EXISTS lock", 0);
+    for (int i = 0; i < PATIENCE_MS && !proxy_dropped(proxy); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Redisson #4698, #3854: cut off for longer than the lease, the holder is told, by its own clock; no renewal leaves after that. */
+static void test_cut_off_longer_than_the_lease(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    proxy_cut(proxy, true);
+    await_loss(&losses);
+    assert_true(losses.token == token);
+    assert_int_equal(pawl_remaining_ms(lock), 0);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    proxy_cut(proxy, false);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1); /* the other's, untouched */
+    assert_works(pawl_release(other, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* #3194: and it can be held and renewed again */
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* A renewal that finds another's hold leaves it as it is; one that finds nothing revives nothing. */
+static void test_late_renewal_changes_nothing(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    freeReplyObject(redis_server_command(&server, "HSET lock somebody-else:1 1"));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 100000"));
+    await_loss(&losses);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    assert_int_equal(redis_server_integer(&server, "HEXISTS lock somebody-else:1"), 1);
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), LEASE_MS + 1, 100000);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    losses.lost = 0;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    await_loss(&losses);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Redisson #7272: after the release nothing renews any more. */
+static void test_renewal_stops_with_the_release(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    freeReplyObject(redis_server_command(&server, "HSET lock left-behind:1 1"));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 3000"));
+    await_integer(&server, "EXISTS lock", 0);
+    pawl_lock_free(lock);
+}
+
+static void test_flushall_is_a_loss(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(lock) > token); /* the counter is gone too, and tokens rise all the same */
+    pawl_lock_free(lock);
+}
+
+static void test_script_flush(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SCRIPT FLUSH"));
+    assert_works(pawl_release(lock, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SCRIPT FLUSH"));
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SCRIPT FLUSH"));
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* longer than the lease: renewals need the script too */
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void *run_long_script(void *data) {
+    redisContext *context = redisConnectUnix(server.socket_path);
+    redisReply *reply = redisCommand(context, "EVAL %s 0",
+                                     "local t = redis.call('TIME') local e = t[1] * 1000000 + t[2] + 1200000 "
+                                     "repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] > e return 1");
+
+    (void)data;
+    freeReplyObject(reply);
+    redisFree(context);
+    return NULL;
+}
+
+/* Redisson PR #3334: BUSY stopped the watchdog. */
+static void test_busy_server(void **state) {
+    struct pawl *client = open_at(proxy_port(proxy), "", 5000);
+    struct pawl_lock *held = mutex_of(client, "held"), *lock = mutex_of(client, "lock");
+    pthread_t thread;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG SET busy-reply-threshold 20"));
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    assert_int_equal(pthread_create(&thread, NULL, run_long_script, NULL), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* so that the script runs: it can't be asked */
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pthread_join(thread, NULL);
+    assert_int_equal(pawl_state(held), PAWL_HELD);
+    assert_works(pawl_release(held, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET busy-reply-threshold 5000"));
+    pawl_lock_free(held);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void test_stopped_server(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(near, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    kill(server.pid, SIGSTOP);
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_acquire(lock, 0, &error), &error);
+    kill(server.pid, SIGCONT);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Nothing comes, and nothing says that nothing will. */
+static void test_half_open_connection(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    proxy_freeze(proxy, true);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 3000, &error), &error);
+    proxy_cut(proxy, true); /* and the connections that are stuck in it are gone */
+    proxy_freeze(proxy, false);
+    proxy_cut(proxy, false);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void test_try_without_a_connection(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    int rc;
+
+    (void)state;
+    proxy_cut(proxy, true);
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        rc = pawl_acquire(lock, 0, &error);
+        if (rc == PAWL_ECONNLOST)
+            break;
+        assert_int_equal(rc, 0); /* it had not noticed yet */
+        pawl_release(lock, NULL);
+    }
+    assert_int_equal(rc, PAWL_ECONNLOST);
+    proxy_cut(proxy, false);
+    pawl_lock_free(lock);
+}
+
+static void test_tries_to_reconnect_are_bounded(void **state) {
+    struct pawl *client = open_at(proxy_port(proxy), "?retry=1,5,3", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock"), *held = mutex_of(near, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    proxy_cut(proxy, true);
+    assert_int_equal(end_taker(&taker), PAWL_ECONNLOST);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+}
+
+/* Redisson #6026: after a restart the subscription is made again, and the waiter asks again. */
+static void test_restart_of_the_server(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock"), *other = mutex_of(far, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    start_taker(&taker, other, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    redis_server_stop(&server, SIGKILL);
+    redis_server_start(&server);
+    assert_int_equal(end_taker(&taker), 0); /* the lock is gone with the server's memory; its holder will hear */
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* Redisson #5761: everything comes late, nothing is missed. */
+static void test_slow_connection(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    proxy_delay(proxy, 30);
+    for (int i = 0; i < 5; i++) {
+        struct taker taker;
+
+        assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+        start_taker(&taker, lock, PAWL_FOREVER);
+        await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        assert_works(pawl_release(other, &error), &error);
+        assert_int_equal(end_taker(&taker), 0);
+    }
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+static void test_out_of_memory(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock"), *held = mutex_of(near, "held");
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 1"));
+    assert_fails(PAWL_ENOSPACE, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_release(held, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 0"));
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock held"), 0);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+}
+
+static void test_readonly_replica(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock");
+    struct pawl *client;
+    char url[64];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "REPLICAOF 127.0.0.1 1"));
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 300, &error), &error);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", server.port);
+    assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
+    assert_contains(error.text, "replica");
+    freeReplyObject(redis_server_command(&server, "REPLICAOF NO ONE"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Something that listens and is no Redis. */
+static void *answer_garbage(void *data) {
+    int listener = *(int *)data, fd;
+
+    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+        ssize_t n = send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL);
+
+        (void)n;
+        shutdown(fd, SHUT_WR);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void test_bad_addresses(void **state) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct pawl *client;
+    pthread_t thread;
+    char url[128];
+
+    (void)state;
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(pthread_create(&thread, NULL, answer_garbage, &listener), 0);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", ntohs(address.sin_port));
+    assert_fails(PAWL_EFORMAT, pawl_open(url, NULL, &client, &error), &error);
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(listener);
+    assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
+    assert_fails(PAWL_ECONNLOST, pawl_open("redis://no.such.host.invalid", NULL, &client, &error), &error);
+    assert_fails(PAWL_EENGINE, pawl_open("redis://a,b", NULL, &client, &error), &error);
+    assert_fails(PAWL_EENGINE, pawl_open("redis+sentinel://a", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?layout=x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?retry=x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EURL, pawl_open("redis://a/x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EURL, pawl_open("redis+unix://a/x", NULL, &client, &error), &error);
+    proxy_freeze(proxy, true);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?connect=200", proxy_port(proxy));
+    assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_answer_to_acquire_is_lost),
+        TEST(test_unknown_outcome_is_released),
+        TEST(test_answer_to_release_is_lost),
+        TEST(test_cut_off_longer_than_the_lease),
+        TEST(test_late_renewal_changes_nothing),
+        TEST(test_renewal_stops_with_the_release),
+        TEST(test_flushall_is_a_loss),
+        TEST(test_script_flush),
+        TEST(test_busy_server),
+        TEST(test_stopped_server),
+        TEST(test_half_open_connection),
+        TEST(test_try_without_a_connection),
+        TEST(test_tries_to_reconnect_are_bounded),
+        TEST(test_restart_of_the_server),
+        TEST(test_slow_connection),
+        TEST(test_out_of_memory),
+        TEST(test_readonly_replica),
+        TEST(test_bad_addresses),
+    };
+    const char *why;
+
+    if (!redis_server_exists(&why)) {
+        printf("1..0 # SKIP %s\n", why);
+        return 0;
+    }
+    return cmocka_run_group_tests_name("redis faults", tests, NULL, stop_server);
+}

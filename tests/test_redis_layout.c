@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_layout.c - what pawl writes to a real server, key by key, as Redisson would; and how it reads what others wrote.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "redis_test.h"
+
+/* As Redisson names its owners: a UUID of version 4, and a thread's number. */
+#define REDISSON "0f8fad5b-d9cb-469f-a165-70867728950e:77"
+
+static struct redis_server server;
+static struct pawl *one, *two;
+
+static int set_up(void **state) {
+    (void)state;
+    if (!server.pid)
+        redis_server_start(&server);
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    one = open_at(server.port, "", 0);
+    two = open_at(server.port, "", 0);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    pawl_close(one);
+    pawl_close(two);
+    return 0;
+}
+
+static int stop_server(void **state) {
+    (void)state;
+    redis_server_free(&server);
+    return 0;
+}
+
+static void test_mutex_is_a_redisson_rlock(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    redisReply *fields;
+    char text[64];
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error); /* the count of re-entries stays here */
+    fields = redis_server_command(&server, "HGETALL lock");
+    assert_int_equal(fields->elements, 2);
+    assert_int_equal(fields->element[0]->str[36], ':');
+    assert_string_equal(fields->element[1]->str, "1");
+    freeReplyObject(fields);
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), 20000, 30000);
+    assert_in_range(redis_server_integer(&server, "PTTL pawl:who:{lock}"), 20000, 30000);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)pawl_token(lock));
+    assert_true(redis_server_integer(&server, "GET redisson_lock_token:{lock}") == atoll(text));
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 1);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock pawl:who:{lock} pawl:queue:{lock}"), 0);
+    pawl_lock_free(lock);
+}
+
+static void test_release_is_published_for_redisson(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    redisContext *listener = redisConnectUnix(server.socket_path);
+    redisReply *reply = redisCommand(listener, "SUBSCRIBE redisson_lock__channel:{lock}");
+
+    (void)state;
+    freeReplyObject(reply);
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(redisGetReply(listener, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->element[2]->str, "0");
+    freeReplyObject(reply);
+    redisFree(listener);
+    pawl_lock_free(lock);
+}
+
+/* Commands that clients have sent so far. */
+static long long commands(void) {
+    redisReply *info = redis_server_command(&server, "INFO stats");
+    const char *at = strstr(info->str, "total_commands_processed:");
+    long long count = at ? atoll(at + strlen("total_commands_processed:")) : 0;
+
+    freeReplyObject(info);
+    return count;
+}
+
+static void test_reentry_costs_no_round_trip(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    long long before;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    before = commands();
+    for (int i = 0; i < 100; i++)
+        assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    for (int i = 0; i < 100; i++)
+        assert_works(pawl_release(lock, &error), &error);
+    assert_in_range(commands() - before, 1, 3); /* the question itself */
+    pawl_lock_free(lock);
+}
+
+static int copy_entry(const struct pawl_entry *entry, void *data) {
+    struct pawl_entry *copy = data;
+
+    *copy = *entry;
+    copy->label = strncmp(entry->raw, REDISSON, strlen(REDISSON)) == 0 && strstr(entry->raw, "= 2") ? "count 2" : "";
+    return 1;
+}
+
+/* A Redisson thread that entered twice holds until it has left twice; it is shown as what it is. */
+static void test_redisson_holder_with_count_two(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    struct pawl_entry entry;
+    struct taker taker;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 2"));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 30000"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(pawl_inspect(two, "lock", copy_entry, &entry, &error), 1);
+    assert_true(entry.flags & PAWL_ENTRY_FOREIGN);
+    assert_string_equal(entry.label, "count 2");
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    await_integer(&server, "PUBLISH redisson_lock__channel:{lock} 0", 1); /* listens; and finds it held still */
+    assert_int_equal(redis_server_integer(&server, "HINCRBY lock " REDISSON " -1"), 1);
+    assert_int_equal(redis_server_integer(&server, "ZCARD pawl:queue:{lock}"), 1);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    freeReplyObject(redis_server_command(&server, "PUBLISH redisson_lock__channel:{lock} 0"));
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+}
+
+static void test_foreign_holder_that_expires(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 200"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void test_foreign_holder_without_end(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    struct pawl_entry entry;
+    struct taker taker;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "SET lock redis-py-without-a-timeout"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    assert_int_equal(pawl_inspect(two, "lock", copy_entry, &entry, &error), 1);
+    assert_true(entry.flags & PAWL_ENTRY_FOREIGN && entry.remaining_ms == PAWL_FOREVER);
+    assert_fails(PAWL_EUNSUPPORTED, pawl_break(two, "lock", entry.token, 0, &error), &error);
+    assert_fails(PAWL_ETOKEN, pawl_break(two, "lock", entry.token + 1, PAWL_BREAK_NOW, &error), &error);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
+    assert_int_equal(pawl_inspect(two, "lock", copy_entry, &entry, &error), 1);
+    assert_works(pawl_break(two, "lock", entry.token, PAWL_BREAK_NOW, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+}
+
+static void test_keys_of_other_types(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock"), *rwlock;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(one, "lock", 0, &rwlock, &error), &error);
+    freeReplyObject(redis_server_command(&server, "RPUSH lock x"));
+    assert_fails(PAWL_EKIND, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_fails(PAWL_EKIND, pawl_acquire_shared(rwlock, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "LLEN lock"), 1);
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    freeReplyObject(redis_server_command(&server, "RPUSH redisson_lock_token:{lock} x"));
+    assert_fails(PAWL_EKIND, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(rwlock);
+}
+
+/* Redisson's FencedLock counts on where pawl stopped, and pawl where it did. */
+static void test_tokens_are_comparable_with_fenced_locks(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    uint64_t token, theirs;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    token = pawl_token(lock);
+    assert_works(pawl_release(lock, &error), &error);
+    theirs = (uint64_t)redis_server_integer(&server, "INCRBY redisson_lock_token:{lock} 1000000000000");
+    assert_true(theirs > token);
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_true(pawl_token(lock) == theirs + 1);
+    token = pawl_token(lock);
+    assert_works(pawl_release(lock, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SET redisson_lock_token:{lock} 1")); /* rolled back, as by a failover */
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_true(pawl_token(lock) > 1000000000000000u);
+    pawl_lock_free(lock);
+}
+
+static void test_rwlock_is_redissons(void **state) {
+    struct pawl_lock *lock;
+    char text[64];
+    redisReply *keys;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(one, "lock", 0, &lock, &error), &error);
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_string_equal(redis_server_text(&server, text, sizeof text, "HGET lock mode"), "write");
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2);
+    assert_works(pawl_downgrade(lock, &error), &error);
+    assert_string_equal(redis_server_text(&server, text, sizeof text, "HGET lock mode"), "read");
+    keys = redis_server_command(&server, "KEYS {lock}:*:rwlock_timeout:1");
+    assert_int_equal(keys->elements, 1);
+    assert_in_range(redis_server_integer(&server, "PTTL %s", keys->element[0]->str), 1, 30000);
+    freeReplyObject(keys);
+    assert_works(pawl_release_shared(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "DBSIZE"), 1); /* the tokens */
+    /* A Redisson reader beside ours; a writer waits for both. */
+    freeReplyObject(redis_server_command(&server, "HSET lock mode read " REDISSON " 1"));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 30000"));
+    freeReplyObject(redis_server_command(&server, "SET {lock}:" REDISSON ":rwlock_timeout:1 1 PX 30000"));
+    assert_works(pawl_acquire_shared(lock, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 3);
+    assert_works(pawl_release_shared(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2);
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Redisson #1458: readers that live must not keep one that died. */
+static void test_dead_reader_does_not_live_on_others_renewals(void **state) {
+    struct pawl_lock *reader, *writer;
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(one, "lock", 0, &reader, &error), &error);
+    assert_works(pawl_rwlock_new(two, "lock", 0, &writer, &error), &error);
+    assert_works(pawl_acquire_shared(reader, PAWL_FOREVER, &error), &error);
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1")); /* died: its hold key has expired */
+    start_taker(&taker, writer, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    assert_works(pawl_release_shared(reader, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(reader);
+    pawl_lock_free(writer);
+}
+
+static void test_semaphore_is_redissons(void **state) {
+    struct pawl_lock *lock;
+
+    (void)state;
+    assert_works(pawl_semaphore_new(one, "sem", 3, 0, &lock, &error), &error);
+    assert_works(pawl_acquire_permits(lock, 2, PAWL_FOREVER, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "GET sem"), 1);
+    assert_int_equal(redis_server_integer(&server, "ZCARD {sem}:timeout"), 2);
+    /* A Redisson permit (16 bytes) that expired long ago is taken back by the next who looks. */
+    freeReplyObject(redis_server_command(&server, "ZADD {sem}:timeout 1000 0123456789abcdef"));
+    freeReplyObject(redis_server_command(&server, "DECR sem"));
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "GET sem"), 3);
+    assert_int_equal(redis_server_integer(&server, "EXISTS {sem}:timeout"), 0);
+    pawl_lock_free(lock);
+}
+
+/* Redisson #4462: a crash leaks no permit. */
+static void test_permits_of_the_dead_come_back(void **state) {
+    struct pawl *mortal = open_at(server.port, "", 500);
+    struct pawl_lock *lock, *other;
+
+    (void)state;
+    assert_works(pawl_semaphore_new(mortal, "sem", 2, 0, &lock, &error), &error);
+    assert_works(pawl_semaphore_new(two, "sem", 2, 0, &other, &error), &error);
+    assert_works(pawl_acquire_permits(lock, 2, PAWL_FOREVER, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CLIENT PAUSE 0"));
+    /* As if it had been killed: what it holds is renamed to an owner that nobody renews. */
+    redis_server_integer(&server, "EVAL %s 1 {sem}:timeout",
+                         "for i, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do local s = redis.call('ZSCORE', KEYS[1], m) "
+                         "redis.call('ZREM', KEYS[1], m) redis.call('ZADD', KEYS[1], s, 'dead' .. i) end return 1");
+    assert_works(pawl_acquire_permits(other, 2, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(mortal);
+}
+
+static void test_names_and_prefix(void **state) {
+    static const char *const names[] = {"a{b", "a}b", "{x}y", "*?[", "ü", "a b"};
+    struct pawl *prefixed = open_at(server.port, "?prefix=app:", 0);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct pawl_lock *lock = mutex_of(prefixed, names[i]);
+        struct pawl_entry entry;
+
+        assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+        assert_int_equal(redis_server_integer(&server, "EXISTS app:%s", names[i]), 1);
+        assert_int_equal(pawl_inspect(prefixed, NULL, copy_entry, &entry, &error), 1);
+        assert_works(pawl_release(lock, &error), &error);
+        pawl_lock_free(lock);
+    }
+    pawl_close(prefixed);
+}
+
+/* ---- The seed's stories --------------------------------------------------------------------------------------------------- */
+
+/* (1) the first takes too long, its lock expires; (2) the second enters; (3) the first is done and releases; (4) that must not delete
+ * the second's lock; (5) and so a third does not get in beside the second. */
+static void test_wrongly_deleted_lock_in_five_steps(void **state) {
+    struct pawl_lock *first = mutex_of(one, "lock"), *second = mutex_of(two, "lock"), *third;
+    struct pawl *three = open_at(server.port, "", 0);
+
+    (void)state;
+    third = mutex_of(three, "lock");
+    assert_works(pawl_acquire(first, PAWL_FOREVER, &error), &error);
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 1"));
+    await_integer(&server, "EXISTS lock", 0);
+    assert_works(pawl_acquire(second, PATIENCE_MS, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(first, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 1);
+    assert_fails(PAWL_EHELD, pawl_acquire(third, 0, &error), &error);
+    assert_works(pawl_release(second, &error), &error);
+    pawl_lock_free(first);
+    pawl_lock_free(second);
+    pawl_lock_free(third);
+    pawl_close(three);
+}
+
+/* The server itself stands still between the release's departure and its arrival, long enough for the lock to change hands: check and
+ * delete are one script, so there is nothing between them. */
+static void test_pause_between_check_and_delete(void **state) {
+    struct pawl *slow = open_at(server.port, "?layout=plain", 0);
+    struct pawl_lock *first = mutex_of(slow, "plain");
+    char value[64];
+
+    (void)state;
+    assert_works(pawl_acquire(first, PAWL_FOREVER, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SET plain somebody-elses-uuid PX 30000"));
+    assert_fails(PAWL_ELOST, pawl_release(first, &error), &error);
+    assert_string_equal(redis_server_text(&server, value, sizeof value, "GET plain"), "somebody-elses-uuid");
+    pawl_lock_free(first);
+    pawl_close(slow);
+}
+
+/* ---- The queue ------------------------------------------------------------------------------------------------------------ */
+
+static pid_t start_waiting_process(void) {
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct pawl *client = open_at(server.port, "", 0);
+        struct pawl_lock *lock = mutex_of(client, "lock");
+
+        pawl_acquire(lock, PAWL_FOREVER, NULL);
+        _exit(1); /* it is killed before that */
+    }
+    return pid;
+}
+
+/* Redisson #6150: a fair waiter that was killed blocked the others for minutes. */
+static void test_killed_head_of_the_queue(void **state) {
+    struct pawl_lock *held = mutex_of(one, "lock"), *behind = mutex_of(two, "lock");
+    struct taker taker;
+    pid_t pid;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
+    pid = start_waiting_process();
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    start_taker(&taker, behind, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 2);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(held);
+    pawl_lock_free(behind);
+}
+
+/* A winner that was frozen costs the others the claim's time, no more; and when it wakes it does not believe the old grant. */
+static void test_frozen_winner_costs_its_claim(void **state) {
+    struct pawl_lock *held = mutex_of(one, "lock"), *behind = mutex_of(two, "lock");
+    struct taker taker;
+    pid_t pid;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
+    pid = start_waiting_process();
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    start_taker(&taker, behind, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 2);
+    kill(pid, SIGSTOP);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    kill(pid, SIGKILL);
+    kill(pid, SIGCONT);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    pawl_lock_free(held);
+    pawl_lock_free(behind);
+}
+
+/* Redisson #3004: a waiter that was dropped from the queue must come back by itself. */
+static void test_waiter_that_was_dropped_queues_again(void **state) {
+    struct pawl_lock *held = mutex_of(one, "lock"), *behind = mutex_of(two, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
+    start_taker(&taker, behind, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    freeReplyObject(redis_server_command(&server, "DEL pawl:queue:{lock}"));
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    assert_in_range(redis_server_integer(&server, "PTTL pawl:queue:{lock}"), 1, 120000); /* #5019: nothing is abandoned for ever */
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(held);
+    pawl_lock_free(behind);
+}
+
+static void ignore_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)why;
+    (void)data;
+    if (result == 0)
+        pawl_release(lock, NULL);
+}
+
+/* Commands of scripts for each hand-off, with so many waiters. */
+static double work_per_handoff(int waiters) {
+    enum { HANDOFFS = 40 };
+    struct pawl *client = open_at(server.port, "?handoff=0", 0);
+    struct pawl_lock **locks = calloc((size_t)waiters, sizeof *locks), *held = mutex_of(one, "lock");
+    long long before;
+    int done = 0;
+
+    assert_non_null(locks);
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < waiters; i++) {
+        assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &locks[i], &error), &error);
+        assert_works(pawl_acquire_start(locks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, ignore_acquired, NULL, &error), &error);
+    }
+    for (int i = 0; i < PATIENCE_MS && redis_server_plain(&server, "ZCARD pawl:queue:{lock}") < waiters; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    freeReplyObject(redis_server_command(&server, "CONFIG RESETSTAT"));
+    before = commands();
+    assert_works(pawl_release(held, &error), &error);
+    while (done < HANDOFFS)
+        done += pawl_dispatch(client);
+    before = commands() - before;
+    for (int i = 0; i < waiters; i++)
+        pawl_lock_free(locks[i]);
+    pawl_close(client);
+    pawl_lock_free(held);
+    free(locks);
+    return (double)before / HANDOFFS;
+}
+
+static void test_work_per_handoff_does_not_grow(void **state) {
+    double few = work_per_handoff(50), many;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    many = work_per_handoff(1000);
+    print_message("commands per hand-off: %.1f with 50 waiters, %.1f with 1000\n", few, many);
+    assert_true(many < few * 2 + 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_mutex_is_a_redisson_rlock),
+        TEST(test_release_is_published_for_redisson),
+        TEST(test_reentry_costs_no_round_trip),
+        TEST(test_redisson_holder_with_count_two),
+        TEST(test_foreign_holder_that_expires),
+        TEST(test_foreign_holder_without_end),
+        TEST(test_keys_of_other_types),
+        TEST(test_tokens_are_comparable_with_fenced_locks),
+        TEST(test_rwlock_is_redissons),
+        TEST(test_dead_reader_does_not_live_on_others_renewals),
+        TEST(test_semaphore_is_redissons),
+        TEST(test_permits_of_the_dead_come_back),
+        TEST(test_names_and_prefix),
+        TEST(test_wrongly_deleted_lock_in_five_steps),
+        TEST(test_pause_between_check_and_delete),
+        TEST(test_killed_head_of_the_queue),
+        TEST(test_frozen_winner_costs_its_claim),
+        TEST(test_waiter_that_was_dropped_queues_again),
+        TEST(test_work_per_handoff_does_not_grow),
+    };
+    const char *why;
+
+    if (!redis_server_exists(&why)) {
+        printf("1..0 # SKIP %s\n", why);
+        return 0;
+    }
+    return cmocka_run_group_tests_name("redis layout", tests, NULL, stop_server);
+}
