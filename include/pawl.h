@@ -189,7 +189,10 @@ struct pawl_options {
  *
  *     local:               processes of this host; /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl
  *     local:/dir           the same in a directory of your own; who may write there may lock there
- *     redis://..., zk://...  engines to come; refused with PAWL_EENGINE where they are not in this build
+ *     redis://[user:secret@]host[:port][/db]     a Redis or Valkey server; rediss:// with TLS, redis+unix:///path for a socket
+ *     zk://[user:secret@]host[:port],.../base    a ZooKeeper ensemble
+ *
+ * An engine that is not in this build is PAWL_EENGINE.
  *
  * NULL: $PAWL_URL, else `local:`. Options that every URL takes:
  *
