@@ -292,16 +292,19 @@ static void test_tries_to_reconnect_are_bounded(void **state) {
 
 /* Redisson #6026: after a restart the subscription is made again, and the waiter asks again. */
 static void test_restart_of_the_server(void **state) {
+    struct losses losses = LOSSES_INIT;
     struct pawl_lock *lock = mutex_of(near, "lock"), *other = mutex_of(far, "lock");
     struct taker taker;
 
     (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     start_taker(&taker, other, PAWL_FOREVER);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
     redis_server_stop(&server, SIGKILL);
     redis_server_start(&server);
-    assert_int_equal(end_taker(&taker), 0); /* the lock is gone with the server's memory; its holder will hear */
+    assert_int_equal(end_taker(&taker), 0); /* the lock is gone with the server's memory; its holder hears of it */
+    await_loss(&losses);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     pawl_lock_free(lock);
     pawl_lock_free(other);

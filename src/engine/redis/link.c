@@ -121,6 +121,7 @@ bool pawl__link_send(struct link *link, int argc, const char **argv, const size_
         return false;
     }
     TAILQ_INSERT_TAIL(&link->sent, copy, link);
+    pawl__redis_due(link->redis, copy->sent_at + link->redis->options.command_ns); /* somebody must notice if no answer comes */
     return true;
 }
 
