@@ -365,10 +365,11 @@ static void *answer_garbage(void *data) {
     int listener = *(int *)data, fd;
 
     while ((fd = accept(listener, NULL, NULL)) >= 0) {
-        ssize_t n = send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL);
+        char request[4096];
 
-        (void)n;
-        shutdown(fd, SHUT_WR);
+        if (send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL) == 28 && shutdown(fd, SHUT_WR) == 0)
+            while (recv(fd, request, sizeof request, 0) > 0)
+                continue;
         close(fd);
     }
     return NULL;

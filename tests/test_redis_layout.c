@@ -352,14 +352,14 @@ static void test_pause_between_check_and_delete(void **state) {
 /* ---- The queue ------------------------------------------------------------------------------------------------------------ */
 
 static pid_t start_waiting_process(void) {
+    const char *pawl = getenv("PAWL") ? getenv("PAWL") : "pawl";
     pid_t pid = fork();
+    char url[64];
 
     if (pid == 0) {
-        struct pawl *client = open_at(server.port, "", 0);
-        struct pawl_lock *lock = mutex_of(client, "lock");
-
-        pawl_acquire(lock, PAWL_FOREVER, NULL);
-        _exit(1); /* it is killed before that */
+        snprintf(url, sizeof url, "redis://127.0.0.1:%u", server.port);
+        execlp(pawl, "pawl", "run", "-u", url, "lock", "--", "true", (char *)NULL);
+        _exit(127);
     }
     return pid;
 }
