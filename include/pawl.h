@@ -192,7 +192,7 @@ struct pawl_options {
  *     redis://[user:secret@]host[:port][/db]     a Redis or Valkey server; rediss:// with TLS, redis+unix:///path for a socket
  *     zk://[user:secret@]host[:port],.../base    a ZooKeeper ensemble
  *
- * An engine that is not in this build is PAWL_EENGINE.
+ * docs/ tells of their options. An engine that is not in this build is PAWL_EENGINE.
  *
  * NULL: $PAWL_URL, else `local:`. Options that every URL takes:
  *
