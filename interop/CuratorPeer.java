@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CuratorPeer - a stock Curator client that does what its standard input says, one command a line, and answers each with one line:
+ *
+ *     acquire KIND PATH MS      KIND: mutex, semmutex, sem:LIMIT, read, write; answers "ok" or "no"
+ *     release KIND PATH         answers "ok"
+ *     start KIND PATH           acquires for ever in the background; answers "ok"; "granted KIND PATH" comes when it is so
+ *     cycles N PATH             N times acquire and release of one mutex; answers with the median of all in microseconds
+ */
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+public class CuratorPeer {
+    /* A mutex belongs to a thread: each lock has its own. */
+    private static final class Held {
+        final ExecutorService thread = Executors.newSingleThreadExecutor(runnable -> {
+            Thread daemon = new Thread(runnable);
+            daemon.setDaemon(true);
+            return daemon;
+        });
+        InterProcessLock lock;
+        InterProcessSemaphoreV2 semaphore;
+        Lease lease;
+    }
+
+    private static final Map<String, Held> helds = new HashMap<>();
+    private static CuratorFramework client;
+
+    private static Held held(String kind, String path) {
+        return helds.computeIfAbsent(kind + " " + path, key -> {
+            Held held = new Held();
+            if (kind.equals("mutex"))
+                held.lock = new InterProcessMutex(client, path);
+            else if (kind.equals("semmutex"))
+                held.lock = new InterProcessSemaphoreMutex(client, path);
+            else if (kind.equals("read"))
+                held.lock = new InterProcessReadWriteLock(client, path).readLock();
+            else if (kind.equals("write"))
+                held.lock = new InterProcessReadWriteLock(client, path).writeLock();
+            else
+                held.semaphore = new InterProcessSemaphoreV2(client, path, Integer.parseInt(kind.substring(4)));
+            return held;
+        });
+    }
+
+    private static boolean acquire(Held held, long ms) throws Exception {
+        return held.thread.submit(() -> {
+            if (held.semaphore == null)
+                return held.lock.acquire(ms, TimeUnit.MILLISECONDS);
+            held.lease = held.semaphore.acquire(ms, TimeUnit.MILLISECONDS);
+            return held.lease != null;
+        }).get();
+    }
+
+    private static void release(Held held) throws Exception {
+        held.thread.submit(() -> {
+            if (held.semaphore == null)
+                held.lock.release();
+            else
+                held.semaphore.returnLease(held.lease);
+            return null;
+        }).get();
+    }
+
+    private static synchronized void say(String text) {
+        System.out.println(text);
+        System.out.flush();
+    }
+
+    private static void start(String kind, String path) {
+        Held held = held(kind, path);
+        held.thread.submit(() -> {
+            if (held.semaphore == null)
+                held.lock.acquire();
+            else
+                held.lease = held.semaphore.acquire();
+            say("granted " + kind + " " + path);
+            return null;
+        });
+    }
+
+    private static long cycles(int count, String path) throws Exception {
+        InterProcessMutex mutex = new InterProcessMutex(client, path);
+        long[] times = new long[count];
+        for (int i = 0; i < count; i++) {
+            long begin = System.nanoTime();
+            mutex.acquire();
+            mutex.release();
+            times[i] = (System.nanoTime() - begin) / 1000;
+        }
+        Arrays.sort(times);
+        return times[count / 2];
+    }
+
+    /* `threads` sessions (or one shared mutex) take turns on one lock for `ms`: how often in all? */
+    private static long turns(int threads, boolean shared, long ms, String path, String hosts) throws Exception {
+        java.util.concurrent.atomic.AtomicLong total = new java.util.concurrent.atomic.AtomicLong();
+        java.util.concurrent.atomic.AtomicBoolean stop = new java.util.concurrent.atomic.AtomicBoolean();
+        InterProcessMutex one = new InterProcessMutex(client, path);
+        CuratorFramework[] clients = new CuratorFramework[threads];
+        Thread[] all = new Thread[threads];
+        for (int i = 0; i < threads; i++) {
+            if (!shared) {
+                clients[i] = CuratorFrameworkFactory.newClient(hosts, new ExponentialBackoffRetry(100, 5));
+                clients[i].start();
+                clients[i].blockUntilConnected();
+            }
+            InterProcessMutex mutex = shared ? one : new InterProcessMutex(clients[i], path);
+            all[i] = new Thread(() -> {
+                try {
+                    while (!stop.get()) {
+                        mutex.acquire();
+                        total.incrementAndGet();
+                        mutex.release();
+                    }
+                } catch (Exception error) {
+                    error.printStackTrace();
+                }
+            });
+        }
+        for (Thread thread : all)
+            thread.start();
+        Thread.sleep(ms / 4); /* warm-up */
+        long begin = total.get();
+        Thread.sleep(ms);
+        long count = total.get() - begin;
+        stop.set(true);
+        for (Thread thread : all)
+            thread.join();
+        for (int i = 0; i < threads && !shared; i++)
+            clients[i].close();
+        return count;
+    }
+
+    private static String answer(String[] words, String hosts) throws Exception {
+        switch (words[0]) {
+        case "acquire":
+            return acquire(held(words[1], words[2]), Long.parseLong(words[3])) ? "ok" : "no";
+        case "release":
+            release(held(words[1], words[2]));
+            return "ok";
+        case "start":
+            start(words[1], words[2]);
+            return "ok";
+        case "cycles":
+            return "" + cycles(Integer.parseInt(words[1]), words[2]);
+        case "turns":
+            return "" + turns(Integer.parseInt(words[1]), words[2].equals("shared"), Long.parseLong(words[3]), words[4], hosts);
+        default:
+            return "what?";
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        client = CuratorFrameworkFactory.newClient(arguments[0], new ExponentialBackoffRetry(100, 5));
+        client.start();
+        client.blockUntilConnected();
+        say("ready");
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = input.readLine()) != null;) {
+            try {
+                say(answer(line.trim().split(" +"), arguments[0]));
+            } catch (Exception error) {
+                say("error " + error);
+            }
+        }
+        System.exit(0);
+    }
+}

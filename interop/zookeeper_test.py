@@ -1,0 +1,337 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""pawl beside stock Curator, Kazoo and go-zookeeper on a real ZooKeeper, in the same locks: they exclude each other, queue in one order
+and wake each other, both ways. Prints TAP. $PAWL is the command; what is missing on this machine is a skip that is named."""
+
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+JARS = "/usr/share/java"
+PAWL = os.environ.get("PAWL", os.path.join(HERE, "../build/pawl"))
+PATIENCE = 60
+SHORT_MS = 300  # long enough to see that nothing comes; too short would only miss a fault
+
+children = []
+
+
+def spawn(command, **how):
+    process = subprocess.Popen(command, start_new_session=True, **how)
+    children.append(process)
+    return process
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """One ZooKeeper, from Debian's jars."""
+
+    def __init__(self, directory):
+        self.port = free_port()
+        with open(f"{directory}/zoo.cfg", "w") as config:
+            config.write(
+                f"tickTime=500\ndataDir={directory}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+                "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+            )
+        path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
+        spawn(
+            ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
+            + ["-Dzookeeper.preAllocSize=1024", "-cp", path]
+            + ["org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{directory}/zoo.cfg"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.await_mode()
+
+    def await_mode(self):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                    connection.sendall(b"srvr")
+                    if b"Mode:" in connection.makefile("rb").read():
+                        return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise RuntimeError("ZooKeeper does not serve")
+
+
+class Talker:
+    """A process that answers lines."""
+
+    def __init__(self, command, **how):
+        self.lines = queue.Queue()
+        self.process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+        self.lines.put(None)
+
+    def hear(self, seconds=PATIENCE):
+        return self.lines.get(timeout=seconds)
+
+    def is_silent(self):
+        time.sleep(SHORT_MS / 1000)
+        return self.lines.empty()
+
+    def ask(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        return self.hear()
+
+
+class Peer(Talker):
+    """A stock client of somebody else's."""
+
+    def __init__(self, command):
+        super().__init__(command)
+        assert self.hear() == "ready"
+
+    def starts(self, kind, path):
+        assert self.ask(f"start {kind} {path}") == "ok"
+
+    def gets(self, kind, path):
+        return self.ask(f"acquire {kind} {path} {PATIENCE * 1000}") == "ok"
+
+    def is_refused(self, kind, path):
+        return self.ask(f"acquire {kind} {path} {SHORT_MS}") == "no"
+
+    def lets_go(self, kind, path):
+        assert self.ask(f"release {kind} {path}") == "ok"
+
+    def is_granted(self, kind, path):
+        return self.hear() == f"granted {kind} {path}"
+
+
+class Pawl(Talker):
+    """`pawl hold`: holds until its standard input ends."""
+
+    flags = {"mutex": [], "write": ["-x"], "read": ["-s"], "semmutex": ["--permits", "1/1"], "sem:2": ["--permits", "1/2"]}
+
+    def __init__(self, url, kind, name, *more):
+        super().__init__([PAWL, "hold", "-u", url, *self.flags[kind], *more, name], stderr=subprocess.DEVNULL)
+
+    def holds(self):
+        line = self.hear()
+        return line is not None and line.startswith("token ")
+
+    def is_refused(self):
+        return self.hear() is None and self.process.wait(PATIENCE) == 75
+
+    def lets_go(self):
+        self.process.stdin.close()
+        assert self.process.wait(PATIENCE) == 0
+
+
+class Queue:
+    """The children of a node, seen by a further client: to know that somebody waits."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def await_waiters(self, name, count):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            text = subprocess.run([PAWL, "status", "--raw", "-u", self.url, name], stdout=subprocess.PIPE, text=True).stdout
+            if text.count(" waits ") == count:
+                return
+            time.sleep(0.02)
+        raise RuntimeError(f"{name} never has {count} waiters:\n{text}")
+
+
+def pawl_waits_for_peer(url, peer, kind, other, name, path):
+    assert peer.gets(other, path)
+    if kind != "sem:2":
+        assert Pawl(url, kind, name, "-n").is_refused()
+    waiter = Pawl(url, kind, name)
+    Queue(url).await_waiters(name, 1)
+    peer.lets_go(other, path)
+    assert waiter.holds()
+    waiter.lets_go()
+
+
+def peer_waits_for_pawl(url, peer, kind, other, name, path):
+    holder = Pawl(url, kind, name)
+    assert holder.holds()
+    assert peer.is_refused(other, path)
+    peer.starts(other, path)
+    assert peer.is_silent()
+    holder.lets_go()
+    assert peer.is_granted(other, path)
+    peer.lets_go(other, path)
+
+
+def one_queue(url, one, two, kind, name, path):
+    assert one.gets(kind, path)
+    middle = Pawl(url, kind, name)
+    Queue(url).await_waiters(name, 1)
+    two.starts(kind, path)
+    Queue(url).await_waiters(name, 2)
+    last = Pawl(url, kind, name)
+    Queue(url).await_waiters(name, 3)
+    one.lets_go(kind, path)
+    assert middle.holds() and two.is_silent()
+    middle.lets_go()
+    assert two.is_granted(kind, path) and last.is_silent()
+    two.lets_go(kind, path)
+    assert last.holds()
+    last.lets_go()
+
+
+def readers_share(url, peer, name, path):
+    assert peer.gets("read", path)
+    reader, writer = Pawl(url, "read", name), None
+    assert reader.holds()
+    writer = Pawl(url, "write", name)
+    Queue(url).await_waiters(name, 1)
+    peer.lets_go("read", path)
+    assert writer.is_silent()
+    reader.lets_go()
+    assert writer.holds() and peer.is_refused("read", path)
+    writer.lets_go()
+
+
+def semaphore_counts(url, one, two, name, path):
+    assert one.gets("sem:2", path)
+    mine = Pawl(url, "sem:2", name)
+    assert mine.holds()
+    assert two.is_refused("sem:2", path)
+    assert Pawl(url, "sem:2", name, "-n").is_refused()
+    both = Pawl(url, "sem:2", name)
+    Queue(url).await_waiters(name, 1)
+    one.lets_go("sem:2", path)
+    assert both.holds()
+    two.starts("sem:2", path)
+    assert two.is_silent()
+    mine.lets_go()
+    assert two.is_granted("sem:2", path)
+    both.lets_go()
+    two.lets_go("sem:2", path)
+
+
+def killed_holder(url, peer, name, path):
+    holder = Pawl(url + "?session=2000", "mutex", name)
+    assert holder.holds()
+    peer.starts("mutex", path)
+    os.kill(holder.process.pid, signal.SIGKILL)
+    assert peer.is_granted("mutex", path)
+    peer.lets_go("mutex", path)
+
+
+class Tap:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def run(self, name, function, *arguments):
+        self.count += 1
+        try:
+            function(*arguments)
+            print(f"ok {self.count} - {name}", flush=True)
+        except Exception as error:
+            self.failed += 1
+            print(f"# {type(error).__name__}: {error} (line {error.__traceback__.tb_next.tb_lineno})")
+            print(f"not ok {self.count} - {name}", flush=True)
+
+    def skip(self, name, reason):
+        self.count += 1
+        print(f"ok {self.count} - {name} # SKIP {reason}", flush=True)
+
+
+def curator_tests(tap, url, hosts, directory):
+    jars = [f"{JARS}/{jar}.jar" for jar in ("curator-framework", "curator-recipes", "curator-client", "zookeeper", "guava", "slf4j-nop", "slf4j-api")]
+    if not all(map(os.path.exists, jars)) or not shutil.which("javac"):
+        tap.skip("Curator", "Curator or javac is missing (Debian: libcurator-recipes-java, default-jdk-headless)")
+        return None
+    path = ":".join(jars)
+    subprocess.run(["javac", "-d", directory, "-cp", path, f"{HERE}/CuratorPeer.java"], check=True)
+    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{directory}:{path}", "CuratorPeer", hosts]
+    one, two = Peer(java), Peer(java)
+    for kind in ("mutex", "semmutex", "write"):
+        tap.run(f"Curator {kind}: pawl waits for Curator", pawl_waits_for_peer, url, one, kind, kind, f"c-{kind}", f"/i/c-{kind}")
+        tap.run(f"Curator {kind}: Curator waits for pawl", peer_waits_for_pawl, url, one, kind, kind, f"d-{kind}", f"/i/d-{kind}")
+    for kind in ("mutex", "write"):
+        tap.run(f"Curator {kind}: one queue", one_queue, url, one, two, kind, f"q-{kind}", f"/i/q-{kind}")
+    tap.run("Curator read: pawl's writer waits for Curator's reader", pawl_waits_for_peer, url, one, "write", "read", "rw1", "/i/rw1")
+    tap.run("Curator read: pawl's reader waits for Curator's writer", pawl_waits_for_peer, url, one, "read", "write", "rw2", "/i/rw2")
+    tap.run("Curator read: Curator's reader waits for pawl's writer", peer_waits_for_pawl, url, one, "write", "read", "rw3", "/i/rw3")
+    tap.run("Curator read: Curator's writer waits for pawl's reader", peer_waits_for_pawl, url, one, "read", "write", "rw4", "/i/rw4")
+    tap.run("Curator read: readers share", readers_share, url, one, "rw5", "/i/rw5")
+    tap.run("Curator semaphore: both count the same leases", semaphore_counts, url, one, two, "sem", "/i/sem")
+    tap.run("Curator: a pawl that was killed makes way", killed_holder, url, one, "kill", "/i/kill")
+    return one
+
+
+def kazoo_tests(tap, url, hosts, curator):
+    if subprocess.run(["/usr/bin/python3", "-c", "import kazoo"], stderr=subprocess.DEVNULL).returncode:
+        tap.skip("Kazoo", "Kazoo is missing (Debian: python3-kazoo)")
+        return
+    url += "?compat=kazoo"
+    kazoo = Peer(["/usr/bin/python3", f"{HERE}/kazoo_peer.py", hosts])
+    tap.run("Kazoo: pawl waits for Kazoo", pawl_waits_for_peer, url, kazoo, "mutex", "mutex", "k1", "/i/k1")
+    tap.run("Kazoo: Kazoo waits for pawl", peer_waits_for_pawl, url, kazoo, "mutex", "mutex", "k2", "/i/k2")
+    tap.run("Kazoo: one queue of two pawls and a Kazoo", one_queue, url, kazoo, Peer(["/usr/bin/python3", f"{HERE}/kazoo_peer.py", hosts]), "mutex", "k3", "/i/k3")
+    if curator:
+        tap.run("compat=kazoo: pawl waits for Curator", pawl_waits_for_peer, url, curator, "mutex", "mutex", "k4", "/i/k4")
+        tap.run("compat=kazoo: Curator waits for pawl", peer_waits_for_pawl, url, curator, "mutex", "mutex", "k5", "/i/k5")
+
+
+def go_tests(tap, url, hosts, directory):
+    go = shutil.which("go")
+    source = f"{HERE}/go"
+    if not go:
+        tap.skip("go-zookeeper", "there is no go")
+        return
+    binary = f"{directory}/go-peer"
+    env = dict(os.environ, GOFLAGS="-mod=mod", HOME=directory, GOCACHE=f"{directory}/go-cache", GOPATH=f"{directory}/go-path")
+    shutil.copytree(source, f"{directory}/go-source")
+    try:
+        built = subprocess.run([go, "build", "-o", binary, "."], cwd=f"{directory}/go-source", env=env, timeout=120, capture_output=True)
+    except subprocess.TimeoutExpired:
+        built = None
+    if built is None or built.returncode:
+        tap.skip("go-zookeeper", "its module can't be fetched here")
+        return
+    peer = Peer([binary, hosts])
+    tap.run("go-zookeeper: pawl waits for go", pawl_waits_for_peer, url, peer, "mutex", "mutex", "g1", "/i/g1")
+    tap.run("go-zookeeper: go waits for pawl", peer_waits_for_pawl, url, peer, "mutex", "mutex", "g2", "/i/g2")
+
+
+def main():
+    if not os.path.exists(f"{JARS}/zookeeper.jar") or not shutil.which("java"):
+        print("1..1\nok 1 - interop with ZooKeeper's clients # SKIP there is no ZooKeeper (Debian: zookeeper)")
+        return 0
+    tap = Tap()
+    directory = tempfile.mkdtemp(prefix="pawl-interop-")
+    try:
+        server = Server(directory)
+        hosts = f"127.0.0.1:{server.port}"
+        url = f"zk://{hosts}/i"
+        curator = curator_tests(tap, url, hosts, directory)
+        kazoo_tests(tap, url, hosts, curator)
+        go_tests(tap, url, hosts, directory)
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+    print(f"1..{tap.count}")
+    return 1 if tap.failed else 0
+
+
+sys.exit(main())
