@@ -45,7 +45,7 @@ static char test_directory[PATH_MAX];
 static inline const char *directory_new(void) {
     const char *base = getenv("TMPDIR");
 
-    snprintf(test_directory, sizeof test_directory, "%s/pawl-test-XXXXXX", base && *base ? base : "/tmp");
+    snprintf(test_directory, sizeof test_directory, "%s/pawl-local-XXXXXX", base && *base ? base : "/tmp");
     assert_non_null(mkdtemp(test_directory));
     return test_directory;
 }
