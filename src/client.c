@@ -278,17 +278,18 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
         url_text = "local:";
     url = malloc(sizeof *url);
     client = client_new(&options);
+    pawl__fork_hold();
     if (!url || !client)
         rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     else if ((rc = pawl__url_parse(url_text, url, reterr)) == 0)
         rc = open_client(url, &options, client, reterr);
+    pawl__fork_go_on(rc < 0 ? NULL : client);
     free(url);
     if (rc < 0) {
         if (client)
             client_free(client);
         return rc;
     }
-    pawl__fork_watch(client);
     *ret = client;
     return 0;
 }

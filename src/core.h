@@ -272,7 +272,9 @@ void pawl__events_serve(struct pawl *client);
 void pawl__events_quiesce(struct pawl_lock *lock);
 
 /* fork.c: the clients of this process, so that a child can be told that they are not its own. */
-void pawl__fork_watch(struct pawl *client);
+/* While a client is being opened no other thread forks: the child would have descriptors that nobody closes in it. */
+void pawl__fork_hold(void);
+void pawl__fork_go_on(struct pawl *opened); /* NULL: it was not */
 void pawl__fork_forget(struct pawl *client);
 
 /* client.c */

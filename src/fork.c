@@ -33,10 +33,14 @@ static void install(void) {
     pthread_atfork(before, after_in_parent, after_in_child);
 }
 
-void pawl__fork_watch(struct pawl *client) {
+void pawl__fork_hold(void) {
     pthread_once(&once, install);
     pthread_mutex_lock(&mutex);
-    TAILQ_INSERT_TAIL(&clients, client, all);
+}
+
+void pawl__fork_go_on(struct pawl *opened) {
+    if (opened)
+        TAILQ_INSERT_TAIL(&clients, opened, all);
     pthread_mutex_unlock(&mutex);
 }
 

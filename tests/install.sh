@@ -33,7 +33,7 @@ nothing_else() {
 }
 
 flags() { # pkg-config arguments
-    PKG_CONFIG_LIBDIR=$(dirname "$(find "$root" -name pawl.pc)") PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" pawl
+    PKG_CONFIG_PATH=$(dirname "$(find "$root" -name pawl.pc)") PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" pawl
 }
 
 library_directory() {
