@@ -104,8 +104,8 @@ static double uncontended(void) {
     trip = median_us(trips, ROUNDS);
     acquire = median_us(acquires, ROUNDS);
     release = median_us(releases, ROUNDS);
-    printf("uncontended          bare EVALSHA %.1f us; acquire %.1f us = %.2f round trips; release %.1f us = %.2f round trips\n", trip,
-           acquire, acquire / trip, release, release / trip);
+    printf("uncontended          bare EVALSHA %.1f us; acquire %.1f us = %.2f round trips; release %.1f us = %.2f round trips\n",
+           trip, acquire, acquire / trip, release, release / trip);
     pawl_lock_free(lock);
     pawl_close(client);
     return trip;
@@ -178,8 +178,9 @@ static void contended(int count, double trip) {
         least = turners[i].turns < least ? turners[i].turns : least;
     }
     total = total < ROUNDS ? total : ROUNDS;
-    printf("hand-off, %3d clients  %.0f owner changes/s; release to next holder p50 %.1f us = %.2f round trips; turns %ld to %ld\n", count,
-           (double)total / ((double)begin / 1e9), median_us(gaps, (size_t)total), median_us(gaps, (size_t)total) / trip, least, most);
+    printf("hand-off, %3d clients  %.0f owner changes/s; release to next holder p50 %.1f us = %.2f round trips; turns %ld to %ld\n",
+           count, (double)total / ((double)begin / 1e9), median_us(gaps, (size_t)total), median_us(gaps, (size_t)total) / trip,
+           least, most);
     for (int i = 0; i < count; i++) {
         pawl_lock_free(turners[i].lock);
         pawl_close(turners[i].client);
@@ -237,7 +238,8 @@ static double own_cpu_s(void) {
     struct rusage usage;
 
     getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
 static double server_cpu_s(void) {

@@ -118,12 +118,13 @@ struct claim {
     bool downgrading; /* held, and on its way from exclusive to shared */
     bool lost;
     pthread_t retired_by; /* LEAVING: who withdrew it, and wants to know whether it had been lost */
-    bool suspect;    /* its holders were told so */
-    bool renewing;   /* a renewal was asked for and is not answered yet */
-    uint32_t served; /* acquires that joined it */
+    bool suspect;         /* its holders were told so */
+    bool renewing;        /* a renewal was asked for and is not answered yet */
+    uint32_t served;      /* acquires that joined it */
     uint32_t tokens_used;
-    int64_t join_until;                          /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
-    int64_t seam_lease, renew_at, suspect_at, assured_until; /* lease.h; copied here under the mutex, since serve() writes the seam's part */
+    int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
+    int64_t seam_lease, renew_at, suspect_at,
+        assured_until; /* lease.h; copied here under the mutex, since serve() writes the seam's part */
     struct waiter_list waiters;
     struct hold_list holds;
     struct pawl__claim seam; /* last: the engine's state follows it */

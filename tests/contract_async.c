@@ -225,6 +225,5 @@ int contract_run_async(void) {
         TEST(test_needs_a_task_and_a_callback),
     };
 
-    return contract_run_group(tests, sizeof tests / sizeof tests[0],
-                              "test_granted_when_the_holder_lets_go");
+    return contract_run_group(tests, sizeof tests / sizeof tests[0], "test_granted_when_the_holder_lets_go");
 }

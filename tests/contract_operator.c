@@ -231,6 +231,5 @@ int contract_run_operator(void) {
         TEST(test_no_callback_after_free),
     };
 
-    return contract_run_group(tests, sizeof tests / sizeof tests[0],
-                              "test_holders_and_waiters_in_order");
+    return contract_run_group(tests, sizeof tests / sizeof tests[0], "test_holders_and_waiters_in_order");
 }

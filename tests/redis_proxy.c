@@ -62,7 +62,8 @@ static int listen_somewhere(unsigned *port) {
 }
 
 static int connect_to(unsigned port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {

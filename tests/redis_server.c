@@ -55,8 +55,8 @@ static void write_configuration(const struct redis_server *server) {
     snprintf(path, sizeof path, "%s/redis.conf", server->directory);
     file = fopen(path, "w");
     assert_non_null(file);
-    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nsave \"\"\nlogfile %s/log\n%s\n", server->port, server->socket_path,
-            server->directory, server->directory, server->extra);
+    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nsave \"\"\nlogfile %s/log\n%s\n", server->port,
+            server->socket_path, server->directory, server->directory, server->extra);
     assert_int_equal(fclose(file), 0);
 }
 

@@ -73,9 +73,11 @@ struct losses {
     int lost;
     uint64_t token;
 };
-#define LOSSES_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}
+#define LOSSES_INIT                                                                                                                \
+    { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
 
-static inline void hear_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+static inline void hear_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why,
+                             void *data) {
     struct losses *losses = data;
 
     (void)lock;

@@ -10,8 +10,10 @@
 
 /* As docs/redis.md lists it. */
 #define RULES                                                                                                                      \
-    "resetkeys ~app:* ~{app:*}:* ~redisson_lock_token:* ~pawl:* resetchannels &pawl:inbox:* &redisson_* -@all +eval +evalsha +time "   \
-    "+type +exists +get +getset +set +del +pexpire +pttl +incrby +decrby +hset +hdel +hget +hgetall +hkeys +hlen +hexists +zadd +zrem " \
+    "resetkeys ~app:* ~{app:*}:* ~redisson_lock_token:* ~pawl:* resetchannels &pawl:inbox:* &redisson_* -@all +eval +evalsha "     \
+    "+time "                                                                                                                       \
+    "+type +exists +get +getset +set +del +pexpire +pttl +incrby +decrby +hset +hdel +hget +hgetall +hkeys +hlen +hexists +zadd "  \
+    "+zrem "                                                                                                                       \
     "+zrange +zrangebyscore +zrank +zcard +zscore +publish +pubsub|numsub +subscribe +unsubscribe +ping +select +scan"
 #define SECRET "s3cret-Wort"
 
@@ -53,12 +55,13 @@ static int run(const char *format, ...) {
 static void make_certificates(void) {
     const char *d = server.directory;
 
-    assert_int_equal(run("cd %s && exec >/dev/null 2>&1 && openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 "
-                         "-subj /CN=ca && for n in server client; do openssl req -newkey rsa:2048 -nodes -keyout $n.key -out $n.csr "
-                         "-subj /CN=$n && printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' >ext && openssl x509 -req -in $n.csr -CA "
-                         "ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $n.crt || exit 1; done",
-                         d),
-                     0);
+    assert_int_equal(
+        run("cd %s && exec >/dev/null 2>&1 && openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 "
+            "-subj /CN=ca && for n in server client; do openssl req -newkey rsa:2048 -nodes -keyout $n.key -out $n.csr "
+            "-subj /CN=$n && printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' >ext && openssl x509 -req -in $n.csr -CA "
+            "ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $n.crt || exit 1; done",
+            d),
+        0);
 }
 
 static int start(void **state) {

@@ -62,13 +62,19 @@ void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     pawl__renew_forget(redis, claim);
     claim->tell &= ~(unsigned)(TELL_RENEWED | TELL_LOST);
     claim->timer_at = PAWL__NEVER;
+    if (claim->is_timed)
+        TAILQ_REMOVE(&redis->timed, claim, timed);
+    claim->is_timed = false;
     claim->state = RCLAIM_NONE;
     redis->claim_count--;
 }
 
-static void set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
+void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
     claim->timer_at = when;
     claim->exact = exact;
+    if (!claim->is_timed)
+        TAILQ_INSERT_TAIL(&redis->timed, claim, timed);
+    claim->is_timed = true;
     pawl__redis_due(redis, when);
 }
 
@@ -79,7 +85,7 @@ static void try_later(struct redis *redis, struct rclaim *claim) {
     for (unsigned i = 0; i < claim->failures && wait < AGAIN_MOST_NS; i++)
         wait *= 2;
     claim->failures++;
-    set_timer(redis, claim, pawl__boottime() + wait + (int64_t)next_random(redis) * wait / 65536, true);
+    pawl__claim_set_timer(redis, claim, pawl__boottime() + wait + (int64_t)next_random(redis) * wait / 65536, true);
 }
 
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
@@ -102,7 +108,8 @@ static void refuse(struct redis *redis, struct rclaim *claim, const struct pawl_
     pawl__redis_tell(redis, claim, TELL_REFUSED);
 }
 
-void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at, int64_t lease_ns) {
+void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
+                         int64_t lease_ns) {
     pawl__push_unlisten(redis, claim);
     claim->state = RCLAIM_HOLDING;
     claim->timer_at = PAWL__NEVER;
@@ -143,7 +150,8 @@ static void fill_common(const struct redis *redis, const struct rclaim *claim, s
     call->argv[10] = call->keys.beside;
 }
 
-static bool send_call(struct redis *redis, struct rclaim *claim, int script, int argc, struct call *call, redis_reply_fn *answered) {
+static bool send_call(struct redis *redis, struct rclaim *claim, int script, int argc, struct call *call,
+                      redis_reply_fn *answered) {
     struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
 
     claim->asked = true;
@@ -216,11 +224,11 @@ static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left
     int64_t ends = (ms_left + 2 + (int64_t)claim->position * 50) * REDIS_MS;
 
     if (ms_left >= 0 && claim->position < EXACT_POSITIONS && ends < alive) {
-        set_timer(redis, claim, now + ends, true);
+        pawl__claim_set_timer(redis, claim, now + ends, true);
         return;
     }
     alive += (int64_t)claim->position * 5 * REDIS_MS;
-    set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
+    pawl__claim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
 }
 
 static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
@@ -236,8 +244,8 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     claim->state = RCLAIM_WAITING;
     claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
     claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
-    pawl__redis_note(redis, claim, "queued at %u; %s holds it, PTTL %lld", claim->position, claim->foreign_held ? "a foreign program" : "pawl",
-                     (long long)ms_left);
+    pawl__redis_note(redis, claim, "queued at %u; %s holds it, PTTL %lld", claim->position,
+                     claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
     if (claim->foreign_held && claim->position < EXACT_POSITIONS)
         pawl__push_listen(redis, claim);
     else
@@ -250,9 +258,11 @@ static void misfit(struct redis *redis, struct rclaim *claim, int64_t result) {
     struct pawl_error why;
 
     if (result == -2)
-        pawl__fail(&why, PAWL_ELIMIT, "the semaphore '%s' is in use with another limit than %u", claim->claim->name, claim->claim->limit);
+        pawl__fail(&why, PAWL_ELIMIT, "the semaphore '%s' is in use with another limit than %u", claim->claim->name,
+                   claim->claim->limit);
     else if (result == -1)
-        pawl__fail(&why, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
+        pawl__fail(&why, PAWL_EKIND,
+                   "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
                    claim->claim->name);
     else
         pawl__fail(&why, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->claim->name);
@@ -395,8 +405,9 @@ static int check_claim(const struct redis *redis, const struct pawl__claim *clai
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
                           claim->name);
     if (claim->permits > REDIS_PERMITS_MAX)
-        return pawl__fail(reterr, PAWL_EPERMITS, "%u permits of '%s' at once are more than the %d that a Redis is asked to write at once",
-                          claim->permits, claim->name, REDIS_PERMITS_MAX);
+        return pawl__fail(reterr, PAWL_EPERMITS,
+                          "%u permits of '%s' at once are more than the %d that a Redis is asked to write at once", claim->permits,
+                          claim->name, REDIS_PERMITS_MAX);
     return 0;
 }
 

@@ -123,7 +123,8 @@ int pawl__redis_resolve(struct redis *redis, struct pawl_error *reterr) {
     redis->addresses = addresses;
     rc = look_up(addresses);
     if (rc != 0)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", redis->options.host, gai_strerror(rc));
+        return pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", redis->options.host,
+                          gai_strerror(rc));
     return 0;
 }
 
@@ -389,7 +390,8 @@ void pawl__link_tick(struct link *link, int64_t now) {
     else if (link->state == LINK_CONNECTING && is_connected(link))
         pawl__link_progress(link);
     else if (link->state != LINK_UP)
-        pawl__link_drop(link, PAWL_ECONNLOST, "no connection within %lld ms", (long long)(link->redis->options.connect_ns / REDIS_MS));
+        pawl__link_drop(link, PAWL_ECONNLOST, "no connection within %lld ms",
+                        (long long)(link->redis->options.connect_ns / REDIS_MS));
     else if (TAILQ_FIRST(&link->sent) && now >= TAILQ_FIRST(&link->sent)->sent_at + link->redis->options.command_ns)
         pawl__link_drop(link, PAWL_ECONNLOST, "no answer within %lld ms", (long long)(link->redis->options.command_ns / REDIS_MS));
     else

@@ -17,8 +17,8 @@
 #include "url.h"
 
 static int refuse_scheme(const struct pawl__url *url, struct pawl_error *reterr) {
-    static const char *const later[] = {"redis+sentinel", "redis-sentinel", "rediss+sentinel", "redis+cluster", "redis-cluster",
-                                        "rediss+cluster", "redlock",        NULL};
+    static const char *const later[] = {"redis+sentinel", "redis-sentinel", "rediss+sentinel", "redis+cluster",
+                                        "redis-cluster",  "rediss+cluster", "redlock",         NULL};
 
     for (const char *const *scheme = later; *scheme; scheme++)
         if (strcmp(url->scheme, *scheme) == 0)
@@ -35,8 +35,8 @@ static int make_uuid(char *ret, uint32_t *random, struct pawl_error *reterr) {
         return pawl__fail_errno(reterr, "no random numbers can be had");
     b[6] = (b[6] & 0x0f) | 0x80;
     b[8] = (b[8] & 0x3f) | 0x80;
-    snprintf(ret, REDIS_UUID + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5],
-             b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    snprintf(ret, REDIS_UUID + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
+             b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
     return 0;
 }
 
@@ -60,6 +60,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     TAILQ_INIT(&redis->to_tell);
     TAILQ_INIT(&redis->to_renew);
     TAILQ_INIT(&redis->followers);
+    TAILQ_INIT(&redis->timed);
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&redis->buckets[i]);
     pawl__link_init(&redis->commands, redis, false, "commands");
@@ -150,8 +151,9 @@ static void redis_describe(const struct pawl__engine *engine, struct pawl_info *
     ret->notice_ms = ret->lease_ms;
 }
 
-static const char *const redis_schemes[] = {"redis",          "rediss",        "redis+unix",     "unix",    "redis+sentinel", "redis-sentinel",
-                                            "rediss+sentinel", "redis+cluster", "redis-cluster", "rediss+cluster", "redlock", NULL};
+static const char *const redis_schemes[] = {"redis",          "rediss",         "redis+unix",      "unix",
+                                            "redis+sentinel", "redis-sentinel", "rediss+sentinel", "redis+cluster",
+                                            "redis-cluster",  "rediss+cluster", "redlock",         NULL};
 
 const struct pawl__engine_impl pawl__redis_engine = {
     .name = "redis",

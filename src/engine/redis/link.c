@@ -275,7 +275,8 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     pawl__fail(&link->why, code, "%s: %s", link->redis->url, text);
     pawl__redis_note(link->redis, NULL, "connection (%s) dropped: %s", link->what, text);
     /* One that worked is tried again at once; one that never did, later and later. */
-    link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4 : pawl__boottime() + back_off(link);
+    link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4
+                                            : pawl__boottime() + back_off(link);
     if (link->state != LINK_UP)
         link->failures++;
     close_link(link);

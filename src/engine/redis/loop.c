@@ -233,17 +233,32 @@ static bool tell_one(struct redis *redis) {
 
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
 
-static void run_timers(struct redis *redis, int64_t now) {
+/* Take those whose time has come out of the list: driving one may end others, but frees none while the mutex is held. */
+static void collect_due(struct redis *redis, int64_t now, struct rclaim_list *ret) {
     struct rclaim *claim, *next;
+
+    for (claim = TAILQ_FIRST(&redis->timed); claim; claim = next) {
+        next = TAILQ_NEXT(claim, timed);
+        if (claim->timer_at != PAWL__NEVER && claim->timer_at > now + (claim->exact ? 0 : SLACK_NS))
+            continue;
+        TAILQ_REMOVE(&redis->timed, claim, timed);
+        claim->is_timed = false;
+        if (claim->timer_at != PAWL__NEVER) /* else it was called off */
+            TAILQ_INSERT_TAIL(ret, claim, due);
+        claim->timer_at = PAWL__NEVER;
+    }
+}
+
+static void run_timers(struct redis *redis, int64_t now) {
+    struct rclaim_list due = TAILQ_HEAD_INITIALIZER(due);
+    struct rclaim *claim;
 
     pawl__link_tick(&redis->commands, now);
     pawl__link_tick(&redis->inbox, now);
     pawl__renew_flush(redis);
-    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
-        next = TAILQ_NEXT(claim, all);
-        if (claim->timer_at > now + (claim->exact ? 0 : SLACK_NS))
-            continue;
-        claim->timer_at = PAWL__NEVER;
+    collect_due(redis, now, &due);
+    while ((claim = TAILQ_FIRST(&due))) {
+        TAILQ_REMOVE(&due, claim, due);
         pawl__claim_drive(redis, claim);
     }
 }
@@ -254,7 +269,7 @@ static int64_t earliest(struct redis *redis, int64_t deadline) {
 
     due = commands < inbox ? commands : inbox;
     due = deadline < due ? deadline : due;
-    TAILQ_FOREACH(claim, &redis->claims, all) {
+    TAILQ_FOREACH(claim, &redis->timed, timed) {
         if (claim->timer_at < due)
             due = claim->timer_at;
     }

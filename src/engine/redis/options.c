@@ -42,8 +42,9 @@ static int take_place(const struct pawl__url *url, struct redis_options *ret, st
         return copy("socket path", url->path, ret->socket_path, sizeof ret->socket_path, reterr);
     }
     if (url->host_count > 1)
-        return pawl__fail(reterr, PAWL_EENGINE,
-                          "the URL names several servers: locks over several (Sentinel, Cluster, Redlock) are not in this engine yet");
+        return pawl__fail(
+            reterr, PAWL_EENGINE,
+            "the URL names several servers: locks over several (Sentinel, Cluster, Redlock) are not in this engine yet");
     ret->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : PORT;
     return copy("host", url->host_count ? url->hosts[0].name : "localhost", ret->host, sizeof ret->host, reterr);
 }
@@ -110,9 +111,9 @@ static int take_retry(struct pawl__url *url, struct redis_options *ret, struct p
         if (*end == ',')
             tries = strtol(end + 1, &end, 10);
         if (!isdigit((unsigned char)*text) || *end || base < 1 || most < base || most > TIME_MS_MAX || tries < 0 || tries > 1000000)
-            return pawl__fail(reterr, PAWL_EOPTION,
-                              "the URL's option retry=%.40s is not BASE,MAX,TRIES: ms before the first retry, ms at most, and how often",
-                              text);
+            return pawl__fail(
+                reterr, PAWL_EOPTION,
+                "the URL's option retry=%.40s is not BASE,MAX,TRIES: ms before the first retry, ms at most, and how often", text);
     }
     ret->retry_base_ns = base * REDIS_MS;
     ret->retry_max_ns = most * REDIS_MS;

@@ -62,15 +62,13 @@ static void take_head(struct redis *redis, struct rclaim *claim, const char *tex
         return;
     claim->position = 0;
     ends = ms < 0 ? PAWL__NEVER : now + (ms + 2) * REDIS_MS;
-    if (ends < claim->timer_at) {
-        claim->timer_at = ends;
-        claim->exact = true;
-        pawl__redis_due(redis, ends);
-    }
+    if (ends < claim->timer_at)
+        pawl__claim_set_timer(redis, claim, ends, true);
 }
 
 static void take_break(struct redis *redis, struct rclaim *claim, const char *text) {
-    pawl__claim_lost(redis, claim, text[0] != '1', "the hold of '%s' was broken by an operator: stop and release it", claim->claim->name);
+    pawl__claim_lost(redis, claim, text[0] != '1', "the hold of '%s' was broken by an operator: stop and release it",
+                     claim->claim->name);
 }
 
 static void take_message(struct redis *redis, const char *text) {

@@ -67,9 +67,9 @@ struct redis_options {
     char prefix[REDIS_PREFIX_MAX];
     bool tls, tls_verify;
     char tls_ca[1024], tls_cert[1024], tls_key[1024], tls_name[256];
-    int64_t connect_ns, command_ns;     /* time-outs */
+    int64_t connect_ns, command_ns;      /* time-outs */
     int64_t retry_base_ns, retry_max_ns; /* back-off */
-    unsigned retry_tries;               /* 0: for ever */
+    unsigned retry_tries;                /* 0: for ever */
     int64_t lease_ns, claim_ns;
 };
 
@@ -109,17 +109,25 @@ struct link {
     char *out;
     size_t out_used, out_size;
     struct request_list sent;
-    unsigned greetings;   /* answers of the greeting that are still due */
-    uint32_t watched;     /* what the service thread's epoll set has of it; 0: not in it */
-    int64_t started_at;   /* connecting since */
-    int64_t heard_at;     /* last bytes */
-    int64_t pinged_at;    /* 0: no answer to a ping is due */
-    int64_t retry_at;     /* when to connect again */
-    unsigned failures;    /* in a row */
+    unsigned greetings;    /* answers of the greeting that are still due */
+    uint32_t watched;      /* what the service thread's epoll set has of it; 0: not in it */
+    int64_t started_at;    /* connecting since */
+    int64_t heard_at;      /* last bytes */
+    int64_t pinged_at;     /* 0: no answer to a ping is due */
+    int64_t retry_at;      /* when to connect again */
+    unsigned failures;     /* in a row */
     struct pawl_error why; /* why it is down */
 };
 
-enum rclaim_state { RCLAIM_NONE, RCLAIM_ASKING, RCLAIM_WAITING, RCLAIM_CONFIRMING, RCLAIM_HOLDING, RCLAIM_DOWNGRADING, RCLAIM_LEAVING };
+enum rclaim_state {
+    RCLAIM_NONE,
+    RCLAIM_ASKING,
+    RCLAIM_WAITING,
+    RCLAIM_CONFIRMING,
+    RCLAIM_HOLDING,
+    RCLAIM_DOWNGRADING,
+    RCLAIM_LEAVING
+};
 
 /* What is to be told of a claim, in this order. The first three are park()'s to tell while nobody adopted the claim. */
 enum {
@@ -133,32 +141,34 @@ enum {
 
 /* The engine's state of a claim. */
 struct rclaim {
-    TAILQ_ENTRY(rclaim) all;     /* redis->claims */
-    TAILQ_ENTRY(rclaim) bucket;  /* redis->buckets, by id */
-    TAILQ_ENTRY(rclaim) telling; /* redis->to_tell */
-    TAILQ_ENTRY(rclaim) renewal; /* redis->to_renew */
+    TAILQ_ENTRY(rclaim) all;      /* redis->claims */
+    TAILQ_ENTRY(rclaim) bucket;   /* redis->buckets, by id */
+    TAILQ_ENTRY(rclaim) telling;  /* redis->to_tell */
+    TAILQ_ENTRY(rclaim) renewal;  /* redis->to_renew */
     TAILQ_ENTRY(rclaim) follower; /* redis->followers */
+    TAILQ_ENTRY(rclaim) timed;    /* redis->timed */
+    TAILQ_ENTRY(rclaim) due;      /* in run_timers() alone */
     struct pawl__claim *claim;
     enum rclaim_state state;
     enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
     char owner[REDIS_OWNER_MAX];
     char since[24]; /* Unix time in ms */
-    unsigned tell; /* TELL_... */
-    bool to_tell, to_renew, follows, renewing;
+    unsigned tell;  /* TELL_... */
+    bool to_tell, to_renew, follows, renewing, is_timed;
     bool adopted, unparked;
-    bool told_now;   /* serve() is calling up about it: it must not vanish */
-    bool asked;      /* a request about its state is in flight */
-    bool resent;     /* the withdrawal was asked for more than once */
-    bool lost;       /* the core was told, ... */
-    bool broken;     /* ... of a break */
-    bool exact;      /* timer_at is not to be rounded */
-    bool held_before; /* when it was withdrawn */
-    bool was_lost;   /* at the withdrawal it was not held any more */
-    bool foreign_held; /* its lock is held by a program that is not pawl */
-    bool listens;    /* on the foreign channel of its lock */
+    bool told_now;      /* serve() is calling up about it: it must not vanish */
+    bool asked;         /* a request about its state is in flight */
+    bool resent;        /* the withdrawal was asked for more than once */
+    bool lost;          /* the core was told, ... */
+    bool broken;        /* ... of a break */
+    bool exact;         /* timer_at is not to be rounded */
+    bool held_before;   /* when it was withdrawn */
+    bool was_lost;      /* at the withdrawal it was not held any more */
+    bool foreign_held;  /* its lock is held by a program that is not pawl */
+    bool listens;       /* on the foreign channel of its lock */
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
-    int64_t timer_at; /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
     unsigned position;
     unsigned failures; /* retryable errors in a row */
     struct pawl_error why;
@@ -186,15 +196,15 @@ struct redis {
     pthread_cond_t called; /* a call that is not about a claim was answered */
     struct link commands, inbox;
     bool script_loaded[SCRIPT_COUNT];
-    struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, to_renew, followers;
+    struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, to_renew, followers, timed;
     size_t claim_count;
-    int64_t renew_at; /* not before then */
-    bool leading;         /* a thread leads ... */
+    int64_t renew_at;            /* not before then */
+    bool leading;                /* a thread leads ... */
     const struct rclaim *leader; /* ... and sleeps in poll for this claim */
-    bool leader_waits;    /* ... for a push, and so reads the inbox too */
-    bool contended;       /* the last acquire had to wait: the next will, and its push may come before its answer is read */
+    bool leader_waits;           /* ... for a push, and so reads the inbox too */
+    bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
     bool woken, closing;
-    bool gave_up; /* as many tries to connect as the URL allows have failed */
+    bool gave_up;         /* as many tries to connect as the URL allows have failed */
     int64_t asleep_until; /* the service thread sleeps until then */
     int epoll_fd, wake_fd, lead_fd;
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
@@ -231,7 +241,8 @@ void pawl__redis_unlock_asked(struct redis *redis);
 /* Have the leader look around. */
 void pawl__redis_kick_leader(struct redis *redis);
 /* A note, told after the mutex is free. */
-void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Something is to be told about the claim: by its park(), or by serve(). */
 void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what);
 /* See that the service thread wakes by `when`. */
@@ -320,10 +331,13 @@ pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
 /* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
+/* Drive the claim at `when`; to the moment, or together with others. */
+void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
 struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
 /* More threads wait for the claim than the server knows: tell it. */
 void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
-void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at, int64_t lease_ns);
+void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
+                         int64_t lease_ns);
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The claim is gone from here. */

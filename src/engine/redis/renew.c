@@ -51,7 +51,8 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
             renewed(redis, batch->claims[i], request->sent_at, pawl__reply_number(reply, i, 0) == 1);
     } else {
         if (reply)
-            pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count, class == REPLY_OK ? "a strange answer" : why.text);
+            pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,
+                             class == REPLY_OK ? "a strange answer" : why.text);
         for (size_t i = 0; i < batch->count; i++)
             put_back(redis, batch->claims[i]);
         redis->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;

@@ -57,7 +57,8 @@ static const struct meaning *find(const char *text) {
         char inner[32];
 
         snprintf(inner, sizeof inner, ": -%s ", meanings[i].word);
-        if (strstr(text, inner) || (meanings[i].class == REPLY_REFUSED && strstr(text, "OOM command") && begins("OOM", meanings[i].word)))
+        if (strstr(text, inner) ||
+            (meanings[i].class == REPLY_REFUSED && strstr(text, "OOM command") && begins("OOM", meanings[i].word)))
             return &meanings[i];
     }
     return NULL;

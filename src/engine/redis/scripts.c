@@ -16,9 +16,10 @@
 #include "error.h"
 
 extern const char pawl__lua_acquire[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[], pawl__lua_fast_acquire_mutex[],
-    pawl__lua_fast_acquire_plain[], pawl__lua_fast_release_mutex[], pawl__lua_fast_release_plain[], pawl__lua_mutex[], pawl__lua_plain[],
-    pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[], pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[],
-    pawl__lua_renew_semaphore[], pawl__lua_rw[], pawl__lua_semaphore[], pawl__lua_slow_release[], pawl__lua_survey[];
+    pawl__lua_fast_acquire_plain[], pawl__lua_fast_release_mutex[], pawl__lua_fast_release_plain[], pawl__lua_mutex[],
+    pawl__lua_plain[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[], pawl__lua_renew_mutex[], pawl__lua_renew_plain[],
+    pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[], pawl__lua_semaphore[], pawl__lua_slow_release[],
+    pawl__lua_survey[];
 
 enum { SHA_HEX = 40, LAYOUTS = 2 };
 
@@ -57,8 +58,10 @@ static bool make_layout(enum redis_layout layout) {
                               pawl__lua_slow_release};
 
     for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++) {
-        ok = ok && make(&all[SCRIPT_ACQUIRE + kind], acquires[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_acquire);
-        ok = ok && make(&all[SCRIPT_RELEASE + kind], releases[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_release);
+        ok = ok &&
+             make(&all[SCRIPT_ACQUIRE + kind], acquires[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_acquire);
+        ok = ok &&
+             make(&all[SCRIPT_RELEASE + kind], releases[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_release);
         ok = ok && make(&all[SCRIPT_BREAK + kind], "", pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_break);
         ok = ok && make(&all[SCRIPT_RENEW + kind], "", renews[kind], pawl__lua_renew, "", "");
     }

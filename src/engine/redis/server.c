@@ -38,7 +38,8 @@ static void check_info(struct redis *redis, const char *info) {
     info_value(info, "loading", loading, sizeof loading);
     pawl__redis_note(redis, NULL, "server: version %s, %s", version, role);
     if (strcmp(role, "slave") == 0)
-        pawl__link_drop(&redis->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
+        pawl__link_drop(&redis->commands, PAWL_ECONNLOST,
+                        "the server is a replica and takes no locks: name the primary in the URL");
     else if (version[0] && atoi(version) < 5)
         pawl__link_drop(&redis->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
     redis->server_replicas = (unsigned)strtoul(replicas, NULL, 10);
@@ -58,14 +59,17 @@ static void warn_once(struct redis *redis, const char *policy) {
     redis->server_warned = true;
     if (policy && strcmp(policy, "noeviction") != 0)
         pawl__warn(&redis->base,
-                   "%s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy noeviction",
+                   "%s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy "
+                   "noeviction",
                    redis->url, policy);
     if (!redis->server_aof)
-        pawl__warn(&redis->base, "%s writes no append-only file: a restart forgets locks that are held; set appendonly yes", redis->url);
-    if (redis->server_replicas && !redis->server_min_replicas)
-        pawl__warn(&redis->base,
-                   "%s has replicas but does not wait for them: a failover may forget locks that are held; set min-replicas-to-write 1",
+        pawl__warn(&redis->base, "%s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
                    redis->url);
+    if (redis->server_replicas && !redis->server_min_replicas)
+        pawl__warn(
+            &redis->base,
+            "%s has replicas but does not wait for them: a failover may forget locks that are held; set min-replicas-to-write 1",
+            redis->url);
 }
 
 void pawl__server_answer(struct redis *redis, unsigned index, const redisReply *reply) {

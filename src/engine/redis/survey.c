@@ -65,7 +65,8 @@ static redisReply *call_server(struct redis *redis, int script, int keys, int ar
     if (ok && pawl__redis_wait(redis, &call->done, pawl__boottime() + CALL_NS))
         reply = call->reply;
     if (!reply)
-        pawl__fail(reterr, PAWL_ECONNLOST, "%s", redis->commands.why.code ? pawl__redis_errortext(redis) : "the server does not answer");
+        pawl__fail(reterr, PAWL_ECONNLOST, "%s",
+                   redis->commands.why.code ? pawl__redis_errortext(redis) : "the server does not answer");
     if (ok && !call->done)
         call->abandoned = true;
     else
@@ -159,7 +160,8 @@ static void read_holder(const redisReply *value, struct facts *ret) {
 
     memset(ret, 0, sizeof *ret);
     ret->permits = 1;
-    if (!value || sscanf(value->str, "%llu %u %c %u %lld %n", &ret->token, &ret->count, &ret->mode, &ret->permits, &ret->since_ms, &used) < 5)
+    if (!value ||
+        sscanf(value->str, "%llu %u %c %u %lld %n", &ret->token, &ret->count, &ret->mode, &ret->permits, &ret->since_ms, &used) < 5)
         return;
     ret->known = pawl__record_parse(value->str + used, value->len - (size_t)used, &ret->identity);
 }
@@ -377,7 +379,9 @@ static int show_waiters(const struct sight *sight, const struct showing *showing
         entry = (struct pawl_entry){
             .name = sight->name,
             .kind = sight->kind,
-            .mode = facts.mode == 's' ? PAWL_SHARED : facts.mode == 'p' ? PAWL_PERMITS : PAWL_EXCLUSIVE,
+            .mode = facts.mode == 's'   ? PAWL_SHARED
+                    : facts.mode == 'p' ? PAWL_PERMITS
+                                        : PAWL_EXCLUSIVE,
             .flags = PAWL_ENTRY_WAITER,
             .position = ++position,
             .permits = facts.permits,
@@ -554,8 +558,10 @@ int pawl__redis_break(struct pawl__engine *engine, const char *name, uint64_t to
     each_holder(&sight, match_token, &search);
     freeReplyObject(sight.reply);
     if (!search.any)
-        return pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", name, (unsigned long long)token);
+        return pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", name,
+                          (unsigned long long)token);
     if (!search.found.facts.known && !now)
-        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the holder of '%s' is not a pawl and can't be asked: only --now frees it", name);
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the holder of '%s' is not a pawl and can't be asked: only --now frees it",
+                          name);
     return run_break(redis, name, sight.kind, &search.found, now, reterr);
 }
