@@ -205,6 +205,7 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
 
     fill_common(redis, claim, &call);
     claim->want_sent = want ? want : 1;
+    pawl__push_track_next(redis, claim);
     snprintf(call.permits, sizeof call.permits, "%u", seam->permits);
     snprintf(call.limit, sizeof call.limit, "%u", seam->limit);
     snprintf(call.want, sizeof call.want, "%u", claim->want_sent);
@@ -234,6 +235,7 @@ static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left
 static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
     int64_t ms_left = pawl__reply_number(reply, 1, -1);
     struct pawl_error why;
+    bool seen_foreign;
 
     if (claim->claim->try_only) {
         pawl__fail(&why, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->claim->name);
@@ -243,6 +245,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     redis->contended = true;
     claim->state = RCLAIM_WAITING;
     claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
+    seen_foreign = claim->foreign_held;
     claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
     pawl__redis_note(redis, claim, "queued at %u; %s holds it, PTTL %lld", claim->position,
                      claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
@@ -251,6 +254,8 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     else
         pawl__push_unlisten(redis, claim);
     wait_more(redis, claim, ms_left);
+    if (redis->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)
+        pawl__claim_drive(redis, claim); /* once more, so that the server tracks what it reads */
     pawl__claim_want_more(redis, claim);
 }
 
@@ -516,9 +521,10 @@ void pawl__redis_link_changed(struct redis *redis) {
     redis->wake_service = true;
     atomic_store(&redis->base.link, up ? 0 : PAWL_ECONNLOST);
     pawl__redis_kick_leader(redis);
-    if (up)
+    if (up) {
         redis->gave_up = false;
-    else if (redis->options.retry_tries && failures >= redis->options.retry_tries)
+        pawl__push_track(redis);
+    } else if (redis->options.retry_tries && failures >= redis->options.retry_tries)
         give_up(redis);
     if (redis->inbox.state == LINK_UP)
         pawl__push_listen_again(redis);

@@ -262,7 +262,7 @@ void pawl__link_progress(struct link *link) {
 
 /* ---- The greeting --------------------------------------------------------------------------------------------------------- */
 
-enum greeting { GREET_AUTH, GREET_SELECT, GREET_SUBSCRIBE, GREET_CHECK };
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_CHECK };
 
 static void greeted(struct redis *redis, struct request *request, redisReply *reply) {
     struct link *link = request->data;
@@ -270,7 +270,9 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
 
     if (!reply)
         return;
-    if (request->step >= GREET_CHECK) {
+    if (request->step == GREET_NUMBER) {
+        redis->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
+    } else if (request->step >= GREET_CHECK) {
         pawl__server_answer(redis, (unsigned)(request->step - GREET_CHECK), reply);
     } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
         freeReplyObject(reply);
@@ -308,6 +310,8 @@ static bool subscribe(struct link *link) {
     char channel[REDIS_PREFIX_MAX + 64];
 
     snprintf(channel, sizeof channel, "%s%s", link->redis->inbox_prefix, link->redis->uuid);
+    if (link->redis->options.layout == LAYOUT_PLAIN && !say(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
+        return false;
     return say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
 }
 

@@ -87,6 +87,64 @@ static void take_message(struct redis *redis, const char *text) {
         take_break(redis, claim, text + used);
 }
 
+/* ---- Tracking --------------------------------------------------------------------------------------------------------------
+ *
+ * Holders of the plain family never publish. The server itself can tell of changes to a key that was read (CLIENT TRACKING), to another
+ * connection than the one that read it: the inbox. It does so for what is asked right after CLIENT CACHING YES, and once.
+ */
+
+static void tracking_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    (void)request;
+    redis->tracks = reply && reply->type == REDIS_REPLY_STATUS;
+    freeReplyObject(reply);
+}
+
+static bool send_words(struct link *link, int argc, const char **argv, redis_reply_fn *answered) {
+    struct request request = {.answered = answered, .script = -1};
+    size_t lengths[8];
+
+    for (int i = 0; i < argc; i++)
+        lengths[i] = strlen(argv[i]);
+    return pawl__link_send(link, argc, argv, lengths, &request);
+}
+
+void pawl__push_track(struct redis *redis) {
+    char number[24];
+
+    redis->tracks = false;
+    if (redis->options.layout != LAYOUT_PLAIN || !redis->inbox_number)
+        return;
+    snprintf(number, sizeof number, "%lld", (long long)redis->inbox_number);
+    if (!send_words(&redis->inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, NULL))
+        return;
+    /* Off first: it may be on, towards an inbox that is gone. */
+    if (send_words(&redis->commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, NULL))
+        send_words(&redis->commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"}, tracking_answered);
+}
+
+void pawl__push_track_next(struct redis *redis, const struct rclaim *claim) {
+    if (redis->tracks && claim->foreign_held)
+        send_words(&redis->commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
+}
+
+/* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
+static void take_changes(struct redis *redis, const redisReply *keys) {
+    struct redis_keys own;
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &redis->claims, all) {
+        if (!claim->foreign_held || claim->state != RCLAIM_WAITING)
+            continue;
+        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &own);
+        for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
+            if (keys->element[i]->type == REDIS_REPLY_STRING && strcmp(keys->element[i]->str, own.lock) == 0) {
+                pawl__redis_note(redis, claim, "the key of a foreign holder has changed");
+                pawl__claim_drive(redis, claim);
+                break;
+            }
+    }
+}
+
 /* ---- Foreign releases ----------------------------------------------------------------------------------------------------- */
 
 static bool same_lock(const struct rclaim *a, const struct rclaim *b) {
@@ -182,6 +240,10 @@ void pawl__redis_push(struct redis *redis, const redisReply *reply) {
     const redisReply *channel = reply->element[1], *text = reply->element[2];
     size_t prefix = strlen(redis->inbox_prefix);
 
+    if (channel->type == REDIS_REPLY_STRING && strcmp(channel->str, "__redis__:invalidate") == 0) {
+        take_changes(redis, text);
+        return;
+    }
     if (channel->type != REDIS_REPLY_STRING || text->type != REDIS_REPLY_STRING)
         return;
     if (strncmp(channel->str, redis->inbox_prefix, prefix) == 0 && strcmp(channel->str + prefix, redis->uuid) == 0)

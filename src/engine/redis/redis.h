@@ -213,6 +213,8 @@ struct redis {
     size_t notes_used, notes_size;
     bool wake_service; /* once unlocked */
     uint32_t random;
+    int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
+    bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
     /* server.c */
     char server_policy[32];
@@ -349,6 +351,10 @@ void pawl__redis_push(struct redis *redis, const redisReply *reply);
 /* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
 void pawl__push_listen(struct redis *redis, struct rclaim *claim);
 void pawl__push_unlisten(struct redis *redis, struct rclaim *claim);
+/* layout=plain: have the server tell of the end of foreign holds, if it can and we may. */
+void pawl__push_track(struct redis *redis);
+/* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
+void pawl__push_track_next(struct redis *redis, const struct rclaim *claim);
 /* After the inbox was connected anew. */
 void pawl__push_listen_again(struct redis *redis);
 

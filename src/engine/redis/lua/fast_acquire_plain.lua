@@ -9,6 +9,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
     end
     first, now = string.format('%.0f', first), string.format('%.0f', now)
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-    redis.call('SET', KEYS[5], ARGV[1] .. ' ' .. first .. ' ' .. want .. ' x 1 ' .. string.sub(now, 1, -4) .. ' ' .. ARGV[13], 'PX', ARGV[2])
+    local record = ARGV[1] .. ' ' .. first .. ' ' .. want .. ' x 1 ' .. string.sub(now, 1, -4) .. ' ' .. ARGV[13]
+    redis.call('SET', KEYS[5], record, 'PX', ARGV[2])
     return {1, first, want, now}
 end

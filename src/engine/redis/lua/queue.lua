@@ -31,7 +31,9 @@ local function hand_on()
         else
             local first = take_tokens(want)
             if tell(owner, 'g', first .. ' ' .. want .. ' ' .. text(NOW) .. ' ' .. CLAIM) > 0 then
-                admit(owner, mode, permits, CLAIM, first .. ' ' .. want .. ' ' .. mode .. ' ' .. permits .. ' ' .. text(NOW / 1000) .. ' ' .. record)
+                local since = text(NOW / 1000)
+                record = first .. ' ' .. want .. ' ' .. mode .. ' ' .. permits .. ' ' .. since .. ' ' .. record
+                admit(owner, mode, permits, CLAIM, record)
                 granted = granted + 1
             end
         end
