@@ -38,6 +38,7 @@ static const struct subcommand {
     {"hold", command_hold, "hold a lock until standard input ends, for scripts"},
     {"status", command_status, "show who holds what, and who waits"},
     {"break", command_break, "make a holder give up"},
+    {"doctor", command_doctor, "say what about the server endangers locks"},
 };
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 

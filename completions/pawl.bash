@@ -37,7 +37,7 @@ _pawl() {
     done
 
     if ((cword == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run hold status break --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run hold status break doctor --help --version' -- "$cur")
         return
     fi
     if [[ ${words[1]} == run ]] && _pawl_command; then
@@ -72,6 +72,7 @@ _pawl() {
     run) options="$take -c --command -o --close --on-lost --grace --max-hold --" ;;
     hold) options=$take ;;
     status) options='--json --raw --names --watch -u --url --help' ;;
+    doctor) options='-u --url --help' ;;
     break) options='--token --now -u --url --help' ;;
     *) return ;;
     esac

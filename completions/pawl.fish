@@ -37,6 +37,8 @@ complete -c pawl -n __fish_use_subcommand -a run -d 'Run a command while holding
 complete -c pawl -n __fish_use_subcommand -a hold -d 'Hold a lock until standard input ends'
 complete -c pawl -n __fish_use_subcommand -a status -d 'Show who holds what, and who waits'
 complete -c pawl -n __fish_use_subcommand -a break -d 'Make a holder give up'
+complete -c pawl -n __fish_use_subcommand -a doctor -d 'Say what about the server endangers locks'
+complete -c pawl -n '__pawl_uses doctor' -s u -l url -x -d 'Where the locks are'
 complete -c pawl -n __fish_use_subcommand -l version -d 'Show the version and the engines'
 
 complete -c pawl -n '__pawl_uses run hold status break' -a '(__pawl_locks)' -d Lock

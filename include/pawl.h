@@ -351,6 +351,25 @@ enum pawl_break_flags {
 /* Ask the holder with this token to give up: it is told as of a loss, and the lock is free when it releases or its lease ends. */
 PAWL_PUBLIC int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned flags, struct pawl_error *reterr);
 
+enum pawl_severity {
+    PAWL_FINDING_GOOD,    /* as it should be */
+    PAWL_FINDING_UNKNOWN, /* could not be found out */
+    PAWL_FINDING_WARNING, /* locks may be lost, or worse than they could be */
+};
+
+/* One thing about the engine's server or place that matters to locks. */
+struct pawl_finding {
+    enum pawl_severity severity;
+    const char *what;   /* what was found, a sentence */
+    const char *advice; /* what to change; "" where there is nothing */
+};
+
+/* Return 0 to go on; anything else ends the examination and is returned by it. */
+typedef int pawl_finding_fn(const struct pawl_finding *finding, void *data);
+
+/* Look at what the engine stands on, for `pawl doctor`. PAWL_EUNSUPPORTED: the engine has nothing to look at. */
+PAWL_PUBLIC int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct pawl_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -163,6 +163,9 @@ typedef int pawl__survey_fn(struct pawl__engine *, const char *name, pawl_visit_
 /* As pawl_break. */
 typedef int pawl__break_fn(struct pawl__engine *, const char *name, uint64_t token, bool now, struct pawl_error *reterr);
 
+/* Optional. As pawl_examine. */
+typedef int pawl__examine_fn(struct pawl__engine *, pawl_finding_fn *visit, void *data, struct pawl_error *reterr);
+
 /* The clock, in ns. NULL: CLOCK_BOOTTIME. */
 typedef int64_t pawl__now_fn(const struct pawl__engine *);
 
@@ -189,6 +192,7 @@ struct pawl__engine_impl {
     pawl__renew_fn *renew;
     pawl__survey_fn *survey;
     pawl__break_fn *break_hold;
+    pawl__examine_fn *examine;
     pawl__now_fn *now;
 };
 

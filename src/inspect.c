@@ -35,3 +35,15 @@ int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned f
         return pawl__fail(reterr, PAWL_ETOKEN, "breaking '%s' needs the token of the hold to be broken", name);
     return impl_of(client)->break_hold(client->engine, name, token, flags & PAWL_BREAK_NOW, reterr);
 }
+
+int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
+    int rc = check_client(client, reterr);
+
+    if (rc < 0)
+        return rc;
+    if (!visit)
+        return pawl__fail(reterr, PAWL_EINVAL, "an examination needs a function that is shown the findings");
+    if (!impl_of(client)->examine)
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "there is nothing to examine about %s", client->info.url);
+    return impl_of(client)->examine(client->engine, visit, data, reterr);
+}

@@ -89,10 +89,29 @@ static void test_bad_input(void **state) {
     assert_fails(PAWL_ENAME, pawl_inspect(one, "", list_entry, &listing, &error), &error);
     assert_fails(PAWL_EINVAL, pawl_inspect(one, NULL, NULL, NULL, &error), &error);
     assert_fails(PAWL_EINVAL, pawl_inspect(NULL, NULL, list_entry, &listing, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_examine(one, NULL, NULL, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_examine(NULL, NULL, NULL, &error), &error);
     assert_fails(PAWL_ETOKEN, pawl_break(one, "lock", 0, 0, &error), &error);
     assert_fails(PAWL_ETOKEN, pawl_break(one, "lock", 12345, 0, &error), &error);
     assert_fails(PAWL_ENAME, pawl_break(one, "\n", 1, 0, &error), &error);
     assert_fails(PAWL_EINVAL, pawl_break(one, "lock", 1, 1u << 20, &error), &error);
+}
+
+static int count_finding(const struct pawl_finding *finding, void *data) {
+    int *count = data;
+
+    assert_true(finding->what[0] && (finding->advice[0] || finding->severity == PAWL_FINDING_GOOD));
+    return ++*count == 2 ? 42 : 0;
+}
+
+static void test_examination(void **state) {
+    int count = 0, rc = pawl_examine(one, count_finding, &count, &error);
+
+    (void)state;
+    if (rc < 0)
+        assert_int_equal(rc, PAWL_EUNSUPPORTED);
+    else
+        assert_int_equal(rc, count == 2 ? 42 : 0);
 }
 
 /* What the loss callback heard; it runs on the service thread. */
@@ -225,6 +244,7 @@ int contract_run_operator(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_holders_and_waiters_in_order),
         TEST(test_bad_input),
+        TEST(test_examination),
         TEST(test_break_tells_and_waits_for_the_release),
         TEST(test_break_without_a_callback),
         TEST(test_break_now_frees_at_once),
