@@ -228,6 +228,29 @@ static void test_what_endangers_locks_is_said_once(void **state) {
     pawl_close(client);
 }
 
+static int collect_advice(const struct pawl_finding *finding, void *data) {
+    char *all = data;
+
+    strcat(strcat(all, finding->advice), "\n");
+    return 0;
+}
+
+static void test_doctor_names_the_settings(void **state) {
+    struct pawl *client;
+    char url[64], all[2048] = "";
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", server.port);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory-policy allkeys-lru"));
+    freeReplyObject(redis_server_command(&server, "CONFIG SET appendonly no"));
+    assert_works(open_url(url, 0, &client), &error);
+    assert_works(pawl_examine(client, collect_advice, all, &error), &error);
+    assert_contains(all, "maxmemory-policy noeviction");
+    assert_contains(all, "appendonly yes");
+    pawl_close(client);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory-policy noeviction"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smallest_rights),
@@ -236,6 +259,7 @@ int main(void) {
         cmocka_unit_test(test_unix_socket_and_database),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_what_endangers_locks_is_said_once),
+        cmocka_unit_test(test_doctor_names_the_settings),
     };
     const char *why;
 

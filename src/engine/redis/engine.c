@@ -175,4 +175,5 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .renew = pawl__redis_renew,
     .survey = pawl__redis_survey,
     .break_hold = pawl__redis_break,
+    .examine = pawl__redis_examine,
 };

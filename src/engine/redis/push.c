@@ -119,7 +119,8 @@ void pawl__push_track(struct redis *redis) {
         return;
     /* Off first: it may be on, towards an inbox that is gone. */
     if (send_words(&redis->commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, NULL))
-        send_words(&redis->commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"}, tracking_answered);
+        send_words(&redis->commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
+                   tracking_answered);
 }
 
 void pawl__push_track_next(struct redis *redis, const struct rclaim *claim) {

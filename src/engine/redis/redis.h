@@ -296,6 +296,8 @@ const char *pawl__tls_error(SSL *ssl, int rc, char *buffer, size_t size);
 /* server.c: what the server is, and what about it endangers locks. */
 enum { SERVER_CHECKS = 3 };
 void pawl__server_answer(struct redis *redis, unsigned index, const redisReply *reply);
+/* The value of a line `key:value` of INFO; "" if there is none. */
+void pawl__server_info(const char *info, const char *key, char *ret, size_t size);
 /* Once: what an operator should know. No mutex held. */
 void pawl__server_warn(struct redis *redis);
 
@@ -365,7 +367,12 @@ void pawl__renew_flush(struct redis *redis);
 void pawl__renew_forget(struct redis *redis, struct rclaim *claim);
 void pawl__renew_confirm(struct redis *redis, struct rclaim *claim);
 
+/* examine.c */
+pawl__examine_fn pawl__redis_examine;
+
 /* survey.c */
+/* Run a command (script -1) or a script, and wait for its answer, which is not an error. NULL: reterr says why. */
+redisReply *pawl__redis_call(struct redis *redis, int script, int keys, int argc, const char **argv, struct pawl_error *reterr);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 

@@ -11,8 +11,7 @@
 
 #include "engine/redis/redis.h"
 
-/* The value of a line `key:value` of INFO; "" if there is none. */
-static void info_value(const char *info, const char *key, char *ret, size_t size) {
+void pawl__server_info(const char *info, const char *key, char *ret, size_t size) {
     size_t length = strlen(key);
     const char *line = info;
 
@@ -30,12 +29,12 @@ static void info_value(const char *info, const char *key, char *ret, size_t size
 static void check_info(struct redis *redis, const char *info) {
     char version[32], role[16], aof[8], saves[16], replicas[16], loading[8];
 
-    info_value(info, "redis_version", version, sizeof version);
-    info_value(info, "role", role, sizeof role);
-    info_value(info, "aof_enabled", aof, sizeof aof);
-    info_value(info, "connected_slaves", replicas, sizeof replicas);
-    info_value(info, "rdb_last_save_time", saves, sizeof saves);
-    info_value(info, "loading", loading, sizeof loading);
+    pawl__server_info(info, "redis_version", version, sizeof version);
+    pawl__server_info(info, "role", role, sizeof role);
+    pawl__server_info(info, "aof_enabled", aof, sizeof aof);
+    pawl__server_info(info, "connected_slaves", replicas, sizeof replicas);
+    pawl__server_info(info, "rdb_last_save_time", saves, sizeof saves);
+    pawl__server_info(info, "loading", loading, sizeof loading);
     pawl__redis_note(redis, NULL, "server: version %s, %s", version, role);
     if (strcmp(role, "slave") == 0)
         pawl__link_drop(&redis->commands, PAWL_ECONNLOST,

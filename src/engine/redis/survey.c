@@ -75,7 +75,7 @@ static redisReply *call_server(struct redis *redis, int script, int keys, int ar
     return reply;
 }
 
-static redisReply *run(struct redis *redis, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
+redisReply *pawl__redis_call(struct redis *redis, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
     struct pawl_error why;
     redisReply *reply;
 
@@ -299,7 +299,7 @@ static int look(struct redis *redis, const char *name, struct sight *ret, struct
     argv[10] = semaphore.beside;
     argv[11] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = run(redis, SCRIPT_SURVEY, 5, 12, argv, reterr);
+    ret->reply = pawl__redis_call(redis, SCRIPT_SURVEY, 5, 12, argv, reterr);
     if (!ret->reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
@@ -443,7 +443,7 @@ static int scan(struct redis *redis, const char *prefix, struct names *names, st
     snprintf(match, sizeof match, "%s:*", prefix);
     for (int round = 0; round < SCAN_ROUNDS; round++) {
         const char *argv[] = {"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
-        redisReply *reply = run(redis, -1, 0, 6, argv, reterr);
+        redisReply *reply = pawl__redis_call(redis, -1, 0, 6, argv, reterr);
         const char *name;
 
         if (!reply)
@@ -535,7 +535,7 @@ static int run_break(struct redis *redis, const char *name, enum pawl_kind kind,
     argv[9] = keys.channel;
     argv[10] = keys.beside;
     argv[11] = now ? "1" : "0";
-    reply = run(redis, SCRIPT_BREAK + (int)kind, 5, 12, argv, reterr);
+    reply = pawl__redis_call(redis, SCRIPT_BREAK + (int)kind, 5, 12, argv, reterr);
     if (!reply)
         return reterr->code;
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)
