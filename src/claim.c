@@ -98,7 +98,7 @@ uint64_t pawl__claim_token(struct claim *claim) {
 static void note_lease(struct claim *claim) {
     int64_t sent_at = claim->seam.sent_at, lease = claim->seam.lease_ns;
 
-    claim->seam_lease = lease;
+    claim->lease_ns = lease;
     claim->renew_at = pawl__lease_renew_at(sent_at, lease);
     claim->suspect_at = pawl__lease_suspect_at(sent_at, lease);
     claim->assured_until = pawl__lease_assured_until(sent_at, lease);
@@ -368,7 +368,7 @@ int64_t pawl__claim_tick(struct claim *claim, int64_t now) {
         return PAWL__NEVER;
     }
     /* Holds whose time has nearly come go along: so that thousands of them are renewed in a few rounds, not one by one. */
-    if (!claim->renewing && now >= claim->renew_at - claim->seam_lease / RENEW_EARLY) {
+    if (!claim->renewing && now >= claim->renew_at - claim->lease_ns / RENEW_EARLY) {
         claim->renewing = true;
         engine->impl->renew(engine, &claim->seam);
     }
