@@ -424,6 +424,70 @@ static void test_waiter_that_was_dropped_queues_again(void **state) {
     pawl_lock_free(behind);
 }
 
+/* Redisson's fair lock: waiters that were told 0 ms spun. Here a waiter asks a few times a second at most, whatever holds the lock. */
+static void test_waiters_do_not_spin(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    struct taker taker;
+    long long before;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    before = commands();
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    assert_in_range(commands() - before, 0, 100); /* scripts count each of their commands */
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    freeReplyObject(redis_server_command(&server, "PUBLISH redisson_lock__channel:{lock} 0"));
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+}
+
+/* Redisson #3573: one release may make room for several, and each of them is woken. */
+static void test_one_release_wakes_all_that_fit(void **state) {
+    enum { WAITERS = 3 };
+    struct pawl_lock *held, *locks[WAITERS];
+    struct pawl *clients[WAITERS];
+    struct taker takers[WAITERS];
+
+    (void)state;
+    assert_works(pawl_semaphore_new(one, "sem", WAITERS, 0, &held, &error), &error);
+    assert_works(pawl_acquire_permits(held, WAITERS, PAWL_FOREVER, &error), &error);
+    for (int i = 0; i < WAITERS; i++) {
+        clients[i] = open_at(server.port, "", 0);
+        assert_works(pawl_semaphore_new(clients[i], "sem", WAITERS, 0, &locks[i], &error), &error);
+        start_taker(&takers[i], locks[i], PAWL_FOREVER);
+    }
+    await_integer(&server, "ZCARD pawl:queue:{sem}", WAITERS);
+    assert_works(pawl_release(held, &error), &error);
+    for (int i = 0; i < WAITERS; i++) {
+        assert_int_equal(end_taker(&takers[i]), 0);
+        pawl_lock_free(locks[i]);
+        pawl_close(clients[i]);
+    }
+    pawl_lock_free(held);
+}
+
+/* The plain family never publishes: the server itself tells when such a key changes. */
+static void test_plain_holders_are_tracked(void **state) {
+    struct pawl *client = open_at(server.port, "?layout=plain", 0);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct taker taker;
+    redisReply *list;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "SET lock redis-py-without-a-timeout"));
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    list = redis_server_command(&server, "CLIENT LIST");
+    assert_contains(list->str, "flags=t");
+    freeReplyObject(list);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 static void ignore_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
     (void)why;
     (void)data;
@@ -493,6 +557,9 @@ int main(void) {
         TEST(test_killed_head_of_the_queue),
         TEST(test_frozen_winner_costs_its_claim),
         TEST(test_waiter_that_was_dropped_queues_again),
+        TEST(test_waiters_do_not_spin),
+        TEST(test_one_release_wakes_all_that_fit),
+        TEST(test_plain_holders_are_tracked),
         TEST(test_work_per_handoff_does_not_grow),
     };
     const char *why;
