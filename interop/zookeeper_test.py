@@ -4,118 +4,17 @@
 and wake each other, both ways. Prints TAP. $PAWL is the command; what is missing on this machine is a skip that is named."""
 
 import os
-import queue
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
+from zookeeper_peers import JARS, PATIENCE, Peer, Server, Talker, curator, end_all, kazoo
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-JARS = "/usr/share/java"
 PAWL = os.environ.get("PAWL", os.path.join(HERE, "../build/pawl"))
-PATIENCE = 60
-SHORT_MS = 300  # long enough to see that nothing comes; too short would only miss a fault
-
-children = []
-
-
-def spawn(command, **how):
-    process = subprocess.Popen(command, start_new_session=True, **how)
-    children.append(process)
-    return process
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Server:
-    """One ZooKeeper, from Debian's jars."""
-
-    def __init__(self, directory):
-        self.port = free_port()
-        with open(f"{directory}/zoo.cfg", "w") as config:
-            config.write(
-                f"tickTime=500\ndataDir={directory}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
-                "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
-            )
-        path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
-        spawn(
-            ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
-            + ["-Dzookeeper.preAllocSize=1024", "-cp", path]
-            + ["org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{directory}/zoo.cfg"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.await_mode()
-
-    def await_mode(self):
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-                    connection.sendall(b"srvr")
-                    if b"Mode:" in connection.makefile("rb").read():
-                        return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise RuntimeError("ZooKeeper does not serve")
-
-
-class Talker:
-    """A process that answers lines."""
-
-    def __init__(self, command, **how):
-        self.lines = queue.Queue()
-        self.process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how)
-        threading.Thread(target=self.read, daemon=True).start()
-
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.strip())
-        self.lines.put(None)
-
-    def hear(self, seconds=PATIENCE):
-        return self.lines.get(timeout=seconds)
-
-    def is_silent(self):
-        time.sleep(SHORT_MS / 1000)
-        return self.lines.empty()
-
-    def ask(self, text):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-        return self.hear()
-
-
-class Peer(Talker):
-    """A stock client of somebody else's."""
-
-    def __init__(self, command):
-        super().__init__(command)
-        assert self.hear() == "ready"
-
-    def starts(self, kind, path):
-        assert self.ask(f"start {kind} {path}") == "ok"
-
-    def gets(self, kind, path):
-        return self.ask(f"acquire {kind} {path} {PATIENCE * 1000}") == "ok"
-
-    def is_refused(self, kind, path):
-        return self.ask(f"acquire {kind} {path} {SHORT_MS}") == "no"
-
-    def lets_go(self, kind, path):
-        assert self.ask(f"release {kind} {path}") == "ok"
-
-    def is_granted(self, kind, path):
-        return self.hear() == f"granted {kind} {path}"
 
 
 class Pawl(Talker):
@@ -252,15 +151,11 @@ class Tap:
         print(f"ok {self.count} - {name} # SKIP {reason}", flush=True)
 
 
-def curator_tests(tap, url, hosts, directory):
-    jars = [f"{JARS}/{jar}.jar" for jar in ("curator-framework", "curator-recipes", "curator-client", "zookeeper", "guava", "slf4j-nop", "slf4j-api")]
-    if not all(map(os.path.exists, jars)) or not shutil.which("javac"):
+def curator_tests(tap, url, server, directory):
+    one, two = curator(server, directory), curator(server, directory)
+    if not one:
         tap.skip("Curator", "Curator or javac is missing (Debian: libcurator-recipes-java, default-jdk-headless)")
         return None
-    path = ":".join(jars)
-    subprocess.run(["javac", "-d", directory, "-cp", path, f"{HERE}/CuratorPeer.java"], check=True)
-    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{directory}:{path}", "CuratorPeer", hosts]
-    one, two = Peer(java), Peer(java)
     for kind in ("mutex", "semmutex", "write"):
         tap.run(f"Curator {kind}: pawl waits for Curator", pawl_waits_for_peer, url, one, kind, kind, f"c-{kind}", f"/i/c-{kind}")
         tap.run(f"Curator {kind}: Curator waits for pawl", peer_waits_for_pawl, url, one, kind, kind, f"d-{kind}", f"/i/d-{kind}")
@@ -276,18 +171,18 @@ def curator_tests(tap, url, hosts, directory):
     return one
 
 
-def kazoo_tests(tap, url, hosts, curator):
-    if subprocess.run(["/usr/bin/python3", "-c", "import kazoo"], stderr=subprocess.DEVNULL).returncode:
+def kazoo_tests(tap, url, server, peer):
+    one, two = kazoo(server), kazoo(server)
+    if not one:
         tap.skip("Kazoo", "Kazoo is missing (Debian: python3-kazoo)")
         return
     url += "?compat=kazoo"
-    kazoo = Peer(["/usr/bin/python3", f"{HERE}/kazoo_peer.py", hosts])
-    tap.run("Kazoo: pawl waits for Kazoo", pawl_waits_for_peer, url, kazoo, "mutex", "mutex", "k1", "/i/k1")
-    tap.run("Kazoo: Kazoo waits for pawl", peer_waits_for_pawl, url, kazoo, "mutex", "mutex", "k2", "/i/k2")
-    tap.run("Kazoo: one queue of two pawls and a Kazoo", one_queue, url, kazoo, Peer(["/usr/bin/python3", f"{HERE}/kazoo_peer.py", hosts]), "mutex", "k3", "/i/k3")
-    if curator:
-        tap.run("compat=kazoo: pawl waits for Curator", pawl_waits_for_peer, url, curator, "mutex", "mutex", "k4", "/i/k4")
-        tap.run("compat=kazoo: Curator waits for pawl", peer_waits_for_pawl, url, curator, "mutex", "mutex", "k5", "/i/k5")
+    tap.run("Kazoo: pawl waits for Kazoo", pawl_waits_for_peer, url, one, "mutex", "mutex", "k1", "/i/k1")
+    tap.run("Kazoo: Kazoo waits for pawl", peer_waits_for_pawl, url, one, "mutex", "mutex", "k2", "/i/k2")
+    tap.run("Kazoo: one queue of two pawls and a Kazoo", one_queue, url, one, two, "mutex", "k3", "/i/k3")
+    if peer:
+        tap.run("compat=kazoo: pawl waits for Curator", pawl_waits_for_peer, url, peer, "mutex", "mutex", "k4", "/i/k4")
+        tap.run("compat=kazoo: Curator waits for pawl", peer_waits_for_pawl, url, peer, "mutex", "mutex", "k5", "/i/k5")
 
 
 def go_tests(tap, url, hosts, directory):
@@ -321,14 +216,11 @@ def main():
         server = Server(directory)
         hosts = f"127.0.0.1:{server.port}"
         url = f"zk://{hosts}/i"
-        curator = curator_tests(tap, url, hosts, directory)
-        kazoo_tests(tap, url, hosts, curator)
+        peer = curator_tests(tap, url, server, directory)
+        kazoo_tests(tap, url, server, peer)
         go_tests(tap, url, hosts, directory)
     finally:
-        for child in children:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
+        end_all()
         shutil.rmtree(directory, ignore_errors=True)
     print(f"1..{tap.count}")
     return 1 if tap.failed else 0

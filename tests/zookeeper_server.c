@@ -125,7 +125,7 @@ static void run_server(const struct zookeeper_server *server, int index) {
     _exit(127);
 }
 
-static bool spawn(struct zookeeper_server *server, int index) {
+bool zookeeper_server_spawn(struct zookeeper_server *server, int index) {
     pid_t pid = fork();
 
     if (pid == 0)
@@ -165,7 +165,7 @@ bool zookeeper_server_start(struct zookeeper_server *server, int count) {
     if (!mkdtemp(server->directory) || !write_files(server))
         return false;
     for (int i = 0; up && i < count; i++)
-        up = spawn(server, i);
+        up = zookeeper_server_spawn(server, i);
     for (int i = 0; up && i < count; i++)
         up = await_mode(server, i);
     if (!up)
@@ -187,7 +187,7 @@ void zookeeper_server_kill(struct zookeeper_server *server, int index) {
 }
 
 bool zookeeper_server_restart(struct zookeeper_server *server, int index) {
-    return spawn(server, index) && await_mode(server, index);
+    return zookeeper_server_spawn(server, index) && await_mode(server, index);
 }
 
 void zookeeper_server_stop(struct zookeeper_server *server) {

@@ -29,6 +29,7 @@ void zookeeper_server_stop(struct zookeeper_server *server);
 /* One of them: SIGKILL, SIGSTOP, SIGCONT; and start again, with its data, where it was. */
 void zookeeper_server_signal(struct zookeeper_server *server, int index, int number);
 void zookeeper_server_kill(struct zookeeper_server *server, int index);
+bool zookeeper_server_spawn(struct zookeeper_server *server, int index); /* without waiting: alone it has no quorum */
 bool zookeeper_server_restart(struct zookeeper_server *server, int index);
 /* Which one leads? -1: none. */
 int zookeeper_server_leader(struct zookeeper_server *server);

@@ -114,6 +114,7 @@ int pawl__zk_call_wait(struct zk_engine *zk, struct zk_call *call, int64_t deadl
         left += until.tv_nsec;
         until.tv_sec += left / ZK_S;
         until.tv_nsec = left % ZK_S;
+        pawl__zk_uncork(zk);
         pthread_cond_timedwait(&zk->changed, &pawl__zk_mutex, &until);
     }
     return call->done ? call->rc : ZOPERATIONTIMEOUT;

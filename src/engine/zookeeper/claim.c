@@ -10,7 +10,7 @@
  *
  * Rules that every step keeps, each the answer to a bug that somebody had:
  *   - A node is ours only if it has our GUID and its ephemeralOwner is the present session. Each session has its own GUID.
- *   - We hold only if our own node is in the list that says so; after every wake-up there is a new list.
+ *   - We hold only if our own node is in the list that says so; after every wake-up there is a new list. One exception: lookahead.c.
  *   - We watch the one node that we wait for, by getData: where it is gone already, there is a new list at once and no watch.
  *   - Our node is not made anew because the one ahead vanished, only if our own did.
  *   - A reply that was lost is made good by looking for the GUID; a node that nobody wants goes to the sweep, which never gives up.
@@ -94,8 +94,18 @@ void pawl__zk_next_round(struct zk_claim *claim) {
     claim->round++;
     claim->stalled = false;
     claim->look_at = PAWL__NEVER;
+    claim->next_in_line = false;
     if (claim->watch)
         pawl__zk_watch_drop(claim->watch);
+    if (claim->far_watch)
+        pawl__zk_watch_drop(claim->far_watch);
+}
+
+/* The watch on our own node: its deletion fires it, and tells us nothing new. */
+static void forget_own_watch(struct zk_claim *claim) {
+    if (claim->own_watch)
+        claim->own_watch->claim = NULL;
+    claim->own_watch = NULL;
 }
 
 /* Let go of everything; what is left of the claim are its news. */
@@ -107,10 +117,7 @@ static void finish(struct zk_claim *claim) {
     while ((op = TAILQ_FIRST(&claim->ops)))
         pawl__zk_op_cut(op);
     pawl__zk_beat_cut(claim);
-    if (claim->own_watch) {
-        claim->own_watch->claim = NULL; /* our own delete fires it */
-        claim->own_watch = NULL;
-    }
+    forget_own_watch(claim);
     pawl__zk_forget_nodes(claim);
     free(claim->home);
     if (claim->dir != claim->home)
@@ -183,7 +190,11 @@ void pawl__zk_stall(struct zk_claim *claim) {
 
 static void on_ahead_event(struct zk_claim *claim, int type) {
     pawl__zk_say(claim->zk, claim, type == ZOO_DELETED_EVENT ? "woken: it was deleted" : "woken: it changed");
-    if (claim->state == ZK_QUEUED)
+    if (claim->state != ZK_QUEUED)
+        return;
+    if (type == ZOO_DELETED_EVENT && pawl__zk_is_next(claim))
+        pawl__zk_grant(claim);
+    else
         pawl__zk_look(claim);
 }
 
@@ -224,13 +235,15 @@ static void look_later(struct zk_claim *claim, int64_t span) {
     claim->look_at = pawl__boottime() + span;
 }
 
-static void behind(struct zk_claim *claim, const char *child) {
+static void behind(struct zk_claim *claim, const char *child, const char *further) {
     if (claim->try_only && !pawl__zk_leased(claim)) {
         pawl__zk_say(claim->zk, claim, "not lowest");
         pawl__zk_refuse(claim, PAWL_EHELD, "'%s' is held, or others wait ahead", claim->claim->name);
         return;
     }
     watch_ahead(claim, child);
+    if (!claim->try_only)
+        pawl__zk_look_ahead(claim, further);
     if (claim->try_only && claim->state == ZK_QUEUED) {
         if (claim->try_until == 0)
             claim->try_until = pawl__boottime() + TRY_NS;
@@ -283,17 +296,17 @@ static void first(struct zk_claim *claim, const struct String_vector *children) 
 
 static void judge(struct zk_claim *claim, const struct String_vector *children) {
     const char *const *names = (const char *const *)children->data;
-    size_t index, ahead;
+    size_t index, second, ahead;
 
     if (pawl__zk_limit_differs(claim, children))
         return;
     switch (pawl__zk_rank(claim->layout, claim->mode == PAWL_SHARED, child_of(claim->node), claim->guid, names,
-                          (size_t)children->count, &index, &ahead)) {
+                          (size_t)children->count, &index, &second, &ahead)) {
     case ZK_FIRST:
         first(claim, children);
         break;
     case ZK_BEHIND:
-        behind(claim, names[index]);
+        behind(claim, names[index], ahead > 1 ? names[second] : NULL);
         break;
     case ZK_ABSENT:
         pawl__zk_say(claim->zk, claim, "own node is gone: queueing anew");
@@ -367,6 +380,7 @@ void pawl__zk_start(struct zk_claim *claim) {
     pawl__zk_doom_claim(claim);
     pawl__zk_next_round(claim);
     pawl__zk_forget_nodes(claim);
+    forget_own_watch(claim);
     claim->kind_seen = false;
     claim->session = claim->zk->session;
     if (!claim->zk->connected || !new_guid(claim)) {

@@ -63,6 +63,7 @@ void pawl__zk_unlock(struct zk_engine *zk) {
     struct zk_note_list notes = TAILQ_HEAD_INITIALIZER(notes);
     struct zk_note *note;
 
+    pawl__zk_uncork(zk);
     TAILQ_CONCAT(&notes, &zk->notes, link);
     pthread_mutex_unlock(&pawl__zk_mutex);
     while ((note = TAILQ_FIRST(&notes))) {

@@ -119,10 +119,12 @@ static void send_beat(struct zk_engine *zk, struct beat *beat, const zoo_op_t *o
     pawl__zk_multi(op, operations, count);
 }
 
-/* Somebody deleted our node, or changed it: that is a wish that we give up, and a heartbeat will say so. */
+/* Somebody deleted our node, or changed it: that is a wish that we give up. */
 static void on_own_event(struct zk_claim *claim, int type) {
-    if (type == ZOO_DELETED_EVENT && claim->state == ZK_HELD && !claim->lost)
-        fault(claim, ZNONODE);
+    if (claim->state == ZK_HELD && !claim->lost)
+        fault(claim, type == ZOO_DELETED_EVENT ? ZNONODE : ZBADVERSION);
+    else if (claim->state == ZK_QUEUED)
+        pawl__zk_look(claim); /* it finds out that the node is gone, and queues anew */
     else
         claim->zk->beat_due = true;
 }
@@ -130,7 +132,7 @@ static void on_own_event(struct zk_claim *claim, int type) {
 static void on_own_watched(struct zk_op *op, const struct zk_reply *reply) {
     pawl__zk_watch_set(op->watch, reply->rc);
     if (op->claim && ((reply->rc == ZOK && reply->stat->version != 0) || reply->rc == ZNONODE))
-        op->zk->beat_due = true;
+        on_own_event(op->claim, reply->rc == ZOK ? ZOO_CHANGED_EVENT : ZOO_DELETED_EVENT);
 }
 
 void pawl__zk_watch_own(struct zk_claim *claim) {

@@ -11,8 +11,11 @@
  */
 #include "engine/zookeeper/zk.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 bool pawl__zk_reply_lost(int rc) {
     return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZINVALIDSTATE || rc == ZCLOSING || rc == ZSESSIONEXPIRED ||
@@ -124,11 +127,31 @@ static void sent(struct zk_op *op, int rc) {
         pawl__zk_wake(&zk->base);
 }
 
+/* The library writes each request's length and body by themselves, and the server wakes up for each. What is sent under one hold of the
+ * mutex is kept back, and leaves together when the mutex is let go. */
+static void cork(struct zk_engine *zk) {
+    int fd = atomic_load(&zk->fd), on = 1;
+
+    if (zk->corked || fd < 0)
+        return;
+    zk->corked = setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on) == 0;
+}
+
+void pawl__zk_uncork(struct zk_engine *zk) {
+    int fd = atomic_load(&zk->fd), off = 0;
+
+    if (zk->corked && fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
+    zk->corked = false;
+}
+
 /* False: there is no handle, and the request has failed already. */
 static bool sendable(struct zk_op *op) {
     op->sent_at = pawl__boottime();
-    if (op->zk->handle && op->zk->connected)
+    if (op->zk->handle && op->zk->connected) {
+        cork(op->zk);
         return true;
+    }
     sent(op, ZCONNECTIONLOSS);
     return false;
 }

@@ -73,7 +73,7 @@ static bool nearer(enum zk_layout layout, const char *child, const char *than) {
 }
 
 enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
-                           size_t count, size_t *ret, size_t *ahead) {
+                           size_t count, size_t *ret, size_t *second, size_t *ahead) {
     const char *key = sort_key(layout, own);
     int64_t number = INT64_MAX, other;
     bool found = false;
@@ -81,6 +81,7 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
 
     pawl__zk_number(own, &number);
     *ahead = 0;
+    *second = count;
     for (size_t i = 0; i < count; i++) {
         const char *child = children[i];
         bool numbered;
@@ -103,8 +104,12 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
         if (layout == ZK_RWLOCK && shared && !is_write(child))
             continue;
         ++*ahead;
-        if (nearest == count || nearer(layout, child, children[nearest]))
+        if (nearest == count || nearer(layout, child, children[nearest])) {
+            *second = nearest;
             nearest = i;
+        } else if (*second == count || nearer(layout, child, children[*second])) {
+            *second = i;
+        }
     }
     if (!found)
         return ZK_ABSENT;

@@ -39,9 +39,9 @@ enum zk_rank {
 };
 
 /* Where does `own`, a child of the directory, stand? `guid` marks its twin as ours too. With ZK_RWLOCK `shared` waits for writers
- * only. *ret is an index, and *ahead how many count. */
+ * only. *ret is an index, *second that of the next one ahead of it (`count`: there is none), and *ahead how many count. */
 enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
-                           size_t count, size_t *ret, size_t *ahead);
+                           size_t count, size_t *ret, size_t *second, size_t *ahead);
 
 /* Does the child belong to the GUID? */
 bool pawl__zk_has_guid(const char *child, const char *guid);

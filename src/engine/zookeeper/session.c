@@ -86,7 +86,12 @@ static void drop_log(const char *message) {
 }
 
 static void set_link(struct zk_engine *zk, bool connected) {
+    struct zk_claim *claim;
+
     zk->connected = connected;
+    TAILQ_FOREACH(claim, &zk->claims, link) {
+        claim->next_in_line = false; /* what was missed meanwhile is told in no order */
+    }
     atomic_store(&zk->base.link, connected ? 0 : PAWL_ECONNLOST);
     pthread_cond_broadcast(&zk->changed);
 }
@@ -208,6 +213,7 @@ static void close_handle(struct zk_engine *zk, bool orderly) {
     set_link(zk, false);
     atomic_store(&zk->fd, -1);
     zk->handle = NULL;
+    pawl__zk_uncork(zk);
     zookeeper_close(handle);
     pawl__zk_ops_fail(zk, true);
     pawl__zk_watches_forget(zk);

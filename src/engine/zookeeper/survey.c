@@ -500,7 +500,10 @@ int pawl__zk_break(struct pawl__engine *engine, const char *name, uint64_t token
     }
     entry = rc == 0 ? find_token(&entries, token) : NULL;
     if (entry) {
-        answer = now ? remove_hold(&survey, entry) : change(&survey, entry);
+        /* Marked first in any case: so that the holder hears of it before the next one is let in. */
+        answer = change(&survey, entry);
+        if (now && (answer == ZOK || answer == ZNONODE))
+            answer = remove_hold(&survey, entry);
         if (answer != ZOK && answer != ZNONODE) /* gone: that is what was asked for */
             rc = explain(&survey, answer, entry->path);
     } else if (rc == 0) {

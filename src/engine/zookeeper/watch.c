@@ -36,6 +36,8 @@ static void watch_free(struct zk_watch *watch) {
         watch->remover->watch = NULL;
     if (claim && claim->watch == watch)
         claim->watch = NULL;
+    if (claim && claim->far_watch == watch)
+        claim->far_watch = NULL;
     if (claim && claim->own_watch == watch)
         claim->own_watch = NULL;
     TAILQ_REMOVE(&watch->zk->watches, watch, link);
@@ -100,6 +102,8 @@ void pawl__zk_watch_drop(struct zk_watch *watch) {
 
     if (claim && claim->watch == watch)
         claim->watch = NULL;
+    if (claim && claim->far_watch == watch)
+        claim->far_watch = NULL;
     if (claim && claim->own_watch == watch)
         claim->own_watch = NULL;
     watch->claim = NULL;

@@ -99,7 +99,8 @@ void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int leng
 void pawl__zk_sync(struct zk_op *op, const char *path);
 void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count);
 void pawl__zk_unwatch(struct zk_op *op, const char *path, bool children);
-void pawl__zk_op_cut(struct zk_op *op); /* from its claim */
+void pawl__zk_uncork(struct zk_engine *zk); /* let what was sent leave */
+void pawl__zk_op_cut(struct zk_op *op);     /* from its claim */
 /* Answer what the library did not take; all = everything, since the handle is gone. */
 void pawl__zk_ops_fail(struct zk_engine *zk, bool all);
 
@@ -184,7 +185,9 @@ struct zk_claim {
 
     TAILQ_HEAD(, zk_op) ops;
     struct zk_watch *watch;     /* on whom it waits for */
+    struct zk_watch *far_watch; /* on the one ahead of that one */
     struct zk_watch *own_watch; /* on its own node: so that a break is heard at once */
+    bool next_in_line;          /* whom it waits for was the only one ahead, in a list that had our own node in it */
 };
 
 /* ---- The engine ----------------------------------------------------------------------------------------------------------- */
@@ -244,6 +247,7 @@ struct zk_engine {
     int64_t timeout_ns; /* T, as negotiated */
     bool connected, expired, auth_failed;
     bool fresh;     /* a session that was not connected yet */
+    bool corked;    /* requests are kept back until the mutex is let go */
     bool torn;      /* the library closed its socket while sending, and told nobody */
     _Atomic int fd; /* the library's socket, for forked() */
     int event_fd;
@@ -340,6 +344,12 @@ void pawl__zk_find_node(struct zk_claim *claim);   /* the reply to create was lo
 bool pawl__zk_make_path(struct zk_claim *claim, const char *path, zk_done_fn *done);
 void pawl__zk_node_data(const struct zk_claim *claim,
                         char data[ZK_DATA_MAX]); /* the owner's record, and what only this engine tells */
+
+/* lookahead.c */
+/* Whoever the claim waits for is watched; `further` is the one ahead of that, NULL: none. */
+void pawl__zk_look_ahead(struct zk_claim *claim, const char *further);
+/* The one it waited for was deleted: does it hold, without a further look? */
+bool pawl__zk_is_next(const struct zk_claim *claim);
 
 /* downgrade.c */
 pawl__downgrade_fn pawl__zk_downgrade;

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real ZooKeeper, and stock clients of it that are driven line by line: for the interop tests and for bench/zookeeper.py."""
+
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+JARS = "/usr/share/java"
+PATIENCE = 60
+SHORT_MS = 300  # long enough to see that nothing comes; too short would only miss a fault
+
+children = []
+
+
+def spawn(command, **how):
+    process = subprocess.Popen(command, start_new_session=True, **how)
+    children.append(process)
+    return process
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """One ZooKeeper, from Debian's jars."""
+
+    def __init__(self, directory):
+        self.port = free_port()
+        with open(f"{directory}/zoo.cfg", "w") as config:
+            config.write(
+                f"tickTime=500\ndataDir={directory}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+                "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+            )
+        path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
+        spawn(
+            ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
+            + ["-Dzookeeper.preAllocSize=1024", "-cp", path]
+            + ["org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{directory}/zoo.cfg"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.await_mode()
+
+    def ask(self, word):
+        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+            connection.sendall(word)
+            return connection.makefile("rb").read().decode()
+
+    def received(self):
+        """Packets that the server has got so far."""
+        return int(self.ask(b"srvr").split("Received: ")[1].split()[0])
+
+    def await_mode(self):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                if "Mode:" in self.ask(b"srvr"):
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise RuntimeError("ZooKeeper does not serve")
+
+
+class Talker:
+    """A process that answers lines."""
+
+    def __init__(self, command, **how):
+        self.lines = queue.Queue()
+        self.process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+        self.lines.put(None)
+
+    def hear(self, seconds=PATIENCE):
+        return self.lines.get(timeout=seconds)
+
+    def is_silent(self):
+        time.sleep(SHORT_MS / 1000)
+        return self.lines.empty()
+
+    def ask(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        return self.hear()
+
+
+class Peer(Talker):
+    """A stock client of somebody else's."""
+
+    def __init__(self, command):
+        super().__init__(command)
+        assert self.hear() == "ready"
+
+    def starts(self, kind, path):
+        assert self.ask(f"start {kind} {path}") == "ok"
+
+    def gets(self, kind, path):
+        return self.ask(f"acquire {kind} {path} {PATIENCE * 1000}") == "ok"
+
+    def is_refused(self, kind, path):
+        return self.ask(f"acquire {kind} {path} {SHORT_MS}") == "no"
+
+    def lets_go(self, kind, path):
+        assert self.ask(f"release {kind} {path}") == "ok"
+
+    def is_granted(self, kind, path):
+        return self.hear() == f"granted {kind} {path}"
+
+
+def curator(server, directory):
+    """How to run a Curator client; None: it is not on this machine."""
+    names = ("curator-framework", "curator-recipes", "curator-client", "zookeeper", "guava", "slf4j-nop", "slf4j-api")
+    jars = [f"{JARS}/{jar}.jar" for jar in names]
+    if not all(map(os.path.exists, jars)) or not shutil.which("javac"):
+        return None
+    path = ":".join(jars)
+    if not os.path.exists(f"{directory}/CuratorPeer.class"):
+        subprocess.run(["javac", "-d", directory, "-cp", path, f"{HERE}/CuratorPeer.java"], check=True)
+    java = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{directory}:{path}", "CuratorPeer"]
+    return Peer([*java, f"127.0.0.1:{server.port}"])
+
+
+def kazoo(server):
+    if subprocess.run(["/usr/bin/python3", "-c", "import kazoo"], stderr=subprocess.DEVNULL).returncode:
+        return None
+    return Peer(["/usr/bin/python3", f"{HERE}/kazoo_peer.py", f"127.0.0.1:{server.port}"])
+
+
+def end_all():
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
