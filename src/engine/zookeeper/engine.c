@@ -32,17 +32,14 @@ enum {
 pthread_mutex_t pawl__zk_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void before_fork(void) {
-    pthread_mutex_lock(&pawl__zk_mutex);
+/* A child that opens a client of its own must not find the mutex taken by a thread that it does not have. It is not taken before fork: that
+ * would order it against the core's. What it guarded is the parent's, but for the library's counter, of which any value is good. */
+static void after_fork_in_child(void) {
+    pthread_mutex_init(&pawl__zk_mutex, NULL);
 }
 
-static void after_fork(void) {
-    pthread_mutex_unlock(&pawl__zk_mutex);
-}
-
-/* A child that opens a client of its own must not find the mutex taken by a thread that it does not have. */
 static void set_up(void) {
-    pthread_atfork(before_fork, after_fork, after_fork);
+    pthread_atfork(NULL, NULL, after_fork_in_child);
     zoo_set_debug_level((ZooLogLevel)0);
 }
 
