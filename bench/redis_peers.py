@@ -29,7 +29,8 @@ def measure(count):
         thread.start()
     for thread in threads:
         thread.join()
-    print(f"redis-py, {count:3} clients     {state['changes'] / SECONDS:.0f} owner changes/s ({state['acquired'] / SECONDS:.0f} acquisitions/s)")
+    changes, acquired = state["changes"] / SECONDS, state["acquired"] / SECONDS
+    print(f"redis-py, {count:3} clients     {changes:.0f} owner changes/s ({acquired:.0f} acquisitions/s)")
 
 
 for contenders in (2, 16, 64):

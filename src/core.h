@@ -123,8 +123,8 @@ struct claim {
     uint32_t served;      /* acquires that joined it */
     uint32_t tokens_used;
     int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
-    int64_t lease_ns, renew_at, suspect_at,
-        assured_until; /* lease.h; copied here under the mutex, since serve() writes the seam's part */
+    /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
+    int64_t lease_ns, renew_at, suspect_at, assured_until;
     struct waiter_list waiters;
     struct hold_list holds;
     struct pawl__claim seam; /* last: the engine's state follows it */

@@ -2,12 +2,14 @@
  *
  * lookahead.c - being let in without a further request.
  *
- * When the one that we wait for goes, a list would tell whether somebody else is ahead still. In a mutex that can be known beforehand: if it
- * was the only one ahead of us, in a list that had our own node in it, then nobody can have come in between, since every newcomer's number is
- * higher. What could have happened since is that somebody deleted our own node; so that is watched too, and the server tells of what happened
- * first first. Then its deletion lets us in at once: on a busy server a list would wait for the disk, with everybody behind it.
+ * When the one that we wait for goes, a list would tell whether somebody else is ahead still. In a mutex that can be known
+ * beforehand: if it was the only one ahead of us, in a list that had our own node in it, then nobody can have come in between,
+ * since every newcomer's number is higher. What could have happened since is that somebody deleted our own node; so that is watched
+ * too, and the server tells of what happened first first. Then its deletion lets us in at once: on a busy server a list would wait
+ * for the disk, with everybody behind it.
  *
- * To be there in time, whoever has two or more ahead also watches the second, and lists again when that one goes: off the critical path.
+ * To be there in time, whoever has two or more ahead also watches the second, and lists again when that one goes: off the critical
+ * path.
  *
  * Not for read-write locks, where a reader with a writer's number may appear late, nor for two nodes at once (compat=kazoo).
  */

@@ -5,20 +5,20 @@
  *     struct zk_engine    one client: the session, its requests, its claims                                        session.c, engine.c
  *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      op.c
  *       struct zk_watch   a watch that the library has, or is about to have                                          watch.c
- *       struct zk_claim   the engine's state of one claim                                           claim.c, node.c, semaphore.c, downgrade.c
+ *       struct zk_claim   the engine's state of one claim                              claim.c, node.c, semaphore.c, downgrade.c
  *       struct zk_doomed  a node of ours that must go; outlives the claim that made it                                   sweep.c
  *
- * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a hold
- * is assured, and the requests that renew it), survey.c (for operators).
+ * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a
+ * hold is assured, and the requests that renew it), survey.c (for operators).
  *
- * Threads. libzookeeper's single-threaded variant has static state (the counter of its request numbers is one for the process), so one
- * mutex, pawl__zk_mutex, guards all handles of the process and with them all objects here. It is never held over poll, name look-up,
- * an upcall or a note. Requests are issued by any thread, and written to the socket at once; only serve() reads. So completions and
- * watchers, and all that follows from them, run on the service thread, with the mutex held; what the core is to be told is put on
- * zk->news, and told when the mutex is free.
+ * Threads. libzookeeper's single-threaded variant has static state (the counter of its request numbers is one for the process), so
+ * one mutex, pawl__zk_mutex, guards all handles of the process and with them all objects here. It is never held over poll, name
+ * look-up, an upcall or a note. Requests are issued by any thread, and written to the socket at once; only serve() reads. So
+ * completions and watchers, and all that follows from them, run on the service thread, with the mutex held; what the core is to be
+ * told is put on zk->news, and told when the mutex is free.
  *
- * Memory. A claim may vanish after its last news; requests and watches that still speak of it are cut off from it first (their `claim`
- * becomes NULL), and what they find then goes to the sweep.
+ * Memory. A claim may vanish after its last news; requests and watches that still speak of it are cut off from it first (their
+ * `claim` becomes NULL), and what they find then goes to the sweep.
  */
 #ifndef PAWL_ZK_H
 #define PAWL_ZK_H
