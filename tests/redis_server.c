@@ -57,6 +57,9 @@ static void write_configuration(const struct redis_server *server) {
     assert_non_null(file);
     fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nsave \"\"\nlogfile %s/log\n%s\n", server->port,
             server->socket_path, server->directory, server->directory, server->extra);
+    if (server->tls)
+        fprintf(file, "tls-port %u\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n",
+                server->tls_port, server->directory, server->directory, server->directory);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -101,6 +104,8 @@ void redis_server_start(struct redis_server *server) {
     for (int attempt = 0; attempt < 3; attempt++) {
         if (!server->port || attempt)
             server->port = free_port();
+        if (server->tls && (!server->tls_port || attempt))
+            server->tls_port = free_port();
         write_configuration(server);
         server->pid = fork();
         assert_true(server->pid >= 0);
@@ -110,8 +115,10 @@ void redis_server_start(struct redis_server *server) {
         for (int i = 0; i < PATIENCE_MS / 5; i++) {
             if (answers(server))
                 return;
-            if (waitpid(server->pid, NULL, WNOHANG) == server->pid)
-                break; /* somebody else took the port */
+            if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+                server->pid = 0; /* somebody else took the port */
+                break;
+            }
             nanosleep(&moment, NULL);
         }
         redis_server_stop(server, SIGKILL);

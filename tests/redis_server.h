@@ -12,6 +12,7 @@
 struct redis_server {
     pid_t pid; /* 0: does not run */
     unsigned port, tls_port;
+    bool tls; /* set before the start: listen on tls_port too, with server.crt, server.key and ca.crt of its directory */
     char directory[128];
     char socket_path[160];
     char extra[1024]; /* further lines of its configuration: set before the start */

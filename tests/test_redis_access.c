@@ -69,10 +69,7 @@ static int start(void **state) {
     redis_server_start(&server); /* for its directory and port */
     redis_server_stop(&server, SIGKILL);
     make_certificates();
-    server.tls_port = server.port + 1 < 65536 ? server.port + 1 : server.port - 1;
-    snprintf(server.extra, sizeof server.extra,
-             "tls-port %u\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n", server.tls_port,
-             server.directory, server.directory, server.directory);
+    server.tls = true;
     redis_server_start(&server);
     freeReplyObject(redis_server_command(&server, "ACL SETUSER pawl on >" SECRET " " RULES));
     return 0;
