@@ -3,12 +3,14 @@
  * zookeeper.c - pawl's part of the comparison on ZooKeeper; bench/zookeeper.py starts the server and the others.
  *
  *     bench-zookeeper URL cycles N                     median of N uncontended acquires and releases, in microseconds
- *     bench-zookeeper URL turns N separate|shared MS   holds within MS, of N sessions, or of N threads of one client
+ *     bench-zookeeper URL turns N separate|shared MS   changes of hands within MS among N sessions, or holds by N
+ *                                                      threads of one client
  */
 #include <err.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +36,12 @@ static struct pawl_lock *new_mutex(struct pawl *client) {
     return lock;
 }
 
-static void cycle(struct pawl_lock *lock, atomic_ulong *count) {
+static void cycle(struct pawl_lock *lock, atomic_ulong *count, atomic_size_t *owner, size_t self) {
     struct pawl_error error;
 
     if (pawl_acquire(lock, PAWL_FOREVER, &error) < 0)
         errx(1, "%s", error.text);
-    if (count)
+    if (count && (!owner || atomic_exchange(owner, self) != self))
         atomic_fetch_add(count, 1);
     if (pawl_release(lock, &error) < 0)
         errx(1, "%s", error.text);
@@ -68,7 +70,7 @@ static void run_cycles(const char *url, size_t count) {
     for (size_t i = 0; i < count; i++) {
         int64_t begin = now_ns();
 
-        cycle(lock, NULL);
+        cycle(lock, NULL, NULL, 0);
         times[i] = now_ns() - begin;
     }
     qsort(times, count, sizeof *times, by_size);
@@ -84,13 +86,15 @@ struct worker {
     struct pawl_lock *lock;
     atomic_bool *stop;
     atomic_ulong *total;
+    atomic_size_t *owner; /* NULL: every hold counts */
+    size_t self;
 };
 
 static void *work(void *data) {
     struct worker *worker = data;
 
     while (!atomic_load(worker->stop))
-        cycle(worker->lock, worker->total);
+        cycle(worker->lock, worker->total, worker->owner, worker->self);
     return NULL;
 }
 
@@ -104,6 +108,7 @@ static void run_turns(const char *url, size_t count, bool shared, long ms) {
     struct worker *workers = calloc(count, sizeof *workers);
     atomic_bool stop = false;
     atomic_ulong total = 0;
+    atomic_size_t owner = SIZE_MAX;
     unsigned long begin;
 
     if (!workers)
@@ -115,6 +120,8 @@ static void run_turns(const char *url, size_t count, bool shared, long ms) {
         workers[i].lock = own ? new_mutex(workers[i].client) : workers[0].lock;
         workers[i].stop = &stop;
         workers[i].total = &total;
+        workers[i].owner = shared ? NULL : &owner;
+        workers[i].self = i;
     }
     for (size_t i = 0; i < count; i++)
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)

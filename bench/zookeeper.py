@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "interop"))
 import zookeeper_peers as peers  # noqa: E402
 
-ROUNDS, CYCLES, SPAN_MS = 5, 500, 1500
+ROUNDS, CYCLES, SPAN_MS = 5, 500, 1000
 BENCH = os.path.join(ROOT, os.environ.get("BUILD_DIR", "build"), "bench/bench-zookeeper")
 
 
@@ -61,7 +61,7 @@ def rows(server, url, curator, kazoo):
     for count in (2, 16, 64):
         yield Row(
             server,
-            f"{count} sessions take turns, holds in {SPAN_MS} ms",
+            f"{count} sessions, changes of hands in {SPAN_MS} ms",
             {
                 "Curator": (lambda n=count: int(curator.ask(f"turns {n} separate {SPAN_MS} /b/s{n}")), 0),
                 "pawl": (lambda n=count: pawl(hosts, "turns", n, "separate", SPAN_MS), 0),

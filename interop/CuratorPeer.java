@@ -6,6 +6,7 @@
  *     release KIND PATH         answers "ok"
  *     start KIND PATH           acquires for ever in the background; answers "ok"; "granted KIND PATH" comes when it is so
  *     cycles N PATH             N times acquire and release of one mutex; answers with the median of all in microseconds
+ *     turns N HOW MS PATH       HOW: separate sessions, or shared: one mutex; answers how often it changed hands (shared: was held)
  */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -107,10 +108,11 @@ public class CuratorPeer {
         return times[count / 2];
     }
 
-    /* `threads` sessions (or one shared mutex) take turns on one lock for `ms`: how often in all? */
+    /* `threads` sessions (or one shared mutex) take turns on one lock for `ms`: how often did it change hands? */
     private static long turns(int threads, boolean shared, long ms, String path, String hosts) throws Exception {
         java.util.concurrent.atomic.AtomicLong total = new java.util.concurrent.atomic.AtomicLong();
         java.util.concurrent.atomic.AtomicBoolean stop = new java.util.concurrent.atomic.AtomicBoolean();
+        java.util.concurrent.atomic.AtomicInteger owner = new java.util.concurrent.atomic.AtomicInteger(-1);
         InterProcessMutex one = new InterProcessMutex(client, path);
         CuratorFramework[] clients = new CuratorFramework[threads];
         Thread[] all = new Thread[threads];
@@ -120,12 +122,14 @@ public class CuratorPeer {
                 clients[i].start();
                 clients[i].blockUntilConnected();
             }
+            int self = i;
             InterProcessMutex mutex = shared ? one : new InterProcessMutex(clients[i], path);
             all[i] = new Thread(() -> {
                 try {
                     while (!stop.get()) {
                         mutex.acquire();
-                        total.incrementAndGet();
+                        if (owner.getAndSet(self) != self || shared)
+                            total.incrementAndGet();
                         mutex.release();
                     }
                 } catch (Exception error) {

@@ -94,7 +94,7 @@ void pawl__zk_next_round(struct zk_claim *claim) {
     claim->round++;
     claim->stalled = false;
     claim->look_at = PAWL__NEVER;
-    claim->next_in_line = false;
+    claim->next_in_line = claim->gone_already = false;
     if (claim->watch)
         pawl__zk_watch_drop(claim->watch);
     if (claim->far_watch)
@@ -206,7 +206,12 @@ static void on_watch_set(struct zk_op *op, const struct zk_reply *reply) {
         return;
     if (reply->rc == ZNONODE) { /* gone between list and watch: nobody will ever wake us */
         pawl__zk_say(claim->zk, claim, "gone already");
-        pawl__zk_look(claim);
+        if (pawl__zk_is_next(claim))
+            pawl__zk_grant(claim);
+        else if (pawl__zk_is_nearly_next(claim))
+            claim->gone_already = true;
+        else
+            pawl__zk_look(claim);
     } else if (pawl__zk_reply_lost(reply->rc)) {
         pawl__zk_stall(claim);
     } else {

@@ -130,9 +130,18 @@ static void on_own_event(struct zk_claim *claim, int type) {
 }
 
 static void on_own_watched(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = op->claim;
+    bool changed = reply->rc == ZOK && reply->stat->version != 0;
+
     pawl__zk_watch_set(op->watch, reply->rc);
-    if (op->claim && ((reply->rc == ZOK && reply->stat->version != 0) || reply->rc == ZNONODE))
-        on_own_event(op->claim, reply->rc == ZOK ? ZOO_CHANGED_EVENT : ZOO_DELETED_EVENT);
+    if (!claim)
+        return;
+    if (changed || reply->rc == ZNONODE)
+        on_own_event(claim, changed ? ZOO_CHANGED_EVENT : ZOO_DELETED_EVENT);
+    else if (claim->state == ZK_QUEUED && claim->gone_already && pawl__zk_is_next(claim))
+        pawl__zk_grant(claim);
+    else if (claim->state == ZK_QUEUED && claim->gone_already)
+        pawl__zk_stall(claim);
 }
 
 void pawl__zk_watch_own(struct zk_claim *claim) {

@@ -8,6 +8,8 @@
  * too, and the server tells of what happened first first. Then its deletion lets us in at once: on a busy server a list would wait
  * for the disk, with everybody behind it.
  *
+ * The same if it was gone before we could watch it: then the answer about our own node, which was asked for last, decides.
+ *
  * To be there in time, whoever has two or more ahead also watches the second, and lists again when that one goes: off the critical
  * path.
  *
@@ -24,6 +26,10 @@ static bool applies(const struct zk_claim *claim) {
 
 bool pawl__zk_is_next(const struct zk_claim *claim) {
     return claim->next_in_line && claim->own_watch && claim->own_watch->armed && claim->session == claim->zk->session;
+}
+
+bool pawl__zk_is_nearly_next(const struct zk_claim *claim) {
+    return claim->next_in_line && claim->own_watch && !claim->own_watch->armed && claim->session == claim->zk->session;
 }
 
 static void watch_further(struct zk_claim *claim, const char *child);

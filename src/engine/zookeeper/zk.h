@@ -187,6 +187,7 @@ struct zk_claim {
     struct zk_watch *watch;     /* on whom it waits for */
     struct zk_watch *far_watch; /* on the one ahead of that one */
     struct zk_watch *own_watch; /* on its own node: so that a break is heard at once */
+    bool gone_already;          /* whom it waited for was gone before it could be watched; only our own node is to be seen yet */
     bool next_in_line;          /* whom it waits for was the only one ahead, in a list that had our own node in it */
 };
 
@@ -350,6 +351,8 @@ void pawl__zk_node_data(const struct zk_claim *claim,
 void pawl__zk_look_ahead(struct zk_claim *claim, const char *further);
 /* The one it waited for was deleted: does it hold, without a further look? */
 bool pawl__zk_is_next(const struct zk_claim *claim);
+/* It was gone before it could be watched, and the watch on our own node is on its way: its answer decides. */
+bool pawl__zk_is_nearly_next(const struct zk_claim *claim);
 
 /* downgrade.c */
 pawl__downgrade_fn pawl__zk_downgrade;
