@@ -112,9 +112,7 @@ static void test_cut_while_waiting_keeps_the_place(void **state) {
     acquire(held);
     acquire_start(&waiter, lock, false, PAWL_FOREVER);
     before = await_nodes("", 2);
-    proxy_cut(proxy);
-    await_link(client, false);
-    await_link(client, true);
+    cut_and_reconnect(client);
     after = await_nodes("", 2);
     assert_memory_equal(&before, &after, sizeof before);
     acquire_start(&later, late, false, PAWL_FOREVER);
@@ -251,10 +249,8 @@ static void test_curator_79_given_up_before_the_reply(void **state) {
     for (int i = 0; i < 2; i++) {
         proxy_delay(proxy, 200);
         assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 20, &error), &error);
-        if (i) {
-            proxy_cut(proxy); /* and now it can't even be known by its reply */
-            await_link(client, false);
-        }
+        if (i)
+            cut_and_reconnect(client); /* and now it can't even be known by its reply */
         proxy_delay(proxy, 0);
         await_link(client, true);
         await_nodes("", 0);
@@ -282,6 +278,7 @@ static void test_sequence_near_its_end(void **state) {
     acquire(lock);
     acquire_start(&waiter, waits, false, PAWL_FOREVER);
     await_nodes("", 2);
+    await_watches(3);            /* the waiter has looked at its number by now */
     pawl__zk_sequence_limit = 0; /* with others in line there is no way out: an error of its own */
     late = new_mutex(third, 0);
     for (int i = 0; i < 3; i++)
@@ -460,9 +457,8 @@ static void test_curator_315_no_orphaned_leases(void **state) {
         proxy_delay(proxy, 100);
         assert_fails(PAWL_ETIMEOUT, pawl_acquire_permits(lock, 2, 150, &error), &error);
         if (i)
-            proxy_cut(proxy);
+            cut_and_reconnect(client);
         proxy_delay(proxy, 0);
-        await_link(client, true);
         await_nodes("/leases", 0);
         await_nodes("/locks", 0);
     }

@@ -336,6 +336,22 @@ void await_link(struct pawl *client, bool connected) {
     assert_int_equal(atomic_load(&client->engine->link) == 0, connected);
 }
 
+void cut_and_reconnect(struct pawl *client) {
+    unsigned before = proxy_connections(proxy);
+
+    proxy_cut(proxy);
+    for (int i = 0; i < PATIENCE_MS / 2 && proxy_connections(proxy) == before; i++)
+        nap(); /* that it is without one may be too short to be seen */
+    assert_true(proxy_connections(proxy) > before);
+    await_link(client, true);
+}
+
+void await_watches(int count) {
+    for (int i = 0; i < PATIENCE_MS / 2 && zookeeper_server_watches(server.ports[0]) < count; i++)
+        nap();
+    assert_true(zookeeper_server_watches(server.ports[0]) >= count);
+}
+
 void await_state(struct pawl_lock *lock, enum pawl_state state) {
     for (int i = 0; i < PATIENCE_MS / 2 && pawl_state(lock) != state; i++)
         nap();

@@ -85,6 +85,10 @@ void await_no_watches(void);
 /* End the session of a client that is connected through the proxy, as its expiry would. */
 void expire(struct pawl *client);
 void await_link(struct pawl *client, bool connected);
+/* Cut the connection of a client through the proxy, and wait until it has another. */
+void cut_and_reconnect(struct pawl *client);
+/* Wait until the server has at least so many watches. */
+void await_watches(int count);
 void await_state(struct pawl_lock *lock, enum pawl_state state);
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_set_up, harness_tear_down)
