@@ -228,7 +228,7 @@ static void downgraded(struct claim *claim) {
     claim->seam.mode = PAWL_SHARED;
 }
 
-/* The engine has done what was asked of it last. */
+/* The engine has done, in this thread, what was asked of it last. */
 static void settled(struct claim *claim) {
     if (claim->state == CLAIM_LEAVING) {
         gone(claim);
@@ -430,7 +430,18 @@ static void on_settled(void *core, struct pawl__claim *seam) {
 
     (void)core;
     pthread_mutex_lock(&cohort->mutex);
-    settled(claim);
+    gone(claim);
+    pawl__cohort_unlock(cohort);
+}
+
+static void on_downgraded(void *core, struct pawl__claim *seam) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+
+    (void)core;
+    pthread_mutex_lock(&cohort->mutex);
+    if (claim->state == CLAIM_HELD && claim->downgrading) /* else it was withdrawn since, and `settled` will follow */
+        downgraded(claim);
     pawl__cohort_unlock(cohort);
 }
 
@@ -465,6 +476,7 @@ const struct pawl__upcalls pawl__claim_upcalls = {
     .granted = on_granted,
     .refused = on_refused,
     .settled = on_settled,
+    .downgraded = on_downgraded,
     .renewed = on_renewed,
     .lost = on_lost,
 };

@@ -24,7 +24,7 @@
  * once. park() runs with no lock of the core held, and while it runs nothing but unpark() is called for its claim.
  *
  * Memory: a claim may be freed as soon as the engine has said that it is gone, so no upcall for it may be on its way then. For a
- * claim that serve() looks after, withdraw and downgrade therefore answer PENDING, and serve() says `settled`.
+ * claim that serve() looks after, withdraw and downgrade therefore answer PENDING, and serve() says `settled` or `downgraded`.
  */
 #ifndef PAWL_ENGINE_H
 #define PAWL_ENGINE_H
@@ -90,8 +90,10 @@ struct pawl__upcalls {
     void (*granted)(void *core, struct pawl__claim *claim);
     /* A pending claim is over without ever having been held: PAWL_EHELD, PAWL_EKIND, PAWL_ECONNLOST, ... The claim is gone. */
     void (*refused)(void *core, struct pawl__claim *claim, const struct pawl_error *why);
-    /* A withdrawal (the claim is gone) or a downgrade has come through. */
+    /* A withdrawal has come through. The claim is gone. */
     void (*settled)(void *core, struct pawl__claim *claim);
+    /* A downgrade has come through. Not the same as `settled`: the claim may have been withdrawn while this was on its way. */
+    void (*downgraded)(void *core, struct pawl__claim *claim);
     /* A held claim was renewed: sent_at and lease_ns are new. */
     void (*renewed)(void *core, struct pawl__claim *claim);
     /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. An engine

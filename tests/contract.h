@@ -27,6 +27,7 @@ struct contract_engine {
 extern struct contract_engine *contract_engine;
 
 struct pawl *contract_open(const char *options);
+struct pawl *contract_open_traced(pawl_log_fn *log, void *data);
 struct pawl_lock *contract_mutex(struct pawl *client, unsigned flags);
 struct pawl_lock *contract_rwlock(struct pawl *client, unsigned flags);
 struct pawl_lock *contract_semaphore(struct pawl *client, unsigned limit, unsigned flags);

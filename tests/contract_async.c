@@ -5,6 +5,7 @@
 #include "contract.h"
 
 #include <poll.h>
+#include <time.h>
 
 static struct pawl *one, *two;
 static struct pawl_error error;
@@ -92,6 +93,76 @@ static void test_granted_when_the_holder_lets_go(void **state) {
     assert_works(pawl_release_shared(lock, &error), &error);
     pawl_lock_free(holder);
     pawl_lock_free(lock);
+}
+
+/* Stops the service thread right where it is about to tell the core of a downgrade. */
+struct gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool reached, open;
+};
+
+static void stop_at_the_gate(enum pawl_log_level level, const char *text, void *data) {
+    struct gate *gate = data;
+
+    if (level != PAWL_LOG_TRACE || !strstr(text, "< downgraded"))
+        return;
+    pthread_mutex_lock(&gate->mutex);
+    gate->reached = true;
+    pthread_cond_broadcast(&gate->changed);
+    while (!gate->open)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+static void await_gate(struct gate *gate) {
+    struct timespec until;
+    int rc = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    pthread_mutex_lock(&gate->mutex);
+    while (!gate->reached && rc == 0)
+        rc = pthread_cond_timedwait(&gate->changed, &gate->mutex, &until);
+    pthread_mutex_unlock(&gate->mutex);
+    if (rc != 0)
+        fail_msg("the downgrade has not come through");
+}
+
+static void open_gate(struct gate *gate) {
+    pthread_mutex_lock(&gate->mutex);
+    gate->open = true;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+/* The engine says that a downgrade has come through while the hold is being released: that is not the end of the release. */
+static void test_release_while_a_downgrade_is_told(void **state) {
+    struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct pawl *client = contract_open_traced(stop_at_the_gate, &gate);
+    struct pawl_lock *holder = contract_rwlock(two, 0), *lock = contract_rwlock(client, PAWL_TASK);
+    struct outcome outcome;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome); /* has to wait: so the service thread looks after it from now on */
+    contract_await_waiters(two, 1);
+    assert_works(pawl_release(holder, &error), &error);
+    await(client, &outcome);
+    assert_int_equal(outcome.result, 0);
+    assert_works(pawl_downgrade(lock, &error), &error);
+    await_gate(&gate);
+    assert_works(pawl_release_shared(lock, &error), &error);
+    open_gate(&gate);
+    assert_works(pawl_acquire(holder, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(holder, &error), &error);
+    start(lock, PAWL_EXCLUSIVE, PATIENCE_MS, &outcome); /* the client is none the worse for it */
+    await(client, &outcome);
+    assert_int_equal(outcome.result, 0);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(holder);
+    pawl_lock_free(lock);
+    pawl_close(client);
 }
 
 static void test_many_pending_at_once(void **state) {
@@ -217,6 +288,7 @@ int contract_run_async(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_granted_at_once_is_told_later),
         TEST(test_granted_when_the_holder_lets_go),
+        TEST(test_release_while_a_downgrade_is_told),
         TEST(test_many_pending_at_once),
         TEST(test_time_out_try_and_cancel),
         TEST(test_free_while_pending),
@@ -225,5 +297,6 @@ int contract_run_async(void) {
         TEST(test_needs_a_task_and_a_callback),
     };
 
-    return contract_run_group(tests, sizeof tests / sizeof tests[0], "test_granted_when_the_holder_lets_go");
+    return contract_run_group(tests, sizeof tests / sizeof tests[0],
+                              "test_granted_when_the_holder_lets_go test_release_while_a_downgrade_is_told");
 }

@@ -137,19 +137,27 @@ static struct contract_engine engines[] = {
 
 /* ---- Clients and locks ---------------------------------------------------------------------------------------------------- */
 
-struct pawl *contract_open(const char *options) {
-    struct pawl_options how = {.size = sizeof how, .label = "contract", .lease_ms = 2000};
+static struct pawl *open_as(const char *options, struct pawl_options how) {
     struct pawl_error error;
     struct pawl *client;
     char url[512];
 
-    if (contract_engine->lease_ms)
-        how.lease_ms = contract_engine->lease_ms;
+    how.size = sizeof how;
+    how.label = "contract";
+    how.lease_ms = contract_engine->lease_ms ? contract_engine->lease_ms : 2000;
     snprintf(url, sizeof url, "%s%s", contract_engine->url, options);
     if (strchr(contract_engine->url, '?') && *options)
         url[strlen(contract_engine->url)] = '&';
     assert_works(pawl_open(url, &how, &client, &error), &error);
     return client;
+}
+
+struct pawl *contract_open(const char *options) {
+    return open_as(options, (struct pawl_options){0});
+}
+
+struct pawl *contract_open_traced(pawl_log_fn *log, void *data) {
+    return open_as("", (struct pawl_options){.flags = PAWL_OPEN_TRACE, .log = log, .log_data = data});
 }
 
 struct pawl_lock *contract_mutex(struct pawl *client, unsigned flags) {

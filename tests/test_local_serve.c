@@ -7,7 +7,7 @@
 /* ---- A core that only counts ---- */
 
 struct log {
-    int granted, refused, settled, lost;
+    int granted, refused, settled, downgraded, lost;
     struct pawl_error error;
     struct pawl__claim *last;
 };
@@ -34,12 +34,25 @@ static void on_settled(void *core, struct pawl__claim *claim) {
     log->last = claim;
 }
 
+static void on_downgraded(void *core, struct pawl__claim *claim) {
+    struct log *log = core;
+
+    log->downgraded++;
+    log->last = claim;
+}
+
 static void on_lost(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why) {
     (void)claim, (void)broken, (void)why;
     ((struct log *)core)->lost++;
 }
 
-static const struct pawl__upcalls upcalls = {.granted = on_granted, .refused = on_refused, .settled = on_settled, .lost = on_lost};
+static const struct pawl__upcalls upcalls = {
+    .granted = on_granted,
+    .refused = on_refused,
+    .settled = on_settled,
+    .downgraded = on_downgraded,
+    .lost = on_lost,
+};
 
 static struct pawl__engine *open_served(const char *directory, struct log *log) {
     struct pawl__engine *engine = engine_open(directory);
@@ -249,7 +262,7 @@ static void test_served_downgrade(void **data) {
     serve_until(engine, &log.granted, 1);
     assert_int_equal(submit(other, reader), PAWL__PENDING);
     assert_int_equal(engine->impl->downgrade(engine, writer), PAWL__PENDING);
-    serve_until(engine, &log.settled, 1);
+    serve_until(engine, &log.downgraded, 1);
     writer->mode = PAWL_SHARED;
     assert_int_equal(park(other, reader, LONG), PAWL__DONE);
     release(other, reader);

@@ -310,7 +310,7 @@ static void test_downgrade(void **state) {
            "C +0.006000s 'rw' > submit: exclusive\n"
            "C +0.006000s 'rw' < pending\n"
            "A +0.009000s 'rw' > downgrade (token 128)\n"
-           "A +0.011000s 'rw' < settled\n"
+           "A +0.011000s 'rw' < downgraded\n"
            "B +0.013000s 'rw' < granted, token 256\n"
            "r +0.013000s acquired, token 256, assured for 2966 ms\n"
            "A +0.017000s 'rw' > withdraw (token 128)\n"

@@ -318,7 +318,7 @@ restart:
 
 /* What the core is to be told, once the server's mutex is released. */
 struct verdict {
-    enum { TELL_NOTHING, TELL_GRANTED, TELL_REFUSED, TELL_SETTLED, TELL_RENEWED, TELL_LOST } what;
+    enum { TELL_NOTHING, TELL_GRANTED, TELL_REFUSED, TELL_SETTLED, TELL_DOWNGRADED, TELL_RENEWED, TELL_LOST } what;
     struct pawl__claim *claim;
     bool broken;
     struct pawl_error why;
@@ -391,7 +391,7 @@ static int take_message(struct sim_engine *sim, struct sim_claim *state, const s
             return TELL_NOTHING;
         answered(state);
         state->state = HOLDING;
-        return TELL_SETTLED;
+        return TELL_DOWNGRADED;
     case REFUSED:
         if (state->state != ASKING)
             return TELL_NOTHING;
@@ -466,6 +466,9 @@ static void tell(struct sim_engine *sim, const struct verdict *verdict) {
         break;
     case TELL_SETTLED:
         up->settled(core, verdict->claim);
+        break;
+    case TELL_DOWNGRADED:
+        up->downgraded(core, verdict->claim);
         break;
     case TELL_RENEWED:
         up->renewed(core, verdict->claim);

@@ -85,6 +85,13 @@ static void up_settled(void *core, struct pawl__claim *claim) {
     engine->traced_up->settled(engine->traced_core, claim);
 }
 
+static void up_downgraded(void *core, struct pawl__claim *claim) {
+    struct pawl__engine *engine = engine_of(core);
+
+    pawl__note(engine, claim, "< downgraded");
+    engine->traced_up->downgraded(engine->traced_core, claim);
+}
+
 static void up_renewed(void *core, struct pawl__claim *claim) {
     struct pawl__engine *engine = engine_of(core);
 
@@ -103,6 +110,7 @@ static const struct pawl__upcalls trace_upcalls = {
     .granted = up_granted,
     .refused = up_refused,
     .settled = up_settled,
+    .downgraded = up_downgraded,
     .renewed = up_renewed,
     .lost = up_lost,
 };

@@ -174,9 +174,12 @@ static bool attend_finish(struct local *local, struct local_claim *state) {
     }
     state->pause = 0;
     state->retry_at = PAWL__NEVER;
-    if (leaving)
+    if (leaving) {
         remove_adopted(local, state);
-    local->engine.up->settled(local->engine.core, claim);
+        local->engine.up->settled(local->engine.core, claim);
+    } else {
+        local->engine.up->downgraded(local->engine.core, claim);
+    }
     return true;
 }
 

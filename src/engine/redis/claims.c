@@ -357,7 +357,7 @@ static void downgrade_answered(struct redis *redis, struct request *request, red
         bool done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 
         claim->mode = PAWL_SHARED;
-        pawl__redis_tell(redis, claim, TELL_SETTLED);
+        pawl__redis_tell(redis, claim, TELL_DOWNGRADED);
         if (!done)
             pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->claim->name);
         claim->state = RCLAIM_HOLDING;
@@ -454,7 +454,7 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
     pawl__redis_lock(redis);
     unsent = claim->state == RCLAIM_NONE || never_sent(claim);
     claim->held_before = claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
-    claim->tell &= ~(unsigned)TELL_GRANTED;
+    claim->tell &= ~(unsigned)(TELL_GRANTED | TELL_DOWNGRADED);
     if (unsent) {
         if (claim->state != RCLAIM_NONE)
             pawl__claim_remove(redis, claim);

@@ -190,15 +190,17 @@ static void call_up(struct redis *redis, struct rclaim *claim, unsigned what, co
         up->renewed(core, seam);
     if (what & TELL_LOST)
         up->lost(core, seam, broken, why);
+    if (what & TELL_DOWNGRADED)
+        up->downgraded(core, seam);
     if (what & TELL_REFUSED)
         up->refused(core, seam, why);
     else if (what & TELL_SETTLED)
         up->settled(core, seam);
 }
 
-/* The claim's memory goes with `refused` and with the `settled` of a withdrawal. */
-static bool ends_claim(const struct rclaim *claim, unsigned what) {
-    return what & TELL_REFUSED || (what & TELL_SETTLED && claim->state == RCLAIM_NONE);
+/* The claim's memory goes with `refused` and with `settled`. */
+static bool ends_claim(unsigned what) {
+    return what & (TELL_REFUSED | TELL_SETTLED);
 }
 
 static bool tell_one(struct redis *redis) {
@@ -217,7 +219,7 @@ static bool tell_one(struct redis *redis) {
         return true;
     if (what & (TELL_GRANTED | TELL_RENEWED))
         fill_claim(claim);
-    ends = ends_claim(claim, what);
+    ends = ends_claim(what);
     why = claim->why;
     broken = claim->broken;
     claim->told_now = !ends;

@@ -136,7 +136,8 @@ enum {
     TELL_SETTLED = 1 << 2,
     TELL_RENEWED = 1 << 3,
     TELL_LOST = 1 << 4,
-    TELL_PARKED = TELL_GRANTED | TELL_REFUSED | TELL_SETTLED,
+    TELL_DOWNGRADED = 1 << 5,
+    TELL_PARKED = TELL_GRANTED | TELL_REFUSED | TELL_SETTLED | TELL_DOWNGRADED,
 };
 
 /* The engine's state of a claim. */

@@ -22,7 +22,7 @@ static void exchanged(struct zk_claim *claim) {
     claim->mode = PAWL_SHARED;
     pawl__zk_set_state(claim, ZK_HELD);
     pawl__zk_say(claim->zk, claim, "downgraded: %s", pawl__zk_short(claim->node));
-    pawl__zk_tell(claim, ZK_TELL_SETTLED);
+    pawl__zk_tell(claim, ZK_TELL_DOWNGRADED);
 }
 
 static void failed(struct zk_claim *claim, bool broken) {
@@ -31,7 +31,7 @@ static void failed(struct zk_claim *claim, bool broken) {
         pawl__zk_lose(claim, true, "the hold of '%s' was broken by an operator: stop and release it", claim->claim->name);
     else
         pawl__zk_lose(claim, false, "the node that held '%s' was deleted by somebody else", claim->claim->name);
-    pawl__zk_tell(claim, ZK_TELL_SETTLED);
+    pawl__zk_tell(claim, ZK_TELL_DOWNGRADED);
 }
 
 static void on_exchanged(struct zk_op *op, const struct zk_reply *reply) {

@@ -435,6 +435,8 @@ static void tell(struct zk_engine *zk, struct zk_claim *claim) {
         up->renewed(zk->base.core, seam);
     if (news & ZK_TELL_LOST)
         up->lost(zk->base.core, seam, broken, &why);
+    if (news & ZK_TELL_DOWNGRADED)
+        up->downgraded(zk->base.core, seam);
     if (news & ZK_TELL_REFUSED)
         up->refused(zk->base.core, seam, &why);
     else if (news & ZK_TELL_SETTLED)

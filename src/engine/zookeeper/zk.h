@@ -148,7 +148,14 @@ enum zk_state {
     ZK_OVER,        /* withdrawn or refused: nothing of it is left but its last news */
 };
 
-enum { ZK_TELL_GRANTED = 1, ZK_TELL_RENEWED = 2, ZK_TELL_LOST = 4, ZK_TELL_SETTLED = 8, ZK_TELL_REFUSED = 16 };
+enum {
+    ZK_TELL_GRANTED = 1,
+    ZK_TELL_RENEWED = 2,
+    ZK_TELL_LOST = 4,
+    ZK_TELL_SETTLED = 8,
+    ZK_TELL_REFUSED = 16,
+    ZK_TELL_DOWNGRADED = 32
+};
 
 struct zk_claim {
     TAILQ_ENTRY(zk_claim) link; /* zk->claims */
