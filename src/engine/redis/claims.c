@@ -59,7 +59,7 @@ void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     pawl__push_unlisten(redis, claim);
     TAILQ_REMOVE(&redis->claims, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->claim->id[1]), claim, bucket);
-    pawl__renew_forget(redis, claim);
+    pawl__renew_forget(claim);
     claim->tell &= ~(unsigned)(TELL_RENEWED | TELL_LOST);
     claim->timer_at = PAWL__NEVER;
     if (claim->is_timed)
@@ -150,12 +150,11 @@ static void fill_common(const struct redis *redis, const struct rclaim *claim, s
     call->argv[10] = call->keys.beside;
 }
 
-static bool send_call(struct redis *redis, struct rclaim *claim, int script, int argc, struct call *call,
-                      redis_reply_fn *answered) {
+static bool send_call(struct rclaim *claim, int script, int argc, struct call *call, redis_reply_fn *answered) {
     struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
 
     claim->asked = true;
-    return pawl__script_send(redis, script, COMMON_KEYS, argc, call->argv, NULL, &request);
+    return pawl__script_send(claim->node, script, COMMON_KEYS, argc, call->argv, NULL, &request);
 }
 
 /* Is this the answer to what was asked last about the claim's state? */
@@ -182,7 +181,7 @@ static bool without_result(struct redis *redis, struct request *request, const r
         try_later(redis, claim);
         return true;
     case REPLY_READONLY:
-        pawl__link_drop(&redis->commands, why->code, "%s", why->text);
+        pawl__link_drop(&request->node->commands, why->code, "%s", why->text);
         return true;
     case REPLY_REFUSED:
         return false;
@@ -205,7 +204,7 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
 
     fill_common(redis, claim, &call);
     claim->want_sent = want ? want : 1;
-    pawl__push_track_next(redis, claim);
+    pawl__push_track_next(claim);
     snprintf(call.permits, sizeof call.permits, "%u", seam->permits);
     snprintf(call.limit, sizeof call.limit, "%u", seam->limit);
     snprintf(call.want, sizeof call.want, "%u", claim->want_sent);
@@ -216,7 +215,7 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
     call.argv[COMMON + 4] = seam->try_only ? "1" : "0";
     call.argv[COMMON + 5] = claim->since;
     call.argv[COMMON + 6] = redis->record;
-    send_call(redis, claim, SCRIPT_ACQUIRE + (int)seam->kind, COMMON + 7, &call, acquire_answered);
+    send_call(claim, SCRIPT_ACQUIRE + (int)seam->kind, COMMON + 7, &call, acquire_answered);
 }
 
 /* When does a claim that waits ask again? */
@@ -242,7 +241,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         refuse(redis, claim, &why);
         return;
     }
-    redis->contended = true;
+    claim->node->contended = true;
     claim->state = RCLAIM_WAITING;
     claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
     seen_foreign = claim->foreign_held;
@@ -254,7 +253,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     else
         pawl__push_unlisten(redis, claim);
     wait_more(redis, claim, ms_left);
-    if (redis->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)
+    if (claim->node->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)
         pawl__claim_drive(redis, claim); /* once more, so that the server tracks what it reads */
     pawl__claim_want_more(redis, claim);
 }
@@ -274,11 +273,11 @@ static void misfit(struct redis *redis, struct rclaim *claim, int64_t result) {
     refuse(redis, claim, &why);
 }
 
-static void note_pair(struct redis *redis, int64_t local, int64_t server_us) {
+static void note_pair(struct node *node, int64_t local, int64_t server_us) {
     if (server_us <= 0)
         return;
-    redis->pair_local = local;
-    redis->pair_server = server_us;
+    node->pair_local = local;
+    node->pair_server = server_us;
 }
 
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -295,12 +294,12 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
         if (reply->type == REDIS_REPLY_ERROR) {
             refuse(redis, claim, &why);
         } else if (result == 1) {
-            note_pair(redis, request->sent_at, pawl__reply_number(reply, 3, 0));
-            redis->contended = claim->state == RCLAIM_WAITING;
+            note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
+            claim->node->contended = claim->state == RCLAIM_WAITING;
             pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
                                 request->sent_at, redis->options.lease_ns);
         } else if (result == 0) {
-            note_pair(redis, request->sent_at, pawl__reply_number(reply, 3, 0));
+            note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);
         } else {
             misfit(redis, claim, result);
@@ -346,7 +345,7 @@ static void send_release(struct redis *redis, struct rclaim *claim) {
     snprintf(call.member, sizeof call.member, "%s %s %u %s %s", claim->owner, mode_letter(claim->mode), claim->claim->permits,
              claim->since, redis->record);
     call.argv[COMMON] = call.member;
-    send_call(redis, claim, SCRIPT_RELEASE + (int)claim->claim->kind, COMMON + 1, &call, release_answered);
+    send_call(claim, SCRIPT_RELEASE + (int)claim->claim->kind, COMMON + 1, &call, release_answered);
 }
 
 static void downgrade_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -369,11 +368,11 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
     struct call call;
 
     fill_common(redis, claim, &call);
-    send_call(redis, claim, SCRIPT_DOWNGRADE, COMMON, &call, downgrade_answered);
+    send_call(claim, SCRIPT_DOWNGRADE, COMMON, &call, downgrade_answered);
 }
 
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
-    if (claim->asked || redis->commands.state != LINK_UP)
+    if (claim->asked || claim->node->commands.state != LINK_UP)
         return;
     switch (claim->state) {
     case RCLAIM_NONE:
@@ -381,11 +380,11 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         break;
     case RCLAIM_ASKING:
     case RCLAIM_WAITING:
-        if (pawl__redis_up(redis)) /* who queues must be able to hear */
+        if (pawl__node_up(claim->node)) /* who queues must be able to hear */
             send_acquire(redis, claim);
         break;
     case RCLAIM_CONFIRMING:
-        pawl__renew_confirm(redis, claim);
+        pawl__renew_confirm(claim);
         break;
     case RCLAIM_DOWNGRADING:
         send_downgrade(redis, claim);
@@ -419,17 +418,20 @@ static int check_claim(const struct redis *redis, const struct pawl__claim *clai
 int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
+    struct node *node;
     int rc = check_claim(redis, seam, reterr);
 
     if (rc < 0)
         return rc;
     pawl__redis_lock(redis);
-    if (!pawl__redis_up(redis) && (seam->try_only || redis->gave_up)) {
-        rc = pawl__fail(reterr, PAWL_ECONNLOST, "%s", pawl__redis_errortext(redis));
+    node = pawl__node_for(redis, seam->name);
+    if (!pawl__node_up(node) && (seam->try_only || node->gave_up)) {
+        rc = pawl__fail(reterr, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));
         pawl__redis_unlock(redis);
         return rc;
     }
     claim->claim = seam;
+    claim->node = node;
     claim->state = RCLAIM_ASKING;
     claim->mode = seam->mode;
     snprintf(claim->since, sizeof claim->since, "%lld", (long long)unix_ms());
@@ -460,7 +462,7 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
             pawl__claim_remove(redis, claim);
         pawl__redis_tell(redis, claim, TELL_SETTLED);
     } else {
-        pawl__renew_forget(redis, claim);
+        pawl__renew_forget(claim);
         claim->state = RCLAIM_LEAVING;
         claim->asked = false;
         claim->timer_at = PAWL__NEVER;
@@ -485,51 +487,25 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
 
 /* ---- The connection ------------------------------------------------------------------------------------------------------- */
 
-const char *pawl__redis_errortext(const struct redis *redis) {
-    const struct link *link = redis->commands.state == LINK_UP ? &redis->inbox : &redis->commands;
-
-    return link->why.code ? link->why.text : "the server is not connected yet";
-}
-
-static void drive_all(struct redis *redis) {
+void pawl__claims_drive(struct node *node) {
     struct rclaim *claim, *next;
 
-    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+    for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        pawl__claim_drive(redis, claim);
+        if (claim->node == node)
+            pawl__claim_drive(node->redis, claim);
     }
 }
 
-/* After so many failures in vain those who wait are told. */
-static void give_up(struct redis *redis) {
+void pawl__claims_give_up(struct node *node) {
+    struct redis *redis = node->redis;
     struct rclaim *claim, *next;
     struct pawl_error why;
 
-    pawl__fail(&why, PAWL_ECONNLOST, "%s (given up after %u tries)", pawl__redis_errortext(redis), redis->options.retry_tries);
-    redis->gave_up = true;
+    pawl__fail(&why, PAWL_ECONNLOST, "%s (given up after %u tries)", pawl__node_errortext(node), redis->options.retry_tries);
     for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (never_sent(claim) || claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
+        if (claim->node == node && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))
             refuse(redis, claim, &why);
-    }
-}
-
-void pawl__redis_link_changed(struct redis *redis) {
-    unsigned failures = redis->commands.failures > redis->inbox.failures ? redis->commands.failures : redis->inbox.failures;
-    bool up = pawl__redis_up(redis);
-
-    redis->wake_service = true;
-    atomic_store(&redis->base.link, up ? 0 : PAWL_ECONNLOST);
-    pawl__redis_kick_leader(redis);
-    if (up) {
-        redis->gave_up = false;
-        pawl__push_track(redis);
-    } else if (redis->options.retry_tries && failures >= redis->options.retry_tries)
-        give_up(redis);
-    if (redis->inbox.state == LINK_UP)
-        pawl__push_listen_again(redis);
-    if (redis->commands.state == LINK_UP) {
-        drive_all(redis);
-        pawl__renew_flush(redis);
     }
 }

@@ -107,7 +107,8 @@ static void refresh_addresses(struct addresses *addresses) {
     pthread_attr_destroy(&attributes);
 }
 
-int pawl__redis_resolve(struct redis *redis, struct pawl_error *reterr) {
+int pawl__node_resolve(struct node *node, struct pawl_error *reterr) {
+    const struct redis *redis = node->redis;
     struct addresses *addresses;
     int rc;
 
@@ -120,7 +121,7 @@ int pawl__redis_resolve(struct redis *redis, struct pawl_error *reterr) {
     addresses->references = 1;
     snprintf(addresses->host, sizeof addresses->host, "%s", redis->options.host);
     snprintf(addresses->port, sizeof addresses->port, "%u", redis->options.port);
-    redis->addresses = addresses;
+    node->addresses = addresses;
     rc = look_up(addresses);
     if (rc != 0)
         return pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", redis->options.host,
@@ -128,16 +129,17 @@ int pawl__redis_resolve(struct redis *redis, struct pawl_error *reterr) {
     return 0;
 }
 
-void pawl__redis_forget_addresses(struct redis *redis) {
-    if (redis->addresses)
-        put_addresses(redis->addresses);
-    redis->addresses = NULL;
+void pawl__node_forget_addresses(struct node *node) {
+    if (node->addresses)
+        put_addresses(node->addresses);
+    node->addresses = NULL;
 }
 
 /* The next address to try. */
-static socklen_t choose_address(struct redis *redis, struct sockaddr_storage *ret) {
+static socklen_t choose_address(struct node *node, struct sockaddr_storage *ret) {
+    const struct redis *redis = node->redis;
     struct sockaddr_un *un = (struct sockaddr_un *)ret;
-    struct addresses *addresses = redis->addresses;
+    struct addresses *addresses = node->addresses;
     socklen_t length;
     size_t i;
 
@@ -171,10 +173,10 @@ static void greet(struct link *link);
 void pawl__link_start(struct link *link) {
     struct redis *redis = link->redis;
     struct sockaddr_storage address;
-    socklen_t length = choose_address(redis, &address);
+    socklen_t length = choose_address(link->node, &address);
 
-    if (link->failures && redis->addresses)
-        refresh_addresses(redis->addresses);
+    if (link->failures && link->node->addresses)
+        refresh_addresses(link->node->addresses);
     link->state = LINK_CONNECTING;
     link->started_at = link->heard_at = pawl__boottime();
     link->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -271,9 +273,9 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     if (!reply)
         return;
     if (request->step == GREET_NUMBER) {
-        redis->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
+        request->node->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
     } else if (request->step >= GREET_CHECK) {
-        pawl__server_answer(redis, (unsigned)(request->step - GREET_CHECK), reply);
+        pawl__server_answer(request->node, (unsigned)(request->step - GREET_CHECK), reply);
     } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
         freeReplyObject(reply);
         pawl__link_drop(link, request->step == GREET_AUTH && why.code == PAWL_EFORMAT ? PAWL_EACCES : why.code, "%s", why.text);
@@ -285,7 +287,7 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     link->state = LINK_UP;
     link->failures = 0;
     pawl__redis_note(redis, NULL, "connection (%s) is up", link->what);
-    pawl__redis_link_changed(redis);
+    pawl__node_changed(request->node);
 }
 
 static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
@@ -347,12 +349,12 @@ static bool check_server(struct link *link) {
 }
 
 static void greet(struct link *link) {
-    struct redis *redis = link->redis;
+    struct node *node = link->node;
 
     link->state = LINK_GREETING;
     link->greetings = 0;
     if (!link->subscriber)
-        memset(redis->script_loaded, 0, sizeof redis->script_loaded);
+        memset(node->script_loaded, 0, sizeof node->script_loaded);
     if (!log_in(link))
         return;
     if (link->subscriber)
@@ -400,8 +402,4 @@ void pawl__link_tick(struct link *link, int64_t now) {
         pawl__link_drop(link, PAWL_ECONNLOST, "no answer within %lld ms", (long long)(link->redis->options.command_ns / REDIS_MS));
     else
         ping(link, now);
-}
-
-bool pawl__redis_up(const struct redis *redis) {
-    return redis->commands.state == LINK_UP && redis->inbox.state == LINK_UP;
 }

@@ -45,9 +45,7 @@ static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
 
     redis->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    redis->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (redis->epoll_fd < 0 || redis->wake_fd < 0 || redis->lead_fd < 0 ||
-        epoll_ctl(redis->epoll_fd, EPOLL_CTL_ADD, redis->wake_fd, &event) < 0)
+    if (redis->epoll_fd < 0 || redis->wake_fd < 0 || epoll_ctl(redis->epoll_fd, EPOLL_CTL_ADD, redis->wake_fd, &event) < 0)
         return pawl__fail_errno(reterr, "no descriptors can be had");
     return 0;
 }
@@ -55,29 +53,27 @@ static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
 static void init(struct redis *redis, const struct pawl__setup *setup) {
     pthread_mutex_init(&redis->mutex, NULL);
     pthread_cond_init(&redis->called, NULL);
-    redis->epoll_fd = redis->wake_fd = redis->lead_fd = -1;
+    redis->epoll_fd = redis->wake_fd = -1;
+    TAILQ_INIT(&redis->nodes);
     TAILQ_INIT(&redis->claims);
     TAILQ_INIT(&redis->to_tell);
-    TAILQ_INIT(&redis->to_renew);
-    TAILQ_INIT(&redis->followers);
     TAILQ_INIT(&redis->timed);
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&redis->buckets[i]);
-    pawl__link_init(&redis->commands, redis, false, "commands");
-    pawl__link_init(&redis->inbox, redis, true, "inbox");
     pawl__record_format(&setup->identity, redis->record, sizeof redis->record);
 }
 
 /* Connect, in this thread. Some failures come with the first try; a server that is just starting gets the whole time. */
-static int connect_now(struct redis *redis, struct pawl_error *reterr) {
+static int connect_now(struct node *node, struct pawl_error *reterr) {
+    struct redis *redis = node->redis;
     int64_t deadline = pawl__boottime() + redis->options.connect_ns;
     const struct link *link;
 
     for (;;) {
         pawl__redis_serve(&redis->base, deadline);
-        if (pawl__redis_up(redis))
+        if (pawl__node_up(node))
             return 0;
-        link = redis->commands.failures ? &redis->commands : redis->inbox.failures ? &redis->inbox : NULL;
+        link = node->commands.failures ? &node->commands : node->inbox.failures ? &node->inbox : NULL;
         if (link)
             return pawl__fail(reterr, link->why.code, "%s", link->why.text);
         if (pawl__boottime() >= deadline)
@@ -91,18 +87,15 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
 
     (void)deadline; /* what is unanswered by now ends with its lease */
     redis->closing = true;
-    pawl__link_free(&redis->commands);
-    pawl__link_free(&redis->inbox);
-    for (int i = 0; i < 3; i++) {
-        int fd = i == 0 ? redis->epoll_fd : i == 1 ? redis->wake_fd : redis->lead_fd;
-
-        if (fd >= 0)
-            close(fd);
-    }
+    while (!TAILQ_EMPTY(&redis->nodes))
+        pawl__node_free(TAILQ_FIRST(&redis->nodes));
+    if (redis->epoll_fd >= 0)
+        close(redis->epoll_fd);
+    if (redis->wake_fd >= 0)
+        close(redis->wake_fd);
     if (redis->tls)
         SSL_CTX_free(redis->tls);
     redis->tls = NULL;
-    pawl__redis_forget_addresses(redis);
     free(redis->notes);
     redis->notes = NULL;
     explicit_bzero(redis->options.password, sizeof redis->options.password);
@@ -113,6 +106,7 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
 static int redis_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     struct pawl_error why;
+    struct node *node;
     int rc = refuse_scheme(setup->url, reterr);
 
     if (rc < 0 || (rc = pawl__redis_options(setup, &redis->options, reterr)) < 0)
@@ -120,27 +114,33 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
     pawl__redis_describe_url(&redis->options, redis->url, sizeof redis->url);
     snprintf(redis->inbox_prefix, sizeof redis->inbox_prefix, "pawl:inbox:");
     init(redis, setup);
-    if ((rc = make_uuid(redis->uuid, &redis->random, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
+    node = pawl__node_new(redis, &why);
+    if (!node)
+        rc = why.code;
+    if (rc < 0 || (rc = make_uuid(redis->uuid, &redis->random, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
         (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 ||
-        (rc = pawl__redis_resolve(redis, &why)) < 0 || (rc = connect_now(redis, &why)) < 0) {
+        (rc = pawl__node_resolve(node, &why)) < 0 || (rc = connect_now(node, &why)) < 0) {
         redis_close(engine, 0);
         return pawl__fail(reterr, rc, "%s", why.text);
     }
-    pawl__server_warn(redis);
+    pawl__server_warn(node);
     return 0;
 }
 
 static void redis_forked(struct pawl__engine *engine) {
     struct redis *redis = redis_of(engine);
+    struct node *node;
 
     /* The parent's connections are not the child's to use, and must end when the parent does. */
-    if (redis->commands.fd >= 0)
-        close(redis->commands.fd);
-    if (redis->inbox.fd >= 0)
-        close(redis->inbox.fd);
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        if (node->commands.fd >= 0)
+            close(node->commands.fd);
+        if (node->inbox.fd >= 0)
+            close(node->inbox.fd);
+        close(node->lead_fd);
+    }
     close(redis->epoll_fd);
     close(redis->wake_fd);
-    close(redis->lead_fd);
 }
 
 static void redis_describe(const struct pawl__engine *engine, struct pawl_info *ret) {

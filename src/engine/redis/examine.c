@@ -12,7 +12,7 @@
 #include "error.h"
 
 struct examination {
-    struct redis *redis;
+    struct node *node;
     pawl_finding_fn *visit;
     void *data;
     int rc; /* of the last visit; not 0: it is over */
@@ -37,7 +37,7 @@ __attribute__((format(printf, 4, 5))) static void found(struct examination *exam
 static bool setting(struct examination *exam, const char *name, char *ret, size_t size) {
     const char *argv[] = {"CONFIG", "GET", name};
     struct pawl_error why;
-    redisReply *reply = pawl__redis_call(exam->redis, -1, 0, 3, argv, &why);
+    redisReply *reply = pawl__node_call(exam->node, -1, 0, 3, argv, &why);
     bool ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 
     if (ok)
@@ -100,7 +100,7 @@ static void examine_replicas(struct examination *exam, const char *info) {
 static void examine_clock(struct examination *exam) {
     const char *argv[] = {"TIME"};
     struct pawl_error why;
-    redisReply *reply = pawl__redis_call(exam->redis, -1, 0, 1, argv, &why);
+    redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, &why);
     int64_t skew;
 
     if (!reply) {
@@ -117,15 +117,16 @@ static void examine_clock(struct examination *exam) {
 }
 
 int pawl__redis_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
-    struct examination exam = {.redis = redis_of(engine), .visit = visit, .data = data};
+    struct examination exam = {.node = TAILQ_FIRST(&redis_of(engine)->nodes), .visit = visit, .data = data};
     const char *argv[] = {"INFO", "everything"};
     struct pawl_error why;
-    redisReply *reply = pawl__redis_call(exam.redis, -1, 0, 2, argv, &why);
+    redisReply *reply = pawl__node_call(exam.node, -1, 0, 2, argv, &why);
     char version[32];
 
     if (reply && reply->type == REDIS_REPLY_STRING) {
         pawl__server_info(reply->str, "redis_version", version, sizeof version);
-        found(&exam, PAWL_FINDING_GOOD, "", "%s is a Redis %s, or speaks like one, and takes writes", exam.redis->url, version);
+        found(&exam, PAWL_FINDING_GOOD, "", "%s is a Redis %s, or speaks like one, and takes writes", exam.node->redis->url,
+              version);
         examine_replicas(&exam, reply->str);
     } else if (!reply && why.code == PAWL_ECONNLOST) {
         return pawl__fail(reterr, why.code, "%s", why.text);

@@ -24,8 +24,9 @@
 
 enum { BATCH_FROM = 8, READ_SIZE = 16384, OUT_MOST = 64 << 20 };
 
-void pawl__link_init(struct link *link, struct redis *redis, bool subscriber, const char *what) {
-    link->redis = redis;
+void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what) {
+    link->redis = node->redis;
+    link->node = node;
     link->subscriber = subscriber;
     link->what = what;
     link->fd = -1;
@@ -111,6 +112,7 @@ bool pawl__link_send(struct link *link, int argc, const char **argv, const size_
 
     if (ok) {
         *copy = *request;
+        copy->node = link->node;
         copy->sent_at = pawl__boottime();
         ok = put_bytes(link, command, (size_t)length, link->state == LINK_UP && many_sent(link));
     }
@@ -138,7 +140,7 @@ static void take_reply(struct link *link, redisReply *reply) {
     struct request *request;
 
     if (is_push(link, reply)) {
-        pawl__redis_push(redis, reply);
+        pawl__node_push(link->node, reply);
         freeReplyObject(reply);
         return;
     }
@@ -154,7 +156,7 @@ static void take_reply(struct link *link, redisReply *reply) {
         return;
     }
     TAILQ_REMOVE(&link->sent, request, link);
-    pawl__script_answered(redis, request, reply);
+    pawl__script_answered(link->node, request, reply);
     if (request->answered)
         request->answered(redis, request, reply);
     else
@@ -281,7 +283,7 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
         link->failures++;
     close_link(link);
     answer_nothing(link);
-    pawl__redis_link_changed(link->redis);
+    pawl__node_changed(link->node);
 }
 
 void pawl__link_free(struct link *link) {

@@ -3,8 +3,8 @@
  * loop.c - who reads, who sleeps, who tells: serve() and park(). redis.h has the picture.
  *
  * Invariants
- *   - At most one thread leads. While one does, the service thread does not watch for answers on `commands`; and if the leader waits for
- *     a push, not on the inbox either. Both are always watched for their end.
+ *   - At most one thread leads a node. While one does, the service thread does not watch for answers on its `commands`; and if the leader
+ *     waits for a push, not on its inbox either. Both are always watched for their end.
  *   - A follower sleeps on its claim's word. It is woken when its claim is decided, when it is to lead, or when it was unparked.
  *   - Whoever stops leading while others follow makes one of them the heir: `leading` stays true in between.
  *   - A claim is told of by one thread at a time: while serve() calls up about it, its park() does not return.
@@ -48,7 +48,8 @@ static void drain(int fd) {
 }
 
 /* What the service thread is to hear of this link. */
-static uint32_t wanted_events(const struct redis *redis, const struct link *link) {
+static uint32_t wanted_events(const struct link *link) {
+    const struct node *node = link->node;
     uint32_t events = EPOLLRDHUP;
 
     switch (link->state) {
@@ -62,7 +63,7 @@ static uint32_t wanted_events(const struct redis *redis, const struct link *link
         events |= EPOLLIN;
         break;
     case LINK_UP:
-        if (link->subscriber ? !(redis->leading && redis->leader_waits) : !redis->leading && !TAILQ_EMPTY(&link->sent))
+        if (link->subscriber ? !(node->leading && node->leader_waits) : !node->leading && !TAILQ_EMPTY(&link->sent))
             events |= EPOLLIN;
         break;
     }
@@ -71,12 +72,12 @@ static uint32_t wanted_events(const struct redis *redis, const struct link *link
     return events;
 }
 
-static void watch(struct redis *redis, struct link *link) {
-    struct epoll_event event = {.events = wanted_events(redis, link), .data.ptr = link};
+static void watch(struct link *link) {
+    struct epoll_event event = {.events = wanted_events(link), .data.ptr = link};
 
     if (link->fd < 0 || event.events == link->watched)
         return;
-    epoll_ctl(redis->epoll_fd, link->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event);
+    epoll_ctl(link->redis->epoll_fd, link->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event);
     link->watched = event.events;
 }
 
@@ -102,8 +103,12 @@ static void unlock_quietly(struct redis *redis) {
 }
 
 void pawl__redis_unlock(struct redis *redis) {
-    watch(redis, &redis->commands);
-    watch(redis, &redis->inbox);
+    struct node *node;
+
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        watch(&node->commands);
+        watch(&node->inbox);
+    }
     unlock_quietly(redis);
 }
 
@@ -144,9 +149,9 @@ void pawl__redis_due(struct redis *redis, int64_t when) {
 /* ---- Telling -------------------------------------------------------------------------------------------------------------- */
 
 /* Wake the thread that waits for the claim, however it sleeps. */
-static void rouse(struct redis *redis, struct rclaim *claim) {
-    if (redis->leader == claim)
-        poke(redis->lead_fd);
+static void rouse(struct rclaim *claim) {
+    if (claim->node && claim->node->leader == claim)
+        poke(claim->node->lead_fd);
     if (atomic_exchange(&claim->word, 0))
         futex_wake(&claim->word, 1);
 }
@@ -168,7 +173,7 @@ void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what) 
     if (claim->adopted || what & ~(unsigned)TELL_PARKED)
         queue_telling(redis, claim);
     if (what & TELL_PARKED && !claim->adopted)
-        rouse(redis, claim);
+        rouse(claim);
 }
 
 static void fill_claim(struct rclaim *claim) {
@@ -228,7 +233,7 @@ static bool tell_one(struct redis *redis) {
     pawl__redis_lock(redis);
     if (!ends) {
         claim->told_now = false;
-        rouse(redis, claim);
+        rouse(claim);
     }
     return true;
 }
@@ -254,10 +259,13 @@ static void collect_due(struct redis *redis, int64_t now, struct rclaim_list *re
 static void run_timers(struct redis *redis, int64_t now) {
     struct rclaim_list due = TAILQ_HEAD_INITIALIZER(due);
     struct rclaim *claim;
+    struct node *node;
 
-    pawl__link_tick(&redis->commands, now);
-    pawl__link_tick(&redis->inbox, now);
-    pawl__renew_flush(redis);
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        pawl__link_tick(&node->commands, now);
+        pawl__link_tick(&node->inbox, now);
+        pawl__renew_flush(node);
+    }
     collect_due(redis, now, &due);
     while ((claim = TAILQ_FIRST(&due))) {
         TAILQ_REMOVE(&due, claim, due);
@@ -265,15 +273,21 @@ static void run_timers(struct redis *redis, int64_t now) {
     }
 }
 
-static int64_t earliest(struct redis *redis, int64_t deadline) {
-    int64_t commands = pawl__link_due(&redis->commands), inbox = pawl__link_due(&redis->inbox), due;
-    struct rclaim *claim;
+static int64_t sooner(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
-    due = commands < inbox ? commands : inbox;
-    due = deadline < due ? deadline : due;
+static int64_t earliest(struct redis *redis, int64_t deadline) {
+    int64_t due = deadline;
+    struct rclaim *claim;
+    struct node *node;
+
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        due = sooner(due, pawl__link_due(&node->commands));
+        due = sooner(due, pawl__link_due(&node->inbox));
+    }
     TAILQ_FOREACH(claim, &redis->timed, timed) {
-        if (claim->timer_at < due)
-            due = claim->timer_at;
+        due = sooner(due, claim->timer_at);
     }
     return due;
 }
@@ -332,57 +346,59 @@ void pawl__redis_wake(struct pawl__engine *engine) {
 /* ---- Leading -------------------------------------------------------------------------------------------------------------- */
 
 /* Sleep until there is something to read. The mutex is held, and released meanwhile. */
-static void lead(struct redis *redis, const struct rclaim *claim, bool waits, int64_t deadline) {
-    struct pollfd fds[3] = {{.fd = redis->commands.fd, .events = POLLIN},
-                            {.fd = redis->lead_fd, .events = POLLIN},
-                            {.fd = redis->inbox.fd, .events = POLLIN}};
+static void lead(struct node *node, const struct rclaim *claim, bool waits, int64_t deadline) {
+    struct redis *redis = node->redis;
+    struct pollfd fds[3] = {{.fd = node->commands.fd, .events = POLLIN},
+                            {.fd = node->lead_fd, .events = POLLIN},
+                            {.fd = node->inbox.fd, .events = POLLIN}};
     int64_t left = deadline == PAWL__NEVER ? SLICE_NS : deadline - pawl__boottime();
     struct timespec timeout;
 
     left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
     timeout = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-    redis->leading = true;
-    redis->leader = claim;
-    if (redis->leader_waits != waits || redis->commands.watched & EPOLLIN) {
-        redis->leader_waits = waits;
+    node->leading = true;
+    node->leader = claim;
+    if (node->leader_waits != waits || node->commands.watched & EPOLLIN) {
+        node->leader_waits = waits;
         pawl__redis_unlock(redis);
     } else {
         unlock_quietly(redis);
     }
     ppoll(fds, waits ? 3 : 2, &timeout, NULL);
     pawl__redis_lock(redis);
-    redis->leader = NULL;
+    node->leader = NULL;
     if (fds[1].revents)
-        drain(redis->lead_fd);
-    if (fds[0].revents && redis->commands.state == LINK_UP)
-        pawl__link_read(&redis->commands);
-    if (waits && fds[2].revents && redis->inbox.state == LINK_UP)
-        pawl__link_read(&redis->inbox);
+        drain(node->lead_fd);
+    if (fds[0].revents && node->commands.state == LINK_UP)
+        pawl__link_read(&node->commands);
+    if (waits && fds[2].revents && node->inbox.state == LINK_UP)
+        pawl__link_read(&node->inbox);
 }
 
 /* Stop leading: one of the followers goes on, or the service thread. */
-static void abdicate(struct redis *redis) {
-    struct rclaim *heir = pawl__redis_up(redis) ? TAILQ_FIRST(&redis->followers) : NULL;
+static void abdicate(struct node *node) {
+    struct rclaim *heir = pawl__node_up(node) ? TAILQ_FIRST(&node->followers) : NULL;
 
-    redis->leading = heir != NULL;
+    node->leading = heir != NULL;
     if (heir) {
         heir->heir = true;
-        rouse(redis, heir);
+        rouse(heir);
     } else {
-        redis->leader_waits = false;
+        node->leader_waits = false;
     }
 }
 
 /* ---- Parking -------------------------------------------------------------------------------------------------------------- */
 
 static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) {
+    struct node *node = claim->node;
     int64_t left = deadline == PAWL__NEVER ? SLICE_NS : deadline - pawl__boottime();
 
     left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
     atomic_store(&claim->word, 1);
     if (!claim->follows) {
         claim->follows = true;
-        TAILQ_INSERT_TAIL(&redis->followers, claim, follower);
+        TAILQ_INSERT_TAIL(&node->followers, claim, follower);
     }
     pawl__redis_unlock(redis);
     futex_wait(&claim->word, 1, left);
@@ -390,7 +406,7 @@ static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) 
     atomic_store(&claim->word, 0);
     if (claim->follows) {
         claim->follows = false;
-        TAILQ_REMOVE(&redis->followers, claim, follower);
+        TAILQ_REMOVE(&node->followers, claim, follower);
     }
 }
 
@@ -399,26 +415,28 @@ static bool decided(const struct rclaim *claim) {
     return claim->tell & TELL_PARKED && !claim->told_now;
 }
 
-static void wait_once(struct redis *redis, struct rclaim *claim, bool *leads, int64_t deadline) {
+/* One step of waiting. *led is the node that this thread leads, or NULL. */
+static void wait_once(struct redis *redis, struct rclaim *claim, struct node **led, int64_t deadline) {
+    struct node *node = claim->node;
+    bool open = !(claim->tell & TELL_PARKED);
+
     if (claim->heir) {
         claim->heir = false;
-        *leads = true;
+        *led = node;
     }
-    if (*leads && !pawl__redis_up(redis)) {
-        abdicate(redis);
-        *leads = false;
+    /* Decided, but the service thread is speaking of it; or there is nothing to read; or not there any more. */
+    if (*led && (*led != node || !pawl__node_up(node) || !open)) {
+        abdicate(*led);
+        *led = NULL;
     }
-    if (!*leads && !redis->leading && pawl__redis_up(redis) && !(claim->tell & TELL_PARKED))
-        *leads = redis->leading = true;
-    if (*leads && !(claim->tell & TELL_PARKED)) {
-        lead(redis, claim, claim->state == RCLAIM_WAITING || (claim->state == RCLAIM_ASKING && redis->contended), deadline);
-        return;
+    if (!*led && !node->leading && pawl__node_up(node) && open) {
+        node->leading = true;
+        *led = node;
     }
-    if (*leads) { /* decided, but the service thread is speaking of it */
-        abdicate(redis);
-        *leads = false;
-    }
-    follow(redis, claim, deadline);
+    if (*led)
+        lead(node, claim, claim->state == RCLAIM_WAITING || (claim->state == RCLAIM_ASKING && node->contended), deadline);
+    else
+        follow(redis, claim, deadline);
 }
 
 static int take_outcome(struct rclaim *claim, struct pawl_error *reterr) {
@@ -441,7 +459,7 @@ static int take_outcome(struct rclaim *claim, struct pawl_error *reterr) {
 int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int64_t deadline, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
-    bool leads = false;
+    struct node *led = NULL;
     int rc = PAWL__PENDING;
 
     pawl__redis_lock(redis);
@@ -449,12 +467,14 @@ int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int6
     while (!decided(claim)) {
         if (claim->unparked || pawl__boottime() >= deadline)
             break;
-        wait_once(redis, claim, &leads, deadline);
+        wait_once(redis, claim, &led, deadline);
     }
-    if (leads || claim->heir) {
+    if (claim->heir) {
         claim->heir = false;
-        abdicate(redis);
+        led = claim->node;
     }
+    if (led)
+        abdicate(led);
     claim->unparked = false;
     if (decided(claim))
         rc = take_outcome(claim, reterr);
@@ -468,7 +488,7 @@ void pawl__redis_unpark(struct pawl__engine *engine, struct pawl__claim *seam) {
 
     pawl__redis_lock(redis);
     claim->unparked = true;
-    rouse(redis, claim);
+    rouse(claim);
     pawl__redis_unlock(redis);
 }
 
@@ -483,40 +503,40 @@ void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
 }
 
 /* Others read: sleep until any call was answered. */
-static void wait_for_call(struct redis *redis, int64_t deadline) {
+static void wait_for_call(struct node *node, int64_t deadline) {
     int64_t left = deadline - pawl__boottime();
     struct timespec until;
 
-    watch(redis, &redis->commands);
+    watch(&node->commands);
     clock_gettime(CLOCK_MONOTONIC, &until);
     left = left < 0 ? 0 : left + until.tv_nsec;
     until.tv_sec += left / 1000000000;
     until.tv_nsec = left % 1000000000;
-    pthread_cond_clockwait(&redis->called, &redis->mutex, CLOCK_MONOTONIC, &until);
+    pthread_cond_clockwait(&node->redis->called, &node->redis->mutex, CLOCK_MONOTONIC, &until);
 }
 
-bool pawl__redis_wait(struct redis *redis, const bool *done, int64_t deadline) {
+bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline) {
     bool leads = false;
 
     while (!*done && pawl__boottime() < deadline) {
-        if (leads && !pawl__redis_up(redis)) {
-            abdicate(redis);
+        if (leads && !pawl__node_up(node)) {
+            abdicate(node);
             leads = false;
         }
-        if (!leads && !redis->leading && pawl__redis_up(redis))
-            leads = redis->leading = true;
+        if (!leads && !node->leading && pawl__node_up(node))
+            leads = node->leading = true;
         if (leads) {
-            lead(redis, NULL, false, deadline);
+            lead(node, NULL, false, deadline);
         } else {
-            wait_for_call(redis, deadline);
+            wait_for_call(node, deadline);
         }
     }
     if (leads)
-        abdicate(redis);
+        abdicate(node);
     return *done;
 }
 
-void pawl__redis_kick_leader(struct redis *redis) {
-    if (redis->leading)
-        poke(redis->lead_fd);
+void pawl__node_kick_leader(struct node *node) {
+    if (node->leading)
+        poke(node->lead_fd);
 }

@@ -19,10 +19,10 @@
 #include "lease.h"
 
 /* The moment, by our clock, at which the server's `server_us` was at the earliest. */
-static int64_t local_time(const struct redis *redis, int64_t server_us, int64_t now) {
-    int64_t since = (server_us - redis->pair_server) * 1000, begin;
+static int64_t local_time(const struct node *node, int64_t server_us, int64_t now) {
+    int64_t since = (server_us - node->pair_server) * 1000, begin;
 
-    begin = redis->pair_local + since - (since > 0 ? since / 100 : 0);
+    begin = node->pair_local + since - (since > 0 ? since / 100 : 0);
     return begin < now ? begin : now;
 }
 
@@ -36,9 +36,9 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const char *te
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
-    begin = local_time(redis, server_us, now);
+    begin = local_time(claim->node, server_us, now);
     lease = ms * REDIS_MS;
-    if (redis->pair_server && now < pawl__lease_suspect_at(begin, lease)) {
+    if (claim->node->pair_server && now < pawl__lease_suspect_at(begin, lease)) {
         claim->turn++; /* what was asked before the grant counts no more */
         claim->asked = false;
         pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", ms);
@@ -94,8 +94,8 @@ static void take_message(struct redis *redis, const char *text) {
  */
 
 static void tracking_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    (void)request;
-    redis->tracks = reply && reply->type == REDIS_REPLY_STATUS;
+    (void)redis;
+    request->node->tracks = reply && reply->type == REDIS_REPLY_STATUS;
     freeReplyObject(reply);
 }
 
@@ -108,33 +108,34 @@ static bool send_words(struct link *link, int argc, const char **argv, redis_rep
     return pawl__link_send(link, argc, argv, lengths, &request);
 }
 
-void pawl__push_track(struct redis *redis) {
+void pawl__push_track(struct node *node) {
     char number[24];
 
-    redis->tracks = false;
-    if (redis->options.layout != LAYOUT_PLAIN || !redis->inbox_number)
+    node->tracks = false;
+    if (node->redis->options.layout != LAYOUT_PLAIN || !node->inbox_number)
         return;
-    snprintf(number, sizeof number, "%lld", (long long)redis->inbox_number);
-    if (!send_words(&redis->inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, NULL))
+    snprintf(number, sizeof number, "%lld", (long long)node->inbox_number);
+    if (!send_words(&node->inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, NULL))
         return;
     /* Off first: it may be on, towards an inbox that is gone. */
-    if (send_words(&redis->commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, NULL))
-        send_words(&redis->commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
+    if (send_words(&node->commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, NULL))
+        send_words(&node->commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
                    tracking_answered);
 }
 
-void pawl__push_track_next(struct redis *redis, const struct rclaim *claim) {
-    if (redis->tracks && claim->foreign_held)
-        send_words(&redis->commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
+void pawl__push_track_next(const struct rclaim *claim) {
+    if (claim->node->tracks && claim->foreign_held)
+        send_words(&claim->node->commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
 }
 
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
-static void take_changes(struct redis *redis, const redisReply *keys) {
+static void take_changes(struct node *node, const redisReply *keys) {
+    struct redis *redis = node->redis;
     struct redis_keys own;
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &redis->claims, all) {
-        if (!claim->foreign_held || claim->state != RCLAIM_WAITING)
+        if (claim->node != node || !claim->foreign_held || claim->state != RCLAIM_WAITING)
             continue;
         pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &own);
         for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
@@ -173,14 +174,14 @@ static bool send_listen(struct redis *redis, const struct rclaim *claim, const c
     const char *argv[2] = {verb, keys.channel};
     size_t lengths[2];
 
-    if (redis->inbox.state != LINK_UP)
+    if (claim->node->inbox.state != LINK_UP)
         return false;
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
     if (!keys.channel[0])
         return false;
     lengths[0] = strlen(verb);
     lengths[1] = strlen(keys.channel);
-    return pawl__link_send(&redis->inbox, 2, argv, lengths, &request);
+    return pawl__link_send(&claim->node->inbox, 2, argv, lengths, &request);
 }
 
 static bool another_listens(struct redis *redis, const struct rclaim *claim) {
@@ -211,14 +212,14 @@ void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
     const char *argv[2] = {"SUBSCRIBE", keys.channel};
     size_t lengths[2] = {strlen("SUBSCRIBE")};
 
-    if (claim->listens || redis->inbox.state != LINK_UP)
+    if (claim->listens || claim->node->inbox.state != LINK_UP)
         return;
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
     if (!keys.channel[0])
         return;
     claim->listens = true;
     lengths[1] = strlen(keys.channel);
-    pawl__link_send(&redis->inbox, 2, argv, lengths, &request);
+    pawl__link_send(&claim->node->inbox, 2, argv, lengths, &request);
 }
 
 void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
@@ -229,20 +230,22 @@ void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
         send_listen(redis, claim, "UNSUBSCRIBE");
 }
 
-void pawl__push_listen_again(struct redis *redis) {
+void pawl__push_listen_again(struct node *node) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &redis->claims, all) {
-        claim->listens = false; /* asking again will tell whether it must */
+    TAILQ_FOREACH(claim, &node->redis->claims, all) {
+        if (claim->node == node)
+            claim->listens = false; /* asking again will tell whether it must */
     }
 }
 
-void pawl__redis_push(struct redis *redis, const redisReply *reply) {
+void pawl__node_push(struct node *node, const redisReply *reply) {
+    struct redis *redis = node->redis;
     const redisReply *channel = reply->element[1], *text = reply->element[2];
     size_t prefix = strlen(redis->inbox_prefix);
 
     if (channel->type == REDIS_REPLY_STRING && strcmp(channel->str, "__redis__:invalidate") == 0) {
-        take_changes(redis, text);
+        take_changes(node, text);
         return;
     }
     if (channel->type != REDIS_REPLY_STRING || text->type != REDIS_REPLY_STRING)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * redis.h - the engine for one Redis server: the objects, who guards them, and who reads.
+ * redis.h - the engine for Redis: the objects, who guards them, and who reads.
  *
- *     struct redis          the engine: options, keys' prefix, its inbox, claims, requests that wait for the connection
- *       struct link         a connection: `commands` and `inbox` (a subscriber, where grants and breaks are pushed)    link.c
- *         struct request    something asked on `commands`, in the order in which the answers will come
- *       struct rclaim       a claim's state                                                                           claims.c
+ *     struct redis          the engine: options, keys' prefix, claims
+ *       struct node         a server, and the threads that wait for its answers                                       node.c
+ *         struct link       a connection: `commands` and `inbox` (a subscriber, where grants and breaks are pushed)    link.c
+ *           struct request  something asked on `commands`, in the order in which the answers will come
+ *       struct rclaim       a claim's state; it is at one node at a time                                              claims.c
  *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here:
  *
@@ -20,8 +21,9 @@
  *     withdraw: any state -> LEAVING --(reply)--> gone
  *
  * Who reads? A thread that waits in park() for its answer reads it itself if no other thread does so already: no wake-up lies between
- * the server's answer and the caller. It `leads`; it works on whatever comes, also for others. Those others sleep on a futex each
- * (they `follow`). Without a leader the service thread reads, in serve(). Its epoll set says what it watches: see watch() in loop.c.
+ * the server's answer and the caller. It `leads` its claim's node; it works on whatever comes from there, also for others. Those others
+ * sleep on a futex each (they `follow`). Without a leader the service thread reads, in serve(). Its epoll set says what it watches: see
+ * watch() in loop.c.
  * Only the service thread connects, keeps time and calls up.
  */
 #ifndef PAWL_REDIS_H
@@ -74,6 +76,7 @@ struct redis_options {
 };
 
 struct redis;
+struct node;
 struct link;
 struct rclaim;
 struct request;
@@ -84,6 +87,7 @@ typedef void redis_reply_fn(struct redis *redis, struct request *request, redisR
 struct request {
     TAILQ_ENTRY(request) link; /* link->sent */
     redis_reply_fn *answered;
+    struct node *node; /* where it was sent */
     struct rclaim *claim;
     void *data;
     int64_t sent_at;
@@ -94,11 +98,13 @@ struct request {
 
 TAILQ_HEAD(request_list, request);
 TAILQ_HEAD(rclaim_list, rclaim);
+TAILQ_HEAD(node_list, node);
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP };
 
 struct link {
     struct redis *redis;
+    struct node *node;
     const char *what; /* for notes */
     bool subscriber;
     enum link_state state;
@@ -145,11 +151,12 @@ struct rclaim {
     TAILQ_ENTRY(rclaim) all;      /* redis->claims */
     TAILQ_ENTRY(rclaim) bucket;   /* redis->buckets, by id */
     TAILQ_ENTRY(rclaim) telling;  /* redis->to_tell */
-    TAILQ_ENTRY(rclaim) renewal;  /* redis->to_renew */
-    TAILQ_ENTRY(rclaim) follower; /* redis->followers */
+    TAILQ_ENTRY(rclaim) renewal;  /* node->to_renew */
+    TAILQ_ENTRY(rclaim) follower; /* node->followers */
     TAILQ_ENTRY(rclaim) timed;    /* redis->timed */
     TAILQ_ENTRY(rclaim) due;      /* in run_timers() alone */
     struct pawl__claim *claim;
+    struct node *node; /* where its lock is */
     enum rclaim_state state;
     enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
     char owner[REDIS_OWNER_MAX];
@@ -181,6 +188,32 @@ struct rclaim {
     _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
 };
 
+/* A server. */
+struct node {
+    TAILQ_ENTRY(node) entry; /* redis->nodes */
+    struct redis *redis;
+    struct addresses *addresses; /* NULL: a Unix socket */
+    struct link commands, inbox;
+    bool script_loaded[SCRIPT_COUNT];
+    struct rclaim_list to_renew, followers;
+    int64_t renew_at;            /* not before then */
+    bool leading;                /* a thread leads ... */
+    const struct rclaim *leader; /* ... and sleeps in poll for this claim */
+    bool leader_waits;           /* ... for a push, and so reads the inbox too */
+    bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
+    bool gave_up;                /* as many tries to connect as the URL allows have failed */
+    int lead_fd;
+    /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
+    int64_t pair_local, pair_server;
+    int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
+    bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+
+    /* server.c */
+    char server_policy[32];
+    unsigned server_replicas, server_min_replicas;
+    bool server_aof, server_warned;
+};
+
 enum { REDIS_BUCKETS = 1024 };
 
 struct redis {
@@ -195,34 +228,16 @@ struct redis {
 
     pthread_mutex_t mutex;
     pthread_cond_t called; /* a call that is not about a claim was answered */
-    struct link commands, inbox;
-    bool script_loaded[SCRIPT_COUNT];
-    struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, to_renew, followers, timed;
+    struct node_list nodes;
+    struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, timed;
     size_t claim_count;
-    int64_t renew_at;            /* not before then */
-    bool leading;                /* a thread leads ... */
-    const struct rclaim *leader; /* ... and sleeps in poll for this claim */
-    bool leader_waits;           /* ... for a push, and so reads the inbox too */
-    bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
     bool woken, closing;
-    bool gave_up;         /* as many tries to connect as the URL allows have failed */
     int64_t asleep_until; /* the service thread sleeps until then */
-    int epoll_fd, wake_fd, lead_fd;
-    /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
-    int64_t pair_local, pair_server;
+    int epoll_fd, wake_fd;
     char *notes; /* noted while the mutex was held; see redis_unlock */
     size_t notes_used, notes_size;
     bool wake_service; /* once unlocked */
     uint32_t random;
-    int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
-    bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
-
-    /* server.c */
-    char server_policy[32];
-    unsigned server_replicas, server_min_replicas;
-    bool server_aof, server_warned;
-
-    struct addresses *addresses;
 };
 
 static inline struct redis *redis_of(struct pawl__engine *engine) {
@@ -242,7 +257,7 @@ void pawl__redis_unlock(struct redis *redis);
  * not be made to. */
 void pawl__redis_unlock_asked(struct redis *redis);
 /* Have the leader look around. */
-void pawl__redis_kick_leader(struct redis *redis);
+void pawl__node_kick_leader(struct node *node);
 /* A note, told after the mutex is free. */
 void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -251,7 +266,7 @@ void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what);
 /* See that the service thread wakes by `when`. */
 void pawl__redis_due(struct redis *redis, int64_t when);
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
-bool pawl__redis_wait(struct redis *redis, const bool *done, int64_t deadline);
+bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline);
 pawl__serve_fn pawl__redis_serve;
 pawl__wake_fn pawl__redis_wake;
 pawl__park_fn pawl__redis_park;
@@ -260,7 +275,7 @@ pawl__adopt_fn pawl__redis_adopt;
 
 /* link.c: one connection. The mutex is held. */
 
-void pawl__link_init(struct link *link, struct redis *redis, bool subscriber, const char *what);
+void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what);
 void pawl__link_free(struct link *link);
 /* Ask. `answered` may be NULL on the subscriber. False: out of memory, and the link is down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
@@ -275,18 +290,31 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) __att
 
 struct addresses;
 /* Find the server's addresses, in the calling thread: at open(), where it may take a while. */
-int pawl__redis_resolve(struct redis *redis, struct pawl_error *reterr);
-void pawl__redis_forget_addresses(struct redis *redis);
+int pawl__node_resolve(struct node *node, struct pawl_error *reterr);
+void pawl__node_forget_addresses(struct node *node);
 /* Begin, or go on: called when the descriptor is ready, and when it is time. */
 void pawl__link_start(struct link *link);
 void pawl__link_progress(struct link *link);
 /* The moment at which something must be done about the link by the clock. */
 int64_t pawl__link_due(const struct link *link);
 void pawl__link_tick(struct link *link, int64_t now);
-/* Is the engine able to work? Both links are. */
-bool pawl__redis_up(const struct redis *redis);
-/* The states of the links have changed: tell the core, and go on with the claims. */
-void pawl__redis_link_changed(struct redis *redis);
+
+/* node.c: the mutex is held, but for new and free. */
+
+struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr);
+void pawl__node_free(struct node *node);
+/* Where the lock with this key is. */
+struct node *pawl__node_for(const struct redis *redis, const char *lock);
+/* Is it able to work? Its links are. */
+bool pawl__node_up(const struct node *node);
+/* Why it is not, in words. */
+const char *pawl__node_errortext(const struct node *node);
+/* The states of its links have changed: tell the core, and go on with the claims. */
+void pawl__node_changed(struct node *node);
+/* After so many failures in vain those who wait are told. */
+void pawl__claims_give_up(struct node *node);
+/* Go on with all claims of a node. */
+void pawl__claims_drive(struct node *node);
 
 /* tls.c */
 int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr);
@@ -296,11 +324,11 @@ const char *pawl__tls_error(SSL *ssl, int rc, char *buffer, size_t size);
 
 /* server.c: what the server is, and what about it endangers locks. */
 enum { SERVER_CHECKS = 3 };
-void pawl__server_answer(struct redis *redis, unsigned index, const redisReply *reply);
+void pawl__server_answer(struct node *node, unsigned index, const redisReply *reply);
 /* The value of a line `key:value` of INFO; "" if there is none. */
 void pawl__server_info(const char *info, const char *key, char *ret, size_t size);
 /* Once: what an operator should know. No mutex held. */
-void pawl__server_warn(struct redis *redis);
+void pawl__server_warn(struct node *node);
 
 /* options.c */
 int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr);
@@ -319,9 +347,9 @@ const char *pawl__redis_name_of(const struct redis *redis, const char *key, size
 /* scripts.c */
 int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr);
 /* Ask the server to run a script. */
-bool pawl__script_send(struct redis *redis, int script, int keys, int argc, const char **argv, const size_t *lengths,
+bool pawl__script_send(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request);
-void pawl__script_answered(struct redis *redis, const struct request *request, const redisReply *reply);
+void pawl__script_answered(struct node *node, const struct request *request, const redisReply *reply);
 
 /* reply.c: what answers mean. */
 enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_REFUSED };
@@ -347,33 +375,32 @@ void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, co
     __attribute__((format(printf, 4, 5)));
 /* The claim is gone from here. */
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim);
-const char *pawl__redis_errortext(const struct redis *redis);
 
 /* push.c: what comes by the inbox. */
-void pawl__redis_push(struct redis *redis, const redisReply *reply);
+void pawl__node_push(struct node *node, const redisReply *reply);
 /* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
 void pawl__push_listen(struct redis *redis, struct rclaim *claim);
 void pawl__push_unlisten(struct redis *redis, struct rclaim *claim);
 /* layout=plain: have the server tell of the end of foreign holds, if it can and we may. */
-void pawl__push_track(struct redis *redis);
+void pawl__push_track(struct node *node);
 /* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
-void pawl__push_track_next(struct redis *redis, const struct rclaim *claim);
+void pawl__push_track_next(const struct rclaim *claim);
 /* After the inbox was connected anew. */
-void pawl__push_listen_again(struct redis *redis);
+void pawl__push_listen_again(struct node *node);
 
 /* renew.c */
 pawl__renew_fn pawl__redis_renew;
-void pawl__renew_flush(struct redis *redis);
+void pawl__renew_flush(struct node *node);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
-void pawl__renew_forget(struct redis *redis, struct rclaim *claim);
-void pawl__renew_confirm(struct redis *redis, struct rclaim *claim);
+void pawl__renew_forget(struct rclaim *claim);
+void pawl__renew_confirm(struct rclaim *claim);
 
 /* examine.c */
 pawl__examine_fn pawl__redis_examine;
 
 /* survey.c */
 /* Run a command (script -1) or a script, and wait for its answer, which is not an error. NULL: reterr says why. */
-redisReply *pawl__redis_call(struct redis *redis, int script, int keys, int argc, const char **argv, struct pawl_error *reterr);
+redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 

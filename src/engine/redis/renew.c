@@ -19,12 +19,12 @@ struct batch {
     struct rclaim *claims[BATCH];
 };
 
-static void put_back(struct redis *redis, struct rclaim *claim) {
+static void put_back(struct rclaim *claim) {
     claim->renewing = false;
     if (claim->to_renew || claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
         return;
     claim->to_renew = true;
-    TAILQ_INSERT_TAIL(&redis->to_renew, claim, renewal);
+    TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
 }
 
 static void renewed(struct redis *redis, struct rclaim *claim, int64_t sent_at, bool held) {
@@ -54,29 +54,29 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
             pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,
                              class == REPLY_OK ? "a strange answer" : why.text);
         for (size_t i = 0; i < batch->count; i++)
-            put_back(redis, batch->claims[i]);
-        redis->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;
-        pawl__redis_due(redis, redis->renew_at);
+            put_back(batch->claims[i]);
+        request->node->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;
+        pawl__redis_due(redis, request->node->renew_at);
     }
     free(batch);
     freeReplyObject(reply);
     if (class == REPLY_READONLY)
-        pawl__link_drop(&redis->commands, why.code, "%s", why.text);
+        pawl__link_drop(&request->node->commands, why.code, "%s", why.text);
 }
 
 /* The next ones of a kind, up to BATCH. */
-static struct batch *collect(struct redis *redis, enum pawl_kind kind) {
+static struct batch *collect(struct node *node, enum pawl_kind kind) {
     struct batch *batch = malloc(sizeof *batch);
     struct rclaim *claim, *next;
 
     if (!batch)
         return NULL;
     batch->count = 0;
-    for (claim = TAILQ_FIRST(&redis->to_renew); claim && batch->count < BATCH; claim = next) {
+    for (claim = TAILQ_FIRST(&node->to_renew); claim && batch->count < BATCH; claim = next) {
         next = TAILQ_NEXT(claim, renewal);
         if (claim->claim->kind != kind)
             continue;
-        TAILQ_REMOVE(&redis->to_renew, claim, renewal);
+        TAILQ_REMOVE(&node->to_renew, claim, renewal);
         claim->to_renew = false;
         claim->renewing = true;
         batch->claims[batch->count++] = claim;
@@ -90,7 +90,8 @@ struct renew_texts {
 };
 
 /* KEYS: lock and record of each; ARGV: the lease, and of each its owner, what lies beside, and its permits. */
-static bool send_batch(struct redis *redis, enum pawl_kind kind, struct batch *batch, const struct request *request) {
+static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *batch, const struct request *request) {
+    const struct redis *redis = node->redis;
     struct renew_texts *texts = calloc(batch->count, sizeof *texts);
     const char *argv[BATCH * (KEYS_EACH + ARGS_EACH) + 1];
     size_t keys = batch->count * KEYS_EACH, used = keys;
@@ -112,35 +113,35 @@ static bool send_batch(struct redis *redis, enum pawl_kind kind, struct batch *b
         argv[used++] = texts[i].keys.beside;
         argv[used++] = texts[i].permits;
     }
-    ok = pawl__script_send(redis, SCRIPT_RENEW + (int)kind, (int)keys, (int)used, argv, NULL, request);
+    ok = pawl__script_send(node, SCRIPT_RENEW + (int)kind, (int)keys, (int)used, argv, NULL, request);
     free(texts);
     return ok;
 }
 
-static bool any_of_kind(const struct redis *redis, enum pawl_kind kind) {
+static bool any_of_kind(const struct node *node, enum pawl_kind kind) {
     const struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &redis->to_renew, renewal) {
+    TAILQ_FOREACH(claim, &node->to_renew, renewal) {
         if (claim->claim->kind == kind)
             return true;
     }
     return false;
 }
 
-void pawl__renew_flush(struct redis *redis) {
-    if (TAILQ_EMPTY(&redis->to_renew) || redis->commands.state != LINK_UP || pawl__boottime() < redis->renew_at)
+void pawl__renew_flush(struct node *node) {
+    if (TAILQ_EMPTY(&node->to_renew) || node->commands.state != LINK_UP || pawl__boottime() < node->renew_at)
         return;
     for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
-        while (any_of_kind(redis, (enum pawl_kind)kind)) {
-            struct batch *batch = collect(redis, (enum pawl_kind)kind);
+        while (any_of_kind(node, (enum pawl_kind)kind)) {
+            struct batch *batch = collect(node, (enum pawl_kind)kind);
             struct request request = {.answered = batch_answered, .data = batch};
 
             if (!batch)
                 return;
-            pawl__redis_note(redis, NULL, "renewing %zu holds in one script", batch->count);
-            if (!send_batch(redis, (enum pawl_kind)kind, batch, &request)) {
+            pawl__redis_note(node->redis, NULL, "renewing %zu holds in one script", batch->count);
+            if (!send_batch(node, (enum pawl_kind)kind, batch, &request)) {
                 for (size_t i = 0; i < batch->count; i++)
-                    put_back(redis, batch->claims[i]);
+                    put_back(batch->claims[i]);
                 free(batch);
                 return;
             }
@@ -155,15 +156,15 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
     if (!claim->to_renew && !claim->renewing && !claim->lost &&
         (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING)) {
         claim->to_renew = true;
-        TAILQ_INSERT_TAIL(&redis->to_renew, claim, renewal);
+        TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
     }
     redis->wake_service = true;
     pawl__redis_unlock(redis);
 }
 
-void pawl__renew_forget(struct redis *redis, struct rclaim *claim) {
+void pawl__renew_forget(struct rclaim *claim) {
     if (claim->to_renew)
-        TAILQ_REMOVE(&redis->to_renew, claim, renewal);
+        TAILQ_REMOVE(&claim->node->to_renew, claim, renewal);
     claim->to_renew = false;
 }
 
@@ -189,7 +190,7 @@ static void confirmed(struct redis *redis, struct request *request, redisReply *
     freeReplyObject(reply);
 }
 
-void pawl__renew_confirm(struct redis *redis, struct rclaim *claim) {
+void pawl__renew_confirm(struct rclaim *claim) {
     struct batch *batch = malloc(sizeof *batch);
     struct request request = {.answered = confirmed, .data = batch, .claim = claim};
 
@@ -199,6 +200,6 @@ void pawl__renew_confirm(struct redis *redis, struct rclaim *claim) {
     batch->claims[0] = claim;
     claim->asked = true;
     request.step = ++claim->turn;
-    if (!send_batch(redis, claim->claim->kind, batch, &request))
+    if (!send_batch(claim->node, claim->claim->kind, batch, &request))
         free(batch);
 }

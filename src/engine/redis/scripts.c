@@ -81,10 +81,10 @@ int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {
     return 0;
 }
 
-bool pawl__script_send(struct redis *redis, int number, int keys, int argc, const char **argv, const size_t *lengths,
+bool pawl__script_send(struct node *node, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
-    const struct script *script = &scripts[redis->options.layout][number];
+    const struct script *script = &scripts[node->redis->options.layout][number];
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;
     struct request copy = *request;
@@ -97,7 +97,7 @@ bool pawl__script_send(struct redis *redis, int number, int keys, int argc, cons
     }
     if (all && all_lengths) {
         copy.script = number;
-        copy.with_body = !redis->script_loaded[number];
+        copy.with_body = !node->script_loaded[number];
         all[0] = copy.with_body ? "EVAL" : "EVALSHA";
         all_lengths[0] = strlen(all[0]);
         all[1] = copy.with_body ? script->body : script->sha;
@@ -108,7 +108,7 @@ bool pawl__script_send(struct redis *redis, int number, int keys, int argc, cons
             all[3 + i] = argv[i];
             all_lengths[3 + i] = lengths ? lengths[i] : strlen(argv[i]);
         }
-        ok = pawl__link_send(&redis->commands, argc + 3, all, all_lengths, &copy);
+        ok = pawl__link_send(&node->commands, argc + 3, all, all_lengths, &copy);
     }
     if (all != few) {
         free(all);
@@ -117,13 +117,13 @@ bool pawl__script_send(struct redis *redis, int number, int keys, int argc, cons
     return ok;
 }
 
-void pawl__script_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
+void pawl__script_answered(struct node *node, const struct request *request, const redisReply *reply) {
     struct pawl_error ignored;
 
     if (request->script < 0 || !reply)
         return;
     if (request->with_body && reply->type != REDIS_REPLY_ERROR)
-        redis->script_loaded[request->script] = true;
+        node->script_loaded[request->script] = true;
     else if (pawl__reply_class(reply, &ignored) == REPLY_NOSCRIPT)
-        redis->script_loaded[request->script] = false;
+        node->script_loaded[request->script] = false;
 }

@@ -26,7 +26,7 @@ void pawl__server_info(const char *info, const char *key, char *ret, size_t size
     }
 }
 
-static void check_info(struct redis *redis, const char *info) {
+static void check_info(struct node *node, const char *info) {
     char version[32], role[16], aof[8], saves[16], replicas[16], loading[8];
 
     pawl__server_info(info, "redis_version", version, sizeof version);
@@ -35,14 +35,13 @@ static void check_info(struct redis *redis, const char *info) {
     pawl__server_info(info, "connected_slaves", replicas, sizeof replicas);
     pawl__server_info(info, "rdb_last_save_time", saves, sizeof saves);
     pawl__server_info(info, "loading", loading, sizeof loading);
-    pawl__redis_note(redis, NULL, "server: version %s, %s", version, role);
+    pawl__redis_note(node->redis, NULL, "server: version %s, %s", version, role);
     if (strcmp(role, "slave") == 0)
-        pawl__link_drop(&redis->commands, PAWL_ECONNLOST,
-                        "the server is a replica and takes no locks: name the primary in the URL");
+        pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
     else if (version[0] && atoi(version) < 5)
-        pawl__link_drop(&redis->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
-    redis->server_replicas = (unsigned)strtoul(replicas, NULL, 10);
-    redis->server_aof = strcmp(aof, "0") != 0;
+        pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
+    node->server_replicas = (unsigned)strtoul(replicas, NULL, 10);
+    node->server_aof = strcmp(aof, "0") != 0;
 }
 
 /* CONFIG GET's answer: name and value. */
@@ -52,36 +51,38 @@ static const char *config_value(const redisReply *reply) {
     return reply->element[1]->str;
 }
 
-static void warn_once(struct redis *redis, const char *policy) {
-    if (redis->server_warned)
+static void warn_once(struct node *node, const char *policy) {
+    const struct redis *redis = node->redis;
+
+    if (node->server_warned)
         return;
-    redis->server_warned = true;
+    node->server_warned = true;
     if (policy && strcmp(policy, "noeviction") != 0)
         pawl__warn(&redis->base,
                    "%s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy "
                    "noeviction",
                    redis->url, policy);
-    if (!redis->server_aof)
+    if (!node->server_aof)
         pawl__warn(&redis->base, "%s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
                    redis->url);
-    if (redis->server_replicas && !redis->server_min_replicas)
+    if (node->server_replicas && !node->server_min_replicas)
         pawl__warn(
             &redis->base,
             "%s has replicas but does not wait for them: a failover may forget locks that are held; set min-replicas-to-write 1",
             redis->url);
 }
 
-void pawl__server_answer(struct redis *redis, unsigned index, const redisReply *reply) {
+void pawl__server_answer(struct node *node, unsigned index, const redisReply *reply) {
     const char *value = config_value(reply);
 
     if (index == 0 && reply->type == REDIS_REPLY_STRING)
-        check_info(redis, reply->str);
+        check_info(node, reply->str);
     else if (index == 1 && value)
-        snprintf(redis->server_policy, sizeof redis->server_policy, "%s", value);
+        snprintf(node->server_policy, sizeof node->server_policy, "%s", value);
     else if (index == 2 && value)
-        redis->server_min_replicas = (unsigned)strtoul(value, NULL, 10);
+        node->server_min_replicas = (unsigned)strtoul(value, NULL, 10);
 }
 
-void pawl__server_warn(struct redis *redis) {
-    warn_once(redis, redis->server_policy[0] ? redis->server_policy : NULL);
+void pawl__server_warn(struct node *node) {
+    warn_once(node, node->server_policy[0] ? node->server_policy : NULL);
 }

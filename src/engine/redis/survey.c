@@ -37,11 +37,12 @@ static void call_answered(struct redis *redis, struct request *request, redisRep
     call->reply = reply;
     call->done = true;
     pthread_cond_broadcast(&redis->called);
-    pawl__redis_kick_leader(redis);
+    pawl__node_kick_leader(request->node);
 }
 
 /* Run a command (script -1) or a script, and wait. NULL: reterr says why. */
-static redisReply *call_server(struct redis *redis, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
+static redisReply *call_server(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
+    struct redis *redis = node->redis;
     struct sync_call *call = calloc(1, sizeof *call);
     struct request request = {.answered = call_answered, .data = call, .script = -1};
     size_t lengths[8];
@@ -53,20 +54,20 @@ static redisReply *call_server(struct redis *redis, int script, int keys, int ar
         return NULL;
     }
     pawl__redis_lock(redis);
-    if (redis->commands.state != LINK_UP) {
+    if (node->commands.state != LINK_UP) {
         ok = false;
     } else if (script >= 0) {
-        ok = pawl__script_send(redis, script, keys, argc, argv, NULL, &request);
+        ok = pawl__script_send(node, script, keys, argc, argv, NULL, &request);
     } else {
         for (int i = 0; i < argc; i++)
             lengths[i] = strlen(argv[i]);
-        ok = pawl__link_send(&redis->commands, argc, argv, lengths, &request);
+        ok = pawl__link_send(&node->commands, argc, argv, lengths, &request);
     }
-    if (ok && pawl__redis_wait(redis, &call->done, pawl__boottime() + CALL_NS))
+    if (ok && pawl__node_wait(node, &call->done, pawl__boottime() + CALL_NS))
         reply = call->reply;
     if (!reply)
         pawl__fail(reterr, PAWL_ECONNLOST, "%s",
-                   redis->commands.why.code ? pawl__redis_errortext(redis) : "the server does not answer");
+                   node->commands.why.code ? pawl__node_errortext(node) : "the server does not answer");
     if (ok && !call->done)
         call->abandoned = true;
     else
@@ -75,12 +76,12 @@ static redisReply *call_server(struct redis *redis, int script, int keys, int ar
     return reply;
 }
 
-redisReply *pawl__redis_call(struct redis *redis, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
+redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
     struct pawl_error why;
     redisReply *reply;
 
     for (int tries = 0; tries < 50; tries++) {
-        reply = call_server(redis, script, keys, argc, argv, reterr);
+        reply = call_server(node, script, keys, argc, argv, reterr);
         if (!reply)
             return NULL;
         switch (pawl__reply_class(reply, &why)) {
@@ -299,7 +300,7 @@ static int look(struct redis *redis, const char *name, struct sight *ret, struct
     argv[10] = semaphore.beside;
     argv[11] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = pawl__redis_call(redis, SCRIPT_SURVEY, 5, 12, argv, reterr);
+    ret->reply = pawl__node_call(pawl__node_for(redis, mutex.lock), SCRIPT_SURVEY, 5, 12, argv, reterr);
     if (!ret->reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
@@ -437,13 +438,13 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int scan(struct redis *redis, const char *prefix, struct names *names, struct pawl_error *reterr) {
+static int scan(struct node *node, const char *prefix, struct names *names, struct pawl_error *reterr) {
     char cursor[24] = "0", match[64], buffer[REDIS_KEY_MAX];
 
     snprintf(match, sizeof match, "%s:*", prefix);
     for (int round = 0; round < SCAN_ROUNDS; round++) {
         const char *argv[] = {"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
-        redisReply *reply = pawl__redis_call(redis, -1, 0, 6, argv, reterr);
+        redisReply *reply = pawl__node_call(node, -1, 0, 6, argv, reterr);
         const char *name;
 
         if (!reply)
@@ -455,7 +456,7 @@ static int scan(struct redis *redis, const char *prefix, struct names *names, st
         for (size_t i = 0; i < reply->element[1]->elements; i++) {
             const redisReply *key = reply->element[1]->element[i];
 
-            name = pawl__redis_name_of(redis, key->str, key->len, prefix, buffer);
+            name = pawl__redis_name_of(node->redis, key->str, key->len, prefix, buffer);
             if (name && *name && !add_name(names, name)) {
                 freeReplyObject(reply);
                 return pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
@@ -478,9 +479,9 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
     reterr = reterr ? reterr : &local;
     if (name)
         return survey_one(redis, name, visit, data, reterr);
-    rc = scan(redis, "pawl:who", &names, reterr);
+    rc = scan(TAILQ_FIRST(&redis->nodes), "pawl:who", &names, reterr);
     if (rc == 0)
-        rc = scan(redis, "pawl:queue", &names, reterr);
+        rc = scan(TAILQ_FIRST(&redis->nodes), "pawl:queue", &names, reterr);
     if (names.count)
         qsort(names.list, names.count, sizeof *names.list, compare_names);
     for (size_t i = 0; i < names.count && rc == 0; i++)
@@ -535,7 +536,7 @@ static int run_break(struct redis *redis, const char *name, enum pawl_kind kind,
     argv[9] = keys.channel;
     argv[10] = keys.beside;
     argv[11] = now ? "1" : "0";
-    reply = pawl__redis_call(redis, SCRIPT_BREAK + (int)kind, 5, 12, argv, reterr);
+    reply = pawl__node_call(pawl__node_for(redis, keys.lock), SCRIPT_BREAK + (int)kind, 5, 12, argv, reterr);
     if (!reply)
         return reterr->code;
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)
