@@ -72,7 +72,8 @@
  *   the name is in use as another kind of lock              | PAWL_EKIND
  *   the name is in use as a semaphore of another limit      | PAWL_ELIMIT
  *   a lease that was not renewed for 2/3 of its time        | the hold is suspect (pawl_state); at its end it is lost
- *   pawl_remaining_ms on local:                             | PAWL_FOREVER
+ *   a hold lasts as long as max_hold_ms allows              | it is lost by then, and the lock is free for others
+ *   pawl_remaining_ms on local:                             | PAWL_FOREVER, unless max_hold_ms says otherwise
  */
 #ifndef PAWL_H
 #define PAWL_H
@@ -183,6 +184,7 @@ struct pawl_options {
     const char *command; /* the command's name in records; NULL: this process's name. Arguments are never published */
     pawl_log_fn *log;    /* NULL: silence */
     void *log_data;
+    int64_t max_hold_ms; /* no hold lasts longer: see pawl_set_max_hold; 0: as long as one likes */
 };
 
 /* Open a client. `url` chooses the engine:
@@ -197,7 +199,8 @@ struct pawl_options {
  * NULL: $PAWL_URL, else `local:`. Options that every URL takes:
  *
  *     ?handoff=N[,MS]      how often (default 64), and for how long (default 10 ms), threads of this process may hand a hold to
- *                          each other before the next process has its turn. 0: never; then order is exact among all threads. */
+ *                          each other before the next process has its turn. 0: never; then order is exact among all threads.
+ *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too. */
 PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, struct pawl **ret, struct pawl_error *reterr);
 
 /* End every pending acquire, release every hold, close. NULL is fine. Handles that still exist answer PAWL_ECLOSED. */
@@ -234,6 +237,16 @@ PAWL_PUBLIC int pawl_rwlock_new(struct pawl *client, const char *name, unsigned 
 PAWL_PUBLIC int pawl_semaphore_new(struct pawl *client, const char *name, unsigned limit, unsigned flags, struct pawl_lock **ret,
                                    struct pawl_error *reterr);
 #define PAWL_PERMITS_MAX 1000000u
+
+/* Let no hold through this handle last longer than that, from the next acquire on; 0: as long as one likes. What the client was opened
+ * with (pawl_options, ?max-hold=) bounds every handle. A hold is renewed until then, and not beyond: it is told as lost at the latest when
+ * the time is up, counted from when it was asked for, and others are let in. On engines with a lease the server ends it by itself.
+ *
+ * A limit that is not longer than the lease is a lease without renewal: it is written once, by the acquire, and outlives even the death of
+ * the process. With ZooKeeper, which knows only sessions, and on `local:`, this process ends the hold; its own end does so sooner.
+ * Threads of a process do not hand such a hold to each other: each has its own, with all of its time. */
+PAWL_PUBLIC int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_error *reterr);
+#define PAWL_MAX_HOLD_MS_MIN 10
 
 /* Cancel what is pending on the handle, release what is held through it, free it. NULL is fine. */
 PAWL_PUBLIC void pawl_lock_free(struct pawl_lock *lock);

@@ -37,7 +37,7 @@ static void set_state(struct claim *claim, enum claim_state state) {
     claim->state = state;
 }
 
-struct claim *pawl__claim_new(struct cohort *cohort, enum pawl_mode mode, uint32_t permits, bool try_only) {
+struct claim *pawl__claim_new(struct cohort *cohort, const struct waiter *waiter, bool try_only) {
     struct pawl *client = cohort->client;
     size_t state_size = cohort->engine->impl->claim_size;
     struct claim *claim = cohort->spare;
@@ -55,11 +55,12 @@ struct claim *pawl__claim_new(struct cohort *cohort, enum pawl_mode mode, uint32
         .name_length = cohort->name_length,
         .name_hash = cohort->name_hash,
         .kind = cohort->kind,
-        .mode = mode,
-        .permits = permits,
+        .mode = waiter->mode,
+        .permits = waiter->permits,
         .limit = cohort->limit,
         .nonreentrant = cohort->nonreentrant,
         .try_only = try_only,
+        .max_hold_ns = waiter->max_hold_ns,
     };
     cohort->claim_count++;
     return claim;
@@ -102,8 +103,23 @@ static void note_lease(struct claim *claim) {
     claim->renew_at = pawl__lease_renew_at(sent_at, lease);
     claim->suspect_at = pawl__lease_suspect_at(sent_at, lease);
     claim->assured_until = pawl__lease_assured_until(sent_at, lease);
-    if (lease != PAWL__NEVER)
-        pawl__service_due(claim->cohort->client, claim->renew_at);
+    if (claim->hold_until <=
+        pawl__time_add(sent_at, lease)) { /* so its last one: there is nothing to renew, and nothing is amiss */
+        claim->renew_at = claim->suspect_at = PAWL__NEVER;
+        if (claim->hold_until < claim->assured_until)
+            claim->assured_until = claim->hold_until;
+    }
+    if (claim->assured_until != PAWL__NEVER)
+        pawl__service_due(claim->cohort->client, claim->renew_at < claim->assured_until ? claim->renew_at : claim->assured_until);
+}
+
+/* When the claim's time is over, however often it is renewed. */
+static int64_t hold_until(const struct claim *claim) {
+    const struct pawl__claim *seam = &claim->seam;
+
+    if (!seam->max_hold_ns)
+        return PAWL__NEVER;
+    return pawl__time_add(seam->lease_ns == PAWL__NEVER ? pawl__now(claim->cohort->engine) : seam->sent_at, seam->max_hold_ns);
 }
 
 /* The engine has granted the claim: so are its first waiter, or all that share it. */
@@ -113,6 +129,7 @@ static void granted(struct claim *claim) {
 
     assert(claim->seam.token_count > 0);
     set_state(claim, CLAIM_HELD);
+    claim->hold_until = hold_until(claim);
     note_lease(claim);
     if (TAILQ_EMPTY(&claim->waiters)) {
         pawl__claim_retire(claim);
@@ -326,7 +343,11 @@ static void lose_broken(struct claim *claim) {
 static void lose_expired(struct claim *claim) {
     struct pawl_error why;
 
-    pawl__fail(&why, PAWL_ELOST, "the lease of '%s' ran out: it could not be renewed in time", claim->cohort->name);
+    if (claim->renew_at == PAWL__NEVER)
+        pawl__fail(&why, PAWL_ELOST, "'%s' was held for %lld ms, as long as its max-hold allows", claim->cohort->name,
+                   (long long)(claim->seam.max_hold_ns / 1000000));
+    else
+        pawl__fail(&why, PAWL_ELOST, "the lease of '%s' ran out: it could not be renewed in time", claim->cohort->name);
     lose(claim, false, &why);
 }
 
@@ -368,15 +389,15 @@ int64_t pawl__claim_tick(struct claim *claim, int64_t now) {
         return PAWL__NEVER;
     }
     /* Holds whose time has nearly come go along: so that thousands of them are renewed in a few rounds, not one by one. */
-    if (!claim->renewing && now >= claim->renew_at - claim->lease_ns / RENEW_EARLY) {
+    if (!claim->renewing && claim->renew_at != PAWL__NEVER && now >= claim->renew_at - claim->lease_ns / RENEW_EARLY) {
         claim->renewing = true;
         engine->impl->renew(engine, &claim->seam);
     }
     if (!claim->suspect && now >= claim->suspect_at)
         suspect(claim);
-    if (!claim->renewing)
+    if (!claim->renewing && claim->renew_at != PAWL__NEVER)
         return claim->renew_at;
-    return claim->suspect ? claim->assured_until : claim->suspect_at;
+    return claim->suspect || claim->suspect_at == PAWL__NEVER ? claim->assured_until : claim->suspect_at;
 }
 
 int pawl__claim_downgrade(struct claim *claim) {

@@ -55,6 +55,9 @@ static int take_options(const struct pawl_options *given, struct pawl_options *r
     if (ret->lease_ms && (ret->lease_ms < LEASE_MS_MIN || ret->lease_ms > LEASE_MS_MAX))
         return pawl__fail(reterr, PAWL_EOPTION, "a lease of %lld ms is out of range: %d to %d, or 0 for the engine's own",
                           (long long)ret->lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
+    if (ret->max_hold_ms && ret->max_hold_ms < PAWL_MAX_HOLD_MS_MIN)
+        return pawl__fail(reterr, PAWL_EOPTION, "options.max_hold_ms is %lld: it is at least %d, or 0 for no limit",
+                          (long long)ret->max_hold_ms, PAWL_MAX_HOLD_MS_MIN);
     return 0;
 }
 
@@ -103,6 +106,17 @@ static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_
     client->handoffs = (uint32_t)count;
     client->handoff_ns = ms * NS_PER_MS;
     return 0;
+}
+
+/* ?max-hold=MS, and the options': the shorter one. */
+static int take_max_hold(struct pawl__url *url, int64_t given_ms, struct pawl *client, struct pawl_error *reterr) {
+    long long ms = given_ms ? given_ms : PAWL_FOREVER;
+    int rc = pawl__url_number(url, "max-hold", PAWL_MAX_HOLD_MS_MIN, PAWL_FOREVER, &ms, reterr);
+
+    if (given_ms && given_ms < ms)
+        ms = given_ms;
+    client->max_hold_ns = ms == PAWL_FOREVER ? 0 : pawl__deadline(0, ms);
+    return rc;
 }
 
 /* ---- The log -------------------------------------------------------------------------------------------------------------- */
@@ -250,10 +264,10 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     if (getrandom(&client->id, sizeof client->id, 0) != sizeof client->id)
         return pawl__fail_errno(reterr, "no random numbers can be had");
     if ((rc = take_identity(options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
-        (rc = open_engine(client, impl, &setup, reterr)) < 0)
+        (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
-    /* Leases are renewed by it, whoever waits for claims. */
-    if ((!impl->park || impl->renew) && !pawl__service_start(client)) {
+    /* Leases are renewed by it, and holds ended, whoever waits for claims. */
+    if ((!impl->park || impl->renew || client->max_hold_ns) && !pawl__service_start(client)) {
         impl->close(client->engine, pawl__now(client->engine));
         pawl__trace_remove(client->engine);
         return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started");

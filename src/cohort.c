@@ -258,6 +258,8 @@ static struct claim *joinable(const struct cohort *cohort, const struct waiter *
         return NULL;
     if (last->state == CLAIM_PENDING && last->seam.try_only)
         return NULL;
+    if (last->seam.max_hold_ns || waiter->max_hold_ns) /* each has all of its time, counted from its own grant */
+        return NULL;
     if (last->served > cohort->client->handoffs || past_join_bound(last))
         return NULL;
     return last;
@@ -288,7 +290,7 @@ static void enter_beside(struct hold *other, struct waiter *waiter) {
 }
 
 static void start(struct cohort *cohort, struct waiter *waiter) {
-    struct claim *claim = pawl__claim_new(cohort, waiter->mode, waiter->permits, waiter->try_only);
+    struct claim *claim = pawl__claim_new(cohort, waiter, waiter->try_only);
 
     if (!claim) {
         pawl__cohort_end(waiter, PAWL_ENOMEM, "out of memory");
@@ -342,10 +344,11 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
 /* ---- Handing on ----------------------------------------------------------------------------------------------------------- */
 
 /* The claim that waiters of `claim` may move to: the next one, if it waits for the same. */
-static struct claim *next_home(const struct claim *claim, enum pawl_mode mode) {
+static struct claim *next_home(const struct claim *claim, const struct waiter *waiter) {
     struct claim *next = TAILQ_NEXT(claim, link);
 
-    if (!next || next->state != CLAIM_PENDING || next->seam.mode != mode || next->doomed || next->seam.try_only)
+    if (!next || next->state != CLAIM_PENDING || next->seam.mode != waiter->mode || next->doomed || next->seam.try_only ||
+        next->seam.max_hold_ns || waiter->max_hold_ns)
         return NULL;
     return next;
 }
@@ -368,13 +371,13 @@ void pawl__cohort_rehome(struct claim *claim) {
 
     if (!waiter)
         return;
-    home = next_home(claim, waiter->mode);
+    home = next_home(claim, waiter);
     if (home) {
         move_waiters(claim, home);
         pawl__cohort_nudge(home);
         return;
     }
-    home = pawl__claim_new(claim->cohort, waiter->mode, waiter->permits, false);
+    home = pawl__claim_new(claim->cohort, waiter, false);
     if (!home) {
         while ((waiter = TAILQ_FIRST(&claim->waiters)))
             pawl__cohort_end(waiter, PAWL_ENOMEM, "out of memory");

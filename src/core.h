@@ -47,6 +47,7 @@ struct pawl {
     unsigned flags;    /* enum pawl_open_flags */
     uint32_t handoffs; /* how often a claim may be handed on inside this process, and for how long */
     int64_t handoff_ns;
+    int64_t max_hold_ns;   /* of every handle; 0: no limit */
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
     int64_t opened_at;     /* the trace counts from here */
@@ -125,6 +126,7 @@ struct claim {
     int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t lease_ns, renew_at, suspect_at, assured_until;
+    int64_t hold_until; /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
     struct waiter_list waiters;
     struct hold_list holds;
     struct pawl__claim seam; /* last: the engine's state follows it */
@@ -154,6 +156,7 @@ struct waiter {
     uint64_t owner;
     int64_t deadline;
     int64_t timeout_ms; /* for the error's text */
+    int64_t max_hold_ns;
     bool try_only;
     struct event *event;       /* asynchronous: its callback; else NULL, and a thread waits */
     _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
@@ -167,6 +170,7 @@ struct pawl_lock {
     uint64_t owner;      /* PAWL_TASK: the handle's own number; else 0 */
     unsigned references; /* the user's, one per call under way and per event; guarded by cohort->mutex */
     unsigned pending;    /* acquires that wait */
+    int64_t max_hold_ns; /* of its next holds; 0: no limit */
     struct hold_list holds;
     struct hold *spare;
     pawl_loss_fn *on_loss;
@@ -227,7 +231,8 @@ int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now);
 
 /* claim.c: the life of a claim, from submit to gone. cohort->mutex is held. */
 
-struct claim *pawl__claim_new(struct cohort *cohort, enum pawl_mode mode, uint32_t permits, bool try_only);
+/* A claim for what this waiter wants. */
+struct claim *pawl__claim_new(struct cohort *cohort, const struct waiter *waiter, bool try_only);
 /* Submit a claim that has its waiters already; grants or ends them if the engine decides at once. */
 void pawl__claim_submit(struct claim *claim);
 /* Withdraw a claim without waiters and holds; the claim may be freed. 0, or PAWL_ELOST: it had been lost. */

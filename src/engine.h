@@ -56,7 +56,8 @@ struct pawl__claim {
     uint32_t permits; /* 1 but for semaphores */
     uint32_t limit;   /* semaphores: permits in all; else 1 */
     bool nonreentrant;
-    bool try_only;               /* don't queue: DONE, or PAWL_EHELD */
+    bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
+    int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
     _Atomic uint32_t token_want; /* how many tokens would be of use: one for each thread that waits for this claim; may rise */
 
     uint64_t token;       /* the first of ... */

@@ -102,6 +102,7 @@ static int lock_new(struct pawl *client, const char *name, enum pawl_kind kind, 
     lock->flags = flags;
     lock->owner = flags & PAWL_TASK ? next_owner() : 0;
     lock->references = 1;
+    lock->max_hold_ns = client->max_hold_ns;
     TAILQ_INIT(&lock->holds);
     *ret = lock;
     return 0;
@@ -210,6 +211,27 @@ restart: /* the last hold takes its claim with it */
     pawl__cohort_unlock(cohort);
 }
 
+int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_error *reterr) {
+    int64_t most, wanted;
+    int rc;
+
+    if (!lock)
+        return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
+    if (max_hold_ms && max_hold_ms < PAWL_MAX_HOLD_MS_MIN)
+        return pawl__fail(reterr, PAWL_EDURATION,
+                          "a hold of at most %lld ms is too short to be of use: %d ms or more, or 0 for no limit",
+                          (long long)max_hold_ms, PAWL_MAX_HOLD_MS_MIN);
+    if ((rc = lock_cohort(lock, reterr)) < 0)
+        return rc;
+    most = lock->client->max_hold_ns;
+    wanted = pawl__deadline(0, max_hold_ms);
+    lock->max_hold_ns = most && (!wanted || most < wanted) ? most : wanted;
+    pawl__cohort_unlock(lock->cohort);
+    if (max_hold_ms && !pawl__service_start(lock->client))
+        return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started: nobody would end the holds in time");
+    return 0;
+}
+
 /* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
 
 static int fail_deadlock(const struct pawl_lock *lock, const struct hold *hold, struct pawl_error *reterr) {
@@ -290,6 +312,7 @@ static void fill_waiter(struct waiter *waiter, struct pawl_lock *lock, enum pawl
     waiter->owner = owner_of(lock);
     waiter->deadline = PAWL__NEVER;
     waiter->timeout_ms = timeout_ms;
+    waiter->max_hold_ns = lock->max_hold_ns;
     waiter->try_only = timeout_ms == 0;
     waiter->event = NULL;
     atomic_init(&waiter->sleeping, 0);

@@ -33,12 +33,13 @@ static inline struct pawl_lock *mutex_of(struct pawl *client, const char *name) 
     return lock;
 }
 
-/* A thread that acquires, and releases at once. */
+/* A thread that acquires, and releases at once unless it is to keep. */
 struct taker {
     pthread_t thread;
     struct pawl_lock *lock;
     enum pawl_mode mode;
     int64_t timeout_ms;
+    bool keeps;
     int result;
     uint64_t token;
 };
@@ -49,15 +50,23 @@ static inline void *taker_main(void *data) {
     taker->result = taker->mode == PAWL_SHARED ? pawl_acquire_shared(taker->lock, taker->timeout_ms, NULL)
                                                : pawl_acquire(taker->lock, taker->timeout_ms, NULL);
     taker->token = taker->result == 0 ? pawl_token(taker->lock) : 0;
-    if (taker->result == 0 && taker->mode == PAWL_SHARED)
+    if (taker->result != 0 || taker->keeps)
+        return NULL;
+    if (taker->mode == PAWL_SHARED)
         pawl_release_shared(taker->lock, NULL);
-    else if (taker->result == 0)
+    else
         pawl_release(taker->lock, NULL);
     return NULL;
 }
 
 static inline void start_taker(struct taker *taker, struct pawl_lock *lock, int64_t timeout_ms) {
     *taker = (struct taker){.lock = lock, .timeout_ms = timeout_ms, .result = 1};
+    assert_int_equal(pthread_create(&taker->thread, NULL, taker_main, taker), 0);
+}
+
+/* The same; it holds when its thread has ended. */
+static inline void start_holder(struct taker *taker, struct pawl_lock *lock, int64_t timeout_ms) {
+    *taker = (struct taker){.lock = lock, .timeout_ms = timeout_ms, .keeps = true, .result = 1};
     assert_int_equal(pthread_create(&taker->thread, NULL, taker_main, taker), 0);
 }
 

@@ -345,6 +345,7 @@ int main(int argc, char **argv) {
         }
         failed += contract_run_locks();
         failed += contract_run_async();
+        failed += contract_run_lease();
         failed += contract_run_operator();
         failed += contract_run_stress();
         if (contract_engine->end)

@@ -411,6 +411,47 @@ static void test_renewed_suspect_lost(void **state) {
     assert_int_equal(pawl__sim_entries(scene.server), 1); /* b's: what a gave up was withdrawn when the link was back */
 }
 
+/* A lease of 3 s, and a hold of 4.5 s at most: renewed at 1 s and at 2 s, which is as far as it may go; never suspect. The next has a
+ * limit of 2 s: its lease is not renewed at all. */
+static void test_max_hold(void **state) {
+    struct pawl_lock *a = mutex(client()), *b = mutex(client());
+    struct pawl_error error;
+
+    (void)state;
+    listen(a, "a");
+    listen(b, "b");
+    assert_works(pawl_set_max_hold(a, 4500, &error), &error);
+    assert_works(pawl_set_max_hold(b, 2000, &error), &error);
+    start(a, PAWL_EXCLUSIVE, PAWL_FOREVER, "a");
+    run(10);
+    start(b, PAWL_EXCLUSIVE, PAWL_FOREVER, "b");
+    run(4400);
+    assert_int_equal(pawl_state(a), PAWL_HELD);
+    run(200);
+    assert_int_equal(pawl_state(a), PAWL_LOST);
+    assert_fails(PAWL_ELOST, pawl_release(a, &error), &error);
+    run(2000);
+    expect("A +0.000000s 'm' > submit: exclusive\n"
+           "A +0.000000s 'm' < pending\n"
+           "A +0.002000s 'm' < granted, token 128\n"
+           "a +0.002000s acquired, token 128, assured for 2966 ms\n"
+           "B +0.010000s 'm' > submit: exclusive\n"
+           "B +0.010000s 'm' < pending\n"
+           "A +1.000000s 'm' > renew\n"
+           "A +1.002000s 'm' < renewed\n"
+           "A +2.000000s 'm' > renew\n"
+           "A +2.002000s 'm' < renewed\n"
+           "A +4.500000s 'm' > withdraw (token 128)\n"
+           "a +4.500000s LOST, token 128: 'm' was held for 4500 ms, as long as its max-hold allows\n"
+           "A +4.502000s 'm' < settled\n"
+           "B +4.504000s 'm' < granted, token 256\n"
+           "b +4.504000s acquired, token 256, assured for 1998 ms\n"
+           "B +6.502000s 'm' > withdraw (token 256)\n"
+           "b +6.502000s LOST, token 256: 'm' was held for 2000 ms, as long as its max-hold allows\n"
+           "B +6.504000s 'm' < settled\n");
+    assert_int_equal(pawl__sim_entries(scene.server), 0);
+}
+
 /* A renewal whose answer takes longer than the lease does not revive what was lost. */
 static void test_late_renewal_revives_nothing(void **state) {
     struct pawl_lock *a = mutex(client());
@@ -588,6 +629,7 @@ int main(void) {
         TEST(test_lost_reply_to_submit),
         TEST(test_duplicates),
         TEST(test_renewed_suspect_lost),
+        TEST(test_max_hold),
         TEST(test_late_renewal_revives_nothing),
         TEST(test_forgotten_by_the_server),
         TEST(test_timeout_cancel_and_try),

@@ -116,9 +116,21 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
     claim->failures = 0;
     claim->token = token;
     claim->token_count = count;
-    claim->sent_at = sent_at;
+    claim->sent_at = claim->held_since = sent_at;
     claim->lease_ns = lease_ns;
     pawl__redis_tell(redis, claim, TELL_GRANTED);
+}
+
+int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
+    int64_t left = claim->claim->max_hold_ns;
+
+    if (!left)
+        return redis->options.lease_ns;
+    if (claim->held_since)
+        left = pawl__time_add(claim->held_since, left) - pawl__boottime();
+    if (left >= redis->options.lease_ns)
+        return redis->options.lease_ns;
+    return left < REDIS_MS ? REDIS_MS : (left + REDIS_MS - 1) / REDIS_MS * REDIS_MS; /* the server counts in ms */
 }
 
 /* ---- Asking --------------------------------------------------------------------------------------------------------------- */
@@ -135,7 +147,7 @@ struct call {
 
 static void fill_common(const struct redis *redis, const struct rclaim *claim, struct call *call) {
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &call->keys);
-    snprintf(call->lease, sizeof call->lease, "%lld", (long long)(redis->options.lease_ns / REDIS_MS));
+    snprintf(call->lease, sizeof call->lease, "%lld", (long long)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
     snprintf(call->claim, sizeof call->claim, "%lld", (long long)(redis->options.claim_ns / REDIS_MS));
     call->argv[0] = call->keys.lock;
     call->argv[1] = call->keys.token;
@@ -297,7 +309,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
             note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
             claim->node->contended = claim->state == RCLAIM_WAITING;
             pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
-                                request->sent_at, redis->options.lease_ns);
+                                request->sent_at, pawl__claim_lease_ns(redis, claim));
         } else if (result == 0) {
             note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);

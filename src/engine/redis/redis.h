@@ -184,6 +184,7 @@ struct rclaim {
     uint64_t token;
     uint32_t token_count;
     int64_t sent_at, lease_ns;
+    int64_t held_since;    /* HOLDING: sent_at of the grant */
     bool heir;             /* is to lead next */
     _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
 };
@@ -373,6 +374,8 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
                          int64_t lease_ns);
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
+int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
 /* The claim is gone from here. */
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim);
 

@@ -12,11 +12,12 @@
 
 #include "engine/redis/redis.h"
 
-enum { BATCH = 100, KEYS_EACH = 2, ARGS_EACH = 3 };
+enum { BATCH = 100, KEYS_EACH = 2, ARGS_EACH = 4 };
 
 struct batch {
     size_t count;
     struct rclaim *claims[BATCH];
+    int64_t lease_ns[BATCH]; /* what was asked for each */
 };
 
 static void put_back(struct rclaim *claim) {
@@ -27,13 +28,13 @@ static void put_back(struct rclaim *claim) {
     TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
 }
 
-static void renewed(struct redis *redis, struct rclaim *claim, int64_t sent_at, bool held) {
+static void renewed(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held) {
     claim->renewing = false;
     if (claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
         return;
     if (held) {
         claim->sent_at = sent_at;
-        claim->lease_ns = redis->options.lease_ns;
+        claim->lease_ns = lease_ns;
         pawl__redis_tell(redis, claim, TELL_RENEWED);
     } else {
         pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
@@ -48,7 +49,7 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
 
     if (class == REPLY_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == batch->count) {
         for (size_t i = 0; i < batch->count; i++)
-            renewed(redis, batch->claims[i], request->sent_at, pawl__reply_number(reply, i, 0) == 1);
+            renewed(redis, batch->claims[i], request->sent_at, batch->lease_ns[i], pawl__reply_number(reply, i, 0) == 1);
     } else {
         if (reply)
             pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,
@@ -86,30 +87,30 @@ static struct batch *collect(struct node *node, enum pawl_kind kind) {
 
 struct renew_texts {
     struct redis_keys keys;
-    char permits[16];
+    char permits[16], lease[24];
 };
 
-/* KEYS: lock and record of each; ARGV: the lease, and of each its owner, what lies beside, and its permits. */
+/* KEYS: lock and record of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
 static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *batch, const struct request *request) {
     const struct redis *redis = node->redis;
     struct renew_texts *texts = calloc(batch->count, sizeof *texts);
-    const char *argv[BATCH * (KEYS_EACH + ARGS_EACH) + 1];
+    const char *argv[BATCH * (KEYS_EACH + ARGS_EACH)];
     size_t keys = batch->count * KEYS_EACH, used = keys;
-    char lease[24];
     bool ok;
 
     if (!texts)
         return false;
-    snprintf(lease, sizeof lease, "%lld", (long long)(redis->options.lease_ns / REDIS_MS));
-    argv[used++] = lease;
     for (size_t i = 0; i < batch->count; i++) {
         const struct rclaim *claim = batch->claims[i];
 
         pawl__redis_keys(redis, claim->claim->name, kind, &texts[i].keys);
+        batch->lease_ns[i] = pawl__claim_lease_ns(redis, claim);
         snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->claim->permits);
+        snprintf(texts[i].lease, sizeof texts[i].lease, "%lld", (long long)(batch->lease_ns[i] / REDIS_MS));
         argv[i * KEYS_EACH] = texts[i].keys.lock;
         argv[i * KEYS_EACH + 1] = texts[i].keys.who;
         argv[used++] = claim->owner;
+        argv[used++] = texts[i].lease;
         argv[used++] = texts[i].keys.beside;
         argv[used++] = texts[i].permits;
     }
@@ -173,13 +174,14 @@ void pawl__renew_forget(struct rclaim *claim) {
 static void confirmed(struct redis *redis, struct request *request, redisReply *reply) {
     struct batch *batch = request->data;
     struct rclaim *claim = batch->claims[0];
+    int64_t lease_ns = batch->lease_ns[0];
     struct pawl_error why;
 
     free(batch);
     if (claim->turn == request->step && claim->state == RCLAIM_CONFIRMING) {
         claim->asked = false;
         if (reply && pawl__reply_class(reply, &why) == REPLY_OK && pawl__reply_number(reply, 0, 0) == 1) {
-            pawl__claim_granted(redis, claim, claim->token, claim->token_count, request->sent_at, redis->options.lease_ns);
+            pawl__claim_granted(redis, claim, claim->token, claim->token_count, request->sent_at, lease_ns);
         } else {
             /* Gone, or not known: acquire tells, whichever it was. */
             claim->state = RCLAIM_ASKING;

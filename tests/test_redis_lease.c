@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_lease.c - what a server is told of the time of a hold: leases that are renewed, that are renewed up to a limit, and that are
+ * not renewed at all. The server's own count, PTTL, is what is looked at.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "redis_test.h"
+
+static struct redis_server server;
+
+static int set_up(void **state) {
+    (void)state;
+    if (!server.pid)
+        redis_server_start(&server);
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    return 0;
+}
+
+static int stop_server(void **state) {
+    (void)state;
+    redis_server_free(&server);
+    return 0;
+}
+
+/* How often the time of a key was seen to rise until it was gone. */
+static int rises_until_gone(const char *key) {
+    const struct timespec moment = {.tv_nsec = 10000000};
+    long long before = INT64_MAX, now;
+    int rises = 0;
+
+    for (int i = 0; i < PATIENCE_MS / 10; i++) {
+        now = redis_server_integer(&server, "PTTL %s", key);
+        if (now == -2)
+            return rises;
+        assert_true(now >= 0); /* never without an end */
+        rises += now > before;
+        before = now;
+        nanosleep(&moment, NULL);
+    }
+    fail_msg("%s is never gone", key);
+    return -1;
+}
+
+static const char *const layouts[] = {"?layout=redisson", "?layout=plain"};
+
+/* A limit shorter than the lease: written once, with the acquire, and never again. */
+static void test_lease_without_renewal(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct losses losses = LOSSES_INIT;
+        struct pawl *client = open_at(server.port, layouts[i], 0);
+        struct pawl_lock *lock = mutex_of(client, "lock");
+
+        assert_works(pawl_set_max_hold(lock, 1500, &error), &error);
+        assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_true(redis_server_integer(&server, "PTTL lock") <= 1500);
+        assert_true(redis_server_integer(&server, "PTTL pawl:who:{lock}") <= 1500);
+        assert_int_equal(rises_until_gone("lock"), 0);
+        await_loss(&losses);
+        assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+        assert_int_equal(redis_server_integer(&server, "EXISTS lock pawl:who:{lock}"), 0);
+        pawl_lock_free(lock);
+        pawl_close(client);
+    }
+}
+
+/* A limit longer than the lease: renewed, and gone at the end of it. */
+static void test_renewed_up_to_the_limit(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct losses losses = LOSSES_INIT;
+        struct pawl *client = open_at(server.port, layouts[i], 3000);
+        struct pawl_lock *lock = mutex_of(client, "lock");
+
+        assert_works(pawl_set_max_hold(lock, 5000, &error), &error);
+        assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_in_range(redis_server_integer(&server, "PTTL lock"), 1501, 3000);
+        assert_in_range(rises_until_gone("lock"), 1, 2); /* after 1 s, and after 2 s: that one reaches the limit */
+        await_loss(&losses);
+        assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+        pawl_lock_free(lock);
+        pawl_close(client);
+    }
+}
+
+/* A hold that was handed over comes with the time of its claim; its first renewal reaches no further than the limit. */
+static void test_limit_of_a_hold_that_was_handed_over(void **state) {
+    struct pawl *one = open_at(server.port, "", 0), *two = open_at(server.port, "?max-hold=4000", 0);
+    struct pawl_lock *first = mutex_of(one, "lock"), *second = mutex_of(two, "lock");
+    struct taker taker;
+    struct pawl_lock *third = mutex_of(one, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(first, PATIENCE_MS, &error), &error);
+    start_holder(&taker, second, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    assert_works(pawl_release(first, &error), &error);
+    assert_int_equal(end_taker(&taker), 0); /* it has ended, and its hold lives on */
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), 1, 4000);
+    assert_in_range(rises_until_gone("lock"), 0, 1);
+    assert_works(pawl_acquire(third, PATIENCE_MS, &error), &error);
+    pawl_lock_free(first);
+    pawl_lock_free(second);
+    pawl_lock_free(third);
+    pawl_close(one);
+    pawl_close(two);
+}
+
+/* Readers and permits have times of their own; a limit bounds those too. */
+static void test_limit_of_readers_and_permits(void **state) {
+    struct pawl *client = open_at(server.port, "?max-hold=1000", 0), *plain = open_at(server.port, "", 0);
+    struct pawl_lock *reader, *other, *permit;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(client, "rw", 0, &reader, &error), &error);
+    assert_works(pawl_rwlock_new(plain, "rw", 0, &other, &error), &error);
+    assert_works(pawl_acquire_shared(other, PATIENCE_MS, &error), &error); /* keeps the hash, not the first one's hold */
+    assert_works(pawl_acquire_shared(reader, PATIENCE_MS, &error), &error);
+    await_integer(&server, "HLEN rw", 2); /* `mode`, and the reader without a limit */
+    assert_in_range(redis_server_integer(&server, "PTTL rw"), 1001, 30000);
+    assert_fails(PAWL_ELOST, pawl_release_shared(reader, &error), &error);
+    assert_works(pawl_release_shared(other, &error), &error);
+    assert_works(pawl_semaphore_new(client, "permits", 2, 0, &permit, &error), &error);
+    assert_works(pawl_acquire(permit, PATIENCE_MS, &error), &error);
+    await_integer(&server, "ZCARD {permits}:timeout", 0);
+    assert_int_equal(redis_server_integer(&server, "GET permits"), 2);
+    assert_fails(PAWL_ELOST, pawl_release(permit, &error), &error);
+    pawl_lock_free(reader);
+    pawl_lock_free(other);
+    pawl_lock_free(permit);
+    pawl_close(client);
+    pawl_close(plain);
+}
+
+/* Killed: the server ends the hold by itself, though the lease would be an hour. */
+static void test_limit_outlives_the_process(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+    pid_t pid = fork();
+    int status;
+
+    (void)state;
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        client = open_at(server.port, "?max-hold=1000", 3600000);
+        lock = mutex_of(client, "lock");
+        if (pawl_acquire(lock, PATIENCE_MS, NULL) == 0)
+            raise(SIGKILL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    client = open_at(server.port, "", 0);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_lease_without_renewal),
+        TEST(test_renewed_up_to_the_limit),
+        TEST(test_limit_of_a_hold_that_was_handed_over),
+        TEST(test_limit_of_readers_and_permits),
+        TEST(test_limit_outlives_the_process),
+    };
+    const char *why;
+
+    if (!redis_server_exists(&why)) {
+        printf("1..0 # SKIP %s\n", why);
+        return 0;
+    }
+    return cmocka_run_group_tests_name("redis lease", tests, NULL, stop_server);
+}
