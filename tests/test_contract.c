@@ -95,9 +95,11 @@ static struct zookeeper_server zookeeper;
 static const char *zookeeper_begin(void) {
     const char *missing = zookeeper_server_missing();
 
-    if (missing)
-        return missing;
-    return zookeeper_server_start(&zookeeper, 1) ? NULL : "ZooKeeper does not start";
+    if (!missing && !zookeeper_server_start(&zookeeper, 1)) {
+        printf("Bail out! ZooKeeper does not start\n");
+        exit(1);
+    }
+    return missing;
 }
 
 static void zookeeper_end(void) {

@@ -2,6 +2,7 @@
  *
  * test_local_serve.c - the engine's other half: claims that a service thread looks after, inspection, breaking, downgrade, tokens.
  */
+#include "findings.h"
 #include "local_harness.h"
 
 /* ---- A core that only counts ---- */
@@ -490,6 +491,53 @@ static void test_trace(void **data) {
     free(held), free(waits);
 }
 
+/* ---- pawl doctor ---- */
+
+static struct findings examine(struct pawl__engine *engine) {
+    struct findings findings = {0};
+
+    assert_int_equal(engine->impl->examine(engine, add_finding, &findings, NULL), 0);
+    return findings;
+}
+
+static void test_doctor_counts_the_dead(void **data) {
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+
+    assert_contains(examine(engine).text, "good: 2 of 16384 processes");
+    close(local_of(other)->lifeline_fd); /* as if it had died */
+    local_of(other)->lifeline_fd = -1;
+    assert_contains(examine(engine).text, "good: 1 process died here");
+    engine_close(other);
+    engine_close(engine);
+}
+
+static void test_doctor_sees_who_stands_still(void **data) {
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+    _Atomic uint64_t *guard = &local_of(engine)->table->buckets[17].guard;
+    struct findings findings;
+    char wanted[64];
+
+    atomic_store(guard, local_of(other)->guard);
+    findings = examine(engine);
+    snprintf(wanted, sizeof wanted, "in the way of others: pid %d test", (int)getpid());
+    assert_contains(findings.text, wanted);
+    assert_int_equal(findings.warnings, 1);
+    atomic_store(guard, 0);
+    assert_int_equal(examine(engine).warnings, 0);
+    engine_close(other);
+    engine_close(engine);
+}
+
+static void test_doctor_of_a_directory_that_is_gone(void **data) {
+    struct pawl__engine *engine = engine_open(*data);
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/table", local_of(engine)->path);
+    unlink(path);
+    assert_int_equal(engine->impl->examine(engine, add_finding, &(struct findings){0}, NULL), PAWL_EGONE);
+    engine_close(engine);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
@@ -508,6 +556,9 @@ int main(void) {
         T(test_break_gently),
         T(test_break_now),
         T(test_trace),
+        T(test_doctor_counts_the_dead),
+        T(test_doctor_sees_who_stands_still),
+        T(test_doctor_of_a_directory_that_is_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

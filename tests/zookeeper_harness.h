@@ -39,7 +39,7 @@ extern struct proxy *proxy;
 extern struct strike strike;
 extern struct pawl_error error;
 
-/* Start the server; 77 ways to skip: prints a named skip and returns false. */
+/* Start the server. False: it is not there, which is a named skip, or does not start, which is a failure; it was said. */
 bool harness_begin(const char *program, int servers);
 void harness_end(void);
 /* Around each test: a proxy, and a path of its own. */

@@ -22,7 +22,7 @@
 
 static const char jar[] = "/usr/share/java/zookeeper.jar", java[] = "/usr/bin/java";
 
-enum { PATIENCE_MS = 60000, STEP_MS = 50 };
+enum { PATIENCE_MS = 60000, STEP_MS = 50, TRIES = 3 };
 
 const char *zookeeper_server_missing(void) {
     if (access(java, X_OK) != 0)
@@ -69,18 +69,25 @@ static bool write_log_settings(const struct zookeeper_server *server, int index)
     return fclose(file) == 0;
 }
 
+static const char *address_of(const struct zookeeper_server *server, int index, int of_peers) {
+    const char *address = server->how.addresses[index][of_peers];
+
+    return address ? address : "127.0.0.1";
+}
+
 static bool write_config(const struct zookeeper_server *server, int index, unsigned peers[][2]) {
     FILE *file = open_in(server, index, "zoo.cfg");
 
     if (!file)
         return false;
-    fprintf(
-        file,
-        "tickTime=500\ninitLimit=20\nsyncLimit=10\ndataDir=%s/%d/data\nclientPort=%u\nclientPortAddress=127.0.0.1\n"
-        "maxClientCnxns=0\nminSessionTimeout=1000\nmaxSessionTimeout=60000\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
-        server->directory, index, server->ports[index]);
+    fprintf(file,
+            "tickTime=500\ninitLimit=20\nsyncLimit=10\ndataDir=%s/%d/data\nclientPort=%u\nclientPortAddress=%s\n"
+            "maxClientCnxns=0\nminSessionTimeout=1000\nmaxSessionTimeout=60000\nadmin.enableServer=false\n"
+            "4lw.commands.whitelist=%s\n",
+            server->directory, index, server->ports[index], address_of(server, index, 0),
+            server->how.words ? server->how.words : "*");
     for (int i = 0; server->count > 1 && i < server->count; i++)
-        fprintf(file, "server.%d=127.0.0.1:%u:%u\n", i + 1, peers[i][0], peers[i][1]);
+        fprintf(file, "server.%d=%s:%u:%u\n", i + 1, address_of(server, i, 1), peers[i][0], peers[i][1]);
     if (fclose(file) != 0 || !(file = open_in(server, index, "data/myid")))
         return false;
     fprintf(file, "%d\n", index + 1);
@@ -106,13 +113,44 @@ static bool write_files(struct zookeeper_server *server) {
     return true;
 }
 
+/* ---- Four-letter words ---------------------------------------------------------------------------------------------------- */
+
+static bool ask_at(const char *host, unsigned port, const char *word, char *answer, size_t size) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = inet_addr(host)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    size_t used = 0;
+    ssize_t n = 0;
+
+    if (fd < 0)
+        return false;
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && send(fd, word, strlen(word), MSG_NOSIGNAL) > 0)
+        while (used + 1 < size && poll(&wait, 1, 5000) == 1 && (n = read(fd, answer + used, size - 1 - used)) > 0)
+            used += (size_t)n;
+    close(fd);
+    answer[used] = '\0';
+    return used > 0;
+}
+
+static bool ask(const struct zookeeper_server *server, int index, const char *word, char *answer, size_t size) {
+    return ask_at(address_of(server, index, 0), server->ports[index], word, answer, size);
+}
+
+int zookeeper_server_watches(unsigned port) {
+    char answer[4096];
+    const char *total;
+
+    if (!ask_at("127.0.0.1", port, "wchs", answer, sizeof answer) || !(total = strstr(answer, "Total watches:")))
+        return -1;
+    return atoi(total + strlen("Total watches:"));
+}
+
 /* ---- Processes ------------------------------------------------------------------------------------------------------------ */
 
 static void run_server(const struct zookeeper_server *server, int index) {
     char path[1024], config[512], output[512];
     int fd;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the test */
     snprintf(path, sizeof path, "%s/%d:%s:/usr/share/java/slf4j-log4j12.jar:/usr/share/java/log4j-1.2.jar", server->directory,
              index, jar);
     snprintf(config, sizeof config, "%s/%d/zoo.cfg", server->directory, index);
@@ -121,16 +159,23 @@ static void run_server(const struct zookeeper_server *server, int index) {
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
     execl(java, "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true",
-          "-Dzookeeper.preAllocSize=1024", "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
+          "-Dzookeeper.preAllocSize=1024", server->how.read_only ? "-Dreadonlymode.enabled=true" : "-Dreadonlymode.enabled=false",
+          "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
     _exit(127);
 }
 
 bool zookeeper_server_spawn(struct zookeeper_server *server, int index) {
     pid_t pid = fork();
 
-    if (pid == 0)
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the test */
+        if (server->how.inside)
+            server->how.inside(index);
         run_server(server, index);
+    }
     server->pids[index] = pid > 0 ? pid : 0;
+    if (pid > 0 && server->how.outside)
+        server->how.outside(index, pid);
     return pid > 0;
 }
 
@@ -140,12 +185,14 @@ static void nap(void) {
     nanosleep(&moment, NULL);
 }
 
-/* The port opens before the database is loaded: only its own word tells. */
-static bool await_mode(struct zookeeper_server *server, int index) {
+/* The port opens before the database is loaded: only its own word tells. `mode` NULL: any in which it serves. */
+static bool await_mode(struct zookeeper_server *server, int index, const char *mode) {
     char answer[4096];
+    const char *found;
 
     for (int i = 0; i < PATIENCE_MS / STEP_MS; i++) {
-        if (zookeeper_server_ask(server->ports[index], "srvr", answer, sizeof answer) && strstr(answer, "Mode:"))
+        found = ask(server, index, "srvr", answer, sizeof answer) ? strstr(answer, "Mode: ") : NULL;
+        if (found && (mode ? strncmp(found + 6, mode, strlen(mode)) == 0 : strncmp(found + 6, "read-only", 9) != 0))
             return true;
         if (waitpid(server->pids[index], NULL, WNOHANG) != 0) {
             server->pids[index] = 0;
@@ -156,21 +203,57 @@ static bool await_mode(struct zookeeper_server *server, int index) {
     return false;
 }
 
-bool zookeeper_server_start(struct zookeeper_server *server, int count) {
+bool zookeeper_server_await_mode(struct zookeeper_server *server, int index, const char *mode) {
+    return await_mode(server, index, mode);
+}
+
+/* What the servers said, for whoever wants to know why they don't serve. */
+static void show_output(const struct zookeeper_server *server) {
+    char path[512], line[1024];
+    FILE *file;
+
+    for (int i = 0; i < 2 * server->count; i++) {
+        snprintf(path, sizeof path, "%s/%d/%s", server->directory, i / 2, i % 2 ? "log" : "output");
+        if (!(file = fopen(path, "r")))
+            continue;
+        printf("# %s:\n", path);
+        for (int lines = 0; lines < 50 && fgets(line, sizeof line, file); lines++)
+            printf("#   %s", line);
+        fclose(file);
+    }
+}
+
+static bool start_once(struct zookeeper_server *server, int count, const struct zookeeper_how *how) {
     bool up = true;
 
     memset(server, 0, sizeof *server);
     server->count = count;
+    server->how = *how;
     snprintf(server->directory, sizeof server->directory, "%s/pawl-zookeeper-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(server->directory) || !write_files(server))
         return false;
     for (int i = 0; up && i < count; i++)
         up = zookeeper_server_spawn(server, i);
     for (int i = 0; up && i < count; i++)
-        up = await_mode(server, i);
-    if (!up)
+        up = await_mode(server, i, NULL);
+    if (!up) {
+        show_output(server);
         zookeeper_server_stop(server);
+    }
     return up;
+}
+
+bool zookeeper_server_start_as(struct zookeeper_server *server, int count, const struct zookeeper_how *how) {
+    for (int i = 0; i < TRIES; i++) /* between being found free and being used a port may be taken by another */
+        if (start_once(server, count, how))
+            return true;
+    return false;
+}
+
+bool zookeeper_server_start(struct zookeeper_server *server, int count) {
+    const struct zookeeper_how as_usual = {0};
+
+    return zookeeper_server_start_as(server, count, &as_usual);
 }
 
 void zookeeper_server_signal(struct zookeeper_server *server, int index, int number) {
@@ -187,7 +270,7 @@ void zookeeper_server_kill(struct zookeeper_server *server, int index) {
 }
 
 bool zookeeper_server_restart(struct zookeeper_server *server, int index) {
-    return zookeeper_server_spawn(server, index) && await_mode(server, index);
+    return zookeeper_server_spawn(server, index) && await_mode(server, index, NULL);
 }
 
 void zookeeper_server_stop(struct zookeeper_server *server) {
@@ -204,37 +287,7 @@ int zookeeper_server_leader(struct zookeeper_server *server) {
     char answer[4096];
 
     for (int i = 0; i < server->count; i++)
-        if (server->pids[i] && zookeeper_server_ask(server->ports[i], "srvr", answer, sizeof answer) &&
-            strstr(answer, "Mode: leader"))
+        if (server->pids[i] && ask(server, i, "srvr", answer, sizeof answer) && strstr(answer, "Mode: leader"))
             return i;
     return -1;
-}
-
-/* ---- Four-letter words ---------------------------------------------------------------------------------------------------- */
-
-bool zookeeper_server_ask(unsigned port, const char *word, char *answer, size_t size) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
-    size_t used = 0;
-    ssize_t n = 0;
-
-    if (fd < 0)
-        return false;
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && send(fd, word, strlen(word), MSG_NOSIGNAL) > 0)
-        while (used + 1 < size && poll(&wait, 1, 5000) == 1 && (n = read(fd, answer + used, size - 1 - used)) > 0)
-            used += (size_t)n;
-    close(fd);
-    answer[used] = '\0';
-    return used > 0;
-}
-
-int zookeeper_server_watches(unsigned port) {
-    char answer[4096];
-    const char *total;
-
-    if (!zookeeper_server_ask(port, "wchs", answer, sizeof answer) || !(total = strstr(answer, "Total watches:")))
-        return -1;
-    return atoi(total + strlen("Total watches:"));
 }

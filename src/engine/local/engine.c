@@ -89,4 +89,5 @@ const struct pawl__engine_impl pawl__local_engine = {
     .wake = pawl__local_wake,
     .survey = pawl__local_survey,
     .break_hold = pawl__local_break,
+    .examine = pawl__local_examine,
 };

@@ -8,7 +8,7 @@
  *     claim.c    submit, withdraw, downgrade, retoken, check                  wait.c     park and unpark
  *     serve.c    the same for claims that the service thread looks after      survey.c   inspection and break
  *     pool.c     whose nodes are free                                         channel.c  waking those who poll
- *     token.c    the ceiling of tokens
+ *     token.c    the ceiling of tokens                                        examine.c  for `pawl doctor`
  *
  * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held together with a bucket's guard,
  * nor across a system call that may wait for anybody.
@@ -327,5 +327,9 @@ void pawl__local_serve_wants(struct local *local, struct local_claim *state, enu
 
 pawl__survey_fn pawl__local_survey;
 pawl__break_fn pawl__local_break;
+
+/* ---- examine.c ---- */
+
+pawl__examine_fn pawl__local_examine;
 
 #endif

@@ -28,6 +28,15 @@ static void copy_children(struct zk_call *call, const struct String_vector *chil
     }
 }
 
+static int world_of(const struct ACL_vector *acl) {
+    int perms = 0;
+
+    for (int i = 0; i < acl->count; i++)
+        if (strcmp(acl->data[i].id.scheme, "world") == 0)
+            perms |= acl->data[i].perms;
+    return perms;
+}
+
 static void on_answer(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_call *call = op->data;
 
@@ -41,6 +50,8 @@ static void on_answer(struct zk_op *op, const struct zk_reply *reply) {
         copy_children(call, reply->children);
     if (reply->rc == ZOK && reply->stat)
         call->stat = *reply->stat;
+    if (reply->rc == ZOK && reply->acl)
+        call->world = world_of(reply->acl);
     if (reply->rc == ZOK && reply->data && reply->length > 0 && (call->data = malloc((size_t)reply->length + 1))) {
         memcpy(call->data, reply->data, (size_t)reply->length);
         call->data[reply->length] = '\0';
@@ -73,6 +84,15 @@ struct zk_call *pawl__zk_call_get(struct zk_engine *zk, const char *path) {
 
     if (call)
         pawl__zk_get(op, path, NULL);
+    return call;
+}
+
+struct zk_call *pawl__zk_call_acl(struct zk_engine *zk, const char *path) {
+    struct zk_op *op;
+    struct zk_call *call = begin(zk, &op);
+
+    if (call)
+        pawl__zk_get_acl(op, path);
     return call;
 }
 

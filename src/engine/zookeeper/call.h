@@ -14,11 +14,13 @@ struct zk_call {
     char **children;
     char *data; /* NUL-terminated; NULL: none */
     struct Stat stat;
+    int world; /* what an ACL lets everybody do */
 };
 
 /* Send; NULL: out of memory. Several may be on their way at once. */
 struct zk_call *pawl__zk_call_list(struct zk_engine *zk, const char *path);
 struct zk_call *pawl__zk_call_get(struct zk_engine *zk, const char *path);
+struct zk_call *pawl__zk_call_acl(struct zk_engine *zk, const char *path);
 struct zk_call *pawl__zk_call_sync(struct zk_engine *zk, const char *path);
 struct zk_call *pawl__zk_call_set(struct zk_engine *zk, const char *path, const char *data, int version);
 struct zk_call *pawl__zk_call_delete(struct zk_engine *zk, const char *path);

@@ -362,4 +362,5 @@ const struct pawl__engine_impl pawl__zookeeper_engine = {
     .renew = pawl__zk_renew,
     .survey = pawl__zk_survey,
     .break_hold = pawl__zk_break,
+    .examine = pawl__zk_examine,
 };

@@ -104,6 +104,12 @@ static void on_data(int rc, const char *value, int length, const struct Stat *st
     answer(op_of(data), &reply);
 }
 
+static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data) {
+    const struct zk_reply reply = {.rc = rc, .acl = acl, .stat = stat};
+
+    answer(op_of(data), &reply);
+}
+
 static void on_stat(int rc, const struct Stat *stat, const void *data) {
     const struct zk_reply reply = {.rc = rc, .stat = stat};
 
@@ -178,6 +184,11 @@ void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch) {
     op->watch = watch;
     if (sendable(op))
         sent(op, zoo_awget(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, watch, on_data, op));
+}
+
+void pawl__zk_get_acl(struct zk_op *op, const char *path) {
+    if (sendable(op))
+        sent(op, zoo_aget_acl(op->zk->handle, path, on_acl, op));
 }
 
 void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int length, int version) {

@@ -9,7 +9,8 @@
  *       struct zk_doomed  a node of ours that must go; outlives the claim that made it                                   sweep.c
  *
  * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a
- * hold is assured, and the requests that renew it), survey.c (for operators).
+ * hold is assured, and the requests that renew it), survey.c and examine.c (for operators), word.c
+ * (four-letter words).
  *
  * Threads. libzookeeper's single-threaded variant has static state (the counter of its request numbers is one for the process), so
  * one mutex, pawl__zk_mutex, guards all handles of the process and with them all objects here. It is never held over poll, name
@@ -62,6 +63,7 @@ struct zk_reply {
     const struct String_vector *children;
     const char *data;
     int length;
+    const struct ACL_vector *acl;
 };
 
 typedef void zk_done_fn(struct zk_op *op, const struct zk_reply *reply);
@@ -95,6 +97,7 @@ void pawl__zk_create(struct zk_op *op, const char *path, const char *data, int l
 void pawl__zk_delete(struct zk_op *op, const char *path);
 void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch);
 void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch);
+void pawl__zk_get_acl(struct zk_op *op, const char *path);
 void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int length, int version);
 void pawl__zk_sync(struct zk_op *op, const char *path);
 void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count);
@@ -391,6 +394,9 @@ pawl__renew_fn pawl__zk_renew;
 /* survey.c */
 pawl__survey_fn pawl__zk_survey;
 pawl__break_fn pawl__zk_break;
+
+/* examine.c */
+pawl__examine_fn pawl__zk_examine;
 
 /* path.c */
 char *pawl__zk_home(const struct zk_engine *zk, const char *name, struct pawl_error *reterr, int *rc);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * examine.c - for `pawl doctor`: the directory that the locks are in, its file system, and how full the table is.
+ *
+ * File systems that several machines share are not found here: opening a client on one fails.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "examine.h"
+#include "local.h"
+#include "error.h"
+
+/* Less than this may be too little for the table to grow by. */
+#define SPACE_LOW (UINT64_C(16) << 20)
+enum { FILES_LOW = 256, MOMENT_MS = 100 };
+
+static const char *kind_of(unsigned long type) {
+    switch (type) {
+    case TMPFS_MAGIC:
+        return "tmpfs";
+    case OVERLAYFS_SUPER_MAGIC:
+        return "overlay";
+    case EXT4_SUPER_MAGIC:
+        return "ext4";
+    case XFS_SUPER_MAGIC:
+        return "XFS";
+    case BTRFS_SUPER_MAGIC:
+        return "btrfs";
+    default:
+        return "a local file system";
+    }
+}
+
+static void examine_kind(struct local *local, struct pawl__exam *exam) {
+    struct statfs filesystem = {0};
+    unsigned long type;
+
+    fstatfs(local->directory_fd, &filesystem);
+    type = (unsigned long)filesystem.f_type & 0xffffffff;
+    if (type == TMPFS_MAGIC)
+        pawl__found(exam, PAWL_FINDING_UNKNOWN, "choose a directory on a disk, if anything remembers tokens over a reboot",
+                    "%s is in memory (tmpfs): tokens begin at 1 again after a reboot", local->path);
+    else if (type == OVERLAYFS_SUPER_MAGIC)
+        pawl__found(exam, PAWL_FINDING_UNKNOWN,
+                    "mount a volume there, if others are to share the locks, or to outlive the container",
+                    "%s is inside a container (overlay): processes outside of it don't see it", local->path);
+    else
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "%s is on %s, of this machine alone", local->path, kind_of(type));
+}
+
+static void examine_permissions(struct local *local, struct pawl__exam *exam) {
+    unsigned mode = local->directory_mode;
+
+    if (mode & S_IWOTH && !(mode & S_ISVTX))
+        pawl__found(exam, PAWL_FINDING_WARNING, "chmod o-w the directory; or chmod +t it, if all users are to lock there",
+                    "every user may remove the table under the locks that are held (mode %04o)", mode);
+    else if (mode & S_IWGRP && !(mode & S_ISVTX))
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "its owner and its group may lock there, and remove the table (mode %04o)", mode);
+    else if (mode & S_IWOTH)
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "every user may lock there, and nobody remove another's files (mode %04o)", mode);
+    else
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "only its owner%s may lock there (mode %04o)", mode & S_IWGRP ? " and group" : "",
+                    mode);
+}
+
+static void examine_space(struct local *local, struct pawl__exam *exam) {
+    struct statvfs space;
+    uint64_t left;
+
+    if (fstatvfs(local->directory_fd, &space) < 0) {
+        pawl__found(exam, PAWL_FINDING_UNKNOWN, "look at it with df", "how much space is left could not be read");
+        return;
+    }
+    left = (uint64_t)space.f_bavail * space.f_frsize;
+    if (left < SPACE_LOW)
+        pawl__found(exam, PAWL_FINDING_WARNING, "make room: 16 MB are enough for most",
+                    "%llu kB are left on its disk: acquires may fail when the table has to grow", (unsigned long long)left / 1024);
+    else if (space.f_files && space.f_favail < FILES_LOW)
+        pawl__found(exam, PAWL_FINDING_WARNING, "remove files, or choose another file system",
+                    "%llu files can be made on its disk: each process needs one or two", (unsigned long long)space.f_favail);
+    else
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "%llu MB are left on its disk", (unsigned long long)(left >> 20));
+    /* The first page of the table is there already: asking for it again changes nothing. */
+    if (fallocate(local->table_fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        pawl__found(exam, PAWL_FINDING_WARNING, "choose ext4, XFS, btrfs or tmpfs",
+                    "its file system can't reserve space: a full disk would kill processes (SIGBUS)");
+}
+
+/* How much of the table is in use, and by whom. */
+struct tally {
+    uint32_t sessions, dead, elsewhere, blocks;
+};
+
+static struct tally count(struct local *local) {
+    struct table *table = local->table;
+    uint32_t slots = GET(table->header.session_high), blocks = GET(table->header.block_high);
+    uint64_t here = table->sessions[local->slot].pid_namespace;
+    struct tally tally = {0};
+
+    for (uint32_t slot = 0; slot < slots && slot < SESSION_COUNT; slot++) {
+        uint64_t word = atomic_load(&table->words[slot]);
+
+        if (!(word & SESSION_LIVE))
+            continue;
+        if (pawl__local_dead(local, slot, (uint32_t)(word >> 32))) {
+            tally.dead++;
+        } else {
+            tally.sessions++;
+            tally.elsewhere += table->sessions[slot].pid_namespace != here;
+        }
+    }
+    for (uint32_t block = 0; block < blocks && block < BLOCK_COUNT; block++)
+        tally.blocks += GET(table->owners[block]) != 0;
+    return tally;
+}
+
+static void examine_table(struct local *local, struct pawl__exam *exam) {
+    struct tally tally = count(local);
+    enum pawl_severity severity = PAWL_FINDING_GOOD;
+    const char *advice = "";
+
+    if (tally.sessions + tally.dead > SESSION_COUNT / 4 * 3 || tally.blocks > BLOCK_COUNT / 4 * 3) {
+        severity = PAWL_FINDING_WARNING;
+        advice = "spread the locks over several directories";
+    }
+    pawl__found(exam, severity, advice, "%u of %d processes, and room for %u of %d holds and waiters, are in use", tally.sessions,
+                SESSION_COUNT, tally.blocks * BLOCK_NODES, NODE_COUNT);
+    if (tally.dead)
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "%u process%s died here: whoever they are in the way of cleans up after them",
+                    tally.dead, tally.dead == 1 ? "" : "es");
+    if (tally.elsewhere)
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "%u process%s in other PID namespaces: their pids mean nothing here",
+                    tally.elsewhere, tally.elsewhere == 1 ? " is" : "es are");
+}
+
+/* Does anybody stand still inside a guard? Whoever is there now and a moment later too does. */
+static void examine_guards(struct local *local, struct pawl__exam *exam) {
+    const struct timespec moment = {.tv_nsec = MOMENT_MS * 1000000};
+    struct table *table = local->table;
+    char who[WHO_SIZE];
+    uint64_t guard;
+
+    for (uint32_t i = 0; i < BUCKET_COUNT; i++) {
+        guard = atomic_load(&table->buckets[i].guard) & ~GUARD_SLEEPERS;
+        if (!guard)
+            continue;
+        nanosleep(&moment, NULL);
+        if ((atomic_load(&table->buckets[i].guard) & ~GUARD_SLEEPERS) != guard)
+            continue;
+        pawl__found(exam, PAWL_FINDING_WARNING, "let it go on (kill -CONT), or end it (kill -KILL): its place is then taken over",
+                    "a process stands still inside the table, in the way of others: %s",
+                    pawl__local_who(local, (uint32_t)((guard & UINT32_MAX) >> 1) - 1, who, sizeof who));
+        return;
+    }
+    pawl__found(exam, PAWL_FINDING_GOOD, "", "nobody stands still inside the table");
+}
+
+static void examine_system(struct local *local, struct pawl__exam *exam) {
+    if (local->table->header.boot_id[0] == '\0')
+        pawl__found(exam, PAWL_FINDING_WARNING, "mount /proc",
+                    "/proc was not there when the table was made: a reboot goes unnoticed");
+}
+
+int pawl__local_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
+    struct pawl__exam exam = {.visit = visit, .data = data};
+    struct local *local = local_of(engine);
+
+    if (pawl__local_gone(local))
+        return pawl__local_fail_gone(local, reterr);
+    examine_kind(local, &exam);
+    examine_permissions(local, &exam);
+    examine_space(local, &exam);
+    examine_table(local, &exam);
+    examine_guards(local, &exam);
+    examine_system(local, &exam);
+    return exam.rc;
+}
