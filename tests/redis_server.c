@@ -35,17 +35,30 @@ bool redis_server_exists(const char **why) {
     return false;
 }
 
-/* A port that nobody has at the moment. */
-static unsigned free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+void redis_free_ports(unsigned *ports, size_t count) {
+    enum { MOST = 32 };
+    int fds[MOST];
 
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    assert_true(count <= MOST);
+    for (size_t i = 0; i < count; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof address;
+
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(bind(fds[i], (struct sockaddr *)&address, size), 0);
+        assert_int_equal(getsockname(fds[i], (struct sockaddr *)&address, &size), 0);
+        ports[i] = ntohs(address.sin_port);
+    }
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+static unsigned free_port(void) {
+    unsigned port;
+
+    redis_free_ports(&port, 1);
+    return port;
 }
 
 static void write_configuration(const struct redis_server *server) {
@@ -55,8 +68,8 @@ static void write_configuration(const struct redis_server *server) {
     snprintf(path, sizeof path, "%s/redis.conf", server->directory);
     file = fopen(path, "w");
     assert_non_null(file);
-    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nsave \"\"\nlogfile %s/log\n%s\n", server->port,
-            server->socket_path, server->directory, server->directory, server->extra);
+    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nlogfile %s/log\n%s%s\n", server->port, server->socket_path,
+            server->directory, server->directory, server->sentinel ? "" : "save \"\"\n", server->extra);
     if (server->tls)
         fprintf(file, "tls-port %u\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n",
                 server->tls_port, server->directory, server->directory, server->directory);
@@ -71,7 +84,7 @@ static void run_server(const struct redis_server *server) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive a test that crashed */
     snprintf(path, sizeof path, "%s/redis.conf", server->directory);
-    execlp("redis-server", "redis-server", path, (char *)NULL);
+    execlp("redis-server", "redis-server", path, server->sentinel ? "--sentinel" : NULL, (char *)NULL);
     _exit(127);
 }
 
@@ -80,6 +93,7 @@ static bool answers(struct redis_server *server) {
     redisReply *reply;
     bool ok;
 
+    redisFree(server->context);
     server->context = redisConnectUnixWithTimeout(server->socket_path, patience);
     if (!server->context || server->context->err) {
         redisFree(server->context);
@@ -93,14 +107,18 @@ static bool answers(struct redis_server *server) {
     return ok;
 }
 
+void redis_server_prepare(struct redis_server *server) {
+    if (server->directory[0])
+        return;
+    snprintf(server->directory, sizeof server->directory, "%s/pawl-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    assert_non_null(mkdtemp(server->directory));
+    snprintf(server->socket_path, sizeof server->socket_path, "%s/socket", server->directory);
+}
+
 void redis_server_start(struct redis_server *server) {
     const struct timespec moment = {.tv_nsec = 5000000};
 
-    if (!server->directory[0]) {
-        snprintf(server->directory, sizeof server->directory, "%s/pawl-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-        assert_non_null(mkdtemp(server->directory));
-        snprintf(server->socket_path, sizeof server->socket_path, "%s/socket", server->directory);
-    }
+    redis_server_prepare(server);
     for (int attempt = 0; attempt < 3; attempt++) {
         if (!server->port || attempt)
             server->port = free_port();
@@ -157,8 +175,17 @@ void redis_server_free(struct redis_server *server) {
 }
 
 static redisReply *command(struct redis_server *server, const char *format, va_list args) {
-    redisReply *reply = redisvCommand(server->context, format, args);
+    redisReply *reply = NULL;
+    va_list again;
 
+    /* A sentinel closes all connections to a server that it makes a replica: then once more. */
+    for (int i = 0; i < 2 && !reply; i++) {
+        if (i > 0 && !answers(server))
+            fail_msg("the test's own connection broke, and can't be made anew");
+        va_copy(again, args);
+        reply = redisvCommand(server->context, format, again);
+        va_end(again);
+    }
     if (!reply)
         fail_msg("the test's own connection broke: %s", server->context->errstr);
     return reply;

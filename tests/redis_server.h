@@ -15,13 +15,19 @@ struct redis_server {
     bool tls; /* set before the start: listen on tls_port too, with server.crt, server.key and ca.crt of its directory */
     char directory[128];
     char socket_path[160];
-    char extra[1024]; /* further lines of its configuration: set before the start */
+    bool sentinel;    /* set before the start: it is not a server but a sentinel */
+    char extra[2048]; /* further lines of its configuration: set before the start */
     redisContext *context;
 };
 
 /* Is there a redis-server on this machine? If not, a sentence that says why tests are skipped goes to *why. */
 bool redis_server_exists(const char **why);
 
+/* So many different ports of loopback that nobody has at the moment. */
+void redis_free_ports(unsigned *ports, size_t count);
+
+/* Make its directory, if it has none; starting does, too. */
+void redis_server_prepare(struct redis_server *server);
 /* Start it, again on the same port if it had one; wait until it answers. */
 void redis_server_start(struct redis_server *server);
 /* Ask it to end with `signal`, and wait until it has. */
