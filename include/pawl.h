@@ -131,7 +131,9 @@ extern "C" {
     X(EFULL, 30, "the engine has no room for another claim")                                                                       \
     X(EGONE, 31, "the engine's directory was removed under a living process")                                                      \
     X(EUNSUPPORTED, 32, "this engine cannot do that")                                                                              \
-    X(EOVERFLOW, 33, "a counter has reached its end")
+    X(EOVERFLOW, 33, "a counter has reached its end")                                                                              \
+    X(EREPLICAS, 34, "too few replicas have it")                                                                                   \
+    X(ETOPOLOGY, 35, "the servers do not fit together as the URL says")
 
 enum {
 #define PAWL_ERROR_ENUM(name, number, text) PAWL_##name = -(number),

@@ -193,7 +193,10 @@ void pawl__cohort_end_late(struct waiter *waiter) {
     struct cohort *cohort = waiter->lock->cohort;
     int link = atomic_load(&cohort->engine->link);
 
-    if (link)
+    if (link && link != PAWL_ECONNLOST)
+        pawl__cohort_end(waiter, link, "'%s' was not acquired within %lld ms: %s; pawl doctor %s says more", cohort->name,
+                         (long long)waiter->timeout_ms, pawl_error_text(link), cohort->client->info.url);
+    else if (link)
         pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; look whether the server runs",
                          cohort->client->info.url, cohort->name);
     else if (waiter->try_only)

@@ -70,6 +70,11 @@ static inline void start_holder(struct taker *taker, struct pawl_lock *lock, int
     assert_int_equal(pthread_create(&taker->thread, NULL, taker_main, taker), 0);
 }
 
+/* Does it still wait? */
+static inline bool taker_waits(struct taker *taker) {
+    return pthread_tryjoin_np(taker->thread, NULL) != 0;
+}
+
 static inline int end_taker(struct taker *taker) {
     pthread_join(taker->thread, NULL);
     return taker->result;

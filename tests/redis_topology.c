@@ -171,17 +171,17 @@ void redis_watched_reset(struct redis_watched *watched) {
     await(sentinels_see(watched, watched->servers[0].port), "the sentinels do not agree");
 }
 
-static struct redis_server *find_primary(struct redis_watched *watched, int not) {
+static struct redis_server *find_primary(struct redis_watched *watched, int not ) {
     for (int i = 0; i < WATCHED; i++)
-        if (i != not && is_primary(&watched->servers[i]) && sentinels_see(watched, watched->servers[i].port))
+        if (i != not &&is_primary(&watched->servers[i]) && sentinels_see(watched, watched->servers[i].port))
             return &watched->servers[i];
     return NULL;
 }
 
-struct redis_server *redis_watched_primary(struct redis_watched *watched, int not) {
+struct redis_server *redis_watched_primary(struct redis_watched *watched, int not ) {
     struct redis_server *primary;
 
-    await((primary = find_primary(watched, not)), "there is never a primary");
+    await((primary = find_primary(watched, not )), "there is never a primary");
     return primary;
 }
 
@@ -229,8 +229,8 @@ static bool start_cluster(struct redis_cluster *cluster) {
 
         redis_server_prepare(node);
         write_nodes(cluster, i, ports);
-        snprintf(node->extra, sizeof node->extra, "%scluster-enabled yes\ncluster-port %u\ncluster-node-timeout %u\n%s", replication,
-                 cluster->bus_ports[i], timeout, cluster->extra);
+        snprintf(node->extra, sizeof node->extra, "%scluster-enabled yes\ncluster-port %u\ncluster-node-timeout %u\n%s",
+                 replication, cluster->bus_ports[i], timeout, cluster->extra);
         node->port = ports[i];
         redis_server_start(node);
         if (node->port != ports[i])
@@ -297,17 +297,17 @@ static bool has_slot(struct redis_server *node, const char *key) {
     return has;
 }
 
-static struct redis_server *find_node(struct redis_cluster *cluster, const char *key, int not) {
+static struct redis_server *find_node(struct redis_cluster *cluster, const char *key, int not ) {
     for (int i = 0; i < CLUSTER_NODES; i++)
-        if (i != not && has_slot(&cluster->nodes[i], key))
+        if (i != not &&has_slot(&cluster->nodes[i], key))
             return &cluster->nodes[i];
     return NULL;
 }
 
-struct redis_server *redis_cluster_node(struct redis_cluster *cluster, const char *key, int not) {
+struct redis_server *redis_cluster_node(struct redis_cluster *cluster, const char *key, int not ) {
     struct redis_server *node;
 
-    await((node = find_node(cluster, key, not)), "nobody has the slot of '%s'", key);
+    await((node = find_node(cluster, key, not )), "nobody has the slot of '%s'", key);
     return node;
 }
 
@@ -316,10 +316,10 @@ int redis_cluster_index(const struct redis_cluster *cluster, const struct redis_
 }
 
 void redis_cluster_move_begin(struct redis_cluster *cluster, unsigned slot, struct redis_server *from, struct redis_server *to) {
-    freeReplyObject(redis_server_command(to, "CLUSTER SETSLOT %u IMPORTING %s", slot,
-                                         redis_cluster_id(redis_cluster_index(cluster, from))));
-    freeReplyObject(redis_server_command(from, "CLUSTER SETSLOT %u MIGRATING %s", slot,
-                                         redis_cluster_id(redis_cluster_index(cluster, to))));
+    freeReplyObject(
+        redis_server_command(to, "CLUSTER SETSLOT %u IMPORTING %s", slot, redis_cluster_id(redis_cluster_index(cluster, from))));
+    freeReplyObject(
+        redis_server_command(from, "CLUSTER SETSLOT %u MIGRATING %s", slot, redis_cluster_id(redis_cluster_index(cluster, to))));
 }
 
 void redis_cluster_move_keys(struct redis_cluster *cluster, unsigned slot, struct redis_server *from, struct redis_server *to) {

@@ -15,8 +15,9 @@ enum { WATCHED = 3, SENTINELS = 3 };
 struct redis_watched {
     struct redis_server servers[WATCHED]; /* the first is the primary at the start */
     struct redis_server sentinels[SENTINELS];
-    unsigned down_after_ms; /* set before the start, or 0: how long a silent primary is waited for. Long enough that nothing fails over */
-    char extra[512];        /* set before the start: further lines of every server's configuration, */
+    unsigned
+        down_after_ms; /* set before the start, or 0: how long a silent primary is waited for. Long enough that nothing fails over */
+    char extra[512];   /* set before the start: further lines of every server's configuration, */
     char sentinel_extra[512]; /* ... and of every sentinel's */
     char url[256];
 };
@@ -27,7 +28,7 @@ void redis_watched_free(struct redis_watched *watched);
 /* Start again what was stopped, with the first server as the primary of the others, and nothing in it. */
 void redis_watched_reset(struct redis_watched *watched);
 /* The server that is a primary and that the sentinels call so: waits until there is one. Not the one whose index is `not`. */
-struct redis_server *redis_watched_primary(struct redis_watched *watched, int not);
+struct redis_server *redis_watched_primary(struct redis_watched *watched, int not );
 int redis_watched_index(const struct redis_watched *watched, const struct redis_server *server);
 /* Wait until a server has so many replicas that are in step. */
 void redis_await_replicas(struct redis_server *server, unsigned count);
@@ -51,7 +52,7 @@ void redis_cluster_free(struct redis_cluster *cluster);
 void redis_cluster_flush(struct redis_cluster *cluster);
 unsigned redis_cluster_slot(struct redis_cluster *cluster, const char *key);
 /* The primary that has the slot of a key, by its own words: waits until there is one. Not the node whose index is `not`. */
-struct redis_server *redis_cluster_node(struct redis_cluster *cluster, const char *key, int not);
+struct redis_server *redis_cluster_node(struct redis_cluster *cluster, const char *key, int not );
 int redis_cluster_index(const struct redis_cluster *cluster, const struct redis_server *server);
 const char *redis_cluster_id(int index);
 /* Move the slot of a key, with all that is in it, to another primary. */

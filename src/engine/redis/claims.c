@@ -57,6 +57,7 @@ static void insert(struct redis *redis, struct rclaim *claim) {
 
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     pawl__push_unlisten(redis, claim);
+    pawl__secure_forget(claim);
     TAILQ_REMOVE(&redis->claims, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->claim->id[1]), claim, bucket);
     pawl__renew_forget(claim);
@@ -111,13 +112,22 @@ static void refuse(struct redis *redis, struct rclaim *claim, const struct pawl_
 void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
                          int64_t lease_ns) {
     pawl__push_unlisten(redis, claim);
-    claim->state = RCLAIM_HOLDING;
     claim->timer_at = PAWL__NEVER;
-    claim->failures = 0;
     claim->token = token;
     claim->token_count = count;
     claim->sent_at = claim->held_since = sent_at;
     claim->lease_ns = lease_ns;
+    if (redis->options.replicas) {
+        claim->state = RCLAIM_SECURING;
+        pawl__secure(claim, sent_at, lease_ns);
+    } else {
+        pawl__claim_hold(redis, claim);
+    }
+}
+
+void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
+    claim->state = RCLAIM_HOLDING;
+    claim->failures = 0;
     pawl__redis_tell(redis, claim, TELL_GRANTED);
 }
 
@@ -330,11 +340,28 @@ void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
 
 /* ---- Release, downgrade --------------------------------------------------------------------------------------------------- */
 
+/* Too few replicas had it, and it is given back: once more, a little later. */
+static void undone(struct redis *redis, struct rclaim *claim) {
+    struct pawl_error why;
+
+    claim->state = RCLAIM_ASKING;
+    claim->held_since = 0;
+    if (claim->claim->try_only) {
+        pawl__secure_failed(claim->node, claim->claim->name, &why);
+        refuse(redis, claim, &why);
+    } else {
+        try_later(redis, claim);
+    }
+}
+
 static void release_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
 
-    if (current(request) && !without_result(redis, request, reply, &why)) {
+    if (current(request) && claim->state == RCLAIM_UNDOING) {
+        if (!without_result(redis, request, reply, &why))
+            undone(redis, claim);
+    } else if (current(request) && !without_result(redis, request, reply, &why)) {
         if (reply->type == REDIS_REPLY_ERROR) {
             /* It will not let us; then the lease ends it. */
             pawl__redis_note(redis, claim, "release refused: %s", why.text);
@@ -388,6 +415,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         return;
     switch (claim->state) {
     case RCLAIM_NONE:
+    case RCLAIM_SECURING:
     case RCLAIM_HOLDING:
         break;
     case RCLAIM_ASKING:
@@ -401,6 +429,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
     case RCLAIM_DOWNGRADING:
         send_downgrade(redis, claim);
         break;
+    case RCLAIM_UNDOING:
     case RCLAIM_LEAVING:
         send_release(redis, claim);
         break;
@@ -475,6 +504,7 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
         pawl__redis_tell(redis, claim, TELL_SETTLED);
     } else {
         pawl__renew_forget(claim);
+        pawl__secure_forget(claim);
         claim->state = RCLAIM_LEAVING;
         claim->asked = false;
         claim->timer_at = PAWL__NEVER;

@@ -264,7 +264,7 @@ void pawl__link_progress(struct link *link) {
 
 /* ---- The greeting --------------------------------------------------------------------------------------------------------- */
 
-enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_CHECK };
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_CHECK };
 
 static void greeted(struct redis *redis, struct request *request, redisReply *reply) {
     struct link *link = request->data;
@@ -274,6 +274,9 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
         return;
     if (request->step == GREET_NUMBER) {
         request->node->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
+    } else if (request->step == GREET_RUN_ID) {
+        if (reply->type == REDIS_REPLY_STRING)
+            pawl__server_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
     } else if (request->step >= GREET_CHECK) {
         pawl__server_answer(request->node, (unsigned)(request->step - GREET_CHECK), reply);
     } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
@@ -292,12 +295,9 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
 
 static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
     struct request request = {.answered = greeted, .data = link, .script = -1, .step = (int)step};
-    size_t lengths[4];
 
-    for (int i = 0; i < argc; i++)
-        lengths[i] = strlen(argv[i]);
     link->greetings++;
-    return pawl__link_send(link, argc, argv, lengths, &request);
+    return pawl__link_say(link, argc, argv, &request);
 }
 
 static bool log_in(struct link *link) {
@@ -359,7 +359,7 @@ static void greet(struct link *link) {
         return;
     if (link->subscriber)
         subscribe(link);
-    else if (choose_db(link))
+    else if (choose_db(link) && say(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}) && link == &node->commands)
         check_server(link);
 }
 

@@ -73,13 +73,23 @@ static int connect_now(struct node *node, struct pawl_error *reterr) {
         pawl__redis_serve(&redis->base, deadline);
         if (pawl__node_up(node))
             return 0;
-        link = node->commands.failures ? &node->commands : node->inbox.failures ? &node->inbox : NULL;
-        if (link)
-            return pawl__fail(reterr, link->why.code, "%s", link->why.text);
+        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+            if (link->failures)
+                return pawl__fail(reterr, link->why.code, "%s", link->why.text);
         if (pawl__boottime() >= deadline)
             return pawl__fail(reterr, PAWL_ECONNLOST, "%s: no connection within %lld ms", redis->url,
                               (long long)(redis->options.connect_ns / REDIS_MS));
     }
+}
+
+/* Where the URL asks for more replicas than there are no lock could be had. */
+static int enough_replicas(const struct node *node, struct pawl_error *reterr) {
+    const struct redis *redis = node->redis;
+
+    if (!node->server_known || node->server_replicas >= redis->options.replicas)
+        return 0;
+    return pawl__fail(reterr, PAWL_EREPLICAS, "%s has %u replicas, and the URL asks for %u: look at the replicas, or ask for fewer",
+                      redis->url, node->server_replicas, redis->options.replicas);
 }
 
 static void redis_close(struct pawl__engine *engine, int64_t deadline) {
@@ -119,7 +129,7 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
         rc = why.code;
     if (rc < 0 || (rc = make_uuid(redis->uuid, &redis->random, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
         (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 ||
-        (rc = pawl__node_resolve(node, &why)) < 0 || (rc = connect_now(node, &why)) < 0) {
+        (rc = pawl__node_resolve(node, &why)) < 0 || (rc = connect_now(node, &why)) < 0 || (rc = enough_replicas(node, &why)) < 0) {
         redis_close(engine, 0);
         return pawl__fail(reterr, rc, "%s", why.text);
     }
@@ -130,13 +140,13 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
 static void redis_forked(struct pawl__engine *engine) {
     struct redis *redis = redis_of(engine);
     struct node *node;
+    struct link *link;
 
     /* The parent's connections are not the child's to use, and must end when the parent does. */
     TAILQ_FOREACH(node, &redis->nodes, entry) {
-        if (node->commands.fd >= 0)
-            close(node->commands.fd);
-        if (node->inbox.fd >= 0)
-            close(node->inbox.fd);
+        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+            if (link->fd >= 0)
+                close(link->fd);
         close(node->lead_fd);
     }
     close(redis->epoll_fd);

@@ -31,6 +31,7 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     before(ret->queue, "pawl:queue", ret->lock);
     before(ret->turn, "pawl:turn", ret->lock);
     before(ret->who, "pawl:who", ret->lock);
+    before(ret->witness, "pawl:witness", ret->lock);
     ret->channel[0] = ret->beside[0] = '\0';
     if (kind == PAWL_RWLOCK) {
         before(ret->channel, "redisson_rwlock", ret->lock);

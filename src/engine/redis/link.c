@@ -127,6 +127,15 @@ bool pawl__link_send(struct link *link, int argc, const char **argv, const size_
     return true;
 }
 
+bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request) {
+    enum { MOST = 8 };
+    size_t lengths[MOST];
+
+    for (int i = 0; i < argc && i < MOST; i++)
+        lengths[i] = strlen(argv[i]);
+    return pawl__link_send(link, argc, argv, lengths, request);
+}
+
 /* ---- In ------------------------------------------------------------------------------------------------------------------- */
 
 static bool is_push(const struct link *link, const redisReply *reply) {
@@ -237,6 +246,7 @@ static void close_link(struct link *link) {
     link->watched = 0;
     link->out_used = 0;
     link->pinged_at = 0;
+    link->run_id[0] = '\0';
     link->state = LINK_DOWN;
 }
 

@@ -63,7 +63,9 @@ static uint32_t wanted_events(const struct link *link) {
         events |= EPOLLIN;
         break;
     case LINK_UP:
-        if (link->subscriber ? !(node->leading && node->leader_waits) : !node->leading && !TAILQ_EMPTY(&link->sent))
+        if (link->subscriber          ? !(node->leading && node->leader_waits)
+            : link == &node->commands ? !node->leading && !TAILQ_EMPTY(&link->sent)
+                                      : true)
             events |= EPOLLIN;
         break;
     }
@@ -104,10 +106,11 @@ static void unlock_quietly(struct redis *redis) {
 
 void pawl__redis_unlock(struct redis *redis) {
     struct node *node;
+    struct link *link;
 
     TAILQ_FOREACH(node, &redis->nodes, entry) {
-        watch(&node->commands);
-        watch(&node->inbox);
+        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+            watch(link);
     }
     unlock_quietly(redis);
 }
@@ -260,10 +263,11 @@ static void run_timers(struct redis *redis, int64_t now) {
     struct rclaim_list due = TAILQ_HEAD_INITIALIZER(due);
     struct rclaim *claim;
     struct node *node;
+    struct link *link;
 
     TAILQ_FOREACH(node, &redis->nodes, entry) {
-        pawl__link_tick(&node->commands, now);
-        pawl__link_tick(&node->inbox, now);
+        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+            pawl__link_tick(link, now);
         pawl__renew_flush(node);
     }
     collect_due(redis, now, &due);
@@ -281,10 +285,11 @@ static int64_t earliest(struct redis *redis, int64_t deadline) {
     int64_t due = deadline;
     struct rclaim *claim;
     struct node *node;
+    struct link *link;
 
     TAILQ_FOREACH(node, &redis->nodes, entry) {
-        due = sooner(due, pawl__link_due(&node->commands));
-        due = sooner(due, pawl__link_due(&node->inbox));
+        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+            due = sooner(due, pawl__link_due(link));
     }
     TAILQ_FOREACH(claim, &redis->timed, timed) {
         due = sooner(due, claim->timer_at);

@@ -3,6 +3,7 @@
  * node.c - a server: its connections, and what changes when they come and go.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,8 +26,11 @@ struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
     }
     TAILQ_INIT(&node->to_renew);
     TAILQ_INIT(&node->followers);
+    TAILQ_INIT(&node->to_secure);
+    TAILQ_INIT(&node->in_round);
     pawl__link_init(&node->commands, node, false, "commands");
     pawl__link_init(&node->inbox, node, true, "inbox");
+    pawl__link_init(&node->witness, node, false, "witness");
     TAILQ_INSERT_TAIL(&redis->nodes, node, entry);
     return node;
 }
@@ -35,9 +39,23 @@ void pawl__node_free(struct node *node) {
     TAILQ_REMOVE(&node->redis->nodes, node, entry);
     pawl__link_free(&node->commands);
     pawl__link_free(&node->inbox);
+    pawl__link_free(&node->witness);
     close(node->lead_fd);
     pawl__node_forget_addresses(node);
     free(node);
+}
+
+struct link *pawl__node_link(struct node *node, int i) {
+    switch (i) {
+    case 0:
+        return &node->commands;
+    case 1:
+        return &node->inbox;
+    case 2:
+        return node->redis->options.replicas ? &node->witness : NULL;
+    default:
+        return NULL;
+    }
 }
 
 struct node *pawl__node_for(const struct redis *redis, const char *lock) {
@@ -45,28 +63,69 @@ struct node *pawl__node_for(const struct redis *redis, const char *lock) {
     return TAILQ_FIRST(&redis->nodes);
 }
 
+/* The connection that is not there, or the last one. */
+static struct link *weakest(const struct node *node) {
+    struct link *link, *last = NULL;
+
+    for (int i = 0; (link = pawl__node_link((struct node *)node, i)); i++) {
+        last = link;
+        if (link->state != LINK_UP)
+            break;
+    }
+    return last;
+}
+
 bool pawl__node_up(const struct node *node) {
-    return node->commands.state == LINK_UP && node->inbox.state == LINK_UP;
+    return weakest(node)->state == LINK_UP;
 }
 
 const char *pawl__node_errortext(const struct node *node) {
-    const struct link *link = node->commands.state == LINK_UP ? &node->inbox : &node->commands;
+    const struct link *link = weakest(node);
 
     return link->why.code ? link->why.text : "the server is not connected yet";
 }
 
+void pawl__node_set_link(struct node *node) {
+    bool up = pawl__node_up(node);
+
+    atomic_store(&node->redis->base.link, !up ? PAWL_ECONNLOST : node->replicas_short ? PAWL_EREPLICAS : 0);
+}
+
+/* Behind one name there may be several servers, and what one of them was told another does not know. */
+static bool same_server(struct node *node) {
+    const char *id = node->commands.run_id, *other = node->witness.run_id;
+
+    if (!id[0] || !other[0] || strcmp(id, other) == 0)
+        return true;
+    pawl__link_drop(&node->witness, PAWL_ECONNLOST, "it leads to another server than the first connection");
+    pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the second connection leads to another server");
+    return false;
+}
+
+static unsigned most_failures(struct node *node) {
+    const struct link *link;
+    unsigned most = 0;
+
+    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+        most = link->failures > most ? link->failures : most;
+    return most;
+}
+
 void pawl__node_changed(struct node *node) {
     struct redis *redis = node->redis;
-    unsigned failures = node->commands.failures > node->inbox.failures ? node->commands.failures : node->inbox.failures;
     bool up = pawl__node_up(node);
 
     redis->wake_service = true;
-    atomic_store(&redis->base.link, up ? 0 : PAWL_ECONNLOST);
+    if (up && redis->options.replicas && !same_server(node))
+        return;
+    if (!up)
+        pawl__secure_link_lost(node);
+    pawl__node_set_link(node);
     pawl__node_kick_leader(node);
     if (up) {
         node->gave_up = false;
         pawl__push_track(node);
-    } else if (redis->options.retry_tries && failures >= redis->options.retry_tries) {
+    } else if (redis->options.retry_tries && most_failures(node) >= redis->options.retry_tries) {
         node->gave_up = true;
         pawl__claims_give_up(node);
     }

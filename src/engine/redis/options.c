@@ -17,7 +17,7 @@
 #include "url.h"
 
 enum { PORT = 6379, CONNECT_MS = 3000, COMMAND_MS = 3000, COMMAND_MS_LEAST = 500, LEASE_MS = 30000, CLAIM_MS = 2000 };
-enum { RETRY_BASE_MS = 50, RETRY_MAX_MS = 2000, TIME_MS_MAX = 3600000 };
+enum { RETRY_BASE_MS = 50, RETRY_MAX_MS = 2000, TIME_MS_MAX = 3600000, REPLICAS_MAX = 100 };
 
 static int copy(const char *what, const char *from, char *to, size_t size, struct pawl_error *reterr) {
     if (strlen(from) >= size)
@@ -122,13 +122,14 @@ static int take_retry(struct pawl__url *url, struct redis_options *ret, struct p
 }
 
 static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_options *ret, struct pawl_error *reterr) {
-    long long connect = CONNECT_MS, command = 0, claim = CLAIM_MS;
+    long long connect = CONNECT_MS, command = 0, claim = CLAIM_MS, replicas = 0;
     int rc;
 
     ret->lease_ns = lease_ns ? lease_ns : LEASE_MS * REDIS_MS;
     if ((rc = pawl__url_number(url, "connect", 10, TIME_MS_MAX, &connect, reterr)) < 0 ||
         (rc = pawl__url_number(url, "command", 10, TIME_MS_MAX, &command, reterr)) < 0 ||
-        (rc = pawl__url_number(url, "claim", 100, TIME_MS_MAX, &claim, reterr)) < 0)
+        (rc = pawl__url_number(url, "claim", 100, TIME_MS_MAX, &claim, reterr)) < 0 ||
+        (rc = pawl__url_number(url, "replicas", 0, REPLICAS_MAX, &replicas, reterr)) < 0)
         return rc;
     /* So that a connection that is only half there is given up while there is time to renew over another one. */
     if (!command)
@@ -137,6 +138,7 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_opti
         command = command < COMMAND_MS_LEAST ? COMMAND_MS_LEAST : command > COMMAND_MS ? COMMAND_MS : command;
     ret->connect_ns = connect * REDIS_MS;
     ret->command_ns = command * REDIS_MS;
+    ret->replicas = (unsigned)replicas;
     ret->claim_ns = claim * REDIS_MS < ret->lease_ns ? claim * REDIS_MS : ret->lease_ns;
     return take_retry(url, ret, reterr);
 }

@@ -38,14 +38,15 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const char *te
         return;
     begin = local_time(claim->node, server_us, now);
     lease = ms * REDIS_MS;
-    if (claim->node->pair_server && now < pawl__lease_suspect_at(begin, lease)) {
+    if (claim->node->pair_server && now < pawl__lease_suspect_at(begin, lease) && !redis->options.replicas) {
         claim->turn++; /* what was asked before the grant counts no more */
         claim->asked = false;
         pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", ms);
         pawl__claim_granted(redis, claim, token, count, begin, lease);
         return;
     }
-    pawl__redis_note(redis, claim, "PUBLISH: granted, but long ago: asking the server");
+    pawl__redis_note(redis, claim, "PUBLISH: granted, but %s: asking the server",
+                     redis->options.replicas ? "replicas must have it" : "long ago");
     claim->token = token;
     claim->token_count = count;
     claim->state = RCLAIM_CONFIRMING;
@@ -101,11 +102,8 @@ static void tracking_answered(struct redis *redis, struct request *request, redi
 
 static bool send_words(struct link *link, int argc, const char **argv, redis_reply_fn *answered) {
     struct request request = {.answered = answered, .script = -1};
-    size_t lengths[8];
 
-    for (int i = 0; i < argc; i++)
-        lengths[i] = strlen(argv[i]);
-    return pawl__link_send(link, argc, argv, lengths, &request);
+    return pawl__link_say(link, argc, argv, &request);
 }
 
 void pawl__push_track(struct node *node) {

@@ -4,7 +4,8 @@
  *
  *     struct redis          the engine: options, keys' prefix, claims
  *       struct node         a server, and the threads that wait for its answers                                       node.c
- *         struct link       a connection: `commands` and `inbox` (a subscriber, where grants and breaks are pushed)    link.c
+ *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
+ *                           and `witness`, which counts replicas where the URL asks for them                       secure.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
  *       struct rclaim       a claim's state; it is at one node at a time                                              claims.c
  *
@@ -19,6 +20,7 @@
  *        +------------- CONFIRMING (a renewal is asked for: its answer is a fresh grant, or says that it is gone)
  *
  *     withdraw: any state -> LEAVING --(reply)--> gone
+ *     ?replicas=N: SECURING and UNDOING lie before HOLDING, see secure.c
  *
  * Who reads? A thread that waits in park() for its answer reads it itself if no other thread does so already: no wake-up lies between
  * the server's answer and the caller. It `leads` its claim's node; it works on whatever comes from there, also for others. Those others
@@ -72,6 +74,7 @@ struct redis_options {
     int64_t connect_ns, command_ns;      /* time-outs */
     int64_t retry_base_ns, retry_max_ns; /* back-off */
     unsigned retry_tries;                /* 0: for ever */
+    unsigned replicas;                   /* that must have a grant; 0: none */
     int64_t lease_ns, claim_ns;
 };
 
@@ -107,6 +110,7 @@ struct link {
     struct node *node;
     const char *what; /* for notes */
     bool subscriber;
+    char run_id[64]; /* what the server on the other end calls itself; "": not known */
     enum link_state state;
     int fd;
     SSL *ssl;
@@ -130,6 +134,8 @@ enum rclaim_state {
     RCLAIM_ASKING,
     RCLAIM_WAITING,
     RCLAIM_CONFIRMING,
+    RCLAIM_SECURING,
+    RCLAIM_UNDOING,
     RCLAIM_HOLDING,
     RCLAIM_DOWNGRADING,
     RCLAIM_LEAVING
@@ -153,6 +159,7 @@ struct rclaim {
     TAILQ_ENTRY(rclaim) telling;  /* redis->to_tell */
     TAILQ_ENTRY(rclaim) renewal;  /* node->to_renew */
     TAILQ_ENTRY(rclaim) follower; /* node->followers */
+    TAILQ_ENTRY(rclaim) securing; /* node->to_secure, in_round */
     TAILQ_ENTRY(rclaim) timed;    /* redis->timed */
     TAILQ_ENTRY(rclaim) due;      /* in run_timers() alone */
     struct pawl__claim *claim;
@@ -164,19 +171,21 @@ struct rclaim {
     unsigned tell;  /* TELL_... */
     bool to_tell, to_renew, follows, renewing, is_timed;
     bool adopted, unparked;
-    bool told_now;      /* serve() is calling up about it: it must not vanish */
-    bool asked;         /* a request about its state is in flight */
-    bool resent;        /* the withdrawal was asked for more than once */
-    bool lost;          /* the core was told, ... */
-    bool broken;        /* ... of a break */
-    bool exact;         /* timer_at is not to be rounded */
-    bool held_before;   /* when it was withdrawn */
-    bool was_lost;      /* at the withdrawal it was not held any more */
-    bool foreign_held;  /* its lock is held by a program that is not pawl */
-    bool listens;       /* on the foreign channel of its lock */
-    int turn;           /* counts what was asked about its state: only the answer to the last one counts */
-    uint32_t want_sent; /* tokens that the server knows we want */
-    int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    bool secures, in_round;                  /* its grant or its renewal is being secured */
+    int64_t secure_sent_at, secure_lease_ns; /* of the renewal that is being secured */
+    bool told_now;                           /* serve() is calling up about it: it must not vanish */
+    bool asked;                              /* a request about its state is in flight */
+    bool resent;                             /* the withdrawal was asked for more than once */
+    bool lost;                               /* the core was told, ... */
+    bool broken;                             /* ... of a break */
+    bool exact;                              /* timer_at is not to be rounded */
+    bool held_before;                        /* when it was withdrawn */
+    bool was_lost;                           /* at the withdrawal it was not held any more */
+    bool foreign_held;                       /* its lock is held by a program that is not pawl */
+    bool listens;                            /* on the foreign channel of its lock */
+    int turn;                                /* counts what was asked about its state: only the answer to the last one counts */
+    uint32_t want_sent;                      /* tokens that the server knows we want */
+    int64_t timer_at;                        /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
     unsigned position;
     unsigned failures; /* retryable errors in a row */
     struct pawl_error why;
@@ -194,7 +203,7 @@ struct node {
     TAILQ_ENTRY(node) entry; /* redis->nodes */
     struct redis *redis;
     struct addresses *addresses; /* NULL: a Unix socket */
-    struct link commands, inbox;
+    struct link commands, inbox, witness;
     bool script_loaded[SCRIPT_COUNT];
     struct rclaim_list to_renew, followers;
     int64_t renew_at;            /* not before then */
@@ -209,10 +218,16 @@ struct node {
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
     bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
+    /* secure.c */
+    struct rclaim_list to_secure, in_round;
+    bool round_open, round_wrote;
+    bool replicas_short;   /* the last round found too few, ... */
+    unsigned replicas_had; /* ... namely so many */
+
     /* server.c */
     char server_policy[32];
     unsigned server_replicas, server_min_replicas;
-    bool server_aof, server_warned;
+    bool server_known, server_aof, server_warned;
 };
 
 enum { REDIS_BUCKETS = 1024 };
@@ -280,6 +295,8 @@ void pawl__link_init(struct link *link, struct node *node, bool subscriber, cons
 void pawl__link_free(struct link *link);
 /* Ask. `answered` may be NULL on the subscriber. False: out of memory, and the link is down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
+/* The same for words. */
+bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request);
 /* Write what is left to be written. */
 void pawl__link_flush(struct link *link);
 /* Read what there is and work on it. */
@@ -304,6 +321,8 @@ void pawl__link_tick(struct link *link, int64_t now);
 
 struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr);
 void pawl__node_free(struct node *node);
+/* The i-th of its connections; NULL: there are no more. */
+struct link *pawl__node_link(struct node *node, int i);
 /* Where the lock with this key is. */
 struct node *pawl__node_for(const struct redis *redis, const char *lock);
 /* Is it able to work? Its links are. */
@@ -312,6 +331,8 @@ bool pawl__node_up(const struct node *node);
 const char *pawl__node_errortext(const struct node *node);
 /* The states of its links have changed: tell the core, and go on with the claims. */
 void pawl__node_changed(struct node *node);
+/* Set the code with which acquires end whose time is up. */
+void pawl__node_set_link(struct node *node);
 /* After so many failures in vain those who wait are told. */
 void pawl__claims_give_up(struct node *node);
 /* Go on with all claims of a node. */
@@ -338,6 +359,7 @@ void pawl__redis_describe_url(const struct redis_options *options, char *buffer,
 /* keys.c: how names become keys. */
 struct redis_keys {
     char lock[REDIS_KEY_MAX], token[REDIS_KEY_MAX], queue[REDIS_KEY_MAX], turn[REDIS_KEY_MAX], who[REDIS_KEY_MAX];
+    char witness[REDIS_KEY_MAX]; /* written so that replicas can be counted */
     char channel[REDIS_KEY_MAX]; /* where Redisson listens; "": nowhere */
     char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
 };
@@ -372,6 +394,8 @@ struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
 void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
 void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
                          int64_t lease_ns);
+/* It is held from now on: what pawl__claim_granted does where no replicas are asked for, and secure.c where they have it. */
+void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
@@ -397,6 +421,19 @@ void pawl__renew_flush(struct node *node);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
 void pawl__renew_forget(struct rclaim *claim);
 void pawl__renew_confirm(struct rclaim *claim);
+
+/* A renewal counts, or must be made again: for secure.c. */
+void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
+void pawl__renew_put_back(struct rclaim *claim);
+
+/* secure.c */
+/* Have replicas confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`. */
+void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
+void pawl__secure_forget(struct rclaim *claim);
+/* One of the connections that it takes is gone. */
+void pawl__secure_link_lost(struct node *node);
+/* What to tell who tried. */
+void pawl__secure_failed(const struct node *node, const char *name, struct pawl_error *ret);
 
 /* examine.c */
 pawl__examine_fn pawl__redis_examine;

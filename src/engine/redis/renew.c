@@ -20,7 +20,7 @@ struct batch {
     int64_t lease_ns[BATCH]; /* what was asked for each */
 };
 
-static void put_back(struct rclaim *claim) {
+void pawl__renew_put_back(struct rclaim *claim) {
     claim->renewing = false;
     if (claim->to_renew || claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
         return;
@@ -28,14 +28,22 @@ static void put_back(struct rclaim *claim) {
     TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
 }
 
+void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
+    claim->renewing = false;
+    claim->sent_at = sent_at;
+    claim->lease_ns = lease_ns;
+    pawl__redis_tell(redis, claim, TELL_RENEWED);
+}
+
 static void renewed(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held) {
     claim->renewing = false;
     if (claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
         return;
-    if (held) {
-        claim->sent_at = sent_at;
-        claim->lease_ns = lease_ns;
-        pawl__redis_tell(redis, claim, TELL_RENEWED);
+    if (held && redis->options.replicas) {
+        claim->renewing = true;
+        pawl__secure(claim, sent_at, lease_ns);
+    } else if (held) {
+        pawl__renew_done(redis, claim, sent_at, lease_ns);
     } else {
         pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
                          claim->claim->name);
@@ -55,7 +63,7 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
             pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,
                              class == REPLY_OK ? "a strange answer" : why.text);
         for (size_t i = 0; i < batch->count; i++)
-            put_back(batch->claims[i]);
+            pawl__renew_put_back(batch->claims[i]);
         request->node->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;
         pawl__redis_due(redis, request->node->renew_at);
     }
@@ -142,7 +150,7 @@ void pawl__renew_flush(struct node *node) {
             pawl__redis_note(node->redis, NULL, "renewing %zu holds in one script", batch->count);
             if (!send_batch(node, (enum pawl_kind)kind, batch, &request)) {
                 for (size_t i = 0; i < batch->count; i++)
-                    put_back(batch->claims[i]);
+                    pawl__renew_put_back(batch->claims[i]);
                 free(batch);
                 return;
             }

@@ -30,7 +30,7 @@ static const struct meaning meanings[] = {
     {"TRYAGAIN", REPLY_AGAIN, PAWL_ECONNLOST, "wait"},
     {"CLUSTERDOWN", REPLY_AGAIN, PAWL_ECONNLOST, "wait"},
     {"MASTERDOWN", REPLY_AGAIN, PAWL_ECONNLOST, "its primary can't be reached"},
-    {"NOREPLICAS", REPLY_AGAIN, PAWL_ECONNLOST, "it wants more replicas before it writes: look at min-replicas-to-write"},
+    {"NOREPLICAS", REPLY_AGAIN, PAWL_EREPLICAS, "it wants more replicas before it writes: look at min-replicas-to-write"},
     {"MISCONF", REPLY_AGAIN, PAWL_ENOSPACE, "it can't save to its disk and refuses to write: look at its log"},
     {"READONLY", REPLY_READONLY, PAWL_ECONNLOST, "it is a replica: name the primary in the URL"},
     {"OOM", REPLY_REFUSED, PAWL_ENOSPACE, "it has no memory left: raise maxmemory, or free some"},

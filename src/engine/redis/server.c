@@ -40,6 +40,7 @@ static void check_info(struct node *node, const char *info) {
         pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
     else if (version[0] && atoi(version) < 5)
         pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
+    node->server_known = true;
     node->server_replicas = (unsigned)strtoul(replicas, NULL, 10);
     node->server_aof = strcmp(aof, "0") != 0;
 }
@@ -65,10 +66,10 @@ static void warn_once(struct node *node, const char *policy) {
     if (!node->server_aof)
         pawl__warn(&redis->base, "%s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
                    redis->url);
-    if (node->server_replicas && !node->server_min_replicas)
+    if (node->server_replicas && !node->server_min_replicas && !redis->options.replicas)
         pawl__warn(
             &redis->base,
-            "%s has replicas but does not wait for them: a failover may forget locks that are held; set min-replicas-to-write 1",
+            "%s has replicas but does not wait for them: a failover may forget locks that are held; write ?replicas=1 into the URL",
             redis->url);
 }
 

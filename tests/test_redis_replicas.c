@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_replicas.c - ?replicas=N: a primary with two replicas that are stopped and started at the worst moments. What is granted or
+ * renewed is on the replicas, and what is not is neither granted nor renewed.
+ */
+#include <signal.h>
+#include <unistd.h>
+
+#include "redis_test.h"
+#include "redis_topology.h"
+
+static struct redis_watched watched;
+static struct redis_server *primary = &watched.servers[0];
+
+#define LEASE_MS 3000
+
+static int set_up(void **state) {
+    (void)state;
+    if (!primary->pid)
+        redis_watched_start(&watched);
+    freeReplyObject(redis_server_command(primary, "FLUSHALL"));
+    return 0;
+}
+
+static int stop_servers(void **state) {
+    (void)state;
+    redis_watched_free(&watched);
+    return 0;
+}
+
+static void replicas_signal(int number) {
+    assert_int_equal(kill(watched.servers[1].pid, number), 0);
+    assert_int_equal(kill(watched.servers[2].pid, number), 0);
+}
+
+static void let_replicas_go(void) {
+    replicas_signal(SIGCONT);
+    redis_await_replicas(primary, 2);
+}
+
+static void test_a_grant_is_on_the_replicas(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=2", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_int_equal(redis_server_integer(&watched.servers[1], "HLEN lock"), 1);
+        assert_int_equal(redis_server_integer(&watched.servers[2], "HLEN lock"), 1);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* Redisson #4706, #4822: what too few replicas have is undone, and said so. */
+static void test_a_shortfall_is_undone(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=2&command=600", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_int_equal(kill(watched.servers[2].pid, SIGSTOP), 0);
+    assert_fails(PAWL_EREPLICAS, pawl_acquire(lock, 0, &error), &error);
+    assert_contains(error.text, "1 of the 2 replicas");
+    assert_int_equal(redis_server_integer(primary, "EXISTS lock pawl:who:{lock}"), 0);
+    assert_fails(PAWL_EREPLICAS, pawl_acquire(lock, 2000, &error), &error);
+    await_integer(primary, "EXISTS lock pawl:queue:{lock}", 0);
+    assert_int_equal(kill(watched.servers[2].pid, SIGCONT), 0);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&watched.servers[2], "HLEN lock"), 1);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* An acquire that waits is granted when the replicas are there again. */
+static void test_waits_for_replicas(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=1&command=600", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct taker taker;
+
+    (void)state;
+    replicas_signal(SIGSTOP);
+    start_taker(&taker, lock, PATIENCE_MS);
+    await_integer(primary, "EXISTS pawl:witness:{lock}", 1);
+    await_integer(primary, "EXISTS lock", 0); /* undone at least once */
+    assert_true(taker_waits(&taker));
+    let_replicas_go();
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* A grant that was pushed is confirmed, and counts when replicas have it; not before. */
+static void test_a_pushed_grant_waits_for_replicas(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=1&command=5000", 0), *other = open_at(primary->port, "", 0);
+    struct pawl_lock *lock = mutex_of(client, "lock"), *held = mutex_of(other, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, lock, PATIENCE_MS);
+    await_integer(primary, "ZCARD pawl:queue:{lock}", 1);
+    replicas_signal(SIGSTOP);
+    assert_works(pawl_release(held, &error), &error);
+    await_integer(primary, "EXISTS pawl:witness:{lock}", 1);
+    assert_true(taker_waits(&taker));
+    let_replicas_go();
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* A renewal that replicas don't have is none: the hold is lost at the end of its lease, and told. */
+static void test_a_renewal_needs_replicas(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=1", 1500);
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL); /* two leases */
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    replicas_signal(SIGSTOP);
+    await_loss(&losses);
+    let_replicas_go();
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* A hold whose renewals were short for a while, and then were not, stays. */
+static void test_a_hold_survives_a_pause_of_the_replicas(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=1&command=500", 20000);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    replicas_signal(SIGSTOP);
+    freeReplyObject(redis_server_command(primary, "DEL pawl:witness:{lock}"));
+    await_integer(primary, "EXISTS pawl:witness:{lock}", 1); /* a renewal is being secured */
+    let_replicas_go();
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The connection breaks while WAIT is under way: nobody knows, so it is asked again. */
+static void test_the_witness_is_cut_off(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=1&command=20000", 0);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct taker taker;
+    char list[8192], *line;
+
+    (void)state;
+    replicas_signal(SIGSTOP);
+    start_taker(&taker, lock, PATIENCE_MS);
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        if (strstr(redis_server_text(primary, list, sizeof list, "CLIENT LIST"), "cmd=wait"))
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_contains(list, "cmd=wait");
+    for (line = strstr(list, "cmd=wait"); line > list && line[-1] != '\n'; line--)
+        continue;
+    assert_int_equal(redis_server_integer(primary, "CLIENT KILL ID %ld", strtol(line + strlen("id="), NULL, 10)), 1);
+    let_replicas_go();
+    assert_int_equal(end_taker(&taker), 0);
+    assert_int_equal(redis_server_integer(primary, "EXISTS lock"), 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* Redisson #4573, #6223: a primary that becomes a replica under WAIT. It says so (READONLY, or it closes), and nothing is granted. */
+static void test_a_primary_is_demoted(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=1&command=1000&retry=10,100", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct taker taker;
+
+    (void)state;
+    replicas_signal(SIGSTOP);
+    start_taker(&taker, lock, PATIENCE_MS);
+    await_integer(primary, "EXISTS pawl:witness:{lock}", 1);
+    freeReplyObject(redis_server_command(primary, "REPLICAOF 127.0.0.1 1"));
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 1000, &error), &error);
+    assert_true(taker_waits(&taker));
+    freeReplyObject(redis_server_command(primary, "REPLICAOF NO ONE"));
+    let_replicas_go();
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void test_many_at_once(void **state) {
+    enum { LOCKS = 40 };
+    struct pawl *client = open_at(primary->port, "?replicas=2", LEASE_MS);
+    struct taker takers[LOCKS];
+    struct pawl_lock *locks[LOCKS];
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof name, "lock%d", i / 2);
+        locks[i] = mutex_of(client, name);
+        start_taker(&takers[i], locks[i], PATIENCE_MS);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        assert_int_equal(end_taker(&takers[i]), 0);
+        pawl_lock_free(locks[i]);
+    }
+    pawl_close(client);
+}
+
+static void test_fewer_than_asked_for(void **state) {
+    struct pawl *client;
+    char url[128];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?replicas=3", primary->port);
+    assert_fails(PAWL_EREPLICAS, pawl_open(url, NULL, &client, &error), &error);
+    assert_contains(error.text, "2 replicas, and the URL asks for 3");
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?replicas=-1", primary->port);
+    assert_fails(PAWL_EOPTION, pawl_open(url, NULL, &client, &error), &error);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_grant_is_on_the_replicas, set_up),
+        cmocka_unit_test_setup(test_a_shortfall_is_undone, set_up),
+        cmocka_unit_test_setup(test_waits_for_replicas, set_up),
+        cmocka_unit_test_setup(test_a_pushed_grant_waits_for_replicas, set_up),
+        cmocka_unit_test_setup(test_a_renewal_needs_replicas, set_up),
+        cmocka_unit_test_setup(test_a_hold_survives_a_pause_of_the_replicas, set_up),
+        cmocka_unit_test_setup(test_the_witness_is_cut_off, set_up),
+        cmocka_unit_test_setup(test_many_at_once, set_up),
+        cmocka_unit_test_setup(test_fewer_than_asked_for, set_up),
+        cmocka_unit_test_setup(test_a_primary_is_demoted, set_up),
+    };
+    const char *missing;
+
+    if (!redis_server_exists(&missing)) {
+        printf("1..0 # SKIP %s\n", missing);
+        return 0;
+    }
+    return cmocka_run_group_tests_name("redis replicas", tests, NULL, stop_servers);
+}
