@@ -10,7 +10,7 @@
 
 enum { FORMAT = 1 };
 
-static void print_string(FILE *out, const char *text) {
+void json_string(FILE *out, const char *text) {
     fputc('"', out);
     while (*text != '\0') {
         unsigned char byte = (unsigned char)*text;
@@ -34,7 +34,7 @@ static void print_known_string(FILE *out, const char *key, const char *text) {
     if (text[0] == '\0')
         fputs("null", out);
     else
-        print_string(out, text);
+        json_string(out, text);
 }
 
 static void print_known_number(FILE *out, const char *key, bool known, int64_t number) {
@@ -83,7 +83,7 @@ static void print_entries(FILE *out, const struct pawl_entry *entries, size_t co
 
 static void print_lock(FILE *out, const struct pawl_entry *entries, size_t count, bool raw) {
     fputs("{\"name\":", out);
-    print_string(out, entries[0].name);
+    json_string(out, entries[0].name);
     fprintf(out, ",\"kind\":\"%s\"", kind_name(entries[0].kind));
     print_known_number(out, "limit", entries[0].kind == PAWL_SEMAPHORE, entries[0].limit);
     fputs(",\"holders\":[", out);
@@ -97,9 +97,9 @@ void print_json(FILE *out, const struct status_view *view, const struct snapshot
     const struct pawl_info *info = view->info;
 
     fprintf(out, "{\"format\":%d,\"time_ms\":%" PRId64 ",\"url\":", FORMAT, wall_ms());
-    print_string(out, info->url);
+    json_string(out, info->url);
     fputs(",\"engine\":", out);
-    print_string(out, info->engine);
+    json_string(out, info->engine);
     print_known_number(out, "lease_ms", info->lease_ms != PAWL_FOREVER, info->lease_ms);
     fprintf(out, ",\"notice_ms\":%" PRId64 ",\"locks\":[", info->notice_ms);
     for (size_t i = 0, next; i < snapshot->count; i = next) {

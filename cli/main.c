@@ -39,6 +39,7 @@ static const struct subcommand {
     {"status", command_status, "show who holds what, and who waits"},
     {"break", command_break, "make a holder give up"},
     {"doctor", command_doctor, "say what about the server endangers locks"},
+    {"bench", command_bench, "measure locks, side by side with the bare server"},
 };
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 

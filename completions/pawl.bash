@@ -37,7 +37,7 @@ _pawl() {
     done
 
     if ((cword == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run hold status break doctor --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run hold status break doctor bench --help --version' -- "$cur")
         return
     fi
     if [[ ${words[1]} == run ]] && _pawl_command; then
@@ -56,7 +56,11 @@ _pawl() {
     -w | --wait | --timeout | -E | --conflict-exit-code | --permits | --label | --lease | --grace | --max-hold)
         return
         ;;
-    --token | -c | --command)
+    --svg)
+        _filedir svg
+        return
+        ;;
+    --token | -c | --command | -r | --rounds | --span)
         return
         ;;
     esac
@@ -73,6 +77,7 @@ _pawl() {
     hold) options=$take ;;
     status) options='--json --raw --names --watch -u --url --help' ;;
     doctor) options='-u --url --help' ;;
+    bench) options='--json --svg --large -r --rounds --span -u --url --help' ;;
     break) options='--token --now -u --url --help' ;;
     *) return ;;
     esac

@@ -39,6 +39,7 @@ complete -c pawl -n __fish_use_subcommand -a status -d 'Show who holds what, and
 complete -c pawl -n __fish_use_subcommand -a break -d 'Make a holder give up'
 complete -c pawl -n __fish_use_subcommand -a doctor -d 'Say what about the server endangers locks'
 complete -c pawl -n '__pawl_uses doctor' -s u -l url -x -d 'Where the locks are'
+complete -c pawl -n __fish_use_subcommand -a bench -d 'Measure locks, side by side with the bare server'
 complete -c pawl -n __fish_use_subcommand -l version -d 'Show the version and the engines'
 
 complete -c pawl -n '__pawl_uses run hold status break' -a '(__pawl_locks)' -d Lock
@@ -67,6 +68,13 @@ complete -c pawl -n '__pawl_uses status' -l json -d 'For programs'
 complete -c pawl -n '__pawl_uses status' -l raw -d 'What the engine really stores'
 complete -c pawl -n '__pawl_uses status' -l names -d 'Only the names'
 complete -c pawl -n '__pawl_uses status' -l watch -d 'Look again and again'
+
+complete -c pawl -n '__pawl_uses bench' -s u -l url -x -a local: -d 'What to measure'
+complete -c pawl -n '__pawl_uses bench' -s r -l rounds -x -d 'How many rounds'
+complete -c pawl -n '__pawl_uses bench' -l span -x -d 'Seconds of each workload in each round'
+complete -c pawl -n '__pawl_uses bench' -l large -d 'Queues of 10,000 too'
+complete -c pawl -n '__pawl_uses bench' -l json -d 'For programs'
+complete -c pawl -n '__pawl_uses bench' -l svg -r -d 'Draw it too'
 
 complete -c pawl -n '__pawl_uses break' -l token -x -d 'Of the hold to break'
 complete -c pawl -n '__pawl_uses break' -l now -d 'Free the lock at once'

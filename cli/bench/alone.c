@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * alone.c - one process and nobody else: what an acquire and a pair cost, beside the bare operations of the same server.
+ *
+ * The bare operations and the pairs take turns of a few within the one process: a client and a server that the kernel put on one core
+ * answer in a third of the time of two on two cores, and the kernel changes its mind from one second to the next.
+ *
+ * On `local:` a pair takes less time than reading the clock twice. There the rate is from many pairs in a row, and so is that of flock(2);
+ * the percentiles have a reading of the clock in them.
+ */
+#include <string.h>
+
+#include "workloads.h"
+
+enum { FEW = 16, MANY = 1000 };
+
+struct alone {
+    const struct job *job;
+    struct pawl_lock *lock;
+    struct raw *raw; /* NULL: none */
+    bool quick;
+};
+
+static void bare(struct alone *alone, enum raw_act act, struct histogram *histogram) {
+    for (int i = 0; i < FEW; i++) {
+        int64_t ns = alone->raw->impl->act(alone->raw->connection, act);
+
+        if (ns < 0) /* the lock's own requests will tell why, if it matters */
+            return;
+        if (member_counts(alone->job))
+            histogram_add(histogram, ns);
+    }
+}
+
+static void pair(struct alone *alone) {
+    struct pawl_error error;
+    int64_t begin = bench_now_ns();
+
+    member_check(alone->job, pawl_acquire(alone->lock, PAWL_FOREVER, &error), &error);
+    int64_t middle = bench_now_ns();
+    member_check(alone->job, pawl_release(alone->lock, &error), &error);
+    int64_t end = bench_now_ns();
+    if (!member_counts(alone->job))
+        return;
+    histogram_add(&alone->job->board->acquire, middle - begin);
+    histogram_add(&alone->job->board->latency, end - begin);
+}
+
+static void many_pairs(struct alone *alone) {
+    struct board *board = alone->job->board;
+    struct pawl_error error;
+    int64_t begin = bench_now_ns();
+
+    for (int i = 0; i < MANY; i++) {
+        member_check(alone->job, pawl_acquire(alone->lock, PAWL_FOREVER, &error), &error);
+        member_check(alone->job, pawl_release(alone->lock, &error), &error);
+    }
+    if (!member_counts(alone->job))
+        return;
+    atomic_fetch_add(&board->bulk_ns[0], bench_now_ns() - begin);
+    atomic_fetch_add(&board->bulk_count[0], MANY);
+}
+
+static void many_bare(struct alone *alone) {
+    struct board *board = alone->job->board;
+    int64_t begin = bench_now_ns();
+
+    for (int i = 0; i < MANY; i++)
+        alone->raw->impl->act(alone->raw->connection, RAW_WRITE);
+    if (!member_counts(alone->job))
+        return;
+    atomic_fetch_add(&board->bulk_ns[1], bench_now_ns() - begin);
+    atomic_fetch_add(&board->bulk_count[1], MANY);
+}
+
+static void work(const struct job *job, int number) {
+    struct alone alone = {.job = job, .quick = strcmp(job->target->engine, "local") == 0};
+    char why[200];
+
+    (void)number;
+    /* Before the client and its thread are there: on local: it forks. */
+    alone.raw = job->target->raw != NULL ? raw_open(&job->target->address, job->bench->id, why, sizeof(why)) : NULL;
+    if (alone.raw != NULL)
+        alone.raw->impl->act(alone.raw->connection, RAW_TRIP);
+    struct pawl *client = member_open(job);
+    alone.lock = member_mutex(job, client);
+    member_ready(job);
+    while (!member_stopped(job)) {
+        bool counts = member_counts(job);
+
+        for (int act = 0; alone.raw != NULL && act < RAW_ACTS && !member_stopped(job); act++)
+            if (alone.raw->impl->names[act] != NULL)
+                bare(&alone, (enum raw_act)act, &job->board->limits[act]);
+        for (int i = 0; i < FEW && !member_stopped(job); i++)
+            pair(&alone);
+        if (alone.quick)
+            many_pairs(&alone);
+        if (alone.quick && alone.raw != NULL)
+            many_bare(&alone);
+        /* All have had their turn. */
+        if (counts)
+            atomic_fetch_add(&job->board->turns, 1);
+    }
+    pawl_lock_free(alone.lock);
+    pawl_close(client);
+    raw_close(alone.raw);
+}
+
+/* From many in a row where there are such; else from the mean of single ones. */
+static void add_rate(struct result *result, uint64_t many, int64_t many_ns, const struct histogram *histogram) {
+    double mean = histogram_mean(histogram);
+
+    if (many > 0)
+        figure_add(&result->figures[RATE], 1e9 * (double)many / (double)many_ns);
+    else if (mean > 0)
+        figure_add(&result->figures[RATE], 1e9 / mean);
+}
+
+void measure_alone(struct job *job) {
+    struct result *results = job->target->results;
+    struct board *board = job->board;
+    struct usage used;
+    double ns;
+
+    name_lock(job);
+    job->row = ROW_PAIR;
+    if (!crew_count(job, 1, work, &used, &ns))
+        return;
+    for (int act = 0; act < RAW_ACTS; act++) {
+        add_latency(&results[ROW_TRIP + act], &board->limits[act]);
+        if (job->target->raw == NULL)
+            note_missing(&results[ROW_TRIP + act], job->target->raw_missing);
+    }
+    add_rate(&results[ROW_TRIP], 0, 0, &board->limits[RAW_TRIP]);
+    add_rate(&results[ROW_WRITE], board->bulk_count[1], board->bulk_ns[1], &board->limits[RAW_WRITE]);
+    add_rate(&results[ROW_READ], 0, 0, &board->limits[RAW_READ]);
+    add_latency(&results[ROW_ACQUIRE], &board->acquire);
+    add_latency(&results[ROW_PAIR], &board->latency);
+    add_rate(&results[ROW_PAIR], board->bulk_count[0], board->bulk_ns[0], &board->latency);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * raw.h - the server without the library: what a bare operation costs there, how many requests it has had, and how to leave it as it was.
+ */
+#ifndef PAWL_CLI_BENCH_RAW_H
+#define PAWL_CLI_BENCH_RAW_H
+
+#include "address.h"
+#include "bench.h"
+
+/* The bare operations; their rows are ROW_TRIP, ROW_WRITE, ROW_READ. */
+enum raw_act { RAW_TRIP, RAW_WRITE, RAW_READ, RAW_ACTS };
+
+struct raw_impl {
+    const char *schemes[6];      /* of URLs; NULL at the end */
+    const char *names[RAW_ACTS]; /* NULL: there is no such thing here */
+    /* A connection of its own. `id` is what all names begin with. NULL: `why` says why not. */
+    void *(*open)(const struct address *address, const char *id, char *why, size_t size);
+    void (*close)(void *connection);
+    /* One bare operation. Returns how long it took in ns; -1: it failed. */
+    int64_t (*act)(void *connection, enum raw_act act);
+    /* Requests that all servers have had. -1: they don't tell. */
+    double (*requests)(void *connection);
+    void (*describe)(void *connection, char *out, size_t size);
+    /* Remove all that begins with the id. False: something may have stayed. */
+    bool (*clean)(void *connection);
+};
+
+struct raw {
+    const struct raw_impl *impl;
+    void *connection;
+};
+
+/* NULL: not for this URL, or not now; `why` says it. */
+struct raw *raw_open(const struct address *address, const char *id, char *why, size_t size);
+void raw_close(struct raw *raw);
+
+int64_t bench_now_ns(void);
+
+extern const struct raw_impl raw_local;
+extern const struct raw_impl raw_redis;
+extern const struct raw_impl raw_zookeeper;
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rounds.c - all workloads on all targets, round by round, and the line that tells how far it is.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "workloads.h"
+
+const struct row_description row_descriptions[ROWS] = {
+    [ROW_TRIP] = {"trip", "bare round trip", "trips", ROWS, false},
+    [ROW_WRITE] = {"write", "bare write", "writes", ROWS, false},
+    [ROW_READ] = {"read", "bare read", "reads", ROWS, false},
+    [ROW_ACQUIRE] = {"acquire", "uncontended acquire", "acquires", ROW_WRITE, false},
+    [ROW_PAIR] = {"pair", "uncontended acquire + release", "pairs", ROW_WRITE, true},
+    [ROW_TURNS_2] = {"turns2", "hand-off among 2 processes", "hand-offs", ROW_TRIP, false},
+    [ROW_TURNS_16] = {"turns16", "hand-off among 16 processes", "hand-offs", ROW_TRIP, false},
+    [ROW_TURNS_64] = {"turns64", "hand-off among 64 processes", "hand-offs", ROW_TRIP, false},
+    [ROW_THREADS] = {"threads16", "16 threads of one process", "holds", ROWS, false},
+    [ROW_THREADS_EXACT] = {"exact16", "16 threads of one process, ?handoff=0", "holds", ROWS, false},
+    [ROW_READS_90] = {"reads90", "read-write lock, 16 processes, 90 % read", "holds", ROWS, false},
+    [ROW_READS_99] = {"reads99", "read-write lock, 16 processes, 99 % read", "holds", ROWS, false},
+    [ROW_QUEUE_1000] = {"queue1000", "hand-off along a queue of 1,000", "hand-offs", ROW_TRIP, false},
+    [ROW_QUEUE_10000] = {"queue10000", "hand-off along a queue of 10,000", "hand-offs", ROW_TRIP, false},
+    [ROW_HOLDS] = {"holds10000", "10,000 locks held, a second of it", "seconds", ROWS, false},
+    [ROW_KILL] = {"kill", "kill -9 until the next one holds, lease 2 s", "kills", ROWS, false},
+};
+
+enum { ALWAYS = MAX_ROUNDS };
+
+static const struct workload {
+    workload_fn *measure;
+    enum row row;
+    int number;
+    int rounds; /* at most in so many */
+    bool large; /* only when asked for */
+} workloads[] = {
+    {measure_alone, ROW_PAIR, 1, ALWAYS, false},       {measure_turns, ROW_TURNS_2, 2, ALWAYS, false},
+    {measure_turns, ROW_TURNS_16, 16, ALWAYS, false},  {measure_turns, ROW_TURNS_64, 64, ALWAYS, false},
+    {measure_threads, ROW_THREADS, 16, ALWAYS, false}, {measure_exact, ROW_THREADS_EXACT, 16, ALWAYS, false},
+    {measure_reads, ROW_READS_90, 90, ALWAYS, false},  {measure_reads, ROW_READS_99, 99, ALWAYS, false},
+    {measure_queue, ROW_QUEUE_1000, 1000, 3, false},   {measure_queue, ROW_QUEUE_10000, 10000, 1, true},
+    {measure_holds, ROW_HOLDS, 10000, 1, true},        {measure_kill, ROW_KILL, 2, 3, false},
+};
+enum { WORKLOADS = sizeof(workloads) / sizeof(workloads[0]) };
+
+static void show_progress(const struct bench *bench, int round, const struct job *job) {
+    char line[ADDRESS_SIZE + 256];
+
+    if (!isatty(STDERR_FILENO))
+        return;
+    snprintf(line, sizeof(line), "round %d of %d: %s, %s", round + 1, bench->rounds, row_descriptions[job->row].title,
+             job->target->shown);
+    cut_to_columns(line, terminal_columns(STDERR_FILENO) - 1);
+    dprintf(STDERR_FILENO, "\r\033[K%s", line);
+}
+
+static void hide_progress(void) {
+    if (isatty(STDERR_FILENO))
+        dprintf(STDERR_FILENO, "\r\033[K");
+}
+
+static void run_round(struct bench *bench, int round, struct board *board) {
+    for (size_t w = 0; w < WORKLOADS; w++)
+        for (size_t t = 0; t < bench->count; t++) {
+            /* Another goes first in each round. */
+            struct target *target = &bench->targets[(t + (size_t)round) % bench->count];
+            struct job job = {
+                .bench = bench, .target = target, .row = workloads[w].row, .number = workloads[w].number, .board = board};
+
+            if (crew_signal() != 0)
+                return;
+            if (round >= workloads[w].rounds || (workloads[w].large && !bench->large) ||
+                target->results[job.row].missing[0] != '\0')
+                continue;
+            show_progress(bench, round, &job);
+            workloads[w].measure(&job);
+        }
+}
+
+int bench_run(struct bench *bench) {
+    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (board == MAP_FAILED) {
+        say("out of memory");
+        return EXIT_SYSTEM;
+    }
+    for (int round = 0; round < bench->rounds && crew_signal() == 0; round++)
+        run_round(bench, round, board);
+    hide_progress();
+    munmap(board, sizeof(*board));
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * workloads.h - what is done to a target, one function each. A workload adds a sample to the rows it is about; where it can't, the row
+ * gets its reason.
+ */
+#ifndef PAWL_CLI_BENCH_WORKLOADS_H
+#define PAWL_CLI_BENCH_WORKLOADS_H
+
+#include "crew.h"
+
+/* The job has the target, the first row and the number; the workload sets the rest. */
+typedef void workload_fn(struct job *job);
+
+workload_fn measure_alone;   /* rows TRIP to PAIR: one process, nobody else */
+workload_fn measure_turns;   /* `number` processes want one lock all the time */
+workload_fn measure_threads; /* `number` threads of one process */
+workload_fn measure_exact;   /* the same with ?handoff=0 */
+workload_fn measure_reads;   /* 16 processes on one read-write lock; `number` in a hundred read */
+workload_fn measure_queue;   /* `number` waiters in four processes, let in one after the other */
+workload_fn measure_holds;   /* `number` locks of one process, kept */
+workload_fn measure_kill;    /* the holder is killed; when does the next one hold? */
+
+/* ---- What they share ------------------------------------------------------------------------------------------------------ */
+
+/* Name the lock after the row and the run. */
+void name_lock(struct job *job);
+/* Add what lies in the histogram to the row: percentiles of this round, and the whole. */
+void add_latency(struct result *result, const struct histogram *histogram);
+/* Add what each turn cost. */
+void add_usage(struct result *result, const struct target *target, const struct usage *used);
+/* The row has no sample of this round, and why. */
+void note_missing(struct result *result, const char *why);
+
+#endif
