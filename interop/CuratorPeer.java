@@ -2,16 +2,20 @@
  *
  * CuratorPeer - a stock Curator client that does what its standard input says, one command a line, and answers each with one line:
  *
- *     acquire KIND PATH MS      KIND: mutex, semmutex, sem:LIMIT, read, write; answers "ok" or "no"
+ *     acquire KIND PATH MS      KIND: mutex, revocable, semmutex, sem:LIMIT, read, write; answers "ok" or "no". Whoever asks a
+ *                               revocable mutex back makes "revoked PATH" come
  *     release KIND PATH         answers "ok"
  *     start KIND PATH           acquires for ever in the background; answers "ok"; "granted KIND PATH" comes when it is so
+ *     revoke PATH               asks the holder of the mutex to give it up, as Curator's Revoker does; answers "ok"
  *     cycles N PATH             N times acquire and release of one mutex; answers with the median of all in microseconds
  *     turns N HOW MS PATH       HOW: separate sessions, or shared: one mutex; answers how often it changed hands (shared: was held)
  */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -24,6 +28,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 public class CuratorPeer {
@@ -42,11 +47,25 @@ public class CuratorPeer {
     private static final Map<String, Held> helds = new HashMap<>();
     private static CuratorFramework client;
 
+    private static InterProcessLock revocable(String path) {
+        InterProcessMutex mutex = new InterProcessMutex(client, path);
+        mutex.makeRevocable(lock -> say("revoked " + path));
+        return mutex;
+    }
+
+    private static void revoke(String path) throws Exception {
+        List<String> children = client.getChildren().forPath(path);
+        children.sort(Comparator.comparing(child -> child.substring(child.length() - 10)));
+        Revoker.attemptRevoke(client, path + "/" + children.get(0));
+    }
+
     private static Held held(String kind, String path) {
         return helds.computeIfAbsent(kind + " " + path, key -> {
             Held held = new Held();
             if (kind.equals("mutex"))
                 held.lock = new InterProcessMutex(client, path);
+            else if (kind.equals("revocable"))
+                held.lock = revocable(path);
             else if (kind.equals("semmutex"))
                 held.lock = new InterProcessSemaphoreMutex(client, path);
             else if (kind.equals("read"))
@@ -160,6 +179,9 @@ public class CuratorPeer {
             return "ok";
         case "start":
             start(words[1], words[2]);
+            return "ok";
+        case "revoke":
+            revoke(words[1]);
             return "ok";
         case "cycles":
             return "" + cycles(Integer.parseInt(words[1]), words[2]);

@@ -3,6 +3,7 @@
 """pawl beside stock Curator, Kazoo and go-zookeeper on a real ZooKeeper, in the same locks: they exclude each other, queue in one order
 and wake each other, both ways. Prints TAP. $PAWL is the command; what is missing on this machine is a skip that is named."""
 
+import json
 import os
 import shutil
 import signal
@@ -132,6 +133,37 @@ def killed_holder(url, peer, name, path):
     peer.lets_go("mutex", path)
 
 
+def holder_of(url, name):
+    text = subprocess.run([PAWL, "status", "--json", "-u", url, name], stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(text)["locks"][0]["holders"][0]
+
+
+def pawl_breaks_peer(url, peer, name, path):
+    """Politely: the holder is told, and goes on holding until it lets go by itself."""
+    assert peer.gets("revocable", path)
+    holder = holder_of(url, name)
+    assert holder["foreign"] and not holder["broken"]
+    waiter = Pawl(url, "mutex", name)
+    Queue(url).await_waiters(name, 1)
+    subprocess.run([PAWL, "break", "-u", url, name, "--token", holder["token"]], check=True)
+    assert peer.hear() == f"revoked {path}"
+    assert holder_of(url, name)["broken"] and waiter.is_silent()
+    peer.lets_go("revocable", path)
+    assert waiter.holds()
+    waiter.lets_go()
+
+
+def peer_breaks_pawl(url, peer, name, path):
+    run = Talker([PAWL, "run", "-u", url, name, "--", "sh", "-c", "echo runs; exec sleep 60"], stderr=subprocess.DEVNULL)
+    assert run.hear() == "runs"
+    waiter = Pawl(url, "mutex", name)
+    Queue(url).await_waiters(name, 1)
+    assert peer.ask(f"revoke {path}") == "ok"
+    assert run.process.wait(PATIENCE) == 76
+    assert waiter.holds()
+    waiter.lets_go()
+
+
 class Tap:
     def __init__(self):
         self.count = self.failed = 0
@@ -167,6 +199,8 @@ def curator_tests(tap, url, server, directory):
     tap.run("Curator read: Curator's writer waits for pawl's reader", peer_waits_for_pawl, url, one, "read", "write", "rw4", "/i/rw4")
     tap.run("Curator read: readers share", readers_share, url, one, "rw5", "/i/rw5")
     tap.run("Curator semaphore: both count the same leases", semaphore_counts, url, one, two, "sem", "/i/sem")
+    tap.run("Curator revocable: pawl break asks a Curator holder", pawl_breaks_peer, url, one, "rev1", "/i/rev1")
+    tap.run("Curator revocable: Curator's Revoker asks a pawl", peer_breaks_pawl, url, one, "rev2", "/i/rev2")
     tap.run("Curator: a pawl that was killed makes way", killed_holder, url, one, "kill", "/i/kill")
     return one
 

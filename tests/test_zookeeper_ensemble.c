@@ -81,19 +81,35 @@ static void test_follower_cut_off_from_its_leader(void **state) {
     pawl_close(client);
 }
 
-static void test_no_quorum(void **state) {
-    struct pawl *client;
+/* Alone, a server first serves nobody, and then, since these are told so, lets itself be read: no place for a lock either way. */
+static void test_no_quorum_and_read_only(void **state) {
+    struct pawl *held = open_url("zk://127.0.0.1:%u%s?session=4000", server.ports[0], harness_path()), *client;
+    struct pawl_lock *lock = new_mutex(held, 0), *other = new_rwlock(held, 0);
     char url[128];
 
     (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     zookeeper_server_kill(&server, 1);
     zookeeper_server_kill(&server, 2);
     snprintf(url, sizeof url, "zk://127.0.0.1:%u/x?connect=1500", server.ports[0]);
     assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
     assert_contains(error.text, "quorum");
+    assert_true(zookeeper_server_await_mode(&server, 0, "read-only"));
+    assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
+    assert_contains(error.text, "is read-only, since it does not reach the other servers");
+    await_state(lock, PAWL_LOST);
+    await_link(held, false);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire_shared(other, 0, &error), &error);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire_shared(other, 100, &error), &error);
     assert_true(zookeeper_server_restart(&server, 1));
     assert_true(zookeeper_server_restart(&server, 2));
     leader();
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(held);
 }
 
 static void test_retry_gives_up(void **state) {
@@ -246,12 +262,13 @@ int main(int argc, char **argv) {
         TEST(test_retry_gives_up),
         TEST(test_leader_killed),
         TEST(test_follower_cut_off_from_its_leader),
-        TEST(test_no_quorum),
+        TEST(test_no_quorum_and_read_only),
         TEST(test_all_restart),
     };
+    const struct zookeeper_how how = {.read_only = true};
     int failed;
 
-    if (!harness_begin("test_zookeeper_ensemble", 3))
+    if (!harness_begin("test_zookeeper_ensemble", 3, &how))
         return 0;
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -156,7 +156,7 @@ static void test_curator_604_node_of_another_session(void **state) {
     pawl_close(client);
 }
 
-/* The same for a waiter whose session expires: a new node with a new GUID, at the end of the queue. Also etcd #11456. */
+/* The same for a waiter whose session expires: a new node with a new GUID, at the end of the queue. */
 static void test_curator_498_a_new_session_has_a_new_guid(void **state) {
     struct pawl *client = open_proxied(""), *other = open_direct("");
     struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0);
@@ -189,8 +189,8 @@ static void test_curator_498_a_new_session_has_a_new_guid(void **state) {
     pawl_close(other);
 }
 
-/* Also CURATOR-696, 653, 620: who lost its session does not go on leading. */
-static void test_session_expires_while_holding(void **state) {
+/* Also 653, 620: who lost its session does not go on leading. */
+static void test_curator_696_session_expires_while_holding(void **state) {
     struct pawl *client = open_proxied(""), *other = open_direct("");
     struct pawl_lock *lock = new_mutex(client, 0), *next = new_mutex(other, 0);
     struct acquire waiter;
@@ -216,6 +216,37 @@ static void test_session_expires_while_holding(void **state) {
     pawl_lock_free(next);
     pawl_close(client);
     pawl_close(other);
+}
+
+/* etcd #11456: it was let in, but its session was over before it could hear of that. Others were let in since: it queues anew. */
+static void test_etcd_11456_let_in_when_the_session_is_over(void **state) {
+    struct pawl *client = open_proxied("?session=3000"), *other = open_direct(""), *third = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0), *next = new_mutex(third, 0);
+    struct acquire waiter;
+
+    (void)state;
+    acquire(held);
+    acquire_start(&waiter, lock, false, PAWL_FOREVER);
+    await_nodes("", 2);
+    await_watches(2);
+    proxy_freeze(proxy, true);
+    release(held); /* the server tells the waiter, but nothing comes through */
+    await_nodes("", 0);
+    acquire(next);
+    proxy_freeze(proxy, false);
+    await_nodes("", 2);
+    assert_false(atomic_load(&waiter.ended));
+    assert_int_equal(pawl_state(next), PAWL_HELD);
+    release(next);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    release(lock);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_lock_free(next);
+    pawl_close(client);
+    pawl_close(other);
+    pawl_close(third);
 }
 
 /* A try that fails leaves no node, even if its clean-up was cut. */
@@ -468,7 +499,7 @@ static void test_curator_315_no_orphaned_leases(void **state) {
 }
 
 /* go-zookeeper: acquires though its own node is gone. */
-static void test_own_node_deleted_while_waiting(void **state) {
+static void test_go_own_node_deleted_while_waiting(void **state) {
     struct pawl *a = open_direct(""), *b = open_direct("");
     struct pawl_lock *held = new_mutex(a, 0), *lock = new_mutex(b, 0);
     struct acquire waiter;
@@ -558,8 +589,8 @@ static void let_go_in_between(void *data) {
     await_nodes("", 1);
 }
 
-/* Seed 002 and CURATOR-527: A deletes its node between B's list and B's watch. B must not sleep. */
-static void test_gone_between_list_and_watch(void **state) {
+/* A deletes its node between B's list and B's watch. B must not sleep. */
+static void test_curator_527_gone_between_list_and_watch(void **state) {
     struct pawl *a = open_direct(""), *b = open_proxied("");
     struct pawl_lock *held = new_mutex(a, 0), *lock = new_mutex(b, 0);
 
@@ -628,7 +659,8 @@ int main(int argc, char **argv) {
         TEST(test_cut_while_waiting_keeps_the_place),
         TEST(test_curator_604_node_of_another_session),
         TEST(test_curator_498_a_new_session_has_a_new_guid),
-        TEST(test_session_expires_while_holding),
+        TEST(test_curator_696_session_expires_while_holding),
+        TEST(test_etcd_11456_let_in_when_the_session_is_over),
         TEST(test_kazoo_732_try_leaves_nothing),
         TEST(test_curator_79_given_up_before_the_reply),
         TEST(test_sequence_near_its_end),
@@ -637,16 +669,16 @@ int main(int argc, char **argv) {
         TEST(test_curator_621_downgrade),
         TEST(test_kazoo_649_later_writers_do_not_count),
         TEST(test_curator_315_no_orphaned_leases),
-        TEST(test_own_node_deleted_while_waiting),
+        TEST(test_go_own_node_deleted_while_waiting),
         TEST(test_own_node_deleted_while_holding),
         TEST(test_kazoo_timeout_is_absolute),
-        TEST(test_gone_between_list_and_watch),
+        TEST(test_curator_527_gone_between_list_and_watch),
         TEST(test_curator_724_parent_gone),
         TEST(test_kazoo_482_close_while_cut_off),
     };
     int failed;
 
-    if (!harness_begin("test_zookeeper_faults", 1))
+    if (!harness_begin("test_zookeeper_faults", 1, &(struct zookeeper_how){0}))
         return 0;
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -148,7 +148,7 @@ int main(int argc, char **argv) {
     };
     int failed;
 
-    if (!harness_begin("test_zookeeper_operator", 1))
+    if (!harness_begin("test_zookeeper_operator", 1, &(struct zookeeper_how){0}))
         return 0;
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -376,12 +376,12 @@ void expire(struct pawl *client) {
 
 /* ---- Around the tests ----------------------------------------------------------------------------------------------------- */
 
-bool harness_begin(const char *program, int servers) {
+bool harness_begin(const char *program, int servers, const struct zookeeper_how *how) {
     const char *missing = zookeeper_server_missing();
 
     if (missing)
         printf("1..1\nok 1 - %s # SKIP %s\n", program, missing);
-    else if (!zookeeper_server_start(&server, servers))
+    else if (!zookeeper_server_start_as(&server, servers, how))
         printf("1..1\nnot ok 1 - %s: ZooKeeper does not start\n", program);
     else
         return true;

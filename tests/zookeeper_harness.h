@@ -40,7 +40,7 @@ extern struct strike strike;
 extern struct pawl_error error;
 
 /* Start the server. False: it is not there, which is a named skip, or does not start, which is a failure; it was said. */
-bool harness_begin(const char *program, int servers);
+bool harness_begin(const char *program, int servers, const struct zookeeper_how *how);
 void harness_end(void);
 /* Around each test: a proxy, and a path of its own. */
 int harness_set_up(void **state);

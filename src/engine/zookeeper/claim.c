@@ -31,8 +31,6 @@
 #define SECOND_LOOK_NS (100 * ZK_MS)
 /* How long a try may stand in a semaphore's queue behind those that pass through. */
 #define TRY_NS (500 * ZK_MS)
-/* A hold that lasts longer watches its own node, so that a break is heard at once; shorter ones save the request. */
-#define WATCH_OWN_NS ZK_MS
 /* When to try again what failed for want of memory. */
 #define STALL_NS ZK_S
 
@@ -456,7 +454,7 @@ static void hold(struct zk_claim *claim, int64_t sent_at) {
         free(claim->node);
         claim->node = NULL;
     }
-    claim->look_at = pawl__boottime() + WATCH_OWN_NS;
+    claim->look_at = pawl__boottime() + ZK_WATCH_OWN_NS;
     pawl__zk_say(claim->zk, claim, "holds");
     pawl__zk_tell(claim, ZK_TELL_GRANTED);
 }

@@ -31,6 +31,7 @@
 
 #include "error.h"
 #include "lease.h"
+#include "engine/zookeeper/word.h"
 
 /* Replies that are taken before the core is told: enough for a burst, few enough to stay fair. */
 enum { REPLIES = 64, SERVERS_TEXT = 16384 };
@@ -466,9 +467,18 @@ void pawl__zk_wake(struct pawl__engine *engine) {
 
 /* ---- Open and close ------------------------------------------------------------------------------------------------------- */
 
+static int fail_silent(const struct zk_engine *zk, struct pawl_error *reterr) {
+    char why[256];
+
+    pawl__zk_word_why(zk, why, sizeof why);
+    return pawl__fail(reterr, PAWL_ECONNLOST, "no ZooKeeper with a quorum answered at %.200s within %lld ms: %s", zk->url,
+                      (long long)(zk->connect_ns / ZK_MS), why);
+}
+
 int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr) {
     int64_t deadline = pawl__boottime() + zk->connect_ns;
     char *servers = resolve(zk, reterr);
+    bool silent;
     int rc;
 
     if (!servers)
@@ -485,14 +495,11 @@ int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr) {
         turn(zk, deadline);
     if (rc == 0 && zk->auth_failed)
         rc = pawl__fail(reterr, PAWL_EACCES, "ZooKeeper at %s does not accept the URL's user", zk->url);
-    else if (rc == 0 && !zk->connected)
-        rc = pawl__fail(reterr, PAWL_ECONNLOST,
-                        "no ZooKeeper with a quorum answered at %s within %lld ms: look whether the servers run and can be reached",
-                        zk->url, (long long)(zk->connect_ns / ZK_MS));
-    if (rc < 0)
+    silent = rc == 0 && !zk->connected;
+    if (rc < 0 || silent)
         close_handle(zk, true);
     pawl__zk_unlock(zk);
-    return rc;
+    return silent ? fail_silent(zk, reterr) : rc;
 }
 
 static void on_probe(struct zk_op *op, const struct zk_reply *reply) {

@@ -17,6 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define WHY_NS ZK_S
+
 /* Wait until the socket is ready. False: the time is up. */
 static bool ready(int fd, short events, int64_t deadline) {
     struct pollfd wait = {.fd = fd, .events = events};
@@ -103,4 +105,31 @@ bool pawl__zk_word_number(const char *answer, const char *key, int64_t *ret) {
         return false;
     *ret = strtoll(value, NULL, 10);
     return true;
+}
+
+/* The host's state in a few words. False: there is nothing wrong that it would tell. */
+static bool complain(const struct zk_host *host, int64_t deadline, char *ret, size_t size) {
+    char answer[2048];
+    enum zk_word word = pawl__zk_word(host, "srvr", deadline, answer, sizeof answer);
+    const char *mode = pawl__zk_word_line(answer, "Mode: ");
+
+    if (word == ZK_WORD_SILENCE)
+        snprintf(ret, size, "%.100s:%u takes connections and says nothing: does it hang?", host->name, host->port);
+    else if (word == ZK_WORD_ANSWER && !mode)
+        snprintf(ret, size, "%.100s:%u is up and has no quorum: start the other servers", host->name, host->port);
+    else if (word == ZK_WORD_ANSWER && strncmp(mode, "read-only", 9) == 0)
+        snprintf(ret, size, "%.100s:%u is read-only, since it does not reach the other servers: start or connect them", host->name,
+                 host->port);
+    else
+        return false;
+    return true;
+}
+
+void pawl__zk_word_why(const struct zk_engine *zk, char *ret, size_t size) {
+    int64_t deadline = pawl__boottime() + WHY_NS;
+
+    for (size_t i = 0; i < zk->host_count && pawl__boottime() < deadline; i++)
+        if (complain(&zk->hosts[i], deadline, ret, size))
+            return;
+    snprintf(ret, size, "look whether the servers run and can be reached");
 }

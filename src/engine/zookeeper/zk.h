@@ -37,6 +37,8 @@
 
 #define ZK_MS INT64_C(1000000)
 #define ZK_S (1000 * ZK_MS)
+/* A hold that lasts longer watches its own node, so that a break is heard at once; shorter ones save the request. */
+#define ZK_WATCH_OWN_NS ZK_MS
 
 enum {
     ZK_TOKEN_BITS = 7,     /* tokens per node: 128 */
