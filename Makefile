@@ -46,6 +46,11 @@ demo: ## install what it needs, build, and show a lock at work; ENGINE=redis or 
 bench: all ## measure; prints ratios, passes no judgement
 	@if [ -x bench/run ]; then BUILD_DIR=$(BUILD) bench/run; else echo "There is no bench/run in this tree." >&2; exit 1; fi
 
+.PHONY: torture
+torture: all ## a long torture under faults; TIME=5m SEED=7 ENGINES="local redis" LEAST=20 (at least so many faults of each kind)
+	@ninja --quiet -C $(BUILD) tests/libclock_shim.so
+	@BUILD_DIR=$(BUILD) TIME='$(TIME)' SEED='$(SEED)' ENGINES='$(ENGINES)' LEAST='$(LEAST)' tools/torture
+
 .PHONY: deb
 deb: ## build Debian packages, in the directory above
 	dpkg-buildpackage -us -uc -b

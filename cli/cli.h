@@ -81,5 +81,6 @@ int command_status(int argc, char **argv);
 int command_break(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_torture(int argc, char **argv);
 
 #endif

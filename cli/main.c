@@ -40,6 +40,7 @@ static const struct subcommand {
     {"break", command_break, "make a holder give up"},
     {"doctor", command_doctor, "say what about the server endangers locks"},
     {"bench", command_bench, "measure locks, side by side with the bare server"},
+    {"torture", command_torture, "break everything, and see whether the locks hold"},
 };
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 

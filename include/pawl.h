@@ -269,7 +269,7 @@ PAWL_PUBLIC int pawl_acquire_permits(struct pawl_lock *lock, unsigned permits, i
 PAWL_PUBLIC int pawl_release(struct pawl_lock *lock, struct pawl_error *reterr);
 PAWL_PUBLIC int pawl_release_shared(struct pawl_lock *lock, struct pawl_error *reterr);
 
-/* Exchange one exclusive acquire for a shared one; no writer gets in between. Same token. */
+/* Exchange one exclusive acquire for a shared one; no writer gets in between. Same token. PAWL_ELOST: nothing was exchanged. */
 PAWL_PUBLIC int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr);
 
 /* End every pending acquire of the handle, each exactly once: granted, or PAWL_ECANCELED. Returns how many were ended. */

@@ -554,8 +554,11 @@ int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr) {
     if (hold) {
         hold->shared++;
         rc = give_back(hold, false);
-        if (rc == PAWL_ELOST)
-            fail_lost(lock, reterr);
+    }
+    if (hold && rc == PAWL_ELOST) { /* a call that fails changes nothing: what is to be released is still the exclusive acquire */
+        hold->shared--;
+        hold->exclusive++;
+        fail_lost(lock, reterr);
     }
     pawl__cohort_unlock(lock->cohort);
     return rc;

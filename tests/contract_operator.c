@@ -214,6 +214,24 @@ static void test_break_now_frees_at_once(void **state) {
     pawl_lock_free(other);
 }
 
+/* It fails, and changes nothing: what is to be released is still the exclusive acquire. */
+static void test_downgrade_of_a_lost_hold(void **state) {
+    struct pawl_lock *lock = contract_rwlock(one, 0);
+    const struct timespec moment = {.tv_nsec = 1000000};
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_break(two, "lock", pawl_token(lock), 0, &error), &error);
+    for (int i = 0; i < PATIENCE_MS && pawl_state(lock) != PAWL_LOST; i++)
+        nanosleep(&moment, NULL); /* the word has to come through */
+    assert_int_equal(pawl_state(lock), PAWL_LOST);
+    assert_fails(PAWL_ELOST, pawl_downgrade(lock, &error), &error);
+    assert_fails(PAWL_ENOTHELD, pawl_release_shared(lock, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
 /* After pawl_lock_free, or after the callback was taken back, none is running and none will come. */
 static void test_no_callback_after_free(void **state) {
     (void)state;
@@ -248,8 +266,10 @@ int contract_run_operator(void) {
         TEST(test_break_tells_and_waits_for_the_release),
         TEST(test_break_without_a_callback),
         TEST(test_break_now_frees_at_once),
+        TEST(test_downgrade_of_a_lost_hold),
         TEST(test_no_callback_after_free),
     };
 
-    return contract_run_group(tests, sizeof tests / sizeof tests[0], "test_holders_and_waiters_in_order");
+    return contract_run_group(tests, sizeof tests / sizeof tests[0],
+                              "test_holders_and_waiters_in_order test_downgrade_of_a_lost_hold");
 }

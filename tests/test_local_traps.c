@@ -125,6 +125,23 @@ static void test_granted_but_stopped_is_passed_over(void **data) {
     board_free(board);
 }
 
+/* Broken over its head before it knew that it holds: it must not take the missing node for damage. */
+static void test_granted_and_broken_before_it_looked(void **data) {
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+    struct pawl__claim *first = mutex_claim("mutex"), *waiter = mutex_claim("mutex");
+
+    assert_int_equal(acquire(engine, first, 0), PAWL__DONE);
+    assert_int_equal(acquire(other, waiter, 20 * MS), PAWL__PENDING);
+    assert_int_equal(release(engine, first), PAWL__DONE); /* granted, with the next token */
+    assert_int_equal(engine->impl->break_hold(engine, "mutex", first->token + 1, true, NULL), 0);
+    assert_int_equal(park(other, waiter, LONG), PAWL__DONE);
+    assert_true(waiter->token > first->token + 1);
+    assert_int_equal(release(other, waiter), PAWL__DONE);
+    engine_close(other);
+    engine_close(engine);
+    free(first), free(waiter);
+}
+
 static void test_try_behind_a_dead_waiter_of_a_dead_holder(void **data) {
     struct board *board = board_new();
     struct keeper keepers[3];
@@ -706,6 +723,7 @@ int main(void) {
         T(test_unwatched_holder_of_a_semaphore_dies),
         T(test_holder_dies_while_first_waiter_is_stopped),
         T(test_granted_but_stopped_is_passed_over),
+        T(test_granted_and_broken_before_it_looked),
         T(test_try_behind_a_dead_waiter_of_a_dead_holder),
         T(test_timed_acquire_behind_the_dead),
         T(test_waiting_costs_no_processor),

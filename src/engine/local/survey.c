@@ -231,6 +231,18 @@ static int fail_token(const char *name, uint64_t token, uint64_t other, struct p
                       other);
 }
 
+/* Out of the list, at once. One that was granted and has not claimed yet does not know that it holds anything: it queues again. */
+static void revoke(struct local *local, struct section *section, struct node *node) {
+    uint32_t ref = pawl__local_ref(local, node);
+
+    if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED)) {
+        pawl__local_drop(local, section, ref, NODE_REVOKED);
+    } else if (pawl__local_turn(node, NODE_GRANTED, NODE_PARKED)) {
+        pawl__local_drop(local, section, ref, NODE_PARKED);
+        pawl__local_poke(local, section, node);
+    }
+}
+
 int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     struct local *local = local_of(engine);
     uint32_t hash = pawl__name_hash(name, strlen(name)), slot, generation, channel;
@@ -250,8 +262,8 @@ int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t to
     slot = ((uint32_t)GET(node->owner) - 1) & (SESSION_COUNT - 1);
     if (!now)
         atomic_fetch_or(&node->state, NODE_BROKEN);
-    else if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED) || pawl__local_turn(node, NODE_GRANTED, NODE_REVOKED))
-        pawl__local_drop(local, &section, pawl__local_ref(local, node), NODE_REVOKED);
+    else
+        revoke(local, &section, node);
     generation = (uint32_t)(GET(node->owner) >> 32);
     atomic_fetch_add(&local->table->sessions[slot].breaks, 1);
     channel = atomic_load(&local->table->sessions[slot].serve_channel);

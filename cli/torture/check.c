@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check.c - reading a history: from records to attempts, and the rules that are decided on the way. See check.h.
+ *
+ * Each thread's records are in the order in which it wrote them, and each thread has one attempt at a time, so one cell per thread is
+ * all that is kept while reading. The fenced store is decided here too: its order is that of the file.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_state.h"
+#include "pawl.h"
+
+const char *const rule_names[RULE_COUNT] = {
+#define RULE_NAME(name, word) word,
+    RULES(RULE_NAME)
+#undef RULE_NAME
+};
+
+void check_complain(struct check *check, enum rule rule, const char *format, ...) {
+    struct verdict *verdict = &check->verdict;
+    va_list arguments;
+
+    verdict->violations[rule]++;
+    /* The first of each rule says most; one rule must not crowd out the others. */
+    if (verdict->texts < CHECK_TEXTS && verdict->violations[rule] <= 8) {
+        struct violation *violation = &verdict->first[verdict->texts++];
+
+        violation->rule = rule;
+        va_start(arguments, format);
+        vsnprintf(violation->text, sizeof(violation->text), format, arguments);
+        va_end(arguments);
+    }
+}
+
+bool check_room(void *array, size_t *room, size_t count, size_t size) {
+    void **place = array;
+
+    if (count < *room)
+        return true;
+    size_t more = *room > 0 ? *room * 2 : 256;
+    void *longer = reallocarray(*place, more, size);
+
+    if (longer == NULL)
+        return false;
+    *place = longer;
+    *room = more;
+    return true;
+}
+
+/* ---- Attempts ------------------------------------------------------------------------------------------------------------- */
+
+static int64_t earlier(int64_t one, int64_t other) {
+    return one < other ? one : other;
+}
+
+static struct process *process_of(struct check *check, struct who who) {
+    struct process *process = who.slot >= 0 ? check->processes[who.slot] : NULL;
+
+    return process != NULL && process->life == who.life ? process : NULL;
+}
+
+static struct attempt *open_attempt(struct check *check, struct who who) {
+    struct process *process = process_of(check, who);
+
+    return process != NULL && process->open[who.thread] >= 0 ? &check->attempts[process->open[who.thread]] : NULL;
+}
+
+/* Nothing more will come of it. */
+static void close_attempt(struct check *check, struct process *process, int thread, int64_t time) {
+    struct attempt *attempt = &check->attempts[process->open[thread]];
+
+    attempt->ended = time;
+    process->open[thread] = -1;
+}
+
+/* The process is over: what it did not end itself ended with it. */
+static void close_process(struct check *check, struct process *process, int64_t time) {
+    int64_t end = earlier(process->killed, time);
+
+    for (int i = 0; i < HISTORY_THREADS; i++)
+        if (process->open[i] >= 0) {
+            check->attempts[process->open[i]].believed = earlier(check->attempts[process->open[i]].believed, end);
+            close_attempt(check, process, i, end);
+        }
+    process->alive = false;
+}
+
+static bool on_start(struct check *check, const struct record *record) {
+    struct process *process = check->processes[record->who.slot];
+
+    if (process == NULL) {
+        process = check->processes[record->who.slot] = malloc(sizeof(*process));
+        if (process == NULL)
+            return false;
+    } else if (process->life >= record->who.life) {
+        return false;
+    } else if (process->alive) {
+        close_process(check, process, record->time);
+    }
+    *process = (struct process){.life = record->who.life, .number = check->process_count++, .killed = NEVER, .alive = true};
+    for (int i = 0; i < HISTORY_THREADS; i++)
+        process->open[i] = -1;
+    return true;
+}
+
+static bool on_want(struct check *check, const struct record *record) {
+    struct process *process = process_of(check, record->who);
+    const struct lock_state *lock = &check->locks[record->lock];
+
+    if (process == NULL || process->open[record->who.thread] >= 0 || lock->kind == '\0' || record->numbers[0] < 1 ||
+        record->numbers[0] > lock->limit || (record->mode == 'p') != (lock->kind == 's') ||
+        (record->mode == 's' && lock->kind != 'r') ||
+        !check_room(&check->attempts, &check->attempt_room, check->attempt_count, sizeof(check->attempts[0])))
+        return false;
+    process->open[record->who.thread] = (ptrdiff_t)check->attempt_count;
+    check->attempts[check->attempt_count++] = (struct attempt){
+        .call = record->time,
+        .granted = NEVER,
+        .downgrade = NEVER,
+        .promise = NEVER,
+        .believed = NEVER,
+        .ended = NEVER,
+        .seen = NEVER,
+        .process = process->number,
+        .permits = (uint32_t)record->numbers[0],
+        .who = record->who,
+        .lock = (short)record->lock,
+        .mode = record->mode,
+    };
+    check->verdict.attempts++;
+    return true;
+}
+
+static void count_hold(struct verdict *verdict, char mode) {
+    *(mode == 'x' ? &verdict->exclusive : mode == 's' ? &verdict->shared : &verdict->permits) += 1;
+}
+
+static bool on_got(struct check *check, const struct record *record, struct attempt *attempt) {
+    if (attempt->granted != NEVER)
+        return false;
+    attempt->granted = record->time;
+    attempt->token = (uint64_t)record->numbers[0];
+    attempt->promise = record->numbers[1] < 0 ? NEVER : record->time + record->numbers[1];
+    if (attempt->token == 0)
+        check_complain(check, RULE_TOKEN, "line %zu: a hold without a token", check->lines);
+    count_hold(&check->verdict, attempt->mode);
+    return true;
+}
+
+/* Which errors may an acquire or a release end with? */
+static bool is_expected(const struct check *check, int code) {
+    switch (code) {
+    case PAWL_EHELD:
+    case PAWL_ETIMEOUT:
+    case PAWL_ECANCELED:
+    case PAWL_ELOST:
+        return true;
+    case PAWL_ECONNLOST:
+    case PAWL_EUNKNOWN:
+        return check->lease > 0;
+    case PAWL_ENOSPACE:
+        return check->asks[FAULT_DISK_FULL];
+    case PAWL_EFORMAT:
+        return check->asks[FAULT_CORRUPTION];
+    default:
+        return false;
+    }
+}
+
+static void count_failure(struct check *check, int code) {
+    struct verdict *verdict = &check->verdict;
+
+    switch (code) {
+    case PAWL_EHELD:
+        verdict->held++;
+        break;
+    case PAWL_ETIMEOUT:
+        verdict->timed_out++;
+        break;
+    case PAWL_ECANCELED:
+        verdict->cancelled++;
+        break;
+    case PAWL_ECONNLOST:
+    case PAWL_EUNKNOWN:
+        verdict->unreachable++;
+        break;
+    default:
+        verdict->other++;
+    }
+    if (!is_expected(check, code))
+        check_complain(check, RULE_ERROR, "line %zu: an acquire ended with %s", check->lines, pawl_error_name(code));
+}
+
+static bool on_fail(struct check *check, const struct record *record, struct attempt *attempt) {
+    if (attempt->granted != NEVER)
+        return false;
+    count_failure(check, (int)record->numbers[0]);
+    close_attempt(check, check->processes[record->who.slot], record->who.thread, record->time);
+    return true;
+}
+
+static bool on_gone(struct check *check, const struct record *record, struct attempt *attempt) {
+    int code = (int)record->numbers[0];
+
+    if (attempt->granted == NEVER)
+        return false;
+    if (code != 0 && !is_expected(check, code))
+        check_complain(check, RULE_ERROR, "line %zu: a release ended with %s", check->lines, pawl_error_name(code));
+    attempt->believed = earlier(attempt->believed, record->time);
+    close_attempt(check, check->processes[record->who.slot], record->who.thread, record->time);
+    return true;
+}
+
+static void on_again(struct check *check, const struct record *record, const struct attempt *attempt) {
+    check->verdict.reentries++;
+    if ((uint64_t)record->numbers[0] != attempt->token)
+        check_complain(check, RULE_REENTRY, "line %zu: entered again with token %" PRIu64 ", not %" PRIu64, check->lines,
+                       (uint64_t)record->numbers[0], attempt->token);
+}
+
+/* It asked how long it is assured; 0: no longer. */
+static void on_sure(struct check *check, const struct record *record, struct attempt *attempt) {
+    if (record->numbers[0] == 0) {
+        attempt->believed = earlier(attempt->believed, record->time);
+        return;
+    }
+    if (attempt->believed < record->time)
+        check_complain(check, RULE_TOLD, "line %zu: assured again, %" PRId64 " ms after it was told of its loss", check->lines,
+                       (record->time - attempt->believed) / 1000000);
+    if (record->numbers[0] < 0)
+        attempt->promise = NEVER;
+    else if (attempt->promise < record->time + record->numbers[0])
+        attempt->promise = record->time + record->numbers[0];
+}
+
+static void on_lost(struct check *check, const struct record *record, struct attempt *attempt) {
+    check->verdict.lost++;
+    attempt->believed = earlier(attempt->believed, record->time);
+    /* Without a lease nothing ends a hold but a break or the loss of the ground it stands on. */
+    if (check->lease == 0 && !check->asks[FAULT_BREAK_NOW] && !check->asks[FAULT_CORRUPTION])
+        check_complain(check, RULE_TOLD, "line %zu: a hold was told as lost, and no fault could have taken it", check->lines);
+}
+
+/* ---- The fenced store ----------------------------------------------------------------------------------------------------- */
+
+/* A read raises the highest token too: else an older holder could still write behind the back of one that has read. */
+static void on_read(struct check *check, const struct record *record, struct attempt *attempt) {
+    struct lock_state *lock = &check->locks[record->lock];
+    uint64_t token = (uint64_t)record->numbers[0];
+
+    attempt->has_read = token >= lock->highest;
+    if (attempt->has_read) {
+        lock->highest = token;
+        attempt->version = lock->version;
+    }
+}
+
+static void on_write(struct check *check, const struct record *record, struct attempt *attempt) {
+    struct lock_state *lock = &check->locks[record->lock];
+
+    if (!attempt->has_read || (uint64_t)record->numbers[0] < lock->highest) {
+        check->verdict.refused++;
+        return;
+    }
+    if (attempt->version != lock->version)
+        check_complain(check, RULE_STORE, "line %zu: the write of token %" PRIu64 " undoes another that was accepted", check->lines,
+                       (uint64_t)record->numbers[0]);
+    check->verdict.accepted++;
+    attempt->version = ++lock->version;
+}
+
+/* ---- Records of the rig --------------------------------------------------------------------------------------------------- */
+
+static bool on_engine(struct check *check, const struct record *record) {
+    char name[64], why[160];
+
+    if (record->text_length >= sizeof(name))
+        return false;
+    memcpy(name, record->text, record->text_length);
+    name[record->text_length] = '\0';
+    check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof(why));
+    if (!check->has_oracle)
+        check_complain(check, RULE_HISTORY, "%s", why);
+    return true;
+}
+
+static bool on_lock(struct check *check, const struct record *record) {
+    static const char *const kinds[] = {"mutex", "rwlock", "semaphore"};
+
+    for (int i = 0; i < 3; i++)
+        if (strlen(kinds[i]) == record->text_length && memcmp(kinds[i], record->text, record->text_length) == 0) {
+            check->locks[record->lock] = (struct lock_state){.kind = kinds[i][0], .limit = (uint32_t)record->numbers[0]};
+            return record->numbers[0] >= 1;
+        }
+    return false;
+}
+
+static bool on_asks(struct check *check, const struct record *record) {
+    enum fault fault = fault_find(record->text, record->text_length);
+
+    if (fault == FAULT_KINDS)
+        return false;
+    if (!check->oracle.faults[fault].known && check->has_oracle)
+        check_complain(check, RULE_HISTORY, "the table says nothing of %s on this engine", fault_classes[fault].word);
+    check->asks[fault] = true;
+    check->asked[fault] = (uint64_t)record->numbers[0];
+    return true;
+}
+
+static bool on_fault(struct check *check, const struct record *record) {
+    enum fault fault = fault_find(record->text, record->text_length);
+
+    if (fault == FAULT_KINDS || (uint64_t)record->numbers[0] != check->stroke_count ||
+        !check_room(&check->strokes, &check->stroke_room, check->stroke_count, sizeof(check->strokes[0])))
+        return false;
+    check->strokes[check->stroke_count++] = (struct stroke_seen){.begin = record->time, .end = NEVER, .fault = fault};
+    check->verdict.strokes[fault]++;
+    return true;
+}
+
+static bool on_healed(struct check *check, const struct record *record) {
+    if ((uint64_t)record->numbers[0] >= check->stroke_count)
+        return false;
+    struct stroke_seen *stroke = &check->strokes[record->numbers[0]];
+
+    if (stroke->end != NEVER)
+        return false;
+    stroke->end = record->time;
+    check->verdict.hits[stroke->fault] += record->numbers[1] > 0;
+    return true;
+}
+
+static bool on_kill(struct check *check, const struct record *record) {
+    struct process *process = process_of(check, record->process);
+
+    check->verdict.kills++;
+    /* It may have been killed before it could say that it is there. */
+    if (process != NULL)
+        process->killed = record->time;
+    return true;
+}
+
+static bool on_ended(struct check *check, const struct record *record) {
+    struct process *process = process_of(check, record->process);
+
+    if (record->numbers[0] != 0 && (process == NULL || process->killed == NEVER))
+        check_complain(check, RULE_CRASH, "client %d.%u ended with status %" PRId64, record->process.slot, record->process.life,
+                       record->numbers[0]);
+    if (process != NULL)
+        close_process(check, process, record->time);
+    return true;
+}
+
+/* Of the waiter `SLOT.LIFE@SINCE`: its only attempt on this lock, if that began before the rig looked and no later than the entry was
+ * made. */
+static void see_waiter(struct check *check, const struct record *record, struct who who, int64_t since) {
+    struct process *process = process_of(check, who);
+    struct attempt *found = NULL;
+
+    for (int i = 0; process != NULL && i < HISTORY_THREADS; i++) {
+        struct attempt *attempt = process->open[i] >= 0 ? &check->attempts[process->open[i]] : NULL;
+
+        if (attempt == NULL || attempt->lock != record->lock || attempt->granted != NEVER)
+            continue;
+        if (found != NULL)
+            return;
+        found = attempt;
+    }
+    if (found == NULL || found->call >= record->numbers[0] || found->call > since || found->seen != NEVER)
+        return;
+    found->seen = record->time;
+    check->verdict.watched++;
+}
+
+static bool on_seen(struct check *check, const struct record *record) {
+    char text[HISTORY_LINE];
+    int slot, used;
+    unsigned life;
+    int64_t since;
+
+    if (record->text_length >= sizeof(text))
+        return false;
+    memcpy(text, record->text, record->text_length);
+    text[record->text_length] = '\0';
+    for (const char *at = text; *at != '\0'; at += used + (at[used] == ' ')) {
+        if (sscanf(at, "%4d.%9u@%18" SCNd64 "%n", &slot, &life, &since, &used) != 3 || slot < 0 || slot >= HISTORY_SLOTS)
+            return false;
+        see_waiter(check, record, (struct who){.slot = slot, .life = life}, since);
+    }
+    return true;
+}
+
+static bool on_rig(struct check *check, const struct record *record) {
+    switch (record->kind) {
+    case RECORD_VERSION:
+        return record->numbers[0] == HISTORY_VERSION;
+    case RECORD_ENGINE:
+        return on_engine(check, record);
+    case RECORD_LEASE:
+        check->lease = record->numbers[0];
+        return check->lease >= 0;
+    case RECORD_HANDOFF:
+        check->handoff = (uint64_t)record->numbers[0];
+        return true;
+    case RECORD_LOCK:
+        return on_lock(check, record);
+    case RECORD_ASKS:
+        return on_asks(check, record);
+    case RECORD_FAULT:
+        return on_fault(check, record);
+    case RECORD_HEALED:
+        return on_healed(check, record);
+    case RECORD_KILL:
+        return on_kill(check, record);
+    case RECORD_EXIT:
+        return on_ended(check, record);
+    case RECORD_HUNG:
+        check_complain(check, RULE_WAKEUP, "client %d.%u did not come to an end", record->process.slot, record->process.life);
+        return true;
+    case RECORD_SEEN:
+        return on_seen(check, record);
+    case RECORD_WAKES:
+        /* The one before, the second before, and one's own node: a watch on each. */
+        if ((uint64_t)record->numbers[0] > 4 * check->verdict.attempts + 100)
+            check_complain(check, RULE_HERD, "%" PRIu64 " watches fired for %" PRIu64 " acquires", (uint64_t)record->numbers[0],
+                           check->verdict.attempts);
+        return true;
+    case RECORD_RESIDUE:
+        check_complain(check, RULE_RESIDUE, "%.*s", (int)record->text_length, record->text);
+        return true;
+    case RECORD_END:
+        check->ended = true;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool on_client(struct check *check, const struct record *record) {
+    struct attempt *attempt = open_attempt(check, record->who);
+
+    if (record->kind == RECORD_START)
+        return on_start(check, record);
+    if (record->kind == RECORD_WANT)
+        return on_want(check, record);
+    if (record->kind == RECORD_BYE)
+        return attempt == NULL;
+    /* The word of a loss may cross with the release. */
+    if (record->kind == RECORD_LOST && (attempt == NULL || attempt->token != (uint64_t)record->numbers[0]))
+        return true;
+    if (attempt == NULL || attempt->lock != record->lock)
+        return false;
+    if (record->kind == RECORD_GOT)
+        return on_got(check, record, attempt);
+    if (record->kind == RECORD_FAIL)
+        return on_fail(check, record, attempt);
+    if (attempt->granted == NEVER)
+        return false;
+    switch (record->kind) {
+    case RECORD_AGAIN:
+        on_again(check, record, attempt);
+        return true;
+    case RECORD_SURE:
+        on_sure(check, record, attempt);
+        return true;
+    case RECORD_LOST:
+        on_lost(check, record, attempt);
+        return true;
+    case RECORD_READ:
+        on_read(check, record, attempt);
+        return true;
+    case RECORD_WRITE:
+        on_write(check, record, attempt);
+        return true;
+    case RECORD_DOWN:
+        check->verdict.downgrades++;
+        attempt->downgrade = earlier(attempt->downgrade, record->time);
+        return attempt->mode == 'x';
+    case RECORD_DROP:
+        attempt->believed = earlier(attempt->believed, record->time);
+        return true;
+    case RECORD_GONE:
+        return on_gone(check, record, attempt);
+    default:
+        return true;
+    }
+}
+
+void check_line(struct check *check, const char *line, size_t length) {
+    struct record record;
+
+    check->lines++;
+    if (!history_parse(line, length, &record) || !(record.who.slot < 0 ? on_rig : on_client)(check, &record)) {
+        check_complain(check, RULE_HISTORY, "line %zu makes no sense: %.*s", check->lines, (int)(length < 100 ? length : 100),
+                       line);
+        return;
+    }
+    if (check->now < record.time)
+        check->now = record.time;
+}
+
+struct check *check_new(const char *table) {
+    struct check *check = calloc(1, sizeof(*check));
+
+    if (check != NULL)
+        check->table = table;
+    return check;
+}
+
+void check_finish(struct check *check, struct verdict *ret) {
+    if (!check->ended)
+        check_complain(check, RULE_HISTORY, "the history has no end: the rig was stopped");
+    if (!check->has_oracle)
+        check_complain(check, RULE_HISTORY, "the history names no engine that is known");
+    for (int i = 0; i < HISTORY_SLOTS; i++)
+        if (check->processes[i] != NULL && check->processes[i]->alive)
+            close_process(check, check->processes[i], check->now);
+    for (size_t i = 0; i < check->stroke_count; i++)
+        check->strokes[i].end = earlier(check->strokes[i].end, check->now);
+    for (int i = 0; i < FAULT_KINDS; i++)
+        if (check->asks[i] && check->verdict.hits[i] < check->asked[i])
+            check_complain(check, RULE_HIT, "%s took effect %" PRIu64 " times, and %" PRIu64 " were asked for",
+                           fault_classes[i].word, check->verdict.hits[i], check->asked[i]);
+    check_rules(check);
+    *ret = check->verdict;
+    ret->total = 0;
+    for (int i = 0; i < RULE_COUNT; i++)
+        ret->total += ret->violations[i];
+}
+
+void check_free(struct check *check) {
+    if (check == NULL)
+        return;
+    for (int i = 0; i < HISTORY_SLOTS; i++)
+        free(check->processes[i]);
+    free(check->attempts);
+    free(check->strokes);
+    free(check);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_rules.c - the rules that need the whole history: exclusion and permits, tokens, order, wake-ups. See check.h.
+ *
+ * Attempts are sorted by lock, and within a lock by time or by token; each rule then sweeps once.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_state.h"
+
+/* ---- What the table explains ---------------------------------------------------------------------------------------------- */
+
+static int64_t mend_ns(const struct check *check) {
+    return bound_ns(check->oracle.mend, check->lease);
+}
+
+/* Until when may a hold still be believed that this fault took? */
+static int64_t told_by(const struct check *check, const struct stroke_seen *stroke) {
+    switch (check->oracle.faults[stroke->fault].told) {
+    case TOLD_RENEWAL:
+    case TOLD_LEASE:
+        return stroke->end + check->lease;
+    case TOLD_NOW:
+        return stroke->end + mend_ns(check);
+    default:
+        return NEVER;
+    }
+}
+
+/* Does a fault explain that a hold granted at `granted` was believed together with another, from `begin` to `end`? 1: yes. 0: no.
+ * -1: it would, had the hold not been believed for too long. */
+static int explained(const struct check *check, int64_t granted, int64_t begin, int64_t end) {
+    int answer = 0;
+
+    for (size_t i = 0; i < check->stroke_count; i++) {
+        const struct stroke_seen *stroke = &check->strokes[i];
+
+        if (check->oracle.faults[stroke->fault].promise == PROMISE_EXCLUSIVE || stroke->begin > begin || granted > stroke->end)
+            continue;
+        if (end <= told_by(check, stroke))
+            return 1;
+        answer = -1;
+    }
+    return answer;
+}
+
+/* May tokens have fallen between these two moments? */
+static bool may_fall(const struct check *check, int64_t from, int64_t to) {
+    for (size_t i = 0; i < check->stroke_count; i++)
+        if (check->oracle.faults[check->strokes[i].fault].promise == PROMISE_LOSS && check->strokes[i].begin <= to &&
+            check->strokes[i].end >= from)
+            return true;
+    return false;
+}
+
+/* ---- Exclusion ------------------------------------------------------------------------------------------------------------ */
+
+/* What was believed in one mode. A hold that was downgraded has two of these. */
+struct span {
+    int64_t begin, end;
+    const struct attempt *attempt;
+    char mode;
+};
+
+static int by_begin(const void *left, const void *right) {
+    const struct span *one = left, *other = right;
+
+    if (one->attempt->lock != other->attempt->lock)
+        return one->attempt->lock < other->attempt->lock ? -1 : 1;
+    return one->begin < other->begin ? -1 : one->begin > other->begin;
+}
+
+static void judge_overlap(struct check *check, const struct span *old, const struct span *new) {
+    int64_t end = old->end < new->end ? old->end : new->end;
+    int64_t granted = old->attempt->granted < new->attempt->granted ? old->attempt->granted : new->attempt->granted;
+    int answer = explained(check, granted, new->begin, end);
+
+    if (answer > 0) {
+        check->verdict.overlaps++;
+        return;
+    }
+    check_complain(check,
+                   answer < 0         ? RULE_TOLD
+                   : new->mode == 'p' ? RULE_PERMITS
+                                      : RULE_EXCLUSION,
+                   "lock %d: client %d.%u with token %" PRIu64 " and client %d.%u with token %" PRIu64
+                   " both believed to hold it for %.3f ms, from %.6f s on",
+                   new->attempt->lock, old->attempt->who.slot, old->attempt->who.life, old->attempt->token, new->attempt->who.slot,
+                   new->attempt->who.life, new->attempt->token, (double)(end - new->begin) / 1e6, (double)new->begin / 1e9);
+}
+
+/* The holds that are believed as of now, and the highest tokens before. */
+struct sweep {
+    const struct span **held;
+    size_t count, room;
+    const struct span *highest, *highest_exclusive; /* by token */
+};
+
+static void let_go(struct sweep *sweep, int64_t time) {
+    size_t kept = 0;
+
+    for (size_t i = 0; i < sweep->count; i++)
+        if (sweep->held[i]->end > time)
+            sweep->held[kept++] = sweep->held[i];
+    sweep->count = kept;
+}
+
+static void enter(struct check *check, struct sweep *sweep, const struct span *span) {
+    uint64_t permits = span->attempt->permits;
+
+    let_go(sweep, span->begin);
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct span *other = sweep->held[i];
+
+        permits += other->attempt->permits;
+        if (span->mode == 'p' ? permits > check->locks[span->attempt->lock].limit : span->mode == 'x' || other->mode == 'x') {
+            judge_overlap(check, other, span);
+            break;
+        }
+    }
+    if (check_room(&sweep->held, &sweep->room, sweep->count, sizeof(sweep->held[0])))
+        sweep->held[sweep->count++] = span;
+}
+
+/* Where two holds followed each other, so did their tokens. Where they overlapped, the other rule has spoken. */
+static void check_rise(struct check *check, struct sweep *sweep, const struct span *span) {
+    const struct span *before = span->mode == 'x' ? sweep->highest : sweep->highest_exclusive;
+    uint64_t token = span->attempt->token;
+
+    if (span->mode == 'p' || span->begin != span->attempt->granted)
+        return;
+    if (before != NULL && before->end <= span->begin && token <= before->attempt->token &&
+        !may_fall(check, before->begin, span->begin))
+        check_complain(check, RULE_TOKEN, "lock %d: token %" PRIu64 " of client %d.%u after token %" PRIu64 " of client %d.%u",
+                       span->attempt->lock, token, span->attempt->who.slot, span->attempt->who.life, before->attempt->token,
+                       before->attempt->who.slot, before->attempt->who.life);
+    if (sweep->highest == NULL || sweep->highest->attempt->token < token)
+        sweep->highest = span;
+    if (span->mode == 'x' && (sweep->highest_exclusive == NULL || sweep->highest_exclusive->attempt->token < token))
+        sweep->highest_exclusive = span;
+}
+
+static size_t make_spans(const struct check *check, struct span *spans) {
+    size_t count = 0;
+
+    for (size_t i = 0; i < check->attempt_count; i++) {
+        const struct attempt *attempt = &check->attempts[i];
+        int64_t begin = attempt->granted, end = attempt->believed;
+        char mode = attempt->mode;
+
+        if (begin == NEVER || begin >= end)
+            continue;
+        if (attempt->downgrade < end) {
+            spans[count++] = (struct span){begin, attempt->downgrade, attempt, mode};
+            begin = attempt->downgrade;
+            mode = 's';
+        }
+        spans[count++] = (struct span){begin, end, attempt, mode};
+    }
+    return count;
+}
+
+static void check_exclusion(struct check *check) {
+    struct span *spans = calloc(2 * check->attempt_count + 1, sizeof(*spans));
+    struct sweep sweep = {0};
+
+    if (spans == NULL) {
+        check_complain(check, RULE_HISTORY, "out of memory");
+        return;
+    }
+    size_t count = make_spans(check, spans);
+
+    qsort(spans, count, sizeof(*spans), by_begin);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && spans[i - 1].attempt->lock != spans[i].attempt->lock) {
+            sweep.count = 0;
+            sweep.highest = sweep.highest_exclusive = NULL;
+        }
+        enter(check, &sweep, &spans[i]);
+        check_rise(check, &sweep, &spans[i]);
+    }
+    free(sweep.held);
+    free(spans);
+}
+
+/* ---- Tokens --------------------------------------------------------------------------------------------------------------- */
+
+static int by_token(const void *left, const void *right) {
+    const struct attempt *one = *(const struct attempt *const *)left, *other = *(const struct attempt *const *)right;
+
+    if (one->lock != other->lock)
+        return one->lock < other->lock ? -1 : 1;
+    return one->token < other->token ? -1 : one->token > other->token;
+}
+
+static void complain_of_twins(struct check *check, const struct attempt *one, const struct attempt *other) {
+    check_complain(check, RULE_TOKEN, "lock %d: token %" PRIu64 " was given to client %d.%u and to client %d.%u", one->lock,
+                   one->token, one->who.slot, one->who.life, other->who.slot, other->who.life);
+}
+
+static const struct attempt *first_granted(const struct attempt *one, const struct attempt *other) {
+    return one == NULL || other->granted < one->granted ? other : one;
+}
+
+/* If one acquire had returned before another was called, its token is the lower one, where they exclude each other. */
+static void check_precedence(struct check *check, struct attempt **sorted, size_t count) {
+    const struct attempt *any = NULL, *exclusive = NULL; /* of those with higher tokens, the first that was granted */
+
+    for (size_t i = count; i-- > 0;) {
+        const struct attempt *attempt = sorted[i];
+
+        if (i + 1 < count && sorted[i + 1]->lock != attempt->lock)
+            any = exclusive = NULL;
+        const struct attempt *later = attempt->mode == 'x' ? any : exclusive;
+
+        if (attempt->mode != 'p' && later != NULL && later->granted < attempt->call &&
+            !may_fall(check, later->granted, attempt->granted))
+            check_complain(check, RULE_TOKEN,
+                           "lock %d: client %d.%u got token %" PRIu64 " and only then client %d.%u asked, and got %" PRIu64,
+                           attempt->lock, later->who.slot, later->who.life, later->token, attempt->who.slot, attempt->who.life,
+                           attempt->token);
+        any = first_granted(any, attempt);
+        if (attempt->mode == 'x')
+            exclusive = first_granted(exclusive, attempt);
+    }
+}
+
+/* ---- Order ---------------------------------------------------------------------------------------------------------------- */
+
+/* Did nothing happen in between that may cost a place in the queue? */
+static bool order_is_kept(const struct check *check, int64_t from, int64_t to) {
+    for (size_t i = 0; i < check->stroke_count; i++)
+        if (!check->oracle.faults[check->strokes[i].fault].ordered && check->strokes[i].begin <= to &&
+            check->strokes[i].end + mend_ns(check) >= from)
+            return false;
+    return true;
+}
+
+/* How often did one process overtake the waiter? Those with lower tokens that asked after it was seen, from `i` downwards. */
+static void check_overtaken(struct check *check, struct attempt **sorted, size_t i) {
+    const struct attempt *waiter = sorted[i], *worst = NULL;
+    uint64_t most = 0;
+
+    for (size_t j = i; j-- > 0 && sorted[j]->lock == waiter->lock && i - j < 4096;) {
+        uint64_t times = 0;
+
+        if (sorted[j]->mode != 'x' || sorted[j]->call <= waiter->seen)
+            continue;
+        for (size_t k = j + 1; k < i; k++)
+            times += sorted[k]->process == sorted[j]->process && sorted[k]->mode == 'x' && sorted[k]->call > waiter->seen;
+        if (++times > most) {
+            most = times;
+            worst = sorted[j];
+        }
+    }
+    if (worst != NULL && most > (worst->process == waiter->process ? UINT64_MAX : check->handoff) &&
+        order_is_kept(check, waiter->call, waiter->granted))
+        check_complain(check, RULE_ORDER,
+                       "lock %d: client %d.%u was seen in the queue, and %d.%u asked later and overtook it %" PRIu64 " times",
+                       waiter->lock, waiter->who.slot, waiter->who.life, worst->who.slot, worst->who.life, most);
+}
+
+static void check_order(struct check *check, struct attempt **sorted, size_t count) {
+    int64_t latest = -1; /* call among the lower tokens */
+
+    for (size_t i = 0; check->oracle.ordered && i < count; i++) {
+        if (i > 0 && sorted[i - 1]->lock != sorted[i]->lock)
+            latest = -1;
+        if (sorted[i]->mode != 'x')
+            continue;
+        if (sorted[i]->seen < latest)
+            check_overtaken(check, sorted, i);
+        if (sorted[i]->call > latest)
+            latest = sorted[i]->call;
+    }
+}
+
+static void check_tokens(struct check *check) {
+    struct attempt **sorted = calloc(check->attempt_count + 1, sizeof(struct attempt *));
+    size_t count = 0;
+
+    if (sorted == NULL) {
+        check_complain(check, RULE_HISTORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < check->attempt_count; i++)
+        if (check->attempts[i].granted != NEVER)
+            sorted[count++] = &check->attempts[i];
+    qsort(sorted, count, sizeof(sorted[0]), by_token);
+    for (size_t i = 1; i < count; i++)
+        if (sorted[i]->lock == sorted[i - 1]->lock && sorted[i]->token == sorted[i - 1]->token &&
+            !may_fall(check, sorted[i - 1]->granted, sorted[i]->granted))
+            complain_of_twins(check, sorted[i - 1], sorted[i]);
+    check_precedence(check, sorted, count);
+    check_order(check, sorted, count);
+    free(sorted);
+}
+
+/* ---- Wake-ups ------------------------------------------------------------------------------------------------------------- */
+
+static int by_grant(const void *left, const void *right) {
+    const struct attempt *one = *(const struct attempt *const *)left, *other = *(const struct attempt *const *)right;
+
+    if (one->lock != other->lock)
+        return one->lock < other->lock ? -1 : 1;
+    return one->granted < other->granted ? -1 : one->granted > other->granted;
+}
+
+static int by_stroke(const void *left, const void *right) {
+    const struct stroke_seen *one = left, *other = right;
+
+    return one->begin < other->begin ? -1 : one->begin > other->begin;
+}
+
+/* The longest stretch between two moments that no fault, nor the time to recover from one, covers. */
+static int64_t undisturbed(const struct check *check, int64_t from, int64_t to) {
+    int64_t longest = 0;
+
+    for (size_t i = 0; i < check->stroke_count && from < to; i++) {
+        const struct stroke_seen *stroke = &check->strokes[i];
+
+        if (stroke->begin >= to)
+            break;
+        if (stroke->begin - from > longest)
+            longest = stroke->begin - from;
+        if (stroke->end + mend_ns(check) > from)
+            from = stroke->end + mend_ns(check);
+    }
+    return to - from > longest ? to - from : longest;
+}
+
+/* The lock was free between these moments; did anybody wait for it all the while? */
+static void check_gap(struct check *check, int lock, int64_t from, int64_t to) {
+    int64_t idle = bound_ns(check->oracle.idle, check->lease);
+
+    if (to - from <= idle)
+        return;
+    for (size_t i = 0; i < check->attempt_count; i++) {
+        const struct attempt *attempt = &check->attempts[i];
+        int64_t end = attempt->granted < attempt->ended ? attempt->granted : attempt->ended;
+        int64_t since = attempt->call > from ? attempt->call : from, until = end < to ? end : to;
+
+        if (attempt->lock != lock || until - since <= idle)
+            continue;
+        int64_t waited = undisturbed(check, since, until);
+
+        if (waited > idle) {
+            check_complain(check, RULE_WAKEUP, "lock %d: client %d.%u waited for %.1f s while nobody held it, from %.3f s on", lock,
+                           attempt->who.slot, attempt->who.life, (double)waited / 1e9, (double)since / 1e9);
+            return;
+        }
+    }
+}
+
+static void check_wakeups(struct check *check) {
+    struct attempt **sorted = calloc(check->attempt_count + 1, sizeof(struct attempt *));
+    int64_t free_from[HISTORY_LOCKS] = {0};
+    size_t count = 0;
+
+    if (sorted == NULL) {
+        check_complain(check, RULE_HISTORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < check->attempt_count; i++)
+        if (check->attempts[i].granted != NEVER)
+            sorted[count++] = &check->attempts[i];
+    qsort(sorted, count, sizeof(sorted[0]), by_grant);
+    for (size_t i = 0; i < count; i++) {
+        const struct attempt *attempt = sorted[i];
+
+        if (attempt->granted > free_from[attempt->lock])
+            check_gap(check, attempt->lock, free_from[attempt->lock], attempt->granted);
+        if (attempt->ended > free_from[attempt->lock])
+            free_from[attempt->lock] = attempt->ended;
+    }
+    for (int lock = 0; lock < HISTORY_LOCKS; lock++)
+        if (check->locks[lock].kind != '\0')
+            check_gap(check, lock, free_from[lock], check->now);
+    free(sorted);
+}
+
+void check_rules(struct check *check) {
+    for (size_t i = 0; i < check->attempt_count; i++) {
+        struct attempt *attempt = &check->attempts[i];
+
+        if (attempt->promise < attempt->believed)
+            attempt->believed = attempt->promise;
+    }
+    if (check->stroke_count > 0)
+        qsort(check->strokes, check->stroke_count, sizeof(check->strokes[0]), by_stroke);
+    check_exclusion(check);
+    check_tokens(check);
+    check_wakeups(check);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_state.h - what the checker keeps of a history: between check.c, which reads it, and check_rules.c, which judges.
+ */
+#ifndef PAWL_TORTURE_CHECK_STATE_H
+#define PAWL_TORTURE_CHECK_STATE_H
+
+#include "check.h"
+
+#define NEVER INT64_MAX
+
+/* One acquire, and the hold it became. Times are ns since the run began. */
+struct attempt {
+    int64_t call;
+    int64_t granted;   /* when acquire returned 0; NEVER: it did not */
+    int64_t downgrade; /* from when on it is shared; NEVER */
+    int64_t promise;   /* the end of what it was assured of; NEVER: for ever */
+    int64_t believed;  /* until when: see check.h */
+    int64_t ended;     /* when the last call of it returned, or the process was gone */
+    int64_t seen;      /* from when on it is known to be queued; NEVER: not known */
+    uint64_t token;
+    uint64_t version; /* of the store, when it read */
+    uint32_t process; /* a number for SLOT.LIFE */
+    uint32_t permits;
+    struct who who;
+    short lock;
+    char mode;
+    bool has_read;
+};
+
+struct stroke_seen {
+    int64_t begin, end;
+    enum fault fault;
+};
+
+struct process {
+    unsigned life;
+    uint32_t number;
+    int64_t killed; /* NEVER */
+    bool alive;
+    ptrdiff_t open[HISTORY_THREADS]; /* the attempt of each thread; -1 */
+};
+
+struct lock_state {
+    char kind; /* m mutex, r read-write, s semaphore; '\0': not declared */
+    uint32_t limit;
+    uint64_t version, highest; /* the fenced store */
+};
+
+struct check {
+    struct verdict verdict;
+    const char *table;
+    struct oracle oracle;
+    bool has_oracle, ended;
+    int64_t lease, now; /* ns; `now`: the latest time seen */
+    uint64_t handoff;
+    size_t lines;
+    struct lock_state locks[HISTORY_LOCKS];
+    struct process *processes[HISTORY_SLOTS];
+    uint32_t process_count;
+    struct attempt *attempts;
+    size_t attempt_count, attempt_room;
+    struct stroke_seen *strokes; /* those of all ids; by id */
+    size_t stroke_count, stroke_room;
+    uint64_t asked[FAULT_KINDS];
+    bool asks[FAULT_KINDS];
+};
+
+__attribute__((format(printf, 3, 4))) void check_complain(struct check *check, enum rule rule, const char *format, ...);
+/* Make room for one more. False: out of memory. */
+bool check_room(void *array, size_t *room, size_t count, size_t size);
+
+/* The rules that need the whole history. */
+void check_rules(struct check *check);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * client.c - one client of a run: threads that acquire and release as the dice say, and write down what they see.
+ *
+ * What a record claims is what the thread could know: `got` is stamped after acquire returned, `drop` before release is called, `sure`
+ * before the question is asked. Each thread holds one lock at a time, so that clients never wait for each other in a circle.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+enum { OPEN_PATIENCE_MS = 60000, EXIT_BROKEN = 3 };
+
+struct client {
+    struct page *page;
+    const struct history *history;
+    struct who who;
+    struct pawl *pawl;
+    struct pawl_lock *locks[RIG_LOCKS_MAX]; /* threads share these */
+    _Atomic uint64_t tokens[RIG_THREADS_MAX];
+    _Atomic int held[RIG_THREADS_MAX]; /* which lock */
+};
+
+struct thread {
+    struct client *client;
+    struct who who;
+    struct dice dice;
+    pthread_t id;
+    struct pawl_lock *tasks[RIG_LOCKS_MAX]; /* for acquires without blocking */
+};
+
+/* One acquire and what it asks for. */
+struct wish {
+    int index;
+    const struct rig_lock *lock;
+    struct pawl_lock *handle;
+    enum pawl_mode mode;
+    unsigned permits;
+    int64_t timeout_ms;
+    int64_t patience_ms; /* cancelled after that */
+    bool task;
+};
+
+static int64_t now(const struct thread *thread) {
+    return history_now(thread->client->history);
+}
+
+/* A record that can't be written makes the history worthless: better no client than one that nobody hears. */
+#define NOTE(thread, time, kind, ...)                                                                                              \
+    do {                                                                                                                           \
+        if (!history_append((thread)->client->history, (time), (thread)->who, (kind), __VA_ARGS__))                                \
+            _exit(EXIT_BROKEN);                                                                                                    \
+    } while (0)
+
+static int64_t assured_ns(const struct pawl_lock *lock) {
+    int64_t ms = pawl_remaining_ms(lock);
+
+    return ms == PAWL_FOREVER ? -1 : ms * 1000000;
+}
+
+/* How long is it still ours? Written down unless it is for ever. */
+static bool is_sure(struct thread *thread, const struct wish *wish) {
+    int64_t time = now(thread), assured = assured_ns(wish->handle);
+
+    if (assured >= 0)
+        NOTE(thread, time, RECORD_SURE, "%d %" PRId64, wish->index, assured);
+    return assured != 0;
+}
+
+static void nap(int64_t ms) {
+    poll(NULL, 0, (int)ms);
+}
+
+/* ---- Loss ----------------------------------------------------------------------------------------------------------------- */
+
+static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    struct client *client = data;
+
+    (void)lock;
+    (void)why;
+    if (state != PAWL_LOST)
+        return;
+    for (int i = 0; i < client->page->threads; i++)
+        if (atomic_load(&client->tokens[i]) == token) {
+            struct who who = client->who;
+
+            who.thread = i;
+            atomic_fetch_add(&client->page->lost, 1);
+            if (!history_append(client->history, history_now(client->history), who, RECORD_LOST, "%d %" PRIu64,
+                                atomic_load(&client->held[i]), token))
+                _exit(EXIT_BROKEN);
+        }
+}
+
+/* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
+
+/* An acquire without blocking: its answer comes by callback, in whichever thread dispatches. */
+struct answer {
+    _Atomic bool come;
+    int result;
+};
+
+static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_error *error, void *data) {
+    struct answer *answer = data;
+
+    (void)lock;
+    (void)error;
+    answer->result = result;
+    atomic_store(&answer->come, true);
+}
+
+static int acquire_task(struct thread *thread, const struct wish *wish) {
+    struct pawl *pawl = thread->client->pawl;
+    struct pollfd wait = {.fd = pawl_fd(pawl), .events = POLLIN};
+    struct answer answer = {.come = false};
+    int64_t give_up = now_ms() + wish->patience_ms;
+    bool cancelled = false;
+    int result = pawl_acquire_start(wish->handle, wish->mode, wish->permits, wish->timeout_ms, on_acquired, &answer, NULL);
+
+    if (result < 0)
+        return result;
+    while (!atomic_load(&answer.come)) {
+        poll(&wait, 1, 5);
+        pawl_dispatch(pawl);
+        if (!cancelled && now_ms() >= give_up) {
+            pawl_cancel(wish->handle);
+            cancelled = true;
+        }
+    }
+    return answer.result;
+}
+
+static int acquire(struct thread *thread, const struct wish *wish) {
+    if (wish->task)
+        return acquire_task(thread, wish);
+    if (wish->mode == PAWL_SHARED)
+        return pawl_acquire_shared(wish->handle, wish->timeout_ms, NULL);
+    if (wish->mode == PAWL_PERMITS)
+        return pawl_acquire_permits(wish->handle, wish->permits, wish->timeout_ms, NULL);
+    return pawl_acquire(wish->handle, wish->timeout_ms, NULL);
+}
+
+static bool take(struct thread *thread, const struct wish *wish) {
+    static const char letters[] = {[PAWL_EXCLUSIVE] = 'x', [PAWL_SHARED] = 's', [PAWL_PERMITS] = 'p'};
+    struct client *client = thread->client;
+
+    NOTE(thread, now(thread), RECORD_WANT, "%d %c %u %" PRId64, wish->index, letters[wish->mode], wish->permits,
+         wish->timeout_ms == PAWL_FOREVER ? -1 : wish->timeout_ms);
+    int result = acquire(thread, wish);
+    int64_t time = now(thread);
+
+    if (result < 0) {
+        NOTE(thread, time, RECORD_FAIL, "%d %d", wish->index, result);
+        atomic_fetch_add(&client->page->failed, 1);
+        return false;
+    }
+    uint64_t token = pawl_token(wish->handle);
+    int64_t assured = assured_ns(wish->handle);
+
+    /* The loss callback may come from now on, and must not speak of what the history has not heard of. */
+    NOTE(thread, time, RECORD_GOT, "%d %" PRIu64 " %" PRId64, wish->index, token, assured);
+    atomic_store(&client->held[thread->who.thread], wish->index);
+    atomic_store(&client->tokens[thread->who.thread], token);
+    atomic_fetch_add(&client->page->acquired, 1);
+    return true;
+}
+
+/* ---- Holding -------------------------------------------------------------------------------------------------------------- */
+
+/* Change what the lock protects, as a careful program does: with the token, and only while it is sure. */
+static void update(struct thread *thread, const struct wish *wish) {
+    uint64_t token = pawl_token(wish->handle);
+
+    if (!is_sure(thread, wish))
+        return;
+    NOTE(thread, now(thread), RECORD_READ, "%d %" PRIu64, wish->index, token);
+    if (dice_percent(&thread->dice, 10))
+        nap(1);
+    if (is_sure(thread, wish))
+        NOTE(thread, now(thread), RECORD_WRITE, "%d %" PRIu64, wish->index, token);
+}
+
+static void enter_again(struct thread *thread, const struct wish *wish) {
+    bool shared = wish->lock->kind == PAWL_RWLOCK && dice_percent(&thread->dice, 50);
+    int result = shared ? pawl_acquire_shared(wish->handle, 0, NULL) : pawl_acquire(wish->handle, 0, NULL);
+
+    if (result < 0)
+        return;
+    NOTE(thread, now(thread), RECORD_AGAIN, "%d %" PRIu64, wish->index, pawl_token(wish->handle));
+    if (dice_percent(&thread->dice, 20))
+        nap(1);
+    if (shared)
+        pawl_release_shared(wish->handle, NULL);
+    else
+        pawl_release(wish->handle, NULL);
+    NOTE(thread, now(thread), RECORD_INNER, "%d", wish->index);
+}
+
+/* Mostly a moment; sometimes some ms; now and then so long that the lease must be renewed. */
+static void dwell(struct thread *thread, const struct wish *wish) {
+    const struct page *page = thread->client->page;
+    uint64_t roll = dice_below(&thread->dice, 1000);
+    int64_t until = now_ms() + (roll < 4 ? page->longest_ms : roll < 50 ? dice_between(&thread->dice, 1, 20) : 0);
+
+    while (now_ms() < until && atomic_load(&page->phase) == PHASE_RUN) {
+        int64_t left = until - now_ms();
+
+        nap(left < 100 ? left : 100);
+        if (!is_sure(thread, wish))
+            return;
+    }
+}
+
+static void let_go(struct thread *thread, const struct wish *wish, bool shared) {
+    atomic_store(&thread->client->tokens[thread->who.thread], 0);
+    NOTE(thread, now(thread), RECORD_DROP, "%d", wish->index);
+    int result = shared ? pawl_release_shared(wish->handle, NULL) : pawl_release(wish->handle, NULL);
+
+    NOTE(thread, now(thread), RECORD_GONE, "%d %d", wish->index, result);
+}
+
+static void hold(struct thread *thread, const struct wish *wish) {
+    bool shared = wish->mode == PAWL_SHARED;
+
+    if (wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 50))
+        update(thread, wish);
+    if (wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 15))
+        enter_again(thread, wish);
+    dwell(thread, wish);
+    if (wish->lock->kind == PAWL_RWLOCK && wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 20)) {
+        NOTE(thread, now(thread), RECORD_DOWN, "%d", wish->index);
+        shared = pawl_downgrade(wish->handle, NULL) == 0;
+        dwell(thread, wish);
+    }
+    if (wish->mode != PAWL_EXCLUSIVE || dice_percent(&thread->dice, 10))
+        is_sure(thread, wish);
+    let_go(thread, wish, shared);
+}
+
+/* ---- What next? ----------------------------------------------------------------------------------------------------------- */
+
+static struct pawl_lock *new_handle(struct client *client, const struct rig_lock *lock, unsigned flags) {
+    struct pawl_lock *handle = NULL;
+    struct pawl_error error = {.text = "no callback"};
+    int result;
+
+    if (lock->kind == PAWL_MUTEX)
+        result = pawl_mutex_new(client->pawl, lock->name, flags, &handle, &error);
+    else if (lock->kind == PAWL_RWLOCK)
+        result = pawl_rwlock_new(client->pawl, lock->name, flags, &handle, &error);
+    else
+        result = pawl_semaphore_new(client->pawl, lock->name, lock->limit, flags, &handle, &error);
+    if (result < 0 || pawl_on_loss(handle, on_loss, client, &error) < 0) {
+        say("client %d: %s", client->who.slot, error.text);
+        _exit(EXIT_BROKEN);
+    }
+    return handle;
+}
+
+static struct wish draw(struct thread *thread) {
+    struct page *page = thread->client->page;
+    struct dice *dice = &thread->dice;
+    int index = (int)dice_below(dice, (uint64_t)page->locks);
+    uint64_t way = dice_below(dice, 100);
+    struct wish wish = {.index = index, .lock = &page->lock[index], .permits = 1, .timeout_ms = PAWL_FOREVER};
+
+    if (wish.lock->kind == PAWL_SEMAPHORE) {
+        wish.mode = PAWL_PERMITS;
+        wish.permits = (unsigned)dice_between(dice, 1, wish.lock->limit);
+    } else if (wish.lock->kind == PAWL_RWLOCK && dice_percent(dice, 60)) {
+        wish.mode = PAWL_SHARED;
+    }
+    if (way < 15)
+        wish.timeout_ms = 0;
+    else if (way < 40)
+        wish.timeout_ms = dice_between(dice, 1, 200);
+    wish.task = way >= 90;
+    wish.patience_ms = dice_between(dice, 0, 100);
+    if (wish.task && thread->tasks[index] == NULL)
+        thread->tasks[index] = new_handle(thread->client, wish.lock, PAWL_TASK);
+    wish.handle = wish.task ? thread->tasks[index] : thread->client->locks[index];
+    return wish;
+}
+
+static void *thread_main(void *data) {
+    struct thread *thread = data;
+
+    while (atomic_load(&thread->client->page->phase) == PHASE_RUN) {
+        struct wish wish = draw(thread);
+
+        if (take(thread, &wish))
+            hold(thread, &wish);
+        else if (wish.timeout_ms == 0)
+            nap(1); /* don't spin on what others have */
+    }
+    return NULL;
+}
+
+/* ---- The process ---------------------------------------------------------------------------------------------------------- */
+
+/* The server may be away at the moment, or the disk full: that is what this is about. */
+static struct pawl *open_patiently(const struct page *page) {
+    struct pawl_options options = {.size = sizeof(options), .lease_ms = page->lease_ms, .label = "torture"};
+    int64_t deadline = now_ms() + OPEN_PATIENCE_MS;
+    struct pawl *pawl;
+    struct pawl_error error;
+
+    while (pawl_open(page->url, &options, &pawl, &error) < 0) {
+        if (atomic_load(&page->phase) != PHASE_RUN)
+            return NULL;
+        if (now_ms() > deadline) {
+            say("a client can't open %s: %s", page->url, error.text);
+            _exit(EXIT_BROKEN);
+        }
+        nap(20);
+    }
+    return pawl;
+}
+
+static void run_threads(struct client *client) {
+    struct thread *threads = calloc((size_t)client->page->threads, sizeof(*threads));
+    int started = 0;
+
+    if (threads == NULL)
+        _exit(EXIT_BROKEN);
+    for (; started < client->page->threads; started++) {
+        struct thread *thread = &threads[started];
+
+        *thread = (struct thread){.client = client, .who = client->who};
+        thread->who.thread = started;
+        thread->dice = dice_new(client->page->seed,
+                                (uint64_t)client->who.slot << 40 | (uint64_t)client->who.life << 8 | (uint64_t)started << 4 | 8);
+        if (pthread_create(&thread->id, NULL, thread_main, thread) != 0)
+            break;
+    }
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i].id, NULL);
+    for (int i = 0; i < started; i++)
+        for (int j = 0; j < client->page->locks; j++)
+            pawl_lock_free(threads[i].tasks[j]);
+    free(threads);
+}
+
+int client_main(struct page *page, const struct history *history, int slot, unsigned life) {
+    struct client client = {.page = page, .history = history, .who = {.slot = slot, .life = life}};
+
+    client.pawl = open_patiently(page);
+    if (client.pawl == NULL)
+        return 0;
+    for (int i = 0; i < page->locks; i++)
+        client.locks[i] = new_handle(&client, &page->lock[i], 0);
+    if (!history_append(history, history_now(history), client.who, RECORD_START, "%d", (int)getpid()))
+        return EXIT_BROKEN;
+    run_threads(&client);
+    if (!history_append(history, history_now(history), client.who, RECORD_BYE, "%s", ""))
+        return EXIT_BROKEN;
+    atomic_fetch_add(&page->idle, 1);
+    while (atomic_load(&page->phase) != PHASE_LEAVE)
+        nap(5);
+    for (int i = 0; i < page->locks; i++)
+        pawl_lock_free(client.locks[i]);
+    pawl_close(client.pawl);
+    return 0;
+}

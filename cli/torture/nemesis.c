@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nemesis.c - see nemesis.h.
+ *
+ *     set up: directory, page, history, servers, proxies
+ *     run:    strokes begin and end as the schedule says; who was killed is started again; a live line
+ *     finish: all is healed; clients end what they began, and are idle: what litters the servers now is a leak
+ *     leave:  clients close; what is still there is residue
+ *
+ * Whatever goes wrong on the way, the rig ends what it started.
+ */
+#include "nemesis.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clients.h"
+#include "oracle.h"
+#include "progress.h"
+
+enum { ACTIVE_MAX = LANES, FINISH_MS = 60000 };
+
+struct active {
+    bool used;
+    size_t number; /* of the record */
+    struct stroke stroke;
+    unsigned hits;
+    int64_t ends_ms;
+};
+
+struct rig {
+    const struct rig_options *options;
+    struct oracle oracle;
+    struct servers servers;
+    struct clients clients;
+    struct history history;
+    struct page *page;
+    struct schedule schedule;
+    size_t next, strokes;
+    struct active active[ACTIVE_MAX]; /* one in each lane at most */
+    uint64_t hits;
+    int64_t began_ms;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+    interrupted = number;
+}
+
+/* ---- Strokes -------------------------------------------------------------------------------------------------------------- */
+
+static void note(struct rig *rig, enum record_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void note(struct rig *rig, enum record_kind kind, const char *format, ...) {
+    char text[HISTORY_LINE / 2];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (!history_append(&rig->history, history_now(&rig->history), history_rig, kind, "%s", text)) {
+        say("cannot write %s: %s", rig->options->history, strerror(errno));
+        interrupted = SIGTERM;
+    }
+}
+
+static unsigned begin_fault(struct rig *rig, const struct stroke *stroke) {
+    switch (stroke->fault) {
+    case FAULT_CLIENT_KILL:
+        return clients_kill(&rig->clients, stroke->target);
+    case FAULT_CLIENT_STOP:
+        return clients_stop(&rig->clients, stroke->target);
+    case FAULT_CLIENT_CLOCK:
+    case FAULT_CLIENT_FAST:
+        return clients_distort(&rig->clients, stroke->target, stroke->fault == FAULT_CLIENT_FAST);
+    case FAULT_BREAK_NOW:
+        atomic_fetch_add(&rig->page->breaks_wanted, 1);
+        return 0;
+    case FAULT_CORRUPTION: {
+        unsigned hits;
+
+        clients_kill_all(&rig->clients);
+        hits = servers_begin(&rig->servers, stroke);
+        clients_start_all(&rig->clients);
+        return hits;
+    }
+    default:
+        return servers_begin(&rig->servers, stroke);
+    }
+}
+
+static unsigned heal_fault(struct rig *rig, const struct active *active) {
+    switch (active->stroke.fault) {
+    case FAULT_CLIENT_KILL:
+    case FAULT_CORRUPTION:
+        return 0;
+    case FAULT_CLIENT_STOP:
+        return clients_continue(&rig->clients);
+    case FAULT_CLIENT_CLOCK:
+    case FAULT_CLIENT_FAST:
+        return clients_straighten(&rig->clients, active->stroke.target);
+    case FAULT_BREAK_NOW: {
+        /* The observer does it as soon as it sees a holder; a moment is enough where locks are in use all the time. */
+        int64_t deadline = deadline_in(1000);
+
+        while (atomic_load(&rig->page->breaks_done) != atomic_load(&rig->page->breaks_wanted) && poll_timeout(deadline) > 0)
+            poll(NULL, 0, 5);
+        return atomic_load(&rig->page->breaks_done) == atomic_load(&rig->page->breaks_wanted);
+    }
+    default:
+        return servers_heal(&rig->servers, &active->stroke);
+    }
+}
+
+static void heal(struct rig *rig, struct active *active) {
+    active->hits += heal_fault(rig, active);
+    active->used = false;
+    rig->hits += active->hits > 0;
+    note(rig, RECORD_HEALED, "%zu %u", active->number, active->hits);
+}
+
+static void begin(struct rig *rig, const struct stroke *stroke) {
+    struct active *active = &rig->active[fault_classes[stroke->fault].lane];
+
+    /* A lane's faults follow each other; one that took longer than planned is ended first. */
+    if (active->used)
+        heal(rig, active);
+    *active = (struct active){.used = true, .number = rig->strokes++, .stroke = *stroke, .ends_ms = now_ms() + stroke->span_ms};
+    note(rig, RECORD_FAULT, "%zu %s %" PRIu64, active->number, fault_classes[stroke->fault].word, stroke->target);
+    active->hits = begin_fault(rig, stroke);
+    if (stroke->span_ms == 0 || stroke->fault == FAULT_CLIENT_KILL)
+        heal(rig, active);
+}
+
+/* Begin and end what is due. Returns when to look again. */
+static int64_t strike(struct rig *rig) {
+    int64_t elapsed = now_ms() - rig->began_ms, next = now_ms() + 200;
+
+    for (int i = 0; i < ACTIVE_MAX; i++)
+        if (rig->active[i].used && rig->active[i].ends_ms <= now_ms())
+            heal(rig, &rig->active[i]);
+    while (rig->next < rig->schedule.count && rig->schedule.strokes[rig->next].at_ms <= elapsed)
+        begin(rig, &rig->schedule.strokes[rig->next++]);
+    if (rig->next < rig->schedule.count && rig->began_ms + rig->schedule.strokes[rig->next].at_ms < next)
+        next = rig->began_ms + rig->schedule.strokes[rig->next].at_ms;
+    for (int i = 0; i < ACTIVE_MAX; i++)
+        if (rig->active[i].used && rig->active[i].ends_ms < next)
+            next = rig->active[i].ends_ms;
+    return next;
+}
+
+/* ---- Set up --------------------------------------------------------------------------------------------------------------- */
+
+static bool set_up_page(struct rig *rig) {
+    static const char *const names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] = "rwlock", [PAWL_SEMAPHORE] = "semaphore"};
+    const struct rig_options *options = rig->options;
+    int fd = memfd_create("pawl-torture", MFD_CLOEXEC);
+
+    if (fd < 0 || ftruncate(fd, sizeof(*rig->page)) < 0)
+        return false;
+    rig->page = mmap(NULL, sizeof(*rig->page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (rig->page == MAP_FAILED)
+        return false;
+    rig->clients.page_fd = fd;
+    rig->page->seed = options->schedule.seed;
+    rig->page->lease_ms = options->schedule.lease_ms;
+    rig->page->longest_ms = options->schedule.lease_ms > 0 ? options->schedule.lease_ms * 5 / 4 : 100;
+    rig->page->clients = options->clients;
+    rig->page->threads = options->threads;
+    rig->page->locks = options->locks;
+    for (int i = 0, kind = 0; i < options->locks; i++, kind++) {
+        while (!options->kinds[kind % 3])
+            kind++;
+        rig->page->lock[i].kind = (enum pawl_kind)(kind % 3);
+        rig->page->lock[i].limit = kind % 3 == PAWL_SEMAPHORE ? 3 : 1;
+        snprintf(rig->page->lock[i].name, sizeof(rig->page->lock[i].name), "torture-%s-%d", names[kind % 3], i);
+    }
+    return true;
+}
+
+/* The first records: what a checker must know. */
+static void write_head(struct rig *rig, int64_t lease_ms) {
+    static const char *const names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] = "rwlock", [PAWL_SEMAPHORE] = "semaphore"};
+
+    note(rig, RECORD_VERSION, "%d", HISTORY_VERSION);
+    note(rig, RECORD_ENGINE, "%s", rig->options->engine);
+    note(rig, RECORD_SEED, "%" PRIu64, rig->options->schedule.seed);
+    note(rig, RECORD_LEASE, "%" PRId64, lease_ms == PAWL_FOREVER ? 0 : lease_ms * 1000000);
+    /* One thread hands on to nobody. */
+    note(rig, RECORD_HANDOFF, "%d", rig->options->threads > 1 ? 64 : 0);
+    for (int i = 0; i < rig->page->locks; i++)
+        note(rig, RECORD_LOCK, "%d %s %u", i, names[rig->page->lock[i].kind], rig->page->lock[i].limit);
+    for (int i = 0; i < FAULT_KINDS; i++)
+        if (rig->options->schedule.faults[i])
+            note(rig, RECORD_ASKS, "%s %" PRIu64, fault_classes[i].word, rig->options->least);
+}
+
+/* Can the place be opened at all? What it says of itself goes into the history. */
+static int examine_place(struct rig *rig, int64_t *ret_lease_ms) {
+    struct pawl_options options = {.size = sizeof(options), .lease_ms = rig->page->lease_ms, .label = "torture"};
+    struct pawl *pawl;
+    struct pawl_info info;
+    struct pawl_error error;
+
+    if (pawl_open(rig->page->direct, &options, &pawl, &error) < 0)
+        return library_error(&error);
+    pawl_describe(pawl, &info);
+    *ret_lease_ms = info.lease_ms;
+    pawl_close(pawl);
+    return 0;
+}
+
+static int set_up(struct rig *rig) {
+    const struct rig_options *options = rig->options;
+    int64_t lease_ms;
+
+    rig->history.fd = open(options->history, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    if (rig->history.fd < 0) {
+        say("cannot write the history %s: %s", options->history, strerror(errno));
+        return EXIT_STORAGE;
+    }
+    if (!set_up_page(rig) || !schedule_make(&options->schedule, &rig->schedule)) {
+        say("out of memory");
+        return EXIT_SYSTEM;
+    }
+    rig->servers.shim = options->shim;
+    rig->servers.lease_ms = options->schedule.lease_ms;
+    if (options->service != NULL && !servers_start(&rig->servers, options->service)) {
+        say("%s cannot be started: %s", options->service->word, rig->servers.why);
+        return EXIT_UNREACHABLE;
+    }
+    if (options->service != NULL) {
+        options->service->url(&rig->servers, true, rig->page->url, sizeof(rig->page->url));
+        options->service->url(&rig->servers, false, rig->page->direct, sizeof(rig->page->direct));
+    } else {
+        snprintf(rig->page->url, sizeof(rig->page->url), "%s", options->url);
+        snprintf(rig->page->direct, sizeof(rig->page->direct), "%s", options->url);
+    }
+    int status = examine_place(rig, &lease_ms);
+
+    if (status != 0)
+        return status;
+    rig->history.began = rig->page->began = history_clock();
+    rig->page->began_wall = wall_ms();
+    write_head(rig, lease_ms);
+    rig->clients.page = rig->page;
+    rig->clients.history = &rig->history;
+    rig->clients.shim = options->schedule.faults[FAULT_CLIENT_CLOCK] || options->schedule.faults[FAULT_CLIENT_FAST] ? options->shim
+                                                                                                                    : NULL;
+    if (!clients_open(&rig->clients)) {
+        say("clients cannot be started: %s", strerror(errno));
+        return EXIT_SYSTEM;
+    }
+    return 0;
+}
+
+/* ---- The end -------------------------------------------------------------------------------------------------------------- */
+
+static void on_residue(const char *what, void *data) {
+    note(data, RECORD_RESIDUE, "%s", what);
+}
+
+static int on_entry(const struct pawl_entry *entry, void *data) {
+    struct rig *rig = data;
+    char text[HISTORY_LINE / 2];
+
+    snprintf(text, sizeof(text), "%s of pid %lld on %s is still there: %s", entry->flags & PAWL_ENTRY_WAITER ? "a claim" : "a hold",
+             (long long)entry->pid, entry->name, entry->raw);
+    note(rig, RECORD_RESIDUE, "%s", text);
+    return 0;
+}
+
+static int count_entry(const struct pawl_entry *entry, void *data) {
+    (void)entry;
+    ++*(int *)data;
+    return 0;
+}
+
+/* What the killed left goes when its time is up; what is there after that stays for ever. */
+static void look_for_residue(struct rig *rig) {
+    struct pawl_options options = {.size = sizeof(options), .lease_ms = rig->page->lease_ms, .label = "torture"};
+    int64_t deadline = deadline_in(bound_ns(rig->oracle.mend, rig->options->schedule.lease_ms * 1000000) / 1000000);
+    struct pawl_error error;
+    struct pawl *pawl;
+    int count;
+
+    if (pawl_open(rig->page->direct, &options, &pawl, &error) < 0) {
+        note(rig, RECORD_RESIDUE, "in the end it could not be opened: %s", error.text);
+        return;
+    }
+    for (;;) {
+        count = 0;
+        if (pawl_inspect(pawl, NULL, count_entry, &count, &error) == 0 && count == 0)
+            break;
+        if (poll_timeout(deadline) == 0 || interrupted != 0) {
+            pawl_inspect(pawl, NULL, on_entry, rig, NULL);
+            break;
+        }
+        poll(NULL, 0, 50);
+    }
+    pawl_close(pawl);
+    if (rig->options->service != NULL && rig->options->service->residue != NULL)
+        rig->options->service->residue(&rig->servers, on_residue, rig);
+}
+
+static void finish(struct rig *rig) {
+    const struct service *service = rig->options->service;
+
+    for (int i = 0; i < ACTIVE_MAX; i++)
+        if (rig->active[i].used)
+            heal(rig, &rig->active[i]);
+    atomic_store(&rig->page->phase, PHASE_FINISH);
+    /* Who waits is served by those that finish: all come to an end, or there is a lost wake-up. */
+    clients_await_idle(&rig->clients, FINISH_MS + bound_ns(rig->oracle.mend, rig->options->schedule.lease_ms * 1000000) / 1000000);
+    if (service != NULL && service->litter != NULL)
+        service->litter(&rig->servers, on_residue, rig);
+    if (service != NULL && service->wakes != NULL)
+        note(rig, RECORD_WAKES, "%" PRId64, service->wakes(&rig->servers));
+    atomic_store(&rig->page->phase, PHASE_LEAVE);
+    clients_await_end(&rig->clients, FINISH_MS);
+    look_for_residue(rig);
+    note(rig, RECORD_END, "%s", "");
+}
+
+static void show(struct rig *rig) {
+    progress_draw(&(struct progress){
+        .elapsed_ms = now_ms() - rig->began_ms,
+        .total_ms = rig->options->schedule.time_ms,
+        .acquired = atomic_load(&rig->page->acquired),
+        .failed = atomic_load(&rig->page->failed),
+        .lost = atomic_load(&rig->page->lost),
+        .strokes = rig->strokes,
+        .hits = rig->hits,
+        .fault = rig->active[LANE_OTHER].used ? fault_classes[rig->active[LANE_OTHER].stroke.fault].word : "",
+    });
+}
+
+static void run(struct rig *rig) {
+    rig->began_ms = now_ms();
+    clients_start_all(&rig->clients);
+    while (now_ms() - rig->began_ms < rig->options->schedule.time_ms && interrupted == 0) {
+        int64_t next = strike(rig);
+
+        clients_reap(&rig->clients);
+        show(rig);
+        poll(NULL, 0, poll_timeout(next));
+    }
+    progress_end();
+}
+
+int rig_run(const struct rig_options *options) {
+    struct rig *rig = calloc(1, sizeof(*rig));
+    struct sigaction action = {.sa_handler = on_signal};
+    char why[SERVERS_TEXT];
+    int status;
+
+    if (rig == NULL || !oracle_read(oracle_text, options->engine, &rig->oracle, why, sizeof(why))) {
+        say("%s", rig == NULL ? "out of memory" : why);
+        free(rig);
+        return EXIT_INTERNAL;
+    }
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    rig->options = options;
+    status = set_up(rig);
+    if (status == 0) {
+        run(rig);
+        finish(rig);
+    }
+    clients_close(&rig->clients);
+    servers_stop(&rig->servers);
+    schedule_free(&rig->schedule);
+    if (rig->page != NULL && rig->page != MAP_FAILED)
+        munmap(rig->page, sizeof(*rig->page));
+    if (rig->history.fd >= 0)
+        close(rig->history.fd);
+    free(rig);
+    if (status == 0 && interrupted != 0) {
+        say("stopped by a signal: the history is not complete");
+        return EXIT_BY_SIGNAL + interrupted;
+    }
+    return status;
+}

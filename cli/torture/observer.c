@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * observer.c - a client that holds nothing: it writes down who waits for what, and breaks a hold when the nemesis asks for it.
+ *
+ * From outside nobody can tell when an acquire has joined its queue. This can: who is seen waiting, by an entry that was made after its
+ * acquire began, is queued; whoever asks after that must come after it.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rig.h"
+
+enum { PAUSE_MS = 20 };
+
+struct view {
+    struct page *page;
+    size_t used;
+    char text[HISTORY_LINE - 128];
+    char name[64]; /* a holder that could be broken */
+    uint64_t token;
+};
+
+/* Which client is this? False: none of ours. */
+static bool find_client(const struct page *page, int64_t pid, int *ret_slot, unsigned *ret_life) {
+    for (int i = 0; i < page->clients; i++)
+        if (atomic_load(&page->slots[i].pid) == pid) {
+            *ret_slot = i;
+            *ret_life = atomic_load(&page->slots[i].life);
+            return true;
+        }
+    return false;
+}
+
+static int note_entry(const struct pawl_entry *entry, void *data) {
+    struct view *view = data;
+    int slot;
+    unsigned life;
+
+    if (!(entry->flags & PAWL_ENTRY_WAITER)) {
+        snprintf(view->name, sizeof(view->name), "%s", entry->name);
+        view->token = entry->token;
+        return 0;
+    }
+    int64_t since = (entry->since_ms - view->page->began_wall) * 1000000;
+
+    if (entry->since_ms == 0 || since < 0 || !find_client(view->page, entry->pid, &slot, &life) ||
+        view->used + 64 > sizeof(view->text))
+        return 0;
+    view->used += (size_t)snprintf(view->text + view->used, sizeof(view->text) - view->used, "%s%d.%u@%" PRId64,
+                                   view->used > 0 ? " " : "", slot, life, since);
+    return 0;
+}
+
+static void try_break(struct page *page, struct pawl *pawl, const struct view *view) {
+    if (view->token == 0 || atomic_load(&page->breaks_wanted) == atomic_load(&page->breaks_done))
+        return;
+    if (pawl_break(pawl, view->name, view->token, PAWL_BREAK_NOW, NULL) == 0)
+        atomic_fetch_add(&page->breaks_done, 1);
+}
+
+int observer_main(struct page *page, const struct history *history) {
+    struct pawl_options options = {.size = sizeof(options), .lease_ms = page->lease_ms, .label = "observer"};
+    struct pawl *pawl = NULL;
+
+    for (int lock = 0; atomic_load(&page->phase) == PHASE_RUN; lock = (lock + 1) % page->locks) {
+        struct view view = {.page = page};
+
+        if (pawl == NULL && pawl_open(page->direct, &options, &pawl, NULL) < 0)
+            pawl = NULL;
+        int64_t begin = history_now(history);
+
+        if (pawl != NULL && pawl_inspect(pawl, page->lock[lock].name, note_entry, &view, NULL) == 0) {
+            if (view.used > 0 && !history_append(history, history_now(history), history_rig, RECORD_SEEN, "%d %" PRId64 " %s", lock,
+                                                 begin, view.text))
+                return 1;
+            try_break(page, pawl, &view);
+        }
+        poll(NULL, 0, PAUSE_MS);
+    }
+    pawl_close(pawl);
+    return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedule.h - from a seed to what happens when: pure, so that the same seed gives the same schedule on every machine.
+ */
+#ifndef PAWL_TORTURE_SCHEDULE_H
+#define PAWL_TORTURE_SCHEDULE_H
+
+#include "faults.h"
+
+/* Pseudo-random numbers: splitmix64. Streams of different salts have nothing to do with each other. */
+struct dice {
+    uint64_t state;
+};
+struct dice dice_new(uint64_t seed, uint64_t salt);
+uint64_t dice_number(struct dice *dice);
+uint64_t dice_below(struct dice *dice, uint64_t sides);             /* 0 to sides - 1; `sides` above 0 */
+int64_t dice_between(struct dice *dice, int64_t low, int64_t high); /* both included */
+static inline bool dice_percent(struct dice *dice, unsigned percent) {
+    return dice_below(dice, 100) < percent;
+}
+
+/* One fault: it begins, lasts, and is over. */
+struct stroke {
+    int64_t at_ms, span_ms;
+    enum fault fault;
+    uint64_t target; /* which client, server, connections: modulo how many there are */
+};
+
+struct schedule_options {
+    uint64_t seed;
+    int64_t time_ms;
+    int64_t lease_ms; /* 0: nothing expires */
+    unsigned pace;    /* percent: 200 is twice as many faults */
+    bool faults[FAULT_KINDS];
+};
+
+struct schedule {
+    struct stroke *strokes; /* by at_ms */
+    size_t count;
+};
+
+/* False: out of memory. */
+bool schedule_make(const struct schedule_options *options, struct schedule *ret);
+void schedule_free(struct schedule *schedule);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * servers.c - see servers.h: starting, hurting and ending servers, whatever they are.
+ */
+#include "servers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "files.h"
+
+enum { READY_MS = 60000 };
+
+static const struct service *const services[] = {&local_service};
+enum { SERVICES = sizeof(services) / sizeof(services[0]) };
+
+const struct service *service_find(const char *word) {
+    for (int i = 0; i < SERVICES; i++)
+        if (strcmp(services[i]->word, word) == 0)
+            return services[i];
+    return NULL;
+}
+
+const char *service_words(void) {
+    static char words[256];
+    size_t used = 0;
+
+    for (int i = 0; i < SERVICES && used < sizeof(words); i++)
+        used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s", i > 0 ? ", " : "", services[i]->word);
+    return words;
+}
+
+bool process_is_stopped(pid_t pid) {
+    char path[64], text[512] = "";
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+
+    fclose(file);
+    text[length] = '\0';
+    /* The name in parentheses may contain anything. */
+    const char *parenthesis = strrchr(text, ')');
+
+    return parenthesis != NULL && parenthesis[1] == ' ' && parenthesis[2] == 'T';
+}
+
+/* ---- One server ----------------------------------------------------------------------------------------------------------- */
+
+bool server_spawn(struct servers *servers, int index) {
+    struct server *server = &servers->list[index];
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (server->clock != NULL)
+            clock_lie(servers->shim, server->clock);
+        redirect_output(server->directory);
+        servers->service->run(servers, index);
+        _exit(EXIT_NOT_FOUND);
+    }
+    server->pid = pid > 0 ? pid : 0;
+    return pid > 0;
+}
+
+void server_kill(struct servers *servers, int index) {
+    struct server *server = &servers->list[index];
+
+    if (server->pid == 0)
+        return;
+    kill(server->pid, SIGKILL);
+    waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}
+
+bool server_await(struct servers *servers, int index) {
+    struct server *server = &servers->list[index];
+    int64_t deadline = deadline_in(READY_MS);
+
+    while (poll_timeout(deadline) > 0) {
+        if (servers->service->ready(servers, index))
+            return true;
+        if (server->pid == 0 || waitpid(server->pid, NULL, WNOHANG) != 0) {
+            server->pid = 0;
+            snprintf(servers->why, sizeof(servers->why), "server %d ended; see %s/output", index, server->directory);
+            return false;
+        }
+        poll(NULL, 0, 10);
+    }
+    snprintf(servers->why, sizeof(servers->why), "server %d does not serve; see %s/output", index, server->directory);
+    return false;
+}
+
+/* ---- All of them ---------------------------------------------------------------------------------------------------------- */
+
+static bool make_directories(struct servers *servers) {
+    const char *base = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+
+    snprintf(servers->directory, sizeof(servers->directory), "%.100s/pawl-torture-XXXXXX", base);
+    if (mkdtemp(servers->directory) == NULL) {
+        servers->directory[0] = '\0';
+        snprintf(servers->why, sizeof(servers->why), "no directory can be made in %s: %s", base, strerror(errno));
+        return false;
+    }
+    for (int i = 0; i < servers->count; i++) {
+        snprintf(servers->list[i].directory, sizeof(servers->list[i].directory), "%.120s/%d", servers->directory, i);
+        if (mkdir(servers->list[i].directory, 0700) < 0)
+            return false;
+    }
+    return true;
+}
+
+bool servers_start(struct servers *servers, const struct service *service) {
+    servers->service = service;
+    servers->count = service->count;
+    if (!make_directories(servers))
+        return false;
+    for (int i = 0; i < servers->count; i++)
+        if (servers->shim != NULL && (servers->list[i].clock = clock_new()) == NULL)
+            return false;
+    if (!service->prepare(servers))
+        return false;
+    for (int i = 0; service->run != NULL && i < servers->count; i++)
+        if (!server_spawn(servers, i))
+            return false;
+    for (int i = 0; service->run != NULL && i < servers->count; i++)
+        if (!server_await(servers, i))
+            return false;
+    return service->join == NULL || service->join(servers);
+}
+
+void servers_stop(struct servers *servers) {
+    for (int i = 0; i < servers->count; i++) {
+        server_kill(servers, i);
+        clock_free(servers->list[i].clock);
+    }
+    if (servers->mounted[0] != '\0')
+        umount2(servers->mounted, MNT_DETACH);
+    if (servers->directory[0] != '\0' && !remove_tree(servers->directory))
+        say("%s could not be removed", servers->directory);
+}
+
+/* ---- Faults --------------------------------------------------------------------------------------------------------------- */
+
+static struct server *chosen(struct servers *servers, const struct stroke *stroke) {
+    return &servers->list[stroke->target % (uint64_t)servers->count];
+}
+
+unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
+    int index = servers->count > 0 ? (int)(stroke->target % (uint64_t)servers->count) : 0;
+
+    switch (stroke->fault) {
+    case FAULT_SERVER_RESTART:
+    case FAULT_SERVER_RESTART_AOF:
+        server_kill(servers, index);
+        return 0;
+    case FAULT_SERVER_STOP:
+        kill(servers->list[index].pid, SIGSTOP);
+        return 0;
+    case FAULT_SERVER_CLOCK:
+    case FAULT_SERVER_FAST:
+        clock_distort(servers->list[index].clock, stroke->fault == FAULT_SERVER_FAST, stroke->target);
+        return 0;
+    default:
+        return servers->service->begin(servers, stroke->fault, stroke->target);
+    }
+}
+
+unsigned servers_heal(struct servers *servers, const struct stroke *stroke) {
+    int index = servers->count > 0 ? (int)(stroke->target % (uint64_t)servers->count) : 0;
+    unsigned hits;
+
+    switch (stroke->fault) {
+    case FAULT_SERVER_RESTART:
+    case FAULT_SERVER_RESTART_AOF:
+        hits = servers->list[index].pid == 0;
+        return server_spawn(servers, index) && server_await(servers, index) ? hits : 0;
+    case FAULT_SERVER_STOP:
+        hits = process_is_stopped(chosen(servers, stroke)->pid);
+        kill(servers->list[index].pid, SIGCONT);
+        return hits;
+    case FAULT_SERVER_CLOCK:
+    case FAULT_SERVER_FAST:
+        return clock_straighten(servers->list[index].clock);
+    default:
+        return servers->service->heal != NULL ? servers->service->heal(servers, stroke->fault, stroke->target) : 0;
+    }
+}

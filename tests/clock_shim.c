@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * clock_shim.c - a library to be preloaded into a client or a server whose clocks shall be wrong (`pawl torture`): it stands before
+ * clock_gettime, gettimeofday and time, and reads how wrong from memory that it shares with the rig ($PAWL_CLOCK_FD; clock.h there).
+ * The rig changes two of the cells one after the other when a clock stops running fast; a reader in between is off by a moment more.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../cli/torture/rig.h"
+
+static struct clock_page *page;
+
+__attribute__((constructor)) static void map_page(void) {
+    const char *number = getenv("PAWL_CLOCK_FD");
+    void *memory;
+
+    if (number == NULL)
+        return;
+    memory = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(number), 0);
+    if (memory != MAP_FAILED)
+        page = memory;
+}
+
+static int64_t ask(clockid_t clock) {
+    struct timespec now;
+
+    syscall(SYS_clock_gettime, clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool is_distorted(clockid_t clock) {
+    return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC ||
+           clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_MONOTONIC_RAW || clock == CLOCK_BOOTTIME;
+}
+
+/* What the clock shows. */
+static int64_t show(clockid_t clock) {
+    int64_t truth = ask(clock), since, wrong;
+
+    if (page == NULL || !is_distorted(clock))
+        return truth;
+    since = atomic_load(&page->fast_since_ns);
+    wrong = atomic_load(&page->gained_ns);
+    if (since != 0)
+        wrong += ask(CLOCK_MONOTONIC) - since;
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
+        wrong += atomic_load(&page->wall_offset_ns);
+    if (since != 0 || atomic_load(&page->wall_offset_ns) != 0)
+        atomic_fetch_add(&page->reads, 1);
+    return truth + wrong;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret) {
+    int64_t shown = show(clock);
+
+    ret->tv_sec = (time_t)(shown / 1000000000);
+    ret->tv_nsec = (long)(shown % 1000000000);
+    return 0;
+}
+
+int gettimeofday(struct timeval *restrict ret, void *restrict zone) {
+    int64_t shown = show(CLOCK_REALTIME);
+
+    (void)zone;
+    ret->tv_sec = (time_t)(shown / 1000000000);
+    ret->tv_usec = (suseconds_t)(shown % 1000000000 / 1000);
+    return 0;
+}
+
+time_t time(time_t *ret) {
+    time_t shown = (time_t)(show(CLOCK_REALTIME) / 1000000000);
+
+    if (ret != NULL)
+        *ret = shown;
+    return shown;
+}
