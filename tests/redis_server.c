@@ -104,6 +104,10 @@ static bool answers(struct redis_server *server) {
     reply = redisCommand(server->context, "PING");
     ok = reply && (reply->type == REDIS_REPLY_STATUS || strncmp(reply->str, "NOAUTH", 6) == 0);
     freeReplyObject(reply);
+    if (!ok) { /* it is loading */
+        redisFree(server->context);
+        server->context = NULL;
+    }
     return ok;
 }
 
@@ -115,31 +119,41 @@ void redis_server_prepare(struct redis_server *server) {
     snprintf(server->socket_path, sizeof server->socket_path, "%s/socket", server->directory);
 }
 
-void redis_server_start(struct redis_server *server) {
+void redis_server_launch(struct redis_server *server) {
+    write_configuration(server);
+    server->pid = fork();
+    assert_true(server->pid >= 0);
+    if (server->pid == 0)
+        run_server(server);
+}
+
+bool redis_server_await(struct redis_server *server) {
     const struct timespec moment = {.tv_nsec = 5000000};
 
+    /* That a server listens makes no sound: it can only be tried. */
+    for (int i = 0; i < PATIENCE_MS / 5; i++) {
+        if (answers(server))
+            return true;
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+            server->pid = 0; /* somebody else took the port */
+            break;
+        }
+        nanosleep(&moment, NULL);
+    }
+    redis_server_stop(server, SIGKILL);
+    return false;
+}
+
+void redis_server_start(struct redis_server *server) {
     redis_server_prepare(server);
     for (int attempt = 0; attempt < 3; attempt++) {
         if (!server->port || attempt)
             server->port = free_port();
         if (server->tls && (!server->tls_port || attempt))
             server->tls_port = free_port();
-        write_configuration(server);
-        server->pid = fork();
-        assert_true(server->pid >= 0);
-        if (server->pid == 0)
-            run_server(server);
-        /* That a server listens makes no sound: it can only be tried. */
-        for (int i = 0; i < PATIENCE_MS / 5; i++) {
-            if (answers(server))
-                return;
-            if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
-                server->pid = 0; /* somebody else took the port */
-                break;
-            }
-            nanosleep(&moment, NULL);
-        }
-        redis_server_stop(server, SIGKILL);
+        redis_server_launch(server);
+        if (redis_server_await(server))
+            return;
     }
     fail_msg("redis-server does not start: see %s/log", server->directory);
 }

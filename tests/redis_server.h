@@ -30,6 +30,9 @@ void redis_free_ports(unsigned *ports, size_t count);
 void redis_server_prepare(struct redis_server *server);
 /* Start it, again on the same port if it had one; wait until it answers. */
 void redis_server_start(struct redis_server *server);
+/* The two halves of that, for a server that was started before: not in a thread that ends, since the server would end with it. */
+void redis_server_launch(struct redis_server *server);
+bool redis_server_await(struct redis_server *server);
 /* Ask it to end with `signal`, and wait until it has. */
 void redis_server_stop(struct redis_server *server, int signal);
 /* Stop it and remove its directory. */

@@ -42,6 +42,7 @@ struct taker {
     bool keeps;
     int result;
     uint64_t token;
+    enum pawl_state state; /* right after the acquire */
 };
 
 static inline void *taker_main(void *data) {
@@ -49,6 +50,7 @@ static inline void *taker_main(void *data) {
 
     taker->result = taker->mode == PAWL_SHARED ? pawl_acquire_shared(taker->lock, taker->timeout_ms, NULL)
                                                : pawl_acquire(taker->lock, taker->timeout_ms, NULL);
+    taker->state = pawl_state(taker->lock);
     taker->token = taker->result == 0 ? pawl_token(taker->lock) : 0;
     if (taker->result != 0 || taker->keeps)
         return NULL;

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "redis_proxy.h"
@@ -344,6 +345,111 @@ static void test_out_of_memory(void **state) {
     pawl_lock_free(held);
 }
 
+/* The server may not write: it can't save to its disk (MISCONF), or has too few replicas (NOREPLICAS). Nobody is let in, a try ends at once
+ * and says why, who waits goes on waiting, and what is released meanwhile is released when the server can. */
+static void refused_for_a_while(const char *word, int code, void (*may_write)(bool may)) {
+    struct pawl *client = open_at(server.port, "", 3600000); /* nothing of its ends by itself */
+    struct pawl_lock *held = mutex_of(client, "held"), *next = mutex_of(near, "held"), *lock = mutex_of(near, "lock");
+    struct taker taker;
+
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    may_write(false);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN held"), 1);
+    assert_fails(code, pawl_acquire(lock, 0, &error), &error);
+    assert_contains(error.text, word);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 100, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    start_taker(&taker, lock, PAWL_FOREVER);
+    may_write(true);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_works(pawl_acquire(next, PATIENCE_MS, &error), &error);
+    pawl_lock_free(held);
+    pawl_lock_free(next);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void need_no_replicas(bool may) {
+    freeReplyObject(redis_server_command(&server, "CONFIG SET min-replicas-to-write %s", may ? "0" : "1"));
+}
+
+static void test_too_few_replicas(void **state) {
+    (void)state;
+    refused_for_a_while("NOREPLICAS", PAWL_EREPLICAS, need_no_replicas);
+}
+
+/* A directory in place of its file: nobody can write that, not even root. */
+static void let_it_save(bool possible) {
+    char path[200], wanted[64];
+
+    snprintf(path, sizeof path, "%s/dump.rdb", server.directory);
+    assert_int_equal(possible ? rmdir(path) : mkdir(path, 0755), 0);
+    freeReplyObject(redis_server_command(&server, "BGSAVE"));
+    snprintf(wanted, sizeof wanted, "rdb_last_bgsave_status:%s", possible ? "ok" : "err");
+    for (int i = 0; i < PATIENCE_MS / 5; i++) {
+        redisReply *info = redis_server_command(&server, "INFO persistence");
+        bool done = strstr(info->str, "rdb_bgsave_in_progress:0") && strstr(info->str, wanted);
+
+        freeReplyObject(info);
+        if (done)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    fail_msg("the server never says %s", wanted);
+}
+
+static void test_server_that_cannot_save(void **state) {
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG SET save %s", "3600 1000000"));
+    refused_for_a_while("MISCONF", PAWL_ENOSPACE, let_it_save);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET save %s", ""));
+}
+
+/* A restart with a file that takes seconds to read: the server is there, and answers LOADING. A try says so, and who waits does so until it
+ * has loaded; holds live through it. */
+static void test_server_that_is_loading(void **state) {
+    static struct redis_server slow;
+    struct pawl_lock *held, *lock, *waiting;
+    struct pawl *one, *two, *late = NULL;
+    struct taker taker;
+    char url[64];
+    int tries = 0;
+
+    (void)state;
+    strcpy(slow.extra, "appendonly yes\nappendfsync always\naof-use-rdb-preamble no\nkey-load-delay 400\n");
+    redis_server_start(&slow);
+    freeReplyObject(redis_server_command(&slow, "EVAL %s 0", "for i = 1, 10000 do redis.call('SET', 'key' .. i, i) end"));
+    one = open_at(slow.port, "", 60000);
+    two = open_at(slow.port, "", 60000);
+    held = mutex_of(one, "lock");
+    waiting = mutex_of(two, "lock");
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, waiting, PAWL_FOREVER);
+    await_integer(&slow, "ZCARD pawl:queue:{lock}", 1);
+    redis_server_stop(&slow, SIGKILL);
+    redis_server_launch(&slow);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", slow.port);
+    while (pawl_open(url, NULL, &late, &error) < 0 && tries++ < PATIENCE_MS / 5)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); /* it does not even listen yet */
+    assert_non_null(late);
+    lock = mutex_of(late, "other");
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 0, &error), &error);
+    assert_contains(error.text, "LOADING");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(redis_server_await(&slow));
+    assert_int_equal(pawl_state(held), PAWL_HELD);
+    assert_works(pawl_release(held, &error), &error); /* the file had it: it is not lost */
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(held);
+    pawl_lock_free(lock);
+    pawl_lock_free(waiting);
+    pawl_close(one);
+    pawl_close(two);
+    pawl_close(late);
+    redis_server_free(&slow);
+}
+
 static void test_readonly_replica(void **state) {
     struct pawl_lock *lock = mutex_of(near, "lock");
     struct pawl *client;
@@ -426,6 +532,9 @@ int main(void) {
         TEST(test_restart_of_the_server),
         TEST(test_slow_connection),
         TEST(test_out_of_memory),
+        TEST(test_too_few_replicas),
+        TEST(test_server_that_cannot_save),
+        TEST(test_server_that_is_loading),
         TEST(test_readonly_replica),
         TEST(test_bad_addresses),
     };
