@@ -19,7 +19,8 @@ children = []
 
 
 def spawn(command, **how):
-    process = subprocess.Popen(command, start_new_session=True, **how)
+    """Start a process that ends with this one, whatever ends it."""
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], start_new_session=True, **how)
     children.append(process)
     return process
 
@@ -41,7 +42,7 @@ class Server:
                 "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
             )
         path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
-        spawn(
+        self.process = spawn(
             ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
             + ["-Dzookeeper.preAllocSize=1024", "-cp", path]
             + ["org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{directory}/zoo.cfg"],

@@ -73,9 +73,9 @@ status_is() {
     equal "$name" "$wanted" "$got"
 }
 
-# COMMAND...: ask until it succeeds, ten seconds at most.
+# COMMAND...: ask until it succeeds, half a minute at most.
 eventually() {
-    local deadline=$((SECONDS + 10))
+    local deadline=$((SECONDS + 30))
     until "$@"; do
         [ $SECONDS -lt $deadline ] || return 1
         sleep 0.02
@@ -97,7 +97,7 @@ start() {
 # The next line that the last one started wrote to descriptor 3.
 hear() {
     line=
-    read -r -t 10 line <&"$heard"
+    read -r -t 30 line <&"$heard"
     echo "$line"
 }
 
