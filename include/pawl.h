@@ -71,6 +71,10 @@
  *   any call in a child after fork                          | PAWL_EFORKED; the parent's holds do not depend on the child
  *   the name is in use as another kind of lock              | PAWL_EKIND
  *   the name is in use as a semaphore of another limit      | PAWL_ELIMIT
+ *   two take the same locks in opposite orders, as sets     | neither waits for ever (pawl_acquire_all)
+ *   one of a set can't be had, or not in time               | none is held; PAWL_EHELD, PAWL_ETIMEOUT, ... as of that one
+ *   one of a set is lost while others are being acquired    | PAWL_ELOST, and none is held
+ *   the same lock twice in a set                            | PAWL_EINVAL
  *   a lease that was not renewed for 2/3 of its time        | the hold is suspect (pawl_state); at its end it is lost
  *   a hold lasts as long as max_hold_ms allows              | it is lost by then, and the lock is free for others
  *   pawl_remaining_ms on local:                             | PAWL_FOREVER, unless max_hold_ms says otherwise
@@ -317,6 +321,35 @@ PAWL_PUBLIC int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, 
 PAWL_PUBLIC int pawl_fd(struct pawl *client);
 /* Run the callbacks that are due, without ever blocking. Returns how many ran. */
 PAWL_PUBLIC int pawl_dispatch(struct pawl *client);
+
+/* ---- Several at once ------------------------------------------------------------------------------------------------------ */
+
+/* One of several locks that are taken together, and how: as by pawl_acquire, pawl_acquire_shared or pawl_acquire_permits. */
+struct pawl_part {
+    struct pawl_lock *lock;
+    enum pawl_mode mode; /* PAWL_EXCLUSIVE: also one permit of a semaphore */
+    unsigned permits;    /* counts for PAWL_PERMITS only */
+};
+
+/* Acquire all of them, or none, by one deadline. Every lock is then held through its own handle, with its own token; the loss of one is
+ * told by its handle (pawl_on_loss), and means that not all are held any more.
+ *
+ * If all are free they are taken at once; on Redis in one round trip. Otherwise pawl takes them one by one, in the order of their
+ * clients' URLs and then of their names, whatever the order of `parts`: so two sets never wait for each other, nor for single acquires.
+ * Those that come first are held while the others are waited for. That holds among all who use pawl_acquire_all, if they spell
+ * URLs alike; who takes a set while it holds a lock that is not in it has left the order, and may deadlock.
+ *
+ * A lock that its owner has already is entered again, as ever. PAWL_ELOST: one that had been taken was lost while another was waited for.
+ * pawl_cancel or pawl_lock_free on any of the handles ends the whole acquire. */
+PAWL_PUBLIC int pawl_acquire_all(const struct pawl_part parts[], size_t count, int64_t timeout_ms, struct pawl_error *reterr);
+/* Release all, the last first, whatever happens to one. PAWL_ELOST if any of them had been lost, else the first failure. */
+PAWL_PUBLIC int pawl_release_all(const struct pawl_part parts[], size_t count, struct pawl_error *reterr);
+/* For how long all of them are still assured: the least of pawl_remaining_ms(). 0: one is not any more; stop. */
+PAWL_PUBLIC int64_t pawl_remaining_all_ms(const struct pawl_part parts[], size_t count);
+/* The same without blocking: as pawl_acquire_start, with every handle PAWL_TASK; `fn` gets the first. Where the handles are of several
+ * clients each of them needs its pawl_dispatch(), and any may run `fn`. */
+PAWL_PUBLIC int pawl_acquire_all_start(const struct pawl_part parts[], size_t count, int64_t timeout_ms, pawl_acquired_fn *fn,
+                                       void *data, struct pawl_error *reterr);
 
 /* ---- For operators -------------------------------------------------------------------------------------------------------- */
 

@@ -144,7 +144,7 @@ static void granted(struct claim *claim) {
 }
 
 /* The engine does not want the claim, and has forgotten it. */
-static void refused(struct claim *claim, const struct pawl_error *why) {
+void pawl__claim_refused(struct claim *claim, const struct pawl_error *why) {
     struct waiter *waiter;
 
     if (claim->state == CLAIM_PENDING)
@@ -155,24 +155,39 @@ static void refused(struct claim *claim, const struct pawl_error *why) {
     gone(claim);
 }
 
-void pawl__claim_submit(struct claim *claim) {
-    struct cohort *cohort = claim->cohort;
-    struct pawl__engine *engine = cohort->engine;
-    struct pawl_error error;
-    int rc;
-
-    rc = engine->impl->submit(engine, &claim->seam, &error);
+/* The engine's answer to submit. */
+static void submitted(struct claim *claim, int rc, const struct pawl_error *error) {
     if (rc < 0) {
-        refused(claim, &error);
+        pawl__claim_refused(claim, error);
         return;
     }
-    TAILQ_INSERT_TAIL(&cohort->claims, claim, link);
+    TAILQ_INSERT_TAIL(&claim->cohort->claims, claim, link);
     if (rc == PAWL__DONE) {
         granted(claim);
         return;
     }
     set_state(claim, CLAIM_PENDING);
     pawl__cohort_nudge(claim);
+}
+
+void pawl__claim_submit(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->engine;
+    struct pawl_error error;
+
+    submitted(claim, engine->impl->submit(engine, &claim->seam, &error), &error);
+}
+
+void pawl__claim_submit_all(struct claim *const claims[], size_t count) {
+    struct pawl__engine *engine = claims[0]->cohort->engine;
+    struct pawl__claim *seams[PAWL__TOGETHER_MAX] = {NULL};
+    struct pawl_error error;
+    int rc;
+
+    for (size_t i = 0; i < count; i++)
+        seams[i] = &claims[i]->seam;
+    rc = engine->impl->submit_all(engine, seams, count, &error);
+    for (size_t i = 0; i < count; i++)
+        submitted(claims[i], rc, &error);
 }
 
 int pawl__claim_retire(struct claim *claim) {
@@ -222,7 +237,7 @@ void pawl__claim_park(struct claim *claim, int64_t deadline) {
     if (rc == PAWL__DONE)
         granted(claim);
     else if (rc < 0)
-        refused(claim, &error);
+        pawl__claim_refused(claim, &error);
     else if (TAILQ_EMPTY(&claim->waiters))
         pawl__claim_retire(claim);
     else
@@ -441,7 +456,7 @@ static void on_refused(void *core, struct pawl__claim *seam, const struct pawl_e
 
     (void)core;
     pthread_mutex_lock(&cohort->mutex);
-    refused(claim, why);
+    pawl__claim_refused(claim, why);
     pawl__cohort_unlock(cohort);
 }
 

@@ -64,6 +64,7 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
     TAILQ_INIT(&cohort->claims);
     TAILQ_INIT(&cohort->unsettled);
     TAILQ_INIT(&cohort->leaving);
+    TAILQ_INIT(&cohort->parts);
     TAILQ_INSERT_TAIL(bucket, cohort, link);
     return cohort;
 }
@@ -342,6 +343,34 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
         start(cohort, waiter);
     if (waiter->state == WAITER_WAITING && waiter->event)
         pawl__service_due(cohort->client, waiter->deadline);
+}
+
+/* End all of them for want of memory; those of the first `made` have a claim, which nobody was asked for. */
+static void end_unasked(struct waiter *const waiters[], size_t count, struct claim *const claims[], size_t made) {
+    struct pawl_error error;
+
+    pawl__fail(&error, PAWL_ENOMEM, "out of memory");
+    for (size_t i = 0; i < made; i++)
+        pawl__claim_refused(claims[i], &error);
+    for (size_t i = made; i < count; i++)
+        pawl__cohort_end(waiters[i], error.code, "%s", error.text);
+}
+
+void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count) {
+    struct claim *claims[PAWL__TOGETHER_MAX] = {NULL};
+
+    for (size_t i = 0; i < count; i++) {
+        claims[i] = pawl__claim_new(waiters[i]->lock->cohort, waiters[i], true);
+        if (!claims[i]) {
+            end_unasked(waiters, count, claims, i);
+            return;
+        }
+        attach(claims[i], waiters[i]);
+    }
+    pawl__claim_submit_all(claims, count);
+    for (size_t i = 0; i < count; i++)
+        if (waiters[i]->state == WAITER_WAITING && waiters[i]->event)
+            pawl__service_due(waiters[i]->lock->client, waiters[i]->deadline);
 }
 
 /* ---- Handing on ----------------------------------------------------------------------------------------------------------- */

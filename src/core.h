@@ -8,11 +8,14 @@
  *           struct waiter an acquire that is pending
  *           struct hold   an acquire that succeeded, with its re-entries
  *       struct pawl_lock  the user's handle: points to its cohort, knows its holds                                 lock.c
+ *       struct multi      several handles that are being acquired as one                                           multi.c
+ *         struct part     one of them
  *       struct event      a callback that is due                                                                   dispatch.c
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
  * waiters, holds, and the handles' lists of holds), client->events_mutex (a leaf). No engine call that may block, and no callback of
- * the user's, is made with any of them held.
+ * the user's, is made with any of them held. Only multi.c holds the mutexes of several cohorts at a time, taken in the order of their
+ * names.
  *
  * Why cohorts: threads of one process that want the same lock queue here, behind one claim, and hand the hold on without asking the
  * engine; within bounds, so that other processes have their turn (see joinable() in cohort.c).
@@ -31,12 +34,15 @@
 #define PAWL__CLOSE_NS (2 * INT64_C(1000000000))
 /* How long a try may wait for the engine's word. */
 #define PAWL__TRY_NS (2 * INT64_C(1000000000))
+/* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
+enum { PAWL__TOGETHER_MAX = 32 };
 
 TAILQ_HEAD(claim_list, claim);
 TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(hold_list, hold);
 TAILQ_HEAD(cohort_list, cohort);
 TAILQ_HEAD(event_list, event);
+TAILQ_HEAD(part_list, part);
 
 enum { PAWL__COHORT_BUCKETS = 256 };
 
@@ -99,6 +105,7 @@ struct cohort {
     struct claim_list claims;    /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
     struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
+    struct part_list parts;      /* of the sets that are being acquired */
     _Atomic uint32_t *wake;      /* who is to be woken once the mutex is free: sooner, it would only wait for that */
     struct claim *spare;         /* kept so that the next acquire need not allocate */
     uint32_t name_length, name_hash;
@@ -177,6 +184,36 @@ struct pawl_lock {
     void *on_loss_data;
 };
 
+/* One lock of a set that is being acquired. */
+struct part {
+    TAILQ_ENTRY(part) link; /* cohort->parts */
+    struct multi *multi;
+    struct pawl_lock *lock; /* a reference, once it was enlisted */
+    enum pawl_mode mode;
+    uint32_t permits;
+    bool enlisted; /* was put into cohort->parts */
+    bool taken;
+    bool by_right;         /* taken, because its owner had it before */
+    struct waiter *waiter; /* waits for it; guarded by the cohort's mutex */
+    struct waiter place;   /* for the waiter, where a thread waits */
+};
+
+/* Several locks that are being acquired as one. */
+struct multi {
+    _Atomic unsigned references;
+    _Atomic int fate; /* see multi.c */
+    int64_t timeout_ms, deadline;
+    struct pawl_lock *first; /* as the user gave them */
+    pawl_acquired_fn *fn;    /* asynchronous: what is called at the end; else NULL */
+    void *data;
+    pthread_mutex_t mutex; /* asynchronous: guards the next three; a leaf */
+    bool together;         /* the parts that are awaited were asked for at once */
+    size_t awaited;        /* outcomes that are still to come */
+    struct pawl_error error;
+    size_t count;
+    struct part parts[]; /* in the canonical order */
+};
+
 /* A callback that is due: of an acquire, or of a loss. */
 struct event {
     TAILQ_ENTRY(event) link;
@@ -212,6 +249,8 @@ int pawl__cohort_unlock(struct cohort *cohort);
 void pawl__cohort_let_go(struct cohort *cohort);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
+/* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
+void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 /* Wait until the (synchronous) waiter was granted or has ended; the mutex is released meanwhile. */
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter);
 /* End a waiter with an error. */
@@ -235,6 +274,10 @@ int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now);
 struct claim *pawl__claim_new(struct cohort *cohort, const struct waiter *waiter, bool try_only);
 /* Submit a claim that has its waiters already; grants or ends them if the engine decides at once. */
 void pawl__claim_submit(struct claim *claim);
+/* The same for claims of different cohorts, whose mutexes are all held: all of them, or none. */
+void pawl__claim_submit_all(struct claim *const claims[], size_t count);
+/* The engine does not want the claim, and has forgotten it; or was never asked. */
+void pawl__claim_refused(struct claim *claim, const struct pawl_error *why);
 /* Withdraw a claim without waiters and holds; the claim may be freed. 0, or PAWL_ELOST: it had been lost. */
 int pawl__claim_retire(struct claim *claim);
 /* Wait in the engine for a pending claim, in this thread; the mutex is released meanwhile. */
@@ -290,9 +333,39 @@ void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count);
 
 /* lock.c */
 
+/* Lock the handle's cohort, unless the client is closed or belongs to the parent. */
+int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr);
+/* Does the request make sense? */
+int pawl__lock_check(const struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                     struct pawl_error *reterr);
+/* A handle that owns its holds acquires one at a time. */
+int pawl__lock_check_busy(const struct pawl_lock *lock, struct pawl_error *reterr);
+/* What this owner has decides at once: 0 or an error. 1: it has nothing, and must join the queue. The cohort is locked. */
+int pawl__lock_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr);
+/* Make a waiter of the calling owner's, with memory for the hold to be. False: out of memory. The cohort is locked. */
+bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                       struct pawl_error *reterr);
+/* Join the queue and wait; or only wait. The cohort is locked, and unlocked afterwards. */
+int pawl__lock_queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr);
+int pawl__lock_await(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr);
+/* An event, with a waiter that is yet to be made, for an acquire whose end is told by `fn`. NULL: out of memory. */
+struct event *pawl__lock_event(struct pawl_lock *lock, pawl_acquired_fn *fn, void *data);
+void pawl__lock_event_free(struct event *event);
+/* From here on the event will come: when its waiter was granted or has ended, or when it is posted. The cohort is locked. */
+void pawl__lock_expect(struct event *event);
+/* One acquire of the calling owner's less, without waiting for the engine: `later` the service thread finishes it, else settle does. */
+int pawl__lock_give_back(struct pawl_lock *lock, bool shared, bool later, struct pawl_error *reterr);
+int pawl__lock_settle(struct pawl_lock *lock, struct pawl_error *reterr);
+/* Does the calling owner hold it, as far as is known here? 0, or why not. */
+int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr);
 /* Drop a reference; no mutex held. */
 void pawl__lock_put(struct pawl_lock *lock);
 /* End everything that is pending, release everything that is held, within the cohort. No mutex held. */
 void pawl__lock_close_cohort(struct cohort *cohort);
+
+/* multi.c */
+
+/* End the acquires of sets with a part in the cohort, of this handle or (NULL) of any; no mutex is held. Returns how many. */
+int pawl__multi_end(struct cohort *cohort, const struct pawl_lock *lock, int code);
 
 #endif

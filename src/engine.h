@@ -5,7 +5,7 @@
  * A claim is one entry in an engine's queue for a name. The engine knows claims, and nothing of threads, owners, nesting, time-outs
  * or callbacks of users; the core knows those, and nothing of znodes, keys or tables. Each direction has one rule:
  *
- *   down  submit, withdraw, downgrade start something and never block; they answer DONE or PENDING (or an error that ends the
+ *   down  submit, submit_all, withdraw, downgrade start something and never block; they answer DONE or PENDING (or an error that ends the
  *         claim). What is PENDING is finished by park() or by serve().
  *   up    the engine calls up only from within serve(), with no lock of its own held. The other operations answer by returning.
  *
@@ -134,6 +134,10 @@ typedef void pawl__describe_fn(const struct pawl__engine *, struct pawl_info *re
 
 /* Ask for the claim. DONE: granted. PENDING: queued, or not even that yet. try_only claims are never queued. */
 typedef int pawl__submit_fn(struct pawl__engine *, struct pawl__claim *, struct pawl_error *reterr);
+/* Optional: ask for all of these claims at once: all are granted, or none. They are try_only, and of different names. The answer is one
+ * for all: DONE, PENDING (then each is decided like any other, all of them alike if the engine has its way), or an error, and all
+ * are gone. PAWL_EUNSUPPORTED: not these, not together; the core asks for each by itself. */
+typedef int pawl__submit_all_fn(struct pawl__engine *, struct pawl__claim *const claims[], size_t count, struct pawl_error *reterr);
 /* Release or give up, whatever the claim's state. DONE: gone. PENDING: it will be. PAWL_ELOST: gone, and had been lost before. */
 typedef int pawl__withdraw_fn(struct pawl__engine *, struct pawl__claim *);
 /* Make a held exclusive claim a shared one, with the same token; claim->mode is still exclusive and is changed by the core. */
@@ -183,6 +187,7 @@ struct pawl__engine_impl {
     pawl__forked_fn *forked;
     pawl__describe_fn *describe;
     pawl__submit_fn *submit;
+    pawl__submit_all_fn *submit_all;
     pawl__withdraw_fn *withdraw;
     pawl__downgrade_fn *downgrade;
     pawl__retoken_fn *retoken;

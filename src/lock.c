@@ -59,8 +59,7 @@ static int check_alive(const struct pawl_lock *lock, struct pawl_error *reterr) 
     return 0;
 }
 
-/* Lock the cohort, unless the client is closed or belongs to the parent. */
-static int lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
+int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
     int rc;
 
     /* After fork the mutex may be one that a thread of the parent holds: don't touch it. */
@@ -182,6 +181,7 @@ void pawl_lock_free(struct pawl_lock *lock) {
     if (!lock || atomic_load(&lock->client->forked))
         return;
     cohort = lock->cohort;
+    pawl__multi_end(cohort, lock, PAWL_ECANCELED);
     pthread_mutex_lock(&cohort->mutex);
     if (lock->on_loss)
         atomic_fetch_sub(&lock->client->attentive, 1);
@@ -199,6 +199,7 @@ void pawl__lock_close_cohort(struct cohort *cohort) {
     struct claim *claim;
     struct hold *hold;
 
+    pawl__multi_end(cohort, NULL, PAWL_ECLOSED);
     pthread_mutex_lock(&cohort->mutex);
     end_waiters(cohort, NULL, PAWL_ECLOSED, "the client was closed");
 restart: /* the last hold takes its claim with it */
@@ -221,7 +222,7 @@ int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_e
         return pawl__fail(reterr, PAWL_EDURATION,
                           "a hold of at most %lld ms is too short to be of use: %d ms or more, or 0 for no limit",
                           (long long)max_hold_ms, PAWL_MAX_HOLD_MS_MIN);
-    if ((rc = lock_cohort(lock, reterr)) < 0)
+    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     most = lock->client->max_hold_ns;
     wanted = pawl__deadline(0, max_hold_ms);
@@ -257,8 +258,8 @@ static int reenter(const struct pawl_lock *lock, struct hold *hold, enum pawl_mo
     return 0;
 }
 
-static int check_request(const struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
-                         struct pawl_error *reterr) {
+int pawl__lock_check(const struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                     struct pawl_error *reterr) {
     enum pawl_kind kind;
 
     if (!lock)
@@ -277,18 +278,20 @@ static int check_request(const struct pawl_lock *lock, enum pawl_mode mode, unsi
     return 0;
 }
 
-/* What this owner has decides at once: 0 or an error. 1: it has nothing, and must join the queue. */
-static int enter_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr) {
-    struct hold *hold;
-
-    if (lock->cohort->kind != PAWL_SEMAPHORE && (hold = find_hold(lock, owner_of(lock)))) {
-        if (hold->claim)
-            pawl__claim_refresh(hold->claim);
-        return reenter(lock, hold, mode, reterr);
-    }
+int pawl__lock_check_busy(const struct pawl_lock *lock, struct pawl_error *reterr) {
     if (lock->flags & PAWL_TASK && lock->pending)
         return pawl__fail(reterr, PAWL_EBUSY, "the handle of '%s' has a pending acquire already", lock->cohort->name);
-    return 1;
+    return 0;
+}
+
+int pawl__lock_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr) {
+    struct hold *hold;
+
+    if (lock->cohort->kind == PAWL_SEMAPHORE || !(hold = find_hold(lock, owner_of(lock))))
+        return 1;
+    if (hold->claim)
+        pawl__claim_refresh(hold->claim);
+    return reenter(lock, hold, mode, reterr);
 }
 
 /* Memory for the hold to be, so that granting can't fail. */
@@ -302,26 +305,32 @@ static struct hold *take_hold(struct pawl_lock *lock, struct pawl_error *reterr)
 }
 
 /* Field by field, and without the error: it is large, and written only when there is one. */
-static void fill_waiter(struct waiter *waiter, struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms) {
+bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                       struct pawl_error *reterr) {
     waiter->lock = lock;
     waiter->claim = NULL;
-    waiter->hold = NULL;
+    waiter->hold = take_hold(lock, reterr);
     waiter->state = WAITER_WAITING;
     waiter->mode = lock->cohort->kind == PAWL_SEMAPHORE ? PAWL_PERMITS : mode;
     waiter->permits = permits;
     waiter->owner = owner_of(lock);
-    waiter->deadline = PAWL__NEVER;
+    waiter->deadline = 0;
     waiter->timeout_ms = timeout_ms;
     waiter->max_hold_ns = lock->max_hold_ns;
     waiter->try_only = timeout_ms == 0;
     waiter->event = NULL;
     atomic_init(&waiter->sleeping, 0);
+    return waiter->hold;
 }
 
-/* The deadline needs the clock, which a lock that is free does not: so it is set when it is known that the waiter waits. */
+/* The deadline needs the clock, which a lock that is free does not: so it is set when it is known that the waiter waits. One of a set
+ * has the deadline of the set. */
 static void set_deadline(struct waiter *waiter, struct pawl *client) {
-    int64_t now = pawl__now(client->engine);
+    int64_t now;
 
+    if (waiter->deadline)
+        return;
+    now = pawl__now(client->engine);
     waiter->deadline = waiter->try_only ? now + PAWL__TRY_NS : pawl__deadline(now, waiter->timeout_ms);
 }
 
@@ -340,17 +349,9 @@ static void end_wait(struct pawl_lock *lock) {
     pawl__lock_put(lock);
 }
 
-/* Join the queue and wait. The cohort is locked, and unlocked afterwards. */
-static int queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr) {
-    bool waited;
+int pawl__lock_await(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr) {
+    bool waited = waiter->state == WAITER_WAITING;
 
-    waiter->hold = take_hold(lock, reterr);
-    if (!waiter->hold) {
-        pawl__cohort_unlock(lock->cohort);
-        return PAWL_ENOMEM;
-    }
-    pawl__cohort_enter(lock->cohort, waiter);
-    waited = waiter->state == WAITER_WAITING;
     if (waited)
         wait_for(lock, waiter);
     if (waiter->state == WAITER_GRANTED) {
@@ -367,20 +368,27 @@ static int queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pawl_e
     return waiter->state == WAITER_GRANTED ? 0 : waiter->error.code;
 }
 
+int pawl__lock_queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr) {
+    pawl__cohort_enter(lock->cohort, waiter);
+    return pawl__lock_await(lock, waiter, reterr);
+}
+
 static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr) {
     struct waiter waiter;
     int rc;
 
-    rc = check_request(lock, mode, permits, timeout_ms, reterr);
-    if (rc < 0 || (rc = lock_cohort(lock, reterr)) < 0)
+    rc = pawl__lock_check(lock, mode, permits, timeout_ms, reterr);
+    if (rc < 0 || (rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
-    rc = enter_by_right(lock, mode, reterr);
-    if (rc <= 0) {
-        pawl__cohort_unlock(lock->cohort);
-        return rc;
-    }
-    fill_waiter(&waiter, lock, mode, permits, timeout_ms);
-    return queue_up(lock, &waiter, reterr);
+    rc = pawl__lock_check_busy(lock, reterr);
+    if (rc == 0)
+        rc = pawl__lock_by_right(lock, mode, reterr);
+    if (rc == 1 && !pawl__lock_waiter(lock, &waiter, mode, permits, timeout_ms, reterr))
+        rc = PAWL_ENOMEM;
+    if (rc == 1)
+        return pawl__lock_queue_up(lock, &waiter, reterr);
+    pawl__cohort_unlock(lock->cohort);
+    return rc;
 }
 
 int pawl_acquire(struct pawl_lock *lock, int64_t timeout_ms, struct pawl_error *reterr) {
@@ -395,13 +403,12 @@ int pawl_acquire_permits(struct pawl_lock *lock, unsigned permits, int64_t timeo
     return acquire(lock, PAWL_PERMITS, permits, timeout_ms, reterr);
 }
 
-/* An event with its waiter, for an acquire whose end a callback tells. */
-static struct event *new_event(struct pawl_lock *lock, pawl_acquired_fn *fn, void *data) {
+struct event *pawl__lock_event(struct pawl_lock *lock, pawl_acquired_fn *fn, void *data) {
     struct event *event = calloc(1, sizeof *event);
 
     if (!event)
         return NULL;
-    event->waiter = malloc(sizeof *event->waiter);
+    event->waiter = calloc(1, sizeof *event->waiter);
     if (!event->waiter) {
         free(event);
         return NULL;
@@ -412,62 +419,77 @@ static struct event *new_event(struct pawl_lock *lock, pawl_acquired_fn *fn, voi
     return event;
 }
 
-/* From here on the event will come, now or later. */
-static void start_waiter(struct pawl_lock *lock, struct waiter *waiter, bool queues) {
+void pawl__lock_event_free(struct event *event) {
+    free(event->waiter->hold);
+    free(event->waiter);
+    free(event);
+}
+
+void pawl__lock_expect(struct event *event) {
+    struct pawl_lock *lock = event->lock;
+
+    event->waiter->event = event;
     lock->references++; /* for the event */
     lock->pending++;
-    if (!queues) {
-        pawl__event_post(lock->client, waiter->event);
-        return;
-    }
-    set_deadline(waiter, lock->client);
-    pawl__cohort_enter(lock->cohort, waiter);
+    set_deadline(event->waiter, lock->client);
+}
+
+/* Queue up, or enter by right, and have the event come. The cohort is locked. */
+static int start(struct event *event, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr) {
+    struct pawl_lock *lock = event->lock;
+    int rc;
+
+    if ((rc = pawl__lock_check_busy(lock, reterr)) < 0)
+        return rc;
+    if (!pawl__lock_waiter(lock, event->waiter, mode, permits, timeout_ms, reterr))
+        return PAWL_ENOMEM;
+    if ((rc = pawl__lock_by_right(lock, mode, reterr)) < 0)
+        return rc;
+    pawl__lock_expect(event);
+    if (rc == 1)
+        pawl__cohort_enter(lock->cohort, event->waiter);
+    else
+        pawl__event_post(lock->client, event);
+    return 0;
 }
 
 int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, pawl_acquired_fn *fn,
                        void *data, struct pawl_error *reterr) {
     struct event *event;
-    struct waiter *waiter;
     int rc;
 
-    rc = check_request(lock, mode, mode == PAWL_PERMITS ? permits : 1, timeout_ms, reterr);
+    permits = mode == PAWL_PERMITS ? permits : 1;
+    rc = pawl__lock_check(lock, mode, permits, timeout_ms, reterr);
     if (rc < 0)
         return rc;
     if (!fn || !(lock->flags & PAWL_TASK))
         return pawl__fail(reterr, PAWL_EINVAL, "an asynchronous acquire needs a callback and a handle made with PAWL_TASK");
-    event = new_event(lock, fn, data);
+    event = pawl__lock_event(lock, fn, data);
     if (!event)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    waiter = event->waiter;
-    if ((rc = lock_cohort(lock, reterr)) < 0) {
-        free(waiter);
-        free(event);
-        return rc;
+    rc = pawl__lock_cohort(lock, reterr);
+    if (rc == 0) {
+        rc = start(event, mode, permits, timeout_ms, reterr);
+        pawl__cohort_unlock(lock->cohort);
     }
-    fill_waiter(waiter, lock, mode, mode == PAWL_PERMITS ? permits : 1, timeout_ms);
-    waiter->event = event;
-    rc = enter_by_right(lock, mode, reterr);
-    if (rc == 1 && !(waiter->hold = take_hold(lock, reterr)))
-        rc = PAWL_ENOMEM;
-    if (rc >= 0)
-        start_waiter(lock, waiter, rc == 1);
-    pawl__cohort_unlock(lock->cohort);
-    if (rc < 0) {
-        free(waiter);
-        free(event);
-        return rc;
-    }
-    return 0;
+    if (rc < 0)
+        pawl__lock_event_free(event);
+    return rc;
 }
 
 int pawl_cancel(struct pawl_lock *lock) {
-    int count = lock ? lock_cohort(lock, NULL) : PAWL_EINVAL;
+    int count, sets;
 
-    if (count < 0)
+    if (!lock)
+        return PAWL_EINVAL;
+    if ((count = check_alive(lock, NULL)) < 0)
+        return count;
+    sets = pawl__multi_end(lock->cohort, lock, PAWL_ECANCELED);
+    if ((count = pawl__lock_cohort(lock, NULL)) < 0)
         return count;
     count = end_waiters(lock->cohort, lock, PAWL_ECANCELED, "it was cancelled");
     pawl__cohort_unlock(lock->cohort);
-    return count;
+    return count + sets;
 }
 
 /* ---- Release -------------------------------------------------------------------------------------------------------------- */
@@ -521,7 +543,7 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
-    if ((rc = lock_cohort(lock, reterr)) < 0)
+    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     hold = releasable(lock, shared, reterr, &rc);
     if (hold)
@@ -530,6 +552,27 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
     if (hold && (rc == PAWL_ELOST || found == PAWL_ELOST))
         rc = fail_lost(lock, reterr);
     return rc;
+}
+
+int pawl__lock_give_back(struct pawl_lock *lock, bool shared, bool later, struct pawl_error *reterr) {
+    struct hold *hold;
+    int rc;
+
+    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
+        return rc;
+    hold = releasable(lock, shared, reterr, &rc);
+    if (hold && (rc = give_back(hold, shared)) == PAWL_ELOST)
+        fail_lost(lock, reterr);
+    if (later)
+        pawl__claim_adopt_all(lock->cohort);
+    pawl__cohort_let_go(lock->cohort);
+    return rc;
+}
+
+int pawl__lock_settle(struct pawl_lock *lock, struct pawl_error *reterr) {
+    if (pawl__lock_cohort(lock, NULL) < 0)
+        return 0;
+    return pawl__cohort_unlock(lock->cohort) == PAWL_ELOST ? fail_lost(lock, reterr) : 0;
 }
 
 int pawl_release(struct pawl_lock *lock, struct pawl_error *reterr) {
@@ -548,7 +591,7 @@ int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr) {
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
     if (lock->cohort->kind != PAWL_RWLOCK)
         return pawl__fail(reterr, PAWL_EKIND, "'%s' is not a read-write lock: it can't be downgraded", lock->cohort->name);
-    if ((rc = lock_cohort(lock, reterr)) < 0)
+    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     hold = releasable(lock, false, reterr, &rc);
     if (hold) {
@@ -570,7 +613,7 @@ int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr) {
 static struct hold *lock_hold(const struct pawl_lock *lock) {
     struct hold *hold;
 
-    if (!lock || lock_cohort(lock, NULL) < 0)
+    if (!lock || pawl__lock_cohort(lock, NULL) < 0)
         return NULL;
     hold = find_hold(lock, owner_of(lock));
     if (hold && hold->claim)
@@ -592,6 +635,22 @@ enum pawl_state pawl_state(const struct pawl_lock *lock) {
         state = PAWL_SUSPECT;
     pawl__cohort_unlock(lock->cohort);
     return state;
+}
+
+int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr) {
+    int rc = check_alive(lock, reterr);
+
+    if (rc < 0)
+        return rc;
+    switch (pawl_state(lock)) {
+    case PAWL_NOT_HELD:
+        return pawl__fail(reterr, PAWL_ENOTHELD, "'%s' was released while the others were being acquired", lock->cohort->name);
+    case PAWL_LOST:
+        return pawl__fail(reterr, PAWL_ELOST, "the hold of '%s' was lost while the others were being acquired: try again",
+                          lock->cohort->name);
+    default:
+        return 0;
+    }
 }
 
 uint64_t pawl_token(const struct pawl_lock *lock) {
@@ -624,7 +683,7 @@ int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pa
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
-    if ((rc = lock_cohort(lock, reterr)) < 0)
+    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     if (!lock->on_loss != !fn)
         atomic_fetch_add(&lock->client->attentive, fn ? 1u : -1u);

@@ -26,6 +26,12 @@ struct contract_engine {
 };
 extern struct contract_engine *contract_engine;
 
+/* Two clients, open during each test that is made so. */
+extern struct pawl *one, *two;
+int contract_set_up(void **state);
+int contract_tear_down(void **state);
+#define CONTRACT_TEST(name) cmocka_unit_test_setup_teardown(name, contract_set_up, contract_tear_down)
+
 struct pawl *contract_open(const char *options);
 struct pawl *contract_open_traced(pawl_log_fn *log, void *data);
 struct pawl_lock *contract_mutex(struct pawl *client, unsigned flags);
@@ -64,6 +70,7 @@ int contract_run_locks(void);
 int contract_run_async(void);
 int contract_run_lease(void);
 int contract_run_operator(void);
+int contract_run_sets(void);
 int contract_run_stress(void);
 
 #endif

@@ -7,25 +7,7 @@
 #include <poll.h>
 #include <time.h>
 
-static struct pawl *one, *two;
 static struct pawl_error error;
-
-static int set_up(void **state) {
-    (void)state;
-    if (contract_engine->set_up() < 0)
-        return -1;
-    one = contract_open("");
-    two = contract_open("");
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    pawl_close(one);
-    pawl_close(two);
-    contract_engine->tear_down();
-    return 0;
-}
 
 struct outcome {
     int calls, result;
@@ -282,19 +264,17 @@ static void test_needs_a_task_and_a_callback(void **state) {
     pawl_lock_free(task);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int contract_run_async(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_granted_at_once_is_told_later),
-        TEST(test_granted_when_the_holder_lets_go),
-        TEST(test_release_while_a_downgrade_is_told),
-        TEST(test_many_pending_at_once),
-        TEST(test_time_out_try_and_cancel),
-        TEST(test_free_while_pending),
-        TEST(test_close_while_pending),
-        TEST(test_threads_and_tasks_in_one_queue),
-        TEST(test_needs_a_task_and_a_callback),
+        CONTRACT_TEST(test_granted_at_once_is_told_later),
+        CONTRACT_TEST(test_granted_when_the_holder_lets_go),
+        CONTRACT_TEST(test_release_while_a_downgrade_is_told),
+        CONTRACT_TEST(test_many_pending_at_once),
+        CONTRACT_TEST(test_time_out_try_and_cancel),
+        CONTRACT_TEST(test_free_while_pending),
+        CONTRACT_TEST(test_close_while_pending),
+        CONTRACT_TEST(test_threads_and_tasks_in_one_queue),
+        CONTRACT_TEST(test_needs_a_task_and_a_callback),
     };
 
     return contract_run_group(tests, sizeof tests / sizeof tests[0],

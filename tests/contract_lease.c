@@ -7,25 +7,7 @@
 
 #include <time.h>
 
-static struct pawl *one, *two;
 static struct pawl_error error;
-
-static int set_up(void **state) {
-    (void)state;
-    if (contract_engine->set_up() < 0)
-        return -1;
-    one = contract_open("");
-    two = contract_open("");
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    pawl_close(one);
-    pawl_close(two);
-    contract_engine->tear_down();
-    return 0;
-}
 
 /* Written on the service thread; it may come after the lock has changed hands. */
 static _Atomic int told_lost;
@@ -167,15 +149,13 @@ static void test_bad_input(void **state) {
     pawl_lock_free(lock);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int contract_run_lease(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_hold_ends_at_its_limit),
-        TEST(test_every_kind_ends_at_its_limit),
-        TEST(test_limit_that_is_not_reached),
-        TEST(test_each_thread_has_all_of_its_time),
-        TEST(test_bad_input),
+        CONTRACT_TEST(test_hold_ends_at_its_limit),
+        CONTRACT_TEST(test_every_kind_ends_at_its_limit),
+        CONTRACT_TEST(test_limit_that_is_not_reached),
+        CONTRACT_TEST(test_each_thread_has_all_of_its_time),
+        CONTRACT_TEST(test_bad_input),
     };
 
     return contract_run_group(tests, sizeof tests / sizeof tests[0], "test_every_kind_ends_at_its_limit");

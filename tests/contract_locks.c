@@ -9,25 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct pawl *one, *two;
 static struct pawl_error error;
-
-static int set_up(void **state) {
-    (void)state;
-    if (contract_engine->set_up() < 0)
-        return -1;
-    one = contract_open("");
-    two = contract_open("");
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    pawl_close(one);
-    pawl_close(two);
-    contract_engine->tear_down();
-    return 0;
-}
 
 static int64_t now_ms(void) {
     struct timespec now;
@@ -520,34 +502,32 @@ static void test_bad_input(void **state) {
     pawl_lock_free(semaphore);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int contract_run_locks(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_same_owner_enters_again),
-        TEST(test_nonreentrant),
-        TEST(test_shared_to_exclusive),
-        TEST(test_exclusive_then_shared_released_inside_out),
-        TEST(test_exclusive_released_first_is_a_downgrade),
-        TEST(test_downgrade_lets_no_writer_in),
-        TEST(test_shared_reentry_behind_a_queued_writer),
-        TEST(test_same_thread_through_another_handle),
-        TEST(test_try_and_time_out),
-        TEST(test_threads_exclude_each_other_on_one_handle),
-        TEST(test_task_may_be_released_by_any_thread),
-        TEST(test_thread_exits_while_it_holds),
-        TEST(test_signals_do_not_end_a_wait),
-        TEST(test_cancel_from_another_thread),
-        TEST(test_free_with_a_pending_acquire),
-        TEST(test_close_ends_everything),
-        TEST(test_close_flushes_releases),
-        TEST(test_fork),
-        TEST(test_kinds_do_not_mix),
-        TEST(test_remaining),
-        TEST(test_semaphore_counts_permits),
-        TEST(test_several_permits_at_once),
-        TEST(test_first_come_first_served),
-        TEST(test_bad_input),
+        CONTRACT_TEST(test_same_owner_enters_again),
+        CONTRACT_TEST(test_nonreentrant),
+        CONTRACT_TEST(test_shared_to_exclusive),
+        CONTRACT_TEST(test_exclusive_then_shared_released_inside_out),
+        CONTRACT_TEST(test_exclusive_released_first_is_a_downgrade),
+        CONTRACT_TEST(test_downgrade_lets_no_writer_in),
+        CONTRACT_TEST(test_shared_reentry_behind_a_queued_writer),
+        CONTRACT_TEST(test_same_thread_through_another_handle),
+        CONTRACT_TEST(test_try_and_time_out),
+        CONTRACT_TEST(test_threads_exclude_each_other_on_one_handle),
+        CONTRACT_TEST(test_task_may_be_released_by_any_thread),
+        CONTRACT_TEST(test_thread_exits_while_it_holds),
+        CONTRACT_TEST(test_signals_do_not_end_a_wait),
+        CONTRACT_TEST(test_cancel_from_another_thread),
+        CONTRACT_TEST(test_free_with_a_pending_acquire),
+        CONTRACT_TEST(test_close_ends_everything),
+        CONTRACT_TEST(test_close_flushes_releases),
+        CONTRACT_TEST(test_fork),
+        CONTRACT_TEST(test_kinds_do_not_mix),
+        CONTRACT_TEST(test_remaining),
+        CONTRACT_TEST(test_semaphore_counts_permits),
+        CONTRACT_TEST(test_several_permits_at_once),
+        CONTRACT_TEST(test_first_come_first_served),
+        CONTRACT_TEST(test_bad_input),
     };
 
     return contract_run_group(tests, sizeof tests / sizeof tests[0],

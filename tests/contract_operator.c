@@ -7,25 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct pawl *one, *two;
 static struct pawl_error error;
-
-static int set_up(void **state) {
-    (void)state;
-    if (contract_engine->set_up() < 0)
-        return -1;
-    one = contract_open("");
-    two = contract_open("");
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    pawl_close(one);
-    pawl_close(two);
-    contract_engine->tear_down();
-    return 0;
-}
 
 /* The entries as text, one a line. */
 struct listing {
@@ -256,18 +238,16 @@ static void test_no_callback_after_free(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int contract_run_operator(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_holders_and_waiters_in_order),
-        TEST(test_bad_input),
-        TEST(test_examination),
-        TEST(test_break_tells_and_waits_for_the_release),
-        TEST(test_break_without_a_callback),
-        TEST(test_break_now_frees_at_once),
-        TEST(test_downgrade_of_a_lost_hold),
-        TEST(test_no_callback_after_free),
+        CONTRACT_TEST(test_holders_and_waiters_in_order),
+        CONTRACT_TEST(test_bad_input),
+        CONTRACT_TEST(test_examination),
+        CONTRACT_TEST(test_break_tells_and_waits_for_the_release),
+        CONTRACT_TEST(test_break_without_a_callback),
+        CONTRACT_TEST(test_break_now_frees_at_once),
+        CONTRACT_TEST(test_downgrade_of_a_lost_hold),
+        CONTRACT_TEST(test_no_callback_after_free),
     };
 
     return contract_run_group(tests, sizeof tests / sizeof tests[0],

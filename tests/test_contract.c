@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_contract.c - what every engine must do, run on every engine in the build. The rows of the table in pawl.h are tests in
- * contract_locks.c; asynchronous use, inspection and break, and stress have files of their own.
+ * contract_locks.c; asynchronous use, inspection and break, sets of locks, and stress have files of their own.
  */
 #include "contract.h"
 
@@ -18,6 +18,7 @@
 #endif
 
 struct contract_engine *contract_engine;
+struct pawl *one, *two;
 
 /* ---- The engines ---------------------------------------------------------------------------------------------------------- */
 
@@ -156,6 +157,23 @@ static struct pawl *open_as(const char *options, struct pawl_options how) {
 
 struct pawl *contract_open(const char *options) {
     return open_as(options, (struct pawl_options){0});
+}
+
+int contract_set_up(void **state) {
+    (void)state;
+    if (contract_engine->set_up() < 0)
+        return -1;
+    one = contract_open("");
+    two = contract_open("");
+    return 0;
+}
+
+int contract_tear_down(void **state) {
+    (void)state;
+    pawl_close(one);
+    pawl_close(two);
+    contract_engine->tear_down();
+    return 0;
 }
 
 struct pawl *contract_open_traced(pawl_log_fn *log, void *data) {
@@ -349,6 +367,7 @@ int main(int argc, char **argv) {
         failed += contract_run_async();
         failed += contract_run_lease();
         failed += contract_run_operator();
+        failed += contract_run_sets();
         failed += contract_run_stress();
         if (contract_engine->end)
             contract_engine->end();

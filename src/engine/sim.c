@@ -3,7 +3,7 @@
  * sim.c - see sim.h. The client's half; the server's is in sim_server.c.
  *
  *     client                                          server
- *       submit ------------ SUBMIT ------------------> entry
+ *       submit ------------ SUBMIT ------------------> entry (submit_all: SUBMIT_ALL, one for all; afterwards each is on its own)
  *       granted <---------- GRANTED (at once), or <--- the rule
  *               <---------- OFFER (later)
  *               ----------- RENEW -------------------> the lease counts from here: that is how an offer gets its anchor
@@ -16,6 +16,7 @@
  */
 #include "engine/sim_server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ static int take_message(struct sim_engine *sim, struct sim_claim *state, const s
     case REFUSED:
         if (state->state != ASKING)
             return TELL_NOTHING;
-        pawl__fail(&verdict->why, message->code, "'%s': %s", state->claim->name, pawl_error_text(message->code));
+        pawl__fail(&verdict->why, message->code, "'%s': %s", message->request.name, pawl_error_text(message->code));
         return finish(sim, state, TELL_REFUSED);
     case GONE:
         return state->state == LEAVING ? finish(sim, state, TELL_SETTLED) : TELL_NOTHING;
@@ -291,20 +292,46 @@ static void sim_wake(struct pawl__engine *engine) {
     pthread_mutex_unlock(&sim->server->mutex);
 }
 
-static int sim_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
-    struct sim_engine *sim = sim_of(engine);
+static void begin(struct sim_engine *sim, struct pawl__claim *claim) {
     struct sim_claim *state = state_of(claim);
 
-    if (claim->try_only && atomic_load(&engine->link))
-        return pawl__fail(reterr, PAWL_ECONNLOST, "no connection to the simulated server");
-    pthread_mutex_lock(&sim->server->mutex);
     state->claim = claim;
     state->wish = (struct wish){
         .kind = claim->kind, .mode = claim->mode, .permits = claim->permits, .limit = claim->limit, .try_only = claim->try_only};
     memcpy(state->wish.name, claim->name, claim->name_length + 1);
     state->state = ASKING;
     TAILQ_INSERT_TAIL(&sim->claims, state, link);
+}
+
+static int sim_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
+    struct sim_engine *sim = sim_of(engine);
+
+    if (claim->try_only && atomic_load(&engine->link))
+        return pawl__fail(reterr, PAWL_ECONNLOST, "no connection to the simulated server");
+    pthread_mutex_lock(&sim->server->mutex);
+    begin(sim, claim);
     request(sim, claim, SUBMIT);
+    pthread_mutex_unlock(&sim->server->mutex);
+    return PAWL__PENDING;
+}
+
+static int sim_submit_all(struct pawl__engine *engine, struct pawl__claim *const claims[], size_t count,
+                          struct pawl_error *reterr) {
+    struct sim_engine *sim = sim_of(engine);
+    struct message message = {.kind = SUBMIT_ALL, .count = count, .asked_at = pawl__sim_now(engine)};
+
+    if (count > SIM_TOGETHER)
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "%zu claims at once are too many for the simulated server", count);
+    if (atomic_load(&engine->link))
+        return pawl__fail(reterr, PAWL_ECONNLOST, "no connection to the simulated server");
+    pthread_mutex_lock(&sim->server->mutex);
+    for (size_t i = 0; i < count; i++) {
+        begin(sim, claims[i]);
+        state_of(claims[i])->resend_at = message.asked_at + RESEND_NS;
+        message.all[i].id = claims[i]->id[1];
+        message.all[i].wish = state_of(claims[i])->wish;
+    }
+    pawl__sim_transmit(sim, &message);
     pthread_mutex_unlock(&sim->server->mutex);
     return PAWL__PENDING;
 }
@@ -341,6 +368,7 @@ static int sim_open(struct pawl__engine *engine, const struct pawl__setup *setup
     if (!server)
         return pawl__fail(reterr, PAWL_ECONNLOST, "there is no simulated server '%s'", name);
     sim->server = server;
+    snprintf(sim->url, sizeof sim->url, "sim://%s", name);
     sim->identity = setup->identity;
     sim->lease_ns = setup->lease_ns ? setup->lease_ns : LEASE_NS;
     sim->delay_ns = DELAY_NS;
@@ -365,7 +393,7 @@ static void sim_forked(struct pawl__engine *engine) {
 static void sim_describe(const struct pawl__engine *engine, struct pawl_info *ret) {
     const struct sim_engine *sim = (const struct sim_engine *)engine;
 
-    ret->url = "sim:";
+    ret->url = sim->url;
     ret->lease_ms = ret->notice_ms = sim->lease_ns / SIM_MS;
 }
 
@@ -381,6 +409,7 @@ const struct pawl__engine_impl pawl__sim_engine = {
     .forked = sim_forked,
     .describe = sim_describe,
     .submit = sim_submit,
+    .submit_all = sim_submit_all,
     .withdraw = sim_withdraw,
     .downgrade = sim_downgrade,
     .serve = sim_serve,

@@ -112,6 +112,7 @@ static void reply(struct sim_engine *sim, enum message_kind kind, const struct m
         .id = entry ? entry->id : request->id,
         .asked_at = request ? request->asked_at : 0,
         .code = code,
+        .request = request ? request->request : (struct wish){.limit = 0},
         .token = entry ? entry->token : 0,
     };
 
@@ -187,15 +188,15 @@ static int misfit(struct sim_server *server, const struct wish *wish) {
     return 0;
 }
 
-static struct sim_entry *new_entry(struct sim_engine *sim, const struct message *message) {
+static struct sim_entry *new_entry(struct sim_engine *sim, uint64_t id, const struct wish *wish) {
     struct sim_entry *entry = calloc(1, sizeof *entry);
 
     if (!entry)
         abort();
     entry->client = sim;
     entry->identity = sim->identity;
-    entry->id = message->id;
-    entry->wish = message->request;
+    entry->id = id;
+    entry->wish = *wish;
     entry->lease_ns = sim->lease_ns;
     TAILQ_INSERT_TAIL(&sim->server->entries, entry, link);
     return entry;
@@ -211,7 +212,7 @@ static void serve_submit(struct sim_engine *sim, const struct message *message, 
             reply(sim, REFUSED, message, NULL, rc);
             return;
         }
-        entry = new_entry(sim, message);
+        entry = new_entry(sim, message->id, &message->request);
         if (may_hold(sim->server, entry)) {
             hold(sim->server, entry, now);
         } else if (message->request.try_only) {
@@ -224,12 +225,54 @@ static void serve_submit(struct sim_engine *sim, const struct message *message, 
     reply(sim, entry->held ? GRANTED : QUEUED, message, entry, 0);
 }
 
+/* Make entries for what has none yet. 0, or why not all of them can hold. */
+static int enter_all(struct sim_engine *sim, const struct message *message, struct sim_entry *entries[], size_t *culprit) {
+    int rc = 0;
+
+    for (size_t i = 0; i < message->count; i++) {
+        entries[i] = find_entry(sim, message->all[i].id);
+        if (!entries[i] && rc == 0)
+            rc = misfit(sim->server, &message->all[i].wish);
+        if (!entries[i])
+            entries[i] = new_entry(sim, message->all[i].id, &message->all[i].wish);
+        if (rc == 0 && !entries[i]->held && !may_hold(sim->server, entries[i]))
+            rc = PAWL_EHELD;
+        if (rc == 0)
+            *culprit = i + 1;
+    }
+    return rc;
+}
+
+static void serve_submit_all(struct sim_engine *sim, const struct message *message, int64_t now) {
+    struct sim_entry *entries[SIM_TOGETHER];
+    size_t culprit = 0;
+    int rc = enter_all(sim, message, entries, &culprit);
+
+    for (size_t i = 0; i < message->count; i++) {
+        struct message one = {.id = message->all[i].id, .asked_at = message->asked_at};
+
+        if (rc < 0)
+            one.request = message->all[culprit].wish;
+        if (entries[i]->held || rc == 0) {
+            if (!entries[i]->held)
+                hold(sim->server, entries[i], now);
+            reply(sim, GRANTED, &one, entries[i], 0);
+        } else {
+            TAILQ_REMOVE(&sim->server->entries, entries[i], link);
+            free(entries[i]);
+            reply(sim, REFUSED, &one, NULL, rc);
+        }
+    }
+}
+
 void pawl__sim_receive(struct sim_engine *sim, const struct message *message, int64_t now) {
     struct sim_entry *entry = find_entry(sim, message->id);
 
     sim->requests++;
     if (message->kind == SUBMIT) {
         serve_submit(sim, message, now);
+    } else if (message->kind == SUBMIT_ALL) {
+        serve_submit_all(sim, message, now);
     } else if (message->kind == WITHDRAW) {
         if (entry)
             remove_entry(sim->server, entry, now);

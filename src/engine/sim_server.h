@@ -11,9 +11,23 @@
 
 #define SIM_MS INT64_C(1000000)
 
-enum { SIM_TOKENS = 128 };
+enum { SIM_TOKENS = 128, SIM_TOGETHER = 8 };
 
-enum message_kind { SUBMIT, RENEW, DOWNGRADE, WITHDRAW, GRANTED, QUEUED, OFFER, RENEWED, DOWNGRADED, REFUSED, GONE, LOST };
+enum message_kind {
+    SUBMIT,
+    SUBMIT_ALL,
+    RENEW,
+    DOWNGRADE,
+    WITHDRAW,
+    GRANTED,
+    QUEUED,
+    OFFER,
+    RENEWED,
+    DOWNGRADED,
+    REFUSED,
+    GONE,
+    LOST
+};
 
 /* What a claim asks for, as it was when it was submitted: the claim itself is the core's to change. */
 struct wish {
@@ -32,7 +46,12 @@ struct message {
     uint64_t id;
     int64_t asked_at;    /* when the request left that this is, or answers */
     int code;            /* REFUSED; LOST: 1 if broken */
-    struct wish request; /* SUBMIT: what it asks for */
+    struct wish request; /* SUBMIT: what it asks for; REFUSED: what can't be had */
+    size_t count;        /* SUBMIT_ALL: so many, all or none */
+    struct {
+        uint64_t id;
+        struct wish wish;
+    } all[SIM_TOGETHER];
     uint64_t token;
 };
 
@@ -64,6 +83,7 @@ struct sim_server {
 struct sim_engine {
     struct pawl__engine base;
     struct sim_server *server;
+    char url[96];
     struct pawl__identity identity;
     int64_t lease_ns, delay_ns;
     bool is_cut, duplicates, woken;

@@ -20,19 +20,38 @@ static void note_grant(struct pawl__engine *engine, const struct pawl__claim *cl
     pawl__note(engine, claim, "< granted, token %llu", (unsigned long long)claim->token);
 }
 
-static int trace_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
-    int rc;
-
+static void note_submit(struct pawl__engine *engine, const struct pawl__claim *claim, const char *or_else) {
     if (claim->mode == PAWL_PERMITS)
-        pawl__note(engine, claim, "> submit: %u of %u permits%s", claim->permits, claim->limit,
-                   claim->try_only ? ", or nothing" : "");
+        pawl__note(engine, claim, "> submit: %u of %u permits%s", claim->permits, claim->limit, or_else);
     else
-        pawl__note(engine, claim, "> submit: %s%s", mode_names[claim->mode], claim->try_only ? ", or nothing" : "");
-    rc = engine->traced_impl->submit(engine, claim, reterr);
+        pawl__note(engine, claim, "> submit: %s%s", mode_names[claim->mode], or_else);
+}
+
+static void note_answer(struct pawl__engine *engine, const struct pawl__claim *claim, int rc) {
     if (rc == PAWL__DONE)
         note_grant(engine, claim);
     else
         pawl__note(engine, claim, "< %s", answer(rc));
+}
+
+static int trace_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
+    int rc;
+
+    note_submit(engine, claim, claim->try_only ? ", or nothing" : "");
+    rc = engine->traced_impl->submit(engine, claim, reterr);
+    note_answer(engine, claim, rc);
+    return rc;
+}
+
+static int trace_submit_all(struct pawl__engine *engine, struct pawl__claim *const claims[], size_t count,
+                            struct pawl_error *reterr) {
+    int rc;
+
+    for (size_t i = 0; i < count; i++)
+        note_submit(engine, claims[i], ", all or nothing");
+    rc = engine->traced_impl->submit_all(engine, claims, count, reterr);
+    for (size_t i = 0; i < count; i++)
+        note_answer(engine, claims[i], rc);
     return rc;
 }
 
@@ -122,6 +141,8 @@ bool pawl__trace_install(struct pawl__engine *engine) {
         return false;
     *impl = *engine->impl;
     impl->submit = trace_submit;
+    if (impl->submit_all)
+        impl->submit_all = trace_submit_all;
     impl->withdraw = trace_withdraw;
     impl->downgrade = trace_downgrade;
     if (impl->park)

@@ -160,11 +160,11 @@ static int refuse(struct local *local, struct local_claim *state, enum verdict v
     put_back(local, state);
     pawl__local_who(local, slot, who, sizeof who);
     if (verdict == VERDICT_KIND)
-        return pawl__fail(reterr, PAWL_EKIND, "%s is in use as another kind of lock by %s", claim->name, who);
+        return pawl__fail(reterr, PAWL_EKIND, "'%s' is in use as another kind of lock by %s", claim->name, who);
     if (verdict == VERDICT_LIMIT)
-        return pawl__fail(reterr, PAWL_ELIMIT, "%s is in use as a semaphore of another limit than %u by %s", claim->name,
+        return pawl__fail(reterr, PAWL_ELIMIT, "'%s' is in use as a semaphore of another limit than %u by %s", claim->name,
                           claim->limit, who);
-    return pawl__fail(reterr, PAWL_EHELD, "%s is held by %s", claim->name, who);
+    return pawl__fail(reterr, PAWL_EHELD, "'%s' is held by %s", claim->name, who);
 }
 
 /* Test those in the way. DONE: decide again. PENDING: there are more to test. Negative: refused. */
