@@ -103,7 +103,7 @@ void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, co
     pawl__redis_tell(redis, claim, TELL_LOST);
 }
 
-static void refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
     claim->why = *why;
     pawl__claim_remove(redis, claim);
     pawl__redis_tell(redis, claim, TELL_REFUSED);
@@ -146,16 +146,9 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 /* ---- Asking --------------------------------------------------------------------------------------------------------------- */
 
 /* The keys and arguments that all scripts about one claim have: 5 keys, 6 arguments. */
-enum { COMMON_KEYS = 5, COMMON = 11, ARGS = 20 };
+enum { COMMON = REDIS_CALL_KEYS + 6 };
 
-struct call {
-    struct redis_keys keys;
-    char lease[24], claim[24], permits[16], limit[16], want[16];
-    char member[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
-    const char *argv[ARGS];
-};
-
-static void fill_common(const struct redis *redis, const struct rclaim *claim, struct call *call) {
+static void fill_common(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &call->keys);
     snprintf(call->lease, sizeof call->lease, "%lld", (long long)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
     snprintf(call->claim, sizeof call->claim, "%lld", (long long)(redis->options.claim_ns / REDIS_MS));
@@ -172,11 +165,11 @@ static void fill_common(const struct redis *redis, const struct rclaim *claim, s
     call->argv[10] = call->keys.beside;
 }
 
-static bool send_call(struct rclaim *claim, int script, int argc, struct call *call, redis_reply_fn *answered) {
+static bool send_call(struct rclaim *claim, int script, int argc, struct redis_call *call, redis_reply_fn *answered) {
     struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
 
     claim->asked = true;
-    return pawl__script_send(claim->node, script, COMMON_KEYS, argc, call->argv, NULL, &request);
+    return pawl__script_send(claim->node, script, REDIS_CALL_KEYS, argc, call->argv, NULL, &request);
 }
 
 /* Is this the answer to what was asked last about the claim's state? */
@@ -219,25 +212,30 @@ static const char *mode_letter(enum pawl_mode mode) {
 
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply);
 
-static void send_acquire(struct redis *redis, struct rclaim *claim) {
+void pawl__claim_fill_acquire(const struct redis *redis, struct rclaim *claim, struct redis_call *call) {
     const struct pawl__claim *seam = claim->claim;
     uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
-    struct call call;
 
-    fill_common(redis, claim, &call);
+    fill_common(redis, claim, call);
     claim->want_sent = want ? want : 1;
+    snprintf(call->permits, sizeof call->permits, "%u", seam->permits);
+    snprintf(call->limit, sizeof call->limit, "%u", seam->limit);
+    snprintf(call->want, sizeof call->want, "%u", claim->want_sent);
+    call->argv[COMMON] = mode_letter(claim->mode);
+    call->argv[COMMON + 1] = call->permits;
+    call->argv[COMMON + 2] = call->limit;
+    call->argv[COMMON + 3] = call->want;
+    call->argv[COMMON + 4] = seam->try_only ? "1" : "0";
+    call->argv[COMMON + 5] = claim->since;
+    call->argv[COMMON + 6] = redis->record;
+}
+
+static void send_acquire(struct redis *redis, struct rclaim *claim) {
+    struct redis_call call;
+
+    pawl__claim_fill_acquire(redis, claim, &call);
     pawl__push_track_next(claim);
-    snprintf(call.permits, sizeof call.permits, "%u", seam->permits);
-    snprintf(call.limit, sizeof call.limit, "%u", seam->limit);
-    snprintf(call.want, sizeof call.want, "%u", claim->want_sent);
-    call.argv[COMMON] = mode_letter(claim->mode);
-    call.argv[COMMON + 1] = call.permits;
-    call.argv[COMMON + 2] = call.limit;
-    call.argv[COMMON + 3] = call.want;
-    call.argv[COMMON + 4] = seam->try_only ? "1" : "0";
-    call.argv[COMMON + 5] = claim->since;
-    call.argv[COMMON + 6] = redis->record;
-    send_call(claim, SCRIPT_ACQUIRE + (int)seam->kind, COMMON + 7, &call, acquire_answered);
+    send_call(claim, SCRIPT_ACQUIRE + (int)claim->claim->kind, REDIS_ACQUIRE_ARGS, &call, acquire_answered);
 }
 
 /* When does a claim that waits ask again? */
@@ -259,8 +257,8 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     bool seen_foreign;
 
     if (claim->claim->try_only) {
-        pawl__fail(&why, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->claim->name);
-        refuse(redis, claim, &why);
+        pawl__claim_misfit(claim->claim, 0, &why);
+        pawl__claim_refuse(redis, claim, &why);
         return;
     }
     claim->node->contended = true;
@@ -280,19 +278,16 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     pawl__claim_want_more(redis, claim);
 }
 
-static void misfit(struct redis *redis, struct rclaim *claim, int64_t result) {
-    struct pawl_error why;
-
-    if (result == -2)
-        pawl__fail(&why, PAWL_ELIMIT, "the semaphore '%s' is in use with another limit than %u", claim->claim->name,
-                   claim->claim->limit);
+void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
+    if (result == 0)
+        pawl__fail(ret, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->name);
+    else if (result == -2)
+        pawl__fail(ret, PAWL_ELIMIT, "the semaphore '%s' is in use with another limit than %u", claim->name, claim->limit);
     else if (result == -1)
-        pawl__fail(&why, PAWL_EKIND,
-                   "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
-                   claim->claim->name);
+        pawl__fail(ret, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
+                   claim->name);
     else
-        pawl__fail(&why, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->claim->name);
-    refuse(redis, claim, &why);
+        pawl__fail(ret, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->name);
 }
 
 static void note_pair(struct node *node, int64_t local, int64_t server_us) {
@@ -300,6 +295,13 @@ static void note_pair(struct node *node, int64_t local, int64_t server_us) {
         return;
     node->pair_local = local;
     node->pair_server = server_us;
+}
+
+void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
+    note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
+    claim->node->contended = claim->state == RCLAIM_WAITING;
+    pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
+                        request->sent_at, pawl__claim_lease_ns(redis, claim));
 }
 
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -314,20 +316,18 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
     if (!without_result(redis, request, reply, &why)) {
         result = pawl__reply_number(reply, 0, -3);
         if (reply->type == REDIS_REPLY_ERROR) {
-            refuse(redis, claim, &why);
+            pawl__claim_refuse(redis, claim, &why);
         } else if (result == 1) {
-            note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
-            claim->node->contended = claim->state == RCLAIM_WAITING;
-            pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
-                                request->sent_at, pawl__claim_lease_ns(redis, claim));
+            pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {
             note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);
         } else {
-            misfit(redis, claim, result);
+            pawl__claim_misfit(claim->claim, result, &why);
+            pawl__claim_refuse(redis, claim, &why);
         }
     } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
-        refuse(redis, claim, &why); /* a try does not wait until the server can */
+        pawl__claim_refuse(redis, claim, &why); /* a try does not wait until the server can */
     }
     freeReplyObject(reply);
 }
@@ -348,7 +348,7 @@ static void undone(struct redis *redis, struct rclaim *claim) {
     claim->held_since = 0;
     if (claim->claim->try_only) {
         pawl__secure_failed(claim->node, claim->claim->name, &why);
-        refuse(redis, claim, &why);
+        pawl__claim_refuse(redis, claim, &why);
     } else {
         try_later(redis, claim);
     }
@@ -377,7 +377,7 @@ static void release_answered(struct redis *redis, struct request *request, redis
 }
 
 static void send_release(struct redis *redis, struct rclaim *claim) {
-    struct call call;
+    struct redis_call call;
 
     fill_common(redis, claim, &call);
     /* As it stands in the queue, if it does. */
@@ -404,7 +404,7 @@ static void downgrade_answered(struct redis *redis, struct request *request, red
 }
 
 static void send_downgrade(struct redis *redis, struct rclaim *claim) {
-    struct call call;
+    struct redis_call call;
 
     fill_common(redis, claim, &call);
     send_call(claim, SCRIPT_DOWNGRADE, COMMON, &call, downgrade_answered);
@@ -445,7 +445,7 @@ static int64_t unix_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int check_claim(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
+int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
     if (redis->options.layout == LAYOUT_PLAIN && claim->kind != PAWL_MUTEX)
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
                           claim->name);
@@ -456,11 +456,23 @@ static int check_claim(const struct redis *redis, const struct pawl__claim *clai
     return 0;
 }
 
+void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct node *node) {
+    struct rclaim *claim = rclaim_of(seam);
+
+    claim->claim = seam;
+    claim->node = node;
+    claim->state = RCLAIM_ASKING;
+    claim->mode = seam->mode;
+    snprintf(claim->since, sizeof claim->since, "%lld", (long long)unix_ms());
+    claim->timer_at = PAWL__NEVER;
+    snprintf(claim->owner, sizeof claim->owner, "%s:%llu", redis->uuid, (unsigned long long)seam->id[1]);
+    insert(redis, claim);
+}
+
 int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
     struct node *node;
-    int rc = check_claim(redis, seam, reterr);
+    int rc = pawl__claim_check(redis, seam, reterr);
 
     if (rc < 0)
         return rc;
@@ -471,15 +483,8 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
         pawl__redis_unlock(redis);
         return rc;
     }
-    claim->claim = seam;
-    claim->node = node;
-    claim->state = RCLAIM_ASKING;
-    claim->mode = seam->mode;
-    snprintf(claim->since, sizeof claim->since, "%lld", (long long)unix_ms());
-    claim->timer_at = PAWL__NEVER;
-    snprintf(claim->owner, sizeof claim->owner, "%s:%llu", redis->uuid, (unsigned long long)seam->id[1]);
-    insert(redis, claim);
-    pawl__claim_drive(redis, claim);
+    pawl__claim_begin(redis, seam, node);
+    pawl__claim_drive(redis, rclaim_of(seam));
     pawl__redis_unlock_asked(redis);
     return PAWL__PENDING;
 }
@@ -548,6 +553,6 @@ void pawl__claims_give_up(struct node *node) {
     for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->node == node && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))
-            refuse(redis, claim, &why);
+            pawl__claim_refuse(redis, claim, &why);
     }
 }

@@ -175,6 +175,7 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .forked = redis_forked,
     .describe = redis_describe,
     .submit = pawl__redis_submit,
+    .submit_all = pawl__redis_submit_all,
     .withdraw = pawl__redis_withdraw,
     .downgrade = pawl__redis_downgrade,
     .park = pawl__redis_park,

@@ -54,6 +54,7 @@ enum redis_script {
     SCRIPT_BREAK = SCRIPT_RENEW + 3,
     SCRIPT_DOWNGRADE = SCRIPT_BREAK + 3,
     SCRIPT_SURVEY,
+    SCRIPT_ACQUIRE_ALL,
     SCRIPT_COUNT,
 };
 
@@ -382,6 +383,25 @@ enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *r
 int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise);
 
 /* claims.c */
+enum { REDIS_CALL_KEYS = 5, REDIS_ACQUIRE_ARGS = 18 };
+/* The keys and arguments of a script about one claim. */
+struct redis_call {
+    struct redis_keys keys;
+    char lease[24], claim[24], permits[16], limit[16], want[16];
+    char member[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
+    const char *argv[REDIS_ACQUIRE_ARGS];
+};
+/* Can there be such a claim? */
+int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
+/* The claim is there from here on, and is to be asked for. */
+void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct node *node);
+void pawl__claim_fill_acquire(const struct redis *redis, struct rclaim *claim, struct redis_call *call);
+/* The answer to acquire says that it is held. */
+void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
+/* The answer says why it is not: 0, -1, -2, or something strange. */
+void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
+/* It is over without ever having been held. */
+void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
 pawl__submit_fn pawl__redis_submit;
 pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
@@ -402,6 +422,9 @@ void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, co
 int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
 /* The claim is gone from here. */
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim);
+
+/* together.c */
+pawl__submit_all_fn pawl__redis_submit_all;
 
 /* push.c: what comes by the inbox. */
 void pawl__node_push(struct node *node, const redisReply *reply);

@@ -15,11 +15,11 @@
 #include "engine/redis/redis.h"
 #include "error.h"
 
-extern const char pawl__lua_acquire[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[], pawl__lua_fast_acquire_mutex[],
-    pawl__lua_fast_acquire_plain[], pawl__lua_fast_release_mutex[], pawl__lua_fast_release_plain[], pawl__lua_mutex[],
-    pawl__lua_plain[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[], pawl__lua_renew_mutex[], pawl__lua_renew_plain[],
-    pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[], pawl__lua_semaphore[], pawl__lua_slow_release[],
-    pawl__lua_survey[];
+extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[],
+    pawl__lua_fast_acquire_mutex[], pawl__lua_fast_acquire_plain[], pawl__lua_fast_release_mutex[], pawl__lua_fast_release_plain[],
+    pawl__lua_mutex[], pawl__lua_plain[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
+    pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[],
+    pawl__lua_semaphore[], pawl__lua_slow_release[], pawl__lua_survey[];
 
 enum { SHA_HEX = 40, LAYOUTS = 2 };
 
@@ -48,6 +48,24 @@ static bool make(struct script *script, const char *fast, const char *first, con
     return true;
 }
 
+/* All kinds in one: each is acquire, with the keys and arguments of one claim, as a function. */
+static bool make_acquire_all(struct script *script, const char *const kinds[]) {
+    char *parts[PAWL_SEMAPHORE + 1] = {NULL};
+    bool ok = true;
+
+    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE && ok; kind++)
+        if (asprintf(&parts[kind], "kinds['%d'] = function(KEYS, ARGV, PROBE)\n%s%s%s%s%send\n", kind, pawl__lua_common,
+                     kinds[kind], pawl__lua_queue, pawl__lua_probe, pawl__lua_acquire) < 0) {
+            parts[kind] = NULL;
+            ok = false;
+        }
+    ok = ok &&
+         make(script, "local kinds = {}\n", parts[PAWL_MUTEX], parts[PAWL_RWLOCK], parts[PAWL_SEMAPHORE], pawl__lua_acquire_all);
+    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
+        free(parts[kind]);
+    return ok;
+}
+
 static bool make_layout(enum redis_layout layout) {
     struct script *all = scripts[layout];
     bool plain = layout == LAYOUT_PLAIN, ok = true;
@@ -66,6 +84,7 @@ static bool make_layout(enum redis_layout layout) {
         ok = ok && make(&all[SCRIPT_RENEW + kind], "", renews[kind], pawl__lua_renew, "", "");
     }
     ok = ok && make(&all[SCRIPT_DOWNGRADE], "", pawl__lua_common, pawl__lua_rw, pawl__lua_queue, pawl__lua_downgrade);
+    ok = ok && make_acquire_all(&all[SCRIPT_ACQUIRE_ALL], kinds);
     return ok && make(&all[SCRIPT_SURVEY], "", pawl__lua_common, pawl__lua_survey, "", "");
 }
 

@@ -1,0 +1,16 @@
+-- PROBE: what would acquire find? 'free', 'mine', 'held', 'kind' or 'limit'. Nothing is taken; but what is free is handed to those who
+-- wait, and the dead among them are passed over, as by acquire.
+if PROBE then
+    local seen = look()
+    if seen ~= 'open' then
+        return seen
+    end
+    local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
+    local head = first[1]
+    if head and fits(wish_of(head, first[2])) and call('PTTL', TURN) <= 0 then
+        hand_on()
+        look()
+        head = call('ZRANGE', QUEUE, 0, 0)[1]
+    end
+    return not head and fits(ARGV[7], ARGV[8]) and 'free' or 'held'
+end
