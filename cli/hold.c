@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hold.c - pawl hold: hold a lock for a script that cannot be wrapped.
+ * hold.c - pawl hold: hold locks for a script that cannot be wrapped.
  *
- * The contract with the script, by line and by descriptor: once the lock is held, `token N` and a newline appear on stdout; it is
- * held until stdin ends, or a signal comes, or the hold is lost; then pawl exits, and says by its status which of the three it was.
+ * The contract with the script, by line and by descriptor: once all locks are held, `token N`, with a number for each, and a newline
+ * appear on stdout; they are held until stdin ends, or a signal comes, or one is lost; then pawl exits, and says by its status which of
+ * the three it was.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,12 +16,13 @@
 #include "signals.h"
 #include "take.h"
 
-static const char help[] = "Usage: pawl hold [OPTION]... LOCK\n"
+static const char help[] = "Usage: pawl hold [OPTION]... LOCK...\n"
                            "\n"
                            "Take the lock, print 'token N', and hold it until standard input ends or a\n"
                            "signal comes. For scripts that cannot be wrapped by pawl run. If the lock is\n"
                            "lost, pawl hold says so on stderr and exits with 76 at once: whoever uses it\n"
-                           "must look.\n"
+                           "must look. Of several locks, all are taken or none, as by pawl run; their\n"
+                           "tokens stand in one line, in the order of the locks' names.\n"
                            "\n"
                            "  -n, --nonblock       don't wait: exit with 75 if another holds it\n"
                            "  -w, --wait SECONDS   wait that long at most, then exit with 75; or 500ms, 5m\n"
@@ -99,12 +101,15 @@ static void wait_for_ending(const struct take *take, struct ending *ending) {
 }
 
 static int hold(struct take *take, struct ending *ending) {
-    struct pawl_lock *lock = take->locks[0];
     struct pawl_error error;
 
-    if (pawl_on_loss(lock, on_loss, ending, &error) < 0)
-        return library_error(&error);
-    printf("token %llu\n", (unsigned long long)pawl_token(lock));
+    for (size_t i = 0; i < take->held; i++)
+        if (pawl_on_loss(take->parts[i].lock, on_loss, ending, &error) < 0)
+            return library_error(&error);
+    printf("token");
+    for (size_t i = 0; i < take->held; i++)
+        printf(" %llu", (unsigned long long)pawl_token(take->parts[i].lock));
+    printf("\n");
     int status = finish_output(0);
     if (status != 0)
         return status;
@@ -141,10 +146,9 @@ static int parse(struct take_options *options, int argc, char **argv) {
         return status;
     if (optind == argc)
         return usage_error("which lock? pawl hold LOCK (see pawl hold --help)");
-    if (optind + 1 < argc)
-        return usage_error("pawl hold takes one lock, and there are '%s' and '%s'", argv[optind], argv[optind + 1]);
-    options->names[options->count++] = argv[optind];
-    return 0;
+    while (optind < argc)
+        options->names[options->count++] = argv[optind++];
+    return take_options_order(options);
 }
 
 int command_hold(int argc, char **argv) {
@@ -154,7 +158,7 @@ int command_hold(int argc, char **argv) {
         return EXIT_SYSTEM;
     int status = parse(&options, argc, argv);
     /* --help names no lock. */
-    if (status == 0 && options.count == 1)
+    if (status == 0 && options.count > 0)
         status = take_and_hold(&options);
     take_options_finish(&options);
     return status;

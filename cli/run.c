@@ -71,13 +71,10 @@ static void ask_command_to_end(struct run *run) {
 
 /* How long the command may take to end after TERM. Where a hold has a lease, others may be let in when that ends. */
 static int64_t grace_of(const struct run *run) {
-    int64_t grace = run->options.grace_ms;
+    int64_t grace = run->options.grace_ms, left = pawl_remaining_all_ms(run->take.parts, run->take.held);
 
-    for (size_t i = 0; i < run->take.held; i++) {
-        int64_t left = pawl_remaining_ms(run->take.locks[i]);
-        if (run->take.info.lease_ms != PAWL_FOREVER && left < grace)
-            grace = left;
-    }
+    if (run->take.info.lease_ms != PAWL_FOREVER && left < grace)
+        grace = left;
     return grace;
 }
 
@@ -131,11 +128,11 @@ static bool watch_holds(struct run *run, int *status) {
     struct pawl_error error;
 
     for (size_t i = 0; i < run->take.held; i++) {
-        if (pawl_on_loss(run->take.locks[i], on_loss, run, &error) < 0) {
+        if (pawl_on_loss(run->take.parts[i].lock, on_loss, run, &error) < 0) {
             *status = library_error(&error);
             return false;
         }
-        if (pawl_state(run->take.locks[i]) == PAWL_LOST) {
+        if (pawl_state(run->take.parts[i].lock) == PAWL_LOST) {
             say("'%s' was lost before the command started", run->options.take.names[i]);
             *status = EXIT_LOST;
             return false;
@@ -146,7 +143,7 @@ static bool watch_holds(struct run *run, int *status) {
 
 static bool any_suspect(const struct run *run) {
     for (size_t i = 0; i < run->take.held; i++)
-        if (pawl_state(run->take.locks[i]) != PAWL_HELD)
+        if (pawl_state(run->take.parts[i].lock) != PAWL_HELD)
             return true;
     return false;
 }
@@ -284,7 +281,7 @@ static bool set_variables(const struct run *run) {
     for (size_t i = 0; i < options->count; i++) {
         snprintf(names + strlen(names), room - strlen(names), "%s%s", i > 0 ? "\n" : "", options->names[i]);
         snprintf(tokens + strlen(tokens), room - strlen(tokens), "%s%llu", i > 0 ? " " : "",
-                 (unsigned long long)pawl_token(run->take.locks[i]));
+                 (unsigned long long)pawl_token(run->take.parts[i].lock));
     }
     gethostname(host, sizeof(host) - 1);
     snprintf(holder, sizeof(holder), "%s:%ld", host, (long)getpid());

@@ -97,11 +97,19 @@ bool is_waiter(const struct pawl_entry *entry) {
     return (entry->flags & PAWL_ENTRY_WAITER) != 0;
 }
 
-bool is_gone(const struct pawl_entry *entry) {
+static bool is_of_this_host(const struct pawl_entry *entry) {
     char host[256] = "";
 
     gethostname(host, sizeof(host) - 1);
-    return entry->pid > 0 && strcmp(entry->host, host) == 0 && kill((pid_t)entry->pid, 0) < 0 && errno == ESRCH;
+    return strcmp(entry->host, host) == 0;
+}
+
+bool is_own(const struct pawl_entry *entry) {
+    return entry->pid == getpid() && is_of_this_host(entry);
+}
+
+bool is_gone(const struct pawl_entry *entry) {
+    return entry->pid > 0 && is_of_this_host(entry) && kill((pid_t)entry->pid, 0) < 0 && errno == ESRCH;
 }
 
 const char *kind_name(enum pawl_kind kind) {

@@ -20,6 +20,8 @@ void snapshot_finish(struct snapshot *snapshot);
 size_t snapshot_next_lock(const struct snapshot *snapshot, size_t from);
 
 bool is_waiter(const struct pawl_entry *entry);
+/* Is it this process? */
+bool is_own(const struct pawl_entry *entry);
 /* Of this host, and there is no such process: then what it started keeps the hold. */
 bool is_gone(const struct pawl_entry *entry);
 const char *kind_name(enum pawl_kind kind);

@@ -2,8 +2,8 @@
  *
  * take.c - take the locks that the command line names, all or none.
  *
- * The locks are taken one after the other in the order of their names, under one deadline. Each is tried first: that needs neither
- * a thread nor a queue, and is all that most runs ever do. Only then is it waited for, in a loop that hears signals.
+ * They are tried first: that needs neither a thread nor a queue, and is all that most runs ever do. Only then are they waited for, in a
+ * loop that hears signals; the library takes them in the order of their names, and so does everybody else.
  *
  * The handles own their holds (PAWL_TASK), so that the wait can be asynchronous.
  */
@@ -28,7 +28,7 @@ struct outcome {
 static bool make_lock(struct take *take, size_t i, int *status) {
     const struct take_options *options = take->options;
     const char *name = options->names[i];
-    struct pawl_lock **ret = &take->locks[i];
+    struct pawl_lock **ret = &take->parts[i].lock;
     struct pawl_error error;
     int result;
 
@@ -40,6 +40,8 @@ static bool make_lock(struct take *take, size_t i, int *status) {
         result = pawl_mutex_new(take->client, name, PAWL_TASK, ret, &error);
     if (result < 0)
         *status = library_error(&error);
+    take->parts[i].mode = options->mode;
+    take->parts[i].permits = options->permits;
     return result >= 0;
 }
 
@@ -54,8 +56,8 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
         .log = log_message,
     };
 
-    *take = (struct take){.options = options, .locks = calloc(options->count, sizeof(take->locks[0]))};
-    if (take->locks == NULL) {
+    *take = (struct take){.options = options, .parts = calloc(options->count, sizeof take->parts[0])};
+    if (take->parts == NULL) {
         say("out of memory");
         *status = EXIT_SYSTEM;
         return false;
@@ -77,17 +79,6 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
     return true;
 }
 
-static int try_now(struct take *take, struct pawl_lock *lock, struct pawl_error *error) {
-    switch (take->options->mode) {
-    case PAWL_SHARED:
-        return pawl_acquire_shared(lock, 0, error);
-    case PAWL_PERMITS:
-        return pawl_acquire_permits(lock, take->options->permits, 0, error);
-    default:
-        return pawl_acquire(lock, 0, error);
-    }
-}
-
 static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_error *error, void *data) {
     struct outcome *outcome = data;
 
@@ -103,52 +94,94 @@ static void stop_while_waiting(int number) {
     stop_by_signal(number, false);
 }
 
-static void hear_signals(struct take *take, struct pawl_lock *lock) {
+static void hear_signals(struct take *take) {
     for (int number; (number = signals_next()) != 0;) {
         if (signal_stops_us(number)) {
             stop_while_waiting(number);
         } else if (signal_ends_us(number) && take->signal == 0) {
             take->signal = number;
-            pawl_cancel(lock);
+            pawl_cancel(take->parts[0].lock);
         }
     }
 }
 
+/* How many of them are held by now? */
+static size_t count_taken(const struct take *take) {
+    size_t taken = 0;
+
+    while (taken < take->options->count && pawl_state(take->parts[taken].lock) != PAWL_NOT_HELD)
+        taken++;
+    return taken;
+}
+
+/* Do others hold it, or wait for it? */
+static bool is_busy(const struct take *take, const char *name) {
+    struct snapshot snapshot = {0};
+    struct pawl_error ignored;
+    bool busy = false;
+
+    if (snapshot_take(&snapshot, take->client, name, &ignored) == 0)
+        for (size_t i = 0; i < snapshot.count && !busy; i++)
+            busy = !is_own(&snapshot.entries[i]);
+    snapshot_finish(&snapshot);
+    return busy;
+}
+
+/* Which one is waited for? The first that is not taken and that is not free. */
+static size_t waited_for(const struct take *take, size_t taken) {
+    size_t i = taken;
+
+    while (i + 1 < take->options->count && !is_busy(take, take->options->names[i]))
+        i++;
+    return i;
+}
+
+/* So many are taken: say what is waited for, unless that is known. */
+static void tell_of_wait(struct take *take, size_t taken, const char **told) {
+    const char *name = take->options->names[waited_for(take, taken)];
+
+    if (name == *told)
+        return;
+    *told = name;
+    wait_line_end();
+    wait_line_begin(take->client, name, take->options->verbose);
+}
+
 /* Bounded by the acquire itself: its callback comes exactly once, in time or when it is cancelled. */
-static void wait_for_outcome(struct take *take, struct pawl_lock *lock, struct outcome *outcome) {
+static void wait_for_outcome(struct take *take, struct outcome *outcome) {
     struct pollfd sources[] = {
         {.fd = signals_fd(), .events = POLLIN},
         {.fd = take->fd, .events = POLLIN},
     };
+    const char *told = NULL;
+    size_t taken = count_taken(take);
 
+    tell_of_wait(take, taken, &told);
     while (!outcome->known) {
         poll(sources, 2, poll_timeout(wait_line_due()));
-        hear_signals(take, lock);
+        hear_signals(take);
         pawl_dispatch(take->client);
+        if (!outcome->known && count_taken(take) > taken) {
+            taken = count_taken(take);
+            tell_of_wait(take, taken, &told);
+        }
         if (!outcome->known && now_ms() >= wait_line_due())
             wait_line_draw();
     }
-}
-
-static int64_t time_left(int64_t deadline) {
-    if (deadline == PAWL_FOREVER)
-        return PAWL_FOREVER;
-    int64_t left = deadline - now_ms();
-    return left > 0 ? left : 0;
+    wait_line_end();
 }
 
 /* Returns 0 or a negative code, with its text in `error`. */
-static int wait_for(struct take *take, size_t i, int64_t deadline, struct pawl_error *error) {
-    const struct take_options *options = take->options;
-    struct pawl_lock *lock = take->locks[i];
+static int wait_for_all(struct take *take, int64_t deadline, struct pawl_error *error) {
+    int64_t left = deadline == PAWL_FOREVER ? PAWL_FOREVER : deadline - now_ms();
     struct outcome outcome = {0};
 
-    int result = pawl_acquire_start(lock, options->mode, options->permits, time_left(deadline), on_acquired, &outcome, error);
+    /* The try may have used it up; 0 would be another try. */
+    left = left > 0 ? left : 1;
+    int result = pawl_acquire_all_start(take->parts, take->options->count, left, on_acquired, &outcome, error);
     if (result < 0)
         return result;
-    wait_line_begin(take->client, options->names[i], options->verbose);
-    wait_for_outcome(take, lock, &outcome);
-    wait_line_end();
+    wait_for_outcome(take, &outcome);
     if (outcome.result < 0)
         *error = outcome.error;
     return outcome.result;
@@ -162,27 +195,33 @@ static bool worth_waiting(const struct take_options *options, int result) {
     return result == PAWL_EHELD || (result == PAWL_ECONNLOST && options->wait_ms != PAWL_FOREVER);
 }
 
-/* The lock is of another kind, or has another limit: say which, and how to ask for it. */
-static void explain_misfit(const struct take *take, const char *name, const struct pawl_error *error) {
+/* How to ask for a lock of this kind. */
+static void advise(const struct pawl_entry *entry, char *hint, size_t size) {
+    if (entry->kind == PAWL_MUTEX)
+        snprintf(hint, size, ": it is a mutex, so leave out -s, -x and --permits");
+    else if (entry->kind == PAWL_RWLOCK)
+        snprintf(hint, size, ": it is a read-write lock, so say -s or -x");
+    else
+        snprintf(hint, size, ": it is a semaphore of %u, so say --permits N/%u", entry->limit, entry->limit);
+}
+
+/* A lock is of another kind, or has another limit: say how to ask for it. */
+static void explain_misfit(const struct take *take, const struct pawl_error *error) {
+    const struct take_options *options = take->options;
     struct snapshot snapshot = {0};
     struct pawl_error ignored;
     char hint[128] = "";
 
-    if (snapshot_take(&snapshot, take->client, name, &ignored) == 0 && snapshot.count > 0) {
-        const struct pawl_entry *entry = &snapshot.entries[0];
-
-        if (entry->kind == PAWL_MUTEX)
-            snprintf(hint, sizeof(hint), ": it is a mutex, so leave out -s, -x and --permits");
-        else if (entry->kind == PAWL_RWLOCK)
-            snprintf(hint, sizeof(hint), ": it is a read-write lock, so say -s or -x");
-        else
-            snprintf(hint, sizeof(hint), ": it is a semaphore of %u, so say --permits N/%u", entry->limit, entry->limit);
+    for (size_t i = 0; i < options->count && hint[0] == '\0'; i++) {
+        if (snapshot_take(&snapshot, take->client, options->names[i], &ignored) == 0 && snapshot.count > 0 &&
+            (snapshot.entries[0].kind != options->kind || options->kind == PAWL_SEMAPHORE))
+            advise(&snapshot.entries[0], hint, sizeof hint);
+        snapshot_finish(&snapshot);
     }
     say("%s%s", error->text, hint);
-    snapshot_finish(&snapshot);
 }
 
-static int explain_failure(const struct take *take, const char *name, int result, const struct pawl_error *error) {
+static int explain_failure(const struct take *take, int result, const struct pawl_error *error) {
     const struct take_options *options = take->options;
 
     if (result == PAWL_EHELD || result == PAWL_ETIMEOUT) {
@@ -192,74 +231,57 @@ static int explain_failure(const struct take *take, const char *name, int result
         return options->conflict_exit;
     }
     if (result == PAWL_EKIND || result == PAWL_ELIMIT)
-        explain_misfit(take, name, error);
+        explain_misfit(take, error);
     else
         say("%s", error->text);
     return exit_of(result);
 }
 
-/* False: not taken, and `status` is set. It may be 0: -E 0. */
-static bool take_one(struct take *take, size_t i, int64_t deadline, int *status) {
-    const struct take_options *options = take->options;
-    struct pawl_error error = {0};
-    int64_t start = now_ms();
+static void tell_of_tokens(const struct take *take, int64_t start) {
     char words[32];
 
-    int result = try_now(take, take->locks[i], &error);
-    if (worth_waiting(options, result))
-        result = wait_for(take, i, deadline, &error);
-    if (result >= 0) {
-        take->held++;
-        if (options->verbose)
-            say("took '%s' with token %llu after %s, at %s", options->names[i], (unsigned long long)pawl_token(take->locks[i]),
-                duration_in_words(words, sizeof(words), now_ms() - start), take->info.url);
-    }
-    /* Granted just as the signal came: the signal counts. */
-    if (take->signal != 0)
-        *status = EXIT_BY_SIGNAL + take->signal;
-    else if (result < 0)
-        *status = explain_failure(take, options->names[i], result, &error);
-    return result >= 0 && take->signal == 0;
+    duration_in_words(words, sizeof words, now_ms() - start);
+    for (size_t i = 0; i < take->held; i++)
+        say("took '%s' with token %llu after %s, at %s", take->options->names[i],
+            (unsigned long long)pawl_token(take->parts[i].lock), words, take->info.url);
 }
 
 bool take_all(struct take *take, int *status) {
-    int64_t deadline = deadline_in(take->options->wait_ms);
+    const struct take_options *options = take->options;
+    struct pawl_error error = {0};
+    int64_t start = now_ms(), deadline = deadline_in(options->wait_ms);
+    int result = pawl_acquire_all(take->parts, options->count, 0, &error);
 
-    for (size_t i = 0; i < take->options->count; i++)
-        if (!take_one(take, i, deadline, status)) {
-            take_release(take);
-            return false;
-        }
-    return true;
-}
-
-static int release_one(struct take *take, struct pawl_lock *lock, const char *name) {
-    struct pawl_error error;
-    int result = take->options->mode == PAWL_SHARED ? pawl_release_shared(lock, &error) : pawl_release(lock, &error);
-
-    if (result < 0 && !(result == PAWL_ELOST && take->loss_told))
-        say("%s", error.text);
-    else if (result >= 0 && take->options->verbose)
-        say("released '%s'", name);
-    return result == PAWL_ELOST ? EXIT_LOST : 0;
+    if (worth_waiting(options, result))
+        result = wait_for_all(take, deadline, &error);
+    take->held = result >= 0 ? options->count : 0;
+    if (options->verbose)
+        tell_of_tokens(take, start);
+    if (result >= 0 && take->signal == 0)
+        return true;
+    /* Granted just as the signal came: the signal counts. */
+    *status = take->signal != 0 ? EXIT_BY_SIGNAL + take->signal : explain_failure(take, result, &error);
+    take_release(take);
+    return false;
 }
 
 int take_release(struct take *take) {
-    int status = 0;
+    struct pawl_error error;
+    size_t held = take->held;
+    int result = pawl_release_all(take->parts, held, &error);
 
-    while (take->held > 0) {
-        size_t last = --take->held;
-
-        if (release_one(take, take->locks[last], take->options->names[last]) != 0)
-            status = EXIT_LOST;
-    }
-    return status;
+    take->held = 0;
+    if (result < 0 && !(result == PAWL_ELOST && take->loss_told))
+        say("%s", error.text);
+    for (size_t i = held; i-- > 0 && result >= 0 && take->options->verbose;)
+        say("released '%s'", take->options->names[i]);
+    return result == PAWL_ELOST ? EXIT_LOST : 0;
 }
 
 void take_finish(struct take *take) {
-    for (size_t i = 0; take->locks != NULL && i < take->options->count; i++)
-        pawl_lock_free(take->locks[i]);
+    for (size_t i = 0; take->parts != NULL && i < take->options->count; i++)
+        pawl_lock_free(take->parts[i].lock);
     pawl_close(take->client);
-    free(take->locks);
+    free(take->parts);
     *take = (struct take){0};
 }

@@ -11,11 +11,11 @@ struct take {
     const struct take_options *options;
     struct pawl *client;
     struct pawl_info info;
-    struct pawl_lock **locks; /* in the order of options->names */
-    size_t held;              /* the first so many are */
-    int fd;                   /* of pawl_fd() */
-    int signal;               /* ended the wait; 0: none did */
-    bool loss_told;           /* the user knows already */
+    struct pawl_part *parts; /* in the order of options->names */
+    size_t held;             /* all of them, or 0 */
+    int fd;                  /* of pawl_fd() */
+    int signal;              /* ended the wait; 0: none did */
+    bool loss_told;          /* the user knows already */
 };
 
 /* Open the client and make the handles. `open_flags` for pawl_open(), `command` for the record. False: `status` is the exit status.

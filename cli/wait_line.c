@@ -77,16 +77,14 @@ static void append_holder(struct text *text, const struct pawl_entry *holder) {
 
 /* Which of the waiters is this process? Its own pid and host say so; with none found, it would be the last. */
 static size_t count_ahead(const struct snapshot *snapshot) {
-    char host[256] = "";
     size_t ahead = 0;
 
-    gethostname(host, sizeof(host) - 1);
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct pawl_entry *entry = &snapshot->entries[i];
 
         if (!is_waiter(entry))
             continue;
-        if (entry->pid == getpid() && strcmp(entry->host, host) == 0)
+        if (is_own(entry))
             return ahead;
         ahead++;
     }

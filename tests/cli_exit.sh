@@ -113,7 +113,7 @@ one_sentence "--on-lost *panic*"
 status_is 64 "--max-hold 0" "$PAWL" run --max-hold 0 x -- true
 status_is 64 "--grace -1" "$PAWL" run --grace -1 x -- true
 status_is 64 "--lease 0" "$PAWL" run --lease 0 x -- true
-status_is 64 "two locks to hold" "$PAWL" hold a b
+status_is 64 "the same lock twice to hold" "$PAWL" hold a a
 status_is 64 "two locks to show" "$PAWL" status a b
 status_is 64 "no lock to break" "$PAWL" break --token 1
 status_is 64 "no token" "$PAWL" break a

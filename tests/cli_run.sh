@@ -86,13 +86,24 @@ equal "opposite orders, the other side" 0 $?
 
 # One deadline over all locks.
 start last "$PAWL" run z -- sh -c 'echo held >&3; sleep 60'
+last=$started
 hear >/dev/null
 begin=$(date +%s%N)
 status_is 75 "the last of several is held" "$PAWL" run -w 0.3 x y z -- true
 took=$((($(date +%s%N) - begin) / 1000000))
 check "... and the deadline is one ($took ms)" [ "$took" -ge 290 -a "$took" -lt 3000 ]
 check "... and the first are given back" is_free x
-quit "$started"
+said=$("$PAWL" run -v -w 0.1 x y z -- true 2>&1)
+matches "-v names the lock that is waited for" "pawl: waiting for 'z': held by *'z' was not acquired within *" "$said"
+check "... once" [ "$(wc -l <<<"$said")" = 2 ]
+start waits "$PAWL" run x y z -- true
+waiting=$started
+check "x and y are taken while z is waited for" eventually is_held x
+kill -TERM "$waiting"
+ended "$waiting"
+equal "a signal ends the wait" 143 "$status"
+check "... and all are given back" is_free x
+quit "$last"
 
 # A command that waits for what is around it.
 said=$("$PAWL" run nested -- "$PAWL" run -w 0.1 nested -- true 2>&1)

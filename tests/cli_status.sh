@@ -54,6 +54,19 @@ ended "$started"
 equal "TERM ends it" 143 "$status"
 check "... and the lock is free" is_free deploy
 
+# Several: all or none, their tokens in the order of their names, and the loss of one ends it.
+start hold-several "$PAWL" hold north deploy <>"$scratch/never" >"$scratch/held" 2>"$scratch/said"
+check "hold holds several" eventually grep -qE '^token [1-9][0-9]* [1-9][0-9]*$' "$scratch/held"
+equal "... and prints their tokens in the order of their names" "$(cat "$scratch/held")" \
+    "token $(json 'l[0]["holders"][0]["token"]' deploy) $(json 'l[0]["holders"][0]["token"]' north)"
+status_is 75 "... none of which others get" "$PAWL" run -n north -- true
+status_is 75 "... nor a set with one of them" "$PAWL" run -n another north -- true
+check "... of which nothing is taken" is_free another
+status_is 0 "one of them is broken" "$PAWL" break north --token "$(json 'l[0]["holders"][0]["token"]' north)"
+ended "$started"
+equal "... which ends the hold" 76 "$status"
+check "... and frees the others" is_free deploy
+
 start hold-break "$PAWL" hold deploy <>"$scratch/never" >/dev/null 2>"$scratch/said"
 check "hold holds" eventually is_held deploy
 status_is 0 "it is broken" "$PAWL" break deploy --token "$(json 'l[0]["holders"][0]["token"]' deploy)"
