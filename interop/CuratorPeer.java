@@ -7,12 +7,9 @@
  *     release KIND PATH         answers "ok"
  *     start KIND PATH           acquires for ever in the background; answers "ok"; "granted KIND PATH" comes when it is so
  *     revoke PATH               asks the holder of the mutex to give it up, as Curator's Revoker does; answers "ok"
- *     cycles N PATH             N times acquire and release of one mutex; answers with the median of all in microseconds
- *     turns N HOW MS PATH       HOW: separate sessions, or shared: one mutex; answers how often it changed hands (shared: was held)
  */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -114,63 +111,7 @@ public class CuratorPeer {
         });
     }
 
-    private static long cycles(int count, String path) throws Exception {
-        InterProcessMutex mutex = new InterProcessMutex(client, path);
-        long[] times = new long[count];
-        for (int i = 0; i < count; i++) {
-            long begin = System.nanoTime();
-            mutex.acquire();
-            mutex.release();
-            times[i] = (System.nanoTime() - begin) / 1000;
-        }
-        Arrays.sort(times);
-        return times[count / 2];
-    }
-
-    /* `threads` sessions (or one shared mutex) take turns on one lock for `ms`: how often did it change hands? */
-    private static long turns(int threads, boolean shared, long ms, String path, String hosts) throws Exception {
-        java.util.concurrent.atomic.AtomicLong total = new java.util.concurrent.atomic.AtomicLong();
-        java.util.concurrent.atomic.AtomicBoolean stop = new java.util.concurrent.atomic.AtomicBoolean();
-        java.util.concurrent.atomic.AtomicInteger owner = new java.util.concurrent.atomic.AtomicInteger(-1);
-        InterProcessMutex one = new InterProcessMutex(client, path);
-        CuratorFramework[] clients = new CuratorFramework[threads];
-        Thread[] all = new Thread[threads];
-        for (int i = 0; i < threads; i++) {
-            if (!shared) {
-                clients[i] = CuratorFrameworkFactory.newClient(hosts, new ExponentialBackoffRetry(100, 5));
-                clients[i].start();
-                clients[i].blockUntilConnected();
-            }
-            int self = i;
-            InterProcessMutex mutex = shared ? one : new InterProcessMutex(clients[i], path);
-            all[i] = new Thread(() -> {
-                try {
-                    while (!stop.get()) {
-                        mutex.acquire();
-                        if (owner.getAndSet(self) != self || shared)
-                            total.incrementAndGet();
-                        mutex.release();
-                    }
-                } catch (Exception error) {
-                    error.printStackTrace();
-                }
-            });
-        }
-        for (Thread thread : all)
-            thread.start();
-        Thread.sleep(ms / 4); /* warm-up */
-        long begin = total.get();
-        Thread.sleep(ms);
-        long count = total.get() - begin;
-        stop.set(true);
-        for (Thread thread : all)
-            thread.join();
-        for (int i = 0; i < threads && !shared; i++)
-            clients[i].close();
-        return count;
-    }
-
-    private static String answer(String[] words, String hosts) throws Exception {
+    private static String answer(String[] words) throws Exception {
         switch (words[0]) {
         case "acquire":
             return acquire(held(words[1], words[2]), Long.parseLong(words[3])) ? "ok" : "no";
@@ -183,10 +124,6 @@ public class CuratorPeer {
         case "revoke":
             revoke(words[1]);
             return "ok";
-        case "cycles":
-            return "" + cycles(Integer.parseInt(words[1]), words[2]);
-        case "turns":
-            return "" + turns(Integer.parseInt(words[1]), words[2].equals("shared"), Long.parseLong(words[3]), words[4], hosts);
         default:
             return "what?";
         }
@@ -200,7 +137,7 @@ public class CuratorPeer {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = input.readLine()) != null;) {
             try {
-                say(answer(line.trim().split(" +"), arguments[0]));
+                say(answer(line.trim().split(" +")));
             } catch (Exception error) {
                 say("error " + error);
             }

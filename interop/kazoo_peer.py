@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stock Kazoo client that does what its standard input says; the same commands as CuratorPeer.java, for KIND `mutex`."""
 
-import statistics
 import sys
 import threading
-import time
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
@@ -41,16 +39,6 @@ def start(path):
     return "ok"
 
 
-def cycles(count, path):
-    lock, times = client.Lock(path), []
-    for _ in range(count):
-        begin = time.monotonic()
-        lock.acquire()
-        lock.release()
-        times.append(time.monotonic() - begin)
-    return str(int(statistics.median(times) * 1e6))
-
-
 def answer(words):
     if words[0] == "acquire":
         return acquire(words[2], int(words[3]))
@@ -59,8 +47,6 @@ def answer(words):
         return "ok"
     if words[0] == "start":
         return start(words[2])
-    if words[0] == "cycles":
-        return cycles(int(words[1]), words[2])
     return "what?"
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A real ZooKeeper, and stock clients of it that are driven line by line: for the interop tests and for bench/zookeeper.py."""
+"""A real ZooKeeper, and stock clients of it that are driven line by line: for the interop tests."""
 
 import os
 import queue
@@ -55,10 +55,6 @@ class Server:
         with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
             connection.sendall(word)
             return connection.makefile("rb").read().decode()
-
-    def received(self):
-        """Packets that the server has got so far."""
-        return int(self.ask(b"srvr").split("Received: ")[1].split()[0])
 
     def await_mode(self):
         end = time.monotonic() + PATIENCE

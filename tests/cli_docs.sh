@@ -18,6 +18,7 @@ for readme in README.md README.zh-CN.md; do
         check "$readme points to $file, which is there" [ -e "$file" ]
     done
 done
+check "the READMEs quote bench/RESULTS.md" bench/quote --check
 equal "both have the same sections" "$(grep -c '^#' README.md)" "$(grep -c '^#' README.zh-CN.md)"
 equal "both have the same rows" "$(grep -c '^|' README.md)" "$(grep -c '^|' README.zh-CN.md)"
 equal "both have the same points" "$(grep -c '^- ' README.md)" "$(grep -c '^- ' README.zh-CN.md)"

@@ -19,6 +19,7 @@ const struct row_description row_descriptions[ROWS] = {
     [ROW_TURNS_64] = {"turns64", "hand-off among 64 processes", "hand-offs", ROW_TRIP, false},
     [ROW_THREADS] = {"threads16", "16 threads of one process", "holds", ROWS, false},
     [ROW_THREADS_EXACT] = {"exact16", "16 threads of one process, ?handoff=0", "holds", ROWS, false},
+    [ROW_THREADS_OWN] = {"own64", "64 threads of one process, a lock each", "holds", ROWS, false},
     [ROW_READS_90] = {"reads90", "read-write lock, 16 processes, 90 % read", "holds", ROWS, false},
     [ROW_READS_99] = {"reads99", "read-write lock, 16 processes, 99 % read", "holds", ROWS, false},
     [ROW_QUEUE_1000] = {"queue1000", "hand-off along a queue of 1,000", "hand-offs", ROW_TRIP, false},
@@ -36,12 +37,19 @@ static const struct workload {
     int rounds; /* at most in so many */
     bool large; /* only when asked for */
 } workloads[] = {
-    {measure_alone, ROW_PAIR, 1, ALWAYS, false},       {measure_turns, ROW_TURNS_2, 2, ALWAYS, false},
-    {measure_turns, ROW_TURNS_16, 16, ALWAYS, false},  {measure_turns, ROW_TURNS_64, 64, ALWAYS, false},
-    {measure_threads, ROW_THREADS, 16, ALWAYS, false}, {measure_exact, ROW_THREADS_EXACT, 16, ALWAYS, false},
-    {measure_reads, ROW_READS_90, 90, ALWAYS, false},  {measure_reads, ROW_READS_99, 99, ALWAYS, false},
-    {measure_queue, ROW_QUEUE_1000, 1000, 3, false},   {measure_queue, ROW_QUEUE_10000, 10000, 1, true},
-    {measure_holds, ROW_HOLDS, 10000, 1, true},        {measure_kill, ROW_KILL, 2, 3, false},
+    {measure_alone, ROW_PAIR, 1, ALWAYS, false},
+    {measure_turns, ROW_TURNS_2, 2, ALWAYS, false},
+    {measure_turns, ROW_TURNS_16, 16, ALWAYS, false},
+    {measure_turns, ROW_TURNS_64, 64, ALWAYS, false},
+    {measure_threads, ROW_THREADS, 16, ALWAYS, false},
+    {measure_exact, ROW_THREADS_EXACT, 16, ALWAYS, false},
+    {measure_threads, ROW_THREADS_OWN, 64, ALWAYS, false},
+    {measure_reads, ROW_READS_90, 90, ALWAYS, false},
+    {measure_reads, ROW_READS_99, 99, ALWAYS, false},
+    {measure_queue, ROW_QUEUE_1000, 1000, 3, false},
+    {measure_queue, ROW_QUEUE_10000, 10000, 1, true},
+    {measure_holds, ROW_HOLDS, 10000, 1, true},
+    {measure_kill, ROW_KILL, 2, 3, false},
 };
 enum { WORKLOADS = sizeof(workloads) / sizeof(workloads[0]) };
 

@@ -86,22 +86,35 @@ static void *contend_in_thread(void *data) {
     return NULL;
 }
 
+/* The lock of all, or of this one. */
+static struct pawl_lock *lock_of_thread(const struct job *job, struct pawl *client, int number) {
+    struct job own = *job;
+
+    if (job->row == ROW_THREADS_OWN)
+        snprintf(own.lock, sizeof(own.lock), "%.48s-%d", job->lock, number);
+    return member_mutex(&own, client);
+}
+
 static void contend_in_threads(const struct job *job, int number) {
     struct pawl *client = member_open(job);
-    struct pawl_lock *lock = member_mutex(job, client);
     struct thread threads[MAX_THREADS];
     int started = 0;
 
     (void)number;
+    for (int i = 0; i < job->number; i++) {
+        bool shares = i > 0 && job->row != ROW_THREADS_OWN;
+
+        threads[i] = (struct thread){.job = job, .lock = shares ? threads[0].lock : lock_of_thread(job, client, i)};
+    }
     member_ready(job);
-    for (; started < job->number && started < MAX_THREADS; started++) {
-        threads[started] = (struct thread){.job = job, .lock = lock};
+    for (; started < job->number; started++)
         if (pthread_create(&threads[started].thread, NULL, contend_in_thread, &threads[started]) != 0)
             member_fail(job, &(struct pawl_error){.code = PAWL_ESYSTEM, .text = "no more threads can be started"});
-    }
     while (started > 0)
         pthread_join(threads[--started].thread, NULL);
-    pawl_lock_free(lock);
+    for (int i = 0; i < job->number; i++)
+        if (i == 0 || threads[i].lock != threads[0].lock)
+            pawl_lock_free(threads[i].lock);
     pawl_close(client);
 }
 

@@ -13,7 +13,7 @@ typedef void workload_fn(struct job *job);
 
 workload_fn measure_alone;   /* rows TRIP to PAIR: one process, nobody else */
 workload_fn measure_turns;   /* `number` processes want one lock all the time */
-workload_fn measure_threads; /* `number` threads of one process */
+workload_fn measure_threads; /* `number` threads of one process, on one lock or on one each */
 workload_fn measure_exact;   /* the same with ?handoff=0 */
 workload_fn measure_reads;   /* 16 processes on one read-write lock; `number` in a hundred read */
 workload_fn measure_queue;   /* `number` waiters in four processes, let in one after the other */
