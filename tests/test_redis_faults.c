@@ -514,6 +514,37 @@ static void test_bad_addresses(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* A grant that is pushed too late to be believed may be an earlier one than that which the server has by now: granted, expired, queued
+ * again and granted again, while the first message lay in the socket. The token is that of the later one. */
+static void test_late_grant_has_the_token_of_the_last(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    redisReply *queue, *end;
+    struct taker taker;
+    char owner[64];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock foreign 1"));
+    start_holder(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    queue = redis_server_command(&server, "ZRANGE pawl:queue:{lock} 0 0");
+    assert_int_equal(sscanf(queue->element[0]->str, "%63s", owner), 1);
+    freeReplyObject(queue);
+    end = redis_server_command(
+        &server, "EVAL %s 0 %s",
+        "redis.call('DEL', 'lock', 'pawl:queue:{lock}')"
+        "redis.call('HSET', 'lock', ARGV[1], 1)"
+        "redis.call('SET', 'pawl:who:{lock}', ARGV[1] .. ' 4000000000000000 1 x 1 1 pawl1', 'PX', 30000)"
+        "redis.call('PEXPIRE', 'lock', 30000)"
+        "local uuid, number = string.match(ARGV[1], '(.*):(.*)')"
+        "return redis.call('PUBLISH', 'pawl:inbox:' .. uuid, 'g ' .. number .. ' 1000000000000000 1 1 2000')",
+        owner);
+    assert_int_equal(end->integer, 1);
+    freeReplyObject(end);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_true(taker.token == 4000000000000000);
+    pawl_lock_free(lock);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_answer_to_acquire_is_lost),
@@ -521,6 +552,7 @@ int main(void) {
         TEST(test_answer_to_release_is_lost),
         TEST(test_cut_off_longer_than_the_lease),
         TEST(test_late_renewal_changes_nothing),
+        TEST(test_late_grant_has_the_token_of_the_last),
         TEST(test_renewal_stops_with_the_release),
         TEST(test_flushall_is_a_loss),
         TEST(test_script_flush),

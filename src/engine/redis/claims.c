@@ -273,8 +273,11 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     else
         pawl__push_unlisten(redis, claim);
     wait_more(redis, claim, ms_left);
-    if (claim->node->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)
-        pawl__claim_drive(redis, claim); /* once more, so that the server tracks what it reads */
+    /* Once more: it may have been let go since; or so that the server tracks what it reads. */
+    if (claim->asks_again || (claim->node->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
+        claim->asks_again = false;
+        pawl__claim_drive(redis, claim);
+    }
     pawl__claim_want_more(redis, claim);
 }
 
@@ -422,9 +425,6 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
     case RCLAIM_WAITING:
         if (pawl__node_up(claim->node)) /* who queues must be able to hear */
             send_acquire(redis, claim);
-        break;
-    case RCLAIM_CONFIRMING:
-        pawl__renew_confirm(claim);
         break;
     case RCLAIM_DOWNGRADING:
         send_downgrade(redis, claim);

@@ -9,7 +9,7 @@
  * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket for seconds. So it is counted in
  * the server's time, tied to ours by the last answer (redis->pair_*): a request that left at `pair_local` was worked on at `pair_server`,
  * so the grant began no earlier than pair_local + (TIME - pair_server), by a clock that may run 1 % off. What is too old by that count is
- * confirmed before it is believed.
+ * asked for again, by acquire, before it is believed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,9 +47,9 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const char *te
     }
     pawl__redis_note(redis, claim, "PUBLISH: granted, but %s: asking the server",
                      redis->options.replicas ? "replicas must have it" : "long ago");
-    claim->token = token;
-    claim->token_count = count;
-    claim->state = RCLAIM_CONFIRMING;
+    /* By acquire, which tells the token too: a claim that was granted, expired, queued again and granted again has a later one than the
+     * first message says. */
+    claim->state = RCLAIM_ASKING;
     claim->turn++;
     claim->asked = false;
     pawl__claim_drive(redis, claim);
@@ -126,6 +126,12 @@ void pawl__push_track_next(const struct rclaim *claim) {
         send_words(&claim->node->commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
 }
 
+/* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
+static void look_again(struct redis *redis, struct rclaim *claim) {
+    claim->asks_again = claim->asked;
+    pawl__claim_drive(redis, claim);
+}
+
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
 static void take_changes(struct node *node, const redisReply *keys) {
     struct redis *redis = node->redis;
@@ -139,7 +145,7 @@ static void take_changes(struct node *node, const redisReply *keys) {
         for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
             if (keys->element[i]->type == REDIS_REPLY_STRING && strcmp(keys->element[i]->str, own.lock) == 0) {
                 pawl__redis_note(redis, claim, "the key of a foreign holder has changed");
-                pawl__claim_drive(redis, claim);
+                look_again(redis, claim);
                 break;
             }
     }
@@ -161,7 +167,7 @@ static void take_foreign(struct redis *redis, const char *channel) {
         pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
         if (strcmp(keys.channel, channel) == 0) {
             pawl__redis_note(redis, claim, "a foreign holder let go");
-            pawl__claim_drive(redis, claim);
+            look_again(redis, claim);
         }
     }
 }

@@ -16,8 +16,8 @@
  *        ^               | 0: queued         push 'g', in time                       ^  |  downgrade
  *        |               v        .--------------------------------------------------'  v
  *        +---- again -- WAITING --+                                                  DOWNGRADING
- *        |     (timer)            | push 'g', too old to be believed
- *        +------------- CONFIRMING (a renewal is asked for: its answer is a fresh grant, or says that it is gone)
+ *        |     (timer)            | push 'g', too old to be believed: acquire tells
+ *        +------------------------'
  *
  *     withdraw: any state -> LEAVING --(reply)--> gone
  *     ?replicas=N: SECURING and UNDOING lie before HOLDING, see secure.c
@@ -134,7 +134,6 @@ enum rclaim_state {
     RCLAIM_NONE,
     RCLAIM_ASKING,
     RCLAIM_WAITING,
-    RCLAIM_CONFIRMING,
     RCLAIM_SECURING,
     RCLAIM_UNDOING,
     RCLAIM_HOLDING,
@@ -176,17 +175,18 @@ struct rclaim {
     int64_t secure_sent_at, secure_lease_ns; /* of the renewal that is being secured */
     bool told_now;                           /* serve() is calling up about it: it must not vanish */
     bool asked;                              /* a request about its state is in flight */
-    bool resent;                             /* the withdrawal was asked for more than once */
-    bool lost;                               /* the core was told, ... */
-    bool broken;                             /* ... of a break */
-    bool exact;                              /* timer_at is not to be rounded */
-    bool held_before;                        /* when it was withdrawn */
-    bool was_lost;                           /* at the withdrawal it was not held any more */
-    bool foreign_held;                       /* its lock is held by a program that is not pawl */
-    bool listens;                            /* on the foreign channel of its lock */
-    int turn;                                /* counts what was asked about its state: only the answer to the last one counts */
-    uint32_t want_sent;                      /* tokens that the server knows we want */
-    int64_t timer_at;                        /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    bool asks_again;    /* what is in flight may be answered with what is not so any more: see look_again() in push.c */
+    bool resent;        /* the withdrawal was asked for more than once */
+    bool lost;          /* the core was told, ... */
+    bool broken;        /* ... of a break */
+    bool exact;         /* timer_at is not to be rounded */
+    bool held_before;   /* when it was withdrawn */
+    bool was_lost;      /* at the withdrawal it was not held any more */
+    bool foreign_held;  /* its lock is held by a program that is not pawl */
+    bool listens;       /* on the foreign channel of its lock */
+    int turn;           /* counts what was asked about its state: only the answer to the last one counts */
+    uint32_t want_sent; /* tokens that the server knows we want */
+    int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
     unsigned position;
     unsigned failures; /* retryable errors in a row */
     struct pawl_error why;
@@ -443,7 +443,6 @@ pawl__renew_fn pawl__redis_renew;
 void pawl__renew_flush(struct node *node);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
 void pawl__renew_forget(struct rclaim *claim);
-void pawl__renew_confirm(struct rclaim *claim);
 
 /* A renewal counts, or must be made again: for secure.c. */
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
