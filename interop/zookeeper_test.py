@@ -133,6 +133,18 @@ def killed_holder(url, peer, name, path):
     peer.lets_go("mutex", path)
 
 
+def killed_waiter(url, one, two, name, path):
+    assert one.gets("mutex", path)
+    middle = Pawl(url + "?session=2000", "mutex", name)
+    Queue(url).await_waiters(name, 1)
+    two.starts("mutex", path)
+    Queue(url).await_waiters(name, 2)
+    os.kill(middle.process.pid, signal.SIGKILL)
+    one.lets_go("mutex", path)
+    assert two.is_granted("mutex", path)
+    two.lets_go("mutex", path)
+
+
 def holder_of(url, name):
     text = subprocess.run([PAWL, "status", "--json", "-u", url, name], stdout=subprocess.PIPE, text=True).stdout
     return json.loads(text)["locks"][0]["holders"][0]
@@ -202,6 +214,7 @@ def curator_tests(tap, url, server, directory):
     tap.run("Curator revocable: pawl break asks a Curator holder", pawl_breaks_peer, url, one, "rev1", "/i/rev1")
     tap.run("Curator revocable: Curator's Revoker asks a pawl", peer_breaks_pawl, url, one, "rev2", "/i/rev2")
     tap.run("Curator: a pawl that was killed makes way", killed_holder, url, one, "kill", "/i/kill")
+    tap.run("Curator: so does one that waited", killed_waiter, url, one, two, "kill2", "/i/kill2")
     return one
 
 

@@ -130,6 +130,77 @@ static void test_cut_while_waiting_keeps_the_place(void **state) {
     pawl_close(third);
 }
 
+/* The connection drops while a timed acquire waits, and does not come back: an error of its own at its deadline, and nothing left. */
+static void test_drop_while_waiting_ends_at_the_deadline(void **state) {
+    struct pawl *client = open_proxied(""), *other = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0);
+    struct acquire waiter;
+
+    (void)state;
+    acquire(held);
+    acquire_start(&waiter, lock, false, 3000);
+    await_nodes("", 2);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    assert_int_equal(acquire_wait(&waiter), PAWL_ECONNLOST);
+    proxy_refuse(proxy, false);
+    await_nodes("", 1); /* its node goes when it is back */
+    await_link(client, true);
+    release(held);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* ---- One wakes one -------------------------------------------------------------------------------------------------------- */
+
+static void count_woken(enum pawl_log_level level, const char *text, void *data) {
+    if (level == PAWL_LOG_TRACE && strstr(text, "woken"))
+        atomic_fetch_add((_Atomic int *)data, 1);
+}
+
+static struct pawl *open_counting(_Atomic int *woken) {
+    struct pawl_options how = {.size = sizeof how, .flags = PAWL_OPEN_TRACE, .log = count_woken, .log_data = woken};
+    struct pawl *client;
+    char url[128];
+
+    snprintf(url, sizeof url, "zk://127.0.0.1:%u%s", server.ports[0], harness_path());
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    return client;
+}
+
+/* Each waits for the one ahead of it: however many wait, a release wakes one of them, which holds then; and so on to the last. */
+static void test_release_wakes_one(void **state) {
+    enum { WAITERS = 8 };
+    struct pawl *clients[WAITERS + 1];
+    struct pawl_lock *locks[WAITERS + 1];
+    struct acquire waiters[WAITERS + 1];
+    _Atomic int woken = 0;
+
+    (void)state;
+    for (int i = 0; i <= WAITERS; i++) {
+        clients[i] = open_counting(&woken);
+        locks[i] = new_mutex(clients[i], 0);
+        acquire_start(&waiters[i], locks[i], false, PAWL_FOREVER);
+        await_nodes("", i + 1);
+    }
+    assert_int_equal(acquire_wait(&waiters[0]), 0);
+    for (int i = 1; i <= WAITERS; i++) {
+        release(locks[i - 1]);
+        assert_int_equal(acquire_wait(&waiters[i]), 0);
+        assert_true(atomic_load(&woken) <= i); /* less where the one ahead was gone before it could be watched */
+    }
+    release(locks[WAITERS]);
+    await_nodes("", 0);
+    await_no_watches();
+    for (int i = 0; i <= WAITERS; i++) {
+        pawl_lock_free(locks[i]);
+        pawl_close(clients[i]);
+    }
+}
+
 /* ---- Bugs, by name -------------------------------------------------------------------------------------------------------- */
 
 /* A dying session's node in the queue is waited for, not taken for ours. */
@@ -657,6 +728,8 @@ int main(int argc, char **argv) {
         TEST(test_cut_before_the_watch),
         TEST(test_cut_at_the_reply_to_the_watch),
         TEST(test_cut_while_waiting_keeps_the_place),
+        TEST(test_drop_while_waiting_ends_at_the_deadline),
+        TEST(test_release_wakes_one),
         TEST(test_curator_604_node_of_another_session),
         TEST(test_curator_498_a_new_session_has_a_new_guid),
         TEST(test_curator_696_session_expires_while_holding),
