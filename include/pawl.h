@@ -198,6 +198,7 @@ struct pawl_options {
  *     local:               processes of this host; /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl
  *     local:/dir           the same in a directory of your own; who may write there may lock there
  *     redis://[user:secret@]host[:port][/db]     a Redis or Valkey server; rediss:// with TLS, redis+unix:///path for a socket
+ *     redis-sentinel://sentinel[:port],.../NAME  the primary of that name, wherever sentinels say it is
  *     zk://[user:secret@]host[:port],.../base    a ZooKeeper ensemble
  *
  * docs/ tells of their options. An engine that is not in this build is PAWL_EENGINE.

@@ -16,6 +16,7 @@
 /* The engine that the current group of tests runs on. */
 struct contract_engine {
     const char *name;
+    const char *engine;         /* as pawl_describe names it; NULL: the same */
     const char *(*begin)(void); /* before all tests; what is missing, or NULL */
     void (*end)(void);
     int64_t lease_ms; /* 0: the tests' own */

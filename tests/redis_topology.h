@@ -19,7 +19,7 @@ struct redis_watched {
         down_after_ms; /* set before the start, or 0: how long a silent primary is waited for. Long enough that nothing fails over */
     char extra[512];   /* set before the start: further lines of every server's configuration, */
     char sentinel_extra[512]; /* ... and of every sentinel's */
-    char url[256];
+    char url[200];
 };
 
 /* Start all of it, and wait until both replicas are in step and the sentinels agree. */
@@ -42,7 +42,7 @@ struct redis_cluster {
     unsigned bus_ports[CLUSTER_NODES];
     unsigned node_timeout_ms; /* set before the start, or 0: long enough that nothing fails over */
     char extra[512];          /* set before the start: further lines of every node's configuration */
-    char url[256];
+    char url[200];
 };
 
 /* Start all of it, and wait until every node says that the cluster is well. */

@@ -11,7 +11,7 @@
 
 #include "engine/sim.h"
 #ifdef HAVE_REDIS
-#include "redis_server.h"
+#include "redis_topology.h"
 #endif
 #ifdef HAVE_ZOOKEEPER
 #include "zookeeper_server.h"
@@ -80,12 +80,41 @@ static int plain_set_up(void) {
     return rc;
 }
 
-static void redis_tear_down(void) {
+/* Whatever a test did, nothing of it is left but the counters of tokens and of semaphores, and what forgets itself. */
+static void redis_is_empty(struct redis_server *at) {
     char type[16];
 
-    /* Whatever a test did, nothing of it is left but the counters of tokens and of semaphores, and what forgets itself. */
-    assert_int_equal(redis_server_integer(&redis, "EXISTS pawl:queue:{lock} pawl:who:{lock} {lock}:timeout"), 0);
-    assert_string_not_equal(redis_server_text(&redis, type, sizeof type, "TYPE lock"), "hash");
+    assert_int_equal(redis_server_integer(at, "EXISTS pawl:queue:{lock} pawl:who:{lock} {lock}:timeout"), 0);
+    assert_string_not_equal(redis_server_text(at, type, sizeof type, "TYPE lock"), "hash");
+}
+
+static void redis_tear_down(void) {
+    redis_is_empty(&redis);
+}
+
+/* The same over sentinels, and with a replica that must have everything. */
+static struct redis_watched watched;
+
+static const char *sentinel_begin(void) {
+    const char *missing = NULL;
+
+    if (redis_server_exists(&missing))
+        redis_watched_start(&watched);
+    return missing;
+}
+
+static int sentinel_set_up(void) {
+    freeReplyObject(redis_server_command(&watched.servers[0], "FLUSHALL"));
+    snprintf(contract_engine->url, sizeof contract_engine->url, "%s?replicas=1", watched.url);
+    return 0;
+}
+
+static void sentinel_tear_down(void) {
+    redis_is_empty(&watched.servers[0]);
+}
+
+static void sentinel_end(void) {
+    redis_watched_free(&watched);
 }
 #endif
 
@@ -126,6 +155,14 @@ static struct contract_engine engines[] = {
 #ifdef HAVE_REDIS
     {.name = "redis", .begin = redis_begin, .set_up = redis_set_up, .tear_down = redis_tear_down},
     {.name = "redis", .begin = redis_begin, .set_up = plain_set_up, .tear_down = redis_tear_down, .mutex_only = true},
+    /* A lease that a busy machine's replicas keep up with. */
+    {.name = "sentinel",
+     .engine = "redis",
+     .begin = sentinel_begin,
+     .end = sentinel_end,
+     .set_up = sentinel_set_up,
+     .tear_down = sentinel_tear_down,
+     .lease_ms = 6000},
 #endif
 #ifdef HAVE_ZOOKEEPER
     /* A session that a busy machine can keep alive: nothing here waits for its end. */

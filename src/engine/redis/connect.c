@@ -9,11 +9,9 @@
  * The greeting logs in, chooses the database and looks at the server (`commands`), or subscribes to the inbox. Only the service thread,
  * and open() before there is one, makes connections.
  *
- * Addresses are looked up at open(). When none of them works any more they are looked up again, by a thread of their own, since that
- * may take as long as it likes: the last known ones serve meanwhile.
+ * Under Sentinel they are asked where the server is before each connection: sentinel.c.
  */
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -29,132 +27,18 @@
 /* With claims, a link that was silent for so long is pinged. */
 #define SILENCE_NS (5000 * REDIS_MS)
 
-/* ---- Addresses ------------------------------------------------------------------------------------------------------------ */
-
-enum { ADDRESSES = 8 };
-
-/* Shared by the engine and the thread that looks them up: freed by the last. */
-struct addresses {
-    pthread_mutex_t mutex;
-    int references;
-    bool looking;
-    char host[256], port[8];
-    struct sockaddr_storage list[ADDRESSES];
-    socklen_t lengths[ADDRESSES];
-    size_t count, next;
-};
-
-static void put_addresses(struct addresses *addresses) {
-    bool last;
-
-    pthread_mutex_lock(&addresses->mutex);
-    last = --addresses->references == 0;
-    pthread_mutex_unlock(&addresses->mutex);
-    if (last) {
-        pthread_mutex_destroy(&addresses->mutex);
-        free(addresses);
-    }
-}
-
-static int look_up(struct addresses *addresses) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL, *one;
-    int rc = getaddrinfo(addresses->host, addresses->port, &hints, &found);
-
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&addresses->mutex);
-    addresses->count = 0;
-    for (one = found; one && addresses->count < ADDRESSES; one = one->ai_next) {
-        memcpy(&addresses->list[addresses->count], one->ai_addr, one->ai_addrlen);
-        addresses->lengths[addresses->count++] = one->ai_addrlen;
-    }
-    pthread_mutex_unlock(&addresses->mutex);
-    freeaddrinfo(found);
-    return 0;
-}
-
-static void *look_up_again(void *data) {
-    struct addresses *addresses = data;
-
-    look_up(addresses);
-    pthread_mutex_lock(&addresses->mutex);
-    addresses->looking = false;
-    pthread_mutex_unlock(&addresses->mutex);
-    put_addresses(addresses);
-    return NULL;
-}
-
-static void refresh_addresses(struct addresses *addresses) {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    bool start;
-
-    pthread_mutex_lock(&addresses->mutex);
-    start = !addresses->looking;
-    if (start) {
-        addresses->looking = true;
-        addresses->references++;
-    }
-    pthread_mutex_unlock(&addresses->mutex);
-    if (!start)
-        return;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attributes, look_up_again, addresses) != 0) {
-        addresses->looking = false;
-        put_addresses(addresses);
-    }
-    pthread_attr_destroy(&attributes);
-}
-
-int pawl__node_resolve(struct node *node, struct pawl_error *reterr) {
-    const struct redis *redis = node->redis;
-    struct addresses *addresses;
-    int rc;
-
-    if (redis->options.socket_path[0])
-        return 0;
-    addresses = calloc(1, sizeof *addresses);
-    if (!addresses)
-        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    pthread_mutex_init(&addresses->mutex, NULL);
-    addresses->references = 1;
-    snprintf(addresses->host, sizeof addresses->host, "%s", redis->options.host);
-    snprintf(addresses->port, sizeof addresses->port, "%u", redis->options.port);
-    node->addresses = addresses;
-    rc = look_up(addresses);
-    if (rc != 0)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", redis->options.host,
-                          gai_strerror(rc));
-    return 0;
-}
-
-void pawl__node_forget_addresses(struct node *node) {
-    if (node->addresses)
-        put_addresses(node->addresses);
-    node->addresses = NULL;
-}
-
-/* The next address to try. */
-static socklen_t choose_address(struct node *node, struct sockaddr_storage *ret) {
-    const struct redis *redis = node->redis;
+/* The next address to try; 0: none is known. */
+static socklen_t choose_address(const struct link *link, struct sockaddr_storage *ret) {
+    const struct redis_options *options = &link->redis->options;
     struct sockaddr_un *un = (struct sockaddr_un *)ret;
-    struct addresses *addresses = node->addresses;
-    socklen_t length;
-    size_t i;
 
-    if (redis->options.socket_path[0]) {
+    if (options->socket_path[0]) {
         memset(ret, 0, sizeof *ret);
         un->sun_family = AF_UNIX;
-        strcpy(un->sun_path, redis->options.socket_path);
+        strcpy(un->sun_path, options->socket_path);
         return sizeof *un;
     }
-    pthread_mutex_lock(&addresses->mutex);
-    i = addresses->next++ % addresses->count;
-    *ret = addresses->list[i];
-    length = addresses->lengths[i];
-    pthread_mutex_unlock(&addresses->mutex);
-    return length;
+    return pawl__addresses_next(link->addresses, ret);
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------------------------------------- */
@@ -173,12 +57,16 @@ static void greet(struct link *link);
 void pawl__link_start(struct link *link) {
     struct redis *redis = link->redis;
     struct sockaddr_storage address;
-    socklen_t length = choose_address(link->node, &address);
+    socklen_t length = choose_address(link, &address);
 
-    if (link->failures && link->node->addresses)
-        refresh_addresses(link->node->addresses);
+    if (link->addresses && (link->failures || !length))
+        pawl__addresses_refresh(link->addresses);
     link->state = LINK_CONNECTING;
     link->started_at = link->heard_at = pawl__boottime();
+    if (!length) {
+        pawl__link_drop(link, PAWL_ECONNLOST, "the host '%.100s' is not known", pawl__addresses_host(link->addresses));
+        return;
+    }
     link->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     link->reader = redisReaderCreate();
     if (link->fd < 0 || !link->reader) {
@@ -196,7 +84,6 @@ void pawl__link_start(struct link *link) {
 }
 
 static void connected(struct link *link) {
-    struct redis *redis = link->redis;
     socklen_t size = sizeof(int);
     int error = 0;
 
@@ -205,11 +92,11 @@ static void connected(struct link *link) {
         pawl__link_drop(link, PAWL_ECONNLOST, "can't connect: %s", strerror(error));
         return;
     }
-    if (!redis->options.tls) {
+    if (!pawl__link_tls(link)) {
         greet(link);
         return;
     }
-    link->ssl = pawl__tls_new(redis, link->fd);
+    link->ssl = pawl__tls_new(link);
     link->state = LINK_SHAKING;
     if (!link->ssl)
         pawl__link_drop(link, PAWL_ESYSTEM, "TLS can't be set up");
@@ -264,7 +151,7 @@ void pawl__link_progress(struct link *link) {
 
 /* ---- The greeting --------------------------------------------------------------------------------------------------------- */
 
-enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_CHECK };
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_PRIMARY, GREET_ROLE, GREET_CHECK };
 
 static void greeted(struct redis *redis, struct request *request, redisReply *reply) {
     struct link *link = request->data;
@@ -277,6 +164,13 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     } else if (request->step == GREET_RUN_ID) {
         if (reply->type == REDIS_REPLY_STRING)
             pawl__server_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
+    } else if (request->step == GREET_PRIMARY) {
+        if (!pawl__sentinel_answer(link->node, reply)) {
+            freeReplyObject(reply);
+            return;
+        }
+    } else if (request->step == GREET_ROLE) {
+        pawl__sentinel_check_role(link->node, reply);
     } else if (request->step >= GREET_CHECK) {
         pawl__server_answer(request->node, (unsigned)(request->step - GREET_CHECK), reply);
     } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
@@ -290,7 +184,10 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     link->state = LINK_UP;
     link->failures = 0;
     pawl__redis_note(redis, NULL, "connection (%s) is up", link->what);
-    pawl__node_changed(request->node);
+    if (link == &link->node->commands)
+        pawl__renew_all(link->node); /* it may be another server than before, or have forgotten */
+    if (link != &link->node->guide)
+        pawl__node_changed(link->node);
 }
 
 static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
@@ -302,10 +199,13 @@ static bool say(struct link *link, enum greeting step, int argc, const char **ar
 
 static bool log_in(struct link *link) {
     const struct redis_options *options = &link->redis->options;
+    bool guide = link == &link->node->guide;
+    const char *user = guide ? options->sentinel_user : options->user;
+    const char *password = guide ? options->sentinel_password : options->password;
 
-    if (options->user[0])
-        return say(link, GREET_AUTH, 3, (const char *[]){"AUTH", options->user, options->password});
-    return !options->password[0] || say(link, GREET_AUTH, 2, (const char *[]){"AUTH", options->password});
+    if (user[0])
+        return say(link, GREET_AUTH, 3, (const char *[]){"AUTH", user, password});
+    return !password[0] || say(link, GREET_AUTH, 2, (const char *[]){"AUTH", password});
 }
 
 static bool subscribe(struct link *link) {
@@ -317,6 +217,13 @@ static bool subscribe(struct link *link) {
     return say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
 }
 
+static bool ask_sentinel(struct link *link) {
+    const char *name = link->redis->options.primary_name;
+
+    return say(link, GREET_PRIMARY, 3, (const char *[]){"SENTINEL", "get-master-addr-by-name", name}) &&
+           say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", "+switch-master"});
+}
+
 static bool choose_db(struct link *link) {
     char db[16];
 
@@ -324,6 +231,7 @@ static bool choose_db(struct link *link) {
     return !link->redis->options.db || say(link, GREET_SELECT, 2, (const char *[]){"SELECT", db});
 }
 
+/* What an operator should know of it; and before all else that it is a primary. */
 static bool check_server(struct link *link) {
     static const char *const checks[SERVER_CHECKS][4] = {
         {"INFO", "everything"},
@@ -331,6 +239,8 @@ static bool check_server(struct link *link) {
         {"CONFIG", "GET", "min-replicas-to-write"},
     };
 
+    if (link->redis->options.topology == TOPOLOGY_SENTINEL && !say(link, GREET_ROLE, 1, (const char *[]){"ROLE"}))
+        return false;
     for (unsigned i = 0; i < SERVER_CHECKS; i++) {
         struct request request = {.answered = greeted, .data = link, .script = -1, .step = GREET_CHECK + (int)i};
         const char *argv[4];
@@ -353,17 +263,26 @@ static void greet(struct link *link) {
 
     link->state = LINK_GREETING;
     link->greetings = 0;
-    if (!link->subscriber)
+    if (link == &node->commands)
         memset(node->script_loaded, 0, sizeof node->script_loaded);
     if (!log_in(link))
         return;
-    if (link->subscriber)
+    if (link == &node->guide)
+        ask_sentinel(link);
+    else if (link->subscriber)
         subscribe(link);
     else if (choose_db(link) && say(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}) && link == &node->commands)
         check_server(link);
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
+
+/* A whole round of sentinels takes no longer than one server may. */
+static int64_t connect_patience(const struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+
+    return link == &link->node->guide ? options->connect_ns / (int64_t)options->place_count : options->connect_ns;
+}
 
 int64_t pawl__link_due(const struct link *link) {
     const struct redis_options *options = &link->redis->options;
@@ -373,7 +292,7 @@ int64_t pawl__link_due(const struct link *link) {
     if (link->state == LINK_DOWN)
         return link->retry_at;
     if (link->state != LINK_UP)
-        return link->started_at + options->connect_ns;
+        return link->started_at + connect_patience(link);
     due = link->redis->claim_count ? link->heard_at + SILENCE_NS : PAWL__NEVER;
     if (first && first->sent_at + options->command_ns < due)
         due = first->sent_at + options->command_ns;
@@ -391,13 +310,16 @@ static void ping(struct link *link, int64_t now) {
 void pawl__link_tick(struct link *link, int64_t now) {
     if (now < pawl__link_due(link))
         return;
-    if (link->state == LINK_DOWN)
+    if (link->state == LINK_DOWN && link->redis->options.topology == TOPOLOGY_SENTINEL && !link->node->found &&
+        link != &link->node->guide) {
+        link->retry_at = PAWL__NEVER;
+        pawl__sentinel_ask(link->node);
+    } else if (link->state == LINK_DOWN)
         pawl__link_start(link);
     else if (link->state == LINK_CONNECTING && is_connected(link))
         pawl__link_progress(link);
     else if (link->state != LINK_UP)
-        pawl__link_drop(link, PAWL_ECONNLOST, "no connection within %lld ms",
-                        (long long)(link->redis->options.connect_ns / REDIS_MS));
+        pawl__link_drop(link, PAWL_ECONNLOST, "no connection within %lld ms", (long long)(connect_patience(link) / REDIS_MS));
     else if (TAILQ_FIRST(&link->sent) && now >= TAILQ_FIRST(&link->sent)->sent_at + link->redis->options.command_ns)
         pawl__link_drop(link, PAWL_ECONNLOST, "no answer within %lld ms", (long long)(link->redis->options.command_ns / REDIS_MS));
     else

@@ -4,6 +4,7 @@
  *
  * open() drives the connections itself until they are up, or until it knows why not; from then on serve() does.
  */
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,13 @@
 
 #include "engine/redis/redis.h"
 #include "error.h"
-#include "url.h"
 
 static int refuse_scheme(const struct pawl__url *url, struct pawl_error *reterr) {
-    static const char *const later[] = {"redis+sentinel", "redis-sentinel", "rediss+sentinel", "redis+cluster",
-                                        "redis-cluster",  "rediss+cluster", "redlock",         NULL};
+    static const char *const later[] = {"redis-cluster", "redis+cluster", "rediss-cluster", "rediss+cluster", "redlock", NULL};
 
     for (const char *const *scheme = later; *scheme; scheme++)
         if (strcmp(url->scheme, *scheme) == 0)
-            return pawl__fail(reterr, PAWL_EENGINE, "%s: Sentinel, Cluster and Redlock are not in this engine yet: name one server",
+            return pawl__fail(reterr, PAWL_EENGINE, "%s: Cluster and Redlock are not in this engine yet: name one server",
                               url->scheme);
     return 0;
 }
@@ -63,22 +62,50 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__record_format(&setup->identity, redis->record, sizeof redis->record);
 }
 
+/* Find the server's addresses, in the calling thread: at open() it may take a while. */
+static int find_server(struct node *node, struct pawl_error *reterr) {
+    const struct redis_options *options = &node->redis->options;
+    int rc;
+
+    if (options->socket_path[0])
+        return 0;
+    if (options->topology == TOPOLOGY_SENTINEL)
+        return pawl__sentinel_setup(node, reterr);
+    if (!pawl__node_put_at(node, options->places[0].host, options->places[0].port))
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    rc = pawl__addresses_look_up(node->addresses);
+    return rc == 0 ? 0
+                   : pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", options->places[0].host,
+                                gai_strerror(rc));
+}
+
+/* Why a connection can't be had; NULL: that is not known yet. Under Sentinel a server that can't be had may be replaced by another. */
+static const struct pawl_error *why_not(struct node *node, bool late) {
+    const struct link *link;
+
+    for (int i = 0; (link = pawl__node_link(node, i)) && link != &node->guide; i++)
+        if (link->failures && (late || node->redis->options.topology == TOPOLOGY_ONE || !node->addresses))
+            return &link->why;
+    return NULL;
+}
+
 /* Connect, in this thread. Some failures come with the first try; a server that is just starting gets the whole time. */
 static int connect_now(struct node *node, struct pawl_error *reterr) {
     struct redis *redis = node->redis;
-    int64_t deadline = pawl__boottime() + redis->options.connect_ns;
-    const struct link *link;
+    int64_t patience = redis->options.topology == TOPOLOGY_ONE ? redis->options.connect_ns : 2 * redis->options.connect_ns;
+    int64_t deadline = pawl__boottime() + patience;
+    const struct pawl_error *why;
 
     for (;;) {
         pawl__redis_serve(&redis->base, deadline);
         if (pawl__node_up(node))
             return 0;
-        for (int i = 0; (link = pawl__node_link(node, i)); i++)
-            if (link->failures)
-                return pawl__fail(reterr, link->why.code, "%s", link->why.text);
+        why = why_not(node, pawl__boottime() >= deadline);
+        if (why)
+            return pawl__fail(reterr, why->code, "%s", why->text);
         if (pawl__boottime() >= deadline)
             return pawl__fail(reterr, PAWL_ECONNLOST, "%s: no connection within %lld ms", redis->url,
-                              (long long)(redis->options.connect_ns / REDIS_MS));
+                              (long long)(patience / REDIS_MS));
     }
 }
 
@@ -103,12 +130,14 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
         close(redis->epoll_fd);
     if (redis->wake_fd >= 0)
         close(redis->wake_fd);
-    if (redis->tls)
-        SSL_CTX_free(redis->tls);
-    redis->tls = NULL;
+    pawl__sentinel_free(redis);
+    SSL_CTX_free(redis->tls);
+    SSL_CTX_free(redis->sentinel_tls);
+    redis->tls = redis->sentinel_tls = NULL;
     free(redis->notes);
     redis->notes = NULL;
     explicit_bzero(redis->options.password, sizeof redis->options.password);
+    explicit_bzero(redis->options.sentinel_password, sizeof redis->options.sentinel_password);
     pthread_cond_destroy(&redis->called);
     pthread_mutex_destroy(&redis->mutex);
 }
@@ -128,8 +157,8 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
     if (!node)
         rc = why.code;
     if (rc < 0 || (rc = make_uuid(redis->uuid, &redis->random, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
-        (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 ||
-        (rc = pawl__node_resolve(node, &why)) < 0 || (rc = connect_now(node, &why)) < 0 || (rc = enough_replicas(node, &why)) < 0) {
+        (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 || (rc = find_server(node, &why)) < 0 ||
+        (rc = connect_now(node, &why)) < 0 || (rc = enough_replicas(node, &why)) < 0) {
         redis_close(engine, 0);
         return pawl__fail(reterr, rc, "%s", why.text);
     }
@@ -161,9 +190,9 @@ static void redis_describe(const struct pawl__engine *engine, struct pawl_info *
     ret->notice_ms = ret->lease_ms;
 }
 
-static const char *const redis_schemes[] = {"redis",          "rediss",         "redis+unix",      "unix",
-                                            "redis+sentinel", "redis-sentinel", "rediss+sentinel", "redis+cluster",
-                                            "redis-cluster",  "rediss+cluster", "redlock",         NULL};
+static const char *const redis_schemes[] = {
+    "redis",         "rediss",          "redis+unix",      "unix",           "redis-sentinel", "redis+sentinel", "redis-cluster",
+    "redis+cluster", "rediss-sentinel", "rediss+sentinel", "rediss-cluster", "rediss+cluster", "redlock",        NULL};
 
 const struct pawl__engine_impl pawl__redis_engine = {
     .name = "redis",

@@ -149,7 +149,10 @@ static void take_reply(struct link *link, redisReply *reply) {
     struct request *request;
 
     if (is_push(link, reply)) {
-        pawl__node_push(link->node, reply);
+        if (link == &link->node->guide)
+            pawl__sentinel_push(link->node, reply);
+        else
+            pawl__node_push(link->node, reply);
         freeReplyObject(reply);
         return;
     }
@@ -263,6 +266,7 @@ static void answer_nothing(struct link *link) {
     }
 }
 
+/* That it can't be made: later and later. */
 static int64_t back_off(struct link *link) {
     const struct redis_options *options = &link->redis->options;
     int64_t wait = options->retry_base_ns;
@@ -275,6 +279,15 @@ static int64_t back_off(struct link *link) {
     return wait / 2 + (int64_t)((uint64_t)wait / 2 * (link->redis->random >> 16) / 65536);
 }
 
+/* Why it is down: with the name of the server, where the URL has not. */
+static void describe_end(struct link *link, int code, const char *text) {
+    if (link->addresses && link->redis->options.topology != TOPOLOGY_ONE)
+        pawl__fail(&link->why, code, "%s: %s:%u: %s", link->redis->url, pawl__addresses_host(link->addresses),
+                   pawl__addresses_port(link->addresses), text);
+    else
+        pawl__fail(&link->why, code, "%s: %s", link->redis->url, text);
+}
+
 void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     char text[256];
     va_list args;
@@ -284,7 +297,7 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    pawl__fail(&link->why, code, "%s: %s", link->redis->url, text);
+    describe_end(link, code, text);
     pawl__redis_note(link->redis, NULL, "connection (%s) dropped: %s", link->what, text);
     /* One that worked is tried again at once; one that never did, later and later. */
     link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4
@@ -293,6 +306,19 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
         link->failures++;
     close_link(link);
     answer_nothing(link);
+    if (link == &link->node->guide) {
+        pawl__sentinel_changed(link->node);
+    } else {
+        link->node->found = false;
+        pawl__node_changed(link->node);
+    }
+}
+
+void pawl__link_fail(struct link *link, const struct pawl_error *why) {
+    link->why = *why;
+    link->retry_at = pawl__boottime() + back_off(link);
+    link->failures++;
+    pawl__redis_due(link->redis, link->retry_at);
     pawl__node_changed(link->node);
 }
 

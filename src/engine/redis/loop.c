@@ -268,6 +268,7 @@ static void run_timers(struct redis *redis, int64_t now) {
     TAILQ_FOREACH(node, &redis->nodes, entry) {
         for (int i = 0; (link = pawl__node_link(node, i)); i++)
             pawl__link_tick(link, now);
+        pawl__sentinel_tick(node);
         pawl__renew_flush(node);
     }
     collect_due(redis, now, &due);

@@ -31,6 +31,7 @@ struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
     pawl__link_init(&node->commands, node, false, "commands");
     pawl__link_init(&node->inbox, node, true, "inbox");
     pawl__link_init(&node->witness, node, false, "witness");
+    pawl__link_init(&node->guide, node, true, "sentinel");
     TAILQ_INSERT_TAIL(&redis->nodes, node, entry);
     return node;
 }
@@ -40,22 +41,37 @@ void pawl__node_free(struct node *node) {
     pawl__link_free(&node->commands);
     pawl__link_free(&node->inbox);
     pawl__link_free(&node->witness);
+    pawl__link_free(&node->guide);
     close(node->lead_fd);
-    pawl__node_forget_addresses(node);
+    pawl__addresses_put(node->addresses);
     free(node);
 }
 
 struct link *pawl__node_link(struct node *node, int i) {
-    switch (i) {
-    case 0:
-        return &node->commands;
-    case 1:
-        return &node->inbox;
-    case 2:
-        return node->redis->options.replicas ? &node->witness : NULL;
-    default:
-        return NULL;
-    }
+    const struct redis_options *options = &node->redis->options;
+    struct link *links[] = {&node->commands, &node->inbox, options->replicas ? &node->witness : NULL,
+                            options->topology == TOPOLOGY_SENTINEL ? &node->guide : NULL};
+
+    for (size_t j = 0; j < sizeof links / sizeof links[0]; j++)
+        if (links[j] && i-- == 0)
+            return links[j];
+    return NULL;
+}
+
+bool pawl__node_is_at(const struct node *node, const char *host, unsigned port) {
+    return node->addresses && pawl__addresses_port(node->addresses) == port &&
+           strcmp(pawl__addresses_host(node->addresses), host) == 0;
+}
+
+bool pawl__node_put_at(struct node *node, const char *host, unsigned port) {
+    struct link *link;
+
+    pawl__addresses_put(node->addresses);
+    node->addresses = pawl__addresses_new(host, port);
+    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+        if (link != &node->guide)
+            link->addresses = node->addresses;
+    return node->addresses;
 }
 
 struct node *pawl__node_for(const struct redis *redis, const char *lock) {
@@ -67,7 +83,7 @@ struct node *pawl__node_for(const struct redis *redis, const char *lock) {
 static struct link *weakest(const struct node *node) {
     struct link *link, *last = NULL;
 
-    for (int i = 0; (link = pawl__node_link((struct node *)node, i)); i++) {
+    for (int i = 0; (link = pawl__node_link((struct node *)node, i)) && link != &node->guide; i++) {
         last = link;
         if (link->state != LINK_UP)
             break;

@@ -4,6 +4,7 @@
  *
  *     redis://[user[:password]@]host[:port][/db][?option=value&...]      rediss:// the same with TLS
  *     redis+unix:///path/to/socket[?db=N&...]                            unix:// is the same
+ *     redis-sentinel://[user[:password]@]host[:port],.../name[/db][?...] redis+sentinel:// is the same; rediss-sentinel:// with TLS
  *
  * docs/redis.md lists the options. Secrets come from the URL alone and leave it only towards the server.
  */
@@ -16,7 +17,15 @@
 #include "error.h"
 #include "url.h"
 
-enum { PORT = 6379, CONNECT_MS = 3000, COMMAND_MS = 3000, COMMAND_MS_LEAST = 500, LEASE_MS = 30000, CLAIM_MS = 2000 };
+enum {
+    PORT = 6379,
+    SENTINEL_PORT = 26379,
+    CONNECT_MS = 3000,
+    COMMAND_MS = 3000,
+    COMMAND_MS_LEAST = 500,
+    LEASE_MS = 30000,
+    CLAIM_MS = 2000
+};
 enum { RETRY_BASE_MS = 50, RETRY_MAX_MS = 2000, TIME_MS_MAX = 3600000, REPLICAS_MAX = 100 };
 
 static int copy(const char *what, const char *from, char *to, size_t size, struct pawl_error *reterr) {
@@ -32,21 +41,51 @@ static int take_text(struct pawl__url *url, const char *key, char *to, size_t si
     return value ? copy(key, value, to, size, reterr) : 0;
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), size = strlen(end);
+
+    return length >= size && strcmp(text + length - size, end) == 0;
+}
+
+static int put_place(struct redis_options *ret, const char *host, unsigned port, struct pawl_error *reterr) {
+    struct redis_place *place = &ret->places[ret->place_count++];
+
+    place->port = port ? port : ret->topology == TOPOLOGY_SENTINEL ? SENTINEL_PORT : PORT;
+    return copy("host", host, place->host, sizeof place->host, reterr);
+}
+
 static int take_place(const struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
     bool socket = strcmp(url->scheme, "unix") == 0 || strcmp(url->scheme, "redis+unix") == 0;
+    int rc = 0;
 
-    ret->tls = strcmp(url->scheme, "rediss") == 0;
+    ret->tls.on = strncmp(url->scheme, "rediss", 6) == 0;
+    ret->topology = ends_with(url->scheme, "sentinel") ? TOPOLOGY_SENTINEL : TOPOLOGY_ONE;
     if (socket) {
         if (url->host_count || url->path[0] != '/' || !url->path[1])
             return pawl__fail(reterr, PAWL_EURL, "a Unix socket's URL is %s:///path/to/socket, with three slashes", url->scheme);
         return copy("socket path", url->path, ret->socket_path, sizeof ret->socket_path, reterr);
     }
-    if (url->host_count > 1)
-        return pawl__fail(
-            reterr, PAWL_EENGINE,
-            "the URL names several servers: locks over several (Sentinel, Cluster, Redlock) are not in this engine yet");
-    ret->port = url->host_count && url->hosts[0].port ? url->hosts[0].port : PORT;
-    return copy("host", url->host_count ? url->hosts[0].name : "localhost", ret->host, sizeof ret->host, reterr);
+    if (url->host_count > 1 && ret->topology == TOPOLOGY_ONE)
+        return pawl__fail(reterr, PAWL_EURL,
+                          "the URL names several servers: its scheme must say what they are together: "
+                          "redis-sentinel:, redis-cluster: or redlock:");
+    if (url->host_count == 0)
+        rc = put_place(ret, "localhost", 0, reterr);
+    for (size_t i = 0; i < url->host_count && rc == 0; i++)
+        rc = put_place(ret, url->hosts[i].name, url->hosts[i].port, reterr);
+    return rc;
+}
+
+/* Under Sentinel the path begins with the primary's name: /name[/db]; or /[db]#name, as other clients write it. Returns what is left of
+ * the path, or NULL. */
+static const char *take_name(const char *path, struct redis_options *ret) {
+    const char *hash = strchr(path, '#'), *name = hash ? hash + 1 : path + (path[0] == '/');
+    size_t length = hash ? strlen(name) : strcspn(name, "/");
+
+    if (!length || length >= sizeof ret->primary_name)
+        return NULL;
+    memcpy(ret->primary_name, name, length);
+    return hash ? path : name + length;
 }
 
 static int take_db(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
@@ -55,9 +94,12 @@ static int take_db(struct pawl__url *url, struct redis_options *ret, struct pawl
     char *end;
     int rc;
 
-    if (path[0] == '/' && path[1]) {
+    if (ret->topology == TOPOLOGY_SENTINEL && !(path = take_name(path, ret)))
+        return pawl__fail(reterr, PAWL_EURL, "the URL lacks the name by which the sentinels know the primary: write %s://%s/NAME",
+                          url->scheme, ret->places[0].host);
+    if (path[0] == '/' && path[1] && path[1] != '#') {
         db = strtoll(path + 1, &end, 10);
-        if (!isdigit((unsigned char)path[1]) || *end || db > 1000000)
+        if (!isdigit((unsigned char)path[1]) || (*end && *end != '#') || db > 1000000)
             return pawl__fail(reterr, PAWL_EURL, "the URL's path '%.60s' is not the number of a database: write /0, /1, ...", path);
     }
     rc = pawl__url_number(url, "db", 0, 1000000, &db, reterr);
@@ -77,25 +119,76 @@ static int take_secrets(const struct pawl__url *url, struct redis_options *ret, 
     return rc;
 }
 
+/* The options of TLS; those for sentinels begin with `prefix`. */
+static int take_tls_options(struct pawl__url *url, const char *prefix, struct redis_tls *ret, bool *any,
+                            struct pawl_error *reterr) {
+    struct {
+        const char *name;
+        char *to;
+        size_t size;
+    } texts[] = {
+        {"ca", ret->ca, sizeof ret->ca},
+        {"cert", ret->cert, sizeof ret->cert},
+        {"key", ret->key, sizeof ret->key},
+        {"servername", ret->name, sizeof ret->name},
+    };
+    char key[32];
+    const char *value;
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && rc == 0; i++) {
+        snprintf(key, sizeof key, "%s%s", prefix, texts[i].name);
+        *any |= (value = pawl__url_option(url, key)) != NULL;
+        rc = value ? copy(key, value, texts[i].to, texts[i].size, reterr) : 0;
+    }
+    snprintf(key, sizeof key, "%sverify", prefix);
+    value = pawl__url_option(url, key);
+    *any |= value != NULL;
+    if (value && strcmp(value, "none") != 0 && strcmp(value, "full") != 0)
+        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option %s=%.20s is neither full nor none", key, value);
+    if (value)
+        ret->verify = strcmp(value, "full") == 0;
+    if (rc == 0 && !ret->cert[0] != !ret->key[0])
+        return pawl__fail(reterr, PAWL_EOPTION, "the URL needs both %scert= and %skey= for a client certificate, or neither",
+                          prefix, prefix);
+    return rc;
+}
+
 static int take_tls(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
-    const char *verify = pawl__url_option(url, "verify");
+    bool any = false;
     int rc;
 
-    ret->tls_verify = true;
-    if (verify && strcmp(verify, "none") == 0)
-        ret->tls_verify = false;
-    else if (verify && strcmp(verify, "full") != 0)
-        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option verify=%.20s is neither full nor none", verify);
-    if ((rc = take_text(url, "ca", ret->tls_ca, sizeof ret->tls_ca, reterr)) < 0 ||
-        (rc = take_text(url, "cert", ret->tls_cert, sizeof ret->tls_cert, reterr)) < 0 ||
-        (rc = take_text(url, "key", ret->tls_key, sizeof ret->tls_key, reterr)) < 0 ||
-        (rc = take_text(url, "servername", ret->tls_name, sizeof ret->tls_name, reterr)) < 0)
+    ret->tls.verify = true;
+    rc = take_tls_options(url, "", &ret->tls, &any, reterr);
+    if (rc == 0 && any && !ret->tls.on)
+        return pawl__fail(reterr, PAWL_EOPTION, "the URL has options of TLS, but its scheme is %s: write rediss%s:", url->scheme,
+                          url->scheme + strlen("redis"));
+    return rc;
+}
+
+/* What the sentinels want to see: a user of their own, and TLS as the servers have it unless the URL says otherwise. */
+static int take_sentinel(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
+    const char *tls;
+    bool any = false;
+    int rc;
+
+    if (ret->topology != TOPOLOGY_SENTINEL)
+        return 0;
+    if ((rc = take_text(url, "sentinel-user", ret->sentinel_user, sizeof ret->sentinel_user, reterr)) < 0 ||
+        (rc = take_text(url, "sentinel-password", ret->sentinel_password, sizeof ret->sentinel_password, reterr)) < 0)
         return rc;
-    if (!ret->tls && (verify || ret->tls_ca[0] || ret->tls_cert[0] || ret->tls_key[0] || ret->tls_name[0]))
-        return pawl__fail(reterr, PAWL_EOPTION, "the URL has options of TLS, but its scheme is %s: write rediss:", url->scheme);
-    if (!ret->tls_cert[0] != !ret->tls_key[0])
-        return pawl__fail(reterr, PAWL_EOPTION, "the URL needs both cert= and key= for a client certificate, or neither");
-    return 0;
+    if (ret->sentinel_user[0] && !ret->sentinel_password[0])
+        return pawl__fail(reterr, PAWL_EURL, "the URL has sentinel-user= but no sentinel-password=");
+    ret->sentinel_tls = ret->tls;
+    tls = pawl__url_option(url, "sentinel-tls");
+    if (tls && strcmp(tls, "yes") != 0 && strcmp(tls, "no") != 0)
+        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option sentinel-tls=%.20s is neither yes nor no", tls);
+    if (tls)
+        ret->sentinel_tls.on = strcmp(tls, "yes") == 0;
+    rc = take_tls_options(url, "sentinel-", &ret->sentinel_tls, &any, reterr);
+    if (rc == 0 && any && !ret->sentinel_tls.on)
+        return pawl__fail(reterr, PAWL_EOPTION, "the URL has options of the sentinels' TLS, but no sentinel-tls=yes");
+    return rc;
 }
 
 /* ?retry=BASE,MAX,TRIES in ms; as few of them as one likes. */
@@ -159,20 +252,43 @@ int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *r
     memset(ret, 0, sizeof *ret);
     if ((rc = take_place(setup->url, ret, reterr)) < 0 || (rc = take_db(setup->url, ret, reterr)) < 0 ||
         (rc = take_secrets(setup->url, ret, reterr)) < 0 || (rc = take_tls(setup->url, ret, reterr)) < 0 ||
-        (rc = take_times(setup->url, setup->lease_ns, ret, reterr)) < 0)
+        (rc = take_sentinel(setup->url, ret, reterr)) < 0 || (rc = take_times(setup->url, setup->lease_ns, ret, reterr)) < 0)
         return rc;
     return take_layout(setup->url, ret, reterr);
 }
 
-void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size) {
-    const char *layout = options->layout == LAYOUT_PLAIN ? "layout=plain" : "";
-    int used;
+static void add_places(const struct redis_options *options, FILE *to) {
+    for (size_t i = 0; i < options->place_count; i++) {
+        bool braces = strchr(options->places[i].host, ':');
 
-    if (options->socket_path[0])
-        used = snprintf(buffer, size, "redis+unix://%s?db=%u", options->socket_path, options->db);
-    else
-        used = snprintf(buffer, size, "%s://%s%s%s:%u/%u", options->tls ? "rediss" : "redis", strchr(options->host, ':') ? "[" : "",
-                        options->host, strchr(options->host, ':') ? "]" : "", options->port, options->db);
-    if (layout[0] && used > 0 && (size_t)used < size)
-        snprintf(buffer + used, size - (size_t)used, "%c%s", options->socket_path[0] ? '&' : '?', layout);
+        fprintf(to, "%s%s%s%s:%u", i ? "," : "", braces ? "[" : "", options->places[i].host, braces ? "]" : "",
+                options->places[i].port);
+    }
+}
+
+void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size) {
+    FILE *to = fmemopen(buffer, size, "w");
+    const char *separator = "?";
+
+    buffer[0] = '\0';
+    if (!to)
+        return;
+    if (options->socket_path[0]) {
+        fprintf(to, "redis+unix://%s?db=%u", options->socket_path, options->db);
+        separator = "&";
+    } else {
+        fprintf(to, "redis%s%s://", options->tls.on ? "s" : "", options->topology == TOPOLOGY_SENTINEL ? "-sentinel" : "");
+        add_places(options, to);
+        if (options->topology == TOPOLOGY_SENTINEL)
+            fprintf(to, "/%s", options->primary_name);
+        fprintf(to, "/%u", options->db);
+    }
+    if (options->layout == LAYOUT_PLAIN) {
+        fprintf(to, "%slayout=plain", separator);
+        separator = "&";
+    }
+    if (options->replicas)
+        fprintf(to, "%sreplicas=%u", separator, options->replicas);
+    fclose(to);
+    buffer[size - 1] = '\0';
 }

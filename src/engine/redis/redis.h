@@ -6,6 +6,7 @@
  *       struct node         a server, and the threads that wait for its answers                                       node.c
  *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
  *                           and `witness`, which counts replicas where the URL asks for them                       secure.c
+ *                           `guide`, to a sentinel, which knows where the server is                                sentinel.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
  *       struct rclaim       a claim's state; it is at one node at a time                                              claims.c
  *
@@ -37,10 +38,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
 #include "engine.h"
 #include "name.h"
 #include "record.h"
+#include "url.h"
 
 #define REDIS_MS INT64_C(1000000)
 
@@ -61,17 +64,32 @@ enum redis_script {
 enum { REDIS_OWNER_MAX = 64, REDIS_PREFIX_MAX = 128, REDIS_KEY_MAX = REDIS_PREFIX_MAX + PAWL__NAME_MAX + 128, REDIS_UUID = 36 };
 enum { REDIS_PERMITS_MAX = 4096 };
 
-/* options.c */
-struct redis_options {
-    enum redis_layout layout;
+/* What the URL's hosts are: the server; the sentinels that know it. */
+enum redis_topology { TOPOLOGY_ONE, TOPOLOGY_SENTINEL };
+
+struct redis_place {
     char host[256];
     unsigned port;
+};
+
+struct redis_tls {
+    bool on, verify;
+    char ca[1024], cert[1024], key[1024], name[256];
+};
+
+/* options.c */
+struct redis_options {
+    enum redis_topology topology;
+    enum redis_layout layout;
+    struct redis_place places[PAWL__URL_HOSTS];
+    size_t place_count;
+    char primary_name[256]; /* by which sentinels know it */
+    char sentinel_user[256], sentinel_password[1024];
     char socket_path[108]; /* "": TCP */
     char user[256], password[1024];
     unsigned db;
     char prefix[REDIS_PREFIX_MAX];
-    bool tls, tls_verify;
-    char tls_ca[1024], tls_cert[1024], tls_key[1024], tls_name[256];
+    struct redis_tls tls, sentinel_tls;
     int64_t connect_ns, command_ns;      /* time-outs */
     int64_t retry_base_ns, retry_max_ns; /* back-off */
     unsigned retry_tries;                /* 0: for ever */
@@ -109,7 +127,8 @@ enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_
 struct link {
     struct redis *redis;
     struct node *node;
-    const char *what; /* for notes */
+    struct addresses *addresses; /* of the server; NULL: a Unix socket */
+    const char *what;            /* for notes */
     bool subscriber;
     char run_id[64]; /* what the server on the other end calls itself; "": not known */
     enum link_state state;
@@ -204,7 +223,7 @@ struct node {
     TAILQ_ENTRY(node) entry; /* redis->nodes */
     struct redis *redis;
     struct addresses *addresses; /* NULL: a Unix socket */
-    struct link commands, inbox, witness;
+    struct link commands, inbox, witness, guide;
     bool script_loaded[SCRIPT_COUNT];
     struct rclaim_list to_renew, followers;
     int64_t renew_at;            /* not before then */
@@ -218,6 +237,11 @@ struct node {
     int64_t pair_local, pair_server;
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
     bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+
+    /* sentinel.c */
+    bool found; /* they said where it is, and no connection was lost since */
+    bool asking_sentinels, sentinels_hinted;
+    unsigned sentinels_asked, sentinels_unknowing; /* in this round: so many; they did not know the name */
 
     /* secure.c */
     struct rclaim_list to_secure, in_round;
@@ -241,7 +265,9 @@ struct redis {
     char url[512];
     char uuid[REDIS_UUID + 1];
     char inbox_prefix[REDIS_PREFIX_MAX + 16];
-    SSL_CTX *tls;
+    SSL_CTX *tls, *sentinel_tls;
+    struct addresses **sentinels; /* one for each place of the URL */
+    size_t sentinel_at;           /* the one that is asked */
 
     pthread_mutex_t mutex;
     pthread_cond_t called; /* a call that is not about a claim was answered */
@@ -304,13 +330,24 @@ void pawl__link_flush(struct link *link);
 void pawl__link_read(struct link *link);
 /* It is of no use any more: close it, and let everything that is unanswered know. */
 void pawl__link_drop(struct link *link, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* It is down, and could not even be tried: this is why. */
+void pawl__link_fail(struct link *link, const struct pawl_error *why);
+
+/* address.c */
+
+struct addresses *pawl__addresses_new(const char *host, unsigned port); /* NULL: no memory */
+void pawl__addresses_put(struct addresses *addresses);
+/* Look them up in the calling thread, unless some are known; as getaddrinfo. */
+int pawl__addresses_look_up(struct addresses *addresses);
+/* Look them up again, in a thread. */
+void pawl__addresses_refresh(struct addresses *addresses);
+/* The next one; 0: none is known. */
+socklen_t pawl__addresses_next(struct addresses *addresses, struct sockaddr_storage *ret);
+const char *pawl__addresses_host(const struct addresses *addresses);
+unsigned pawl__addresses_port(const struct addresses *addresses);
 
 /* connect.c: making a connection, step by step. The mutex is held. */
 
-struct addresses;
-/* Find the server's addresses, in the calling thread: at open(), where it may take a while. */
-int pawl__node_resolve(struct node *node, struct pawl_error *reterr);
-void pawl__node_forget_addresses(struct node *node);
 /* Begin, or go on: called when the descriptor is ready, and when it is time. */
 void pawl__link_start(struct link *link);
 void pawl__link_progress(struct link *link);
@@ -324,6 +361,9 @@ struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr);
 void pawl__node_free(struct node *node);
 /* The i-th of its connections; NULL: there are no more. */
 struct link *pawl__node_link(struct node *node, int i);
+/* Is this its place? Make it so; false: no memory. */
+bool pawl__node_is_at(const struct node *node, const char *host, unsigned port);
+bool pawl__node_put_at(struct node *node, const char *host, unsigned port);
 /* Where the lock with this key is. */
 struct node *pawl__node_for(const struct redis *redis, const char *lock);
 /* Is it able to work? Its links are. */
@@ -341,7 +381,9 @@ void pawl__claims_drive(struct node *node);
 
 /* tls.c */
 int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr);
-SSL *pawl__tls_new(struct redis *redis, int fd);
+/* NULL: without TLS. */
+SSL_CTX *pawl__link_tls(const struct link *link);
+SSL *pawl__tls_new(const struct link *link);
 /* What went wrong, in words. */
 const char *pawl__tls_error(SSL *ssl, int rc, char *buffer, size_t size);
 
@@ -441,12 +483,27 @@ void pawl__push_listen_again(struct node *node);
 /* renew.c */
 pawl__renew_fn pawl__redis_renew;
 void pawl__renew_flush(struct node *node);
+/* Renew all holds that are there, to see whether they are. */
+void pawl__renew_all(struct node *node);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
 void pawl__renew_forget(struct rclaim *claim);
 
 /* A renewal counts, or must be made again: for secure.c. */
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
 void pawl__renew_put_back(struct rclaim *claim);
+
+/* sentinel.c: the mutex is held, but at open. */
+int pawl__sentinel_setup(struct node *node, struct pawl_error *reterr);
+void pawl__sentinel_free(struct redis *redis);
+/* Find out where the primary is, and make the connections that wait for that. */
+void pawl__sentinel_ask(struct node *node);
+/* The connection to a sentinel is gone. */
+void pawl__sentinel_changed(struct node *node);
+/* What a sentinel answered; false: it is of no use, and dropped. */
+bool pawl__sentinel_answer(struct node *node, const redisReply *reply);
+void pawl__sentinel_push(struct node *node, const redisReply *reply);
+void pawl__sentinel_tick(struct node *node);
+void pawl__sentinel_check_role(struct node *node, const redisReply *reply);
 
 /* secure.c */
 /* Have replicas confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`. */

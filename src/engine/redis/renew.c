@@ -20,12 +20,16 @@ struct batch {
     int64_t lease_ns[BATCH]; /* what was asked for each */
 };
 
-void pawl__renew_put_back(struct rclaim *claim) {
-    claim->renewing = false;
-    if (claim->to_renew || claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
+static void want_renewal(struct rclaim *claim) {
+    if (claim->to_renew || claim->renewing || claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
         return;
     claim->to_renew = true;
     TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
+}
+
+void pawl__renew_put_back(struct rclaim *claim) {
+    claim->renewing = false;
+    want_renewal(claim);
 }
 
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
@@ -157,16 +161,21 @@ void pawl__renew_flush(struct node *node) {
         }
 }
 
+void pawl__renew_all(struct node *node) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &node->redis->claims, all) {
+        if (claim->node == node)
+            want_renewal(claim);
+    }
+}
+
 void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    if (!claim->to_renew && !claim->renewing && !claim->lost &&
-        (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING)) {
-        claim->to_renew = true;
-        TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
-    }
+    want_renewal(claim);
     redis->wake_service = true;
     pawl__redis_unlock(redis);
 }

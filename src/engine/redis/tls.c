@@ -21,30 +21,34 @@ static int fail_tls(struct pawl_error *reterr, int code, const char *what, const
     return pawl__fail(reterr, code, "%s '%.200s' can't be used: %s", what, file, text);
 }
 
-static int load_certificates(struct redis *redis, struct pawl_error *reterr) {
-    const struct redis_options *options = &redis->options;
-
-    if (options->tls_ca[0] && SSL_CTX_load_verify_file(redis->tls, options->tls_ca) != 1)
-        return fail_tls(reterr, PAWL_EACCES, "the file of certificates", options->tls_ca);
-    if (!options->tls_ca[0])
-        SSL_CTX_set_default_verify_paths(redis->tls);
-    if (options->tls_cert[0] && SSL_CTX_use_certificate_chain_file(redis->tls, options->tls_cert) != 1)
-        return fail_tls(reterr, PAWL_EACCES, "the client certificate", options->tls_cert);
-    if (options->tls_key[0] && SSL_CTX_use_PrivateKey_file(redis->tls, options->tls_key, SSL_FILETYPE_PEM) != 1)
-        return fail_tls(reterr, PAWL_EACCES, "the client certificate's key", options->tls_key);
+static int load_certificates(SSL_CTX *context, const struct redis_tls *tls, struct pawl_error *reterr) {
+    if (tls->ca[0] && SSL_CTX_load_verify_file(context, tls->ca) != 1)
+        return fail_tls(reterr, PAWL_EACCES, "the file of certificates", tls->ca);
+    if (!tls->ca[0])
+        SSL_CTX_set_default_verify_paths(context);
+    if (tls->cert[0] && SSL_CTX_use_certificate_chain_file(context, tls->cert) != 1)
+        return fail_tls(reterr, PAWL_EACCES, "the client certificate", tls->cert);
+    if (tls->key[0] && SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) != 1)
+        return fail_tls(reterr, PAWL_EACCES, "the client certificate's key", tls->key);
     return 0;
 }
 
-int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr) {
-    if (!redis->options.tls)
+static int set_up(const struct redis_tls *tls, SSL_CTX **ret, struct pawl_error *reterr) {
+    if (!tls->on)
         return 0;
-    redis->tls = SSL_CTX_new(TLS_client_method());
-    if (!redis->tls)
+    *ret = SSL_CTX_new(TLS_client_method());
+    if (!*ret)
         return fail_tls(reterr, PAWL_ESYSTEM, "TLS", "OpenSSL");
-    SSL_CTX_set_min_proto_version(redis->tls, TLS1_2_VERSION);
-    SSL_CTX_set_verify(redis->tls, redis->options.tls_verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
-    SSL_CTX_set_mode(redis->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    return load_certificates(redis, reterr);
+    SSL_CTX_set_min_proto_version(*ret, TLS1_2_VERSION);
+    SSL_CTX_set_verify(*ret, tls->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_mode(*ret, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    return load_certificates(*ret, tls, reterr);
+}
+
+int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr) {
+    int rc = set_up(&redis->options.tls, &redis->tls, reterr);
+
+    return rc < 0 ? rc : set_up(&redis->options.sentinel_tls, &redis->sentinel_tls, reterr);
 }
 
 /* OpenSSL's own way to write to a socket raises SIGPIPE, and callers' threads write here too: so it gets another one. */
@@ -99,10 +103,16 @@ static bool attach(SSL *ssl, int fd) {
     return true;
 }
 
-SSL *pawl__tls_new(struct redis *redis, int fd) {
-    const char *name = redis->options.tls_name[0] ? redis->options.tls_name : redis->options.host;
+SSL_CTX *pawl__link_tls(const struct link *link) {
+    return link == &link->node->guide ? link->redis->sentinel_tls : link->redis->tls;
+}
+
+SSL *pawl__tls_new(const struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+    const char *given = link == &link->node->guide ? options->sentinel_tls.name : options->tls.name;
+    const char *name = given[0] ? given : pawl__addresses_host(link->addresses);
     struct in6_addr address;
-    SSL *ssl = SSL_new(redis->tls);
+    SSL *ssl = SSL_new(pawl__link_tls(link));
     bool ok;
 
     if (!ssl)
@@ -111,7 +121,7 @@ SSL *pawl__tls_new(struct redis *redis, int fd) {
         ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
     else
         ok = SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
-    if (!ok || !attach(ssl, fd)) {
+    if (!ok || !attach(ssl, link->fd)) {
         SSL_free(ssl);
         return NULL;
     }

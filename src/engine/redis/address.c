@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * address.c - where a host is. Names are looked up by a thread of their own, since that may take as long as it likes: what was known
+ * before serves meanwhile. Only open() looks them up itself.
+ */
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+
+enum { ADDRESSES = 8 };
+
+/* Shared by the engine and the thread that looks them up: freed by the last. */
+struct addresses {
+    pthread_mutex_t mutex;
+    int references;
+    bool looking;
+    char host[256];
+    unsigned port;
+    struct sockaddr_storage list[ADDRESSES];
+    socklen_t lengths[ADDRESSES];
+    size_t count, next;
+};
+
+static int look_up(struct addresses *addresses, int flags) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags}, *found = NULL, *one;
+    char port[8];
+    int rc;
+
+    snprintf(port, sizeof port, "%u", addresses->port);
+    rc = getaddrinfo(addresses->host, port, &hints, &found);
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&addresses->mutex);
+    addresses->count = 0;
+    for (one = found; one && addresses->count < ADDRESSES; one = one->ai_next) {
+        memcpy(&addresses->list[addresses->count], one->ai_addr, one->ai_addrlen);
+        addresses->lengths[addresses->count++] = one->ai_addrlen;
+    }
+    pthread_mutex_unlock(&addresses->mutex);
+    freeaddrinfo(found);
+    return 0;
+}
+
+struct addresses *pawl__addresses_new(const char *host, unsigned port) {
+    struct addresses *addresses = calloc(1, sizeof *addresses);
+
+    if (!addresses)
+        return NULL;
+    pthread_mutex_init(&addresses->mutex, NULL);
+    addresses->references = 1;
+    addresses->port = port;
+    snprintf(addresses->host, sizeof addresses->host, "%s", host);
+    look_up(addresses, AI_NUMERICHOST | AI_NUMERICSERV); /* asks nobody */
+    return addresses;
+}
+
+void pawl__addresses_put(struct addresses *addresses) {
+    bool last;
+
+    if (!addresses)
+        return;
+    pthread_mutex_lock(&addresses->mutex);
+    last = --addresses->references == 0;
+    pthread_mutex_unlock(&addresses->mutex);
+    if (last) {
+        pthread_mutex_destroy(&addresses->mutex);
+        free(addresses);
+    }
+}
+
+int pawl__addresses_look_up(struct addresses *addresses) {
+    return addresses->count ? 0 : look_up(addresses, 0);
+}
+
+static void *look_up_again(void *data) {
+    struct addresses *addresses = data;
+
+    look_up(addresses, 0);
+    pthread_mutex_lock(&addresses->mutex);
+    addresses->looking = false;
+    pthread_mutex_unlock(&addresses->mutex);
+    pawl__addresses_put(addresses);
+    return NULL;
+}
+
+void pawl__addresses_refresh(struct addresses *addresses) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    bool start;
+
+    pthread_mutex_lock(&addresses->mutex);
+    start = !addresses->looking;
+    if (start) {
+        addresses->looking = true;
+        addresses->references++;
+    }
+    pthread_mutex_unlock(&addresses->mutex);
+    if (!start)
+        return;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, look_up_again, addresses) != 0) {
+        addresses->looking = false;
+        pawl__addresses_put(addresses);
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+socklen_t pawl__addresses_next(struct addresses *addresses, struct sockaddr_storage *ret) {
+    socklen_t length = 0;
+    size_t i;
+
+    pthread_mutex_lock(&addresses->mutex);
+    if (addresses->count) {
+        i = addresses->next++ % addresses->count;
+        *ret = addresses->list[i];
+        length = addresses->lengths[i];
+    }
+    pthread_mutex_unlock(&addresses->mutex);
+    return length;
+}
+
+const char *pawl__addresses_host(const struct addresses *addresses) {
+    return addresses->host;
+}
+
+unsigned pawl__addresses_port(const struct addresses *addresses) {
+    return addresses->port;
+}
