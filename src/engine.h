@@ -83,6 +83,8 @@ struct pawl__setup {
     struct pawl__identity identity;
     int64_t lease_ns; /* 0: the engine's default */
     bool inherit;     /* PAWL_OPEN_INHERIT */
+    /* Not NULL: it is to be one of a crew (engine/crew.h), whose client has this name. Then open() does not wait for the server. */
+    const char *member;
 };
 
 /* The upcalls. Called only from within serve(). */
@@ -97,6 +99,8 @@ struct pawl__upcalls {
     void (*downgraded)(void *core, struct pawl__claim *claim);
     /* A held claim was renewed: sent_at and lease_ns are new. */
     void (*renewed)(void *core, struct pawl__claim *claim);
+    /* For a crew alone, NULL in the core: a pending claim is not granted and waits; it may be worth asking again at `when` (0: now). */
+    void (*waits)(void *core, struct pawl__claim *claim, int64_t when);
     /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. An engine
      * with park() may call this, and `renewed`, for claims that nobody adopted; then no park() for the claim may answer while it does. */
     void (*lost)(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why);
@@ -176,6 +180,18 @@ typedef int pawl__examine_fn(struct pawl__engine *, pawl_finding_fn *visit, void
 /* The clock, in ns. NULL: CLOCK_BOOTTIME. */
 typedef int64_t pawl__now_fn(const struct pawl__engine *);
 
+/* Optional: what it takes to serve several engines in one thread; see engine/crew.h. None of these sleeps. */
+struct pawl__member_ops {
+    /* Readable when serve() with a deadline that has passed has something to do. */
+    int (*descriptor)(struct pawl__engine *);
+    /* When serve() must be called by the clock. */
+    int64_t (*due)(struct pawl__engine *);
+    /* Where answers to requests come: the descriptor, or -1, and since when the first of them is due; PAWL__NEVER: none is. */
+    int (*answers)(struct pawl__engine *, int64_t *retsince);
+    /* Take the answers that have come, and call up. */
+    void (*take)(struct pawl__engine *);
+};
+
 struct pawl__engine_impl {
     const char *name;           /* "local" */
     const char *const *schemes; /* of the URLs it answers to; NULL-terminated */
@@ -202,6 +218,7 @@ struct pawl__engine_impl {
     pawl__break_fn *break_hold;
     pawl__examine_fn *examine;
     pawl__now_fn *now;
+    const struct pawl__member_ops *member;
 };
 
 /* The engine's own state of a claim. */
@@ -228,6 +245,7 @@ const char *pawl__engine_list(void);
 
 extern const struct pawl__engine_impl pawl__local_engine;
 extern const struct pawl__engine_impl pawl__redis_engine;     /* where hiredis and OpenSSL are there */
+extern const struct pawl__engine_impl pawl__redlock_engine;   /* likewise */
 extern const struct pawl__engine_impl pawl__zookeeper_engine; /* where libzookeeper is there */
 extern const struct pawl__engine_impl pawl__sim_engine;       /* in test builds only */
 

@@ -61,7 +61,7 @@ void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     TAILQ_REMOVE(&redis->claims, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->claim->id[1]), claim, bucket);
     pawl__renew_forget(claim);
-    claim->tell &= ~(unsigned)(TELL_RENEWED | TELL_LOST);
+    pawl__redis_untell(redis, claim);
     claim->timer_at = PAWL__NEVER;
     if (claim->is_timed)
         TAILQ_REMOVE(&redis->timed, claim, timed);
@@ -225,7 +225,7 @@ void pawl__claim_fill_acquire(const struct redis *redis, struct rclaim *claim, s
     call->argv[COMMON + 1] = call->permits;
     call->argv[COMMON + 2] = call->limit;
     call->argv[COMMON + 3] = call->want;
-    call->argv[COMMON + 4] = seam->try_only ? "1" : "0";
+    call->argv[COMMON + 4] = seam->try_only ? "1" : claim->registered ? "2" : "0";
     call->argv[COMMON + 5] = claim->since;
     call->argv[COMMON + 6] = redis->record;
 }
@@ -235,7 +235,10 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
 
     pawl__claim_fill_acquire(redis, claim, &call);
     pawl__push_track_next(claim);
-    send_call(claim, SCRIPT_ACQUIRE + (int)claim->claim->kind, REDIS_ACQUIRE_ARGS, &call, acquire_answered);
+    snprintf(call.floor, sizeof call.floor, "%llu", (unsigned long long)claim->floor);
+    call.argv[REDIS_ACQUIRE_ARGS] = call.floor;
+    send_call(claim, SCRIPT_ACQUIRE + (int)claim->claim->kind, REDIS_ACQUIRE_ARGS + (redis->options.layout == LAYOUT_VOTER), &call,
+              acquire_answered);
 }
 
 /* When does a claim that waits ask again? */
@@ -259,6 +262,10 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     if (claim->claim->try_only) {
         pawl__claim_misfit(claim->claim, 0, &why);
         pawl__claim_refuse(redis, claim, &why);
+        return;
+    }
+    if (redis->options.layout == LAYOUT_VOTER) {
+        pawl__voter_waits(redis, claim, ms_left);
         return;
     }
     claim->node->contended = true;
@@ -421,8 +428,11 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
     case RCLAIM_SECURING:
     case RCLAIM_HOLDING:
         break;
-    case RCLAIM_ASKING:
     case RCLAIM_WAITING:
+        if (redis->options.layout == LAYOUT_VOTER)
+            break; /* it asks again when it is told to */
+        /* fall through */
+    case RCLAIM_ASKING:
         if (pawl__node_up(claim->node)) /* who queues must be able to hear */
             send_acquire(redis, claim);
         break;
@@ -446,7 +456,7 @@ static int64_t unix_ms(void) {
 }
 
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
-    if (redis->options.layout == LAYOUT_PLAIN && claim->kind != PAWL_MUTEX)
+    if (redis->options.layout != LAYOUT_REDISSON && claim->kind != PAWL_MUTEX)
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
                           claim->name);
     if (claim->permits > REDIS_PERMITS_MAX)
@@ -463,7 +473,9 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
     claim->node = node;
     claim->state = RCLAIM_ASKING;
     claim->mode = seam->mode;
-    snprintf(claim->since, sizeof claim->since, "%lld", (long long)unix_ms());
+    if (!claim->since[0])
+        snprintf(claim->since, sizeof claim->since, "%lld", (long long)unix_ms());
+    claim->adopted |= redis->options.layout == LAYOUT_VOTER;
     claim->timer_at = PAWL__NEVER;
     snprintf(claim->owner, sizeof claim->owner, "%s:%llu", redis->uuid, (unsigned long long)seam->id[1]);
     insert(redis, claim);
@@ -503,7 +515,9 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
     unsent = claim->state == RCLAIM_NONE || never_sent(claim);
     claim->held_before = claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
     claim->tell &= ~(unsigned)(TELL_GRANTED | TELL_DOWNGRADED);
-    if (unsent) {
+    if (claim->ended) {
+        /* It was refused, and the core is hearing so just now: that is its end. */
+    } else if (unsent) {
         if (claim->state != RCLAIM_NONE)
             pawl__claim_remove(redis, claim);
         pawl__redis_tell(redis, claim, TELL_SETTLED);

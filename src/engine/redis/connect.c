@@ -212,7 +212,7 @@ static bool subscribe(struct link *link) {
     char channel[REDIS_PREFIX_MAX + 64];
 
     snprintf(channel, sizeof channel, "%s%s", link->redis->inbox_prefix, link->redis->uuid);
-    if (link->redis->options.layout == LAYOUT_PLAIN && !say(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
+    if (link->redis->options.layout != LAYOUT_REDISSON && !say(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
         return false;
     return say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
 }

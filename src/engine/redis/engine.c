@@ -17,25 +17,33 @@
 #include "error.h"
 
 static int refuse_scheme(const struct pawl__url *url, struct pawl_error *reterr) {
-    static const char *const later[] = {"redis-cluster", "redis+cluster", "rediss-cluster", "rediss+cluster", "redlock", NULL};
+    static const char *const later[] = {"redis-cluster", "redis+cluster", "rediss-cluster", "rediss+cluster", NULL};
 
     for (const char *const *scheme = later; *scheme; scheme++)
         if (strcmp(url->scheme, *scheme) == 0)
-            return pawl__fail(reterr, PAWL_EENGINE, "%s: Cluster and Redlock are not in this engine yet: name one server",
-                              url->scheme);
+            return pawl__fail(reterr, PAWL_EENGINE, "%s: Cluster is not in this engine yet: name one server", url->scheme);
     return 0;
 }
 
 /* A random UUID, version 8: by that the scripts tell our owners from Redisson's, whose UUIDs are of version 4. */
-static int make_uuid(char *ret, uint32_t *random, struct pawl_error *reterr) {
+int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {
     unsigned char b[16];
 
-    if (getrandom(b, sizeof b, 0) != sizeof b || getrandom(random, sizeof *random, 0) != sizeof *random)
+    if (getrandom(b, sizeof b, 0) != sizeof b)
         return pawl__fail_errno(reterr, "no random numbers can be had");
     b[6] = (b[6] & 0x0f) | 0x80;
     b[8] = (b[8] & 0x3f) | 0x80;
     snprintf(ret, REDIS_UUID + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
              b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return 0;
+}
+
+static int make_random(struct redis *redis, const char *uuid, struct pawl_error *reterr) {
+    if (getrandom(&redis->random, sizeof redis->random, 0) != sizeof redis->random)
+        return pawl__fail_errno(reterr, "no random numbers can be had");
+    if (!uuid)
+        return pawl__redis_uuid(redis->uuid, reterr);
+    memcpy(redis->uuid, uuid, REDIS_UUID);
     return 0;
 }
 
@@ -156,13 +164,14 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
     node = pawl__node_new(redis, &why);
     if (!node)
         rc = why.code;
-    if (rc < 0 || (rc = make_uuid(redis->uuid, &redis->random, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
+    if (rc < 0 || (rc = make_random(redis, setup->member, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
         (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 || (rc = find_server(node, &why)) < 0 ||
-        (rc = connect_now(node, &why)) < 0 || (rc = enough_replicas(node, &why)) < 0) {
+        (!setup->member && ((rc = connect_now(node, &why)) < 0 || (rc = enough_replicas(node, &why)) < 0))) {
         redis_close(engine, 0);
         return pawl__fail(reterr, rc, "%s", why.text);
     }
-    pawl__server_warn(node);
+    if (!setup->member)
+        pawl__server_warn(node);
     return 0;
 }
 
@@ -190,9 +199,19 @@ static void redis_describe(const struct pawl__engine *engine, struct pawl_info *
     ret->notice_ms = ret->lease_ms;
 }
 
-static const char *const redis_schemes[] = {
-    "redis",         "rediss",          "redis+unix",      "unix",           "redis-sentinel", "redis+sentinel", "redis-cluster",
-    "redis+cluster", "rediss-sentinel", "rediss+sentinel", "rediss-cluster", "rediss+cluster", "redlock",        NULL};
+static const char *const redis_schemes[] = {"redis",
+                                            "rediss",
+                                            "redis+unix",
+                                            "unix",
+                                            "redis-sentinel",
+                                            "redis+sentinel",
+                                            "redis-cluster",
+                                            "redis+cluster",
+                                            "rediss-sentinel",
+                                            "rediss+sentinel",
+                                            "rediss-cluster",
+                                            "rediss+cluster",
+                                            NULL};
 
 const struct pawl__engine_impl pawl__redis_engine = {
     .name = "redis",
@@ -216,4 +235,5 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .survey = pawl__redis_survey,
     .break_hold = pawl__redis_break,
     .examine = pawl__redis_examine,
+    .member = &pawl__redis_member,
 };

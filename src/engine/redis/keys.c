@@ -25,10 +25,14 @@ static void after(char *to, const char *key, const char *suffix) {
     strcpy(stpcpy(to, bare ? ":" : "}:"), suffix);
 }
 
+const char *pawl__redis_queue_prefix(const struct redis *redis) {
+    return redis->options.layout == LAYOUT_VOTER ? "pawl:wait" : "pawl:queue";
+}
+
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret) {
     strcpy(stpcpy(ret->lock, redis->options.prefix), name);
     before(ret->token, "redisson_lock_token", ret->lock);
-    before(ret->queue, "pawl:queue", ret->lock);
+    before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock);
     before(ret->turn, "pawl:turn", ret->lock);
     before(ret->who, "pawl:who", ret->lock);
     before(ret->witness, "pawl:witness", ret->lock);

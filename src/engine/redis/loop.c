@@ -47,6 +47,11 @@ static void drain(int fd) {
     (void)n;
 }
 
+/* Is it for the service thread to read the answers on `commands`? Those of a voter are read by whoever serves them all. */
+static bool reads_answers(const struct node *node) {
+    return !node->leading && node->redis->options.layout != LAYOUT_VOTER;
+}
+
 /* What the service thread is to hear of this link. */
 static uint32_t wanted_events(const struct link *link) {
     const struct node *node = link->node;
@@ -64,7 +69,7 @@ static uint32_t wanted_events(const struct link *link) {
         break;
     case LINK_UP:
         if (link->subscriber          ? !(node->leading && node->leader_waits)
-            : link == &node->commands ? !node->leading && !TAILQ_EMPTY(&link->sent)
+            : link == &node->commands ? reads_answers(node) && !TAILQ_EMPTY(&link->sent)
                                       : true)
             events |= EPOLLIN;
         break;
@@ -168,7 +173,8 @@ static void queue_telling(struct redis *redis, struct rclaim *claim) {
         return;
     claim->to_tell = true;
     TAILQ_INSERT_TAIL(&redis->to_tell, claim, telling);
-    redis->wake_service = true;
+    if (!redis->telling)
+        redis->wake_service = true;
 }
 
 void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what) {
@@ -179,15 +185,27 @@ void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what) 
         rouse(claim);
 }
 
-static void fill_claim(struct rclaim *claim) {
-    claim->claim->token = claim->token;
-    claim->claim->token_count = claim->token_count;
+void pawl__redis_untell(struct redis *redis, struct rclaim *claim) {
+    claim->tell &= ~(unsigned)(TELL_RENEWED | TELL_LOST | TELL_WAITS);
+    if (claim->to_tell && !serve_tells(claim)) {
+        claim->to_tell = false;
+        TAILQ_REMOVE(&redis->to_tell, claim, telling);
+    }
+}
+
+/* Tokens are the core's to read from the grant on: a renewal leaves them alone, but for those of a voter, which it may raise. */
+static void fill_claim(const struct redis *redis, struct rclaim *claim, unsigned what) {
+    if (what & TELL_GRANTED || redis->options.layout == LAYOUT_VOTER) {
+        claim->claim->token = claim->token;
+        claim->claim->token_count = claim->token_count;
+    }
     claim->claim->sent_at = claim->sent_at;
     claim->claim->lease_ns = claim->lease_ns;
 }
 
 /* Tell the core about one claim, without the mutex. */
-static void call_up(struct redis *redis, struct rclaim *claim, unsigned what, const struct pawl_error *why, bool broken) {
+static void call_up(struct redis *redis, struct rclaim *claim, unsigned what, const struct pawl_error *why, bool broken,
+                    int64_t again_at) {
     const struct pawl__upcalls *up = redis->base.up;
     void *core = redis->base.core;
     struct pawl__claim *seam = claim->claim;
@@ -198,6 +216,8 @@ static void call_up(struct redis *redis, struct rclaim *claim, unsigned what, co
         up->renewed(core, seam);
     if (what & TELL_LOST)
         up->lost(core, seam, broken, why);
+    if (what & TELL_WAITS)
+        up->waits(core, seam, again_at);
     if (what & TELL_DOWNGRADED)
         up->downgraded(core, seam);
     if (what & TELL_REFUSED)
@@ -216,6 +236,7 @@ static bool tell_one(struct redis *redis) {
     struct pawl_error why;
     unsigned what;
     bool ends, broken;
+    int64_t again_at;
 
     if (!claim)
         return false;
@@ -226,19 +247,28 @@ static bool tell_one(struct redis *redis) {
     if (!what)
         return true;
     if (what & (TELL_GRANTED | TELL_RENEWED))
-        fill_claim(claim);
+        fill_claim(redis, claim, what);
     ends = ends_claim(what);
     why = claim->why;
     broken = claim->broken;
+    again_at = claim->again_at;
     claim->told_now = !ends;
+    claim->ended = ends;
     pawl__redis_unlock(redis);
-    call_up(redis, claim, what, &why, broken);
+    call_up(redis, claim, what, &why, broken, again_at);
     pawl__redis_lock(redis);
     if (!ends) {
         claim->told_now = false;
         rouse(claim);
     }
     return true;
+}
+
+void pawl__redis_tell_all(struct redis *redis) {
+    while (tell_one(redis))
+        continue;
+    redis->telling = false;
+    redis->wake_service = false;
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
@@ -282,7 +312,7 @@ static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int64_t earliest(struct redis *redis, int64_t deadline) {
+int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
     int64_t due = deadline;
     struct rclaim *claim;
     struct node *node;
@@ -326,6 +356,7 @@ static void sleep_until(struct redis *redis, int64_t until) {
     count = epoll_wait(redis->epoll_fd, events, 4, (int)((left + REDIS_MS - 1) / REDIS_MS));
     pawl__redis_lock(redis);
     redis->asleep_until = 0;
+    redis->telling = true;
     handle_events(redis, events, count);
 }
 
@@ -335,13 +366,11 @@ void pawl__redis_serve(struct pawl__engine *engine, int64_t deadline) {
 
     pawl__redis_lock(redis);
     run_timers(redis, pawl__boottime());
-    until = TAILQ_EMPTY(&redis->to_tell) ? earliest(redis, deadline) : 0;
+    until = TAILQ_EMPTY(&redis->to_tell) ? pawl__redis_earliest(redis, deadline) : 0;
     sleep_until(redis, until);
     redis->woken = false;
     run_timers(redis, pawl__boottime());
-    while (tell_one(redis))
-        continue;
-    redis->wake_service = false;
+    pawl__redis_tell_all(redis);
     pawl__redis_unlock(redis);
 }
 
@@ -445,13 +474,13 @@ static void wait_once(struct redis *redis, struct rclaim *claim, struct node **l
         follow(redis, claim, deadline);
 }
 
-static int take_outcome(struct rclaim *claim, struct pawl_error *reterr) {
+static int take_outcome(const struct redis *redis, struct rclaim *claim, struct pawl_error *reterr) {
     unsigned what = claim->tell & TELL_PARKED;
     int rc = PAWL__DONE;
 
     claim->tell &= ~what;
     if (what & TELL_GRANTED)
-        fill_claim(claim);
+        fill_claim(redis, claim, what);
     if (what & TELL_REFUSED) {
         rc = claim->why.code;
         if (reterr)
@@ -483,7 +512,7 @@ int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int6
         abdicate(led);
     claim->unparked = false;
     if (decided(claim))
-        rc = take_outcome(claim, reterr);
+        rc = take_outcome(redis, claim, reterr);
     pawl__redis_unlock(redis);
     return rc;
 }

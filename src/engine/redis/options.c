@@ -236,10 +236,12 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_opti
     return take_retry(url, ret, reterr);
 }
 
-static int take_layout(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
-    const char *layout = pawl__url_option(url, "layout");
+static int take_layout(struct pawl__url *url, bool voter, struct redis_options *ret, struct pawl_error *reterr) {
+    const char *layout = voter ? NULL : pawl__url_option(url, "layout");
 
-    if (layout && strcmp(layout, "plain") == 0)
+    if (voter)
+        ret->layout = LAYOUT_VOTER;
+    else if (layout && strcmp(layout, "plain") == 0)
         ret->layout = LAYOUT_PLAIN;
     else if (layout && strcmp(layout, "redisson") != 0)
         return pawl__fail(reterr, PAWL_EOPTION, "the URL's option layout=%.40s is neither redisson nor plain", layout);
@@ -254,7 +256,7 @@ int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *r
         (rc = take_secrets(setup->url, ret, reterr)) < 0 || (rc = take_tls(setup->url, ret, reterr)) < 0 ||
         (rc = take_sentinel(setup->url, ret, reterr)) < 0 || (rc = take_times(setup->url, setup->lease_ns, ret, reterr)) < 0)
         return rc;
-    return take_layout(setup->url, ret, reterr);
+    return take_layout(setup->url, setup->member, ret, reterr);
 }
 
 static void add_places(const struct redis_options *options, FILE *to) {

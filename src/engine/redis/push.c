@@ -68,6 +68,7 @@ static void take_head(struct redis *redis, struct rclaim *claim, const char *tex
 }
 
 static void take_break(struct redis *redis, struct rclaim *claim, const char *text) {
+    claim->freed = text[0] == '1';
     pawl__claim_lost(redis, claim, text[0] != '1', "the hold of '%s' was broken by an operator: stop and release it",
                      claim->claim->name);
 }
@@ -110,7 +111,7 @@ void pawl__push_track(struct node *node) {
     char number[24];
 
     node->tracks = false;
-    if (node->redis->options.layout != LAYOUT_PLAIN || !node->inbox_number)
+    if (node->redis->options.layout == LAYOUT_REDISSON || !node->inbox_number)
         return;
     snprintf(number, sizeof number, "%lld", (long long)node->inbox_number);
     if (!send_words(&node->inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, NULL))
@@ -129,7 +130,10 @@ void pawl__push_track_next(const struct rclaim *claim) {
 /* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
 static void look_again(struct redis *redis, struct rclaim *claim) {
     claim->asks_again = claim->asked;
-    pawl__claim_drive(redis, claim);
+    if (redis->options.layout != LAYOUT_VOTER)
+        pawl__claim_drive(redis, claim);
+    else if (!claim->asked)
+        pawl__voter_waits(redis, claim, 0);
 }
 
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
@@ -139,12 +143,12 @@ static void take_changes(struct node *node, const redisReply *keys) {
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &redis->claims, all) {
-        if (claim->node != node || !claim->foreign_held || claim->state != RCLAIM_WAITING)
+        if (claim->node != node || !claim->foreign_held || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
         pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &own);
         for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
             if (keys->element[i]->type == REDIS_REPLY_STRING && strcmp(keys->element[i]->str, own.lock) == 0) {
-                pawl__redis_note(redis, claim, "the key of a foreign holder has changed");
+                pawl__redis_note(redis, claim, "the key has changed");
                 look_again(redis, claim);
                 break;
             }

@@ -41,13 +41,15 @@
 #include <sys/socket.h>
 
 #include "engine.h"
+#include "engine/redis/voter.h"
 #include "name.h"
 #include "record.h"
 #include "url.h"
 
 #define REDIS_MS INT64_C(1000000)
 
-enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN };
+/* LAYOUT_VOTER is for one of several servers that vote: see voter.h. */
+enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_VOTER };
 
 /* The scripts; see scripts.c. The first three of each are in the order of enum pawl_kind. */
 enum redis_script {
@@ -58,6 +60,7 @@ enum redis_script {
     SCRIPT_DOWNGRADE = SCRIPT_BREAK + 3,
     SCRIPT_SURVEY,
     SCRIPT_ACQUIRE_ALL,
+    SCRIPT_RAISE,
     SCRIPT_COUNT,
 };
 
@@ -168,6 +171,7 @@ enum {
     TELL_RENEWED = 1 << 3,
     TELL_LOST = 1 << 4,
     TELL_DOWNGRADED = 1 << 5,
+    TELL_WAITS = 1 << 6,
     TELL_PARKED = TELL_GRANTED | TELL_REFUSED | TELL_SETTLED | TELL_DOWNGRADED,
 };
 
@@ -193,6 +197,7 @@ struct rclaim {
     bool secures, in_round;                  /* its grant or its renewal is being secured */
     int64_t secure_sent_at, secure_lease_ns; /* of the renewal that is being secured */
     bool told_now;                           /* serve() is calling up about it: it must not vanish */
+    bool ended;                              /* serve() is telling of its end */
     bool asked;                              /* a request about its state is in flight */
     bool asks_again;    /* what is in flight may be answered with what is not so any more: see look_again() in push.c */
     bool resent;        /* the withdrawal was asked for more than once */
@@ -203,9 +208,13 @@ struct rclaim {
     bool was_lost;      /* at the withdrawal it was not held any more */
     bool foreign_held;  /* its lock is held by a program that is not pawl */
     bool listens;       /* on the foreign channel of its lock */
+    bool freed;         /* it was lost because an operator freed its lock */
+    bool registered;    /* a voter: the server has it among those that wait */
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
     int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    uint64_t floor;     /* a voter: the least that its token is to be; 0: the server's time */
+    int64_t again_at;   /* a voter: when the lock may be free */
     unsigned position;
     unsigned failures; /* retryable errors in a row */
     struct pawl_error why;
@@ -250,7 +259,8 @@ struct node {
     unsigned replicas_had; /* ... namely so many */
 
     /* server.c */
-    char server_policy[32];
+    char server_policy[32], server_run_id[48];
+    bool server_is_replica, server_in_cluster;
     unsigned server_replicas, server_min_replicas;
     bool server_known, server_aof, server_warned;
 };
@@ -280,6 +290,7 @@ struct redis {
     char *notes; /* noted while the mutex was held; see redis_unlock */
     size_t notes_used, notes_size;
     bool wake_service; /* once unlocked */
+    bool telling;      /* a thread is at it: what is to be told need not wake one */
     uint32_t random;
 };
 
@@ -306,10 +317,16 @@ void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const cha
     __attribute__((format(printf, 3, 4)));
 /* Something is to be told about the claim: by its park(), or by serve(). */
 void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what);
+/* Its end comes next: of what is still to be told, nothing matters any more. Else serve() would look at a claim that park() has ended. */
+void pawl__redis_untell(struct redis *redis, struct rclaim *claim);
 /* See that the service thread wakes by `when`. */
 void pawl__redis_due(struct redis *redis, int64_t when);
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
 bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline);
+/* What is next by the clock, or `deadline`. */
+int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline);
+/* Tell the core what there is to be told. The mutex is held, but not while it calls up. */
+void pawl__redis_tell_all(struct redis *redis);
 pawl__serve_fn pawl__redis_serve;
 pawl__wake_fn pawl__redis_wake;
 pawl__park_fn pawl__redis_park;
@@ -407,6 +424,8 @@ struct redis_keys {
     char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
 };
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
+/* What the keys of the queues begin with. */
+const char *pawl__redis_queue_prefix(const struct redis *redis);
 /* The name of the lock whose record key this is; NULL: it is not one. */
 const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer);
 
@@ -429,9 +448,9 @@ enum { REDIS_CALL_KEYS = 5, REDIS_ACQUIRE_ARGS = 18 };
 /* The keys and arguments of a script about one claim. */
 struct redis_call {
     struct redis_keys keys;
-    char lease[24], claim[24], permits[16], limit[16], want[16];
+    char lease[24], claim[24], permits[16], limit[16], want[16], floor[24];
     char member[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
-    const char *argv[REDIS_ACQUIRE_ARGS];
+    const char *argv[REDIS_ACQUIRE_ARGS + 1]; /* a voter's has one more: the floor of its tokens */
 };
 /* Can there be such a claim? */
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
@@ -487,6 +506,13 @@ void pawl__renew_flush(struct node *node);
 void pawl__renew_all(struct node *node);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
 void pawl__renew_forget(struct rclaim *claim);
+/* The server has renewed the claim, or not: it is not its owner's any more. */
+void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held);
+
+/* voter.c */
+extern const struct pawl__member_ops pawl__redis_member;
+/* The lock is not free: say so, and until when. */
+void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
 
 /* A renewal counts, or must be made again: for secure.c. */
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);

@@ -39,7 +39,7 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     pawl__redis_tell(redis, claim, TELL_RENEWED);
 }
 
-static void renewed(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held) {
+void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held) {
     claim->renewing = false;
     if (claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
         return;
@@ -61,7 +61,8 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
 
     if (class == REPLY_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == batch->count) {
         for (size_t i = 0; i < batch->count; i++)
-            renewed(redis, batch->claims[i], request->sent_at, batch->lease_ns[i], pawl__reply_number(reply, i, 0) == 1);
+            pawl__renew_answered(redis, batch->claims[i], request->sent_at, batch->lease_ns[i],
+                                 pawl__reply_number(reply, i, 0) == 1);
     } else {
         if (reply)
             pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,

@@ -19,9 +19,10 @@ extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[
     pawl__lua_fast_acquire_mutex[], pawl__lua_fast_acquire_plain[], pawl__lua_fast_release_mutex[], pawl__lua_fast_release_plain[],
     pawl__lua_mutex[], pawl__lua_plain[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
     pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[],
-    pawl__lua_semaphore[], pawl__lua_slow_release[], pawl__lua_survey[];
+    pawl__lua_semaphore[], pawl__lua_slow_release[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_queue[],
+    pawl__lua_voter_raise[], pawl__lua_voter_release[];
 
-enum { SHA_HEX = 40, LAYOUTS = 2 };
+enum { SHA_HEX = 40, LAYOUTS = 3 };
 
 struct script {
     char *body;
@@ -88,8 +89,20 @@ static bool make_layout(enum redis_layout layout) {
     return ok && make(&all[SCRIPT_SURVEY], "", pawl__lua_common, pawl__lua_survey, "", "");
 }
 
+/* Mutexes alone, and short ways through all of it. */
+static bool make_voter(void) {
+    struct script *all = scripts[LAYOUT_VOTER];
+
+    return make(&all[SCRIPT_ACQUIRE], pawl__lua_voter_acquire, "", "", "", "") &&
+           make(&all[SCRIPT_RELEASE], pawl__lua_voter_release, "", "", "", "") &&
+           make(&all[SCRIPT_RENEW], "", pawl__lua_renew_plain, pawl__lua_renew, "", "") &&
+           make(&all[SCRIPT_BREAK], "", pawl__lua_common, pawl__lua_plain, pawl__lua_voter_queue, pawl__lua_break) &&
+           make(&all[SCRIPT_RAISE], pawl__lua_voter_raise, "", "", "", "") &&
+           make(&all[SCRIPT_SURVEY], "", pawl__lua_common, pawl__lua_survey, "", "");
+}
+
 static void make_all(void) {
-    made = make_layout(LAYOUT_REDISSON) && make_layout(LAYOUT_PLAIN);
+    made = make_layout(LAYOUT_REDISSON) && make_layout(LAYOUT_PLAIN) && make_voter();
 }
 
 int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {

@@ -26,8 +26,19 @@ void pawl__server_info(const char *info, const char *key, char *ret, size_t size
     }
 }
 
+/* The greeting left after the connection was begun. */
+static void check_time(struct node *node, const char *info) {
+    char time[32];
+
+    pawl__server_info(info, "server_time_usec", time, sizeof time);
+    if (!time[0])
+        return;
+    node->pair_local = node->commands.started_at;
+    node->pair_server = strtoll(time, NULL, 10);
+}
+
 static void check_info(struct node *node, const char *info) {
-    char version[32], role[16], aof[8], saves[16], replicas[16], loading[8];
+    char version[32], role[16], aof[8], saves[16], replicas[16], loading[8], cluster[8];
 
     pawl__server_info(info, "redis_version", version, sizeof version);
     pawl__server_info(info, "role", role, sizeof role);
@@ -35,8 +46,14 @@ static void check_info(struct node *node, const char *info) {
     pawl__server_info(info, "connected_slaves", replicas, sizeof replicas);
     pawl__server_info(info, "rdb_last_save_time", saves, sizeof saves);
     pawl__server_info(info, "loading", loading, sizeof loading);
+    pawl__server_info(info, "run_id", node->server_run_id, sizeof node->server_run_id);
+    pawl__server_info(info, "cluster_enabled", cluster, sizeof cluster);
+    node->server_in_cluster = strcmp(cluster, "1") == 0;
+    node->server_is_replica = strcmp(role, "slave") == 0;
+    if (node->redis->options.layout == LAYOUT_VOTER)
+        check_time(node, info);
     pawl__redis_note(node->redis, NULL, "server: version %s, %s", version, role);
-    if (strcmp(role, "slave") == 0)
+    if (node->server_is_replica)
         pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
     else if (version[0] && atoi(version) < 5)
         pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);

@@ -481,7 +481,7 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
         return survey_one(redis, name, visit, data, reterr);
     rc = scan(TAILQ_FIRST(&redis->nodes), "pawl:who", &names, reterr);
     if (rc == 0)
-        rc = scan(TAILQ_FIRST(&redis->nodes), "pawl:queue", &names, reterr);
+        rc = scan(TAILQ_FIRST(&redis->nodes), pawl__redis_queue_prefix(redis), &names, reterr);
     if (names.count)
         qsort(names.list, names.count, sizeof *names.list, compare_names);
     for (size_t i = 0; i < names.count && rc == 0; i++)

@@ -1,0 +1,3 @@
+-- A voter hands nothing on.
+local function pass_on()
+end

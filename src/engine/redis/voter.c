@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * voter.c - see voter.h; and what a crew (crew.h) asks of its members.
+ */
+#include "engine/redis/voter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+
+/* One server: its only node. */
+static struct node *node_of(struct redis *redis) {
+    return TAILQ_FIRST(&redis->nodes);
+}
+
+void pawl__voter_look(struct pawl__engine *engine, struct pawl__voter_view *ret) {
+    struct redis *redis = redis_of(engine);
+    const struct node *node = node_of(redis);
+    const struct link *link = node->commands.failures ? &node->commands : &node->inbox;
+
+    pawl__redis_lock(redis);
+    *ret = (struct pawl__voter_view){
+        .up = pawl__node_up(node),
+        .tracks = node->tracks,
+        .is_replica = node->server_is_replica,
+        .in_cluster = node->server_in_cluster,
+        .failures = link->failures,
+        .why = link->why,
+    };
+    memcpy(ret->run_id, node->server_run_id, sizeof ret->run_id);
+    pawl__redis_unlock_asked(redis);
+}
+
+int64_t pawl__voter_time(struct pawl__engine *engine) {
+    struct redis *redis = redis_of(engine);
+    const struct node *node = node_of(redis);
+    int64_t time = 0;
+
+    pawl__redis_lock(redis);
+    if (node->pair_server)
+        time = node->pair_server + (pawl__boottime() - node->pair_local) / 1000;
+    pawl__redis_unlock_asked(redis);
+    return time;
+}
+
+int64_t pawl__voter_patience(struct pawl__engine *engine) {
+    return redis_of(engine)->options.connect_ns;
+}
+
+void pawl__voter_warn(struct pawl__engine *engine) {
+    pawl__server_warn(node_of(redis_of(engine)));
+}
+
+void pawl__voter_prepare(struct pawl__claim *seam, uint64_t floor, int64_t since_ms) {
+    struct rclaim *claim = rclaim_of(seam);
+
+    claim->floor = floor;
+    snprintf(claim->since, sizeof claim->since, "%lld", (long long)since_ms);
+}
+
+void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    if (claim->asks_again)
+        ms_left = 0; /* the key has changed since that answer left */
+    claim->asks_again = false;
+    claim->state = RCLAIM_WAITING;
+    claim->registered = true;
+    claim->foreign_held = true; /* so that the next time it is tracked */
+    claim->again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
+    pawl__redis_tell(redis, claim, TELL_WAITS);
+}
+
+void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *seam, uint64_t floor) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    if (claim->state == RCLAIM_WAITING) {
+        claim->state = RCLAIM_ASKING;
+        claim->floor = floor;
+        claim->tell &= ~(unsigned)TELL_WAITS;
+        pawl__claim_drive(redis, claim);
+    }
+    pawl__redis_unlock_asked(redis);
+}
+
+/* ---- Raising -------------------------------------------------------------------------------------------------------------- */
+
+static void raised(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+
+    enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
+
+    claim->renewing = false;
+    if (class == REPLY_NOSCRIPT) {
+        pawl__redis_tell(redis, claim, TELL_RENEWED); /* nothing new: so it is asked for again, with the script's body */
+    } else if (class == REPLY_OK) {
+        bool held = reply->type == REDIS_REPLY_ARRAY && pawl__reply_number(reply, 0, 0) == 1;
+
+        if (held) {
+            claim->token = (uint64_t)pawl__reply_number(reply, 1, 0);
+            claim->token_count = (uint32_t)pawl__reply_number(reply, 2, 1);
+        }
+        pawl__renew_answered(redis, claim, request->sent_at, request->step * REDIS_MS, held);
+    }
+    freeReplyObject(reply);
+}
+
+/* Whoever asked for it asks again if this fails: the next renewal is in time for that. */
+void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *seam, uint64_t token, uint32_t count) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    struct request request = {.answered = raised, .claim = claim};
+    char lease[24], first[24], many[16];
+    struct redis_keys keys;
+
+    snprintf(first, sizeof first, "%llu", (unsigned long long)token);
+    snprintf(many, sizeof many, "%u", count);
+    pawl__redis_lock(redis);
+    if (claim->state == RCLAIM_HOLDING && !claim->lost && !claim->renewing && claim->node->commands.state == LINK_UP) {
+        request.step = (int)(pawl__claim_lease_ns(redis, claim) / REDIS_MS);
+        snprintf(lease, sizeof lease, "%d", request.step);
+        pawl__redis_keys(redis, seam->name, seam->kind, &keys);
+        pawl__renew_forget(claim);
+        claim->renewing = true;
+        if (!pawl__script_send(claim->node, SCRIPT_RAISE, 3, 7,
+                               (const char *[]){keys.lock, keys.token, keys.who, claim->owner, lease, first, many}, NULL, &request))
+            claim->renewing = false;
+    }
+    pawl__redis_unlock_asked(redis);
+}
+
+bool pawl__voter_freed(struct pawl__claim *claim) {
+    return rclaim_of(claim)->freed;
+}
+
+bool pawl__voter_was_lost(struct pawl__claim *claim) {
+    return rclaim_of(claim)->was_lost;
+}
+
+/* ---- A member of a crew --------------------------------------------------------------------------------------------------- */
+
+static int member_descriptor(struct pawl__engine *engine) {
+    return redis_of(engine)->epoll_fd;
+}
+
+static int64_t member_due(struct pawl__engine *engine) {
+    struct redis *redis = redis_of(engine);
+    int64_t due;
+
+    pawl__redis_lock(redis);
+    due = TAILQ_EMPTY(&redis->to_tell) ? pawl__redis_earliest(redis, PAWL__NEVER) : 0;
+    pawl__redis_unlock_asked(redis);
+    return due;
+}
+
+static int member_answers(struct pawl__engine *engine, int64_t *retsince) {
+    struct redis *redis = redis_of(engine);
+    const struct link *link = &node_of(redis)->commands;
+    int fd;
+
+    pawl__redis_lock(redis);
+    fd = link->state == LINK_UP ? link->fd : -1;
+    *retsince = fd >= 0 && !TAILQ_EMPTY(&link->sent) ? TAILQ_FIRST(&link->sent)->sent_at : PAWL__NEVER;
+    pawl__redis_unlock_asked(redis);
+    return fd;
+}
+
+static void member_take(struct pawl__engine *engine) {
+    struct redis *redis = redis_of(engine);
+    struct link *link = &node_of(redis)->commands;
+
+    pawl__redis_lock(redis);
+    redis->telling = true;
+    if (link->state == LINK_UP)
+        pawl__link_read(link);
+    pawl__redis_tell_all(redis);
+    pawl__redis_unlock(redis);
+}
+
+const struct pawl__member_ops pawl__redis_member = {
+    .descriptor = member_descriptor,
+    .due = member_due,
+    .answers = member_answers,
+    .take = member_take,
+};
