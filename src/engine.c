@@ -12,7 +12,7 @@
 static const struct pawl__engine_impl *const engines[] = {
     &pawl__local_engine,
 #ifdef HAVE_REDIS
-    &pawl__redis_engine,
+    &pawl__redis_engine,     &pawl__redlock_engine,
 #endif
 #ifdef HAVE_ZOOKEEPER
     &pawl__zookeeper_engine,
@@ -33,7 +33,7 @@ const struct pawl__engine_impl *pawl__engine_find(const char *scheme) {
 const char *pawl__engine_list(void) {
     return "local"
 #ifdef HAVE_REDIS
-           " redis"
+           " redis redlock"
 #endif
 #ifdef HAVE_ZOOKEEPER
            " zk"

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hold.c - a bid that holds: renewed at all voters, assured by the quorum of votes that last longest, topped up where a voter has forgotten
+ * it, came back, or answered too late the first time.
+ *
+ * A hold whose votes fall below the quorum because voters say that they don't have it any more is lost at once: another may have got a
+ * majority. Voters that merely don't answer keep their votes until these end by our own clock; the core watches that.
+ */
+#include <stdlib.h>
+
+#include "engine/redlock/redlock.h"
+#include "error.h"
+#include "lease.h"
+
+/* The part of the lease by which a hold must last longer for the core to hear of it. */
+enum { WORTH = 16 };
+
+void pawl__hold_lost(struct redlock *redlock, struct bid *bid, bool broken, const struct pawl_error *why) {
+    if (bid->lost)
+        return;
+    bid->lost = true;
+    bid->broken = broken;
+    bid->why = *why;
+    bid->why.code = PAWL_ELOST;
+    pawl__redlock_tell(redlock, bid, BID_TELL_LOST);
+}
+
+static int64_t end_of(const struct vote *vote) {
+    return pawl__lease_assured_until(vote->sent_at, vote->lease_ns);
+}
+
+static int compare_last_first(const void *a, const void *b) {
+    int64_t x = end_of(*(const struct vote *const *)a), y = end_of(*(const struct vote *const *)b);
+
+    return x > y ? -1 : x < y;
+}
+
+/* The vote that is the quorum-th to end. NULL: there is no quorum. */
+static const struct vote *quorum_vote(const struct redlock *redlock, const struct bid *bid, int64_t now) {
+    const struct vote *votes[PAWL__CREW_MOST];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < redlock->crew.count; i++)
+        if (pawl__vote_counts(bid->votes[i], now))
+            votes[count++] = bid->votes[i];
+    if (count < redlock->quorum)
+        return NULL;
+    qsort(votes, count, sizeof votes[0], compare_last_first);
+    return votes[redlock->quorum - 1];
+}
+
+static void lose_majority(struct redlock *redlock, struct bid *bid) {
+    struct pawl_error why;
+
+    pawl__fail(&why, PAWL_ELOST, "the hold of '%s' is on fewer than %u of the %u servers any more", bid->claim->name,
+               redlock->quorum, redlock->crew.count);
+    pawl__hold_lost(redlock, bid, false, &why);
+}
+
+/* Is it worth a word? What was asked for, and earlier, always is; a little later is not. */
+static bool is_news(const struct redlock *redlock, const struct bid *bid, const struct vote *vote) {
+    int64_t before = pawl__lease_assured_until(bid->sent_at, bid->lease_ns), after = end_of(vote);
+
+    return after < before || after > before + redlock->lease_ns / WORTH ||
+           (bid->renewing_since && vote->sent_at >= bid->renewing_since);
+}
+
+void pawl__hold_count(struct redlock *redlock, struct bid *bid) {
+    const struct vote *vote = quorum_vote(redlock, bid, pawl__boottime());
+
+    if (bid->lost)
+        return;
+    if (!vote) {
+        lose_majority(redlock, bid);
+        return;
+    }
+    pawl__token_raise(redlock, bid);
+    if (!is_news(redlock, bid, vote))
+        return;
+    bid->sent_at = vote->sent_at;
+    bid->lease_ns = vote->lease_ns;
+    bid->renewing_since = 0;
+    if (!(bid->tell & BID_TELL_GRANTED))
+        pawl__redlock_tell(redlock, bid, BID_TELL_RENEWED);
+}
+
+void pawl__hold_top_up(struct redlock *redlock, struct bid *bid, unsigned seat) {
+    if (bid->lost || bid->votes[seat])
+        return;
+    bid->owner = ++redlock->next_id;
+    pawl__vote_ask(redlock, bid, seat, bid->token, true);
+    if (bid->votes[seat])
+        pawl__redlock_note(redlock, bid, "asking %s for its vote too", redlock->seats[seat].where);
+}
+
+void pawl__redlock_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct redlock *redlock = redlock_of(engine);
+    struct bid *bid = bid_of(claim);
+
+    pawl__redlock_lock(redlock);
+    bid->renewing_since = pawl__boottime();
+    for (unsigned i = 0; i < redlock->crew.count && bid->state == BID_HOLDING && !bid->lost; i++) {
+        struct vote *vote = bid->votes[i];
+        struct pawl__engine *voter = redlock->crew.members[i];
+
+        if (vote && vote->state == VOTE_GRANTED)
+            voter->impl->renew(voter, &vote->claim);
+        else
+            pawl__hold_top_up(redlock, bid, i);
+    }
+    pawl__token_raise(redlock, bid);
+    pawl__redlock_unlock(redlock);
+}
