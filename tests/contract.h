@@ -21,6 +21,7 @@ struct contract_engine {
     void (*end)(void);
     int64_t lease_ms; /* 0: the tests' own */
     bool mutex_only;  /* it has no other kinds of locks: tests that need them are left out */
+    bool unordered;   /* it promises no order: so are those of it */
     int (*set_up)(void);
     void (*tear_down)(void);
     char url[256];

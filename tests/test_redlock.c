@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redlock.c - five real servers, of which some are stopped, restarted, cut off or not what they should be. What every engine must
+ * do is in test_contract.c; the names of the bugs are those of the libraries whose users met them.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "redis_proxy.h"
+#include "redis_test.h"
+
+enum { NODES = 5, QUORUM = 3 };
+
+static struct redis_server servers[NODES];
+static struct proxy *proxies[NODES];
+
+/* ---- Servers and clients -------------------------------------------------------------------------------------------------- */
+
+static int set_up(void **state) {
+    (void)state;
+    for (int i = 0; i < NODES; i++) {
+        if (!servers[i].pid)
+            redis_server_start(&servers[i]);
+        freeReplyObject(redis_server_command(&servers[i], "FLUSHALL"));
+    }
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    for (int i = 0; i < NODES; i++) {
+        if (proxies[i])
+            proxy_free(proxies[i]);
+        proxies[i] = NULL;
+        if (servers[i].pid)
+            kill(servers[i].pid, SIGCONT);
+    }
+    return 0;
+}
+
+static int stop_servers(void **state) {
+    (void)state;
+    for (int i = 0; i < NODES; i++)
+        redis_server_free(&servers[i]);
+    return 0;
+}
+
+static void stop(int node) {
+    kill(servers[node].pid, SIGSTOP);
+}
+
+static void go_on(int node) {
+    kill(servers[node].pid, SIGCONT);
+}
+
+/* It comes back knowing nothing. */
+static void restart(int node) {
+    redis_server_stop(&servers[node], SIGKILL);
+    redis_server_start(&servers[node]);
+}
+
+static void use_proxies(void) {
+    for (int i = 0; i < NODES; i++)
+        proxies[i] = proxy_new(servers[i].port);
+}
+
+static const char *url_of(int count, const char *options) {
+    static char url[512];
+
+    strcpy(url, "redlock://");
+    for (int i = 0; i < count; i++)
+        sprintf(url + strlen(url), "%s127.0.0.1:%u", i ? "," : "", proxies[i] ? proxy_port(proxies[i]) : servers[i].port);
+    return strcat(url, options);
+}
+
+/* What the log says is kept: the last of it. */
+struct log {
+    pthread_mutex_t mutex;
+    char text[65536];
+    size_t used;
+};
+#define LOG_INIT                                                                                                                   \
+    { .mutex = PTHREAD_MUTEX_INITIALIZER }
+
+static void keep_log(enum pawl_log_level level, const char *text, void *data) {
+    struct log *log = data;
+    size_t length = strlen(text);
+
+    (void)level;
+    pthread_mutex_lock(&log->mutex);
+    if (log->used + length + 2 > sizeof log->text)
+        log->used = 0;
+    memcpy(log->text + log->used, text, length + 1);
+    log->used += length;
+    pthread_mutex_unlock(&log->mutex);
+}
+
+static bool log_has(struct log *log, const char *part) {
+    bool has;
+
+    pthread_mutex_lock(&log->mutex);
+    has = strstr(log->text, part);
+    pthread_mutex_unlock(&log->mutex);
+    return has;
+}
+
+static struct pawl *open_all(const char *options, int64_t lease_ms, struct log *log) {
+    struct pawl_options how = {.size = sizeof how, .label = "test", .lease_ms = lease_ms};
+    struct pawl *client;
+
+    if (log) {
+        how.flags = PAWL_OPEN_TRACE;
+        how.log = keep_log;
+        how.log_data = log;
+    }
+    assert_works(pawl_open(url_of(NODES, options), &how, &client, &error), &error);
+    return client;
+}
+
+static long long counter_of(int node) {
+    return redis_server_integer(&servers[node], "GET redisson_lock_token:{lock}");
+}
+
+static int nodes_with_lock(int from, int to) {
+    int count = 0;
+
+    for (int i = from; i <= to; i++)
+        count += (int)redis_server_integer(&servers[i], "EXISTS lock");
+    return count;
+}
+
+static void await_free(int from, int to) {
+    for (int i = from; i <= to; i++)
+        await_integer(&servers[i], "EXISTS lock pawl:who:{lock} pawl:wait:{lock}", 0);
+}
+
+/* ---- Servers that don't answer -------------------------------------------------------------------------------------------- */
+
+/* A stopped server still accepts connections and requests. Nobody waits for it; it is left out; and it gets its vote once it goes on. */
+static void test_one_node_stopped(void **state) {
+    struct log *log = calloc(1, sizeof *log);
+    struct pawl *client;
+    struct pawl_lock *lock;
+    uint64_t token = 0;
+
+    (void)state;
+    assert_non_null(log);
+    pthread_mutex_init(&log->mutex, NULL);
+    client = open_all("", 0, log);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    stop(4);
+    for (int i = 0; i < 100000 && !log_has(log, "is silent"); i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_true(pawl_token(lock) > token);
+        token = pawl_token(lock);
+        assert_true(nodes_with_lock(0, 3) >= QUORUM);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    assert_true(log_has(log, "is silent"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(lock) > token);
+    go_on(4);
+    await_integer(&servers[4], "EXISTS lock", 1);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    free(log);
+}
+
+/* A client that comes while two of five are stopped. */
+static void test_two_nodes_stopped(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    stop(0);
+    stop(3);
+    client = open_all("?connect=2000", 0, NULL);
+    lock = mutex_of(client, "lock");
+    for (int i = 0; i < 5; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_int_equal(redis_server_integer(&servers[1], "EXISTS lock"), 1);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    go_on(0);
+    go_on(3);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    await_free(0, 4);
+}
+
+/* No majority: an error in time, nothing left at those that answer; and it works again when one is back. */
+static void test_three_nodes_stopped(void **state) {
+    struct pawl *client = open_all("?connect=1000&command=500", 0, NULL), *other;
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    int rc;
+
+    (void)state;
+    for (int i = 0; i < QUORUM; i++)
+        stop(i);
+    rc = pawl_acquire(lock, 300, &error);
+    assert_true(rc == PAWL_ECONNLOST || rc == PAWL_ETIMEOUT);
+    await_free(3, 4);
+    assert_fails(PAWL_ECONNLOST, pawl_open(url_of(NODES, "?connect=300"), NULL, &other, &error), &error);
+    assert_contains(error.text, "2 of the 5 servers");
+    go_on(0);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    go_on(1);
+    go_on(2);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The majority does not answer for longer than the lease: the hold is lost by our own clock. */
+static void test_majority_cut_off_longer_than_the_lease(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *client = open_all("", 1500, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < QUORUM; i++)
+        stop(i);
+    await_loss(&losses);
+    assert_int_equal(pawl_remaining_ms(lock), 0);
+    for (int i = 0; i < QUORUM; i++)
+        go_on(i);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* ---- Servers that forget -------------------------------------------------------------------------------------------------- */
+
+static void test_restarted_node_is_topped_up(void **state) {
+    struct pawl *client = open_all("?retry=10,200", 2000, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    for (int i = 0; i < NODES; i++)
+        await_integer(&servers[i], "EXISTS lock", 1);
+    for (int i = 0; i < 2; i++) {
+        restart(i);
+        await_integer(&servers[i], "EXISTS lock", 1);
+        assert_true(counter_of(i) >= (long long)token);
+    }
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_true(pawl_token(lock) == token);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* redsync #186: a bare majority, and one of it restarts. What came back before is topped up, so the hold goes on. */
+static void test_bare_majority_then_a_restart(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    redis_server_stop(&servers[3], SIGKILL);
+    redis_server_stop(&servers[4], SIGKILL);
+    client = open_all("?retry=10,200", 2000, NULL);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(nodes_with_lock(0, 2), QUORUM);
+    for (int i = 3; i < NODES; i++) {
+        redis_server_start(&servers[i]);
+        await_integer(&servers[i], "EXISTS lock", 1);
+    }
+    restart(0);
+    await_integer(&servers[0], "EXISTS lock", 1);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* A bare majority that nobody could top up, and one of it forgets: another may have got a majority, so that is a loss. */
+static void test_votes_below_the_majority_are_a_loss(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    redis_server_stop(&servers[3], SIGKILL);
+    redis_server_stop(&servers[4], SIGKILL);
+    client = open_all("?retry=10,200", 6000, NULL);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&servers[0], "FLUSHALL"));
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The scripts are gone from all servers. */
+static void test_scripts_are_forgotten(void **state) {
+    struct pawl *client = open_all("", 0, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        for (int i = 0; i < NODES; i++)
+            freeReplyObject(redis_server_command(&servers[i], "SCRIPT FLUSH"));
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    pawl_lock_free(lock);
+    pawl_close(client);
+    await_free(0, 4);
+}
+
+/* ---- Answers that are lost ------------------------------------------------------------------------------------------------ */
+
+/* A majority takes the lock, and its answers are lost. */
+static void test_answers_to_acquire_are_lost(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    use_proxies();
+    client = open_all("?retry=10,200", 0, NULL);
+    lock = mutex_of(client, "lock");
+    for (int i = 0; i < QUORUM; i++)
+        proxy_drop_answer_to(proxies[i], "pawl:who:{lock}");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(nodes_with_lock(0, 4) >= QUORUM);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* An acquire is given up while nobody knows what the servers did. */
+static void test_unknown_outcome_is_released(void **state) {
+    struct pawl *client, *other;
+    struct pawl_lock *lock, *rival;
+
+    (void)state;
+    other = open_all("", 0, NULL);
+    use_proxies();
+    client = open_all("?retry=10,200&command=500", 0, NULL);
+    lock = mutex_of(client, "lock");
+    rival = mutex_of(other, "lock");
+    for (int i = 0; i < QUORUM; i++)
+        proxy_freeze(proxies[i], true);
+    assert_true(pawl_acquire(lock, 100, &error) < 0);
+    for (int i = 0; i < QUORUM; i++)
+        proxy_freeze(proxies[i], false);
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(rival, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* A release that a minority does not hear of is one all the same; they hear of it later. */
+static void test_release_of_unknown_outcome(void **state) {
+    struct pawl *client, *other;
+    struct pawl_lock *lock, *rival;
+    uint64_t token;
+
+    (void)state;
+    other = open_all("", 0, NULL);
+    use_proxies();
+    client = open_all("?retry=10,200&command=500", 0, NULL);
+    lock = mutex_of(client, "lock");
+    rival = mutex_of(other, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    for (int i = 0; i < NODES; i++)
+        await_integer(&servers[i], "EXISTS lock", 1);
+    proxy_freeze(proxies[0], true);
+    proxy_freeze(proxies[4], true);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(rival) > token);
+    proxy_freeze(proxies[0], false);
+    proxy_freeze(proxies[4], false);
+    assert_works(pawl_release(rival, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------------------------------------- */
+
+/* node-redlock #296: what is assured counts from the attempt that got the lock, not from the first one. */
+static void test_validity_counts_from_the_last_attempt(void **state) {
+    struct pawl *client = open_all("", 3000, NULL), *other = open_all("", 3000, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock"), *rival = mutex_of(other, "lock");
+    struct taker taker;
+    int64_t assured;
+    int longer = 0;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    start_taker(&taker, rival, PATIENCE_MS);
+    nanosleep(&(struct timespec){.tv_sec = 4}, NULL); /* it waits for longer than its lease */
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < NODES; i++) {
+        long long left = redis_server_integer(&servers[i], "PTTL lock");
+
+        assured = pawl_remaining_ms(rival);
+        longer += left >= assured;
+    }
+    assert_true(longer >= QUORUM);
+    assert_works(pawl_release(rival, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* The client that is paused: what it holds, how long, and what it is told afterwards. */
+static void hold_and_be_paused(int out) {
+    struct pawl_options how = {.size = sizeof how, .lease_ms = 1000};
+    struct pawl_lock *lock;
+    struct pawl *client;
+    uint64_t token;
+    char end = '?';
+
+    if (pawl_open(url_of(NODES, ""), &how, &client, NULL) < 0 || pawl_mutex_new(client, "lock", 0, &lock, NULL) < 0 ||
+        pawl_acquire(lock, PATIENCE_MS, NULL) < 0)
+        _exit(1);
+    token = pawl_token(lock);
+    if (write(out, &token, sizeof token) != sizeof token)
+        _exit(1);
+    raise(SIGSTOP);
+    if (pawl_remaining_ms(lock) == 0 && pawl_state(lock) == PAWL_LOST && pawl_release(lock, NULL) == PAWL_ELOST)
+        end = 'l';
+    _exit(write(out, &end, 1) == 1 ? 0 : 1);
+}
+
+static void test_paused_client(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+    uint64_t token;
+    int ends[2];
+    pid_t child;
+    char end;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        hold_and_be_paused(ends[1]);
+    assert_int_equal(read(ends[0], &token, sizeof token), sizeof token);
+    client = open_all("", 0, NULL);
+    lock = mutex_of(client, "lock");
+    waitpid(child, NULL, WUNTRACED);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* nobody can keep it: the lease ends */
+    assert_true(pawl_token(lock) > token);
+    kill(child, SIGCONT);
+    assert_int_equal(read(ends[0], &end, 1), 1);
+    assert_int_equal(end, 'l');
+    waitpid(child, NULL, 0);
+    assert_true(nodes_with_lock(0, 4) >= QUORUM); /* and it took nothing from us */
+    assert_works(pawl_release(lock, &error), &error);
+    close(ends[0]);
+    close(ends[1]);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* ---- Tokens --------------------------------------------------------------------------------------------------------------- */
+
+/* The servers' counters differ, and so do the majorities: {1,2,3}, then {3,4,5}. */
+static void test_tokens_rise_when_majorities_differ(void **state) {
+    struct pawl *client = open_all("?connect=500&command=500", 0, NULL), *late;
+    struct pawl_lock *lock = mutex_of(client, "lock"), *rival;
+    uint64_t token;
+    int written = 0;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&servers[0], "SET redisson_lock_token:{lock} 4000000000000000"));
+    freeReplyObject(redis_server_command(&servers[1], "SET redisson_lock_token:{lock} 3000000000000000"));
+    stop(3);
+    stop(4);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    assert_true(token > 4000000000000000);
+    for (int i = 0; i < QUORUM; i++)
+        written += counter_of(i) >= (long long)token;
+    assert_int_equal(written, QUORUM);
+    assert_works(pawl_release(lock, &error), &error);
+    go_on(3);
+    go_on(4);
+    await_free(0, 4);
+    stop(0);
+    stop(1);
+    late = open_all("?connect=2000", 0, NULL);
+    rival = mutex_of(late, "lock");
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(rival) > token);
+    assert_works(pawl_release(rival, &error), &error);
+    go_on(0);
+    go_on(1);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(late);
+}
+
+/* ---- Foreign holders, operators ------------------------------------------------------------------------------------------- */
+
+struct seen {
+    unsigned holders, foreign, waiters;
+    uint64_t token;
+    char raw[1200];
+};
+
+static int see(const struct pawl_entry *entry, void *data) {
+    struct seen *seen = data;
+
+    if (entry->flags & PAWL_ENTRY_WAITER) {
+        seen->waiters++;
+        return 0;
+    }
+    seen->holders++;
+    seen->foreign += (entry->flags & PAWL_ENTRY_FOREIGN) != 0;
+    seen->token = entry->token;
+    snprintf(seen->raw, sizeof seen->raw, "%s", entry->raw);
+    return 0;
+}
+
+static struct seen look(struct pawl *client) {
+    struct seen seen = {.holders = 0};
+
+    assert_works(pawl_inspect(client, "lock", see, &seen, &error), &error);
+    return seen;
+}
+
+static void set_foreign(const char *value, int from, int to) {
+    for (int i = from; i <= to; i++)
+        freeReplyObject(redis_server_command(&servers[i], "SET lock %s NX PX 60000", value));
+}
+
+/* As node-redlock and redsync would hold it; nobody tells of its end but the servers. */
+static void test_foreign_holder(void **state) {
+    struct pawl *client = open_all("", 0, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct taker taker;
+    struct seen seen;
+
+    (void)state;
+    set_foreign("f00", 1, 3);
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    await_integer(&servers[0], "EXISTS lock", 0); /* the votes that it got are back */
+    seen = look(client);
+    assert_int_equal(seen.holders, 1);
+    assert_int_equal(seen.foreign, 1);
+    assert_contains(seen.raw, "f00 on 3 of 5 servers");
+    start_taker(&taker, lock, PATIENCE_MS);
+    await_integer(&servers[2], "EXISTS pawl:wait:{lock}", 1);
+    for (int i = 1; i <= 3; i++)
+        redis_server_integer(&servers[i], "DEL lock");
+    assert_int_equal(end_taker(&taker), 0);
+    set_foreign("f01", 0, 4);
+    seen = look(client);
+    assert_works(pawl_break(client, "lock", seen.token, PAWL_BREAK_NOW, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    seen = look(client);
+    assert_int_equal(seen.holders, 1);
+    assert_int_equal(seen.foreign, 0);
+    assert_true(seen.token == pawl_token(lock));
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* Two foreign programs have two votes each: nobody holds, and the fifth server's vote is not enough. */
+static void test_nobody_has_a_majority(void **state) {
+    struct pawl *client = open_all("", 0, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    set_foreign("f00", 0, 1);
+    set_foreign("f01", 2, 3);
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(look(client).holders, 0);
+    await_integer(&servers[4], "EXISTS lock", 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static int count_findings(const struct pawl_finding *finding, void *data) {
+    int *counts = data;
+
+    counts[finding->severity == PAWL_FINDING_WARNING && strstr(finding->what, "does not answer")]++;
+    return 0;
+}
+
+static void test_doctor_looks_at_all(void **state) {
+    struct pawl *client;
+    int counts[2] = {0, 0};
+
+    (void)state;
+    redis_server_stop(&servers[2], SIGKILL);
+    client = open_all("", 0, NULL);
+    assert_works(pawl_examine(client, count_findings, counts, &error), &error);
+    assert_true(counts[0] > 4 * 3);
+    assert_int_equal(counts[1], 1);
+    pawl_close(client);
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------------------------------------ */
+
+static void refuse(const char *url, int code, const char *part) {
+    struct pawl *client;
+
+    assert_fails(code, pawl_open(url, NULL, &client, &error), &error);
+    assert_contains(error.text, part);
+}
+
+static void test_bad_urls(void **state) {
+    char url[600];
+
+    (void)state;
+    refuse("redlock://", PAWL_EURL, "at least 3");
+    refuse(url_of(1, ""), PAWL_EURL, "at least 3");
+    refuse(url_of(2, ""), PAWL_EURL, "at least 3");
+    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port,
+             servers[0].port);
+    refuse(url, PAWL_EURL, "twice");
+    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,localhost:%u", servers[0].port, servers[1].port,
+             servers[0].port);
+    refuse(url, PAWL_EURL, "same server");
+    refuse(url_of(3, "?layout=redisson"), PAWL_EOPTION, "layout");
+    refuse(url_of(3, "?nonsense=1"), PAWL_EOPTION, "nonsense");
+    refuse(url_of(3, "?ca=/x"), PAWL_EOPTION, "redlocks:");
+    refuse("redlock://no.such.host.invalid,a.invalid,b.invalid", PAWL_ECONNLOST, "not known");
+    refuse("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", PAWL_ECONNLOST, "0 of the 3 servers");
+}
+
+/* One of them is a replica of another: two votes that are one. */
+static void test_replica_among_them(void **state) {
+    struct redis_server replica = {.pid = 0};
+    char url[600];
+
+    (void)state;
+    snprintf(replica.extra, sizeof replica.extra, "replicaof 127.0.0.1 %u", servers[0].port);
+    redis_server_start(&replica);
+    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port, replica.port);
+    refuse(url, PAWL_EURL, "is a replica");
+    redis_server_free(&replica);
+}
+
+static void test_wrong_password(void **state) {
+    struct pawl *client;
+    char url[600];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(redis_server_command(&servers[i], "CONFIG SET requirepass secret"));
+    refuse(url_of(3, ""), PAWL_EACCES, "password");
+    snprintf(url, sizeof url, "redlock://:secret@%s", url_of(3, "") + strlen("redlock://"));
+    assert_works(pawl_open(url, NULL, &client, &error), &error);
+    pawl_close(client);
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(redis_server_command(&servers[i], "CONFIG SET requirepass %s", ""));
+}
+
+static void test_even_number_is_warned_of(void **state) {
+    struct log *log = calloc(1, sizeof *log);
+    struct pawl_options how = {.size = sizeof how, .log = keep_log, .log_data = log};
+    struct pawl *client;
+
+    (void)state;
+    assert_non_null(log);
+    pthread_mutex_init(&log->mutex, NULL);
+    assert_works(pawl_open(url_of(4, ""), &how, &client, &error), &error);
+    assert_true(log_has(log, "even number"));
+    pawl_close(client);
+    free(log);
+}
+
+static void test_only_mutexes(void **state) {
+    struct pawl *client = open_all("", 0, NULL);
+    struct pawl_lock *lock;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(client, "lock", 0, &lock, &error), &error);
+    assert_fails(PAWL_EUNSUPPORTED, pawl_acquire_shared(lock, 0, &error), &error);
+    pawl_lock_free(lock);
+    assert_works(pawl_semaphore_new(client, "lock", 2, 0, &lock, &error), &error);
+    assert_fails(PAWL_EUNSUPPORTED, pawl_acquire(lock, 0, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_node_stopped),
+        TEST(test_two_nodes_stopped),
+        TEST(test_three_nodes_stopped),
+        TEST(test_majority_cut_off_longer_than_the_lease),
+        TEST(test_restarted_node_is_topped_up),
+        TEST(test_bare_majority_then_a_restart),
+        TEST(test_votes_below_the_majority_are_a_loss),
+        TEST(test_scripts_are_forgotten),
+        TEST(test_answers_to_acquire_are_lost),
+        TEST(test_unknown_outcome_is_released),
+        TEST(test_release_of_unknown_outcome),
+        TEST(test_validity_counts_from_the_last_attempt),
+        TEST(test_paused_client),
+        TEST(test_tokens_rise_when_majorities_differ),
+        TEST(test_foreign_holder),
+        TEST(test_nobody_has_a_majority),
+        TEST(test_doctor_looks_at_all),
+        TEST(test_bad_urls),
+        TEST(test_replica_among_them),
+        TEST(test_wrong_password),
+        TEST(test_even_number_is_warned_of),
+        TEST(test_only_mutexes),
+    };
+    const char *why;
+
+    if (!redis_server_exists(&why)) {
+        printf("1..0 # SKIP %s\n", why);
+        return 0;
+    }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("redlock", tests, NULL, stop_servers);
+}
