@@ -6,15 +6,16 @@ set -uo pipefail
 cache=$BUILD_DIR/interop
 mkdir -p "$cache"
 scratch=$(mktemp -d)
-server_pid=
+server_pids=()
 count=0
 failed=0
 
 finish() {
-    if [ -n "$server_pid" ]; then
-        kill "$server_pid" 2>/dev/null
-        wait "$server_pid" 2>/dev/null
-    fi
+    local pid
+    for pid in "${server_pids[@]}"; do
+        kill "$pid" 2>/dev/null
+        wait "$pid" 2>/dev/null
+    done
     rm -rf "$scratch"
 }
 trap finish EXIT
@@ -24,23 +25,39 @@ skip_all() { # reason
     exit 0
 }
 
-start_server() {
+# Sets $port.
+start_one() {
     command -v redis-server >/dev/null || skip_all "there is no redis-server (Debian: redis-server)"
-    local tries
+    local tries pid
     for tries in 1 2 3 4 5; do
         port=$((20000 + (RANDOM * 7 + tries) % 20000))
         redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" --logfile "$scratch/log" &
-        server_pid=$!
+        pid=$!
+        server_pids+=("$pid")
         for _ in $(seq 200); do
-            if redis-cli -p "$port" ping 2>/dev/null | grep -q PONG; then
-                export PAWL_URL=redis://127.0.0.1:$port PORT=$port
-                return
-            fi
-            kill -0 "$server_pid" 2>/dev/null || break
+            redis-cli -p "$port" ping 2>/dev/null | grep -q PONG && kill -0 "$pid" 2>/dev/null && return
+            kill -0 "$pid" 2>/dev/null || break
             sleep 0.05
         done
     done
     skip_all "no redis-server could be started"
+}
+
+start_server() {
+    start_one
+    export PAWL_URL=redis://127.0.0.1:$port PORT=$port
+}
+
+# Independent ones, for Redlock. Sets $PORTS, separated by commas.
+start_servers() { # how many
+    local hosts=
+    PORTS=
+    for _ in $(seq "$1"); do
+        start_one
+        PORTS=${PORTS:+$PORTS,}$port
+        hosts=${hosts:+$hosts,}127.0.0.1:$port
+    done
+    export PORTS PAWL_URL=redlock://$hosts
 }
 
 check() { # name, command...

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// node-redlock on one server and pawl with layout=plain exclude each other, both ways.
+// node-redlock and pawl exclude each other, both ways: on one server (pawl with layout=plain) or on several.
 import {createRequire} from 'node:module';
 import {spawn, spawnSync} from 'node:child_process';
 import {once} from 'node:events';
@@ -9,10 +9,10 @@ import assert from 'node:assert';
 const require = createRequire(process.env.MODULES + '/');
 const Redis = require('ioredis');
 const Redlock = require('redlock').default;
-const {PAWL, PAWL_URL, PORT} = process.env;
-const redis = new Redis(Number(PORT), '127.0.0.1');
-const redlock = new Redlock([redis], {retryCount: 0});
-const patient = new Redlock([redis], {retryCount: 200, retryDelay: 50, retryJitter: 10});
+const {PAWL, PAWL_URL, PORTS} = process.env;
+const servers = PORTS.split(',').map((port) => new Redis(Number(port), '127.0.0.1'));
+const redlock = new Redlock(servers, {retryCount: 0});
+const patient = new Redlock(servers, {retryCount: 200, retryDelay: 50, retryJitter: 10});
 const pawl = (...args) => spawnSync(PAWL, ['run', '-u', PAWL_URL, ...args]).status;
 
 // redlock holds: pawl finds it held, waits, and gets in when it is released.
@@ -33,4 +33,4 @@ await lock.release();
 // A hold of redlock's that expires.
 await redlock.acquire(['job'], 300);
 assert.equal(pawl('-w', '10s', 'job', '--', 'true'), 0);
-redis.disconnect();
+servers.forEach((server) => server.disconnect());

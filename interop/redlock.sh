@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# node-redlock, from npm, and pawl with layout=plain exclude each other.
+# node-redlock, from npm, and pawl exclude each other: on one server with layout=plain, and over five.
 # shellcheck source=interop/common.sh
 . "$(dirname "$0")/common.sh"
 export MODULES=$cache/node
@@ -11,6 +11,8 @@ if [ ! -d "$MODULES/node_modules/redlock" ]; then
         skip_all "the npm registry can't be reached for node-redlock"
 fi
 start_server
-export PAWL_URL="$PAWL_URL?layout=plain"
+export PAWL_URL="$PAWL_URL?layout=plain" PORTS=$PORT
 check "node-redlock and pawl with layout=plain" node "$SOURCE_DIR/interop/redlock.mjs"
+start_servers 5
+check "node-redlock and pawl over five servers" node "$SOURCE_DIR/interop/redlock.mjs"
 end
