@@ -125,7 +125,7 @@ static bool ask_at(const char *host, unsigned port, const char *word, char *answ
     if (fd < 0)
         return false;
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && send(fd, word, strlen(word), MSG_NOSIGNAL) > 0)
-        while (used + 1 < size && poll(&wait, 1, 5000) == 1 && (n = read(fd, answer + used, size - 1 - used)) > 0)
+        while (used + 1 < size && poll(&wait, 1, PATIENCE_MS) == 1 && (n = read(fd, answer + used, size - 1 - used)) > 0)
             used += (size_t)n;
     close(fd);
     answer[used] = '\0';
