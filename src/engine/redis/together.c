@@ -124,11 +124,19 @@ static void decided(struct redis *redis, struct together *together, const struct
     all_refused(redis, together, &why);
 }
 
-/* Each asks by itself, once it can. */
-static void part_ways(struct together *together) {
+/* Each is to ask by itself: `now`, or when the connection is there again. */
+static void part_ways(struct redis *redis, struct together *together, bool now) {
     sift(together);
-    for (size_t i = 0; i < together->count; i++)
+    for (size_t i = 0; i < together->count; i++) {
         together->members[i].claim->asked = false;
+        if (now)
+            pawl__claim_drive(redis, together->members[i].claim);
+    }
+}
+
+/* A server of a cluster runs no script over keys of different slots, even if it has all of them. */
+static bool spans_slots(const redisReply *reply) {
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "CROSSSLOT", strlen("CROSSSLOT")) == 0;
 }
 
 static void all_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -149,10 +157,13 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
         break;
     case REPLY_AGAIN: /* a try does not wait until the server can */
     case REPLY_REFUSED:
-        all_refused(redis, together, &why);
+        if (spans_slots(reply))
+            part_ways(redis, together, true);
+        else
+            all_refused(redis, together, &why);
         break;
     case REPLY_READONLY:
-        part_ways(together);
+        part_ways(redis, together, false);
         break;
     }
     free(together);
