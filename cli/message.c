@@ -87,6 +87,8 @@ int exit_of(int code) {
     case PAWL_ETIMEOUT:
         return EXIT_NOT_TAKEN;
     case PAWL_ELOST:
+    case PAWL_EBROKEN:
+    case PAWL_EEXPIRED:
         return EXIT_LOST;
     case PAWL_EACCES:
         return EXIT_PERMISSION;

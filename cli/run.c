@@ -110,17 +110,25 @@ static void expect_the_worst(struct run *run, struct pawl_lock *lock) {
     run->kill_at = deadline_in(left - left / 10);
 }
 
+static bool any_suspect(const struct run *run) {
+    for (size_t i = 0; i < run->take.held; i++)
+        if (pawl_state(run->take.parts[i].lock) != PAWL_HELD)
+            return true;
+    return false;
+}
+
 static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
     struct run *run = data;
 
     (void)token;
+    say("%s", why->text);
     if (state == PAWL_SUSPECT) {
-        say("%s", why->text);
         expect_the_worst(run, lock);
     } else if (state == PAWL_LOST) {
-        say("%s", why->text);
         run->take.loss_told = true;
         hold_is_over(run);
+    } else if (!run->over && !any_suspect(run)) {
+        run->ask_at = run->kill_at = PAWL_FOREVER;
     }
 }
 
@@ -139,13 +147,6 @@ static bool watch_holds(struct run *run, int *status) {
         }
     }
     return true;
-}
-
-static bool any_suspect(const struct run *run) {
-    for (size_t i = 0; i < run->take.held; i++)
-        if (pawl_state(run->take.parts[i].lock) != PAWL_HELD)
-            return true;
-    return false;
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
@@ -299,7 +300,7 @@ static bool set_variables(const struct run *run) {
 /* Where holds are tied to processes, what the command left behind keeps them, as with flock(1). Elsewhere nobody would renew
  * them. */
 static bool inherits(const struct run *run) {
-    return !run->options.close && run->take.info.lease_ms == PAWL_FOREVER;
+    return run->take.info.flags & PAWL_OPEN_INHERIT;
 }
 
 /* The command has ended. Returns the exit status, or does not return at all. */

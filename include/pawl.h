@@ -137,7 +137,9 @@ extern "C" {
     X(EUNSUPPORTED, 32, "this engine cannot do that")                                                                              \
     X(EOVERFLOW, 33, "a counter has reached its end")                                                                              \
     X(EREPLICAS, 34, "too few replicas have it")                                                                                   \
-    X(ETOPOLOGY, 35, "the servers do not fit together as the URL says")
+    X(ETOPOLOGY, 35, "the servers do not fit together as the URL says")                                                            \
+    X(EBROKEN, 36, "the hold was broken by an operator")                                                                           \
+    X(EEXPIRED, 37, "the time of the hold was over")
 
 enum {
 #define PAWL_ERROR_ENUM(name, number, text) PAWL_##name = -(number),
@@ -219,6 +221,7 @@ struct pawl_info {
     const char *engine; /* "local" */
     int64_t lease_ms;   /* the lease or session time in force; PAWL_FOREVER: nothing expires */
     int64_t notice_ms;  /* after kill -9 of a holder, when the next one is let in, at the latest; 0: at once */
+    unsigned flags;     /* of enum pawl_open_flags: those in force. PAWL_OPEN_INHERIT is only where the engine can do that */
 };
 PAWL_PUBLIC void pawl_describe(const struct pawl *client, struct pawl_info *ret);
 
@@ -295,10 +298,13 @@ PAWL_PUBLIC enum pawl_state pawl_state(const struct pawl_lock *lock);
 PAWL_PUBLIC uint64_t pawl_token(const struct pawl_lock *lock);       /* 0: not held */
 PAWL_PUBLIC int64_t pawl_remaining_ms(const struct pawl_lock *lock); /* 0: not held, or not assured any more: stop */
 
-/* Called once with PAWL_SUSPECT each time a hold becomes so, and once with PAWL_LOST. `why` says what happened; its code is
- * PAWL_ELOST. Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. pawl_release,
- * pawl_token and the like may be called in it; pawl_lock_free and pawl_close may not. A hold that was broken (pawl_break) stays in the
- * way of others until it is released: that is the acknowledgement. NULL takes the callback back: then none is running any more. */
+/* Called with PAWL_SUSPECT each time a hold becomes so, with PAWL_HELD when it has recovered from that, and once with PAWL_LOST. `why`
+ * says what happened. Of a loss its code says which kind: PAWL_EBROKEN (pawl_break), PAWL_EEXPIRED (its lease, or its max-hold, ran out),
+ * or PAWL_ELOST (the server does not have it any more); calls on a hold that is lost answer PAWL_ELOST in all of these cases.
+ *
+ * Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. pawl_release, pawl_token and the
+ * like may be called in it; pawl_lock_free and pawl_close may not. A hold that was broken (pawl_break) stays in the way of others until
+ * it is released: that is the acknowledgement. NULL takes the callback back: then none is running any more. */
 typedef void pawl_loss_fn(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data);
 PAWL_PUBLIC int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pawl_error *reterr);
 

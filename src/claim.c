@@ -351,7 +351,7 @@ static void lose(struct claim *claim, bool broken, const struct pawl_error *why)
 static void lose_broken(struct claim *claim) {
     struct pawl_error why;
 
-    pawl__fail(&why, PAWL_ELOST, "the hold of '%s' was broken by an operator: stop and release it", claim->cohort->name);
+    pawl__fail(&why, PAWL_EBROKEN, "the hold of '%s' was broken by an operator: stop and release it", claim->cohort->name);
     lose(claim, true, &why);
 }
 
@@ -359,10 +359,10 @@ static void lose_expired(struct claim *claim) {
     struct pawl_error why;
 
     if (claim->renew_at == PAWL__NEVER)
-        pawl__fail(&why, PAWL_ELOST, "'%s' was held for %lld ms, as long as its max-hold allows", claim->cohort->name,
+        pawl__fail(&why, PAWL_EEXPIRED, "'%s' was held for %lld ms, as long as its max-hold allows", claim->cohort->name,
                    (long long)(claim->seam.max_hold_ns / 1000000));
     else
-        pawl__fail(&why, PAWL_ELOST, "the lease of '%s' ran out: it could not be renewed in time", claim->cohort->name);
+        pawl__fail(&why, PAWL_EEXPIRED, "the lease of '%s' ran out: it could not be renewed in time", claim->cohort->name);
     lose(claim, false, &why);
 }
 
@@ -385,6 +385,18 @@ static void suspect(struct claim *claim) {
     pawl__fail(&why, PAWL_ELOST, "the lease of '%s' was not renewed for two thirds of its time", claim->cohort->name);
     TAILQ_FOREACH(hold, &claim->holds, of_claim) {
         post_loss(hold, PAWL_SUSPECT, &why);
+    }
+}
+
+/* Renewed after all. */
+static void recover(struct claim *claim) {
+    struct pawl_error why;
+    struct hold *hold;
+
+    claim->suspect = false;
+    pawl__fail(&why, 0, "the lease of '%s' is renewed again", claim->cohort->name);
+    TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+        post_loss(hold, PAWL_HELD, &why);
     }
 }
 
@@ -490,7 +502,9 @@ static void on_renewed(void *core, struct pawl__claim *seam) {
     /* An answer that came too late changes nothing: what was lost stays lost. */
     pawl__claim_refresh(claim);
     if (claim->state == CLAIM_HELD && !claim->lost) {
-        claim->renewing = claim->suspect = false;
+        claim->renewing = false;
+        if (claim->suspect)
+            recover(claim);
         note_lease(claim);
     }
     pawl__cohort_unlock(cohort);
@@ -499,11 +513,13 @@ static void on_renewed(void *core, struct pawl__claim *seam) {
 static void on_lost(void *core, struct pawl__claim *seam, bool broken, const struct pawl_error *why) {
     struct claim *claim = claim_of(seam);
     struct cohort *cohort = claim->cohort;
+    struct pawl_error told = *why;
 
     (void)core;
     pthread_mutex_lock(&cohort->mutex);
+    told.code = broken ? PAWL_EBROKEN : why->code;
     if (claim->state == CLAIM_HELD)
-        lose(claim, broken, why);
+        lose(claim, broken, &told);
     pawl__claim_adopt_all(cohort); /* this thread keeps time: it must not stop to settle anything itself */
     pawl__cohort_unlock(cohort);
 }

@@ -245,6 +245,7 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
         return rc;
     }
     client->info.engine = impl->name;
+    client->info.flags = client->flags & ~(unsigned)PAWL_OPEN_INHERIT;
     impl->describe(engine, &client->info);
     return 0;
 }

@@ -221,7 +221,7 @@ struct event {
     struct waiter *waiter;  /* of an asynchronous acquire; freed with the event */
     pawl_acquired_fn *acquired;
     void *data;
-    enum pawl_state state; /* of a loss: PAWL_SUSPECT or PAWL_LOST */
+    enum pawl_state state; /* of a loss: PAWL_SUSPECT, PAWL_LOST, or PAWL_HELD again */
     uint64_t token;
     struct pawl_error error; /* code 0: none */
 };

@@ -133,7 +133,8 @@ typedef void pawl__close_fn(struct pawl__engine *, int64_t deadline);
 /* In the child, right after fork: let go of what keeps the parent's holds alive (not if PAWL_OPEN_INHERIT asked for the opposite).
  * Only async-signal-safe calls. No other operation is ever called in the child. */
 typedef void pawl__forked_fn(struct pawl__engine *);
-/* Fill url (resolved, without secrets), lease_ms and notice_ms. Strings live as long as the engine. */
+/* Fill url (resolved, without secrets), lease_ms and notice_ms, and add PAWL_OPEN_INHERIT to the flags where it is in force. Strings live
+ * as long as the engine. */
 typedef void pawl__describe_fn(const struct pawl__engine *, struct pawl_info *ret);
 
 /* Ask for the claim. DONE: granted. PENDING: queued, or not even that yet. try_only claims are never queued. */

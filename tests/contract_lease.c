@@ -19,7 +19,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
     if (state != PAWL_LOST)
         return;
     atomic_store(&told_token, token);
-    atomic_fetch_add(&told_lost, strstr(why->text, "max-hold") ? 1 : 100);
+    atomic_fetch_add(&told_lost, why->code == PAWL_EEXPIRED && strstr(why->text, "max-hold") ? 1 : 100);
 }
 
 static void await_told(int wanted) {

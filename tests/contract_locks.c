@@ -475,6 +475,22 @@ static void test_first_come_first_served(void **state) {
     pawl_lock_free(held);
 }
 
+/* A program that relies on its children keeping its holds can look whether they do. */
+static void test_inherit_is_told(void **state) {
+    struct pawl_options options = {.size = sizeof options, .flags = PAWL_OPEN_INHERIT | PAWL_OPEN_LOSS_BY_DISPATCH};
+    bool local = strcmp(contract_engine->name, "local") == 0;
+    struct pawl_info info;
+    struct pawl *client;
+
+    (void)state;
+    pawl_describe(one, &info);
+    assert_int_equal(info.flags, 0);
+    assert_works(pawl_open(contract_engine->url, &options, &client, &error), &error);
+    pawl_describe(client, &info);
+    assert_int_equal(info.flags, (local ? PAWL_OPEN_INHERIT : 0) | PAWL_OPEN_LOSS_BY_DISPATCH);
+    pawl_close(client);
+}
+
 static void test_bad_input(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0), *semaphore = contract_semaphore(one, 3, 0), *none = NULL;
 
@@ -527,6 +543,7 @@ int contract_run_locks(void) {
         CONTRACT_TEST(test_semaphore_counts_permits),
         CONTRACT_TEST(test_several_permits_at_once),
         CONTRACT_TEST(test_first_come_first_served),
+        CONTRACT_TEST(test_inherit_is_told),
         CONTRACT_TEST(test_bad_input),
     };
 

@@ -110,7 +110,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
 
     (void)lock;
     pthread_mutex_lock(&heard->mutex);
-    heard->calls += why->code == PAWL_ELOST;
+    heard->calls += why->code == PAWL_EBROKEN;
     heard->state = state;
     heard->token = token;
     pthread_cond_broadcast(&heard->changed);

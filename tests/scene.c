@@ -47,7 +47,11 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
     char now[32];
 
     clock_text(lock->client, now, sizeof now);
-    say(data, "%s %s, token %llu: %s", now, state == PAWL_LOST ? "LOST" : "suspect", (unsigned long long)token, why->text);
+    say(data, "%s %s, token %llu: %s", now,
+        state == PAWL_LOST   ? pawl_error_name(why->code)
+        : state == PAWL_HELD ? "recovered"
+                             : "suspect",
+        (unsigned long long)token, why->text);
 }
 
 /* The names of the clients and of their tasks, in the transcript. */

@@ -266,11 +266,35 @@ static void test_renewed_suspect_lost(void **state) {
                  "A +2.000000s 'm' > renew\n"
                  "a +3.000000s suspect, token 128: the lease of 'm' was not renewed for two thirds of its time\n"
                  "A +3.968000s 'm' > withdraw (token 128)\n"
-                 "a +3.968000s LOST, token 128: the lease of 'm' ran out: it could not be renewed in time\n"
+                 "a +3.968000s PAWL_EEXPIRED, token 128: the lease of 'm' ran out: it could not be renewed in time\n"
                  "B +4.004000s 'm' < granted, token 256\n"
                  "b +4.004000s acquired, token 256, assured for 2966 ms\n"
                  "A +4.170000s 'm' < settled\n");
     assert_int_equal(pawl__sim_entries(scene.server), 1); /* b's: what a gave up was withdrawn when the link was back */
+}
+
+/* Cut off until the hold is suspect, and then not any more: it recovers, and that is told too. */
+static void test_suspect_recovers(void **state) {
+    struct pawl_lock *a = scene_mutex(scene_client(), "m");
+
+    (void)state;
+    scene_listen(a, "a");
+    scene_start(a, PAWL_EXCLUSIVE, PAWL_FOREVER, "a");
+    scene_run(10);
+    pawl__sim_cut(scene.clients[0], true);
+    scene_run(2100);
+    assert_int_equal(pawl_state(a), PAWL_SUSPECT);
+    pawl__sim_cut(scene.clients[0], false);
+    scene_run(300);
+    assert_int_equal(pawl_state(a), PAWL_HELD);
+    scene_expect("A +0.000000s 'm' > submit: exclusive\n"
+                 "A +0.000000s 'm' < pending\n"
+                 "A +0.002000s 'm' < granted, token 128\n"
+                 "a +0.002000s acquired, token 128, assured for 2966 ms\n"
+                 "A +1.000000s 'm' > renew\n"
+                 "a +2.000000s suspect, token 128: the lease of 'm' was not renewed for two thirds of its time\n"
+                 "A +2.202000s 'm' < renewed\n"
+                 "a +2.202000s recovered, token 128: the lease of 'm' is renewed again\n");
 }
 
 /* A lease of 3 s, and a hold of 4.5 s at most: renewed at 1 s and at 2 s, which is as far as it may go; never suspect. The next has a
@@ -304,12 +328,12 @@ static void test_max_hold(void **state) {
                  "A +2.000000s 'm' > renew\n"
                  "A +2.002000s 'm' < renewed\n"
                  "A +4.500000s 'm' > withdraw (token 128)\n"
-                 "a +4.500000s LOST, token 128: 'm' was held for 4500 ms, as long as its max-hold allows\n"
+                 "a +4.500000s PAWL_EEXPIRED, token 128: 'm' was held for 4500 ms, as long as its max-hold allows\n"
                  "A +4.502000s 'm' < settled\n"
                  "B +4.504000s 'm' < granted, token 256\n"
                  "b +4.504000s acquired, token 256, assured for 1998 ms\n"
                  "B +6.502000s 'm' > withdraw (token 256)\n"
-                 "b +6.502000s LOST, token 256: 'm' was held for 2000 ms, as long as its max-hold allows\n"
+                 "b +6.502000s PAWL_EEXPIRED, token 256: 'm' was held for 2000 ms, as long as its max-hold allows\n"
                  "B +6.504000s 'm' < settled\n");
     assert_int_equal(pawl__sim_entries(scene.server), 0);
 }
@@ -339,7 +363,7 @@ static void test_late_renewal_revives_nothing(void **state) {
                  "A +1.000000s 'm' > renew\n"
                  "a +2.000000s suspect, token 128: the lease of 'm' was not renewed for two thirds of its time\n"
                  "A +2.968000s 'm' > withdraw (token 128)\n"
-                 "a +2.968000s LOST, token 128: the lease of 'm' ran out: it could not be renewed in time\n"
+                 "a +2.968000s PAWL_EEXPIRED, token 128: the lease of 'm' ran out: it could not be renewed in time\n"
                  "A +3.570000s 'm' < settled\n");
 }
 
@@ -362,7 +386,7 @@ static void test_forgotten_by_the_server(void **state) {
                  "A +1.000000s 'm' > renew\n"
                  "A +1.002000s 'm' < lost: the server has forgotten the claim\n"
                  "A +1.002000s 'm' > withdraw (token 128)\n"
-                 "a +1.002000s LOST, token 128: the server has forgotten the claim\n"
+                 "a +1.002000s PAWL_ELOST, token 128: the server has forgotten the claim\n"
                  "A +1.004000s 'm' < settled\n");
 }
 
@@ -448,7 +472,7 @@ static void test_break(void **state) {
                  "B +0.003000s 'm' > submit: exclusive\n"
                  "B +0.003000s 'm' < pending\n"
                  "A +0.007000s 'm' < lost: broken\n"
-                 "a +0.007000s LOST, token 128: broken\n"
+                 "a +0.007000s PAWL_EBROKEN, token 128: broken\n"
                  "A +0.011000s 'm' > withdraw (token 128)\n"
                  "A +0.013000s 'm' < settled\n"
                  "B +0.015000s 'm' < granted, token 256\n"
@@ -490,6 +514,7 @@ int main(void) {
         SCENE_TEST(test_lost_reply_to_submit),
         SCENE_TEST(test_duplicates),
         SCENE_TEST(test_renewed_suspect_lost),
+        SCENE_TEST(test_suspect_recovers),
         SCENE_TEST(test_max_hold),
         SCENE_TEST(test_late_renewal_revives_nothing),
         SCENE_TEST(test_forgotten_by_the_server),

@@ -63,9 +63,12 @@ static void forked(struct pawl__engine *engine) {
 }
 
 static void describe(const struct pawl__engine *engine, struct pawl_info *ret) {
-    ret->url = local_of(engine)->url;
+    const struct local *local = local_of(engine);
+
+    ret->url = local->url;
     ret->lease_ms = PAWL_FOREVER;
     ret->notice_ms = 0;
+    ret->flags |= local->inherit ? PAWL_OPEN_INHERIT : 0;
 }
 
 const struct pawl__engine_impl pawl__local_engine = {
