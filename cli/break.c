@@ -40,10 +40,11 @@ struct break_options {
     const char *name;
     uint64_t token; /* 0: not given; no hold has it */
     unsigned flags;
-    bool help;
 };
 
-static int apply(struct break_options *options, int option) {
+static int apply(void *data, int option) {
+    struct break_options *options = data;
+
     switch (option) {
     case OPTION_TOKEN:
         if (!parse_number(optarg, UINT64_MAX, &options->token) || options->token == 0)
@@ -52,23 +53,17 @@ static int apply(struct break_options *options, int option) {
     case OPTION_NOW:
         options->flags |= PAWL_BREAK_NOW;
         return 0;
-    case 'u':
-        options->url = optarg;
-        return 0;
     default:
-        options->help = true;
+        options->url = optarg;
         return 0;
     }
 }
 
-static int parse(struct break_options *options, int argc, char **argv) {
-    int option, status = 0;
+static const struct syntax syntax = {
+    .subcommand = "break", .help = help, .letters = ":u:", .options = long_options, .apply = apply};
 
-    opterr = 0;
-    while (status == 0 && !options->help && (option = getopt_long(argc, argv, ":u:", long_options, NULL)) != -1)
-        status = option == '?' || option == ':' ? bad_option(option, argv, "break") : apply(options, option);
-    if (status != 0 || options->help)
-        return status;
+/* What the options leave: the lock, and nothing else. */
+static int finish_parsing(struct break_options *options, int argc, char **argv) {
     if (optind == argc)
         return usage_error("which lock? pawl break LOCK --token N (see pawl break --help)");
     if (optind + 1 < argc)
@@ -80,13 +75,13 @@ static int parse(struct break_options *options, int argc, char **argv) {
 }
 
 static int break_hold(const struct break_options *options) {
-    struct pawl_options client_options = {.size = sizeof(client_options), .log = log_message};
     struct pawl *client;
     struct pawl_error error;
     unsigned long long token = options->token;
+    int status = open_client(options->url, &client);
 
-    if (pawl_open(options->url, &client_options, &client, &error) < 0)
-        return library_error(&error);
+    if (status != 0)
+        return status;
     int result = pawl_break(client, options->name, options->token, options->flags, &error);
     pawl_close(client);
     if (result < 0)
@@ -100,13 +95,9 @@ static int break_hold(const struct break_options *options) {
 
 int command_break(int argc, char **argv) {
     struct break_options options = {0};
-    int status = parse(&options, argc, argv);
+    int status;
 
-    if (status != 0)
-        return status;
-    if (options.help) {
-        fputs(help, stdout);
-        return finish_output(0);
-    }
-    return break_hold(&options);
+    if (read_options(&syntax, argc, argv, &options, &status) && (status = finish_parsing(&options, argc, argv)) == 0)
+        status = break_hold(&options);
+    return status;
 }

@@ -57,24 +57,24 @@ static int examine(const char *url) {
     return finish_output(warnings ? EXIT_MISFIT : 0);
 }
 
+static int apply(void *data, int option) {
+    const char **url = data;
+
+    (void)option;
+    *url = optarg;
+    return 0;
+}
+
+static const struct syntax syntax = {
+    .subcommand = "doctor", .help = help, .letters = ":u:", .options = long_options, .apply = apply};
+
 int command_doctor(int argc, char **argv) {
     const char *url = NULL;
-    int option;
+    int status;
 
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":u:", long_options, NULL)) != -1) {
-        if (option == 'u') {
-            url = optarg;
-        } else if (option == OPTION_HELP) {
-            fputs(help, stdout);
-            return finish_output(0);
-        } else {
-            return bad_option(option, argv, "doctor");
-        }
-    }
+    if (!read_options(&syntax, argc, argv, &url, &status))
+        return status;
     if (optind + 1 < argc)
         return usage_error("pawl doctor takes one URL, and there are '%s' and '%s'", argv[optind], argv[optind + 1]);
-    if (optind < argc)
-        url = argv[optind];
-    return examine(url);
+    return examine(optind < argc ? argv[optind] : url);
 }

@@ -131,19 +131,15 @@ static int take_and_hold(const struct take_options *options) {
     return number != 0 && status != EXIT_LOST ? end_by_signal(number, false) : status;
 }
 
-static int parse(struct take_options *options, int argc, char **argv) {
-    int option, status = 0;
+static int apply(void *data, int option) {
+    return take_option(data, option);
+}
 
-    opterr = 0;
-    while (status == 0 && (option = getopt_long(argc, argv, ":" TAKE_SHORT, long_options, NULL)) != -1) {
-        if (option == OPTION_HELP) {
-            fputs(help, stdout);
-            return finish_output(0);
-        }
-        status = option == '?' || option == ':' ? bad_option(option, argv, "hold") : take_option(options, option);
-    }
-    if (status != 0)
-        return status;
+static const struct syntax syntax = {
+    .subcommand = "hold", .help = help, .letters = ":" TAKE_SHORT, .options = long_options, .apply = apply};
+
+/* What the options leave: the locks. */
+static int finish_parsing(struct take_options *options, int argc, char **argv) {
     if (optind == argc)
         return usage_error("which lock? pawl hold LOCK (see pawl hold --help)");
     while (optind < argc)
@@ -153,12 +149,11 @@ static int parse(struct take_options *options, int argc, char **argv) {
 
 int command_hold(int argc, char **argv) {
     struct take_options options;
+    int status;
 
     if (!take_options_init(&options, argc))
         return EXIT_SYSTEM;
-    int status = parse(&options, argc, argv);
-    /* --help names no lock. */
-    if (status == 0 && options.count > 0)
+    if (read_options(&syntax, argc, argv, &options, &status) && (status = finish_parsing(&options, argc, argv)) == 0)
         status = take_and_hold(&options);
     take_options_finish(&options);
     return status;

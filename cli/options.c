@@ -175,3 +175,26 @@ int bad_option(int option, char **argv, const char *subcommand) {
         return usage_error("%s needs a value (see pawl %s --help)", argv[optind - 1], subcommand);
     return usage_error("unknown option '%s' (see pawl %s --help)", given, subcommand);
 }
+
+bool read_options(const struct syntax *syntax, int argc, char **argv, void *data, int *status) {
+    int option;
+
+    *status = 0;
+    opterr = 0;
+    while (*status == 0 && (option = getopt_long(argc, argv, syntax->letters, syntax->options, NULL)) != -1) {
+        if (option == OPTION_HELP) {
+            fputs(syntax->help, stdout);
+            *status = finish_output(0);
+            return false;
+        }
+        *status = option == '?' || option == ':' ? bad_option(option, argv, syntax->subcommand) : syntax->apply(data, option);
+    }
+    return *status == 0;
+}
+
+int open_client(const char *url, struct pawl **ret) {
+    struct pawl_options options = {.size = sizeof options, .log = log_message};
+    struct pawl_error error;
+
+    return pawl_open(url, &options, ret, &error) < 0 ? library_error(&error) : 0;
+}

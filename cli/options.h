@@ -62,6 +62,21 @@ int take_option(struct take_options *options, int option);
 /* Sort the names as every pawl does, so that no two wait for each other; refuse duplicates. Returns as above. */
 int take_options_order(struct take_options *options);
 
+/* The command line of a subcommand. */
+struct syntax {
+    const char *subcommand;
+    const char *help;
+    const char *letters; /* as getopt wants them; they begin with ':' */
+    const struct option *options;
+    int (*apply)(void *data, int option); /* with `optarg`; returns 0, or the exit status after having said what is wrong */
+};
+
+/* Read the options, each by apply(); what is left begins at `optind`. False: `status` is the exit status, since a mistake was said, or the
+ * help was asked for and shown. */
+bool read_options(const struct syntax *syntax, int argc, char **argv, void *data, int *status);
+/* For those who only look: a client at `url`, NULL: $PAWL_URL, else local:. Returns 0, or the exit status after having said why not. */
+int open_client(const char *url, struct pawl **ret);
+
 /* Say what getopt did not like; `option` is what it returned. */
 int bad_option(int option, char **argv, const char *subcommand);
 

@@ -47,11 +47,13 @@ static const struct option long_options[] = {
 struct status_options {
     const char *url;
     const char *name;
-    bool json, raw, names, help;
+    bool json, raw, names;
     int64_t watch_ms; /* 0: look once */
 };
 
-static int apply(struct status_options *options, int option) {
+static int apply(void *data, int option) {
+    struct status_options *options = data;
+
     switch (option) {
     case OPTION_JSON:
         options->json = true;
@@ -67,23 +69,17 @@ static int apply(struct status_options *options, int option) {
         if (optarg != NULL && (!parse_duration(optarg, &options->watch_ms) || options->watch_ms < 10))
             return usage_error("--watch wants a number of seconds, 0.01 or more, not '%s'", optarg);
         return 0;
-    case 'u':
-        options->url = optarg;
-        return 0;
     default:
-        options->help = true;
+        options->url = optarg;
         return 0;
     }
 }
 
-static int parse(struct status_options *options, int argc, char **argv) {
-    int option, status = 0;
+static const struct syntax syntax = {
+    .subcommand = "status", .help = help, .letters = ":u:", .options = long_options, .apply = apply};
 
-    opterr = 0;
-    while (status == 0 && !options->help && (option = getopt_long(argc, argv, ":u:", long_options, NULL)) != -1)
-        status = option == '?' || option == ':' ? bad_option(option, argv, "status") : apply(options, option);
-    if (status != 0 || options->help)
-        return status;
+/* What the options leave: one lock at most. */
+static int finish_parsing(struct status_options *options, int argc, char **argv) {
     if (optind + 1 < argc)
         return usage_error("pawl status shows one lock or all, and there are '%s' and '%s'", argv[optind], argv[optind + 1]);
     if (options->names && (options->json || options->raw))
@@ -172,22 +168,22 @@ static int look_again_and_again(const struct status_options *options, struct paw
     return status;
 }
 
-int command_status(int argc, char **argv) {
-    struct status_options options = {0};
-    struct pawl_options client_options = {.size = sizeof(client_options), .log = log_message};
+static int show(const struct status_options *options) {
     struct pawl *client;
-    struct pawl_error error;
-    int status = parse(&options, argc, argv);
+    int status = open_client(options->url, &client);
 
     if (status != 0)
         return status;
-    if (options.help) {
-        fputs(help, stdout);
-        return finish_output(0);
-    }
-    if (pawl_open(options.url, &client_options, &client, &error) < 0)
-        return library_error(&error);
-    status = options.watch_ms > 0 ? look_again_and_again(&options, client) : look(&options, client, false);
+    status = options->watch_ms > 0 ? look_again_and_again(options, client) : look(options, client, false);
     pawl_close(client);
+    return status;
+}
+
+int command_status(int argc, char **argv) {
+    struct status_options options = {0};
+    int status;
+
+    if (read_options(&syntax, argc, argv, &options, &status) && (status = finish_parsing(&options, argc, argv)) == 0)
+        status = show(&options);
     return status;
 }
