@@ -71,11 +71,11 @@ int child_start(struct child *child, char **argv, bool inherit, struct terminal 
 
 bool child_next(struct child *child, struct child_event *event) {
     for (;;) {
-        ssize_t length = recv(child->channel, event, sizeof(*event), 0);
+        ssize_t length = recv(child->channel, event, sizeof *event, 0);
 
         if (length < 0 && errno == EINTR)
             continue;
-        if (length != (ssize_t)sizeof(*event)) {
+        if (length != (ssize_t)sizeof *event) {
             child->keeper_lost = true;
             return false;
         }

@@ -44,12 +44,12 @@ static bool lives_in_group(int proc, const char *pid, pid_t group) {
     char path[32], text[512];
     size_t length = strlen(pid);
 
-    if (length > sizeof(path) - sizeof("/stat"))
+    if (length > sizeof path - sizeof "/stat")
         return false;
     memcpy(path, pid, length);
-    memcpy(path + length, "/stat", sizeof("/stat"));
+    memcpy(path + length, "/stat", sizeof "/stat");
     int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
     text[size > 0 ? size : 0] = '\0';
@@ -70,7 +70,7 @@ static bool only_zombies(pid_t group) {
 
     if (proc < 0)
         return false;
-    while (!alive && (size = syscall(SYS_getdents64, proc, buffer, sizeof(buffer))) > 0) {
+    while (!alive && (size = syscall(SYS_getdents64, proc, buffer, sizeof buffer)) > 0) {
         struct directory_entry *entry;
 
         for (long at = 0; at < size && !alive; at += entry->length) {

@@ -70,7 +70,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
 /* What is typed or sent is of no interest; only that it ends. */
 static bool input_ended(void) {
     char discarded[4096];
-    ssize_t length = read(STDIN_FILENO, discarded, sizeof(discarded));
+    ssize_t length = read(STDIN_FILENO, discarded, sizeof discarded);
 
     return length == 0 || (length < 0 && errno != EINTR && errno != EAGAIN);
 }

@@ -39,7 +39,7 @@ static void report(int channel, enum child_event_kind kind, int value, pid_t pid
     struct child_event event = {.kind = kind, .value = value, .pid = pid};
 
     /* Nobody there to hear it: the poll says so, too. */
-    if (send(channel, &event, sizeof(event), MSG_NOSIGNAL) < 0)
+    if (send(channel, &event, sizeof event, MSG_NOSIGNAL) < 0)
         return;
 }
 
@@ -81,9 +81,9 @@ static void change_name(void) {
     static const char name[] = "keeper";
 
     prctl(PR_SET_NAME, name);
-    if (arguments_end - arguments >= (ptrdiff_t)sizeof(name)) {
+    if (arguments_end - arguments >= (ptrdiff_t)sizeof name) {
         memset(arguments, 0, (size_t)(arguments_end - arguments));
-        memcpy(arguments, name, sizeof(name));
+        memcpy(arguments, name, sizeof name);
     }
 }
 
@@ -111,7 +111,7 @@ static bool watch(int channel, int signals, pid_t command) {
         poll(sources, 2, -1);
         if (sources[0].revents != 0)
             return recv(channel, &word, 1, 0) == 1 && word == KEEPER_LEAVE;
-        if (sources[1].revents == 0 || read(signals, &info, sizeof(info)) < 0)
+        if (sources[1].revents == 0 || read(signals, &info, sizeof info) < 0)
             continue;
         if (report_changes(channel, command))
             sources[1].fd = -1;

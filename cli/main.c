@@ -42,7 +42,7 @@ static const struct subcommand {
     {"bench", command_bench, "measure locks, side by side with the bare server"},
     {"torture", command_torture, "break everything, and see whether the locks hold"},
 };
-enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 
 static int print_help(void) {
     fputs(help_head, stdout);
@@ -61,7 +61,7 @@ static int print_version(void) {
 static size_t distance(const char *left, const char *right) {
     size_t row[16], length = strlen(right);
 
-    if (length >= sizeof(row) / sizeof(row[0]))
+    if (length >= sizeof row / sizeof row[0])
         return length;
     for (size_t i = 0; i <= length; i++)
         row[i] = i;

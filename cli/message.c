@@ -20,7 +20,7 @@ enum { MESSAGE_SIZE = 2048 };
 
 static void write_line(const char *prefix, const char *text) {
     char safe[MESSAGE_SIZE], line[MESSAGE_SIZE + 64];
-    int length = snprintf(line, sizeof(line), "%s%s%s\n", wait_line_eraser(), prefix, printable(safe, sizeof(safe), text));
+    int length = snprintf(line, sizeof line, "%s%s%s\n", wait_line_eraser(), prefix, printable(safe, sizeof safe, text));
 
     if (write(STDERR_FILENO, line, (size_t)length) < 0)
         return;
@@ -29,7 +29,7 @@ static void write_line(const char *prefix, const char *text) {
 static void say_list(const char *format, va_list arguments) {
     char text[MESSAGE_SIZE];
 
-    vsnprintf(text, sizeof(text), format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     write_line("pawl: ", text);
 }
 

@@ -21,7 +21,7 @@ bool take_options_init(struct take_options *options, int argc) {
         .conflict_exit = EXIT_NOT_TAKEN,
         .kind = PAWL_MUTEX,
         .mode = PAWL_EXCLUSIVE,
-        .names = calloc((size_t)argc + 1, sizeof(options->names[0])),
+        .names = calloc((size_t)argc + 1, sizeof options->names[0]),
     };
     if (options->names == NULL)
         say("out of memory");
@@ -38,7 +38,7 @@ static bool parse_unit(const char *text, double *ret_factor) {
         double factor;
     } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60e3}, {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
 
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
         if (strcmp(text, units[i].unit) == 0) {
             *ret_factor = units[i].factor;
             return true;
@@ -103,7 +103,7 @@ static int set_permits(struct take_options *options, const char *text) {
     char count[16] = "";
     uint64_t permits, limit;
 
-    if (slash != NULL && slash - text < (ptrdiff_t)sizeof(count))
+    if (slash != NULL && slash - text < (ptrdiff_t)sizeof count)
         memcpy(count, text, (size_t)(slash - text));
     if (slash == NULL || !parse_number(count, PAWL_PERMITS_MAX, &permits) || !parse_number(slash + 1, PAWL_PERMITS_MAX, &limit))
         return usage_error("--permits wants N/LIMIT, such as 1/4 for one of four (at most %u), not '%s'", PAWL_PERMITS_MAX, text);
@@ -160,7 +160,7 @@ static int compare_names(const void *left, const void *right) {
 }
 
 int take_options_order(struct take_options *options) {
-    qsort(options->names, options->count, sizeof(options->names[0]), compare_names);
+    qsort(options->names, options->count, sizeof options->names[0], compare_names);
     for (size_t i = 1; i < options->count; i++)
         if (strcmp(options->names[i - 1], options->names[i]) == 0)
             return usage_error("'%s' is named twice", options->names[i]);

@@ -155,8 +155,7 @@ static void max_hold_reached(struct run *run) {
     char words[32];
 
     run->max_hold_at = PAWL_FOREVER;
-    say("the lock was held for %s, as long as --max-hold allows",
-        duration_in_words(words, sizeof(words), run->options.max_hold_ms));
+    say("the lock was held for %s, as long as --max-hold allows", duration_in_words(words, sizeof words, run->options.max_hold_ms));
     hold_is_over(run);
     if (run->options.on_lost == ON_LOST_IGNORE)
         take_release(&run->take);
@@ -284,8 +283,8 @@ static bool set_variables(const struct run *run) {
         snprintf(tokens + strlen(tokens), room - strlen(tokens), "%s%llu", i > 0 ? " " : "",
                  (unsigned long long)pawl_token(run->take.parts[i].lock));
     }
-    gethostname(host, sizeof(host) - 1);
-    snprintf(holder, sizeof(holder), "%s:%ld", host, (long)getpid());
+    gethostname(host, sizeof host - 1);
+    snprintf(holder, sizeof holder, "%s:%ld", host, (long)getpid());
     bool done = setenv("PAWL_LOCK", names, 1) == 0 && setenv("PAWL_TOKEN", tokens, 1) == 0 &&
                 setenv("PAWL_MODE",
                        options->mode == PAWL_SHARED    ? "shared"

@@ -76,7 +76,7 @@ static const struct option long_options[] = {
 static int set_on_lost(struct run_options *options, const char *text) {
     static const char *const actions[] = {[ON_LOST_TERM] = "term", [ON_LOST_KILL] = "kill", [ON_LOST_IGNORE] = "ignore"};
 
-    for (unsigned i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+    for (unsigned i = 0; i < sizeof actions / sizeof actions[0]; i++)
         if (strcmp(text, actions[i]) == 0) {
             options->on_lost = (enum on_lost)i;
             return 0;

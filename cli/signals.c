@@ -26,7 +26,7 @@ static void fill_passed_on(sigset_t *set) {
     static const int own_affairs[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGCHLD};
 
     sigfillset(set);
-    for (size_t i = 0; i < sizeof(own_affairs) / sizeof(own_affairs[0]); i++)
+    for (size_t i = 0; i < sizeof own_affairs / sizeof own_affairs[0]; i++)
         sigdelset(set, own_affairs[i]);
 }
 
@@ -53,7 +53,7 @@ int signals_fd(void) {
 int signals_next(void) {
     struct signalfd_siginfo info;
 
-    while (read(descriptor, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+    while (read(descriptor, &info, sizeof info) == (ssize_t)sizeof info) {
         /* Our own write to a pipe nobody reads: the write has failed already. */
         if (info.ssi_signo == SIGPIPE && info.ssi_pid == (uint32_t)getpid())
             continue;

@@ -28,7 +28,7 @@ static bool make_room(struct snapshot *snapshot) {
     if (snapshot->count < snapshot->room)
         return true;
     size_t room = snapshot->room == 0 ? 16 : snapshot->room * 2;
-    struct pawl_entry *entries = reallocarray(snapshot->entries, room, sizeof(entries[0]));
+    struct pawl_entry *entries = reallocarray(snapshot->entries, room, sizeof entries[0]);
     if (entries == NULL)
         return false;
     snapshot->entries = entries;
@@ -61,13 +61,13 @@ int snapshot_take(struct snapshot *snapshot, struct pawl *client, const char *na
     int result = pawl_inspect(client, name, visit, snapshot, error);
     if (result == OUT_OF_MEMORY) {
         error->code = PAWL_ENOMEM;
-        snprintf(error->text, sizeof(error->text), "%s", pawl_error_text(PAWL_ENOMEM));
+        snprintf(error->text, sizeof error->text, "%s", pawl_error_text(PAWL_ENOMEM));
         result = PAWL_ENOMEM;
     }
     if (result < 0)
         snapshot_finish(snapshot);
     else if (snapshot->count > 1)
-        qsort(snapshot->entries, snapshot->count, sizeof(snapshot->entries[0]), compare_entries);
+        qsort(snapshot->entries, snapshot->count, sizeof snapshot->entries[0], compare_entries);
     return result < 0 ? result : 0;
 }
 
@@ -100,7 +100,7 @@ bool is_waiter(const struct pawl_entry *entry) {
 static bool is_of_this_host(const struct pawl_entry *entry) {
     char host[256] = "";
 
-    gethostname(host, sizeof(host) - 1);
+    gethostname(host, sizeof host - 1);
     return strcmp(entry->host, host) == 0;
 }
 

@@ -48,12 +48,12 @@ static void describe_mode(char *out, size_t size, const struct pawl_entry *entry
 static void describe_age(char *out, size_t size, const struct pawl_entry *entry) {
     char host[256] = "", words[32];
 
-    gethostname(host, sizeof(host) - 1);
+    gethostname(host, sizeof host - 1);
     if (entry->since_ms == 0)
         snprintf(out, size, "?");
     else
         snprintf(out, size, "%s%s", strcmp(host, entry->host) == 0 ? "" : "~",
-                 duration_in_words(words, sizeof(words), wall_ms() - entry->since_ms));
+                 duration_in_words(words, sizeof words, wall_ms() - entry->since_ms));
 }
 
 static void describe_left(char *out, size_t size, const struct pawl_entry *entry) {
@@ -133,8 +133,8 @@ static void print_indented(FILE *out, const char *text) {
         char line[CELL_SIZE * 8], safe[CELL_SIZE * 8];
         size_t length = strcspn(text, "\n");
 
-        snprintf(line, sizeof(line), "%.*s", (int)(length < sizeof(line) ? length : sizeof(line) - 1), text);
-        fprintf(out, "    %s\n", printable(safe, sizeof(safe), line));
+        snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
+        fprintf(out, "    %s\n", printable(safe, sizeof safe, line));
         text += length + (text[length] == '\n');
     }
 }
@@ -149,8 +149,8 @@ void print_raw(FILE *out, const struct status_view *view, const struct snapshot 
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct pawl_entry *entry = &snapshot->entries[i];
 
-        describe_state(state, sizeof(state), entry);
-        fprintf(out, "%s  %s\n", printable(name, sizeof(name), entry->name), state);
+        describe_state(state, sizeof state, entry);
+        fprintf(out, "%s  %s\n", printable(name, sizeof name, entry->name), state);
         print_indented(out, entry->raw);
     }
 }

@@ -48,7 +48,7 @@ static bool make_lock(struct take *take, size_t i, int *status) {
 bool take_open(struct take *take, const struct take_options *options, unsigned open_flags, const char *command, int *status) {
     struct pawl_error error;
     struct pawl_options client_options = {
-        .size = sizeof(client_options),
+        .size = sizeof client_options,
         .flags = open_flags | (options->trace ? PAWL_OPEN_TRACE : 0),
         .lease_ms = options->lease_ms,
         .label = options->label,

@@ -40,12 +40,12 @@ __attribute__((format(printf, 2, 3))) static void append(struct text *text, cons
     va_list arguments;
 
     va_start(arguments, format);
-    int length = vsnprintf(text->bytes + text->used, sizeof(text->bytes) - text->used, format, arguments);
+    int length = vsnprintf(text->bytes + text->used, sizeof text->bytes - text->used, format, arguments);
     va_end(arguments);
     if (length > 0)
         text->used += (size_t)length;
-    if (text->used >= sizeof(text->bytes))
-        text->used = sizeof(text->bytes) - 1;
+    if (text->used >= sizeof text->bytes)
+        text->used = sizeof text->bytes - 1;
 }
 
 static const char *time_of_day(char *out, size_t size, int64_t unix_ms) {
@@ -66,7 +66,7 @@ static void append_holder(struct text *text, const struct pawl_entry *holder) {
     if (holder->command[0] != '\0')
         append(text, " (%s)", holder->command);
     if (holder->since_ms != 0)
-        append(text, " since %s", time_of_day(since, sizeof(since), holder->since_ms));
+        append(text, " since %s", time_of_day(since, sizeof since, holder->since_ms));
     if (is_gone(holder))
         append(text, ", pid gone: what it left behind holds on");
     if (holder->flags & PAWL_ENTRY_BROKEN)
@@ -110,7 +110,7 @@ static void append_notice(struct text *text, const struct pawl_info *info) {
     if (info->notice_ms == 0)
         append(text, ", a crash shows at once");
     else
-        append(text, ", a crash shows within %s", duration_in_words(words, sizeof(words), info->notice_ms));
+        append(text, ", a crash shows within %s", duration_in_words(words, sizeof words, info->notice_ms));
     append(text, ", %s", info->url);
 }
 
@@ -123,7 +123,7 @@ static void describe(struct text *text, int64_t waited_ms) {
     text->used = 0;
     append(text, "waiting ");
     if (waited_ms >= 1000)
-        append(text, "%s ", duration_in_words(words, sizeof(words), waited_ms));
+        append(text, "%s ", duration_in_words(words, sizeof words, waited_ms));
     append(text, "for '%s': held by ", line.name);
     if (snapshot_take(&snapshot, line.client, line.name, &error) < 0) {
         append(text, "somebody (%s)", error.text);
@@ -148,7 +148,7 @@ static void warn_of_nesting(void) {
     for (size_t i = 0; i < snapshot.count; i++) {
         const struct pawl_entry *entry = &snapshot.entries[i];
 
-        snprintf(holder, sizeof(holder), "%s:%lld", entry->host, (long long)entry->pid);
+        snprintf(holder, sizeof holder, "%s:%lld", entry->host, (long long)entry->pid);
         if (!is_waiter(entry) && strcmp(holder, around) == 0)
             say("'%s' is held by the pawl run around this one (%s): if that waits for this, both wait for ever", line.name, around);
     }
@@ -189,10 +189,10 @@ void wait_line_draw(void) {
     if (!in_foreground())
         return;
     describe(&text, now_ms() - line.since);
-    printable(safe, sizeof(safe), text.bytes);
+    printable(safe, sizeof safe, text.bytes);
     /* The terminal's own `^C` must fit behind it: once it wraps, the line can't be erased. */
     cut_to_columns(safe, terminal_columns(STDERR_FILENO) - 3);
-    int length = snprintf(output, sizeof(output), "\r%s\033[K", safe);
+    int length = snprintf(output, sizeof output, "\r%s\033[K", safe);
     line.shown = write(STDERR_FILENO, output, (size_t)length) == length;
 }
 
