@@ -139,8 +139,11 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     if (redis->wake_fd >= 0)
         close(redis->wake_fd);
     pawl__sentinel_free(redis);
-    SSL_CTX_free(redis->tls);
-    SSL_CTX_free(redis->sentinel_tls);
+    /* Without TLS there is no OpenSSL to ask. */
+    if (redis->tls)
+        SSL_CTX_free(redis->tls);
+    if (redis->sentinel_tls)
+        SSL_CTX_free(redis->sentinel_tls);
     redis->tls = redis->sentinel_tls = NULL;
     free(redis->notes);
     redis->notes = NULL;

@@ -33,7 +33,6 @@
 #define PAWL_REDIS_H
 
 #include <hiredis/hiredis.h>
-#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,6 +40,7 @@
 #include <sys/socket.h>
 
 #include "engine.h"
+#include "engine/redis/openssl.h"
 #include "engine/redis/voter.h"
 #include "name.h"
 #include "record.h"
@@ -549,4 +549,9 @@ redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, c
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 
-#endif
+#endif /* ---- sha1.c ---------------------------------------------------------------------------------------------------------------- */
+
+enum { SHA_HEX = 40 };
+
+/* As EVALSHA wants it. */
+void pawl__sha1_hex(const char *text, size_t length, char ret[SHA_HEX + 1]);

@@ -7,7 +7,6 @@
  *
  * The texts are the same for all clients of a process, and made once.
  */
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@ extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[
     pawl__lua_semaphore[], pawl__lua_slow_release[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_queue[],
     pawl__lua_voter_raise[], pawl__lua_voter_release[];
 
-enum { SHA_HEX = 40, LAYOUTS = 3 };
+enum { LAYOUTS = 3 };
 
 struct script {
     char *body;
@@ -36,16 +35,10 @@ static bool made;
 
 static bool make(struct script *script, const char *fast, const char *first, const char *second, const char *third,
                  const char *fourth) {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned size = 0;
-
     if (asprintf(&script->body, "%s%s%s%s%s", fast, first, second, third, fourth) < 0)
         return false;
     script->length = strlen(script->body);
-    if (!EVP_Digest(script->body, script->length, digest, &size, EVP_sha1(), NULL) || size != SHA_HEX / 2)
-        return false;
-    for (unsigned i = 0; i < size; i++)
-        snprintf(script->sha + 2 * i, 3, "%02x", digest[i]);
+    pawl__sha1_hex(script->body, script->length, script->sha);
     return true;
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tls.c - TLS by OpenSSL over a non-blocking socket. The server's certificate is verified, with its name, unless the URL says verify=none.
+ * tls.c - TLS by OpenSSL (openssl.h) over a non-blocking socket. The server's certificate is verified, with its name, unless the
+ * URL says verify=none.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <openssl/err.h>
-#include <openssl/x509_vfy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,8 +33,12 @@ static int load_certificates(SSL_CTX *context, const struct redis_tls *tls, stru
 }
 
 static int set_up(const struct redis_tls *tls, SSL_CTX **ret, struct pawl_error *reterr) {
+    int rc;
+
     if (!tls->on)
         return 0;
+    if ((rc = pawl__openssl_load(reterr)) < 0)
+        return rc;
     *ret = SSL_CTX_new(TLS_client_method());
     if (!*ret)
         return fail_tls(reterr, PAWL_ESYSTEM, "TLS", "OpenSSL");
