@@ -42,6 +42,19 @@ demo: ## install what it needs, build, and show a lock at work; ENGINE=redis or 
 	@$(MAKE) --no-print-directory all
 	@./demo/run '$(ENGINE)'
 
+.PHONY: pitfalls
+pitfalls: ## play the failures of hand-made locks on real servers, and pawl in the same place
+	@tools/deps build
+	@tools/deps redis
+	@tools/deps zookeeper
+	@$(MAKE) --no-print-directory all
+	@BUILD_DIR=$(abspath $(BUILD)) pitfalls/run
+
+.PHONY: models
+models: ## check the models of the queues exhaustively with spin (some minutes, 2 GB)
+	@tools/deps models
+	@models/check
+
 .PHONY: bench
 bench: all ## measure beside all peers, about ten minutes, and write bench/RESULTS.md; QUICK=1: two minutes
 	@BUILD_DIR=$(BUILD) bench/run

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents warn of on ZooKeeper, and pawl in the same place. 'The ZooKeeper article' is "如何使用zookeeper实现分布式锁？"."""
+
+import re
+import selectors
+
+import libpawl
+import raw
+from stage import until
+
+SESSIONS = 20  # of pawl, among which the herd is divided: the server counts sessions
+
+
+class Scene:
+    def __init__(self, stage, report, herd):
+        self.stage, self.report, self.herd = stage, report, herd
+        self.port = stage.zookeeper()
+        self.zookeeper = raw.ZooKeeper(self.port)
+        self.zookeeper.create("/lock")
+
+    def pawl(self, session_ms):
+        return self.stage.actor("pawl", f"zk://127.0.0.1:{self.port}/pawl", session_ms)
+
+    def watches(self):
+        return int(re.search(r"Total watches:(\d+)", raw.word(self.port, "wchs"))[1])
+
+    def fired(self, kind):
+        """How many watches the server has told of, so far: by deletions of nodes, or by changes of children."""
+        return int(float(re.search(rf"zk_sum_node_{kind}_watch_count\s+(\S+)", raw.word(self.port, "mntr"))[1]))
+
+
+def play_persistent_node(scene):
+    report, zookeeper = scene.report, scene.zookeeper
+    report.side("the broken version: a persistent node")
+    one = scene.stage.actor("zookeeper", scene.port)
+    path = one.do("create", "/lock/persistent")
+    report.step("client 1", f"create {path} -> it holds")
+    one.crash()
+    report.step("client 1", "kill -9: its connection is gone")
+    again, owner = zookeeper.create("/lock/persistent"), zookeeper.owner("/lock/persistent")
+    report.step("client 2", f"create /lock/persistent -> {again} (node exists); ephemeralOwner: {owner}")
+    broke = again == raw.ZooKeeper.NODEEXISTS and owner == 0
+    report.verdict("a persistent node and a crash", broke, "no session owns it, so no end of a session removes it")
+    report.side("pawl: an ephemeral node, which goes with its session")
+    one, two = scene.pawl(2000), scene.pawl(2000)
+    report.step("pawl 1", one.do("acquire", "crash", 60000))
+    one.crash()
+    nodes = zookeeper.children("/pawl/crash")
+    report.step("pawl 1", f"kill -9. Right afterwards there is still {len(nodes)} node: it goes with the session, not with the connection")
+    got = two.do("acquire", "crash", 60000)
+    report.step("pawl 2", got)
+    two.crash()
+    report.verdict("pawl's ephemeral node", got.startswith("held"), "the session ended, the node with it, and the next one was let in")
+
+
+def count_events(clients, expected):
+    """Read one event from each; returns how many came."""
+    selector, count = selectors.DefaultSelector(), 0
+    for client in clients:
+        selector.register(client.socket, selectors.EVENT_READ, client)
+    while count < expected:
+        ready = selector.select(60)
+        if not ready:
+            break
+        for key, _ in ready:
+            key.data.event()
+            selector.unregister(key.fileobj)
+            count += 1
+    selector.close()
+    return count
+
+
+def play_herd(scene):
+    report, zookeeper, count = scene.report, scene.zookeeper, scene.herd
+    report.side(f"the broken version: {count} wait, and each watches all children")
+    zookeeper.create("/lock/herd")
+    head = zookeeper.create("/lock/herd/lock-", ephemeral=True, sequence=True)
+    clients = [raw.ZooKeeper(scene.port) for _ in range(count)]
+    for client in clients:
+        client.create("/lock/herd/lock-", ephemeral=True, sequence=True)
+    for client in clients:
+        client.children("/lock/herd", watch=True)
+    before = scene.fired("children")
+    zookeeper.delete(head)
+    woken = count_events(clients, count)
+    fired = scene.fired("children") - before
+    report.step("client 1", f"deletes {head}: {woken} clients were woken (the server counts {fired}), for one lock")
+    for client in clients:
+        client.close()
+    report.verdict("the herd", woken == count == fired, f"{count} wake-ups for one hand-off, and each of them lists {count} nodes")
+
+    report.side(f"pawl: {count} wait, over {SESSIONS} sessions, and each watches the one ahead")
+    heard, granted = [], []
+    url = f"zk://127.0.0.1:{scene.port}/pawl?handoff=0"
+    clients = [libpawl.Client(url, 60000, log=lambda text: heard.append(text)) for _ in range(SESSIONS)]
+    holder = clients[0].mutex("herd", libpawl.TASK)
+    holder.acquire(60000)
+    waiters = [clients[number % SESSIONS].mutex("herd", libpawl.TASK) for number in range(count)]
+    for waiter in waiters:
+        waiter.start(granted.append)
+    until(lambda: len(zookeeper.children("/pawl/herd")) == count + 1, "all of them have queued")
+    until(lambda: scene.watches() > 2 * count, "each watches the one ahead and its own node")
+    before, said = scene.fired("deleted"), len(heard)
+    holder.release()
+    until(lambda: sum(client.dispatch() for client in clients) or granted, "one of them is let in")
+    until(lambda: len(zookeeper.children("/pawl/herd")) == count, "the node is gone")
+    fired = scene.fired("deleted") - before
+    woken = sum("woken" in text for text in heard[said:])
+    report.step("pawl", f"released: {len(granted)} of {count} was let in; {woken} was woken; the server told {fired} sessions")
+    held = granted == [0] and woken == 1 and 1 <= fired <= 3
+    for client in clients:
+        client.close()
+    report.verdict("pawl's queue", held, f"one wake-up instead of {count}, whatever the number of those who wait")
+
+
+def play_exists_leaves_a_watch(scene):
+    report, zookeeper = scene.report, raw.ZooKeeper(scene.port)
+    until(lambda: scene.watches() == 0, "the watches of what was played before are gone")
+    report.side("the broken version: exists() on the node ahead, which is gone already")
+    answer = zookeeper.exists("/lock/gone-0000000007", True)
+    left = scene.watches()
+    report.step("client 1", f"exists(/lock/gone-0000000007, watch) -> {answer} (no node); watches at the server: {left}")
+    broke = answer == raw.ZooKeeper.NONODE and left == 1
+    report.verdict("the watch that exists leaves behind", broke, "it waits for a node whose number is never given again")
+    zookeeper.close()
+    until(lambda: scene.watches() == 0, "its session's watches are gone")
+    report.side("getData instead, and so does pawl")
+    zookeeper = raw.ZooKeeper(scene.port)
+    answer = zookeeper.get("/lock/gone-0000000007", True)
+    report.step("client 1", f"getData(/lock/gone-0000000007, watch) -> {answer} (no node); watches at the server: {scene.watches()}")
+    one, two = scene.pawl(60000), scene.pawl(60000)
+    said = []
+    for _ in range(5):
+        one.do("acquire", "watch", 60000)
+        two.tell("acquire", "watch", 60000)
+        until(lambda: len(zookeeper.children("/pawl/watch")) == 2, "the second one has queued")
+        one.do("release", "watch")
+        said.append(two.hear().split()[0])
+        two.do("release", "watch")
+    until(lambda: not zookeeper.children("/pawl/watch"), "the nodes are gone")
+    until(lambda: scene.watches() == 0, "no watch is left")
+    report.step("pawl", f"handed on {len(said)} times; watches at the server: {scene.watches()}")
+    report.verdict("pawl's watches", answer == raw.ZooKeeper.NONODE and said == ["held"] * 5, "no watch is left behind")
+
+
+ARTICLE, OTHER = "the ZooKeeper article", "the Redis article"
+PLAYS = [
+    (
+        "A persistent node, and a crash",
+        "持久节点，客户端宕机",
+        f"{ARTICLE}, 算法流程 step 1; {OTHER}, 13. Zookeeper 节点类型",
+        play_persistent_node,
+    ),
+    ("The herd", "羊群效应", f"{ARTICLE}, 羊群效应 (1,000 clients woken for one lock)", play_herd),
+    (
+        "The watch that exists leaves behind",
+        "exists 留下的监听器",
+        f"{ARTICLE}, Curator的源码分析 (getData, not checkExists); {OTHER}, 15. 加锁原理",
+        play_exists_leaves_a_watch,
+    ),
+]
