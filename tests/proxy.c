@@ -29,6 +29,7 @@ struct stream {
 
 struct pair {
     bool used, closing; /* closing: when all is written */
+    bool marked;        /* its latest request contains proxy->drop_text */
     unsigned number;
     int fds[2];               /* by enum proxy_side */
     struct stream streams[2]; /* by who sent it */
@@ -39,7 +40,8 @@ struct proxy {
     pthread_mutex_t mutex;
     int listener, wake;
     unsigned port, target, count;
-    bool stop, refuse, freeze, cut;
+    bool stop, refuse, freeze, cut, dropped;
+    char drop_text[64]; /* "": no answer is to be dropped */
     int64_t delay_ms;
     proxy_frame_fn *frame;
     proxy_judge_fn *judge;
@@ -118,6 +120,18 @@ static void take_connection(struct proxy *proxy) {
 
 /* ---- Messages ------------------------------------------------------------------------------------------------------------- */
 
+/* Is this the answer that is to be dropped? */
+static bool is_to_drop(struct proxy *proxy, struct pair *pair, enum proxy_side from, const unsigned char *message, size_t length) {
+    const char *text = proxy->drop_text;
+
+    if (*text && from == PROXY_CLIENT)
+        pair->marked = memmem(message, length, text, strlen(text)) != NULL;
+    if (!*text || from == PROXY_CLIENT || !pair->marked)
+        return false;
+    proxy->drop_text[0] = '\0';
+    return proxy->dropped = true;
+}
+
 /* Judge the messages that are complete. False: the connection is closed. */
 static bool judge_messages(struct proxy *proxy, struct pair *pair, enum proxy_side from) {
     struct stream *stream = &pair->streams[from];
@@ -129,7 +143,9 @@ static bool judge_messages(struct proxy *proxy, struct pair *pair, enum proxy_si
         length = proxy->frame ? proxy->frame(from, stream->in, stream->in_length) : stream->in_length;
         if (length == 0 || length > stream->in_length)
             return true;
-        if (proxy->judge)
+        if (is_to_drop(proxy, pair, from, stream->in, length))
+            verdict = PROXY_CUT_BEFORE;
+        else if (proxy->judge)
             verdict = proxy->judge(proxy->data, pair->number, from, stream->in, length);
         if (verdict == PROXY_CUT_BEFORE) {
             pair_close(pair);
@@ -318,6 +334,13 @@ void proxy_refuse(struct proxy *proxy, bool refuse) {
     change(proxy);
 }
 
+void proxy_isolate(struct proxy *proxy, bool isolate) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->refuse = isolate;
+    proxy->cut = proxy->cut || isolate;
+    change(proxy);
+}
+
 void proxy_freeze(struct proxy *proxy, bool freeze) {
     pthread_mutex_lock(&proxy->mutex);
     proxy->freeze = freeze;
@@ -328,6 +351,22 @@ void proxy_delay(struct proxy *proxy, int64_t ms) {
     pthread_mutex_lock(&proxy->mutex);
     proxy->delay_ms = ms;
     change(proxy);
+}
+
+void proxy_drop_answer_to(struct proxy *proxy, const char *text) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->dropped = false;
+    snprintf(proxy->drop_text, sizeof proxy->drop_text, "%s", text);
+    change(proxy);
+}
+
+bool proxy_dropped(struct proxy *proxy) {
+    bool dropped;
+
+    pthread_mutex_lock(&proxy->mutex);
+    dropped = proxy->dropped;
+    pthread_mutex_unlock(&proxy->mutex);
+    return dropped;
 }
 
 unsigned proxy_connections(struct proxy *proxy) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * proxy.h - a TCP proxy for tests: between a client and a real server on loopback, it cuts, holds back, delays, drops. It knows no
- * protocol: a test gives it a function that finds where a message ends, and one that says what becomes of each.
+ * protocol: a test that wants to judge messages gives it a function that finds where one ends, and one that says what becomes of each.
  */
 #ifndef PAWL_PROXY_H
 #define PAWL_PROXY_H
@@ -27,7 +27,7 @@ typedef size_t proxy_frame_fn(enum proxy_side from, const unsigned char *bytes, 
 typedef enum proxy_verdict proxy_judge_fn(void *data, unsigned connection, enum proxy_side from, const unsigned char *message,
                                           size_t length);
 
-/* In front of 127.0.0.1:target, on a port of its own. NULL: it can't be. */
+/* In front of 127.0.0.1:target, on a port of its own. Without `judge` everything passes. NULL: it can't be. */
 struct proxy *proxy_new(unsigned target, proxy_frame_fn *frame, proxy_judge_fn *judge, void *data);
 void proxy_free(struct proxy *proxy);
 unsigned proxy_port(const struct proxy *proxy);
@@ -36,10 +36,16 @@ unsigned proxy_port(const struct proxy *proxy);
 void proxy_cut(struct proxy *proxy);
 /* New connections are closed at once. */
 void proxy_refuse(struct proxy *proxy, bool refuse);
+/* Both: nobody is connected, nor can be, until told otherwise. */
+void proxy_isolate(struct proxy *proxy, bool isolate);
 /* Connections stay open and nothing goes through, old ones and new: half-open. What was sent meanwhile comes through afterwards. */
 void proxy_freeze(struct proxy *proxy, bool freeze);
 /* Every message from the server comes so much later. */
 void proxy_delay(struct proxy *proxy, int64_t ms);
+/* Once: of the next answer on a connection whose latest request contains `text`, pass nothing on, and close that connection. */
+void proxy_drop_answer_to(struct proxy *proxy, const char *text);
+/* Was that answer dropped by now? */
+bool proxy_dropped(struct proxy *proxy);
 /* How many connections there have been. */
 unsigned proxy_connections(struct proxy *proxy);
 

@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "redis_proxy.h"
+#include "proxy.h"
 #include "redis_test.h"
 
 static struct redis_server server;
@@ -360,7 +360,7 @@ static void test_storm_of_time_outs_leaves_nothing(void **state) {
 
 /* redis-py #3847 forgets what it holds before the server has heard of the release: what never arrived is then never released. */
 static void test_release_that_never_arrived(void **state) {
-    struct proxy *proxy = proxy_new(server.port);
+    struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
     struct pawl *far = open_at(proxy_port(proxy), "?retry=10,200", 3600000), *near = open_at(server.port, "", 0);
     struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
 
@@ -369,9 +369,9 @@ static void test_release_that_never_arrived(void **state) {
     proxy_freeze(proxy, true);
     assert_works(pawl_release(lock, &error), &error); /* comes back soon: the rest is the service thread's */
     assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
-    proxy_cut(proxy, true); /* and what was on its way is gone */
+    proxy_isolate(proxy, true); /* and what was on its way is gone */
     proxy_freeze(proxy, false);
-    proxy_cut(proxy, false);
+    proxy_isolate(proxy, false);
     assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error); /* an hour's lease did not end by itself */
     pawl_lock_free(lock);
     pawl_lock_free(other);

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "redis_proxy.h"
+#include "proxy.h"
 #include "redis_test.h"
 
 static struct redis_server server;
@@ -23,7 +23,7 @@ static int set_up(void **state) {
     if (!server.pid)
         redis_server_start(&server);
     freeReplyObject(redis_server_command(&server, "FLUSHALL"));
-    proxy = proxy_new(server.port);
+    proxy = proxy_new(server.port, NULL, NULL, NULL);
     far = open_at(proxy_port(proxy), "?retry=10,200", LEASE_MS);
     near = open_at(server.port, "", LEASE_MS);
     return 0;
@@ -31,7 +31,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    proxy_cut(proxy, false);
+    proxy_isolate(proxy, false);
     proxy_freeze(proxy, false);
     pawl_close(far);
     pawl_close(near);
@@ -101,12 +101,12 @@ static void test_cut_off_longer_than_the_lease(void **state) {
     assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     token = pawl_token(lock);
-    proxy_cut(proxy, true);
+    proxy_isolate(proxy, true);
     await_loss(&losses);
     assert_true(losses.token == token);
     assert_int_equal(pawl_remaining_ms(lock), 0);
     assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
-    proxy_cut(proxy, false);
+    proxy_isolate(proxy, false);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1); /* the other's, untouched */
     assert_works(pawl_release(other, &error), &error);
@@ -250,9 +250,9 @@ static void test_half_open_connection(void **state) {
     (void)state;
     proxy_freeze(proxy, true);
     assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 3000, &error), &error);
-    proxy_cut(proxy, true); /* and the connections that are stuck in it are gone */
+    proxy_isolate(proxy, true); /* and the connections that are stuck in it are gone */
     proxy_freeze(proxy, false);
-    proxy_cut(proxy, false);
+    proxy_isolate(proxy, false);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     pawl_lock_free(lock);
 }
@@ -262,7 +262,7 @@ static void test_try_without_a_connection(void **state) {
     int rc;
 
     (void)state;
-    proxy_cut(proxy, true);
+    proxy_isolate(proxy, true);
     for (int i = 0; i < PATIENCE_MS; i++) {
         rc = pawl_acquire(lock, 0, &error);
         if (rc == PAWL_ECONNLOST)
@@ -271,7 +271,7 @@ static void test_try_without_a_connection(void **state) {
         pawl_release(lock, NULL);
     }
     assert_int_equal(rc, PAWL_ECONNLOST);
-    proxy_cut(proxy, false);
+    proxy_isolate(proxy, false);
     pawl_lock_free(lock);
 }
 
@@ -284,7 +284,7 @@ static void test_tries_to_reconnect_are_bounded(void **state) {
     assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
     start_taker(&taker, lock, PAWL_FOREVER);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    proxy_cut(proxy, true);
+    proxy_isolate(proxy, true);
     assert_int_equal(end_taker(&taker), PAWL_ECONNLOST);
     pawl_lock_free(lock);
     pawl_lock_free(held);

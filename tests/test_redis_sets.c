@@ -3,7 +3,7 @@
  * test_redis_sets.c - several locks as one on a Redis: what the server is asked, and what is left there when answers get lost. What a set
  * promises on every engine is in contract_sets.c.
  */
-#include "redis_proxy.h"
+#include "proxy.h"
 #include "redis_test.h"
 
 static struct redis_server server;
@@ -15,7 +15,7 @@ static int set_up(void **state) {
     if (!server.pid)
         redis_server_start(&server);
     freeReplyObject(redis_server_command(&server, "FLUSHALL"));
-    proxy = proxy_new(server.port);
+    proxy = proxy_new(server.port, NULL, NULL, NULL);
     far = open_at(proxy_port(proxy), "?retry=10,200", 5000);
     near = open_at(server.port, "", 5000);
     return 0;

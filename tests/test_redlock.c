@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "redis_proxy.h"
+#include "proxy.h"
 #include "redis_test.h"
 
 enum { NODES = 5, QUORUM = 3 };
@@ -63,7 +63,7 @@ static void restart(int node) {
 
 static void use_proxies(void) {
     for (int i = 0; i < NODES; i++)
-        proxies[i] = proxy_new(servers[i].port);
+        proxies[i] = proxy_new(servers[i].port, NULL, NULL, NULL);
 }
 
 static const char *url_of(int count, const char *options) {
