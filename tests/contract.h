@@ -58,6 +58,14 @@ int contract_await(struct contract_thread *thread);   /* the acquire's result */
 void contract_finish(struct contract_thread *thread); /* release and end */
 bool contract_has_ended(struct contract_thread *thread);
 
+/* What the callback of an asynchronous acquire, which this is, has told. */
+struct contract_outcome {
+    int calls, result;
+};
+pawl_acquired_fn contract_acquired;
+/* What a loop does: sleep on the descriptor, then dispatch, until it was told; nothing is due afterwards. Returns the result. */
+int contract_await_outcome(struct pawl *client, const struct contract_outcome *outcome);
+
 /* How many hold, how many wait for "lock", as an operator sees it. */
 unsigned contract_holders(struct pawl *client);
 unsigned contract_waiters(struct pawl *client);

@@ -9,50 +9,23 @@
 
 static struct pawl_error error;
 
-struct outcome {
-    int calls, result;
-};
-
-static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
-    struct outcome *outcome = data;
-
-    (void)lock;
-    outcome->calls++;
-    outcome->result = result;
-    assert_true(result == 0 ? why == NULL : why->code == result);
-}
-
-static void start(struct pawl_lock *lock, enum pawl_mode mode, int64_t timeout_ms, struct outcome *outcome) {
-    *outcome = (struct outcome){0, 1};
-    assert_works(pawl_acquire_start(lock, mode, 1, timeout_ms, on_acquired, outcome, &error), &error);
+static void start(struct pawl_lock *lock, enum pawl_mode mode, int64_t timeout_ms, struct contract_outcome *outcome) {
+    *outcome = (struct contract_outcome){0, 1};
+    assert_works(pawl_acquire_start(lock, mode, 1, timeout_ms, contract_acquired, outcome, &error), &error);
     assert_int_equal(outcome->calls, 0); /* never from within the call */
-}
-
-/* What a loop does: sleep on the descriptor, then dispatch. */
-static void await(struct pawl *client, const struct outcome *outcome) {
-    struct pollfd fd = {.fd = pawl_fd(client), .events = POLLIN};
-
-    while (!outcome->calls) {
-        if (poll(&fd, 1, PATIENCE_MS) != 1)
-            fail_msg("no callback became due");
-        pawl_dispatch(client);
-    }
-    assert_int_equal(outcome->calls, 1);
-    assert_int_equal(pawl_dispatch(client), 0);
-    assert_int_equal(poll(&fd, 1, 0), 0);
 }
 
 static void test_granted_at_once_is_told_later(void **state) {
     struct pawl_lock *lock = contract_mutex(one, PAWL_TASK);
-    struct outcome outcome, again;
+    struct contract_outcome outcome, again;
 
     (void)state;
     start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome);
-    await(one, &outcome);
+    contract_await_outcome(one, &outcome);
     assert_int_equal(outcome.result, 0);
     assert_true(pawl_token(lock) > 0);
     start(lock, PAWL_EXCLUSIVE, 0, &again); /* a re-entry */
-    await(one, &again);
+    contract_await_outcome(one, &again);
     assert_int_equal(again.result, 0);
     assert_works(pawl_release(lock, &error), &error);
     assert_works(pawl_release(lock, &error), &error);
@@ -62,7 +35,7 @@ static void test_granted_at_once_is_told_later(void **state) {
 
 static void test_granted_when_the_holder_lets_go(void **state) {
     struct pawl_lock *holder = contract_rwlock(two, 0), *lock = contract_rwlock(one, PAWL_TASK);
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
@@ -70,7 +43,7 @@ static void test_granted_when_the_holder_lets_go(void **state) {
     contract_await_waiters(two, 1);
     assert_int_equal(pawl_dispatch(one), 0);
     assert_works(pawl_release(holder, &error), &error);
-    await(one, &outcome);
+    contract_await_outcome(one, &outcome);
     assert_int_equal(outcome.result, 0);
     assert_works(pawl_release_shared(lock, &error), &error);
     pawl_lock_free(holder);
@@ -123,14 +96,14 @@ static void test_release_while_a_downgrade_is_told(void **state) {
     struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     struct pawl *client = contract_open_traced(stop_at_the_gate, &gate);
     struct pawl_lock *holder = contract_rwlock(two, 0), *lock = contract_rwlock(client, PAWL_TASK);
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
     start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome); /* has to wait: so the service thread looks after it from now on */
     contract_await_waiters(two, 1);
     assert_works(pawl_release(holder, &error), &error);
-    await(client, &outcome);
+    contract_await_outcome(client, &outcome);
     assert_int_equal(outcome.result, 0);
     assert_works(pawl_downgrade(lock, &error), &error);
     await_gate(&gate);
@@ -139,7 +112,7 @@ static void test_release_while_a_downgrade_is_told(void **state) {
     assert_works(pawl_acquire(holder, PATIENCE_MS, &error), &error);
     assert_works(pawl_release(holder, &error), &error);
     start(lock, PAWL_EXCLUSIVE, PATIENCE_MS, &outcome); /* the client is none the worse for it */
-    await(client, &outcome);
+    contract_await_outcome(client, &outcome);
     assert_int_equal(outcome.result, 0);
     assert_works(pawl_release(lock, &error), &error);
     pawl_lock_free(holder);
@@ -150,7 +123,7 @@ static void test_release_while_a_downgrade_is_told(void **state) {
 static void test_many_pending_at_once(void **state) {
     enum { LOCKS = 20 };
     struct pawl_lock *held[LOCKS], *locks[LOCKS];
-    struct outcome outcomes[LOCKS];
+    struct contract_outcome outcomes[LOCKS];
     char name[16];
 
     (void)state;
@@ -163,7 +136,7 @@ static void test_many_pending_at_once(void **state) {
     }
     for (int i = LOCKS; i-- > 0;) {
         assert_works(pawl_release(held[i], &error), &error);
-        await(one, &outcomes[i]);
+        contract_await_outcome(one, &outcomes[i]);
         assert_int_equal(outcomes[i].result, 0);
     }
     for (int i = 0; i < LOCKS; i++) {
@@ -174,21 +147,21 @@ static void test_many_pending_at_once(void **state) {
 
 static void test_time_out_try_and_cancel(void **state) {
     struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(one, PAWL_TASK);
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
     start(lock, PAWL_EXCLUSIVE, 20, &outcome);
-    await(one, &outcome);
+    contract_await_outcome(one, &outcome);
     assert_int_equal(outcome.result, PAWL_ETIMEOUT);
     start(lock, PAWL_EXCLUSIVE, 0, &outcome);
-    await(one, &outcome);
+    contract_await_outcome(one, &outcome);
     assert_int_equal(outcome.result, PAWL_EHELD);
     start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome);
-    assert_fails(PAWL_EBUSY, pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, 0, on_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EBUSY, pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, 0, contract_acquired, &outcome, &error), &error);
     assert_fails(PAWL_EBUSY, pawl_acquire(lock, 0, &error), &error);
     assert_int_equal(pawl_cancel(lock), 1);
-    await(one, &outcome);
+    contract_await_outcome(one, &outcome);
     assert_int_equal(outcome.result, PAWL_ECANCELED);
     assert_int_equal(pawl_cancel(lock), 0);
     contract_await_waiters(two, 0);
@@ -198,13 +171,13 @@ static void test_time_out_try_and_cancel(void **state) {
 
 static void test_free_while_pending(void **state) {
     struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(one, PAWL_TASK);
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
     start(lock, PAWL_EXCLUSIVE, PAWL_FOREVER, &outcome);
     pawl_lock_free(lock);
-    await(one, &outcome);
+    contract_await_outcome(one, &outcome);
     assert_int_equal(outcome.result, PAWL_ECANCELED);
     pawl_lock_free(holder);
 }
@@ -212,7 +185,7 @@ static void test_free_while_pending(void **state) {
 static void test_close_while_pending(void **state) {
     struct pawl *client = contract_open("");
     struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(client, PAWL_TASK);
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
@@ -228,7 +201,7 @@ static void test_close_while_pending(void **state) {
 static void test_threads_and_tasks_in_one_queue(void **state) {
     struct pawl_lock *holder = contract_mutex(two, 0), *task = contract_mutex(one, PAWL_TASK), *plain = contract_mutex(one, 0);
     struct contract_thread thread;
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
@@ -240,7 +213,7 @@ static void test_threads_and_tasks_in_one_queue(void **state) {
     contract_finish(&thread);
     contract_start(&thread, plain, PAWL_EXCLUSIVE, PAWL_FOREVER);
     assert_works(pawl_release(holder, &error), &error);
-    await(one, &outcome);
+    contract_await_outcome(one, &outcome);
     assert_int_equal(outcome.result, 0);
     assert_works(pawl_release(task, &error), &error);
     assert_int_equal(contract_await(&thread), 0);
@@ -252,13 +225,13 @@ static void test_threads_and_tasks_in_one_queue(void **state) {
 
 static void test_needs_a_task_and_a_callback(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0), *task = contract_mutex(one, PAWL_TASK);
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
-    assert_fails(PAWL_EINVAL, pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, 0, on_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, 0, contract_acquired, &outcome, &error), &error);
     assert_fails(PAWL_EINVAL, pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, 0, NULL, NULL, &error), &error);
-    assert_fails(PAWL_EDURATION, pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, -5, on_acquired, &outcome, &error), &error);
-    assert_fails(PAWL_EKIND, pawl_acquire_start(task, PAWL_SHARED, 1, 0, on_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EDURATION, pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, -5, contract_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EKIND, pawl_acquire_start(task, PAWL_SHARED, 1, 0, contract_acquired, &outcome, &error), &error);
     assert_int_equal(pawl_dispatch(one), 0);
     pawl_lock_free(lock);
     pawl_lock_free(task);

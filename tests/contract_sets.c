@@ -292,64 +292,40 @@ static void test_what_the_owner_has_is_entered_again(void **state) {
 
 /* ---- Without blocking ----------------------------------------------------------------------------------------------------- */
 
-struct outcome {
-    int calls, result;
-};
-
-static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
-    struct outcome *outcome = data;
-
-    (void)lock;
-    outcome->calls++;
-    outcome->result = result;
-    assert_true(result == 0 ? why == NULL : why->code == result);
-}
-
-static void start(const struct pawl_part *parts, int64_t timeout_ms, struct outcome *outcome) {
-    *outcome = (struct outcome){0, 1};
-    assert_works(pawl_acquire_all_start(parts, 2, timeout_ms, on_acquired, outcome, &error), &error);
+static void start(const struct pawl_part *parts, int64_t timeout_ms, struct contract_outcome *outcome) {
+    *outcome = (struct contract_outcome){0, 1};
+    assert_works(pawl_acquire_all_start(parts, 2, timeout_ms, contract_acquired, outcome, &error), &error);
     assert_int_equal(outcome->calls, 0); /* never from within the call */
-}
-
-static int await(struct pawl *client, const struct outcome *outcome) {
-    struct pollfd fd = {.fd = pawl_fd(client), .events = POLLIN};
-
-    for (int i = 0; i < 100 && outcome->calls == 0; i++) {
-        poll(&fd, 1, PATIENCE_MS / 100);
-        pawl_dispatch(client);
-    }
-    assert_int_equal(outcome->calls, 1);
-    return outcome->result;
 }
 
 static void test_without_blocking(void **state) {
     struct pawl_part parts[] = {part(mutex(one, "lock", PAWL_TASK)), part(mutex(one, "a", PAWL_TASK))};
     struct pawl_part threads[] = {parts[0], part(mutex(one, "b", 0))};
     struct pawl_lock *held = contract_mutex(two, 0);
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     start(parts, PATIENCE_MS, &outcome);
-    assert_int_equal(await(one, &outcome), 0);
+    assert_int_equal(contract_await_outcome(one, &outcome), 0);
     start(parts, 0, &outcome); /* again, by right */
-    assert_int_equal(await(one, &outcome), 0);
+    assert_int_equal(contract_await_outcome(one, &outcome), 0);
     assert_works(pawl_release_all(parts, 2, &error), &error);
     assert_works(pawl_release_all(parts, 2, &error), &error);
     assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
     start(parts, 0, &outcome);
-    assert_int_equal(await(one, &outcome), PAWL_EHELD);
+    assert_int_equal(contract_await_outcome(one, &outcome), PAWL_EHELD);
     start(parts, 30, &outcome);
-    assert_int_equal(await(one, &outcome), PAWL_ETIMEOUT);
+    assert_int_equal(contract_await_outcome(one, &outcome), PAWL_ETIMEOUT);
     assert_free("a");
     start(parts, PAWL_FOREVER, &outcome);
     assert_fails(PAWL_EBUSY, pawl_acquire(parts[1].lock, 0, &error), &error);
     assert_int_equal(pawl_cancel(parts[1].lock), 1);
-    assert_int_equal(await(one, &outcome), PAWL_ECANCELED);
+    assert_int_equal(contract_await_outcome(one, &outcome), PAWL_ECANCELED);
     start(parts, PAWL_FOREVER, &outcome);
     assert_works(pawl_release(held, &error), &error);
-    assert_int_equal(await(one, &outcome), 0);
+    assert_int_equal(contract_await_outcome(one, &outcome), 0);
     assert_works(pawl_release_all(parts, 2, &error), &error);
-    assert_fails(PAWL_EINVAL, pawl_acquire_all_start(threads, 2, 0, on_acquired, &outcome, &error), &error);
+    assert_fails(PAWL_EINVAL, pawl_acquire_all_start(threads, 2, 0, contract_acquired, &outcome, &error), &error);
     free_all(parts, 2);
     pawl_lock_free(threads[1].lock);
     pawl_lock_free(held);
@@ -363,7 +339,7 @@ static void test_over_two_engines(void **state) {
     struct pawl *local;
     struct pawl_lock *held;
     struct pawl_part parts[2];
-    struct outcome outcome;
+    struct contract_outcome outcome;
 
     (void)state;
     assert_non_null(mkdtemp(url + strlen("local:")));

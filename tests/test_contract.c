@@ -5,6 +5,7 @@
  */
 #include "contract.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -351,6 +352,31 @@ void contract_finish(struct contract_thread *thread) {
     pthread_cond_broadcast(&thread->changed);
     pthread_mutex_unlock(&thread->mutex);
     pthread_join(thread->thread, NULL);
+}
+
+/* ---- Without blocking ----------------------------------------------------------------------------------------------------- */
+
+void contract_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    struct contract_outcome *outcome = data;
+
+    (void)lock;
+    outcome->calls++;
+    outcome->result = result;
+    assert_true(result == 0 ? why == NULL : why->code == result);
+}
+
+int contract_await_outcome(struct pawl *client, const struct contract_outcome *outcome) {
+    struct pollfd fd = {.fd = pawl_fd(client), .events = POLLIN};
+
+    while (!outcome->calls) {
+        if (poll(&fd, 1, PATIENCE_MS) != 1)
+            fail_msg("no callback became due");
+        pawl_dispatch(client);
+    }
+    assert_int_equal(outcome->calls, 1);
+    assert_int_equal(pawl_dispatch(client), 0);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    return outcome->result;
 }
 
 /* ---- Seen from outside ---------------------------------------------------------------------------------------------------- */
