@@ -209,13 +209,15 @@ void measure_holds(struct job *job) {
     struct result *result = &job->target->results[job->row];
     struct crew crew;
     struct usage used;
+    double seconds;
 
     name_lock(job);
-    /* A second counts as a turn. */
-    bool good = crew_start(&crew, job, 1, hold_many) && count_holds(&crew, &used, &used.turns);
+    bool good = crew_start(&crew, job, 1, hold_many) && count_holds(&crew, &used, &seconds);
     crew_finish(&crew);
-    if (!good || crew_trouble(&crew)[0] != '\0')
+    if (!good || crew_trouble(&crew)[0] != '\0') {
         note_missing(result, crew_trouble(&crew));
-    else
-        add_usage(result, job->target, &used);
+        return;
+    }
+    used.turns = seconds; /* a second counts as a turn */
+    add_usage(result, job->target, &used);
 }
