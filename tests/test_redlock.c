@@ -13,6 +13,9 @@
 
 enum { NODES = 5, QUORUM = 3 };
 
+/* A lease that outlasts every test's patience: nothing is free because of its end. */
+#define LONG_MS 300000
+
 static struct redis_server servers[NODES];
 static struct proxy *proxies[NODES];
 
@@ -148,7 +151,7 @@ static void test_one_node_stopped(void **state) {
     (void)state;
     assert_non_null(log);
     pthread_mutex_init(&log->mutex, NULL);
-    client = open_all("", 0, log);
+    client = open_all("", LONG_MS, log);
     lock = mutex_of(client, "lock");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_works(pawl_release(lock, &error), &error);
@@ -180,7 +183,7 @@ static void test_two_nodes_stopped(void **state) {
     (void)state;
     stop(0);
     stop(3);
-    client = open_all("?connect=2000", 0, NULL);
+    client = open_all("?connect=2000", LONG_MS, NULL);
     lock = mutex_of(client, "lock");
     for (int i = 0; i < 5; i++) {
         assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
@@ -196,7 +199,7 @@ static void test_two_nodes_stopped(void **state) {
 
 /* No majority: an error in time, nothing left at those that answer; and it works again when one is back. */
 static void test_three_nodes_stopped(void **state) {
-    struct pawl *client = open_all("?connect=1000&command=500", 0, NULL), *other;
+    struct pawl *client = open_all("?connect=1000&command=500", LONG_MS, NULL), *other;
     struct pawl_lock *lock = mutex_of(client, "lock");
     int rc;
 
@@ -311,7 +314,7 @@ static void test_votes_below_the_majority_are_a_loss(void **state) {
 
 /* The scripts are gone from all servers. */
 static void test_scripts_are_forgotten(void **state) {
-    struct pawl *client = open_all("", 0, NULL);
+    struct pawl *client = open_all("", LONG_MS, NULL);
     struct pawl_lock *lock = mutex_of(client, "lock");
 
     (void)state;
@@ -335,7 +338,7 @@ static void test_answers_to_acquire_are_lost(void **state) {
 
     (void)state;
     use_proxies();
-    client = open_all("?retry=10,200", 0, NULL);
+    client = open_all("?retry=10,200", LONG_MS, NULL);
     lock = mutex_of(client, "lock");
     for (int i = 0; i < QUORUM; i++)
         proxy_drop_answer_to(proxies[i], "pawl:who:{lock}");
@@ -353,9 +356,9 @@ static void test_unknown_outcome_is_released(void **state) {
     struct pawl_lock *lock, *rival;
 
     (void)state;
-    other = open_all("", 0, NULL);
+    other = open_all("", LONG_MS, NULL);
     use_proxies();
-    client = open_all("?retry=10,200&command=500", 0, NULL);
+    client = open_all("?retry=10,200&command=500", LONG_MS, NULL);
     lock = mutex_of(client, "lock");
     rival = mutex_of(other, "lock");
     for (int i = 0; i < QUORUM; i++)
@@ -379,9 +382,9 @@ static void test_release_of_unknown_outcome(void **state) {
     uint64_t token;
 
     (void)state;
-    other = open_all("", 0, NULL);
+    other = open_all("", LONG_MS, NULL);
     use_proxies();
-    client = open_all("?retry=10,200&command=500", 0, NULL);
+    client = open_all("?retry=10,200&command=500", LONG_MS, NULL);
     lock = mutex_of(client, "lock");
     rival = mutex_of(other, "lock");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
@@ -435,23 +438,23 @@ static void test_validity_counts_from_the_last_attempt(void **state) {
 }
 
 /* The client that is paused: what it holds, how long, and what it is told afterwards. */
-static void hold_and_be_paused(int out) {
+static int hold_and_be_paused(const char *url, int out) {
     struct pawl_options how = {.size = sizeof how, .lease_ms = 1000};
     struct pawl_lock *lock;
     struct pawl *client;
     uint64_t token;
     char end = '?';
 
-    if (pawl_open(url_of(NODES, ""), &how, &client, NULL) < 0 || pawl_mutex_new(client, "lock", 0, &lock, NULL) < 0 ||
+    if (pawl_open(url, &how, &client, NULL) < 0 || pawl_mutex_new(client, "lock", 0, &lock, NULL) < 0 ||
         pawl_acquire(lock, PATIENCE_MS, NULL) < 0)
-        _exit(1);
+        return 1;
     token = pawl_token(lock);
     if (write(out, &token, sizeof token) != sizeof token)
-        _exit(1);
+        return 1;
     raise(SIGSTOP);
     if (pawl_remaining_ms(lock) == 0 && pawl_state(lock) == PAWL_LOST && pawl_release(lock, NULL) == PAWL_ELOST)
         end = 'l';
-    _exit(write(out, &end, 1) == 1 ? 0 : 1);
+    return write(out, &end, 1) == 1 ? 0 : 1;
 }
 
 static void test_paused_client(void **state) {
@@ -466,8 +469,13 @@ static void test_paused_client(void **state) {
     assert_int_equal(pipe(ends), 0);
     child = fork();
     assert_true(child >= 0);
-    if (child == 0)
-        hold_and_be_paused(ends[1]);
+    if (child == 0) {
+        char number[16];
+
+        snprintf(number, sizeof number, "%d", ends[1]);
+        execl("/proc/self/exe", "test_redlock", "--be-paused", url_of(NODES, ""), number, (char *)NULL);
+        _exit(127);
+    }
     assert_int_equal(read(ends[0], &token, sizeof token), sizeof token);
     client = open_all("", 0, NULL);
     lock = mutex_of(client, "lock");
@@ -490,7 +498,7 @@ static void test_paused_client(void **state) {
 
 /* The servers' counters differ, and so do the majorities: {1,2,3}, then {3,4,5}. */
 static void test_tokens_rise_when_majorities_differ(void **state) {
-    struct pawl *client = open_all("?connect=500&command=500", 0, NULL), *late;
+    struct pawl *client = open_all("?connect=500&command=500", LONG_MS, NULL), *late;
     struct pawl_lock *lock = mutex_of(client, "lock"), *rival;
     uint64_t token;
     int written = 0;
@@ -512,7 +520,7 @@ static void test_tokens_rise_when_majorities_differ(void **state) {
     await_free(0, 4);
     stop(0);
     stop(1);
-    late = open_all("?connect=2000", 0, NULL);
+    late = open_all("?connect=2000", LONG_MS, NULL);
     rival = mutex_of(late, "lock");
     assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
     assert_true(pawl_token(rival) > token);
@@ -561,7 +569,7 @@ static void set_foreign(const char *value, int from, int to) {
 
 /* As node-redlock and redsync would hold it; nobody tells of its end but the servers. */
 static void test_foreign_holder(void **state) {
-    struct pawl *client = open_all("", 0, NULL);
+    struct pawl *client = open_all("", LONG_MS, NULL);
     struct pawl_lock *lock = mutex_of(client, "lock");
     struct taker taker;
     struct seen seen;
@@ -594,7 +602,7 @@ static void test_foreign_holder(void **state) {
 
 /* Two foreign programs have two votes each: nobody holds, and the fifth server's vote is not enough. */
 static void test_nobody_has_a_majority(void **state) {
-    struct pawl *client = open_all("", 0, NULL);
+    struct pawl *client = open_all("", LONG_MS, NULL);
     struct pawl_lock *lock = mutex_of(client, "lock");
 
     (void)state;
@@ -741,6 +749,8 @@ int main(int argc, char **argv) {
     };
     const char *why;
 
+    if (argc == 4 && strcmp(argv[1], "--be-paused") == 0)
+        return hold_and_be_paused(argv[2], atoi(argv[3]));
     if (!redis_server_exists(&why)) {
         printf("1..0 # SKIP %s\n", why);
         return 0;

@@ -218,7 +218,7 @@ static void attempt(struct redlock *redlock, struct bid *bid, int64_t now) {
 static void time_out(struct redlock *redlock, struct bid *bid) {
     for (unsigned i = 0; i < redlock->crew.count; i++)
         if (bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__crew_owes(&redlock->crew, i, bid->timer_at))
-            redlock->seats[i].silent = true;
+            pawl__seat_silent(redlock, i);
     fail_attempt(redlock, bid);
 }
 

@@ -171,7 +171,9 @@ void pawl__seats_look(struct redlock *redlock);
 /* Before an attempt: who is silent? */
 void pawl__seats_listen(struct redlock *redlock, int64_t now);
 bool pawl__seat_usable(const struct redlock *redlock, unsigned seat);
-/* The voter has said something. */
+/* It owes an answer for too long. */
+void pawl__seat_silent(struct redlock *redlock, unsigned seat);
+/* It has said something. */
 void pawl__seat_heard(struct redlock *redlock, unsigned seat);
 /* Ask for the vote, again if it waits. `try_only`: yes or no. Does nothing where a vote is under way, or held. */
 void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only);

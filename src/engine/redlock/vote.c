@@ -38,6 +38,12 @@ void pawl__seat_heard(struct redlock *redlock, unsigned seat) {
     redlock->seats[seat].silent = false;
 }
 
+void pawl__seat_silent(struct redlock *redlock, unsigned seat) {
+    redlock->seats[seat].silent = true;
+    redlock->seats[seat].usable = false; /* so that its coming back is seen, however soon that is */
+    pawl__redlock_note(redlock, NULL, "%s is silent: it is left out until it answers", redlock->seats[seat].where);
+}
+
 static unsigned count_usable(const struct redlock *redlock) {
     unsigned count = 0;
 
@@ -58,8 +64,7 @@ void pawl__seats_listen(struct redlock *redlock, int64_t now) {
         if (!pawl__seat_usable(redlock, i) || !pawl__crew_owes(&redlock->crew, i, now - SILENT_NS) ||
             count_usable(redlock) <= redlock->quorum)
             continue;
-        redlock->seats[i].silent = true;
-        pawl__redlock_note(redlock, NULL, "%s is silent: it is left out until it answers", redlock->seats[i].where);
+        pawl__seat_silent(redlock, i);
     }
 }
 
@@ -162,8 +167,10 @@ static void submit_vote(struct redlock *redlock, struct bid *bid, unsigned seat,
 void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only) {
     struct vote *vote = bid->votes[seat];
 
-    if (!pawl__seat_usable(redlock, seat))
+    if (!pawl__seat_usable(redlock, seat)) {
+        redlock->seats[seat].usable = false; /* once it is, we are called again */
         return;
+    }
     if (!vote) {
         submit_vote(redlock, bid, seat, floor, try_only);
     } else if (vote->state == VOTE_WAITS && !try_only) {
