@@ -175,7 +175,7 @@ void pawl__crew_lead(struct pawl__crew *crew, int64_t until) {
     for (unsigned i = 0; i < crew->count; i++) {
         int fd = ops_of(crew->members[i])->answers(crew->members[i], &since);
 
-        fds[1 + i] = (struct pollfd){.fd = since == PAWL__NEVER ? -1 : fd, .events = POLLIN};
+        fds[1 + i] = (struct pollfd){.fd = fd, .events = POLLIN}; /* also of one that owes nothing: it may be asked meanwhile */
     }
     sleep_until(fds, 1 + crew->count, until);
     if (fds[0].revents)

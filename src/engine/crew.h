@@ -49,7 +49,7 @@ void pawl__crew_wake(struct pawl__crew *crew);
 /* Make serve() end its sleep at `when`, without waking anybody before. */
 void pawl__crew_alarm(struct pawl__crew *crew, int64_t when);
 
-/* Sleep until any member that was asked something has answered, rouse(), or `until`; then take the answers. */
+/* Sleep until any member has answered something, rouse(), or `until`; then take the answers. */
 void pawl__crew_lead(struct pawl__crew *crew, int64_t until);
 void pawl__crew_rouse(struct pawl__crew *crew);
 

@@ -169,7 +169,7 @@ static void hurry(struct redlock *redlock, struct bid *bid, int64_t now) {
     int64_t more = (now - bid->started_at) * STRAGGLERS_TIMES;
 
     more = now + (more < STRAGGLERS_NS ? STRAGGLERS_NS : more);
-    if (bid->answered >= redlock->quorum && more < bid->timer_at)
+    if (bid->state == BID_ASKING && bid->answered >= redlock->quorum && more < bid->timer_at)
         pawl__bid_set_timer(redlock, bid, more);
 }
 
@@ -188,6 +188,7 @@ void pawl__bid_judge(struct redlock *redlock, struct bid *bid) {
     if (bid->state == BID_ASKING && count >= redlock->quorum) {
         bid->state = BID_RAISING;
         bid->token = pawl__token_choose(redlock, bid, now);
+        pawl__bid_set_timer(redlock, bid, bid->started_at + redlock->lease_ns / 2); /* nobody is hurried any more */
     }
     if (bid->state == BID_RAISING)
         pawl__token_raise(redlock, bid);
