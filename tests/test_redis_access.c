@@ -12,7 +12,7 @@
 #define RULES                                                                                                                      \
     "resetkeys ~app:* ~{app:*}:* ~redisson_lock_token:* ~pawl:* resetchannels &pawl:inbox:* &redisson_* -@all +eval +evalsha "     \
     "+time "                                                                                                                       \
-    "+type +exists +get +getset +set +del +pexpire +pttl +incrby +decrby +hset +hdel +hget +hgetall +hkeys +hlen +hexists +zadd "  \
+    "+type +exists +get +set +del +pexpire +pttl +incrby +decrby +hset +hdel +hget +hgetall +hkeys +hlen +hexists +zadd "          \
     "+zrem "                                                                                                                       \
     "+zrange +zrangebyscore +zrank +zcard +zscore +publish +pubsub|numsub +subscribe +unsubscribe +ping +select +scan"
 #define SECRET "s3cret-Wort"

@@ -178,6 +178,30 @@ static void test_flushall_is_a_loss(void **state) {
     pawl_lock_free(lock);
 }
 
+/* A restart or a failover may bring back an older counter; connections end with that. Tokens rise all the same. */
+static void test_tokens_rise_over_an_older_counter(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock");
+    uint64_t first = 0, last = 0;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_true(pawl_token(lock) > last);
+        last = pawl_token(lock);
+        first = first ? first : last;
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    freeReplyObject(redis_server_command(&server, "SET redisson_lock_token:{lock} %llu", (unsigned long long)first));
+    freeReplyObject(redis_server_command(&server, "CLIENT KILL TYPE normal SKIPME yes"));
+    for (int i = 0; i < 3; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_true(pawl_token(lock) > last);
+        last = pawl_token(lock);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    pawl_lock_free(lock);
+}
+
 static void test_script_flush(void **state) {
     struct pawl_lock *lock = mutex_of(far, "lock");
 
@@ -555,6 +579,7 @@ int main(void) {
         TEST(test_late_grant_has_the_token_of_the_last),
         TEST(test_renewal_stops_with_the_release),
         TEST(test_flushall_is_a_loss),
+        TEST(test_tokens_rise_over_an_older_counter),
         TEST(test_script_flush),
         TEST(test_busy_server),
         TEST(test_stopped_server),

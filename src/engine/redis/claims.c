@@ -145,31 +145,40 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 
 /* ---- Asking --------------------------------------------------------------------------------------------------------------- */
 
-/* The keys and arguments that all scripts about one claim have: 5 keys, 6 arguments. */
-enum { COMMON = REDIS_CALL_KEYS + 6 };
+/* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */
+void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
+                     int64_t lease_ns, struct redis_call *ret) {
+    char *end;
 
-static void fill_common(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
-    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &call->keys);
-    snprintf(call->lease, sizeof call->lease, "%lld", (long long)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
-    snprintf(call->claim, sizeof call->claim, "%lld", (long long)(redis->options.claim_ns / REDIS_MS));
-    call->argv[0] = call->keys.lock;
-    call->argv[1] = call->keys.token;
-    call->argv[2] = call->keys.queue;
-    call->argv[3] = call->keys.turn;
-    call->argv[4] = call->keys.who;
-    call->argv[5] = claim->owner;
-    call->argv[6] = call->lease;
-    call->argv[7] = call->claim;
-    call->argv[8] = redis->inbox_prefix;
-    call->argv[9] = call->keys.channel;
-    call->argv[10] = call->keys.beside;
+    pawl__redis_keys(redis, name, kind, &ret->keys);
+    pawl__put_number(ret->lease, (uint64_t)(lease_ns / REDIS_MS));
+    pawl__put_number(ret->floor, node && node->token_floor ? (uint64_t)node->token_floor : REDIS_TOKEN_MAX);
+    end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
+    strcpy(stpcpy(stpcpy(end, redis->inbox_prefix), "\n"), ret->keys.beside);
+    ret->argv[0] = ret->keys.lock;
+    ret->argv[1] = ret->keys.token;
+    ret->argv[2] = ret->keys.queue;
+    ret->argv[3] = ret->keys.turn;
+    ret->argv[4] = ret->keys.who;
+    ret->argv[5] = owner;
+    ret->argv[6] = ret->lease;
+    ret->argv[7] = ret->floor;
+    ret->argv[8] = ret->keys.channel;
+    ret->argv[9] = ret->rest;
 }
 
-static bool send_call(struct rclaim *claim, int script, int argc, struct redis_call *call, redis_reply_fn *answered) {
+static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
+    pawl__call_fill(redis, claim->node, claim->claim->name, claim->claim->kind, claim->owner, pawl__claim_lease_ns(redis, claim),
+                    call);
+    if (redis->options.layout == LAYOUT_VOTER)
+        pawl__put_number(call->floor, claim->floor);
+}
+
+static bool send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, redis_reply_fn *answered) {
     struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
 
     claim->asked = true;
-    return pawl__script_send(claim->node, script, REDIS_CALL_KEYS, argc, call->argv, NULL, &request);
+    return pawl__script_send(claim->node, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + extra, call->argv, NULL, &request);
 }
 
 /* Is this the answer to what was asked last about the claim's state? */
@@ -206,8 +215,12 @@ static bool without_result(struct redis *redis, struct request *request, const r
 
 /* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
 
-static const char *mode_letter(enum pawl_mode mode) {
-    return mode == PAWL_SHARED ? "s" : mode == PAWL_PERMITS ? "p" : "x";
+/* What a claim wants, and for whom: `MODE PERMITS SINCE RECORD`, as it stands in the queue behind its owner. */
+static void put_wish(const struct redis *redis, const struct rclaim *claim, char *to) {
+    *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
+    *to++ = ' ';
+    to = stpcpy(pawl__put_number(to, claim->claim->permits), " ");
+    strcpy(stpcpy(stpcpy(to, claim->since), " "), redis->record);
 }
 
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply);
@@ -216,28 +229,25 @@ void pawl__claim_fill_acquire(const struct redis *redis, struct rclaim *claim, s
     const struct pawl__claim *seam = claim->claim;
     uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
 
-    fill_common(redis, claim, call);
+    fill_call(redis, claim, call);
     claim->want_sent = want ? want : 1;
-    snprintf(call->permits, sizeof call->permits, "%u", seam->permits);
-    snprintf(call->limit, sizeof call->limit, "%u", seam->limit);
-    snprintf(call->want, sizeof call->want, "%u", claim->want_sent);
-    call->argv[COMMON] = mode_letter(claim->mode);
-    call->argv[COMMON + 1] = call->permits;
-    call->argv[COMMON + 2] = call->limit;
-    call->argv[COMMON + 3] = call->want;
-    call->argv[COMMON + 4] = seam->try_only ? "1" : claim->registered ? "2" : "0";
-    call->argv[COMMON + 5] = claim->since;
-    call->argv[COMMON + 6] = redis->record;
+    pawl__put_number(call->want, claim->want_sent);
+    pawl__put_number(call->limit, seam->limit);
+    put_wish(redis, claim, call->wish);
+    call->argv[REDIS_CALL_COMMON] = call->want;
+    call->argv[REDIS_CALL_COMMON + 1] = call->wish;
+    call->argv[REDIS_CALL_COMMON + 2] = seam->try_only ? "1" : claim->registered ? "2" : "0";
+    call->argv[REDIS_CALL_COMMON + 3] = call->limit;
 }
 
 static void send_acquire(struct redis *redis, struct rclaim *claim) {
+    enum pawl_kind kind = claim->claim->kind;
     struct redis_call call;
 
     pawl__claim_fill_acquire(redis, claim, &call);
     pawl__push_track_next(claim);
-    snprintf(call.floor, sizeof call.floor, "%llu", (unsigned long long)claim->floor);
-    call.argv[REDIS_ACQUIRE_ARGS] = call.floor;
-    send_call(claim, SCRIPT_ACQUIRE + (int)claim->claim->kind, REDIS_ACQUIRE_ARGS + (redis->options.layout == LAYOUT_VOTER), &call,
+    /* Only semaphores have a limit that could differ; it stands last. */
+    send_call(claim, SCRIPT_ACQUIRE + (int)kind, REDIS_ACQUIRE_ARGS - REDIS_CALL_COMMON - (kind != PAWL_SEMAPHORE), &call,
               acquire_answered);
 }
 
@@ -305,6 +315,8 @@ static void note_pair(struct node *node, int64_t local, int64_t server_us) {
         return;
     node->pair_local = local;
     node->pair_server = server_us;
+    if (!node->token_floor)
+        node->token_floor = server_us;
 }
 
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
@@ -327,6 +339,10 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
         result = pawl__reply_number(reply, 0, -3);
         if (reply->type == REDIS_REPLY_ERROR) {
             pawl__claim_refuse(redis, claim, &why);
+        } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= claim->want_sent) {
+            claim->node->contended = false;
+            pawl__claim_granted(redis, claim, (uint64_t)(reply->integer - claim->want_sent + 1), claim->want_sent, request->sent_at,
+                                pawl__claim_lease_ns(redis, claim));
         } else if (result == 1) {
             pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {
@@ -389,12 +405,10 @@ static void release_answered(struct redis *redis, struct request *request, redis
 static void send_release(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
-    fill_common(redis, claim, &call);
-    /* As it stands in the queue, if it does. */
-    snprintf(call.member, sizeof call.member, "%s %s %u %s %s", claim->owner, mode_letter(claim->mode), claim->claim->permits,
-             claim->since, redis->record);
-    call.argv[COMMON] = call.member;
-    send_call(claim, SCRIPT_RELEASE + (int)claim->claim->kind, COMMON + 1, &call, release_answered);
+    fill_call(redis, claim, &call);
+    put_wish(redis, claim, stpcpy(stpcpy(call.wish, claim->owner), " ")); /* as it stands in the queue, if it does */
+    call.argv[REDIS_CALL_COMMON] = call.wish;
+    send_call(claim, SCRIPT_RELEASE + (int)claim->claim->kind, 1, &call, release_answered);
 }
 
 static void downgrade_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -416,8 +430,8 @@ static void downgrade_answered(struct redis *redis, struct request *request, red
 static void send_downgrade(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
-    fill_common(redis, claim, &call);
-    send_call(claim, SCRIPT_DOWNGRADE, COMMON, &call, downgrade_answered);
+    fill_call(redis, claim, &call);
+    send_call(claim, SCRIPT_DOWNGRADE, 0, &call, downgrade_answered);
 }
 
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
@@ -474,10 +488,10 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
     claim->state = RCLAIM_ASKING;
     claim->mode = seam->mode;
     if (!claim->since[0])
-        snprintf(claim->since, sizeof claim->since, "%lld", (long long)unix_ms());
+        pawl__put_number(claim->since, (uint64_t)unix_ms());
     claim->adopted |= redis->options.layout == LAYOUT_VOTER;
     claim->timer_at = PAWL__NEVER;
-    snprintf(claim->owner, sizeof claim->owner, "%s:%llu", redis->uuid, (unsigned long long)seam->id[1]);
+    pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), seam->id[1]);
     insert(redis, claim);
 }
 

@@ -52,45 +52,62 @@ static ssize_t write_some(struct link *link, const char *data, size_t size) {
     return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
 }
 
-void pawl__link_flush(struct link *link) {
-    ssize_t n;
+/* As much of `out` as the socket takes. False: it is broken. */
+static bool write_out(struct link *link) {
+    ssize_t n = write_some(link, link->out, link->out_used);
 
-    if (link->fd < 0 || !link->out_used || link->state < LINK_GREETING)
-        return;
-    n = write_some(link, link->out, link->out_used);
-    if (n < 0) {
-        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
-        return;
-    }
+    if (n < 0)
+        return false;
     link->out_used -= (size_t)n;
     memmove(link->out, link->out + n, link->out_used);
+    return true;
 }
 
-static bool keep_bytes(struct link *link, const char *data, size_t size) {
+void pawl__link_flush(struct link *link) {
+    if (link->fd < 0 || !link->out_used || link->state < LINK_GREETING)
+        return;
+    if (!write_out(link))
+        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+}
+
+/* Room for so many bytes more. */
+static bool reserve(struct link *link, size_t size) {
     size_t wanted = link->out_used + size;
     char *bigger;
 
     if (wanted > OUT_MOST)
         return false;
-    if (wanted > link->out_size) {
-        bigger = realloc(link->out, wanted * 2);
-        if (!bigger)
-            return false;
-        link->out = bigger;
-        link->out_size = wanted * 2;
-    }
-    memcpy(link->out + link->out_used, data, size);
-    link->out_used = wanted;
+    if (wanted <= link->out_size)
+        return true;
+    bigger = realloc(link->out, wanted * 2);
+    if (!bigger)
+        return false;
+    link->out = bigger;
+    link->out_size = wanted * 2;
     return true;
 }
 
-/* Straight to the socket if nothing is ahead of it. */
-static bool put_bytes(struct link *link, const char *data, size_t size, bool batch) {
-    ssize_t n = 0;
+/* A command, as the protocol has it: `*2\r\n$3\r\nGET\r\n$1\r\nx\r\n`. */
+static bool put_command(struct link *link, int argc, const char **argv, const size_t *lengths) {
+    enum { AROUND = 32 }; /* more than a number and what stands around it take */
+    size_t size = AROUND;
+    char *to;
 
-    if (!link->out_used && !batch && (n = write_some(link, data, size)) < 0)
+    for (int i = 0; i < argc; i++)
+        size += AROUND + lengths[i];
+    if (!reserve(link, size))
         return false;
-    return (size_t)n == size || keep_bytes(link, data + n, size - (size_t)n);
+    to = link->out + link->out_used;
+    *to++ = '*';
+    to = stpcpy(pawl__put_number(to, (uint64_t)argc), "\r\n");
+    for (int i = 0; i < argc; i++) {
+        *to++ = '$';
+        to = stpcpy(pawl__put_number(to, lengths[i]), "\r\n");
+        memcpy(to, argv[i], lengths[i]);
+        to = stpcpy(to + lengths[i], "\r\n");
+    }
+    link->out_used = (size_t)(to - link->out);
+    return true;
 }
 
 static bool many_sent(const struct link *link) {
@@ -106,17 +123,15 @@ static bool many_sent(const struct link *link) {
 
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request) {
     struct request *copy = malloc(sizeof *copy);
-    char *command = NULL;
-    int length = redisFormatCommandArgv(&command, argc, argv, lengths);
-    bool ok = copy && length > 0;
+    bool straight = !link->out_used && !(link->state == LINK_UP && many_sent(link));
+    bool ok = copy && put_command(link, argc, argv, lengths);
 
     if (ok) {
         *copy = *request;
         copy->node = link->node;
         copy->sent_at = pawl__boottime();
-        ok = put_bytes(link, command, (size_t)length, link->state == LINK_UP && many_sent(link));
+        ok = !straight || write_out(link);
     }
-    redisFreeCommand(command);
     if (!ok) {
         free(copy);
         pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");

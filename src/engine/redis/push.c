@@ -26,22 +26,38 @@ static int64_t local_time(const struct node *node, int64_t server_us, int64_t no
     return begin < now ? begin : now;
 }
 
-static void take_grant(struct redis *redis, struct rclaim *claim, const char *text) {
-    int64_t now = pawl__boottime(), begin, lease;
-    unsigned long long token;
-    long long server_us, ms;
-    unsigned count;
+/* The numbers of a message, in its order; those of a grant are most. */
+struct numbers {
+    int count;
+    int64_t n[5];
+};
+enum { NUMBER = 0, GRANT_TOKEN = 1, GRANT_COUNT, GRANT_TIME, GRANT_MS, GRANT_NUMBERS, HEAD_MS = 1, BREAK_NOW = 1 };
 
-    if (sscanf(text, "%llu %u %lld %lld", &token, &count, &server_us, &ms) != 4 || !count || ms <= 0 || ms > INT64_C(1) << 40)
+static void read_numbers(const char *text, struct numbers *ret) {
+    char *end;
+
+    for (ret->count = 0; ret->count < GRANT_NUMBERS; ret->count++, text = end) {
+        ret->n[ret->count] = strtoll(text, &end, 10);
+        if (end == text)
+            return;
+    }
+}
+
+static void take_grant(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
+    int64_t now = pawl__boottime(), ms = said->n[GRANT_MS], begin, lease;
+    uint64_t token = (uint64_t)said->n[GRANT_TOKEN];
+    uint32_t count = (uint32_t)said->n[GRANT_COUNT];
+
+    if (said->count != GRANT_NUMBERS || !count || ms <= 0 || ms > INT64_C(1) << 40)
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
-    begin = local_time(claim->node, server_us, now);
+    begin = local_time(claim->node, said->n[GRANT_TIME], now);
     lease = ms * REDIS_MS;
     if (claim->node->pair_server && now < pawl__lease_suspect_at(begin, lease) && !redis->options.replicas) {
         claim->turn++; /* what was asked before the grant counts no more */
         claim->asked = false;
-        pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", ms);
+        pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", (long long)ms);
         pawl__claim_granted(redis, claim, token, count, begin, lease);
         return;
     }
@@ -55,38 +71,39 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const char *te
     pawl__claim_drive(redis, claim);
 }
 
-static void take_head(struct redis *redis, struct rclaim *claim, const char *text) {
-    int64_t now = pawl__boottime(), ends;
-    long long ms;
+static void take_head(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
+    int64_t ms = said->n[HEAD_MS], ends;
 
-    if (sscanf(text, "%lld", &ms) != 1 || claim->state != RCLAIM_WAITING)
+    if (said->count <= HEAD_MS || claim->state != RCLAIM_WAITING)
         return;
     claim->position = 0;
-    ends = ms < 0 ? PAWL__NEVER : now + (ms + 2) * REDIS_MS;
+    ends = ms < 0 ? PAWL__NEVER : pawl__boottime() + (ms + 2) * REDIS_MS;
     if (ends < claim->timer_at)
         pawl__claim_set_timer(redis, claim, ends, true);
 }
 
-static void take_break(struct redis *redis, struct rclaim *claim, const char *text) {
-    claim->freed = text[0] == '1';
-    pawl__claim_lost(redis, claim, text[0] != '1', "the hold of '%s' was broken by an operator: stop and release it",
-                     claim->claim->name);
+static void take_break(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
+    bool gone = said->count > BREAK_NOW && said->n[BREAK_NOW] == 1;
+
+    claim->freed = gone;
+    pawl__claim_lost(redis, claim, !gone, "the hold of '%s' was broken by an operator: stop and release it", claim->claim->name);
 }
 
 static void take_message(struct redis *redis, const char *text) {
-    unsigned long long id;
+    struct numbers said;
     struct rclaim *claim;
-    char verb;
-    int used = 0;
 
-    if (sscanf(text, "%c %llu %n", &verb, &id, &used) != 2 || !used || !(claim = pawl__claim_find(redis, id)))
+    if (!text[0])
         return;
-    if (verb == 'g')
-        take_grant(redis, claim, text + used);
-    else if (verb == 'h')
-        take_head(redis, claim, text + used);
-    else if (verb == 'b')
-        take_break(redis, claim, text + used);
+    read_numbers(text + 1, &said);
+    if (!said.count || !(claim = pawl__claim_find(redis, (uint64_t)said.n[NUMBER])))
+        return;
+    if (text[0] == 'g')
+        take_grant(redis, claim, &said);
+    else if (text[0] == 'h')
+        take_head(redis, claim, &said);
+    else if (text[0] == 'b')
+        take_break(redis, claim, &said);
 }
 
 /* ---- Tracking --------------------------------------------------------------------------------------------------------------

@@ -244,6 +244,8 @@ struct node {
     int lead_fd;
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
+    int64_t
+        token_floor; /* the server's time (us) when the connection was new; 0: not known yet. Tokens below it are not believed */
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
     bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
@@ -416,6 +418,20 @@ void pawl__server_warn(struct node *node);
 int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr);
 void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size);
 
+/* Decimal digits; returns the end of them. Every request has some, and printf is slow. */
+static inline char *pawl__put_number(char *to, uint64_t number) {
+    char digits[20];
+    int count = 0;
+
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (count)
+        *to++ = digits[--count];
+    *to = '\0';
+    return to;
+}
+
 /* keys.c: how names become keys. */
 struct redis_keys {
     char lock[REDIS_KEY_MAX], token[REDIS_KEY_MAX], queue[REDIS_KEY_MAX], turn[REDIS_KEY_MAX], who[REDIS_KEY_MAX];
@@ -444,14 +460,19 @@ enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *r
 int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise);
 
 /* claims.c */
-enum { REDIS_CALL_KEYS = 5, REDIS_ACQUIRE_ARGS = 18 };
-/* The keys and arguments of a script about one claim. */
+
+/* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. */
+enum { REDIS_CALL_KEYS = 5, REDIS_CALL_COMMON = 10, REDIS_ACQUIRE_ARGS = 14 };
+#define REDIS_TOKEN_MAX UINT64_C(9007199254740991) /* Lua counts no further */
 struct redis_call {
     struct redis_keys keys;
-    char lease[24], claim[24], permits[16], limit[16], want[16], floor[24];
-    char member[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
-    const char *argv[REDIS_ACQUIRE_ARGS + 1]; /* a voter's has one more: the floor of its tokens */
+    char lease[24], floor[24], rest[REDIS_KEY_MAX + REDIS_PREFIX_MAX + 48];
+    char want[24], limit[24], wish[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
+    const char *argv[REDIS_ACQUIRE_ARGS];
 };
+/* `node`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */
+void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
+                     int64_t lease_ns, struct redis_call *ret);
 /* Can there be such a claim? */
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
 /* The claim is there from here on, and is to be asked for. */

@@ -15,11 +15,11 @@
 #include "error.h"
 
 extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[],
-    pawl__lua_fast_acquire_mutex[], pawl__lua_fast_acquire_plain[], pawl__lua_fast_release_mutex[], pawl__lua_fast_release_plain[],
-    pawl__lua_mutex[], pawl__lua_plain[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
+    pawl__lua_fast_acquire[], pawl__lua_fast_release[], pawl__lua_mutex[], pawl__lua_mutex_key[], pawl__lua_mutex_look[],
+    pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
     pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[],
-    pawl__lua_semaphore[], pawl__lua_slow_release[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_queue[],
-    pawl__lua_voter_raise[], pawl__lua_voter_release[];
+    pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_queue[], pawl__lua_voter_raise[],
+    pawl__lua_voter_release[];
 
 enum { LAYOUTS = 3 };
 
@@ -33,65 +33,70 @@ static struct script scripts[LAYOUTS][SCRIPT_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool made;
 
-static bool make(struct script *script, const char *fast, const char *first, const char *second, const char *third,
-                 const char *fourth) {
-    if (asprintf(&script->body, "%s%s%s%s%s", fast, first, second, third, fourth) < 0)
+/* Put the parts together; NULL ends them. */
+static bool make(struct script *script, const char *const *parts) {
+    size_t length = 0;
+    char *end;
+
+    for (int i = 0; parts[i]; i++)
+        length += strlen(parts[i]);
+    script->body = malloc(length + 1);
+    if (!script->body)
         return false;
-    script->length = strlen(script->body);
+    end = script->body;
+    for (int i = 0; parts[i]; i++)
+        end = stpcpy(end, parts[i]);
+    script->length = length;
     pawl__sha1_hex(script->body, script->length, script->sha);
     return true;
 }
 
-/* All kinds in one: each is acquire, with the keys and arguments of one claim, as a function. */
-static bool make_acquire_all(struct script *script, const char *const kinds[]) {
-    char *parts[PAWL_SEMAPHORE + 1] = {NULL};
-    bool ok = true;
+#define MAKE(script, ...) make(&all[script], (const char *const[]){__VA_ARGS__, NULL})
 
-    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE && ok; kind++)
-        if (asprintf(&parts[kind], "kinds['%d'] = function(KEYS, ARGV, PROBE)\n%s%s%s%s%send\n", kind, pawl__lua_common,
-                     kinds[kind], pawl__lua_queue, pawl__lua_probe, pawl__lua_acquire) < 0) {
-            parts[kind] = NULL;
-            ok = false;
-        }
-    ok = ok &&
-         make(script, "local kinds = {}\n", parts[PAWL_MUTEX], parts[PAWL_RWLOCK], parts[PAWL_SEMAPHORE], pawl__lua_acquire_all);
-    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
-        free(parts[kind]);
-    return ok;
+/* All kinds in one: each is acquire, with the keys and arguments of one claim, as a function. */
+static bool make_acquire_all(struct script *all, const char *key, const char *look) {
+    const char *common = pawl__lua_common, *queue = pawl__lua_queue, *probe = pawl__lua_probe, *acquire = pawl__lua_acquire;
+
+    return MAKE(SCRIPT_ACQUIRE_ALL, "local kinds = {}\nkinds['0'] = function(KEYS, ARGV, PROBE)\n", key, common, look,
+                pawl__lua_mutex, queue, probe, acquire, "end\nkinds['1'] = function(KEYS, ARGV, PROBE)\n", common, pawl__lua_rw,
+                queue, probe, acquire, "end\nkinds['2'] = function(KEYS, ARGV, PROBE)\n", common, pawl__lua_semaphore, queue, probe,
+                acquire, "end\n", pawl__lua_acquire_all);
 }
 
 static bool make_layout(enum redis_layout layout) {
+    static const char no_fast_path[] = "local DROPPED, TURN_DUE = false, false\n";
     struct script *all = scripts[layout];
     bool plain = layout == LAYOUT_PLAIN, ok = true;
-    const char *kinds[] = {plain ? pawl__lua_plain : pawl__lua_mutex, pawl__lua_rw, pawl__lua_semaphore};
+    const char *key = plain ? pawl__lua_plain_key : pawl__lua_mutex_key,
+               *look = plain ? pawl__lua_plain_look : pawl__lua_mutex_look;
+    const char *common = pawl__lua_common, *queue = pawl__lua_queue;
     const char *renews[] = {plain ? pawl__lua_renew_plain : pawl__lua_renew_mutex, pawl__lua_renew_rw, pawl__lua_renew_semaphore};
-    const char *acquires[] = {plain ? pawl__lua_fast_acquire_plain : pawl__lua_fast_acquire_mutex, "", ""};
-    const char *releases[] = {plain ? pawl__lua_fast_release_plain : pawl__lua_fast_release_mutex, pawl__lua_slow_release,
-                              pawl__lua_slow_release};
+    const char *kinds[] = {NULL, pawl__lua_rw, pawl__lua_semaphore};
 
-    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++) {
-        ok = ok &&
-             make(&all[SCRIPT_ACQUIRE + kind], acquires[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_acquire);
-        ok = ok &&
-             make(&all[SCRIPT_RELEASE + kind], releases[kind], pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_release);
-        ok = ok && make(&all[SCRIPT_BREAK + kind], "", pawl__lua_common, kinds[kind], pawl__lua_queue, pawl__lua_break);
-        ok = ok && make(&all[SCRIPT_RENEW + kind], "", renews[kind], pawl__lua_renew, "", "");
+    ok = ok && MAKE(SCRIPT_ACQUIRE, key, pawl__lua_fast_acquire, common, look, pawl__lua_mutex, queue, pawl__lua_acquire);
+    ok = ok && MAKE(SCRIPT_RELEASE, key, pawl__lua_fast_release, common, look, pawl__lua_mutex, queue, pawl__lua_release);
+    ok = ok && MAKE(SCRIPT_BREAK, key, common, look, pawl__lua_mutex, queue, pawl__lua_break);
+    for (int kind = PAWL_RWLOCK; kind <= PAWL_SEMAPHORE; kind++) {
+        ok = ok && MAKE(SCRIPT_ACQUIRE + kind, common, kinds[kind], queue, pawl__lua_acquire);
+        ok = ok && MAKE(SCRIPT_RELEASE + kind, no_fast_path, common, kinds[kind], queue, pawl__lua_release);
+        ok = ok && MAKE(SCRIPT_BREAK + kind, common, kinds[kind], queue, pawl__lua_break);
     }
-    ok = ok && make(&all[SCRIPT_DOWNGRADE], "", pawl__lua_common, pawl__lua_rw, pawl__lua_queue, pawl__lua_downgrade);
-    ok = ok && make_acquire_all(&all[SCRIPT_ACQUIRE_ALL], kinds);
-    return ok && make(&all[SCRIPT_SURVEY], "", pawl__lua_common, pawl__lua_survey, "", "");
+    for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
+        ok = ok && MAKE(SCRIPT_RENEW + kind, renews[kind], pawl__lua_renew);
+    ok = ok && MAKE(SCRIPT_DOWNGRADE, common, pawl__lua_rw, queue, pawl__lua_downgrade);
+    ok = ok && make_acquire_all(all, key, look);
+    return ok && MAKE(SCRIPT_SURVEY, common, pawl__lua_survey);
 }
 
 /* Mutexes alone, and short ways through all of it. */
 static bool make_voter(void) {
     struct script *all = scripts[LAYOUT_VOTER];
 
-    return make(&all[SCRIPT_ACQUIRE], pawl__lua_voter_acquire, "", "", "", "") &&
-           make(&all[SCRIPT_RELEASE], pawl__lua_voter_release, "", "", "", "") &&
-           make(&all[SCRIPT_RENEW], "", pawl__lua_renew_plain, pawl__lua_renew, "", "") &&
-           make(&all[SCRIPT_BREAK], "", pawl__lua_common, pawl__lua_plain, pawl__lua_voter_queue, pawl__lua_break) &&
-           make(&all[SCRIPT_RAISE], pawl__lua_voter_raise, "", "", "", "") &&
-           make(&all[SCRIPT_SURVEY], "", pawl__lua_common, pawl__lua_survey, "", "");
+    return MAKE(SCRIPT_ACQUIRE, pawl__lua_voter_acquire) && MAKE(SCRIPT_RELEASE, pawl__lua_voter_release) &&
+           MAKE(SCRIPT_RENEW, pawl__lua_renew_plain, pawl__lua_renew) &&
+           MAKE(SCRIPT_BREAK, pawl__lua_plain_key, pawl__lua_common, pawl__lua_plain_look, pawl__lua_mutex, pawl__lua_voter_queue,
+                pawl__lua_break) &&
+           MAKE(SCRIPT_RAISE, pawl__lua_voter_raise) && MAKE(SCRIPT_SURVEY, pawl__lua_common, pawl__lua_survey);
 }
 
 static void make_all(void) {

@@ -284,23 +284,15 @@ static int each_holder(const struct sight *sight, holder_fn *fn, void *data) {
 }
 
 static int look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
-    struct redis_keys mutex, rwlock, semaphore;
-    const char *argv[12];
+    struct redis_keys rwlock;
+    struct redis_call call;
 
-    pawl__redis_keys(redis, name, PAWL_MUTEX, &mutex);
     pawl__redis_keys(redis, name, PAWL_RWLOCK, &rwlock);
-    pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &semaphore);
-    argv[0] = mutex.lock;
-    argv[1] = mutex.token;
-    argv[2] = mutex.queue;
-    argv[3] = mutex.turn;
-    argv[4] = mutex.who;
-    for (int i = 5; i < 10; i++)
-        argv[i] = "";
-    argv[10] = semaphore.beside;
-    argv[11] = rwlock.beside;
+    pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", 0, &call);
+    call.argv[REDIS_CALL_COMMON] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = pawl__node_call(pawl__node_for(redis, mutex.lock), SCRIPT_SURVEY, 5, 12, argv, reterr);
+    ret->reply = pawl__node_call(pawl__node_for(redis, call.keys.lock), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
+                                 call.argv, reterr);
     if (!ret->reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
@@ -515,28 +507,14 @@ static int match_token(const struct sight *sight, const struct holder *holder, v
 
 static int run_break(struct redis *redis, const char *name, enum pawl_kind kind, const struct holder *holder, bool now,
                      struct pawl_error *reterr) {
-    struct redis_keys keys;
-    char lease[24], claim[24];
-    const char *argv[12];
+    struct redis_call call;
     redisReply *reply;
     int rc = 0;
 
-    pawl__redis_keys(redis, name, kind, &keys);
-    snprintf(lease, sizeof lease, "%lld", (long long)(redis->options.lease_ns / REDIS_MS));
-    snprintf(claim, sizeof claim, "%lld", (long long)(redis->options.claim_ns / REDIS_MS));
-    argv[0] = keys.lock;
-    argv[1] = keys.token;
-    argv[2] = keys.queue;
-    argv[3] = keys.turn;
-    argv[4] = keys.who;
-    argv[5] = holder->owner;
-    argv[6] = lease;
-    argv[7] = claim;
-    argv[8] = redis->inbox_prefix;
-    argv[9] = keys.channel;
-    argv[10] = keys.beside;
-    argv[11] = now ? "1" : "0";
-    reply = pawl__node_call(pawl__node_for(redis, keys.lock), SCRIPT_BREAK + (int)kind, 5, 12, argv, reterr);
+    pawl__call_fill(redis, NULL, name, kind, holder->owner, redis->options.lease_ns, &call);
+    call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
+    reply = pawl__node_call(pawl__node_for(redis, call.keys.lock), SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
+                            call.argv, reterr);
     if (!reply)
         return reterr->code;
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)

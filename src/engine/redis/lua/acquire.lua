@@ -1,13 +1,10 @@
 -- Acquire, or queue. Running it again is the same as running it once: who holds keeps its token, who waits keeps its place.
---   {1, first token, how many, server time}      held, for LEASE
+--   {1, first token, how many, server time}      held, for LEASE; or, from the fast path, the last token
 --   {0, ms left or -1, position, server time, foreign}   queued (position -1: not queued, it was a try)
 --   {-1}: another kind of lock is here   {-2}: a semaphore of another limit is here
-local MODE_WANTED, PERMITS, WANT, TRY, SINCE, RECORD = ARGV[7], ARGV[8], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-local MEMBER = OWNER .. ' ' .. MODE_WANTED .. ' ' .. PERMITS .. ' ' .. SINCE .. ' ' .. RECORD
-
-local function record(first, want)
-    return first .. ' ' .. want .. ' ' .. MODE_WANTED .. ' ' .. PERMITS .. ' ' .. text(NOW / 1000) .. ' ' .. RECORD
-end
+local WANT, WISH, TRY = ARGV[6], ARGV[7], ARGV[8]
+local MODE_WANTED, PERMITS, RECORD = string.match(WISH, '^(%a) (%d+) %d+ (.*)$')
+local MEMBER = OWNER .. ' ' .. WISH
 
 local function mine()
     local first, want = string.match(keep(OWNER, LEASE) or '', '^(%d+) (%d+) ')
@@ -19,7 +16,8 @@ end
 
 local function enter(queued)
     local first = take_tokens(WANT)
-    admit(OWNER, MODE_WANTED, PERMITS, LEASE, record(first, WANT))
+    local since = text(NOW / 1000) -- holds since now, however long it waited
+    admit(OWNER, MODE_WANTED, PERMITS, LEASE, table.concat({first, WANT, MODE_WANTED, PERMITS, since, RECORD}, ' '))
     if queued then
         call('ZREM', QUEUE, MEMBER)
         hand_on()

@@ -1,16 +1,16 @@
--- Break a hold. ARGV[7] 0: mark it, and tell its holder; 1: free it at once. The answer: -1: does not hold; else how many were told.
+-- Break a hold. ARGV[6] 0: mark it, and tell its holder; 1: free it at once. The answer: -1: does not hold; else how many were told.
 local function broken(record)
     return (string.gsub(record, '^(%d+ %d+) (%a)', function(head, mode) return head .. ' ' .. string.upper(mode) end))
 end
 
 look()
-if ARGV[7] == '1' then
+if ARGV[6] == '1' then
     local told = tell(OWNER, 'b', 1)
     if not drop(OWNER) then
         return -1
     end
     look()
-    pass_on()
+    pass_on(NOW % 16 == 0)
     return told
 end
 local kind = call('TYPE', WHO).ok

@@ -1,5 +1,5 @@
 -- Common to all scripts about one lock: its keys, the arguments, the clock and the tokens.
--- A script is [fast] + common + one kind (mutex, plain, rw, semaphore) + queue + one operation. A kind defines:
+-- A script is common + one kind (mutex, rw, semaphore) + queue + one operation; for a mutex a fast path comes first. A kind defines:
 --   look()                        reads who holds: 'open', 'mine', 'kind' (another kind of lock is here) or 'limit'
 --   fits(mode, permits)           is there room, looking at holders only?
 --   admit(owner, mode, permits, ttl, record)  make it a holder; `record` says who it is
@@ -10,7 +10,9 @@
 --   foreign()                     is a holder not a pawl?
 -- Every call costs about a microsecond of the server's only thread: so there are as few as can be.
 local LOCK, TOKEN, QUEUE, TURN, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local OWNER, LEASE, CLAIM, INBOX, CHANNEL, BESIDE = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local OWNER, LEASE, FLOOR, CHANNEL = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local CLAIM, INBOX, BESIDE = string.match(ARGV[5], '^(%d+)\n(.-)\n(.*)$') -- one argument: each costs as much as a call
+local LIMIT = ARGV[9] and tonumber(ARGV[9])
 local call = redis.call
 local clock = call('TIME')
 local NOW = clock[1] * 1000000 + clock[2]
@@ -19,13 +21,13 @@ local function text(n)
     return string.format('%.0f', n)
 end
 
--- A holder's token range: above all earlier ones, also where the counter was lost or rolled back.
+-- A holder's token range: above all earlier ones. FLOOR is the server's time when the client's connection was new: a counter below that was
+-- lost or rolled back since, and goes on from the time now, which is above all that was ever given.
 local function take_tokens(want)
-    local first = NOW
-    local old = tonumber(call('GETSET', TOKEN, text(NOW + want - 1)) or 0)
-    if old >= first then
-        first = old + 1
-        call('SET', TOKEN, text(old + want))
+    local first = call('INCRBY', TOKEN, want) - want + 1
+    if first < FLOOR and first < NOW then
+        first = NOW
+        call('SET', TOKEN, text(first + want - 1))
     end
     return text(first)
 end

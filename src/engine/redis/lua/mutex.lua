@@ -1,38 +1,10 @@
--- Redisson's RLock: a hash with one field, the owner; its value counts re-entries, ours is always 1. WHO is a string, `OWNER RECORD`.
-local HOLDER, LEFT
-
-local function other_type()
-    local kind = call('TYPE', LOCK).ok
-    if kind ~= 'string' or string.match(call('GET', LOCK), '^%d%d?%d?%d?%d?%d?%d?$') then
-        return 'kind'
-    end
-    HOLDER = ''
-    return 'open'
-end
-
-local function look()
-    local fields = redis.pcall('HKEYS', LOCK)
-    if fields.err then
-        return other_type()
-    end
-    HOLDER = fields[1]
-    for _, field in ipairs(fields) do
-        if field == 'mode' then
-            return 'kind'
-        elseif field == OWNER then
-            return 'mine'
-        end
-    end
-    return 'open'
-end
-
+-- A mutex, however it lies in its key: one holder. WHO is a string, `OWNER RECORD`.
 local function fits()
     return not HOLDER
 end
 
 local function admit(owner, _, _, ttl, record)
-    call('HSET', LOCK, owner, 1)
-    call('PEXPIRE', LOCK, ttl)
+    occupy(owner, ttl)
     call('SET', WHO, owner .. ' ' .. record, 'PX', ttl)
     HOLDER, LEFT = owner, ttl
 end
@@ -45,7 +17,7 @@ local function keep(owner, ttl)
 end
 
 local function drop(owner)
-    if call('HDEL', LOCK, owner) == 0 then
+    if not vacate(owner) then
         return false
     end
     call('DEL', WHO)
@@ -54,7 +26,9 @@ local function drop(owner)
 end
 
 local function announce()
-    call('PUBLISH', CHANNEL, '0')
+    if CHANNEL ~= '' then
+        call('PUBLISH', CHANNEL, '0')
+    end
 end
 
 local function left()

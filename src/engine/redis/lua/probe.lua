@@ -12,5 +12,5 @@ if PROBE then
         look()
         head = call('ZRANGE', QUEUE, 0, 0)[1]
     end
-    return not head and fits(ARGV[7], ARGV[8]) and 'free' or 'held'
+    return not head and fits(string.match(ARGV[7], '^(%a) (%d+) ')) and 'free' or 'held'
 end

@@ -45,8 +45,8 @@ end
 
 -- Now and then, programs that are not pawl have a turn if they listen: else the lock would never look free to them. One hand-off in 16,
 -- by the clock's last digits, is a turn of 5 ms. The head of the queue is told to ask again when it is over.
-local function open_turn()
-    if NOW % 16 ~= 0 or CHANNEL == '' or call('PUBSUB', 'NUMSUB', CHANNEL)[2] == 0 then
+local function open_turn(due)
+    if not due or CHANNEL == '' or call('PUBSUB', 'NUMSUB', CHANNEL)[2] == 0 then
         return false
     end
     local head = call('ZRANGE', QUEUE, 0, 0)[1]
@@ -59,8 +59,8 @@ local function open_turn()
 end
 
 -- Something was let go.
-local function pass_on()
-    if open_turn() or hand_on() == 0 then
+local function pass_on(turn_due)
+    if open_turn(turn_due) or hand_on() == 0 then
         announce()
     end
 end

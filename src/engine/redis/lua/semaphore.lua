@@ -40,13 +40,12 @@ local function look()
     end
     FREE = tonumber(free or 0)
     reclaim()
-    local limit = tonumber(ARGV[9])
-    if limit and FREE + call('ZCARD', BESIDE) ~= limit then
+    if LIMIT and FREE + call('ZCARD', BESIDE) ~= LIMIT then
         if call('ZCARD', BESIDE) > 0 or call('ZCARD', QUEUE) > 0 then
             return 'limit'
         end
-        call('SET', LOCK, limit)
-        FREE = limit
+        call('SET', LOCK, LIMIT)
+        FREE = LIMIT
     end
     return call('ZSCORE', BESIDE, OWNER .. ':1') and 'mine' or 'open'
 end

@@ -17,7 +17,7 @@ local out = call('TYPE', BESIDE).ok == 'zset' and call('ZRANGE', BESIDE, 0, 4999
 local holds = {}
 if kind == 'hash' then
     for i = 1, #content, 2 do
-        holds[#holds + 1] = call('PTTL', ARGV[7] .. content[i] .. ':rwlock_timeout:1')
+        holds[#holds + 1] = call('PTTL', ARGV[6] .. content[i] .. ':rwlock_timeout:1')
     end
 end
 return {kind, call('PTTL', LOCK), content, who, call('ZRANGE', QUEUE, 0, 4999), out, holds, text(NOW)}

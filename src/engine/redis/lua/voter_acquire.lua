@@ -1,16 +1,16 @@
--- One vote. Free, or its owner's already: take it, with a token above all that this server knows of and not below ARGV[14] (0: the
--- server's time). Else, unless it was a try (ARGV[11] is 1), write down who waits.
+-- One vote. Free, or its owner's already: take it, with a token above all that this server knows of and not below ARGV[3] (0: the
+-- server's time). Else, unless it was a try (TRY is 1), write down who waits.
 --   {1, first token, how many, server time}       {0, ms left or -1, 0, server time}       {-1}: something that is no lock is here
 local LOCK, TOKEN, WAIT, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
-local OWNER, LEASE, WANT, TRY, SINCE, RECORD = ARGV[1], ARGV[2], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local OWNER, LEASE, WANT, WISH, TRY = ARGV[1], ARGV[2], ARGV[6], ARGV[7], ARGV[8]
 local call = redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local holder = redis.pcall('GET', LOCK)
-local member = OWNER .. ' x 1 ' .. SINCE .. ' ' .. RECORD
+local member = OWNER .. ' ' .. WISH
 
 if not holder or holder == OWNER then
-    local first = ARGV[14]
+    local first = ARGV[3]
     if first == '0' then
         first = string.format('%.0f', now)
     end
@@ -21,7 +21,8 @@ if not holder or holder == OWNER then
     call('SET', TOKEN, string.format('%.0f', first + WANT - 1))
     call('SET', LOCK, OWNER, 'PX', LEASE)
     now = string.format('%.0f', now)
-    call('SET', WHO, OWNER .. ' ' .. first .. ' ' .. WANT .. ' x 1 ' .. string.sub(now, 1, -4) .. ' ' .. RECORD, 'PX', LEASE)
+    local record = string.match(WISH, '^x 1 %d+ (.*)$')
+    call('SET', WHO, OWNER .. ' ' .. first .. ' ' .. WANT .. ' x 1 ' .. string.sub(now, 1, -4) .. ' ' .. record, 'PX', LEASE)
     if TRY == '2' then
         call('ZREM', WAIT, member)
     end

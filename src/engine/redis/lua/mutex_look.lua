@@ -1,0 +1,27 @@
+local HOLDER, LEFT
+
+-- A string under a mutex's name is a holder of the plain family, unless it counts permits.
+local function other_type()
+    local kind = call('TYPE', LOCK).ok
+    if kind ~= 'string' or string.match(call('GET', LOCK), '^%d%d?%d?%d?%d?%d?%d?$') then
+        return 'kind'
+    end
+    HOLDER = ''
+    return 'open'
+end
+
+local function look()
+    local fields = redis.pcall('HKEYS', LOCK)
+    if fields.err then
+        return other_type()
+    end
+    HOLDER = fields[1]
+    for _, field in ipairs(fields) do
+        if field == 'mode' then
+            return 'kind'
+        elseif field == OWNER then
+            return 'mine'
+        end
+    end
+    return 'open'
+end

@@ -1,0 +1,14 @@
+local HOLDER, LEFT
+
+-- A hash under a mutex's name is a holder of Redisson's.
+local function look()
+    local value = redis.pcall('GET', LOCK)
+    if type(value) == 'table' then
+        if call('TYPE', LOCK).ok ~= 'hash' then
+            return 'kind'
+        end
+        value = ''
+    end
+    HOLDER = value or nil
+    return value == OWNER and 'mine' or 'open'
+end
