@@ -43,8 +43,9 @@ int library_error(const struct pawl_error *error);
 int exit_of(int code);
 /* What is in stdout's buffer has been written, or EXIT_STORAGE was said and is returned. */
 int finish_output(int status);
-/* The library's log callback: warnings and the lines of --trace, on stderr. */
-void log_message(enum pawl_log_level level, const char *text, void *data);
+/* The library's log callback: warnings and the lines of --trace, on stderr. (Not log_message: libzookeeper calls a function of that name,
+ * and would get this one.) */
+void print_log(enum pawl_log_level level, const char *text, void *data);
 
 /* ---- text.c --------------------------------------------------------------------------------------------------------------- */
 

@@ -106,7 +106,7 @@ int finish_output(int status) {
     return status == 0 ? EXIT_STORAGE : status;
 }
 
-void log_message(enum pawl_log_level level, const char *text, void *data) {
+void print_log(enum pawl_log_level level, const char *text, void *data) {
     (void)data;
     write_line(level == PAWL_LOG_WARNING ? "pawl: warning: " : "", text);
 }

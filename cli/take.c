@@ -53,7 +53,7 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
         .lease_ms = options->lease_ms,
         .label = options->label,
         .command = command,
-        .log = log_message,
+        .log = print_log,
     };
 
     *take = (struct take){.options = options, .parts = calloc(options->count, sizeof take->parts[0])};

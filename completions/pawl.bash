@@ -37,7 +37,7 @@ _pawl() {
     done
 
     if ((cword == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run hold status break doctor bench --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run hold status break doctor bench torture --help --version' -- "$cur")
         return
     fi
     if [[ ${words[1]} == run ]] && _pawl_command; then
@@ -78,6 +78,8 @@ _pawl() {
     status) options='--json --raw --names --watch -u --url --help' ;;
     doctor) options='-u --url --help' ;;
     bench) options='--json --svg --large -r --rounds --span -u --url --help' ;;
+    torture) options='-u --url --start --clients --threads --locks --kinds --time --faults --least --pace --seed --lease --hold --options
+        -o --output --schedule --check --help' ;;
     break) options='--token --now -u --url --help' ;;
     *) return ;;
     esac

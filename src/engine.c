@@ -20,6 +20,9 @@ static const struct pawl__engine_impl *const engines[] = {
 #ifdef PAWL_WITH_SIM
     &pawl__sim_engine,
 #endif
+#ifdef PAWL_WITH_TEXTBOOK
+    &pawl__textbook_engine,
+#endif
 };
 
 const struct pawl__engine_impl *pawl__engine_find(const char *scheme) {

@@ -249,6 +249,7 @@ extern const struct pawl__engine_impl pawl__redis_engine;     /* where hiredis a
 extern const struct pawl__engine_impl pawl__redlock_engine;   /* likewise */
 extern const struct pawl__engine_impl pawl__zookeeper_engine; /* where libzookeeper is there */
 extern const struct pawl__engine_impl pawl__sim_engine;       /* in test builds only */
+extern const struct pawl__engine_impl pawl__textbook_engine;  /* the same, and where both of the others are there */
 
 /* Step between the core and an open engine, so that every call across the seam is noted. False: out of memory. See engine/trace.c. */
 bool pawl__trace_install(struct pawl__engine *engine);

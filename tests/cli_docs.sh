@@ -40,6 +40,13 @@ for command in run hold status break bench; do
         check "... and so does completions/pawl.fish" grep -qE -- "-l ${option#--}\\b" completions/pawl.fish
     done
 done
+manual_of_torture=$(mandoc -T ascii man/pawl-torture.1 | sed 's/.\x08//g')
+for option in $("$PAWL" torture --help | grep -oE '^ +(-[a-zA-Z], |    )--[a-z-]+' | grep -oE '[-][-][a-z-]+'); do
+    [ "$option" = --help ] || check "pawl-torture(1) knows $option" grep -qe "$option\\b" <<<"$manual_of_torture"
+    check "... and so does completions/pawl.bash" grep -qe "$option\\b" completions/pawl.bash
+    check "... and so does completions/_pawl" grep -qe "$option\\b" completions/_pawl
+    check "... and so does completions/pawl.fish" grep -qE -- "-l ${option#--}\\b" completions/pawl.fish
+done
 for status in $("$PAWL" run --help | sed -n '/^Exit status/,/^$/p' | grep -oE '\b[0-9]+\b'); do
     check "pawl(1) lists exit status $status" grep -qE "^ +$status( |\$)" <<<"$manual"
 done

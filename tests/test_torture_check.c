@@ -199,6 +199,10 @@ static void test_told(void **state) {
     /* Lost is final. */
     breaks(RULE_TOLD, TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n20 0.1.0 lost 0 5\n30 0.1.0 sure 0 900" NS
                           "\n40 0.1.0 drop 0\n41 0.1.0 gone 0 -19\n" END);
+    /* Granted before the server forgot, heard of after the next one: its token tells. */
+    holds(TWO
+          "10 0.1.0 want 0 x 1 -1\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 900" NS
+          "\n31 1.1.0 drop 0\n32 1.1.0 gone 0 0\n40 0.1.0 got 0 5 900" NS "\n41 0.1.0 drop 0\n42 0.1.0 gone 0 -19\n" END);
     /* Tokens may fall where the table says so, and only there. */
     holds(TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n16 rig fault 0 failover 1\n"
               "17 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n21 1.1.0 got 0 5 900" NS "\n24 1.1.0 drop 0\n25 1.1.0 gone 0 0\n" END);

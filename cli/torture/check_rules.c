@@ -55,6 +55,16 @@ static bool may_fall(const struct check *check, int64_t from, int64_t to) {
     return false;
 }
 
+/* Was there a fault, while this acquire waited, that may take a hold from one who has not even heard of it? Then it may hear of it after
+ * the next one, whose token is higher; the store refuses it. */
+static bool may_be_late(const struct check *check, const struct attempt *attempt) {
+    for (size_t i = 0; i < check->stroke_count; i++)
+        if (check->oracle.faults[check->strokes[i].fault].promise != PROMISE_EXCLUSIVE &&
+            check->strokes[i].begin <= attempt->granted && check->strokes[i].end >= attempt->call)
+            return true;
+    return false;
+}
+
 /* ---- Exclusion ------------------------------------------------------------------------------------------------------------ */
 
 /* What was believed in one mode. A hold that was downgraded has two of these. */
@@ -132,7 +142,7 @@ static void check_rise(struct check *check, struct sweep *sweep, const struct sp
     if (span->mode == 'p' || span->begin != span->attempt->granted)
         return;
     if (before != NULL && before->end <= span->begin && token <= before->attempt->token &&
-        !may_fall(check, before->begin, span->begin))
+        !may_fall(check, before->begin, span->begin) && !may_be_late(check, span->attempt))
         check_complain(check, RULE_TOKEN, "lock %d: token %" PRIu64 " of client %d.%u after token %" PRIu64 " of client %d.%u",
                        span->attempt->lock, token, span->attempt->who.slot, span->attempt->who.life, before->attempt->token,
                        before->attempt->who.slot, before->attempt->who.life);

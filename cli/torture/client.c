@@ -168,6 +168,7 @@ static bool take(struct thread *thread, const struct wish *wish) {
     atomic_store(&client->held[thread->who.thread], wish->index);
     atomic_store(&client->tokens[thread->who.thread], token);
     atomic_fetch_add(&client->page->acquired, 1);
+    atomic_fetch_add(&client->page->slots[client->who.slot].holds, 1);
     return true;
 }
 
@@ -206,7 +207,10 @@ static void enter_again(struct thread *thread, const struct wish *wish) {
 static void dwell(struct thread *thread, const struct wish *wish) {
     const struct page *page = thread->client->page;
     uint64_t roll = dice_below(&thread->dice, 1000);
-    int64_t until = now_ms() + (roll < 4 ? page->longest_ms : roll < 50 ? dice_between(&thread->dice, 1, 20) : 0);
+    int64_t usual = page->hold_ms > 0 ? dice_between(&thread->dice, 0, page->hold_ms)
+                    : roll < 50       ? dice_between(&thread->dice, 1, 20)
+                                      : 0;
+    int64_t until = now_ms() + (roll < 1 ? page->longest_ms : usual);
 
     while (now_ms() < until && atomic_load(&page->phase) == PHASE_RUN) {
         int64_t left = until - now_ms();
@@ -219,6 +223,7 @@ static void dwell(struct thread *thread, const struct wish *wish) {
 
 static void let_go(struct thread *thread, const struct wish *wish, bool shared) {
     atomic_store(&thread->client->tokens[thread->who.thread], 0);
+    atomic_fetch_sub(&thread->client->page->slots[thread->who.slot].holds, 1);
     NOTE(thread, now(thread), RECORD_DROP, "%d", wish->index);
     int result = shared ? pawl_release_shared(wish->handle, NULL) : pawl_release(wish->handle, NULL);
 

@@ -54,6 +54,7 @@ static void start(struct clients *clients, int slot) {
 
     client->life++;
     client->stopped = false;
+    atomic_store(&clients->page->slots[slot].holds, 0);
     pid = fork();
     if (pid == 0)
         become_worker(clients, "client", slot);
@@ -129,17 +130,22 @@ void clients_reap(struct clients *clients) {
 
 /* ---- Faults --------------------------------------------------------------------------------------------------------------- */
 
-/* The target, or the next one after it that runs; -1: none does. */
+/* The target, or the next one after it that runs; for every second target, the next one that holds something, if any does. -1: none
+ * runs. */
 static int choose(const struct clients *clients, uint64_t target) {
-    int count = clients->page->clients;
+    int count = clients->page->clients, first = -1;
 
     for (int i = 0; i < count; i++) {
-        int slot = (int)((target + (uint64_t)i) % (uint64_t)count);
+        int slot = (int)((target / 2 + (uint64_t)i) % (uint64_t)count);
 
-        if (clients->list[slot].pid > 0 && !clients->list[slot].stopped)
+        if (clients->list[slot].pid == 0 || clients->list[slot].stopped)
+            continue;
+        if (target % 2 == 0 || atomic_load(&clients->page->slots[slot].holds) > 0)
             return slot;
+        if (first < 0)
+            first = slot;
     }
-    return -1;
+    return first;
 }
 
 unsigned clients_kill(struct clients *clients, uint64_t target) {
@@ -194,7 +200,7 @@ unsigned clients_distort(struct clients *clients, uint64_t target, bool fast) {
 }
 
 unsigned clients_straighten(struct clients *clients, uint64_t target) {
-    return clock_straighten(clients->list[target % (uint64_t)clients->page->clients].clock);
+    return clock_straighten(clients->list[target % (uint64_t)clients->page->clients].clock, false);
 }
 
 /* ---- The end -------------------------------------------------------------------------------------------------------------- */

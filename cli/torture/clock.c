@@ -56,10 +56,10 @@ void clock_distort(struct clock_page *page, bool fast, uint64_t target) {
     if (fast)
         atomic_store(&page->fast_since_ns, monotonic_ns());
     else
-        atomic_store(&page->wall_offset_ns, (INT64_C(60) + (int64_t)(target % 7200)) * 1000000000);
+        atomic_fetch_add(&page->wall_offset_ns, (INT64_C(60) + (int64_t)(target % 7200)) * 1000000000);
 }
 
-unsigned clock_straighten(struct clock_page *page) {
+unsigned clock_straighten(struct clock_page *page, bool ahead) {
     int64_t since = atomic_load(&page->fast_since_ns);
     uint64_t reads = atomic_load(&page->reads);
 
@@ -67,6 +67,7 @@ unsigned clock_straighten(struct clock_page *page) {
         atomic_fetch_add(&page->gained_ns, monotonic_ns() - since);
         atomic_store(&page->fast_since_ns, 0);
     }
-    atomic_store(&page->wall_offset_ns, 0);
+    if (!ahead)
+        atomic_store(&page->wall_offset_ns, 0);
     return reads < 1000 ? (unsigned)reads : 1000;
 }

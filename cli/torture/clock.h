@@ -16,7 +16,8 @@ void clock_lie(const char *shim, struct clock_page *page);
 
 /* From now on its wall clock is off (by an hour or so, forward), or all its clocks run fast. */
 void clock_distort(struct clock_page *page, bool fast, uint64_t target);
-/* From now on they are right again. How often was the time asked for meanwhile? At most 1000. */
-unsigned clock_straighten(struct clock_page *page);
+/* From now on they are right again; `ahead`: but for the wall clock, which stays where it is. How often was the time asked for
+ * meanwhile? At most 1000. */
+unsigned clock_straighten(struct clock_page *page, bool ahead);
 
 #endif

@@ -36,6 +36,8 @@ static const char help[] = "Usage: pawl torture [-u URL | --start SERVICE] [OPTI
                            "      --pace PERCENT   how fast they follow each other (100)\n"
                            "      --seed N         the same seed gives the same schedule (drawn, and printed)\n"
                            "      --lease T        lease or session time (2s)\n"
+                           "      --options TEXT   options of the URL, such as handoff=0&layout=plain\n"
+                           "      --hold T         hold for up to this long (mostly for a moment)\n"
                            "  -o, --output FILE    the history (pawl-torture.history)\n"
                            "      --schedule       print what would happen when, and do nothing\n"
                            "      --check FILE     judge a history that is there already\n"
@@ -60,6 +62,8 @@ enum {
     OPTION_LEAST,
     OPTION_PACE,
     OPTION_SEED,
+    OPTION_OPTIONS,
+    OPTION_HOLD,
     OPTION_SCHEDULE,
     OPTION_CHECK,
     OPTION_WORKER,
@@ -79,6 +83,8 @@ static const struct option long_options[] = {
     {"pace", required_argument, NULL, OPTION_PACE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"lease", required_argument, NULL, OPTION_LEASE},
+    {"options", required_argument, NULL, OPTION_OPTIONS},
+    {"hold", required_argument, NULL, OPTION_HOLD},
     {"schedule", no_argument, NULL, OPTION_SCHEDULE},
     {"check", required_argument, NULL, OPTION_CHECK},
     {"worker", required_argument, NULL, OPTION_WORKER}, /* of the rig's own */
@@ -138,7 +144,7 @@ static int set_service(const char *word, const struct service **ret) {
 
 static int take_argument(struct arguments *arguments, int option) {
     struct rig_options *rig = &arguments->rig;
-    int pace;
+    int pace = 0;
     int status = 0;
 
     switch (option) {
@@ -178,6 +184,11 @@ static int take_argument(struct arguments *arguments, int option) {
         return 0;
     case OPTION_LEASE:
         return set_span("lease", optarg, &rig->schedule.lease_ms);
+    case OPTION_HOLD:
+        return set_span("hold", optarg, &rig->hold_ms);
+    case OPTION_OPTIONS:
+        rig->url_options = optarg;
+        return 0;
     case OPTION_SCHEDULE:
         arguments->only_schedule = true;
         return 0;
@@ -213,6 +224,8 @@ static const char *hindrance(const struct arguments *arguments, enum fault fault
         return "there is no server";
     if (needs & NEEDS_LOCAL && rig->service->tcp)
         return "only local: has files here";
+    if (needs & NEEDS_NAMESPACES)
+        return "network namespaces are not used yet";
     if (needs & NEEDS_CLOCK && rig->shim == NULL)
         return "the library that makes clocks lie is missing (it is built with the tests; $PAWL_CLOCK_SHIM names it)";
     if (rig->service != NULL && rig->service->lacks != NULL)
@@ -381,6 +394,8 @@ static int prepare(struct arguments *arguments) {
         return usage_error("-u and --start exclude each other: torture what is there, or start something");
     if (rig->url == NULL && rig->service == NULL)
         rig->service = &local_service;
+    if (rig->service != NULL && rig->service->mutex_only)
+        rig->kinds[PAWL_RWLOCK] = rig->kinds[PAWL_SEMAPHORE] = false;
     rig->engine = rig->service != NULL ? rig->service->engine : engine_of(rig->url);
     if (!oracle_read(oracle_text, rig->engine, &arguments->oracle, why, sizeof(why)))
         return usage_error("%s", why);

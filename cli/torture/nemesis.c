@@ -29,7 +29,7 @@
 #include "oracle.h"
 #include "progress.h"
 
-enum { ACTIVE_MAX = LANES, FINISH_MS = 60000 };
+enum { FINISH_MS = 5000 };
 
 struct active {
     bool used;
@@ -47,8 +47,8 @@ struct rig {
     struct history history;
     struct page *page;
     struct schedule schedule;
-    size_t next, strokes;
-    struct active active[ACTIVE_MAX]; /* one in each lane at most */
+    size_t next[LANES], strokes;
+    struct active active[LANES]; /* one in each lane at most */
     uint64_t hits;
     int64_t began_ms;
 };
@@ -130,12 +130,7 @@ static void heal(struct rig *rig, struct active *active) {
     note(rig, RECORD_HEALED, "%zu %u", active->number, active->hits);
 }
 
-static void begin(struct rig *rig, const struct stroke *stroke) {
-    struct active *active = &rig->active[fault_classes[stroke->fault].lane];
-
-    /* A lane's faults follow each other; one that took longer than planned is ended first. */
-    if (active->used)
-        heal(rig, active);
+static void begin(struct rig *rig, struct active *active, const struct stroke *stroke) {
     *active = (struct active){.used = true, .number = rig->strokes++, .stroke = *stroke, .ends_ms = now_ms() + stroke->span_ms};
     note(rig, RECORD_FAULT, "%zu %s %" PRIu64, active->number, fault_classes[stroke->fault].word, stroke->target);
     active->hits = begin_fault(rig, stroke);
@@ -143,20 +138,39 @@ static void begin(struct rig *rig, const struct stroke *stroke) {
         heal(rig, active);
 }
 
-/* Begin and end what is due. Returns when to look again. */
-static int64_t strike(struct rig *rig) {
-    int64_t elapsed = now_ms() - rig->began_ms, next = now_ms() + 200;
+/* The next stroke of a lane; NULL: there is none. */
+static const struct stroke *upcoming(struct rig *rig, int lane) {
+    while (rig->next[lane] < rig->schedule.count && (int)fault_classes[rig->schedule.strokes[rig->next[lane]].fault].lane != lane)
+        rig->next[lane]++;
+    return rig->next[lane] < rig->schedule.count ? &rig->schedule.strokes[rig->next[lane]] : NULL;
+}
 
-    for (int i = 0; i < ACTIVE_MAX; i++)
-        if (rig->active[i].used && rig->active[i].ends_ms <= now_ms())
-            heal(rig, &rig->active[i]);
-    while (rig->next < rig->schedule.count && rig->schedule.strokes[rig->next].at_ms <= elapsed)
-        begin(rig, &rig->schedule.strokes[rig->next++]);
-    if (rig->next < rig->schedule.count && rig->began_ms + rig->schedule.strokes[rig->next].at_ms < next)
-        next = rig->began_ms + rig->schedule.strokes[rig->next].at_ms;
-    for (int i = 0; i < ACTIVE_MAX; i++)
-        if (rig->active[i].used && rig->active[i].ends_ms < next)
-            next = rig->active[i].ends_ms;
+/* Begin or end what is due in a lane. One fault ends before the next begins: a lane that is late, since a server took its time to come
+ * back, stays late. Returns when to look again. */
+static int64_t strike_lane(struct rig *rig, int lane) {
+    struct active *active = &rig->active[lane];
+    const struct stroke *stroke = upcoming(rig, lane);
+
+    if (active->used && active->ends_ms <= now_ms())
+        heal(rig, active);
+    while (!active->used && stroke != NULL && rig->began_ms + stroke->at_ms <= now_ms()) {
+        rig->next[lane]++;
+        begin(rig, active, stroke);
+        stroke = upcoming(rig, lane);
+        if (stroke != NULL && fault_classes[stroke->fault].lane != LANE_KILL)
+            break;
+    }
+    return active->used ? active->ends_ms : stroke != NULL ? rig->began_ms + stroke->at_ms : INT64_MAX;
+}
+
+static int64_t strike(struct rig *rig) {
+    int64_t next = now_ms() + 200;
+
+    for (int lane = 0; lane < LANES; lane++) {
+        int64_t due = strike_lane(rig, lane);
+
+        next = due < next ? due : next;
+    }
     return next;
 }
 
@@ -176,6 +190,7 @@ static bool set_up_page(struct rig *rig) {
     rig->page->seed = options->schedule.seed;
     rig->page->lease_ms = options->schedule.lease_ms;
     rig->page->longest_ms = options->schedule.lease_ms > 0 ? options->schedule.lease_ms * 5 / 4 : 100;
+    rig->page->hold_ms = options->hold_ms;
     rig->page->clients = options->clients;
     rig->page->threads = options->threads;
     rig->page->locks = options->locks;
@@ -221,9 +236,30 @@ static int examine_place(struct rig *rig, int64_t *ret_lease_ms) {
     return 0;
 }
 
+/* The tests' own build puts the textbook's locks in the place of pawl's. */
+#ifndef TORTURE_PREFIX
+#define TORTURE_PREFIX ""
+#endif
+
+static void make_url(const struct rig *rig, bool proxied, char ret[RIG_URL]) {
+    const char *more = rig->options->url_options != NULL && rig->options->url_options[0] != '\0' ? rig->options->url_options : NULL;
+    char place[RIG_URL / 2];
+
+    if (rig->options->service != NULL)
+        rig->options->service->url(&rig->servers, proxied, place, sizeof(place));
+    else
+        snprintf(place, sizeof(place), "%s", rig->options->url);
+    snprintf(ret, RIG_URL, TORTURE_PREFIX "%s%s%s", place,
+             more == NULL                 ? ""
+             : strchr(place, '?') != NULL ? "&"
+                                          : "?",
+             more == NULL ? "" : more);
+}
+
 static int set_up(struct rig *rig) {
     const struct rig_options *options = rig->options;
-    int64_t lease_ms;
+    const bool *faults = options->schedule.faults;
+    int64_t lease_ms = 0;
 
     rig->history.fd = open(options->history, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (rig->history.fd < 0) {
@@ -234,19 +270,14 @@ static int set_up(struct rig *rig) {
         say("out of memory");
         return EXIT_SYSTEM;
     }
-    rig->servers.shim = options->shim;
+    rig->servers.shim = faults[FAULT_SERVER_CLOCK] || faults[FAULT_SERVER_FAST] ? options->shim : NULL;
     rig->servers.lease_ms = options->schedule.lease_ms;
     if (options->service != NULL && !servers_start(&rig->servers, options->service)) {
         say("%s cannot be started: %s", options->service->word, rig->servers.why);
         return EXIT_UNREACHABLE;
     }
-    if (options->service != NULL) {
-        options->service->url(&rig->servers, true, rig->page->url, sizeof(rig->page->url));
-        options->service->url(&rig->servers, false, rig->page->direct, sizeof(rig->page->direct));
-    } else {
-        snprintf(rig->page->url, sizeof(rig->page->url), "%s", options->url);
-        snprintf(rig->page->direct, sizeof(rig->page->direct), "%s", options->url);
-    }
+    make_url(rig, true, rig->page->url);
+    make_url(rig, false, rig->page->direct);
     int status = examine_place(rig, &lease_ms);
 
     if (status != 0)
@@ -316,13 +347,15 @@ static void look_for_residue(struct rig *rig) {
 
 static void finish(struct rig *rig) {
     const struct service *service = rig->options->service;
+    int64_t lease = rig->options->schedule.lease_ms * 1000000;
 
-    for (int i = 0; i < ACTIVE_MAX; i++)
+    for (int i = 0; i < LANES; i++)
         if (rig->active[i].used)
             heal(rig, &rig->active[i]);
     atomic_store(&rig->page->phase, PHASE_FINISH);
     /* Who waits is served by those that finish: all come to an end, or there is a lost wake-up. */
-    clients_await_idle(&rig->clients, FINISH_MS + bound_ns(rig->oracle.mend, rig->options->schedule.lease_ms * 1000000) / 1000000);
+    clients_await_idle(&rig->clients,
+                       FINISH_MS + (bound_ns(rig->oracle.mend, lease) + bound_ns(rig->oracle.idle, lease)) / 1000000);
     if (service != NULL && service->litter != NULL)
         service->litter(&rig->servers, on_residue, rig);
     if (service != NULL && service->wakes != NULL)

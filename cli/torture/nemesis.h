@@ -10,11 +10,13 @@
 struct rig_options {
     const char *url; /* a place that was given; NULL: `service` */
     const struct service *service;
-    const char *engine;  /* its rows in the table */
-    const char *history; /* the file */
+    const char *url_options; /* to be added; NULL: none */
+    const char *engine;      /* its rows in the table */
+    const char *history;     /* the file */
     int clients, threads, locks;
-    bool kinds[3];  /* by enum pawl_kind */
-    uint64_t least; /* how often each fault must take effect */
+    bool kinds[3];   /* by enum pawl_kind */
+    uint64_t least;  /* how often each fault must take effect */
+    int64_t hold_ms; /* 0: mostly for a moment */
     const char *shim;
     struct schedule_options schedule;
 };

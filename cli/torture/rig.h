@@ -36,6 +36,7 @@ struct page {
     uint64_t seed;
     int64_t lease_ms;   /* 0: the engine's */
     int64_t longest_ms; /* how long the longest holds are */
+    int64_t hold_ms;    /* and all others at most; 0: mostly a moment */
     int64_t began;      /* history_clock() */
     int64_t began_wall; /* wall_ms() then */
     int clients, threads, locks;
@@ -43,6 +44,7 @@ struct page {
     struct {
         _Atomic pid_t pid;
         _Atomic unsigned life;
+        _Atomic int holds; /* how many of its threads hold something */
     } slots[RIG_CLIENTS_MAX];
     _Atomic int phase;
     _Atomic int idle; /* clients that have finished */

@@ -39,7 +39,7 @@ static int64_t span_of(struct dice *dice, enum fault fault, int64_t lease_ms) {
         unsigned char low, high; /* tenths of the lease */
     } spans[FAULT_KINDS] = {
         [FAULT_CLIENT_STOP] = {12, 18},
-        [FAULT_CLIENT_CLOCK] = {3, 6},
+        [FAULT_CLIENT_CLOCK] = {6, 12},
         [FAULT_CLIENT_FAST] = {10, 20},
         [FAULT_SERVER_RESTART] = {1, 3},
         [FAULT_SERVER_RESTART_AOF] = {1, 3},

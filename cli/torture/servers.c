@@ -18,10 +18,12 @@
 
 #include "clock.h"
 #include "files.h"
+#include "proxy.h"
 
 enum { READY_MS = 60000 };
 
-static const struct service *const services[] = {&local_service};
+static const struct service *const services[] = {&local_service,   &redis_service,     &sentinel_service,
+                                                 &redlock_service, &zookeeper_service, &zookeeper3_service};
 enum { SERVICES = sizeof(services) / sizeof(services[0]) };
 
 const struct service *service_find(const char *word) {
@@ -146,7 +148,10 @@ void servers_stop(struct servers *servers) {
     for (int i = 0; i < servers->count; i++) {
         server_kill(servers, i);
         clock_free(servers->list[i].clock);
+        proxy_free(servers->list[i].proxy);
     }
+    if (servers->service != NULL && servers->service->finish != NULL)
+        servers->service->finish(servers);
     if (servers->mounted[0] != '\0')
         umount2(servers->mounted, MNT_DETACH);
     if (servers->directory[0] != '\0' && !remove_tree(servers->directory))
@@ -159,11 +164,43 @@ static struct server *chosen(struct servers *servers, const struct stroke *strok
     return &servers->list[stroke->target % (uint64_t)servers->count];
 }
 
+/* All the proxies do it, to all connections or to every second one. */
+static void begin_mischief(struct servers *servers, const struct stroke *stroke) {
+    static const enum mischief mischiefs[FAULT_KINDS] = {[FAULT_CUT] = MISCHIEF_CUT,
+                                                         [FAULT_HALF_OPEN] = MISCHIEF_FREEZE,
+                                                         [FAULT_SLOW] = MISCHIEF_SLOW,
+                                                         [FAULT_REORDER] = MISCHIEF_REORDER};
+    struct dice dice = dice_new(stroke->target, 1);
+    unsigned share = (unsigned)dice_between(&dice, 1, 2), remainder = (unsigned)dice_below(&dice, 2);
+    int64_t delay_ms = dice_between(&dice, servers->lease_ms / 100 + 1, servers->lease_ms / 8 + 1);
+
+    for (int i = 0; i < servers->count; i++)
+        proxy_begin(servers->list[i].proxy, mischiefs[stroke->fault], share, remainder, delay_ms);
+}
+
+static unsigned end_mischief(struct servers *servers) {
+    unsigned hits = 0;
+
+    for (int i = 0; i < servers->count; i++)
+        hits += proxy_end(servers->list[i].proxy);
+    return hits;
+}
+
 unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
     int index = servers->count > 0 ? (int)(stroke->target % (uint64_t)servers->count) : 0;
 
     switch (stroke->fault) {
+    case FAULT_CUT:
+    case FAULT_HALF_OPEN:
+    case FAULT_SLOW:
+    case FAULT_REORDER:
+        begin_mischief(servers, stroke);
+        return 0;
     case FAULT_SERVER_RESTART:
+        server_kill(servers, index);
+        if (servers->service->forget != NULL)
+            servers->service->forget(servers, index);
+        return 0;
     case FAULT_SERVER_RESTART_AOF:
         server_kill(servers, index);
         return 0;
@@ -184,6 +221,11 @@ unsigned servers_heal(struct servers *servers, const struct stroke *stroke) {
     unsigned hits;
 
     switch (stroke->fault) {
+    case FAULT_CUT:
+    case FAULT_HALF_OPEN:
+    case FAULT_SLOW:
+    case FAULT_REORDER:
+        return end_mischief(servers);
     case FAULT_SERVER_RESTART:
     case FAULT_SERVER_RESTART_AOF:
         hits = servers->list[index].pid == 0;
@@ -194,7 +236,7 @@ unsigned servers_heal(struct servers *servers, const struct stroke *stroke) {
         return hits;
     case FAULT_SERVER_CLOCK:
     case FAULT_SERVER_FAST:
-        return clock_straighten(servers->list[index].clock);
+        return clock_straighten(servers->list[index].clock, true);
     default:
         return servers->service->heal != NULL ? servers->service->heal(servers, stroke->fault, stroke->target) : 0;
     }

@@ -45,14 +45,17 @@ typedef void residue_fn(const char *what, void *data);
 
 /* A kind of service that the rig can start. Functions that can fail say why in servers->why. */
 struct service {
-    const char *word;                                      /* --start WORD */
-    const char *engine;                                    /* in the table of guarantees */
-    int count;                                             /* how many servers */
+    const char *word;   /* --start WORD */
+    const char *engine; /* in the table of guarantees */
+    int count;          /* how many servers */
+    bool mutex_only;
     bool tcp;                                              /* behind proxies */
     const char *(*lacks)(enum fault fault);                /* why it can't be caused here; NULL: it can be. May be NULL */
     bool (*prepare)(struct servers *servers);              /* directories, configuration */
     void (*run)(const struct servers *servers, int index); /* in the child: exec */
     bool (*ready)(struct servers *servers, int index);     /* does it serve? asked again and again */
+    void (*finish)(struct servers *servers);               /* after the end; NULL */
+    void (*forget)(struct servers *servers, int index);    /* while it is down: it loses what it knew; NULL: it does not */
     bool (*join)(struct servers *servers);                 /* once all serve; NULL: nothing to do */
     /* The URL, by the proxies' ports or by the servers' own. */
     void (*url)(const struct servers *servers, bool proxied, char *ret, size_t size);
@@ -67,7 +70,7 @@ struct service {
     int64_t (*wakes)(struct servers *servers);
 };
 
-extern const struct service local_service;
+extern const struct service local_service, redis_service, sentinel_service, redlock_service, zookeeper_service, zookeeper3_service;
 
 const struct service *service_find(const char *word);
 /* All words, separated by ", ". */

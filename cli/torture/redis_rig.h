@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * redis_rig.h - what the services that are made of Redis servers share.
+ */
+#ifndef PAWL_TORTURE_REDIS_RIG_H
+#define PAWL_TORTURE_REDIS_RIG_H
+
+#include "servers.h"
+
+/* True, and said in servers->why: there is no redis-server. */
+bool redis_missing(struct servers *servers);
+/* A port and a proxy for each. */
+bool redis_ports(struct servers *servers);
+/* `more`: further lines. */
+bool redis_write_config(struct servers *servers, int index, const char *more);
+void redis_run(const struct servers *servers, int index);
+bool redis_ready(struct servers *servers, int index);
+/* Without its append-only file it comes back empty. */
+void redis_forget(struct servers *servers, int index);
+bool redis_flush(const struct servers *servers, int index);
+/* Keys that should not be there. */
+void redis_residue_of(unsigned port, residue_fn *found, void *data);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * service_redis.c - `--start redis`: one Redis, which writes everything to its disk before it answers.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "proxy.h"
+#include "redis_rig.h"
+
+bool redis_write_config(struct servers *servers, int index, const char *more) {
+    struct server *server = &servers->list[index];
+
+    return write_file(server->directory, "redis.conf",
+                      "bind 127.0.0.1\nport %u\ndir %s\nsave \"\"\nappendonly yes\nappendfsync always\nprotected-mode no\n%s",
+                      server->port, server->directory, more);
+}
+
+bool redis_ports(struct servers *servers) {
+    for (int i = 0; i < servers->count; i++) {
+        struct server *server = &servers->list[i];
+
+        server->port = free_port();
+        server->proxy = server->port > 0 ? proxy_new(server->port) : NULL;
+        if (server->proxy == NULL) {
+            snprintf(servers->why, sizeof(servers->why), "no port, or no proxy");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool redis_missing(struct servers *servers) {
+    if (access("/usr/bin/redis-server", X_OK) == 0 || access("/usr/local/bin/redis-server", X_OK) == 0)
+        return false;
+    snprintf(servers->why, sizeof(servers->why), "there is no redis-server (Debian: redis-server)");
+    return true;
+}
+
+static bool prepare(struct servers *servers) {
+    return !redis_missing(servers) && redis_ports(servers) && redis_write_config(servers, 0, "");
+}
+
+void redis_run(const struct servers *servers, int index) {
+    char path[SERVERS_PATH + 16];
+
+    snprintf(path, sizeof(path), "%s/redis.conf", servers->list[index].directory);
+    execlp("redis-server", "redis-server", path, (char *)NULL);
+}
+
+bool redis_ready(struct servers *servers, int index) {
+    char answer[64];
+
+    return ask_port(servers->list[index].port, "PING\r\n", "PONG", answer, sizeof(answer));
+}
+
+static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
+    snprintf(ret, size, "redis://127.0.0.1:%u", proxied ? proxy_port(servers->list[0].proxy) : servers->list[0].port);
+}
+
+bool redis_flush(const struct servers *servers, int index) {
+    char answer[64];
+
+    return ask_port(servers->list[index].port, "FLUSHALL\r\n", "+OK", answer, sizeof(answer));
+}
+
+void redis_forget(struct servers *servers, int index) {
+    char path[SERVERS_PATH + 32];
+
+    snprintf(path, sizeof(path), "%s/appendonlydir", servers->list[index].directory);
+    remove_tree(path);
+}
+
+static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {
+    return fault == FAULT_FLUSHALL && redis_flush(servers, (int)(target % (uint64_t)servers->count));
+}
+
+static const char *lacks(enum fault fault) {
+    return fault == FAULT_FAILOVER ? "there is only one server" : NULL;
+}
+
+/* What stays on purpose: the last token, and a semaphore's count of free permits. */
+static bool belongs(const char *key) {
+    return strncmp(key, "redisson_lock_token:", 20) == 0 || strncmp(key, "torture-semaphore-", 18) == 0;
+}
+
+void redis_residue_of(unsigned port, residue_fn *found, void *data) {
+    static char answer[65536];
+    char text[300], *rest = answer, *line;
+
+    if (!ask_port(port, "KEYS *\r\nECHO pawl-end\r\n", "pawl-end", answer, sizeof(answer))) {
+        found("the server can't be asked for its keys", data);
+        return;
+    }
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        size_t length = strcspn(line, "\r");
+
+        if (line[0] == '*' || line[0] == '$' || length == 0 || belongs(line) || strncmp(line, "pawl-end", 8) == 0)
+            continue;
+        snprintf(text, sizeof(text), "a key: %.*s", (int)length, line);
+        found(text, data);
+    }
+}
+
+static void residue(struct servers *servers, residue_fn *found, void *data) {
+    redis_residue_of(servers->list[0].port, found, data);
+}
+
+const struct service redis_service = {
+    .word = "redis",
+    .engine = "redis",
+    .count = 1,
+    .tcp = true,
+    .lacks = lacks,
+    .prepare = prepare,
+    .run = redis_run,
+    .ready = redis_ready,
+    .forget = redis_forget,
+    .url = url,
+    .begin = begin,
+    .residue = residue,
+};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * service_sentinel.c - `--start sentinel`: a primary with two replicas, and three sentinels that watch it.
+ *
+ * All of them know each other by the proxies' ports, so that what the sentinels tell a client leads through a proxy too. A server is
+ * given up only after more time than any fault but a failover takes.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "proxy.h"
+#include "redis_rig.h"
+
+enum { REDISES = 3, SENTINELS = 3, PATIENCE_MS = 60000 };
+
+static const char name[] = "torture";
+
+static unsigned outer_port(const struct servers *servers, int index) {
+    return proxy_port(servers->list[index].proxy);
+}
+
+static bool write_sentinel_config(struct servers *servers, int index) {
+    struct server *server = &servers->list[index];
+
+    return write_file(
+        server->directory, "redis.conf",
+        "bind 127.0.0.1\nport %u\ndir %s\nprotected-mode no\nsentinel announce-ip 127.0.0.1\nsentinel announce-port %u\n"
+        "sentinel monitor %s 127.0.0.1 %u 2\nsentinel down-after-milliseconds %s %" PRId64 "\nsentinel failover-timeout %s %" PRId64
+        "\n",
+        server->port, server->directory, outer_port(servers, index), name, outer_port(servers, 0), name, 3 * servers->lease_ms,
+        name, 5 * servers->lease_ms);
+}
+
+static bool prepare(struct servers *servers) {
+    bool good = !redis_missing(servers) && redis_ports(servers);
+    char more[256];
+
+    for (int i = 0; good && i < REDISES; i++) {
+        int used = snprintf(more, sizeof(more),
+                            "replica-announce-ip 127.0.0.1\nreplica-announce-port %u\nrepl-diskless-sync-delay 0\n",
+                            outer_port(servers, i));
+
+        if (i > 0)
+            snprintf(more + used, sizeof(more) - (size_t)used, "replicaof 127.0.0.1 %u\n", outer_port(servers, 0));
+        good = redis_write_config(servers, i, more);
+    }
+    for (int i = REDISES; good && i < REDISES + SENTINELS; i++)
+        good = write_sentinel_config(servers, i);
+    return good;
+}
+
+static void run(const struct servers *servers, int index) {
+    char path[SERVERS_PATH + 16];
+
+    if (index < REDISES)
+        redis_run(servers, index);
+    snprintf(path, sizeof(path), "%s/redis.conf", servers->list[index].directory);
+    execlp("redis-server", "redis-server", path, "--sentinel", (char *)NULL);
+}
+
+static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
+    size_t used = (size_t)snprintf(ret, size, "redis-sentinel://");
+
+    for (int i = REDISES; i < REDISES + SENTINELS; i++)
+        used += (size_t)snprintf(ret + used, size - used, "%s127.0.0.1:%u", i > REDISES ? "," : "",
+                                 proxied ? outer_port(servers, i) : servers->list[i].port);
+    snprintf(ret + used, size - used, "/%s", name);
+}
+
+/* ---- Who is what ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_primary(const struct servers *servers, int index) {
+    char answer[256];
+
+    return servers->list[index].pid > 0 &&
+           ask_port(servers->list[index].port, "INFO replication\r\n", "role:master", answer, sizeof(answer));
+}
+
+/* The primary that a majority of the sentinels name, and that agrees; -1: none. */
+static int primary_of(const struct servers *servers) {
+    int votes[REDISES] = {0};
+    char question[64], answer[256], port[16];
+
+    snprintf(question, sizeof(question), "SENTINEL GET-MASTER-ADDR-BY-NAME %s\r\nECHO pawl-end\r\n", name);
+    for (int i = REDISES; i < REDISES + SENTINELS; i++) {
+        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof(answer)))
+            continue;
+        for (int j = 0; j < REDISES; j++) {
+            snprintf(port, sizeof(port), "\n%u\r", outer_port(servers, j));
+            votes[j] += strstr(answer, port) != NULL;
+        }
+    }
+    for (int j = 0; j < REDISES; j++)
+        if (votes[j] * 2 > SENTINELS && is_primary(servers, j))
+            return j;
+    return -1;
+}
+
+/* Wait for a primary other than this one. */
+static int await_primary(const struct servers *servers, int other) {
+    int64_t deadline = deadline_in(PATIENCE_MS);
+    int primary;
+
+    while (((primary = primary_of(servers)) < 0 || primary == other) && poll_timeout(deadline) > 0)
+        poll(NULL, 0, 50);
+    return primary == other ? -1 : primary;
+}
+
+/* Are both replicas in step, and do the sentinels know of each other? */
+static bool is_joined(const struct servers *servers) {
+    char answer[8192], question[64];
+
+    if (!ask_port(servers->list[0].port, "INFO replication\r\n", "master_repl_offset", answer, sizeof(answer)))
+        return false;
+    const char *first = strstr(answer, "state=online");
+
+    if (first == NULL || strstr(first + 1, "state=online") == NULL)
+        return false;
+    snprintf(question, sizeof(question), "SENTINEL MASTER %s\r\nECHO pawl-end\r\n", name);
+    for (int i = REDISES; i < REDISES + SENTINELS; i++)
+        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof(answer)) ||
+            strstr(answer, "num-slaves\r\n$1\r\n2") == NULL || strstr(answer, "num-other-sentinels\r\n$1\r\n2") == NULL)
+            return false;
+    return true;
+}
+
+static bool join(struct servers *servers) {
+    int64_t deadline = deadline_in(PATIENCE_MS);
+
+    while (!is_joined(servers)) {
+        if (poll_timeout(deadline) == 0) {
+            snprintf(servers->why, sizeof(servers->why), "the sentinels and replicas do not find each other");
+            return false;
+        }
+        poll(NULL, 0, 50);
+    }
+    return true;
+}
+
+/* ---- Faults --------------------------------------------------------------------------------------------------------------- */
+
+static int struck = -1;
+
+static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {
+    int primary = await_primary(servers, -2);
+
+    (void)target;
+    struck = -1;
+    if (primary < 0)
+        return 0;
+    if (fault == FAULT_FLUSHALL)
+        return redis_flush(servers, primary);
+    struck = primary;
+    server_kill(servers, primary);
+    return 0;
+}
+
+/* A new primary, or the fault was none; and the old one comes back as a replica. */
+static unsigned heal(struct servers *servers, enum fault fault, uint64_t target) {
+    (void)target;
+    if (fault != FAULT_FAILOVER || struck < 0)
+        return 0;
+    unsigned hits = await_primary(servers, struck) >= 0;
+
+    server_spawn(servers, struck);
+    return server_await(servers, struck) ? hits : 0;
+}
+
+static const char *lacks(enum fault fault) {
+    return fault == FAULT_PARTITION_SERVERS ? "the rig can't part these servers" : NULL;
+}
+
+static void residue(struct servers *servers, residue_fn *found, void *data) {
+    int primary = await_primary(servers, -2);
+
+    if (primary < 0)
+        found("in the end there is no primary", data);
+    else
+        redis_residue_of(servers->list[primary].port, found, data);
+}
+
+const struct service sentinel_service = {
+    .word = "sentinel",
+    .engine = "sentinel",
+    .count = REDISES + SENTINELS,
+    .tcp = true,
+    .lacks = lacks,
+    .prepare = prepare,
+    .run = run,
+    .ready = redis_ready,
+    .join = join,
+    .url = url,
+    .begin = begin,
+    .heal = heal,
+    .residue = residue,
+};

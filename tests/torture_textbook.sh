@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The rig must be able to fail: it runs on locks as documents warn of them (src/engine/textbook.h), on real servers, and must find out each
+# wrong setting by the right rule; and find nothing wrong with the right ones: torture_textbook.sh redis|zookeeper
+set -u
+: "${TEXTBOOK:?the rig with the textbook engine}"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+count=0
+failures=0
+
+report() { # WHETHER, NAME
+    count=$((count + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $count - $2"
+    else
+        failures=$((failures + 1))
+        sed 's/^/# /' "$scratch/output"
+        echo "not ok $count - $2"
+    fi
+}
+
+run() { # SERVICE, SETTINGS, FAULTS, TIME, OPTION...
+    "$TEXTBOOK" torture --start "$1" --options "$2" --faults "$3" --time "$4" --kinds mutex --locks 1 --clients 6 --threads 1 \
+        --seed 1 --lease 1s --pace 500 -o "$scratch/history" "${@:5}" >"$scratch/output" 2>&1
+}
+
+# Nothing is wrong.
+right() { # SERVICE, FAULTS
+    run "$1" '' "$2" 8s
+    report $? "$1: the right settings pass"
+}
+
+# Found out, by this rule.
+wrong() { # SERVICE, SETTINGS, FAULTS, RULE, TIME, OPTION...
+    run "$1" "$2" "$3" "${@:5}"
+    [ $? -eq 65 ] && grep -q "^VIOLATION  $4:" "$scratch/output"
+    report $? "$1: $2 is found out by the rule '$4'"
+}
+
+if [ "$1" = redis ]; then
+    command -v redis-server >/dev/null || { echo '1..0 # SKIP there is no redis-server' && exit; }
+    right redis client-kill,client-stop
+    wrong redis expiry=none client-kill wakeup 4s
+    wrong redis 'expiry=second&gap=100' client-kill wakeup 4s
+    wrong redis release=delete client-stop exclusion 10s --hold 100ms
+    wrong redis 'release=check&gap=1100' none exclusion 10s --hold 2s
+    wrong redis renew=off client-stop exclusion 8s --hold 50ms
+    wrong redis renew=unchecked client-stop exclusion 8s --hold 50ms
+    wrong redis token=reused none token 3s
+else
+    [ -e /usr/share/java/zookeeper.jar ] || { echo '1..0 # SKIP there is no ZooKeeper' && exit; }
+    right zookeeper client-kill,client-stop
+    wrong zookeeper node=persistent client-kill wakeup 4s
+    wrong zookeeper watch=exists none residue 6s
+    wrong zookeeper watch=children none herd 6s --clients 16
+    wrong zookeeper wake=dropped none wakeup 4s
+    wrong zookeeper token=reused none token 3s
+fi
+echo "1..$count"
+[ $failures -eq 0 ]
