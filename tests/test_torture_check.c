@@ -180,6 +180,11 @@ static void test_reentry(void **state) {
     TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n"                       \
         "20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 9000" NS "\n" end
 
+#define LATE(call, got, gone)                                                                                                      \
+    TWO "15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 900" NS                            \
+        "\n31 1.1.0 drop 0\n32 1.1.0 gone 0 0\n" call " 0.1.0 want 0 x 1 -1\n" got " 0.1.0 got 0 5 900" NS "\n" got                \
+        " 0.1.0 drop 0\n" gone " 0.1.0 gone 0 -19\n" END
+
 static void test_told(void **state) {
     (void)state;
     /* The fault explains the overlap, as long as its time has not run out. */
@@ -203,6 +208,14 @@ static void test_told(void **state) {
     holds(TWO
           "10 0.1.0 want 0 x 1 -1\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 900" NS
           "\n31 1.1.0 drop 0\n32 1.1.0 gone 0 0\n40 0.1.0 got 0 5 900" NS "\n41 0.1.0 drop 0\n42 0.1.0 gone 0 -19\n" END);
+    /* The same within its process, by one that asked later: as long as it may not have been told, and no longer. */
+    holds(LATE("40", "41", "42"));
+    breaks(RULE_TOKEN, LATE("1040", "1041", "1042"));
+    /* Of three with permits it is the oldest that the server forgot. */
+    holds(TWO "0 2.1.0 start 102\n10 0.1.0 want 2 p 1 -1\n11 0.1.0 got 2 5 900" NS
+              "\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n"
+              "20 1.1.0 want 2 p 2 -1\n21 1.1.0 got 2 6 900" NS "\n22 2.1.0 want 2 p 1 -1\n23 2.1.0 got 2 7 900" NS
+              "\n30 0.1.0 drop 2\n31 0.1.0 gone 2 0\n32 1.1.0 drop 2\n33 1.1.0 gone 2 0\n34 2.1.0 drop 2\n35 2.1.0 gone 2 0\n" END);
     /* Tokens may fall where the table says so, and only there. */
     holds(TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n16 rig fault 0 failover 1\n"
               "17 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n21 1.1.0 got 0 5 900" NS "\n24 1.1.0 drop 0\n25 1.1.0 gone 0 0\n" END);

@@ -55,13 +55,16 @@ static bool may_fall(const struct check *check, int64_t from, int64_t to) {
     return false;
 }
 
-/* Was there a fault, while this acquire waited, that may take a hold from one who has not even heard of it? Then it may hear of it after
- * the next one, whose token is higher; the store refuses it. */
+/* Was there a fault that may take a hold from one who has not heard of it yet, nor, until the table says so, been told? It may come in
+ * with its old token after others had higher ones, or hand it on within its process; the store refuses it. */
 static bool may_be_late(const struct check *check, const struct attempt *attempt) {
-    for (size_t i = 0; i < check->stroke_count; i++)
-        if (check->oracle.faults[check->strokes[i].fault].promise != PROMISE_EXCLUSIVE &&
-            check->strokes[i].begin <= attempt->granted && check->strokes[i].end >= attempt->call)
+    for (size_t i = 0; i < check->stroke_count; i++) {
+        const struct stroke_seen *stroke = &check->strokes[i];
+
+        if (check->oracle.faults[stroke->fault].promise != PROMISE_EXCLUSIVE && stroke->begin <= attempt->granted &&
+            told_by(check, stroke) >= attempt->call)
             return true;
+    }
     return false;
 }
 
@@ -117,19 +120,27 @@ static void let_go(struct sweep *sweep, int64_t time) {
     sweep->count = kept;
 }
 
-static void enter(struct check *check, struct sweep *sweep, const struct span *span) {
+/* Too many permits are the doing of all who hold some; what explains the oldest hold explains the sum. */
+static void check_permits(struct check *check, const struct sweep *sweep, const struct span *span) {
+    const struct span *oldest = NULL;
     uint64_t permits = span->attempt->permits;
 
-    let_go(sweep, span->begin);
     for (size_t i = 0; i < sweep->count; i++) {
-        const struct span *other = sweep->held[i];
-
-        permits += other->attempt->permits;
-        if (span->mode == 'p' ? permits > check->locks[span->attempt->lock].limit : span->mode == 'x' || other->mode == 'x') {
-            judge_overlap(check, other, span);
-            break;
-        }
+        permits += sweep->held[i]->attempt->permits;
+        if (oldest == NULL || sweep->held[i]->begin < oldest->begin)
+            oldest = sweep->held[i];
     }
+    if (oldest != NULL && permits > check->locks[span->attempt->lock].limit)
+        judge_overlap(check, oldest, span);
+}
+
+static void enter(struct check *check, struct sweep *sweep, const struct span *span) {
+    let_go(sweep, span->begin);
+    if (span->mode == 'p')
+        check_permits(check, sweep, span);
+    for (size_t i = 0; i < sweep->count && span->mode != 'p'; i++)
+        if (span->mode == 'x' || sweep->held[i]->mode == 'x')
+            judge_overlap(check, sweep->held[i], span);
     if (check_room(&sweep->held, &sweep->room, sweep->count, sizeof(sweep->held[0])))
         sweep->held[sweep->count++] = span;
 }
@@ -226,7 +237,7 @@ static void check_precedence(struct check *check, struct attempt **sorted, size_
         const struct attempt *later = attempt->mode == 'x' ? any : exclusive;
 
         if (attempt->mode != 'p' && later != NULL && later->granted < attempt->call &&
-            !may_fall(check, later->granted, attempt->granted))
+            !may_fall(check, later->granted, attempt->granted) && !may_be_late(check, attempt))
             check_complain(check, RULE_TOKEN,
                            "lock %d: client %d.%u got token %" PRIu64 " and only then client %d.%u asked, and got %" PRIu64,
                            attempt->lock, later->who.slot, later->who.life, later->token, attempt->who.slot, attempt->who.life,
