@@ -198,7 +198,8 @@ static void draw_legend(FILE *out, const struct bench *bench) {
         const struct target *target = &bench->targets[i];
         double trip = figure_median(&target->results[ROW_TRIP].figures[P50]);
         char text[ADDRESS_SIZE + 200], time[32];
-        int length = snprintf(text, sizeof(text), "%.60s", target->shown);
+        /* Half a page is what there is. */
+        int length = snprintf(text, sizeof(text), "%.32s%s", target->shown, strlen(target->shown) > 32 ? "..." : "");
 
         if (target->server[0] != '\0')
             length += snprintf(text + length, sizeof(text) - (size_t)length, ", %s", target->server);
