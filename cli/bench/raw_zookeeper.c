@@ -161,14 +161,21 @@ static bool log_in(struct zookeeper *zk) {
     return complete(zk, zoo_add_auth(zk->handle, "digest", secret, (int)strlen(secret), finished, zk)) == ZOK;
 }
 
+static bool connect_to(struct zookeeper *zk) {
+    char hosts[ADDRESS_HOSTS * 272];
+
+    if (!join_hosts(zk->address, hosts, sizeof(hosts)))
+        return false;
+    zk->handle = zookeeper_init(hosts, ignore_watch, 15000, NULL, NULL, 0);
+    return zk->handle != NULL && log_in(zk) && exists(zk, "/") == ZOK;
+}
+
 static void *zookeeper_open(const struct address *address, const char *id, char *why, size_t size) {
     struct zookeeper *zk = calloc(1, sizeof(*zk));
-    char hosts[ADDRESS_HOSTS * 272];
     size_t length = strlen(address->path);
 
-    if (zk == NULL || !join_hosts(address, hosts, sizeof(hosts))) {
+    if (zk == NULL) {
         snprintf(why, size, "out of memory");
-        free(zk);
         return NULL;
     }
     zk->address = address;
@@ -177,8 +184,7 @@ static void *zookeeper_open(const struct address *address, const char *id, char 
         length--;
     snprintf(zk->base, sizeof(zk->base), "%.*s", (int)length, address->path);
     zoo_set_debug_level(0);
-    zk->handle = zookeeper_init(hosts, ignore_watch, 15000, NULL, NULL, 0);
-    if (zk->handle == NULL || !log_in(zk) || exists(zk, "/") != ZOK) {
+    if (!connect_to(zk)) {
         snprintf(why, size, "a plain client of ZooKeeper gets no answer");
         if (zk->handle != NULL)
             zookeeper_close(zk->handle);
@@ -192,7 +198,8 @@ static void *zookeeper_open(const struct address *address, const char *id, char 
 static void zookeeper_leave(void *connection) {
     struct zookeeper *zk = connection;
 
-    zookeeper_close(zk->handle);
+    if (zk->handle != NULL)
+        zookeeper_close(zk->handle);
     free(zk);
 }
 
@@ -295,6 +302,11 @@ static bool clean_children(struct zookeeper *zk) {
 static bool zookeeper_clean(void *connection) {
     struct zookeeper *zk = connection;
     char path[ADDRESS_SIZE];
+
+    /* Nobody has spoken for this session while others were measured: it may long have expired. */
+    zookeeper_close(zk->handle);
+    if (!connect_to(zk))
+        return false;
     bool clean = clean_children(zk);
 
     /* The directories above that were not there before, from the bottom; unless somebody else uses them by now. */
