@@ -201,6 +201,7 @@ struct pawl_options {
  *     local:/dir           the same in a directory of your own; who may write there may lock there
  *     redis://[user:secret@]host[:port][/db]     a Redis or Valkey server; rediss:// with TLS, redis+unix:///path for a socket
  *     redis-sentinel://sentinel[:port],.../NAME  the primary of that name, wherever sentinels say it is
+ *     redis-cluster://node[:port],...            a Redis Cluster
  *     redlock://[user:secret@]host[:port],...    three or more independent Redis servers, a majority of which decides; mutexes only
  *     zk://[user:secret@]host[:port],.../base    a ZooKeeper ensemble
  *

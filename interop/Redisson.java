@@ -90,7 +90,11 @@ public class Interop {
         pawl = args[0];
         url = args[1];
         Config config = new Config();
-        config.useSingleServer().setAddress("redis://127.0.0.1:" + args[2]).setConnectionMinimumIdleSize(2);
+        String address = "redis://127.0.0.1:" + args[2];
+        if (url.startsWith("redis-cluster:"))
+            config.useClusterServers().addNodeAddress(address).setMasterConnectionMinimumIdleSize(2);
+        else
+            config.useSingleServer().setAddress(address).setConnectionMinimumIdleSize(2);
         RedissonClient redisson = Redisson.create(config);
 
         RFencedLock fenced = redisson.getFencedLock("fenced");

@@ -26,12 +26,13 @@ skip_all() { # reason
 }
 
 # Sets $port.
-start_one() {
+start_one() { # further arguments of the server
     command -v redis-server >/dev/null || skip_all "there is no redis-server (Debian: redis-server)"
     local tries pid
     for tries in 1 2 3 4 5; do
         port=$((20000 + (RANDOM * 7 + tries) % 20000))
-        redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" --logfile "$scratch/log" &
+        redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" --logfile "$scratch/log" \
+            --cluster-config-file "nodes-$port.conf" "$@" &
         pid=$!
         server_pids+=("$pid")
         for _ in $(seq 200); do
@@ -58,6 +59,21 @@ start_servers() { # how many
         hosts=${hosts:+$hosts,}127.0.0.1:$port
     done
     export PORTS PAWL_URL=redlock://$hosts
+}
+
+# A cluster of three primaries. Sets $PORT to that of one of them.
+start_cluster() {
+    local hosts=()
+    for _ in 1 2 3; do
+        start_one --cluster-enabled yes
+        hosts+=("127.0.0.1:$port")
+    done
+    redis-cli --cluster create "${hosts[@]}" --cluster-yes >"$scratch/output" 2>&1 || skip_all "no cluster could be made"
+    for _ in $(seq 600); do
+        redis-cli -p "$port" cluster info | grep -q cluster_state:ok && break
+        sleep 0.05
+    done
+    export PAWL_URL=redis-cluster://127.0.0.1:$port PORT=$port
 }
 
 check() { # name, command...

@@ -16,4 +16,6 @@ cp "$SOURCE_DIR/interop/Redisson.java" "$scratch/java/Interop.java"
 check "the Redisson side compiles" javac -nowarn -cp "$jars/*" -d "$scratch/java" "$scratch/java/Interop.java"
 check "Redisson and pawl" java -cp "$jars/*:$scratch/java" Interop "$PAWL" "$PAWL_URL" "$PORT"
 grep '^# ' "$scratch/output"
+start_cluster
+check "Redisson and pawl in a cluster" java -cp "$jars/*:$scratch/java" Interop "$PAWL" "$PAWL_URL" "$PORT"
 end

@@ -150,7 +150,8 @@ static bool trace_wanted(const struct pawl *client) {
 
 static const struct pawl__engine_impl *find_engine(const struct pawl__url *url, struct pawl_error *reterr) {
     /* Engines of pawl's that a build may lack; named so that a typo in them gets its suggestion all the same. */
-    static const char known[] = "local redis rediss redis+unix unix redis-sentinel rediss-sentinel redlock redlocks zk zks";
+    static const char known[] = "local redis rediss redis+unix unix redis-sentinel rediss-sentinel redis-cluster rediss-cluster "
+                                "redlock redlocks zk zks";
     const struct pawl__engine_impl *impl = pawl__engine_find(url->scheme);
     char buffer[32];
     const char *near;

@@ -311,6 +311,14 @@ struct redis_server *redis_cluster_node(struct redis_cluster *cluster, const cha
     return node;
 }
 
+bool redis_cluster_has_slots(struct redis_server *node) {
+    char nodes[8192];
+    const char *line = strstr(redis_server_text(node, nodes, sizeof nodes, "CLUSTER NODES"), "myself,master");
+
+    return line && strchr(line, '-') < strchr(line, '\n') && strstr(line, "connected ") &&
+           strstr(line, "connected ") < strchr(line, '\n');
+}
+
 int redis_cluster_index(const struct redis_cluster *cluster, const struct redis_server *server) {
     return (int)(server - cluster->nodes);
 }
@@ -337,11 +345,35 @@ void redis_cluster_move_keys(struct redis_cluster *cluster, unsigned slot, struc
     fail_msg("slot %u is never empty", slot);
 }
 
+/* Only when all have heard of the last change does the next one win over it everywhere. */
+static bool same_epoch(struct redis_cluster *cluster) {
+    unsigned long first = 0;
+    char info[2048];
+
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        const char *line;
+        unsigned long epoch;
+
+        if (!cluster->nodes[i].pid)
+            continue;
+        line = strstr(redis_server_text(&cluster->nodes[i], info, sizeof info, "CLUSTER INFO"), "cluster_current_epoch:");
+        epoch = line ? strtoul(strchr(line, ':') + 1, NULL, 10) : 0;
+        first = first ? first : epoch;
+        if (epoch != first)
+            return false;
+    }
+    return true;
+}
+
 void redis_cluster_move_end(struct redis_cluster *cluster, unsigned slot, struct redis_server *from, struct redis_server *to) {
     const char *id = redis_cluster_id(redis_cluster_index(cluster, to));
 
     freeReplyObject(redis_server_command(to, "CLUSTER SETSLOT %u NODE %s", slot, id));
     freeReplyObject(redis_server_command(from, "CLUSTER SETSLOT %u NODE %s", slot, id));
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        if (cluster->nodes[i].pid && is_primary(&cluster->nodes[i]))
+            freeReplyObject(redis_server_command(&cluster->nodes[i], "CLUSTER SETSLOT %u NODE %s", slot, id));
+    await(same_epoch(cluster), "the nodes of the cluster never agree");
 }
 
 void redis_cluster_move(struct redis_cluster *cluster, const char *key, struct redis_server *to) {

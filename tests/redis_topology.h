@@ -53,6 +53,8 @@ void redis_cluster_flush(struct redis_cluster *cluster);
 unsigned redis_cluster_slot(struct redis_cluster *cluster, const char *key);
 /* The primary that has the slot of a key, by its own words: waits until there is one. Not the node whose index is `not`. */
 struct redis_server *redis_cluster_node(struct redis_cluster *cluster, const char *key, int not );
+/* Is it a primary that has slots? */
+bool redis_cluster_has_slots(struct redis_server *node);
 int redis_cluster_index(const struct redis_cluster *cluster, const struct redis_server *server);
 const char *redis_cluster_id(int index);
 /* Move the slot of a key, with all that is in it, to another primary. */

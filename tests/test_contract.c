@@ -152,6 +152,31 @@ static void redlock_tear_down(void) {
     for (int i = 0; i < VOTERS; i++)
         assert_int_equal(redis_server_integer(&voters[i], "EXISTS lock pawl:who:{lock} pawl:wait:{lock}"), 0);
 }
+
+/* In a cluster all of it is at one of three primaries. */
+static struct redis_cluster cluster;
+
+static const char *cluster_begin(void) {
+    const char *missing = NULL;
+
+    if (redis_server_exists(&missing))
+        redis_cluster_start(&cluster);
+    return missing;
+}
+
+static int cluster_set_up(void) {
+    redis_cluster_flush(&cluster);
+    snprintf(contract_engine->url, sizeof contract_engine->url, "%s", cluster.url);
+    return 0;
+}
+
+static void cluster_tear_down(void) {
+    redis_is_empty(redis_cluster_node(&cluster, "lock", -1));
+}
+
+static void cluster_end(void) {
+    redis_cluster_free(&cluster);
+}
 #endif
 
 #ifdef HAVE_ZOOKEEPER
@@ -206,6 +231,12 @@ static struct contract_engine engines[] = {
      .tear_down = redlock_tear_down,
      .mutex_only = true,
      .unordered = true},
+    {.name = "cluster",
+     .engine = "redis",
+     .begin = cluster_begin,
+     .end = cluster_end,
+     .set_up = cluster_set_up,
+     .tear_down = cluster_tear_down},
 #endif
 #ifdef HAVE_ZOOKEEPER
     /* A session that a busy machine can keep alive: nothing here waits for its end. */

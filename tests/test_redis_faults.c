@@ -526,7 +526,6 @@ static void test_bad_addresses(void **state) {
     assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
     assert_fails(PAWL_ECONNLOST, pawl_open("redis://no.such.host.invalid", NULL, &client, &error), &error);
     assert_fails(PAWL_EURL, pawl_open("redis://a,b", NULL, &client, &error), &error);
-    assert_fails(PAWL_EENGINE, pawl_open("redis-cluster://a", NULL, &client, &error), &error);
     assert_fails(PAWL_EOPTION, pawl_open("redis://a?layout=x", NULL, &client, &error), &error);
     assert_fails(PAWL_EOPTION, pawl_open("redis://a?retry=x", NULL, &client, &error), &error);
     assert_fails(PAWL_EURL, pawl_open("redis://a/x", NULL, &client, &error), &error);

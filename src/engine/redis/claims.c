@@ -57,6 +57,8 @@ static void insert(struct redis *redis, struct rclaim *claim) {
 
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     pawl__push_unlisten(redis, claim);
+    pawl__ear_leave(redis, claim);
+    pawl__claim_detach(redis, claim);
     pawl__secure_forget(claim);
     TAILQ_REMOVE(&redis->claims, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->claim->id[1]), claim, bucket);
@@ -128,6 +130,7 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
 void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
     claim->state = RCLAIM_HOLDING;
     claim->failures = 0;
+    pawl__ear_open(redis, claim);
     pawl__redis_tell(redis, claim, TELL_GRANTED);
 }
 
@@ -154,7 +157,7 @@ void pawl__call_fill(const struct redis *redis, const struct node *node, const c
     pawl__put_number(ret->lease, (uint64_t)(lease_ns / REDIS_MS));
     pawl__put_number(ret->floor, node && node->token_floor ? (uint64_t)node->token_floor : REDIS_TOKEN_MAX);
     end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
-    strcpy(stpcpy(stpcpy(end, redis->inbox_prefix), "\n"), ret->keys.beside);
+    strcpy(stpcpy(stpcpy(end, ret->keys.inbox), "\n"), ret->keys.beside);
     ret->argv[0] = ret->keys.lock;
     ret->argv[1] = ret->keys.token;
     ret->argv[2] = ret->keys.queue;
@@ -207,6 +210,15 @@ static bool without_result(struct redis *redis, struct request *request, const r
     case REPLY_READONLY:
         pawl__link_drop(&request->node->commands, why->code, "%s", why->text);
         return true;
+    case REPLY_MOVED:
+        if (!pawl__cluster_moved(request->node, reply))
+            return false;
+        return claim->node != request->node || (try_later(redis, claim), true);
+    case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
+        pawl__cluster_asked(request->node, reply);
+        pawl__redis_note(redis, claim, "%s", why->text);
+        try_later(redis, claim);
+        return true;
     case REPLY_REFUSED:
         return false;
     }
@@ -225,7 +237,15 @@ static void put_wish(const struct redis *redis, const struct rclaim *claim, char
 
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply);
 
-void pawl__claim_fill_acquire(const struct redis *redis, struct rclaim *claim, struct redis_call *call) {
+/* Who queues must be able to hear. */
+static bool may_queue(struct redis *redis, struct rclaim *claim) {
+    if (redis->options.topology != TOPOLOGY_CLUSTER)
+        return true;
+    pawl__ear_find(redis, claim);
+    return pawl__ear_on(claim);
+}
+
+void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
     const struct pawl__claim *seam = claim->claim;
     uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
 
@@ -236,7 +256,7 @@ void pawl__claim_fill_acquire(const struct redis *redis, struct rclaim *claim, s
     put_wish(redis, claim, call->wish);
     call->argv[REDIS_CALL_COMMON] = call->want;
     call->argv[REDIS_CALL_COMMON + 1] = call->wish;
-    call->argv[REDIS_CALL_COMMON + 2] = seam->try_only ? "1" : claim->registered ? "2" : "0";
+    call->argv[REDIS_CALL_COMMON + 2] = seam->try_only || !may_queue(redis, claim) ? "1" : claim->registered ? "2" : "0";
     call->argv[REDIS_CALL_COMMON + 3] = call->limit;
 }
 
@@ -280,6 +300,15 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     }
     claim->node->contended = true;
     claim->state = RCLAIM_WAITING;
+    if (pawl__reply_number(reply, 2, 0) < 0) { /* it has not queued, since it could not be told */
+        pawl__redis_note(redis, claim, "held, PTTL %lld; listening", (long long)ms_left);
+        claim->position = 0;
+        wait_more(redis, claim, ms_left);
+        pawl__ear_open(redis, claim);
+        if (pawl__ear_on(claim))
+            pawl__claim_drive(redis, claim);
+        return;
+    }
     claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
     seen_foreign = claim->foreign_held;
     claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
@@ -477,7 +506,7 @@ int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim
         return pawl__fail(reterr, PAWL_EPERMITS,
                           "%u permits of '%s' at once are more than the %d that a Redis is asked to write at once", claim->permits,
                           claim->name, REDIS_PERMITS_MAX);
-    return 0;
+    return pawl__cluster_check_name(redis, claim->name, reterr);
 }
 
 void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct node *node) {
@@ -485,6 +514,13 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
 
     claim->claim = seam;
     claim->node = node;
+    if (redis->options.topology == TOPOLOGY_CLUSTER) {
+        char key[REDIS_KEY_MAX];
+
+        snprintf(key, sizeof key, "%s%s", redis->options.prefix, seam->name);
+        claim->slot = pawl__cluster_slot(key);
+        pawl__node_want(node);
+    }
     claim->state = RCLAIM_ASKING;
     claim->mode = seam->mode;
     if (!claim->since[0])
@@ -504,7 +540,7 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
         return rc;
     pawl__redis_lock(redis);
     node = pawl__node_for(redis, seam->name);
-    if (!pawl__node_up(node) && (seam->try_only || node->gave_up)) {
+    if (!pawl__node_up(node) && (node->gave_up || (seam->try_only && !pawl__node_hopeful(node)))) {
         rc = pawl__fail(reterr, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));
         pawl__redis_unlock(redis);
         return rc;
@@ -569,6 +605,18 @@ void pawl__claims_drive(struct node *node) {
         next = TAILQ_NEXT(claim, all);
         if (claim->node == node)
             pawl__claim_drive(node->redis, claim);
+    }
+}
+
+void pawl__claims_refuse_tries(struct node *node) {
+    struct rclaim *claim, *next;
+    struct pawl_error why;
+
+    pawl__fail(&why, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));
+    for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        if (claim->node == node && claim->state == RCLAIM_ASKING && claim->turn == 0 && claim->claim->try_only)
+            pawl__claim_refuse(node->redis, claim, &why);
     }
 }
 

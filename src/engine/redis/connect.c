@@ -184,6 +184,8 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     link->state = LINK_UP;
     link->failures = 0;
     pawl__redis_note(redis, NULL, "connection (%s) is up", link->what);
+    if (link == &link->node->inbox)
+        pawl__push_listen_again(link->node);
     if (link == &link->node->commands)
         pawl__renew_all(link->node); /* it may be another server than before, or have forgotten */
     if (link != &link->node->guide)
@@ -211,7 +213,9 @@ static bool log_in(struct link *link) {
 static bool subscribe(struct link *link) {
     char channel[REDIS_PREFIX_MAX + 64];
 
-    snprintf(channel, sizeof channel, "%s%s", link->redis->inbox_prefix, link->redis->uuid);
+    if (link->redis->options.topology == TOPOLOGY_CLUSTER) /* a channel for each lock, when it is waited for: ear.c */
+        return say(link, GREET_SUBSCRIBE, 1, (const char *[]){"PING"});
+    snprintf(channel, sizeof channel, "pawl:inbox:%s", link->redis->uuid);
     if (link->redis->options.layout != LAYOUT_REDISSON && !say(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
         return false;
     return say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});

@@ -16,15 +16,6 @@
 #include "engine/redis/redis.h"
 #include "error.h"
 
-static int refuse_scheme(const struct pawl__url *url, struct pawl_error *reterr) {
-    static const char *const later[] = {"redis-cluster", "redis+cluster", "rediss-cluster", "rediss+cluster", NULL};
-
-    for (const char *const *scheme = later; *scheme; scheme++)
-        if (strcmp(url->scheme, *scheme) == 0)
-            return pawl__fail(reterr, PAWL_EENGINE, "%s: Cluster is not in this engine yet: name one server", url->scheme);
-    return 0;
-}
-
 /* A random UUID, version 8: by that the scripts tell our owners from Redisson's, whose UUIDs are of version 4. */
 int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {
     unsigned char b[16];
@@ -62,6 +53,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pthread_cond_init(&redis->called, NULL);
     redis->epoll_fd = redis->wake_fd = -1;
     TAILQ_INIT(&redis->nodes);
+    pawl__ears_init(redis);
     TAILQ_INIT(&redis->claims);
     TAILQ_INIT(&redis->to_tell);
     TAILQ_INIT(&redis->timed);
@@ -139,6 +131,9 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     if (redis->wake_fd >= 0)
         close(redis->wake_fd);
     pawl__sentinel_free(redis);
+    pawl__ears_free(redis);
+    free(redis->slots);
+    redis->slots = NULL;
     /* Without TLS there is no OpenSSL to ask. */
     if (redis->tls)
         SSL_CTX_free(redis->tls);
@@ -153,28 +148,41 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     pthread_mutex_destroy(&redis->mutex);
 }
 
+/* Connect to the server, or to one that knows the cluster; one of a crew does so in its own time. */
+static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
+    struct node *node;
+    int rc;
+
+    if (redis->options.topology == TOPOLOGY_CLUSTER) {
+        rc = pawl__cluster_setup(redis, reterr);
+        return rc < 0 ? rc : pawl__cluster_connect(redis, reterr);
+    }
+    node = pawl__node_new(redis, reterr);
+    if (!node)
+        return reterr->code;
+    if ((rc = find_server(node, reterr)) < 0 || member)
+        return rc;
+    if ((rc = connect_now(node, reterr)) < 0 || (rc = enough_replicas(node, reterr)) < 0)
+        return rc;
+    pawl__server_warn(node);
+    return 0;
+}
+
 static int redis_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     struct pawl_error why;
-    struct node *node;
-    int rc = refuse_scheme(setup->url, reterr);
+    int rc = pawl__redis_options(setup, &redis->options, reterr);
 
-    if (rc < 0 || (rc = pawl__redis_options(setup, &redis->options, reterr)) < 0)
+    if (rc < 0)
         return rc;
     pawl__redis_describe_url(&redis->options, redis->url, sizeof redis->url);
-    snprintf(redis->inbox_prefix, sizeof redis->inbox_prefix, "pawl:inbox:");
     init(redis, setup);
-    node = pawl__node_new(redis, &why);
-    if (!node)
-        rc = why.code;
-    if (rc < 0 || (rc = make_random(redis, setup->member, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
-        (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 || (rc = find_server(node, &why)) < 0 ||
-        (!setup->member && ((rc = connect_now(node, &why)) < 0 || (rc = enough_replicas(node, &why)) < 0))) {
+    if ((rc = make_random(redis, setup->member, &why)) < 0 || (rc = pawl__scripts_setup(redis, &why)) < 0 ||
+        (rc = pawl__tls_setup(redis, &why)) < 0 || (rc = make_descriptors(redis, &why)) < 0 ||
+        (rc = begin(redis, setup->member, &why)) < 0) {
         redis_close(engine, 0);
         return pawl__fail(reterr, rc, "%s", why.text);
     }
-    if (!setup->member)
-        pawl__server_warn(node);
     return 0;
 }
 

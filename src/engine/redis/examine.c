@@ -13,6 +13,8 @@
 
 struct examination {
     struct node *node;
+    unsigned clocks; /* that were read; the servers' against ours, in us: */
+    int64_t least_ahead, most_ahead;
     struct pawl__exam exam;
 };
 
@@ -64,63 +66,107 @@ static void examine_persistence(struct examination *exam) {
 }
 
 static void examine_replicas(struct examination *exam, const char *info) {
+    unsigned asked = exam->node->redis->options.replicas;
+    bool alone = exam->node->redis->options.topology == TOPOLOGY_ONE;
     char replicas[16], least[16];
 
     pawl__server_info(info, "connected_slaves", replicas, sizeof replicas);
-    if (atoi(replicas) == 0) {
-        pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "it has no replicas that a failover could go to");
-        return;
-    }
-    if (!setting(exam, "min-replicas-to-write", least, sizeof least))
-        return;
-    if (atoi(least) > 0)
-        pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "it writes only while %s of its %s replicas are there", least, replicas);
-    else
+    if (atoi(replicas) == 0)
+        pawl__found(&exam->exam, alone ? PAWL_FINDING_GOOD : PAWL_FINDING_WARNING, alone ? "" : "add a replica, or two",
+                    "it has no replicas that a failover could go to");
+    else if (asked)
+        pawl__found(&exam->exam, PAWL_FINDING_GOOD, "",
+                    "what is granted is on %u of its %s replicas: it survives a failover to those", asked, replicas);
+    else if (setting(exam, "min-replicas-to-write", least, sizeof least))
         pawl__found(&exam->exam, PAWL_FINDING_WARNING,
-                    "set min-replicas-to-write 1, and know that a failover may still forget the last writes",
-                    "it has %s replicas and does not wait for any: a failover may forget locks that are held", replicas);
+                    "write ?replicas=1 into the URL (docs/redis.md has figures), or know that two may hold after a failover",
+                    "it has %s replicas%s, and does not wait until they have a lock: a failover may forget it", replicas,
+                    atoi(least) > 0 ? ", writes only while some are there" : "");
+}
+
+static int64_t unix_us(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 /* Tokens are at least the server's time: one that is far behind would, after a failover to it, give lower ones. */
 static void examine_clock(struct examination *exam) {
     const char *argv[] = {"TIME"};
     struct pawl_error why;
+    int64_t before = unix_us(), ahead;
     redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, &why);
-    int64_t skew;
 
     if (!reply) {
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "let the user run TIME", "the server's clock could not be read");
         return;
     }
-    skew = (int64_t)time(NULL) - pawl__reply_number(reply, 0, 0);
+    ahead = pawl__reply_number(reply, 0, 0) * 1000000 + pawl__reply_number(reply, 1, 0) - (before + unix_us()) / 2;
     freeReplyObject(reply);
-    if (skew >= -5 && skew <= 5)
+    exam->least_ahead = !exam->clocks || ahead < exam->least_ahead ? ahead : exam->least_ahead;
+    exam->most_ahead = !exam->clocks || ahead > exam->most_ahead ? ahead : exam->most_ahead;
+    exam->clocks++;
+    if (ahead >= -5000000 && ahead <= 5000000)
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "its clock agrees with this machine's within 5 s");
     else
         pawl__found(&exam->exam, PAWL_FINDING_WARNING, "keep the clocks of all servers in step (NTP)",
-                    "its clock differs from this machine's by %lld s: tokens are made of it", (long long)-skew);
+                    "its clock differs from this machine's by %lld s: tokens are made of it", (long long)(ahead / 1000000));
 }
 
-int pawl__redis_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
-    struct examination exam = {.node = TAILQ_FIRST(&redis_of(engine)->nodes), .exam = {.visit = visit, .data = data}};
+/* A token after a failover is at least the new server's time: its clock may be behind by less than a failover takes. */
+static void compare_clocks(struct examination *exam) {
+    int64_t apart = (exam->most_ahead - exam->least_ahead) / 1000;
+
+    if (exam->clocks < 2)
+        return;
+    if (apart < 1000)
+        pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "the clocks of the %u primaries are %lld ms apart at most", exam->clocks,
+                    (long long)apart);
+    else
+        pawl__found(&exam->exam, PAWL_FINDING_WARNING, "keep the clocks of all servers in step (NTP)",
+                    "the clocks of the %u primaries are up to %lld ms apart: after a failover tokens may be lower than before",
+                    exam->clocks, (long long)apart);
+}
+
+/* What to call it: as the URL does, or by its address where the URL names others. */
+static const char *name_of(const struct node *node, char *buffer, size_t size) {
+    if (node->redis->options.topology == TOPOLOGY_ONE)
+        return node->redis->url;
+    snprintf(buffer, size, "%s:%u", pawl__addresses_host(node->addresses), pawl__addresses_port(node->addresses));
+    return buffer;
+}
+
+static int examine_node(struct examination *exam, struct pawl_error *reterr) {
     const char *argv[] = {"INFO", "everything"};
     struct pawl_error why;
-    redisReply *reply = pawl__node_call(exam.node, -1, 0, 2, argv, &why);
-    char version[32];
+    redisReply *reply = pawl__node_call(exam->node, -1, 0, 2, argv, &why);
+    char version[32], name[300];
 
     if (reply && reply->type == REDIS_REPLY_STRING) {
         pawl__server_info(reply->str, "redis_version", version, sizeof version);
-        pawl__found(&exam.exam, PAWL_FINDING_GOOD, "", "%s is a Redis %s, or speaks like one, and takes writes",
-                    exam.node->redis->url, version);
-        examine_replicas(&exam, reply->str);
+        pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "%s is a Redis %s, or speaks like one, and takes writes",
+                    name_of(exam->node, name, sizeof name), version);
+        examine_replicas(exam, reply->str);
     } else if (!reply && why.code == PAWL_ECONNLOST) {
         return pawl__fail(reterr, why.code, "%s", why.text);
     } else {
-        pawl__found(&exam.exam, PAWL_FINDING_UNKNOWN, "let the user run INFO", "version and replicas could not be read");
+        pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "let the user run INFO", "version and replicas could not be read");
     }
     freeReplyObject(reply);
-    examine_eviction(&exam);
-    examine_persistence(&exam);
-    examine_clock(&exam);
-    return exam.exam.rc;
+    examine_eviction(exam);
+    examine_persistence(exam);
+    examine_clock(exam);
+    return exam->exam.rc;
+}
+
+int pawl__redis_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
+    struct examination exam = {.exam = {.visit = visit, .data = data}};
+    int rc = 0;
+
+    while (rc == 0 && (exam.node = pawl__node_next(redis_of(engine), exam.node)))
+        rc = examine_node(&exam, reterr);
+    if (rc == 0)
+        compare_clocks(&exam);
+    return rc < 0 ? rc : exam.exam.rc;
 }

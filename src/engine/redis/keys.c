@@ -36,6 +36,12 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     before(ret->turn, "pawl:turn", ret->lock);
     before(ret->who, "pawl:who", ret->lock);
     before(ret->witness, "pawl:witness", ret->lock);
+    if (redis->options.topology == TOPOLOGY_CLUSTER) {
+        before(ret->inbox, "pawl:inbox", ret->lock);
+        strcat(ret->inbox, ":");
+    } else {
+        strcpy(ret->inbox, "pawl:inbox:");
+    }
     ret->channel[0] = ret->beside[0] = '\0';
     if (kind == PAWL_RWLOCK) {
         before(ret->channel, "redisson_rwlock", ret->lock);

@@ -122,12 +122,13 @@ static bool many_sent(const struct link *link) {
 }
 
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request) {
-    struct request *copy = malloc(sizeof *copy);
+    struct request *copy = calloc(1, sizeof *copy);
     bool straight = !link->out_used && !(link->state == LINK_UP && many_sent(link));
     bool ok = copy && put_command(link, argc, argv, lengths);
 
     if (ok) {
-        *copy = *request;
+        if (request)
+            *copy = *request;
         copy->node = link->node;
         copy->sent_at = pawl__boottime();
         ok = !straight || write_out(link);
@@ -136,6 +137,10 @@ bool pawl__link_send(struct link *link, int argc, const char **argv, const size_
         free(copy);
         pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
         return false;
+    }
+    if (!request) {
+        free(copy);
+        return true;
     }
     TAILQ_INSERT_TAIL(&link->sent, copy, link);
     pawl__redis_due(link->redis, copy->sent_at + link->redis->options.command_ns); /* somebody must notice if no answer comes */
@@ -153,9 +158,31 @@ bool pawl__link_say(struct link *link, int argc, const char **argv, const struct
 
 /* ---- In ------------------------------------------------------------------------------------------------------------------- */
 
-static bool is_push(const struct link *link, const redisReply *reply) {
-    return link->subscriber && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 &&
-           reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "message") == 0;
+/* What comes on a subscriber without being the answer to a request, or in turn: messages; and in a cluster all that is said of channels. */
+static bool take_push(struct link *link, const redisReply *reply) {
+    bool cluster = link->redis->options.topology == TOPOLOGY_CLUSTER && link->state == LINK_UP;
+    const char *word, *channel;
+
+    if (cluster && reply->type == REDIS_REPLY_ERROR) { /* to SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again */
+        pawl__redis_note(link->redis, NULL, "connection (%s): %.100s", link->what, reply->str);
+        pawl__ears_off(link->node);
+        pawl__cluster_refresh(link->redis);
+        return true;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->element[0]->type != REDIS_REPLY_STRING)
+        return false;
+    word = reply->element[0]->str;
+    channel = reply->element[1]->type == REDIS_REPLY_STRING ? reply->element[1]->str : "";
+    if (link == &link->node->guide && strcmp(word, "message") == 0)
+        pawl__sentinel_push(link->node, reply);
+    else if (strcmp(word, "message") == 0 || strcmp(word, "smessage") == 0)
+        pawl__node_push(link->node, reply);
+    else if (cluster && (strcmp(word, "ssubscribe") == 0 || strcmp(word, "sunsubscribe") == 0)) {
+        if (!pawl__ear_told(link->node, channel, word[1] == 's'))
+            pawl__push_foreign(link->redis, channel, word[1] == 's');
+    } else
+        return false;
+    return true;
 }
 
 /* One answer. The handler may drop the link. */
@@ -163,11 +190,7 @@ static void take_reply(struct link *link, redisReply *reply) {
     struct redis *redis = link->redis;
     struct request *request;
 
-    if (is_push(link, reply)) {
-        if (link == &link->node->guide)
-            pawl__sentinel_push(link->node, reply);
-        else
-            pawl__node_push(link->node, reply);
+    if (link->subscriber && take_push(link, reply)) {
         freeReplyObject(reply);
         return;
     }

@@ -26,6 +26,8 @@
 /* Timers that keep waiting claims alive need not be exact: those that are due so soon go together. */
 #define SLACK_NS (20 * REDIS_MS)
 #define SLICE_NS (60000 * REDIS_MS)
+/* A claim that is sent to and fro by nodes that do not agree goes slowly. */
+#define REHOME_NS (50 * REDIS_MS)
 
 /* ---- The mutex ------------------------------------------------------------------------------------------------------------ */
 
@@ -301,6 +303,7 @@ static void run_timers(struct redis *redis, int64_t now) {
         pawl__sentinel_tick(node);
         pawl__renew_flush(node);
     }
+    pawl__cluster_tick(redis, now);
     collect_due(redis, now, &due);
     while ((claim = TAILQ_FIRST(&due))) {
         TAILQ_REMOVE(&due, claim, due);
@@ -313,7 +316,7 @@ static int64_t sooner(int64_t a, int64_t b) {
 }
 
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
-    int64_t due = deadline;
+    int64_t due = redis->options.topology == TOPOLOGY_CLUSTER ? sooner(deadline, redis->refresh_at) : deadline;
     struct rclaim *claim;
     struct node *node;
     struct link *link;
@@ -443,6 +446,47 @@ static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) 
         claim->follows = false;
         TAILQ_REMOVE(&node->followers, claim, follower);
     }
+}
+
+void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *node) {
+    struct node *old = claim->node;
+    int64_t now = pawl__boottime();
+    bool restless = now < claim->rehomed_at + REHOME_NS;
+
+    claim->rehomed_at = now;
+    pawl__redis_note(redis, claim, "slot %u is at %s:%u now", claim->slot, pawl__addresses_host(node->addresses),
+                     pawl__addresses_port(node->addresses));
+    pawl__renew_forget(claim);
+    pawl__claim_detach(redis, claim);
+    pawl__secure_forget(claim);
+    pawl__push_unlisten(redis, claim);
+    claim->renewing = claim->asked = false;
+    claim->turn += claim->turn > 0;
+    if (claim->state == RCLAIM_SECURING) {
+        claim->state = RCLAIM_ASKING;
+        claim->held_since = 0;
+    }
+    /* Its thread, if one waits, is to look again: at the new node. */
+    rouse(claim);
+    if (claim->follows)
+        TAILQ_REMOVE(&old->followers, claim, follower);
+    claim->follows = false;
+    if (claim->heir) {
+        claim->heir = false;
+        abdicate(old);
+    }
+    claim->node = node;
+    pawl__node_want(node);
+    pawl__renew_want(claim);
+    if (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING)
+        pawl__ear_open(redis, claim);
+    if (restless) {
+        pawl__claim_set_timer(redis, claim, now + REHOME_NS, true);
+        node->renew_at = now + REHOME_NS;
+        return;
+    }
+    pawl__claim_drive(redis, claim);
+    pawl__renew_flush(node);
 }
 
 /* Decided, and nobody else speaks of the claim. */

@@ -12,6 +12,7 @@
 
 struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
     struct node *node = calloc(1, sizeof *node);
+    struct link *link;
 
     if (!node) {
         pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
@@ -32,6 +33,8 @@ struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
     pawl__link_init(&node->inbox, node, true, "inbox");
     pawl__link_init(&node->witness, node, false, "witness");
     pawl__link_init(&node->guide, node, true, "sentinel");
+    for (int i = 0; redis->options.topology == TOPOLOGY_CLUSTER && (link = pawl__node_link(node, i)); i++)
+        link->retry_at = PAWL__NEVER; /* until it is wanted */
     TAILQ_INSERT_TAIL(&redis->nodes, node, entry);
     return node;
 }
@@ -74,11 +77,6 @@ bool pawl__node_put_at(struct node *node, const char *host, unsigned port) {
     return node->addresses;
 }
 
-struct node *pawl__node_for(const struct redis *redis, const char *lock) {
-    (void)lock;
-    return TAILQ_FIRST(&redis->nodes);
-}
-
 /* The connection that is not there, or the last one. */
 static struct link *weakest(const struct node *node) {
     struct link *link, *last = NULL;
@@ -101,10 +99,33 @@ const char *pawl__node_errortext(const struct node *node) {
     return link->why.code ? link->why.text : "the server is not connected yet";
 }
 
-void pawl__node_set_link(struct node *node) {
-    bool up = pawl__node_up(node);
+static unsigned most_failures(struct node *node) {
+    const struct link *link;
+    unsigned most = 0;
 
-    atomic_store(&node->redis->base.link, !up ? PAWL_ECONNLOST : node->replicas_short ? PAWL_EREPLICAS : 0);
+    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+        most = link->failures > most ? link->failures : most;
+    return most;
+}
+
+void pawl__node_set_link(struct node *node) {
+    struct redis *redis = node->redis;
+    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
+    int code = 0;
+
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        if (cluster && (!node->wanted || !node->slot_count))
+            continue;
+        if (!pawl__node_up(node))
+            code = PAWL_ECONNLOST;
+        else if (!code && node->replicas_short)
+            code = PAWL_EREPLICAS;
+    }
+    atomic_store(&redis->base.link, code);
+}
+
+bool pawl__node_hopeful(struct node *node) {
+    return node->redis->options.topology == TOPOLOGY_CLUSTER && most_failures(node) == 0;
 }
 
 /* Behind one name there may be several servers, and what one of them was told another does not know. */
@@ -118,15 +139,6 @@ static bool same_server(struct node *node) {
     return false;
 }
 
-static unsigned most_failures(struct node *node) {
-    const struct link *link;
-    unsigned most = 0;
-
-    for (int i = 0; (link = pawl__node_link(node, i)); i++)
-        most = link->failures > most ? link->failures : most;
-    return most;
-}
-
 void pawl__node_changed(struct node *node) {
     struct redis *redis = node->redis;
     bool up = pawl__node_up(node);
@@ -138,6 +150,11 @@ void pawl__node_changed(struct node *node) {
         pawl__secure_link_lost(node);
     pawl__node_set_link(node);
     pawl__node_kick_leader(node);
+    pthread_cond_broadcast(&redis->called); /* somebody may wait for the node */
+    if (!up && redis->options.topology == TOPOLOGY_CLUSTER && node->wanted && most_failures(node)) {
+        pawl__cluster_refresh(redis);
+        pawl__claims_refuse_tries(node);
+    }
     if (up) {
         node->gave_up = false;
         pawl__push_track(node);
@@ -145,9 +162,8 @@ void pawl__node_changed(struct node *node) {
         node->gave_up = true;
         pawl__claims_give_up(node);
     }
-    if (node->inbox.state == LINK_UP)
-        pawl__push_listen_again(node);
     if (node->commands.state == LINK_UP) {
+        pawl__cluster_reached(redis);
         pawl__claims_drive(node);
         pawl__renew_flush(node);
     }

@@ -4,6 +4,7 @@
  *
  *     redis://[user[:password]@]host[:port][/db][?option=value&...]      rediss:// the same with TLS
  *     redis+unix:///path/to/socket[?db=N&...]                            unix:// is the same
+ *     redis-cluster://[user[:password]@]host[:port],...[?...]            redis+cluster:// is the same; rediss-cluster:// with TLS
  *     redis-sentinel://[user[:password]@]host[:port],.../name[/db][?...] redis+sentinel:// is the same; rediss-sentinel:// with TLS
  *
  * docs/redis.md lists the options. Secrets come from the URL alone and leave it only towards the server.
@@ -59,7 +60,9 @@ static int take_place(const struct pawl__url *url, struct redis_options *ret, st
     int rc = 0;
 
     ret->tls.on = strncmp(url->scheme, "rediss", 6) == 0;
-    ret->topology = ends_with(url->scheme, "sentinel") ? TOPOLOGY_SENTINEL : TOPOLOGY_ONE;
+    ret->topology = ends_with(url->scheme, "sentinel")  ? TOPOLOGY_SENTINEL
+                    : ends_with(url->scheme, "cluster") ? TOPOLOGY_CLUSTER
+                                                        : TOPOLOGY_ONE;
     if (socket) {
         if (url->host_count || url->path[0] != '/' || !url->path[1])
             return pawl__fail(reterr, PAWL_EURL, "a Unix socket's URL is %s:///path/to/socket, with three slashes", url->scheme);
@@ -104,6 +107,8 @@ static int take_db(struct pawl__url *url, struct redis_options *ret, struct pawl
     }
     rc = pawl__url_number(url, "db", 0, 1000000, &db, reterr);
     ret->db = (unsigned)db;
+    if (rc == 0 && db && ret->topology == TOPOLOGY_CLUSTER)
+        return pawl__fail(reterr, PAWL_EURL, "a cluster has database 0 alone: leave the %lld out of the URL", db);
     return rc;
 }
 
@@ -279,11 +284,15 @@ void pawl__redis_describe_url(const struct redis_options *options, char *buffer,
         fprintf(to, "redis+unix://%s?db=%u", options->socket_path, options->db);
         separator = "&";
     } else {
-        fprintf(to, "redis%s%s://", options->tls.on ? "s" : "", options->topology == TOPOLOGY_SENTINEL ? "-sentinel" : "");
+        fprintf(to, "redis%s%s://", options->tls.on ? "s" : "",
+                options->topology == TOPOLOGY_SENTINEL  ? "-sentinel"
+                : options->topology == TOPOLOGY_CLUSTER ? "-cluster"
+                                                        : "");
         add_places(options, to);
         if (options->topology == TOPOLOGY_SENTINEL)
             fprintf(to, "/%s", options->primary_name);
-        fprintf(to, "/%u", options->db);
+        if (options->topology != TOPOLOGY_CLUSTER)
+            fprintf(to, "/%u", options->db);
     }
     if (options->layout == LAYOUT_PLAIN) {
         fprintf(to, "%slayout=plain", separator);

@@ -193,20 +193,16 @@ static void take_foreign(struct redis *redis, const char *channel) {
     }
 }
 
-static bool send_listen(struct redis *redis, const struct rclaim *claim, const char *verb) {
+static void stop_listening(struct redis *redis, const struct rclaim *claim) {
+    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
     struct request request = {.script = -1};
     struct redis_keys keys;
-    const char *argv[2] = {verb, keys.channel};
-    size_t lengths[2];
 
     if (claim->node->inbox.state != LINK_UP)
-        return false;
+        return;
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
-    if (!keys.channel[0])
-        return false;
-    lengths[0] = strlen(verb);
-    lengths[1] = strlen(keys.channel);
-    return pawl__link_send(&claim->node->inbox, 2, argv, lengths, &request);
+    pawl__link_say(&claim->node->inbox, 2, (const char *[]){cluster ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", keys.channel},
+                   cluster ? NULL : &request);
 }
 
 static bool another_listens(struct redis *redis, const struct rclaim *claim) {
@@ -243,8 +239,28 @@ void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
     if (!keys.channel[0])
         return;
     claim->listens = true;
+    if (redis->options.topology == TOPOLOGY_CLUSTER) {
+        pawl__link_say(&claim->node->inbox, 2, (const char *[]){"SSUBSCRIBE", keys.channel}, NULL);
+        return;
+    }
     lengths[1] = strlen(keys.channel);
     pawl__link_send(&claim->node->inbox, 2, argv, lengths, &request);
+}
+
+void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed) {
+    struct redis_keys keys;
+    struct rclaim *claim;
+
+    if (subscribed) { /* it may have let go before we listened: look again */
+        take_foreign(redis, channel);
+        return;
+    }
+    TAILQ_FOREACH(claim, &redis->claims, all) {
+        if (!claim->listens)
+            continue;
+        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+        claim->listens = strcmp(keys.channel, channel) != 0; /* asking again will tell whether it must */
+    }
 }
 
 void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
@@ -252,22 +268,25 @@ void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
         return;
     claim->listens = false;
     if (!another_listens(redis, claim))
-        send_listen(redis, claim, "UNSUBSCRIBE");
+        stop_listening(redis, claim);
 }
 
 void pawl__push_listen_again(struct node *node) {
     struct rclaim *claim;
 
+    pawl__ears_off(node);
     TAILQ_FOREACH(claim, &node->redis->claims, all) {
         if (claim->node == node)
             claim->listens = false; /* asking again will tell whether it must */
+        if (claim->node == node && (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING))
+            pawl__ear_open(node->redis, claim);
     }
 }
 
 void pawl__node_push(struct node *node, const redisReply *reply) {
     struct redis *redis = node->redis;
     const redisReply *channel = reply->element[1], *text = reply->element[2];
-    size_t prefix = strlen(redis->inbox_prefix);
+    size_t length = channel->type == REDIS_REPLY_STRING ? channel->len : 0;
 
     if (channel->type == REDIS_REPLY_STRING && strcmp(channel->str, "__redis__:invalidate") == 0) {
         take_changes(node, text);
@@ -275,7 +294,8 @@ void pawl__node_push(struct node *node, const redisReply *reply) {
     }
     if (channel->type != REDIS_REPLY_STRING || text->type != REDIS_REPLY_STRING)
         return;
-    if (strncmp(channel->str, redis->inbox_prefix, prefix) == 0 && strcmp(channel->str + prefix, redis->uuid) == 0)
+    if (strncmp(channel->str, "pawl:inbox:", 11) == 0 && length > REDIS_UUID &&
+        strcmp(channel->str + length - REDIS_UUID, redis->uuid) == 0)
         take_message(redis, text->str);
     else
         take_foreign(redis, channel->str);

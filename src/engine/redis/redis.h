@@ -9,6 +9,7 @@
  *                           `guide`, to a sentinel, which knows where the server is                                sentinel.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
  *       struct rclaim       a claim's state; it is at one node at a time                                              claims.c
+ *       struct ear          in a cluster: a channel of a lock that is waited for                                      ear.c
  *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here:
  *
@@ -67,8 +68,10 @@ enum redis_script {
 enum { REDIS_OWNER_MAX = 64, REDIS_PREFIX_MAX = 128, REDIS_KEY_MAX = REDIS_PREFIX_MAX + PAWL__NAME_MAX + 128, REDIS_UUID = 36 };
 enum { REDIS_PERMITS_MAX = 4096 };
 
-/* What the URL's hosts are: the server; the sentinels that know it. */
-enum redis_topology { TOPOLOGY_ONE, TOPOLOGY_SENTINEL };
+/* What the URL's hosts are: the server; the sentinels that know it; some of the nodes of a cluster. */
+enum redis_topology { TOPOLOGY_ONE, TOPOLOGY_SENTINEL, TOPOLOGY_CLUSTER };
+
+enum { REDIS_SLOTS = 16384, REDIS_EARS = 256 };
 
 struct redis_place {
     char host[256];
@@ -102,6 +105,7 @@ struct redis_options {
 
 struct redis;
 struct node;
+struct ear;
 struct link;
 struct rclaim;
 struct request;
@@ -124,6 +128,7 @@ struct request {
 TAILQ_HEAD(request_list, request);
 TAILQ_HEAD(rclaim_list, rclaim);
 TAILQ_HEAD(node_list, node);
+TAILQ_HEAD(ear_list, ear);
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP };
 
@@ -187,6 +192,10 @@ struct rclaim {
     TAILQ_ENTRY(rclaim) due;      /* in run_timers() alone */
     struct pawl__claim *claim;
     struct node *node; /* where its lock is */
+    unsigned slot;     /* in a cluster */
+    int64_t rehomed_at;
+    struct ear *ear;             /* in a cluster: where it hears, or NULL */
+    TAILQ_ENTRY(rclaim) hearing; /* ear->claims */
     enum rclaim_state state;
     enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
     char owner[REDIS_OWNER_MAX];
@@ -249,6 +258,10 @@ struct node {
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
     bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
+    /* cluster.c */
+    bool wanted; /* it is to be connected; everywhere else it always is */
+    unsigned slot_count;
+
     /* sentinel.c */
     bool found; /* they said where it is, and no connection was lost since */
     bool asking_sentinels, sentinels_hinted;
@@ -276,10 +289,20 @@ struct redis {
     char record[PAWL__RECORD_MAX];
     char url[512];
     char uuid[REDIS_UUID + 1];
-    char inbox_prefix[REDIS_PREFIX_MAX + 16];
     SSL_CTX *tls, *sentinel_tls;
     struct addresses **sentinels; /* one for each place of the URL */
     size_t sentinel_at;           /* the one that is asked */
+
+    /* cluster.c */
+    struct node **slots; /* who has each of them, or NULL */
+    bool mapped, map_asked;
+    unsigned uncovered;
+    int64_t refresh_at, refreshed_at;
+    struct node *refresh_node; /* who was asked last */
+
+    /* ear.c */
+    struct ear_list ears[REDIS_EARS], idle_ears;
+    unsigned idle_ear_count;
 
     pthread_mutex_t mutex;
     pthread_cond_t called; /* a call that is not about a claim was answered */
@@ -332,6 +355,8 @@ void pawl__redis_tell_all(struct redis *redis);
 pawl__serve_fn pawl__redis_serve;
 pawl__wake_fn pawl__redis_wake;
 pawl__park_fn pawl__redis_park;
+/* In a cluster: the claim's slot is at another node now. */
+void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *node);
 pawl__unpark_fn pawl__redis_unpark;
 pawl__adopt_fn pawl__redis_adopt;
 
@@ -339,7 +364,8 @@ pawl__adopt_fn pawl__redis_adopt;
 
 void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what);
 void pawl__link_free(struct link *link);
-/* Ask. `answered` may be NULL on the subscriber. False: out of memory, and the link is down. */
+/* Ask. `answered` may be NULL on the subscriber; so may the request where nothing is answered in turn. False: no memory, and the link is
+ * down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
 /* The same for words. */
 bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request);
@@ -387,12 +413,16 @@ bool pawl__node_put_at(struct node *node, const char *host, unsigned port);
 struct node *pawl__node_for(const struct redis *redis, const char *lock);
 /* Is it able to work? Its links are. */
 bool pawl__node_up(const struct node *node);
+/* It is not, but may well be in a moment. */
+bool pawl__node_hopeful(struct node *node);
 /* Why it is not, in words. */
 const char *pawl__node_errortext(const struct node *node);
 /* The states of its links have changed: tell the core, and go on with the claims. */
 void pawl__node_changed(struct node *node);
 /* Set the code with which acquires end whose time is up. */
 void pawl__node_set_link(struct node *node);
+/* The node can't be had: those who only try don't wait. */
+void pawl__claims_refuse_tries(struct node *node);
 /* After so many failures in vain those who wait are told. */
 void pawl__claims_give_up(struct node *node);
 /* Go on with all claims of a node. */
@@ -436,6 +466,7 @@ static inline char *pawl__put_number(char *to, uint64_t number) {
 struct redis_keys {
     char lock[REDIS_KEY_MAX], token[REDIS_KEY_MAX], queue[REDIS_KEY_MAX], turn[REDIS_KEY_MAX], who[REDIS_KEY_MAX];
     char witness[REDIS_KEY_MAX]; /* written so that replicas can be counted */
+    char inbox[REDIS_KEY_MAX];   /* where pawls are told of it: with the client's uuid behind it, the channel */
     char channel[REDIS_KEY_MAX]; /* where Redisson listens; "": nowhere */
     char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
 };
@@ -453,7 +484,7 @@ bool pawl__script_send(struct node *node, int script, int keys, int argc, const 
 void pawl__script_answered(struct node *node, const struct request *request, const redisReply *reply);
 
 /* reply.c: what answers mean. */
-enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_REFUSED };
+enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_MOVED, REPLY_ASK, REPLY_REFUSED };
 /* Sort an answer; of an error, *ret says what to tell. */
 enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *ret);
 /* An element of an array as a number, in whatever form; `otherwise` if there is none. */
@@ -466,7 +497,7 @@ enum { REDIS_CALL_KEYS = 5, REDIS_CALL_COMMON = 10, REDIS_ACQUIRE_ARGS = 14 };
 #define REDIS_TOKEN_MAX UINT64_C(9007199254740991) /* Lua counts no further */
 struct redis_call {
     struct redis_keys keys;
-    char lease[24], floor[24], rest[REDIS_KEY_MAX + REDIS_PREFIX_MAX + 48];
+    char lease[24], floor[24], rest[2 * REDIS_KEY_MAX + 48];
     char want[24], limit[24], wish[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
     const char *argv[REDIS_ACQUIRE_ARGS];
 };
@@ -477,7 +508,7 @@ void pawl__call_fill(const struct redis *redis, const struct node *node, const c
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
 /* The claim is there from here on, and is to be asked for. */
 void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct node *node);
-void pawl__claim_fill_acquire(const struct redis *redis, struct rclaim *claim, struct redis_call *call);
+void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
 /* The answer to acquire says that it is held. */
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
 /* The answer says why it is not: 0, -1, -2, or something strange. */
@@ -510,6 +541,8 @@ pawl__submit_all_fn pawl__redis_submit_all;
 
 /* push.c: what comes by the inbox. */
 void pawl__node_push(struct node *node, const redisReply *reply);
+/* In a cluster: what is said of a channel of foreign programs. */
+void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed);
 /* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
 void pawl__push_listen(struct redis *redis, struct rclaim *claim);
 void pawl__push_unlisten(struct redis *redis, struct rclaim *claim);
@@ -525,6 +558,10 @@ pawl__renew_fn pawl__redis_renew;
 void pawl__renew_flush(struct node *node);
 /* Renew all holds that are there, to see whether they are. */
 void pawl__renew_all(struct node *node);
+/* Renew one, to see whether it is there. */
+void pawl__renew_want(struct rclaim *claim);
+/* In a cluster: the claim ends, or is elsewhere now; what is on its way is not heeded any more. */
+void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
 void pawl__renew_forget(struct rclaim *claim);
 /* The server has renewed the claim, or not: it is not its owner's any more. */
@@ -552,6 +589,37 @@ void pawl__sentinel_push(struct node *node, const redisReply *reply);
 void pawl__sentinel_tick(struct node *node);
 void pawl__sentinel_check_role(struct node *node, const redisReply *reply);
 
+/* cluster.c: the mutex is held, but at open. */
+int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr);
+int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr);
+unsigned pawl__cluster_slot(const char *key);
+/* Are all keys of this lock in one slot? */
+int pawl__cluster_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
+/* Have it connected. */
+void pawl__node_want(struct node *node);
+/* Ask for the map again, soon. */
+void pawl__cluster_refresh(struct redis *redis);
+/* A node is connected. */
+void pawl__cluster_reached(struct redis *redis);
+void pawl__cluster_tick(struct redis *redis, int64_t now);
+/* What a node says of a slot: it has moved (false: that makes no sense); or this is to be asked elsewhere, for once (NULL: the same). */
+bool pawl__cluster_moved(struct node *from, const redisReply *reply);
+struct node *pawl__cluster_asked(struct node *from, const redisReply *reply);
+
+/* ear.c */
+void pawl__ears_init(struct redis *redis);
+void pawl__ears_free(struct redis *redis);
+/* Can the claim be told where it is? */
+bool pawl__ear_on(const struct rclaim *claim);
+/* Join the ear of its lock if there is one; make it hear. */
+void pawl__ear_find(struct redis *redis, struct rclaim *claim);
+void pawl__ear_open(struct redis *redis, struct rclaim *claim);
+void pawl__ear_leave(struct redis *redis, struct rclaim *claim);
+/* The server says that a channel is subscribed to, or not any more. False: it is not that of an ear. */
+bool pawl__ear_told(struct node *node, const char *channel, bool subscribed);
+/* Nothing is subscribed to at this node any more. */
+void pawl__ears_off(struct node *node);
+
 /* secure.c */
 /* Have replicas confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`. */
 void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
@@ -567,6 +635,8 @@ pawl__examine_fn pawl__redis_examine;
 /* survey.c */
 /* Run a command (script -1) or a script, and wait for its answer, which is not an error. NULL: reterr says why. */
 redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr);
+/* The next server that has locks, after `node` or from the first; NULL: there are no more. No mutex held. */
+struct node *pawl__node_next(struct redis *redis, struct node *node);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 

@@ -20,7 +20,7 @@ struct batch {
     int64_t lease_ns[BATCH]; /* what was asked for each */
 };
 
-static void want_renewal(struct rclaim *claim) {
+void pawl__renew_want(struct rclaim *claim) {
     if (claim->to_renew || claim->renewing || claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
         return;
     claim->to_renew = true;
@@ -29,7 +29,7 @@ static void want_renewal(struct rclaim *claim) {
 
 void pawl__renew_put_back(struct rclaim *claim) {
     claim->renewing = false;
-    want_renewal(claim);
+    pawl__renew_want(claim);
 }
 
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
@@ -54,25 +54,35 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
     }
 }
 
+static bool ask_elsewhere(const struct request *request, const redisReply *reply);
+
 static void batch_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct batch *batch = request->data;
     struct pawl_error why;
     enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
 
+    if (class == REPLY_ASK && ask_elsewhere(request, reply)) {
+        freeReplyObject(reply);
+        return;
+    }
     if (class == REPLY_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == batch->count) {
         for (size_t i = 0; i < batch->count; i++)
-            pawl__renew_answered(redis, batch->claims[i], request->sent_at, batch->lease_ns[i],
-                                 pawl__reply_number(reply, i, 0) == 1);
+            if (batch->claims[i])
+                pawl__renew_answered(redis, batch->claims[i], request->sent_at, batch->lease_ns[i],
+                                     pawl__reply_number(reply, i, 0) == 1);
     } else {
         if (reply)
             pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,
                              class == REPLY_OK ? "a strange answer" : why.text);
         for (size_t i = 0; i < batch->count; i++)
-            pawl__renew_put_back(batch->claims[i]);
-        request->node->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;
+            if (batch->claims[i])
+                pawl__renew_put_back(batch->claims[i]);
+        request->node->renew_at = class == REPLY_NOSCRIPT || class == REPLY_MOVED || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;
         pawl__redis_due(redis, request->node->renew_at);
     }
     free(batch);
+    if (class == REPLY_MOVED)
+        pawl__cluster_moved(request->node, reply);
     freeReplyObject(reply);
     if (class == REPLY_READONLY)
         pawl__link_drop(&request->node->commands, why.code, "%s", why.text);
@@ -88,6 +98,9 @@ static struct batch *collect(struct node *node, enum pawl_kind kind) {
     batch->count = 0;
     for (claim = TAILQ_FIRST(&node->to_renew); claim && batch->count < BATCH; claim = next) {
         next = TAILQ_NEXT(claim, renewal);
+        /* In a cluster a script is of one slot. */
+        if (batch->count && claim->slot != batch->claims[0]->slot)
+            break;
         if (claim->claim->kind != kind)
             continue;
         TAILQ_REMOVE(&node->to_renew, claim, renewal);
@@ -103,6 +116,14 @@ struct renew_texts {
     char permits[16], lease[24];
 };
 
+/* One that is still there: what has ended meanwhile is asked for in its name, so that each keeps its place. */
+static const struct rclaim *any_of(const struct batch *batch) {
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->claims[i])
+            return batch->claims[i];
+    return NULL;
+}
+
 /* KEYS: lock and record of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
 static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *batch, const struct request *request) {
     const struct redis *redis = node->redis;
@@ -114,7 +135,7 @@ static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *bat
     if (!texts)
         return false;
     for (size_t i = 0; i < batch->count; i++) {
-        const struct rclaim *claim = batch->claims[i];
+        const struct rclaim *claim = batch->claims[i] ? batch->claims[i] : any_of(batch);
 
         pawl__redis_keys(redis, claim->claim->name, kind, &texts[i].keys);
         batch->lease_ns[i] = pawl__claim_lease_ns(redis, claim);
@@ -130,6 +151,21 @@ static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *bat
     ok = pawl__script_send(node, SCRIPT_RENEW + (int)kind, (int)keys, (int)used, argv, NULL, request);
     free(texts);
     return ok;
+}
+
+/* The keys are on their way to another node, and those of these holds may have arrived: once, it is asked there. */
+static bool ask_elsewhere(const struct request *request, const redisReply *reply) {
+    static const struct request unheeded = {.script = -1};
+    struct batch *batch = request->data;
+    struct node *node = pawl__cluster_asked(request->node, reply);
+    struct request again = *request;
+    const struct rclaim *first = any_of(batch);
+
+    if (!node || !first || request->step || node->commands.state != LINK_UP)
+        return false;
+    again.step = 1;
+    return pawl__link_say(&node->commands, 1, (const char *[]){"ASKING"}, &unheeded) &&
+           send_batch(node, first->claim->kind, batch, &again);
 }
 
 static bool any_of_kind(const struct node *node, enum pawl_kind kind) {
@@ -167,7 +203,7 @@ void pawl__renew_all(struct node *node) {
 
     TAILQ_FOREACH(claim, &node->redis->claims, all) {
         if (claim->node == node)
-            want_renewal(claim);
+            pawl__renew_want(claim);
     }
 }
 
@@ -176,7 +212,7 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    want_renewal(claim);
+    pawl__renew_want(claim);
     redis->wake_service = true;
     pawl__redis_unlock(redis);
 }
@@ -185,4 +221,38 @@ void pawl__renew_forget(struct rclaim *claim) {
     if (claim->to_renew)
         TAILQ_REMOVE(&claim->node->to_renew, claim, renewal);
     claim->to_renew = false;
+}
+
+/* ---- Claims that end, or move ------------------------------------------------------------------------------------------------- */
+
+static void unheeded(struct redis *redis, struct request *request, redisReply *reply) {
+    (void)redis;
+    (void)request;
+    freeReplyObject(reply);
+}
+
+static void detach(struct request *request, const struct rclaim *claim) {
+    struct batch *batch = request->data;
+
+    if (request->answered == batch_answered) {
+        for (size_t i = 0; i < batch->count; i++)
+            if (batch->claims[i] == claim)
+                batch->claims[i] = NULL;
+    } else if (request->claim == claim) {
+        request->answered = unheeded;
+        request->claim = NULL;
+    }
+}
+
+void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
+    struct request *request;
+    struct node *node;
+
+    if (redis->options.topology != TOPOLOGY_CLUSTER)
+        return; /* one server answers in order: nothing is on its way when a claim ends */
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        TAILQ_FOREACH(request, &node->commands.sent, link) {
+            detach(request, claim);
+        }
+    }
 }

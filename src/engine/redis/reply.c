@@ -5,6 +5,7 @@
  *   AGAIN      for a while the server can't: a script of somebody's runs (BUSY), it loads its data, ...: ask again, later
  *   NOSCRIPT   ask again, with the script's body
  *   READONLY   it has become a replica: this connection is of no use, look for the primary
+ *   MOVED      in a cluster: another node has the slot; ASK: another node may have the key already
  *   REFUSED    it will not, and asking again would not help: the one who asked must know
  *
  * A server's own words are shown to people, but never more than a line of them.
@@ -28,7 +29,7 @@ static const struct meaning meanings[] = {
     {"BUSY", REPLY_AGAIN, PAWL_ECONNLOST, "it runs a script of somebody's: SCRIPT KILL ends it"},
     {"LOADING", REPLY_AGAIN, PAWL_ECONNLOST, "it is loading its data: wait"},
     {"TRYAGAIN", REPLY_AGAIN, PAWL_ECONNLOST, "wait"},
-    {"CLUSTERDOWN", REPLY_AGAIN, PAWL_ECONNLOST, "wait"},
+    {"CLUSTERDOWN", REPLY_AGAIN, PAWL_ETOPOLOGY, "the cluster, or a part of it, is without a primary: see CLUSTER INFO"},
     {"MASTERDOWN", REPLY_AGAIN, PAWL_ECONNLOST, "its primary can't be reached"},
     {"NOREPLICAS", REPLY_AGAIN, PAWL_EREPLICAS, "it wants more replicas before it writes: look at min-replicas-to-write"},
     {"MISCONF", REPLY_AGAIN, PAWL_ENOSPACE, "it can't save to its disk and refuses to write: look at its log"},
@@ -38,8 +39,9 @@ static const struct meaning meanings[] = {
     {"NOAUTH", REPLY_REFUSED, PAWL_EACCES, "it wants a password: write it into the URL"},
     {"WRONGPASS", REPLY_REFUSED, PAWL_EACCES, "the user name or the password in the URL is wrong"},
     {"WRONGTYPE", REPLY_REFUSED, PAWL_EKIND, "a key that the lock needs holds something else"},
-    {"MOVED", REPLY_REFUSED, PAWL_EENGINE, "it is part of a cluster, which this engine does not know yet"},
-    {"CROSSSLOT", REPLY_REFUSED, PAWL_EENGINE, "it is part of a cluster, which this engine does not know yet"},
+    {"MOVED", REPLY_MOVED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
+    {"ASK", REPLY_ASK, PAWL_ETOPOLOGY, "the slot is being moved: wait"},
+    {"CROSSSLOT", REPLY_REFUSED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
 };
 
 static bool begins(const char *text, const char *word) {

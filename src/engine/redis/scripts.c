@@ -23,15 +23,23 @@ extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[
 
 enum { LAYOUTS = 3 };
 
+/* In a cluster a message goes to a channel of its own slot. */
+static const char *const sharded[][2] = {{"'PUBLISH'", "'SPUBLISH'"}, {"'NUMSUB'", "'SHARDNUMSUB'"}};
+
 struct script {
     char *body;
     size_t length;
     char sha[SHA_HEX + 1];
 };
 
-static struct script scripts[LAYOUTS][SCRIPT_COUNT];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool made;
+static struct script scripts[LAYOUTS][SCRIPT_COUNT], cluster_scripts[LAYOUTS][SCRIPT_COUNT];
+static pthread_once_t once = PTHREAD_ONCE_INIT, cluster_once = PTHREAD_ONCE_INIT;
+static bool made, cluster_made;
+
+static void digest_body(struct script *script) {
+    script->length = strlen(script->body);
+    pawl__sha1_hex(script->body, script->length, script->sha);
+}
 
 /* Put the parts together; NULL ends them. */
 static bool make(struct script *script, const char *const *parts) {
@@ -46,8 +54,32 @@ static bool make(struct script *script, const char *const *parts) {
     end = script->body;
     for (int i = 0; parts[i]; i++)
         end = stpcpy(end, parts[i]);
-    script->length = length;
-    pawl__sha1_hex(script->body, script->length, script->sha);
+    digest_body(script);
+    return true;
+}
+
+/* The same script for a cluster. */
+static bool make_sharded(const struct script *from, struct script *to) {
+    FILE *body = open_memstream(&to->body, &to->length);
+    const char *text = from->body;
+
+    if (!body)
+        return false;
+    while (*text) {
+        size_t i, count = sizeof sharded / sizeof sharded[0];
+
+        for (i = 0; i < count && strncmp(text, sharded[i][0], strlen(sharded[i][0])) != 0; i++)
+            continue;
+        if (i == count) {
+            fputc(*text++, body);
+        } else {
+            fputs(sharded[i][1], body);
+            text += strlen(sharded[i][0]);
+        }
+    }
+    if (fclose(body) != 0)
+        return false;
+    digest_body(to);
     return true;
 }
 
@@ -103,18 +135,29 @@ static void make_all(void) {
     made = make_layout(LAYOUT_REDISSON) && make_layout(LAYOUT_PLAIN) && make_voter();
 }
 
+static void make_cluster(void) {
+    cluster_made = made;
+    for (int layout = LAYOUT_REDISSON; layout <= LAYOUT_PLAIN; layout++) /* the ones that a cluster can have */
+        for (int i = 0; i < SCRIPT_COUNT && cluster_made; i++)
+            cluster_made = !scripts[layout][i].body || make_sharded(&scripts[layout][i], &cluster_scripts[layout][i]);
+}
+
 int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {
-    (void)redis;
+    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
+
     pthread_once(&once, make_all);
-    if (!made)
-        return pawl__fail(reterr, PAWL_ESYSTEM, "the scripts can't be made: OpenSSL has no SHA-1, or there is no memory");
+    if (cluster)
+        pthread_once(&cluster_once, make_cluster);
+    if (!made || (cluster && !cluster_made))
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     return 0;
 }
 
 bool pawl__script_send(struct node *node, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
-    const struct script *script = &scripts[node->redis->options.layout][number];
+    bool cluster = node->redis->options.topology == TOPOLOGY_CLUSTER;
+    const struct script *script = &(cluster ? cluster_scripts : scripts)[node->redis->options.layout][number];
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;
     struct request copy = *request;

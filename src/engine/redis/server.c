@@ -37,6 +37,14 @@ static void check_time(struct node *node, const char *info) {
     node->pair_server = strtoll(time, NULL, 10);
 }
 
+/* Replicas know the cluster, too; and channels have slots since 7.0. */
+static void check_cluster(struct node *node, const char *version) {
+    if (!node->server_in_cluster)
+        pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is not part of a cluster: write redis: instead of redis-cluster:");
+    else if (version[0] && atoi(version) < 7)
+        pawl__link_drop(&node->commands, PAWL_EVERSION, "the node's version is %s: in a cluster pawl needs 7.0 or later", version);
+}
+
 static void check_info(struct node *node, const char *info) {
     char version[32], role[16], aof[8], saves[16], replicas[16], loading[8], cluster[8];
 
@@ -53,7 +61,9 @@ static void check_info(struct node *node, const char *info) {
     if (node->redis->options.layout == LAYOUT_VOTER)
         check_time(node, info);
     pawl__redis_note(node->redis, NULL, "server: version %s, %s", version, role);
-    if (node->server_is_replica)
+    if (node->redis->options.topology == TOPOLOGY_CLUSTER)
+        check_cluster(node, version);
+    else if (node->server_is_replica)
         pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
     else if (version[0] && atoi(version) < 5)
         pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);

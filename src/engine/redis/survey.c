@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/redis/redis.h"
 #include "error.h"
@@ -40,6 +41,20 @@ static void call_answered(struct redis *redis, struct request *request, redisRep
     pawl__node_kick_leader(request->node);
 }
 
+/* In a cluster a node is connected when it is first asked for something. */
+static void await_node(struct node *node) {
+    int64_t deadline = pawl__boottime() + node->redis->options.connect_ns;
+    bool never = false;
+
+    if (node->redis->options.topology != TOPOLOGY_CLUSTER)
+        return;
+    pawl__node_want(node);
+    pawl__redis_unlock(node->redis); /* which has the service thread see to it */
+    pawl__redis_lock(node->redis);
+    while (!pawl__node_up(node) && pawl__node_hopeful(node) && pawl__boottime() < deadline)
+        pawl__node_wait(node, &never, pawl__boottime() + 20 * REDIS_MS);
+}
+
 /* Run a command (script -1) or a script, and wait. NULL: reterr says why. */
 static redisReply *call_server(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
     struct redis *redis = node->redis;
@@ -54,6 +69,7 @@ static redisReply *call_server(struct node *node, int script, int keys, int argc
         return NULL;
     }
     pawl__redis_lock(redis);
+    await_node(node);
     if (node->commands.state != LINK_UP) {
         ok = false;
     } else if (script >= 0) {
@@ -76,28 +92,44 @@ static redisReply *call_server(struct node *node, int script, int keys, int argc
     return reply;
 }
 
+/* Whom to ask again after an error; NULL: that would not help. */
+static struct node *ask_again(struct node *node, const redisReply *reply, enum reply_class class) {
+    struct node *other = NULL;
+
+    if (class == REPLY_NOSCRIPT)
+        return node;
+    if (node->redis->options.topology != TOPOLOGY_CLUSTER)
+        return NULL;
+    if (class == REPLY_MOVED) {
+        pawl__redis_lock(node->redis);
+        if (pawl__cluster_moved(node, reply))
+            other = pawl__cluster_asked(node, reply);
+        pawl__redis_unlock(node->redis);
+        return other;
+    }
+    if (class != REPLY_ASK && class != REPLY_AGAIN)
+        return NULL;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* until the slot has moved */
+    return node;
+}
+
 redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
-    struct pawl_error why;
+    struct pawl_error why = {0};
+    enum reply_class class;
     redisReply *reply;
 
-    for (int tries = 0; tries < 50; tries++) {
+    for (int tries = 0; node && tries < 50; tries++) {
         reply = call_server(node, script, keys, argc, argv, reterr);
         if (!reply)
             return NULL;
-        switch (pawl__reply_class(reply, &why)) {
-        case REPLY_OK:
+        class = pawl__reply_class(reply, &why);
+        if (class == REPLY_OK)
             return reply;
-        case REPLY_NOSCRIPT:
-            break;
-        default:
-            freeReplyObject(reply);
-            if (reterr)
-                *reterr = why;
-            return NULL;
-        }
+        node = ask_again(node, reply, class);
         freeReplyObject(reply);
     }
-    pawl__fail(reterr, PAWL_EUNKNOWN, "the server forgets scripts as soon as they are loaded");
+    if (reterr)
+        *reterr = why;
     return NULL;
 }
 
@@ -286,13 +318,19 @@ static int each_holder(const struct sight *sight, holder_fn *fn, void *data) {
 static int look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
     struct redis_keys rwlock;
     struct redis_call call;
+    struct node *node;
+    int rc = pawl__cluster_check_name(redis, name, reterr);
 
+    if (rc < 0)
+        return rc;
+    pawl__redis_lock(redis);
+    node = pawl__node_for(redis, name);
+    pawl__redis_unlock(redis);
     pawl__redis_keys(redis, name, PAWL_RWLOCK, &rwlock);
     pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", 0, &call);
     call.argv[REDIS_CALL_COMMON] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = pawl__node_call(pawl__node_for(redis, call.keys.lock), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
-                                 call.argv, reterr);
+    ret->reply = pawl__node_call(node, SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
     if (!ret->reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
@@ -462,6 +500,27 @@ static int scan(struct node *node, const char *prefix, struct names *names, stru
     return pawl__fail(reterr, PAWL_EFULL, "the server has too many keys to look through: ask for a lock by its name");
 }
 
+struct node *pawl__node_next(struct redis *redis, struct node *node) {
+    pawl__redis_lock(redis);
+    do {
+        node = node ? TAILQ_NEXT(node, entry) : TAILQ_FIRST(&redis->nodes);
+    } while (node && redis->options.topology == TOPOLOGY_CLUSTER && !node->slot_count);
+    pawl__redis_unlock(redis);
+    return node;
+}
+
+static int scan_all(struct redis *redis, struct names *names, struct pawl_error *reterr) {
+    struct node *node = NULL;
+    int rc = 0;
+
+    while (rc == 0 && (node = pawl__node_next(redis, node))) {
+        rc = scan(node, "pawl:who", names, reterr);
+        if (rc == 0)
+            rc = scan(node, pawl__redis_queue_prefix(redis), names, reterr);
+    }
+    return rc;
+}
+
 int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     struct pawl_error local;
@@ -471,9 +530,7 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
     reterr = reterr ? reterr : &local;
     if (name)
         return survey_one(redis, name, visit, data, reterr);
-    rc = scan(TAILQ_FIRST(&redis->nodes), "pawl:who", &names, reterr);
-    if (rc == 0)
-        rc = scan(TAILQ_FIRST(&redis->nodes), pawl__redis_queue_prefix(redis), &names, reterr);
+    rc = scan_all(redis, &names, reterr);
     if (names.count)
         qsort(names.list, names.count, sizeof *names.list, compare_names);
     for (size_t i = 0; i < names.count && rc == 0; i++)
@@ -508,13 +565,16 @@ static int match_token(const struct sight *sight, const struct holder *holder, v
 static int run_break(struct redis *redis, const char *name, enum pawl_kind kind, const struct holder *holder, bool now,
                      struct pawl_error *reterr) {
     struct redis_call call;
+    struct node *node;
     redisReply *reply;
     int rc = 0;
 
+    pawl__redis_lock(redis);
+    node = pawl__node_for(redis, name);
+    pawl__redis_unlock(redis);
     pawl__call_fill(redis, NULL, name, kind, holder->owner, redis->options.lease_ns, &call);
     call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
-    reply = pawl__node_call(pawl__node_for(redis, call.keys.lock), SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
-                            call.argv, reterr);
+    reply = pawl__node_call(node, SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
     if (!reply)
         return reterr->code;
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)

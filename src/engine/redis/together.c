@@ -156,6 +156,8 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
         }
         break;
     case REPLY_AGAIN: /* a try does not wait until the server can */
+    case REPLY_MOVED:
+    case REPLY_ASK:
     case REPLY_REFUSED:
         if (spans_slots(reply))
             part_ways(redis, together, true);
@@ -188,7 +190,7 @@ static int ask(struct redis *redis, struct pawl__claim *const seams[], size_t co
     struct node *node = common_node(redis, seams, count);
     struct together *together;
 
-    if (!node)
+    if (!node || redis->options.topology == TOPOLOGY_CLUSTER) /* where not even locks of one slot stay together */
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "no server has all %zu locks", count);
     if (!pawl__node_up(node))
         return pawl__fail(reterr, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));

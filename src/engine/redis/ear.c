@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ear.c - in a cluster: the channels by which waiting claims are told, in the slots of their locks.
+ *
+ * Where one server has all locks, one channel per client is subscribed to when it is connected. In a cluster a message reaches a channel
+ * of its own slot alone (SPUBLISH), so there is a channel per lock that is waited for: an ear.
+ *
+ *     acquire, without queueing --> held by another --> SSUBSCRIBE --> subscribed: acquire, and queue
+ *
+ * Invariants
+ *   - No claim queues without its ear being on, at the node where the claim is. So an acquire that finds the lock free costs one round
+ *     trip, and one that waits is never passed over as dead.
+ *   - A slot that moves away takes its channels along: the server says `sunsubscribe`. The ear is off then, and its claims ask again.
+ *   - A claim that holds has an ear too, by which it is told of a break; nobody waits for that to be on.
+ *   - Ears that nobody needs stay on for a while: the next acquire of the same lock can queue at once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+
+enum { IDLE_MOST = 1024 };
+
+struct ear {
+    TAILQ_ENTRY(ear) bucket; /* redis->ears */
+    TAILQ_ENTRY(ear) idle;   /* redis->idle_ears, while it has no claims */
+    struct rclaim_list claims;
+    struct node *node; /* where it is on, or will be */
+    bool asked, on;
+    char channel[];
+};
+
+static unsigned bucket_of(const char *channel) {
+    unsigned hash = 2166136261u;
+
+    for (; *channel; channel++)
+        hash = (hash ^ (unsigned char)*channel) * 16777619u;
+    return hash % REDIS_EARS;
+}
+
+static struct ear *find(struct redis *redis, const char *channel) {
+    struct ear *ear;
+
+    TAILQ_FOREACH(ear, &redis->ears[bucket_of(channel)], bucket) {
+        if (strcmp(ear->channel, channel) == 0)
+            return ear;
+    }
+    return NULL;
+}
+
+static struct ear *make(struct redis *redis, const char *channel) {
+    struct ear *ear = calloc(1, sizeof *ear + strlen(channel) + 1);
+
+    if (!ear)
+        return NULL;
+    strcpy(ear->channel, channel);
+    TAILQ_INIT(&ear->claims);
+    TAILQ_INSERT_TAIL(&redis->ears[bucket_of(channel)], ear, bucket);
+    TAILQ_INSERT_TAIL(&redis->idle_ears, ear, idle);
+    redis->idle_ear_count++;
+    return ear;
+}
+
+static void say(struct ear *ear, const char *verb) {
+    if (ear->node && ear->node->inbox.state == LINK_UP)
+        pawl__link_say(&ear->node->inbox, 2, (const char *[]){verb, ear->channel}, NULL);
+}
+
+static void forget(struct redis *redis, struct ear *ear) {
+    if (ear->on || ear->asked)
+        say(ear, "SUNSUBSCRIBE");
+    TAILQ_REMOVE(&redis->ears[bucket_of(ear->channel)], ear, bucket);
+    TAILQ_REMOVE(&redis->idle_ears, ear, idle);
+    redis->idle_ear_count--;
+    free(ear);
+}
+
+/* ---- Claims ------------------------------------------------------------------------------------------------------------------- */
+
+bool pawl__ear_on(const struct rclaim *claim) {
+    return claim->ear && claim->ear->on && claim->ear->node == claim->node;
+}
+
+static void join(struct redis *redis, struct rclaim *claim, struct ear *ear) {
+    if (TAILQ_EMPTY(&ear->claims)) {
+        TAILQ_REMOVE(&redis->idle_ears, ear, idle);
+        redis->idle_ear_count--;
+    }
+    claim->ear = ear;
+    TAILQ_INSERT_TAIL(&ear->claims, claim, hearing);
+}
+
+void pawl__ear_find(struct redis *redis, struct rclaim *claim) {
+    char channel[REDIS_KEY_MAX + REDIS_UUID];
+    struct redis_keys keys;
+    struct ear *ear;
+
+    if (claim->ear || redis->options.topology != TOPOLOGY_CLUSTER)
+        return;
+    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
+    ear = find(redis, channel);
+    if (ear)
+        join(redis, claim, ear);
+}
+
+void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
+    char channel[REDIS_KEY_MAX + REDIS_UUID];
+    struct redis_keys keys;
+    struct ear *ear = claim->ear;
+
+    if (redis->options.topology != TOPOLOGY_CLUSTER)
+        return;
+    if (!ear) {
+        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+        snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
+        ear = find(redis, channel);
+        if (!ear && !(ear = make(redis, channel)))
+            return; /* no memory: it asks again by its timer */
+        join(redis, claim, ear);
+    }
+    if (ear->node == claim->node && (ear->on || ear->asked))
+        return;
+    ear->node = claim->node;
+    ear->on = false;
+    ear->asked = claim->node->inbox.state == LINK_UP;
+    say(ear, "SSUBSCRIBE");
+}
+
+void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
+    struct ear *ear = claim->ear;
+
+    if (!ear)
+        return;
+    claim->ear = NULL;
+    TAILQ_REMOVE(&ear->claims, claim, hearing);
+    if (!TAILQ_EMPTY(&ear->claims))
+        return;
+    TAILQ_INSERT_TAIL(&redis->idle_ears, ear, idle);
+    if (++redis->idle_ear_count > IDLE_MOST)
+        forget(redis, TAILQ_FIRST(&redis->idle_ears));
+}
+
+/* ---- The server ---------------------------------------------------------------------------------------------------------------- */
+
+/* Whoever waits asks again: to queue, or to subscribe anew. Driving a claim may end it, but frees none while the mutex is held. */
+static void drive_claims(struct redis *redis, struct ear *ear) {
+    struct rclaim *claim, *next;
+
+    for (claim = TAILQ_FIRST(&ear->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, hearing);
+        if (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING)
+            pawl__claim_drive(redis, claim);
+    }
+}
+
+bool pawl__ear_told(struct node *node, const char *channel, bool subscribed) {
+    struct ear *ear = find(node->redis, channel);
+
+    if (!ear)
+        return false;
+    if (ear->node != node)
+        return true; /* of an earlier place */
+    if (!subscribed)
+        pawl__redis_note(node->redis, NULL, "sunsubscribe %s", channel);
+    ear->on = subscribed;
+    ear->asked = false;
+    drive_claims(node->redis, ear);
+    return true;
+}
+
+void pawl__ears_off(struct node *node) {
+    struct ear *ear;
+
+    for (unsigned i = 0; i < REDIS_EARS; i++)
+        TAILQ_FOREACH(ear, &node->redis->ears[i], bucket) {
+            if (ear->node == node)
+                ear->on = ear->asked = false;
+        }
+}
+
+void pawl__ears_init(struct redis *redis) {
+    TAILQ_INIT(&redis->idle_ears);
+    for (unsigned i = 0; i < REDIS_EARS; i++)
+        TAILQ_INIT(&redis->ears[i]);
+}
+
+void pawl__ears_free(struct redis *redis) {
+    struct ear *ear;
+
+    for (unsigned i = 0; i < REDIS_EARS; i++)
+        while ((ear = TAILQ_FIRST(&redis->ears[i]))) {
+            TAILQ_REMOVE(&redis->ears[i], ear, bucket);
+            free(ear);
+        }
+}

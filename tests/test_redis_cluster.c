@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_cluster.c - a cluster of three primaries with a replica each: slots that move while their locks are held, waited for and
+ * asked for; slots that are half moved; a primary that dies; names and clusters that don't fit.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "redis_test.h"
+#include "redis_topology.h"
+
+static struct redis_cluster cluster = {.node_timeout_ms = 4000};
+
+#define LEASE_MS 20000
+
+static int set_up(void **state) {
+    (void)state;
+    if (!cluster.nodes[0].pid)
+        redis_cluster_start(&cluster);
+    redis_cluster_flush(&cluster);
+    return 0;
+}
+
+static int stop_servers(void **state) {
+    (void)state;
+    redis_cluster_free(&cluster);
+    return 0;
+}
+
+static struct pawl *open_url(const char *options, int64_t lease_ms) {
+    struct pawl_options how = {.size = sizeof how, .label = "test", .lease_ms = lease_ms};
+    struct pawl *client;
+    char url[400];
+
+    snprintf(url, sizeof url, "%s%s", cluster.url, options);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    return client;
+}
+
+/* Another primary than this one. */
+static struct redis_server *another(const struct redis_server *node) {
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        if (&cluster.nodes[i] != node && cluster.nodes[i].pid && redis_cluster_has_slots(&cluster.nodes[i]))
+            return &cluster.nodes[i];
+    fail_msg("there is no other primary");
+    return NULL;
+}
+
+static void test_locks_are_everywhere(void **state) {
+    enum { LOCKS = 30 };
+    struct pawl *one = open_url("", LEASE_MS), *two = open_url("", LEASE_MS);
+    struct pawl_lock *locks[LOCKS], *other;
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof name, "lock%d", i);
+        locks[i] = mutex_of(one, name);
+        other = mutex_of(two, name);
+        assert_works(pawl_acquire(locks[i], PATIENCE_MS, &error), &error);
+        assert_int_equal(redis_server_integer(redis_cluster_node(&cluster, name, -1), "HLEN %s", name), 1);
+        assert_fails(PAWL_EHELD, pawl_acquire(other, 0, &error), &error);
+        pawl_lock_free(other);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        assert_works(pawl_release(locks[i], &error), &error);
+        pawl_lock_free(locks[i]);
+    }
+    pawl_close(one);
+    pawl_close(two);
+}
+
+static int count_entry(const struct pawl_entry *entry, void *data) {
+    (void)entry;
+    ++*(int *)data;
+    return 0;
+}
+
+static void test_survey_of_all_nodes(void **state) {
+    struct pawl *one = open_url("", LEASE_MS), *two = open_url("", LEASE_MS);
+    struct pawl_lock *locks[9];
+    char name[16];
+    int count = 0;
+
+    (void)state;
+    for (int i = 0; i < 9; i++) {
+        snprintf(name, sizeof name, "lock%d", i);
+        locks[i] = mutex_of(one, name);
+        assert_works(pawl_acquire(locks[i], PATIENCE_MS, &error), &error);
+    }
+    assert_works(pawl_inspect(two, NULL, count_entry, &count, &error), &error); /* nodes that it was not connected to */
+    assert_int_equal(count, 9);
+    assert_works(pawl_break(two, "lock3", pawl_token(locks[3]), 1, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(locks[3], &error), &error);
+    for (int i = 0; i < 9; i++) {
+        if (i != 3)
+            assert_works(pawl_release(locks[i], &error), &error);
+        pawl_lock_free(locks[i]);
+    }
+    pawl_close(one);
+    pawl_close(two);
+}
+
+/* The slot moves while the lock is held and waited for: the hold goes on, and the waiter is served at the new node. */
+static void moves_while_held(const char *options) {
+    struct pawl *one = open_url(options, LEASE_MS), *two = open_url(options, LEASE_MS);
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    struct taker taker;
+    uint64_t token;
+
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    start_taker(&taker, other, PATIENCE_MS);
+    await_integer(from, "ZCARD pawl:queue:{lock}", 1);
+    redis_cluster_move(&cluster, "lock", to);
+    await_integer(to, "ZCARD pawl:queue:{lock}", 1);
+    assert_true(taker_waits(&taker));
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_true(taker.token > token);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* and back, the holder alone */
+    redis_cluster_move(&cluster, "lock", from);
+    assert_works(pawl_release(lock, &error), &error);
+    await_integer(from, "EXISTS lock pawl:who:{lock} pawl:queue:{lock}", 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(one);
+    pawl_close(two);
+}
+
+static void test_a_slot_moves(void **state) {
+    (void)state;
+    moves_while_held("");
+}
+
+static void test_a_slot_moves_with_replicas(void **state) {
+    (void)state;
+    moves_while_held("?replicas=1");
+}
+
+/* A slot that is half moved for longer than the lease: renewals find their keys (ASK), nothing is lost, who asks waits. */
+static void test_a_slot_is_half_moved(void **state) {
+    struct pawl *one = open_url("", 3000), *two = open_url("", 3000);
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "{lock}2");
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    redis_cluster_move_begin(&cluster, slot, from, to);
+    redis_cluster_move_keys(&cluster, slot, from, to);
+    start_taker(&taker, other, PATIENCE_MS);
+    nanosleep(&(struct timespec){.tv_sec = 5}, NULL); /* more than a lease */
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_true(taker_waits(&taker));
+    redis_cluster_move_end(&cluster, slot, from, to);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_works(pawl_release(lock, &error), &error);
+    await_integer(to, "EXISTS lock pawl:who:{lock}", 0);
+    redis_cluster_move(&cluster, "lock", from);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(one);
+    pawl_close(two);
+}
+
+/* Threads of two clients that take and release all the while their slot goes round. */
+struct worker {
+    pthread_t thread;
+    struct pawl_lock *lock;
+    atomic_bool *stop;
+    atomic_int *inside, *errors;
+    unsigned taken;
+};
+
+static void *work(void *data) {
+    struct worker *worker = data;
+    struct pawl_error why;
+
+    while (!atomic_load(worker->stop)) {
+        if (pawl_acquire(worker->lock, PATIENCE_MS, &why) < 0) {
+            fprintf(stderr, "# %s\n", why.text);
+            atomic_fetch_add(worker->errors, 1);
+            break;
+        }
+        if (atomic_fetch_add(worker->inside, 1) != 0)
+            atomic_fetch_add(worker->errors, 1);
+        atomic_fetch_sub(worker->inside, 1);
+        worker->taken++;
+        if (pawl_release(worker->lock, &why) < 0) {
+            fprintf(stderr, "# %s\n", why.text);
+            atomic_fetch_add(worker->errors, 1);
+        }
+    }
+    return NULL;
+}
+
+static void test_a_slot_moves_mid_call(void **state) {
+    enum { WORKERS = 4, MOVES = 12 };
+    struct worker workers[WORKERS];
+    struct pawl *clients[WORKERS];
+    atomic_bool stop = false;
+    atomic_int inside = 0, errors = 0;
+
+    (void)state;
+    for (int i = 0; i < WORKERS; i++) {
+        clients[i] = open_url("?handoff=0", LEASE_MS);
+        workers[i] = (struct worker){.lock = mutex_of(clients[i], "lock"), .stop = &stop, .inside = &inside, .errors = &errors};
+        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    }
+    for (int i = 0; i < MOVES; i++) {
+        redis_cluster_move(&cluster, "lock", another(redis_cluster_node(&cluster, "lock", -1)));
+        nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < WORKERS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        assert_true(workers[i].taken > 0);
+        pawl_lock_free(workers[i].lock);
+        pawl_close(clients[i]);
+    }
+    assert_int_equal(errors, 0);
+}
+
+static int try_open(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int try_open(const char *format, ...) {
+    struct pawl *client;
+    char url[512];
+    va_list args;
+    int rc;
+
+    va_start(args, format);
+    vsnprintf(url, sizeof url, format, args);
+    va_end(args);
+    rc = pawl_open(url, NULL, &client, &error);
+    if (rc == 0)
+        pawl_close(client);
+    return rc;
+}
+
+static void test_bad_input(void **state) {
+    static const char *const names[] = {"a}b", "a{b", "{}x"};
+    struct pawl *client = open_url("", LEASE_MS);
+    struct redis_server alone = {.pid = 0};
+    struct pawl_lock *lock;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        lock = mutex_of(client, names[i]);
+        assert_fails(PAWL_ENAME, pawl_acquire(lock, 0, &error), &error);
+        pawl_lock_free(lock);
+    }
+    lock = mutex_of(client, "a{b}c");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    assert_fails(PAWL_EURL, try_open("%s/1", cluster.url), &error);
+    assert_fails(PAWL_ECONNLOST, try_open("redis-cluster://127.0.0.1:1,127.0.0.1:2"), &error);
+    assert_works(try_open("redis+cluster://127.0.0.1:1,127.0.0.1:%u/0", cluster.nodes[5].port),
+                 &error); /* a replica knows it, too */
+    redis_server_start(&alone);
+    assert_fails(PAWL_ETOPOLOGY, try_open("redis-cluster://127.0.0.1:%u", alone.port), &error);
+    assert_contains(error.text, "cluster");
+    redis_server_free(&alone);
+    /* One of its servers, as if it were alone. */
+    client = open_at(another(redis_cluster_node(&cluster, "lock", -1))->port, "", LEASE_MS);
+    lock = mutex_of(client, "lock");
+    assert_fails(PAWL_ETOPOLOGY, pawl_acquire(lock, 0, &error), &error);
+    assert_contains(error.text, "redis-cluster:");
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void test_uncovered_slots(void **state) {
+    struct redis_server *node = redis_cluster_node(&cluster, "lock", -1);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+
+    (void)state;
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        freeReplyObject(redis_server_command(&cluster.nodes[i], "CLUSTER DELSLOTS %u", slot));
+    assert_fails(PAWL_ETOPOLOGY, try_open("redis-cluster://127.0.0.1:%u", node->port), &error);
+    assert_contains(error.text, "slots have no primary");
+    freeReplyObject(redis_server_command(node, "CLUSTER ADDSLOTS %u", slot));
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        if (&cluster.nodes[i] != node)
+            freeReplyObject(redis_server_command(&cluster.nodes[i], "CLUSTER SETSLOT %u NODE %s", slot,
+                                                 redis_cluster_id(redis_cluster_index(&cluster, node))));
+    redis_cluster_node(&cluster, "lock", -1);
+}
+
+/* A primary dies while its lock is held and waited for, and its replica takes over. */
+static void test_a_primary_dies(void **state) {
+    struct pawl *one = open_url("?replicas=1&retry=20,200", 30000), *two = open_url("?replicas=1&retry=20,200", 30000);
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to;
+    struct taker taker;
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    start_taker(&taker, other, 2 * PATIENCE_MS);
+    await_integer(from, "ZCARD pawl:queue:{lock}", 1);
+    assert_int_equal(redis_server_integer(from, "WAIT 1 30000"), 1);
+    redis_server_stop(from, SIGKILL);
+    to = redis_cluster_node(&cluster, "lock", redis_cluster_index(&cluster, from));
+    redis_server_start(from); /* it comes back as a replica, which ?replicas=1 needs */
+    redis_await_replicas(to, 1);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_true(taker.token > token);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(one);
+    pawl_close(two);
+}
+
+/* With an argument: the tests that the pattern fits. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_locks_are_everywhere, set_up),
+        cmocka_unit_test_setup(test_survey_of_all_nodes, set_up),
+        cmocka_unit_test_setup(test_bad_input, set_up),
+        cmocka_unit_test_setup(test_a_slot_moves, set_up),
+        cmocka_unit_test_setup(test_a_slot_moves_with_replicas, set_up),
+        cmocka_unit_test_setup(test_a_slot_is_half_moved, set_up),
+        cmocka_unit_test_setup(test_a_slot_moves_mid_call, set_up),
+        cmocka_unit_test_setup(test_a_primary_dies, set_up),
+        /* The last: it leaves the cluster's epochs in disorder. */
+        cmocka_unit_test_setup(test_uncovered_slots, set_up),
+    };
+    const char *missing;
+
+    if (!redis_server_exists(&missing)) {
+        printf("1..0 # SKIP %s\n", missing);
+        return 0;
+    }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("redis cluster", tests, NULL, stop_servers);
+}
