@@ -208,8 +208,12 @@ unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
         kill(servers->list[index].pid, SIGSTOP);
         return 0;
     case FAULT_SERVER_CLOCK:
+        for (int i = 0; i < servers->count; i++)
+            if (i == index || servers->service->replicated)
+                clock_distort(servers->list[i].clock, false, stroke->target);
+        return 0;
     case FAULT_SERVER_FAST:
-        clock_distort(servers->list[index].clock, stroke->fault == FAULT_SERVER_FAST, stroke->target);
+        clock_distort(servers->list[index].clock, true, stroke->target);
         return 0;
     default:
         return servers->service->begin(servers, stroke->fault, stroke->target);

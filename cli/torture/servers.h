@@ -49,7 +49,8 @@ struct service {
     const char *engine; /* in the table of guarantees */
     int count;          /* how many servers */
     bool mutex_only;
-    bool tcp;                                              /* behind proxies */
+    bool replicated; /* one server takes over from another: their clocks are set together, else a lease could outlast a failover */
+    bool tcp;        /* behind proxies */
     const char *(*lacks)(enum fault fault);                /* why it can't be caused here; NULL: it can be. May be NULL */
     bool (*prepare)(struct servers *servers);              /* directories, configuration */
     void (*run)(const struct servers *servers, int index); /* in the child: exec */

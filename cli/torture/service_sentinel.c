@@ -189,6 +189,7 @@ const struct service sentinel_service = {
     .engine = "sentinel",
     .count = REDISES + SENTINELS,
     .tcp = true,
+    .replicated = true,
     .lacks = lacks,
     .prepare = prepare,
     .run = run,
