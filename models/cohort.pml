@@ -23,7 +23,7 @@
  *     exclusion        no thread begins to hold while another, or the other process, does so
  *     tokens           each hold has a higher token than the one before
  *     the bound        while the other process waits, the threads get the lock at most as often as those claims allow that stand
- *                      ahead of it: 1 + HANDOFFS times each
+ *                      ahead of it: 1 + HANDOFFS times each, and once more for each who came over from a claim that was lost
  *     no lost wake-up  when nothing can move any more all threads are done and the other process too
  *     nothing left     then the engine has no claim
  *     progress         there is no endless cycle in which nobody acquires (run with -DNP)
@@ -449,7 +449,9 @@ active proctype other() {
         allowed = 0;
         i = 0;
         do
-        :: i < claims -> allowed = allowed + 1 + HANDOFFS; i++
+        :: i < claims ->
+            allowed = allowed + (served[order[i]] > 1 + HANDOFFS -> served[order[i]] : 1 + HANDOFFS);
+            i++
         :: else -> break
         od;
         i = 0;

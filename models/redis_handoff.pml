@@ -84,13 +84,14 @@ mtype = { IDLE, ASKING, WAITING, CONFIRMING, HOLDING, LEAVING, DONE };
 
 /* The server. An era is how often time has passed by a client: what is of the present one is fresh. */
 byte holder, key_era, key_token, tokens;
+byte last_expired; /* the token of the hold that ended last by its time */
 byte queue[WAITERS + 1], queued;
 bool subscribed[CLIENTS], listens[CLIENTS];
 byte era[CLIENTS];
 
 /* The connections. */
 chan commands[CLIENTS] = [5] of { mtype, byte, byte, byte };      /* what, owner, turn, era */
-chan answers[CLIENTS] = [5] of { mtype, byte, byte, byte, bool }; /* what, token or position, turn, era, foreign */
+chan answers[CLIENTS] = [5] of { mtype, byte, byte, byte, bool, byte }; /* what, token or position, turn, era, foreign, holder's token */
 chan inbox[CLIENTS] = [6] of { mtype, byte, byte, byte };         /* what, owner, token, era */
 chan limbo = [2] of { mtype, byte, byte };                        /* what, owner, era */
 bool up[CLIENTS], inbox_up[CLIENTS];
@@ -98,10 +99,10 @@ bool up[CLIENTS], inbox_up[CLIENTS];
 /* The clients. */
 mtype state[CLIENTS] = IDLE;
 byte rounds[CLIENTS], turn[CLIENTS], token[CLIENTS];
+byte timer_for[CLIENTS]; /* the token of the hold whose end the timer is set for */
 bool asked[CLIENTS], again[CLIENTS], timer[CLIENTS], lost[CLIENTS], wants_channel[CLIENTS];
 bool frozen[CLIENTS], dead[CLIENTS];
 
-bool expired; /* the lock is free because its holder's time has ended: then timers that were set for that moment are due */
 bool foreign_inside;
 byte foreign_turns, ages, cuts, kills, freezes, give_ups, polls, last_token, last_owner;
 
@@ -135,7 +136,7 @@ inline hand_on() {
         to = client_of(queue[0]);
         if
         :: subscribed[to] ->
-            push(to, HEAD, queue[0], 0);
+            push(to, HEAD, queue[0], key_token);
             break
         :: else -> pop()
         fi
@@ -145,7 +146,6 @@ inline hand_on() {
         if
         :: subscribed[to] ->
             holder = queue[0];
-            expired = false;
             key_era = era[to];
             key_token = tokens;
             push(to, GRANT, holder, tokens)
@@ -159,7 +159,6 @@ inline hand_on() {
 inline enter(who, e) {
     tokens++;
     holder = who;
-    expired = false;
     key_era = e;
     key_token = tokens
 }
@@ -268,7 +267,7 @@ inline serve(c) {
     run_script(what, who, e);
     if
     :: dead[c]
-    :: else -> answers[c]!said, number, t, e, holder == FOREIGN
+    :: else -> answers[c]!said, number, t, e, holder == FOREIGN, key_token
     fi;
     number = 0; what = 0; said = 0; who = 0; t = 0; e = 0
 }
@@ -299,7 +298,7 @@ inline subscribe(c) {
 active proctype expiry() {
 end:
     do
-    :: atomic { ended -> holder = NONE; expired = true }
+    :: atomic { ended -> holder = NONE; last_expired = key_token }
     od
 }
 
@@ -317,7 +316,9 @@ inline ask(c, what_) {
 inline drive(c) {
     if
     :: asked[c] || !up[c]
-    :: !asked[c] && up[c] && (state[c] == ASKING || state[c] == WAITING) && hears(c) -> timer[c] = false; ask(c, ACQUIRE)
+    :: !asked[c] && up[c] && (state[c] == ASKING || state[c] == WAITING) && hears(c) ->
+        timer[c] = false;
+        ask(c, ACQUIRE)
     :: !asked[c] && up[c] && state[c] == CONFIRMING -> ask(c, RENEW)
     :: !asked[c] && up[c] && state[c] == LEAVING -> ask(c, RELEASE)
     :: else
@@ -349,7 +350,7 @@ inline begin_to_hold(c, t, e) {
 #define current (t == turn[c])
 
 inline take_answer(c) {
-    answers[c]?what, n, t, e, foreign_holds;
+    answers[c]?what, n, t, e, foreign_holds, k;
     if
     :: current && (what == GRANTED || what == QUEUED) && (state[c] == ASKING || state[c] == WAITING) ->
         asked[c] = false;
@@ -358,6 +359,7 @@ inline take_answer(c) {
         :: what == QUEUED ->
             state[c] = WAITING;
             timer[c] = (n < 2 && !foreign_holds); /* the foreign holder's time never ends */
+            timer_for[c] = k;
             wants_channel[c] = (foreign_holds && n < 2 && !listens[c]);
             listens[c] = (listens[c] && foreign_holds && n < 2);
             if
@@ -374,7 +376,7 @@ inline take_answer(c) {
     :: current && what == LEFT && state[c] == LEAVING -> finish(c)
     :: else
     fi;
-    what = 0; n = 0; t = 0; e = 0; foreign_holds = false
+    what = 0; n = 0; t = 0; e = 0; foreign_holds = false; k = 0
 }
 
 inline finish(c) {
@@ -404,8 +406,8 @@ inline take_push(c) {
 #endif
 #endif
         fi
-    :: what == HEAD && who == owner(c) && state[c] == WAITING -> timer[c] = true
-    :: what == RELEASED && state[c] == WAITING ->
+    :: what == HEAD && who == owner(c) && state[c] == WAITING -> timer[c] = true; timer_for[c] = n
+    :: what == RELEASED && (state[c] == WAITING || state[c] == ASKING) ->
 #ifndef BROKEN_AGAIN
         again[c] = asked[c];
 #endif
@@ -437,10 +439,10 @@ inline cut(c) {
     :: empty(commands[c]) -> break
     od;
     do
-    :: nempty(answers[c]) -> answers[c]?what, n, t, e, foreign_holds
+    :: nempty(answers[c]) -> answers[c]?what, n, t, e, foreign_holds, k
     :: empty(answers[c]) -> break
     od;
-    what = 0; who = 0; n = 0; t = 0; e = 0; foreign_holds = false;
+    what = 0; who = 0; n = 0; t = 0; e = 0; foreign_holds = false; k = 0;
     up[c] = false;
     asked[c] = false;
     if
@@ -462,7 +464,7 @@ inline cut_inbox(c) {
 }
 
 proctype client(byte c) {
-    byte who, n, t, e, i, q, to, number;
+    byte who, n, t, e, i, k, q, to, number;
     mtype what, said;
     bool foreign_holds;
 
@@ -482,7 +484,7 @@ progress:
             :: else
             fi
         }
-    :: atomic { runs(c) && state[c] == WAITING && timer[c] && expired && !asked[c] && up[c] && hears(c) -> drive(c) }
+    :: atomic { runs(c) && state[c] == WAITING && timer[c] && last_expired >= timer_for[c] && !asked[c] && up[c] && hears(c) -> drive(c) }
     :: atomic { give_ups < GIVE_UPS && runs(c) && (state[c] == ASKING || state[c] == WAITING || state[c] == CONFIRMING) ->
         give_ups++;
         leave(c) }
@@ -522,8 +524,7 @@ active proctype foreign() {
         od;
         i = 0;
         holder = FOREIGN;
-        expired = false;
-        foreign_inside = true }
+            foreign_inside = true }
     :: atomic { foreign_inside ->
         foreign_inside = false;
         holder = NONE;

@@ -13,7 +13,8 @@
  *
  * The bounds: a claim serves at most 1 + `handoffs` acquires, and is neither joined nor handed on later than `handoff_ns` after the
  * first acquire that joined it. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
- * last one leaves, would keep a claim for ever.
+ * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
+ * number: they have waited longest.
  *
  * Who waits in the engine: the first waiter of a pending claim, if it is a thread and the engine lets callers park; else serve().
  * When the first waiter goes away, pawl__cohort_nudge() finds another.

@@ -183,7 +183,7 @@ static void take_foreign(struct redis *redis, const char *channel) {
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &redis->claims, all) {
-        if (!claim->listens || claim->state != RCLAIM_WAITING)
+        if (!claim->listens || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
         pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
         if (strcmp(keys.channel, channel) == 0) {
