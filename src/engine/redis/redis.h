@@ -640,9 +640,9 @@ struct node *pawl__node_next(struct redis *redis, struct node *node);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 
-#endif /* ---- sha1.c ---------------------------------------------------------------------------------------------------------------- */
-
+/* sha1.c */
 enum { SHA_HEX = 40 };
-
 /* As EVALSHA wants it. */
 void pawl__sha1_hex(const char *text, size_t length, char ret[SHA_HEX + 1]);
+
+#endif
