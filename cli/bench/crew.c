@@ -201,7 +201,8 @@ bool crew_count(struct job *job, int processes, member_fn *work, struct usage *r
     /* They took further turns until they heard of the end. */
     atomic_store(&job->board->turns, turns);
     if (!good || crew_trouble(&crew)[0] != '\0') {
-        snprintf(job->target->results[job->row].missing, sizeof(job->target->results[job->row].missing), "%s", crew_trouble(&crew));
+        snprintf(job->target->results[job->row].missing, sizeof job->target->results[job->row].missing, "%.*s",
+                 (int)sizeof job->target->results[job->row].missing - 1, crew_trouble(&crew));
         return false;
     }
     return true;
