@@ -369,9 +369,19 @@ static int collect(struct multi *multi) {
 
 /* They could not be had at once: may they be had one by one? */
 static bool worth_waiting(const struct multi *multi, int rc) {
-    if (rc == PAWL_EUNSUPPORTED)
+    switch (rc) {
+    case PAWL_EUNSUPPORTED:
         return true;
-    return multi->timeout_ms > 0 && (rc == PAWL_EHELD || rc == PAWL_ETIMEOUT || rc == PAWL_ECONNLOST);
+    case PAWL_EHELD:
+    case PAWL_ETIMEOUT:
+    case PAWL_ECONNLOST: /* the server can't just now; whether it ever can is found out one by one */
+    case PAWL_ETOPOLOGY:
+    case PAWL_EREPLICAS:
+    case PAWL_ENOSPACE:
+        return multi->timeout_ms > 0;
+    default:
+        return false;
+    }
 }
 
 /* ---- Giving back, and the end --------------------------------------------------------------------------------------------- */
