@@ -5,20 +5,12 @@
  * An event is posted with its cohort's mutex held and run with none. It holds a reference to its handle, so that the handle's memory
  * lasts until it has run. events_mutex is a leaf: nothing else is taken under it.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "bell.h"
 #include "core.h"
 #include "error.h"
-
-static void ring(int fd) {
-    uint64_t one = 1;
-
-    while (fd >= 0 && write(fd, &one, sizeof one) < 0 && errno == EINTR)
-        continue;
-}
 
 void pawl__event_post(struct pawl *client, struct event *event) {
     bool by_dispatch = event->acquired || client->flags & PAWL_OPEN_LOSS_BY_DISPATCH;
@@ -26,7 +18,8 @@ void pawl__event_post(struct pawl *client, struct event *event) {
     pthread_mutex_lock(&client->events_mutex);
     if (by_dispatch) {
         TAILQ_INSERT_TAIL(&client->for_dispatch, event, link);
-        ring(client->event_fd);
+        if (client->event_fd >= 0)
+            bell_ring(client->event_fd);
     } else {
         TAILQ_INSERT_TAIL(&client->for_service, event, link);
     }
@@ -44,7 +37,7 @@ int pawl_fd(struct pawl *client) {
     if (client->event_fd < 0) {
         client->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (client->event_fd >= 0 && !TAILQ_EMPTY(&client->for_dispatch))
-            ring(client->event_fd);
+            bell_ring(client->event_fd);
     }
     fd = client->event_fd;
     pthread_mutex_unlock(&client->events_mutex);
@@ -54,15 +47,13 @@ int pawl_fd(struct pawl *client) {
 /* The first event of the list that has not run; the descriptor falls silent with the last one. */
 static struct event *take(struct pawl *client, struct event_list *list) {
     struct event *event;
-    uint64_t count;
 
     pthread_mutex_lock(&client->events_mutex);
     event = TAILQ_FIRST(list);
     if (event)
         TAILQ_REMOVE(list, event, link);
     if (list == &client->for_dispatch && TAILQ_EMPTY(list) && client->event_fd >= 0)
-        while (read(client->event_fd, &count, sizeof count) < 0 && errno == EINTR)
-            continue;
+        bell_silence(client->event_fd);
     if (event && list == &client->for_service)
         client->calling = event->lock;
     pthread_mutex_unlock(&client->events_mutex);

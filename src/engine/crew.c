@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "bell.h"
 #include "error.h"
 
 #define SLICE_NS INT64_C(60000000000)
@@ -88,26 +89,12 @@ void pawl__crew_forked(struct pawl__crew *crew) {
 
 /* ---- Sleeping ------------------------------------------------------------------------------------------------------------- */
 
-static void poke(int fd) {
-    uint64_t one = 1;
-    ssize_t n = write(fd, &one, sizeof one);
-
-    (void)n; /* full: then it is readable, which is all that matters */
-}
-
-static void drain(int fd) {
-    uint64_t count;
-    ssize_t n = read(fd, &count, sizeof count);
-
-    (void)n;
-}
-
 void pawl__crew_wake(struct pawl__crew *crew) {
-    poke(crew->wake_fd);
+    bell_ring(crew->wake_fd);
 }
 
 void pawl__crew_rouse(struct pawl__crew *crew) {
-    poke(crew->lead_fd);
+    bell_ring(crew->lead_fd);
 }
 
 void pawl__crew_alarm(struct pawl__crew *crew, int64_t when) {
@@ -148,9 +135,9 @@ void pawl__crew_serve(struct pawl__crew *crew, int64_t until, uint32_t answers) 
     }
     sleep_until(fds, AT_MEMBERS + 2 * crew->count, until);
     if (fds[AT_WAKE].revents)
-        drain(crew->wake_fd);
+        bell_silence(crew->wake_fd);
     if (fds[AT_TIMER].revents)
-        drain(crew->timer_fd);
+        bell_silence(crew->timer_fd);
     now = pawl__boottime();
     pthread_mutex_lock(&crew->turn);
     for (unsigned i = 0; i < crew->count; i++) {
@@ -179,7 +166,7 @@ void pawl__crew_lead(struct pawl__crew *crew, int64_t until) {
     }
     sleep_until(fds, 1 + crew->count, until);
     if (fds[0].revents)
-        drain(crew->lead_fd);
+        bell_silence(crew->lead_fd);
     for (unsigned i = 0; i < crew->count; i++)
         any |= fds[1 + i].revents != 0;
     if (!any)

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bell.h"
 #include "error.h"
 #include "url.h"
 
@@ -103,10 +104,7 @@ static void textbook_describe(const struct pawl__engine *engine, struct pawl_inf
 /* ---- Claims --------------------------------------------------------------------------------------------------------------- */
 
 static void textbook_wake(struct pawl__engine *engine) {
-    const uint64_t one = 1;
-
-    if (write(textbook_of(engine)->wake, &one, sizeof one) < 0)
-        return;
+    bell_ring(textbook_of(engine)->wake);
 }
 
 static int textbook_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
@@ -233,7 +231,6 @@ static void textbook_serve(struct pawl__engine *engine, int64_t deadline) {
     struct textbook *textbook = textbook_of(engine);
     struct pollfd wait = {.fd = textbook->wake, .events = POLLIN};
     int64_t left = (deadline - pawl__boottime()) / MS;
-    uint64_t count;
     bool told = false;
 
     for (struct textbook_claim *state = next_of(textbook, NULL); state && !told; state = told ? NULL : next_of(textbook, state))
@@ -243,8 +240,8 @@ static void textbook_serve(struct pawl__engine *engine, int64_t deadline) {
     left = left < 0 ? 0 : left > 10 ? 10 : left;
     if (textbook->backend->turn)
         textbook->backend->turn(textbook, (int)left / 2);
-    if (poll(&wait, 1, (int)left / 2) == 1 && read(textbook->wake, &count, sizeof count) < 0)
-        return;
+    if (poll(&wait, 1, (int)left / 2) == 1)
+        bell_silence(textbook->wake);
 }
 
 /* Nobody is shown: the rig looks at the server itself. */

@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bell.h"
 #include "engine/redis/redis.h"
 #include "futex.h"
 #include "lease.h"
@@ -33,20 +34,6 @@
 
 void pawl__redis_lock(struct redis *redis) {
     pthread_mutex_lock(&redis->mutex);
-}
-
-static void poke(int fd) {
-    uint64_t one = 1;
-    ssize_t n = write(fd, &one, sizeof one);
-
-    (void)n; /* full: then it is readable, which is all that matters */
-}
-
-static void drain(int fd) {
-    uint64_t count;
-    ssize_t n = read(fd, &count, sizeof count);
-
-    (void)n;
 }
 
 /* Is it for the service thread to read the answers on `commands`? Those of a voter are read by whoever serves them all. */
@@ -106,7 +93,7 @@ static void unlock_quietly(struct redis *redis) {
     redis->wake_service = false;
     pthread_mutex_unlock(&redis->mutex);
     if (wake)
-        poke(redis->wake_fd);
+        bell_ring(redis->wake_fd);
     if (notes)
         tell_notes(redis, notes, used);
 }
@@ -161,7 +148,7 @@ void pawl__redis_due(struct redis *redis, int64_t when) {
 /* Wake the thread that waits for the claim, however it sleeps. */
 static void rouse(struct rclaim *claim) {
     if (claim->node && claim->node->leader == claim)
-        poke(claim->node->lead_fd);
+        bell_ring(claim->node->lead_fd);
     if (atomic_exchange(&claim->word, 0))
         futex_wake(&claim->word, 1);
 }
@@ -338,7 +325,7 @@ static void handle_events(struct redis *redis, const struct epoll_event *events,
         struct link *link = events[i].data.ptr;
 
         if (!link) {
-            drain(redis->wake_fd);
+            bell_silence(redis->wake_fd);
             redis->woken = true;
         } else if (link->fd >= 0) {
             pawl__link_progress(link);
@@ -378,7 +365,7 @@ void pawl__redis_serve(struct pawl__engine *engine, int64_t deadline) {
 }
 
 void pawl__redis_wake(struct pawl__engine *engine) {
-    poke(redis_of(engine)->wake_fd);
+    bell_ring(redis_of(engine)->wake_fd);
 }
 
 /* ---- Leading -------------------------------------------------------------------------------------------------------------- */
@@ -406,7 +393,7 @@ static void lead(struct node *node, const struct rclaim *claim, bool waits, int6
     pawl__redis_lock(redis);
     node->leader = NULL;
     if (fds[1].revents)
-        drain(node->lead_fd);
+        bell_silence(node->lead_fd);
     if (fds[0].revents && node->commands.state == LINK_UP)
         pawl__link_read(&node->commands);
     if (waits && fds[2].revents && node->inbox.state == LINK_UP)
@@ -617,5 +604,5 @@ bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline) {
 
 void pawl__node_kick_leader(struct node *node) {
     if (node->leading)
-        poke(node->lead_fd);
+        bell_ring(node->lead_fd);
 }

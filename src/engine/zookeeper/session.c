@@ -29,6 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bell.h"
 #include "error.h"
 #include "lease.h"
 #include "engine/zookeeper/word.h"
@@ -383,11 +384,8 @@ static void see_to_names(struct zk_engine *zk, int64_t now) {
 }
 
 static void drain(struct zk_engine *zk) {
-    uint64_t count;
-
     atomic_store(&zk->woken, false);
-    if (read(zk->event_fd, &count, sizeof count) < 0)
-        return; /* nobody wrote */
+    bell_silence(zk->event_fd);
 }
 
 /* One turn: see to timers, wait for the socket, a wake-up or `until`, take what has come. True: woken. */
@@ -459,10 +457,9 @@ void pawl__zk_serve(struct pawl__engine *engine, int64_t deadline) {
 
 void pawl__zk_wake(struct pawl__engine *engine) {
     struct zk_engine *zk = zk_of(engine);
-    const uint64_t one = 1;
 
-    if (!atomic_exchange(&zk->woken, true) && write(zk->event_fd, &one, sizeof one) < 0)
-        atomic_store(&zk->woken, false); /* can't be: the counter is far from its end */
+    if (!atomic_exchange(&zk->woken, true))
+        bell_ring(zk->event_fd);
 }
 
 /* ---- Open and close ------------------------------------------------------------------------------------------------------- */
