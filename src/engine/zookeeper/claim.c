@@ -197,10 +197,10 @@ static void on_ahead_event(struct zk_claim *claim, int type) {
 }
 
 static void on_watch_set(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
     pawl__zk_watch_set(op->watch, reply->rc);
-    if (!claim || op->round != claim->round || reply->rc == ZOK)
+    if (!claim || reply->rc == ZOK)
         return;
     if (reply->rc == ZNONODE) { /* gone between list and watch: nobody will ever wake us */
         pawl__zk_say(claim->zk, claim, "gone already");
@@ -328,9 +328,9 @@ static void judge(struct zk_claim *claim, const struct String_vector *children) 
 }
 
 static void on_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (reply->rc == ZOK && claim->node)
         judge(claim, reply->children);

@@ -36,9 +36,9 @@ static void failed(struct zk_claim *claim, bool broken) {
 }
 
 static void on_exchanged(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (reply->rc == ZOK)
         exchanged(claim);
@@ -72,9 +72,9 @@ static bool is_child(const struct String_vector *children, const char *path) {
 }
 
 static void on_sought(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (pawl__zk_reply_lost(reply->rc))
         pawl__zk_stall(claim);

@@ -16,9 +16,9 @@
 /* ---- Directories ---------------------------------------------------------------------------------------------------------- */
 
 static void on_prefix_made(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round || reply->rc == ZOK || reply->rc == ZNODEEXISTS)
+    if (!claim || reply->rc == ZOK || reply->rc == ZNODEEXISTS)
         return;
     if (pawl__zk_reply_lost(reply->rc))
         pawl__zk_stall(claim);
@@ -52,9 +52,9 @@ bool pawl__zk_make_path(struct zk_claim *claim, const char *path, zk_done_fn *do
 }
 
 static void on_dir_made(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (reply->rc == ZOK || reply->rc == ZNODEEXISTS || reply->rc == ZNONODE) /* gone again: once more */
         pawl__zk_start(claim);
@@ -73,9 +73,9 @@ static void make_dir(struct zk_claim *claim) {
 }
 
 static void on_cleared(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (reply->rc == ZOK || reply->rc == ZNONODE)
         make_dir(claim);
@@ -148,9 +148,9 @@ static void disown(struct zk_op *op, const struct zk_reply *reply) {
 }
 
 static void on_created(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round) {
+    if (!claim) {
         disown(op, reply);
         return;
     }
@@ -171,10 +171,10 @@ struct twins {
 };
 
 static void on_twins(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
     struct twins *twins = op->data;
 
-    if (!claim || op->round != claim->round) {
+    if (!claim) {
         const struct zk_reply unnamed = {.rc = reply->rc};
 
         disown(op, &unnamed);
@@ -216,9 +216,9 @@ static void create_twins(struct zk_claim *claim, struct zk_op *op, const char *d
 /* ---- Looking for the node by its GUID ------------------------------------------------------------------------------------- */
 
 static void on_found(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (reply->rc == ZNONODE)
         pawl__zk_start(claim);
@@ -247,10 +247,10 @@ static bool find_own(struct zk_claim *claim, const struct String_vector *childre
 }
 
 static void on_sought(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
     struct zk_op *next;
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (pawl__zk_reply_lost(reply->rc)) {
         pawl__zk_stall(claim);

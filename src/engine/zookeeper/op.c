@@ -46,6 +46,10 @@ void pawl__zk_op_cut(struct zk_op *op) {
     op->claim = NULL;
 }
 
+struct zk_claim *pawl__zk_asked_for(const struct zk_op *op) {
+    return op->claim && op->round == op->claim->round ? op->claim : NULL;
+}
+
 static void op_free(struct zk_op *op) {
     free(op->where);
     free(op->results);

@@ -71,12 +71,12 @@ static void judge_leases(struct zk_claim *claim, int total, bool watched) {
 }
 
 static void on_leases(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
     bool watched = op->watch != NULL;
 
     if (op->watch)
         pawl__zk_watch_set(op->watch, reply->rc);
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (pawl__zk_reply_lost(reply->rc)) {
         pawl__zk_stall(claim);
@@ -113,9 +113,9 @@ static void look_at_leases(struct zk_claim *claim, bool wait) {
 }
 
 static void on_dir_made(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (reply->rc == ZOK || reply->rc == ZNODEEXISTS)
         pawl__zk_lease(claim);
@@ -135,9 +135,9 @@ static void make_dir(struct zk_claim *claim) {
 }
 
 static void on_made(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round) {
+    if (!claim) {
         if (reply->rc == ZOK || pawl__zk_reply_lost(reply->rc))
             pawl__zk_doom_guid(op->zk, op->where, op->guid);
         return;
@@ -243,9 +243,9 @@ static void on_home_listed(struct zk_op *op, const struct zk_reply *reply) {
 
 /* A semaphore's directories below a mutex or a read-write lock: is anybody in them? */
 static void on_below_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+    struct zk_claim *claim = pawl__zk_asked_for(op);
 
-    if (!claim || op->round != claim->round)
+    if (!claim)
         return;
     if (pawl__zk_reply_lost(reply->rc)) {
         pawl__zk_stall(claim);

@@ -29,17 +29,25 @@ struct zk_watch *pawl__zk_watch_new(struct zk_claim *claim, const char *path, bo
     return watch;
 }
 
-static void watch_free(struct zk_watch *watch) {
+/* Nobody waits for it any more. */
+static void cut(struct zk_watch *watch) {
     struct zk_claim *claim = watch->claim;
 
+    if (!claim)
+        return;
+    if (claim->watch == watch)
+        claim->watch = NULL;
+    if (claim->far_watch == watch)
+        claim->far_watch = NULL;
+    if (claim->own_watch == watch)
+        claim->own_watch = NULL;
+    watch->claim = NULL;
+}
+
+static void watch_free(struct zk_watch *watch) {
     if (watch->remover)
         watch->remover->watch = NULL;
-    if (claim && claim->watch == watch)
-        claim->watch = NULL;
-    if (claim && claim->far_watch == watch)
-        claim->far_watch = NULL;
-    if (claim && claim->own_watch == watch)
-        claim->own_watch = NULL;
+    cut(watch);
     TAILQ_REMOVE(&watch->zk->watches, watch, link);
     free(watch);
 }
@@ -98,15 +106,7 @@ bool pawl__zk_watch_set(struct zk_watch *watch, int rc) {
 }
 
 void pawl__zk_watch_drop(struct zk_watch *watch) {
-    struct zk_claim *claim = watch->claim;
-
-    if (claim && claim->watch == watch)
-        claim->watch = NULL;
-    if (claim && claim->far_watch == watch)
-        claim->far_watch = NULL;
-    if (claim && claim->own_watch == watch)
-        claim->own_watch = NULL;
-    watch->claim = NULL;
+    cut(watch);
     watch->removing = true;
     if (watch->armed)
         take_back(watch);

@@ -106,6 +106,8 @@ void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count);
 void pawl__zk_unwatch(struct zk_op *op, const char *path, bool children);
 void pawl__zk_uncork(struct zk_engine *zk); /* let what was sent leave */
 void pawl__zk_op_cut(struct zk_op *op);     /* from its claim */
+/* The claim that the answer is for; NULL: it was withdrawn, or has gone on since. */
+struct zk_claim *pawl__zk_asked_for(const struct zk_op *op);
 /* Answer what the library did not take; all = everything, since the handle is gone. */
 void pawl__zk_ops_fail(struct zk_engine *zk, bool all);
 
@@ -355,8 +357,6 @@ void pawl__zk_create_node(struct zk_claim *claim); /* and list, in one go */
 void pawl__zk_find_node(struct zk_claim *claim);   /* the reply to create was lost */
 /* Make the directories on the way to `path`, all of them, then go on with `done`. False: out of memory. */
 bool pawl__zk_make_path(struct zk_claim *claim, const char *path, zk_done_fn *done);
-void pawl__zk_node_data(const struct zk_claim *claim,
-                        char data[ZK_DATA_MAX]); /* the owner's record, and what only this engine tells */
 
 /* lookahead.c */
 /* Whoever the claim waits for is watched; `further` is the one ahead of that, NULL: none. */
