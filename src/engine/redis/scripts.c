@@ -15,11 +15,11 @@
 #include "error.h"
 
 extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[],
-    pawl__lua_fast_acquire[], pawl__lua_fast_release[], pawl__lua_mutex[], pawl__lua_mutex_key[], pawl__lua_mutex_look[],
-    pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
-    pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[],
-    pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_queue[], pawl__lua_voter_raise[],
-    pawl__lua_voter_release[];
+    pawl__lua_fast_acquire[], pawl__lua_fast_release[], pawl__lua_holders[], pawl__lua_mutex[], pawl__lua_mutex_key[],
+    pawl__lua_mutex_look[], pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[], pawl__lua_queue[],
+    pawl__lua_release[], pawl__lua_renew[], pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[],
+    pawl__lua_renew_semaphore[], pawl__lua_rw[], pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[],
+    pawl__lua_voter_queue[], pawl__lua_voter_raise[], pawl__lua_voter_release[];
 
 enum { LAYOUTS = 3 };
 
@@ -90,9 +90,9 @@ static bool make_acquire_all(struct script *all, const char *key, const char *lo
     const char *common = pawl__lua_common, *queue = pawl__lua_queue, *probe = pawl__lua_probe, *acquire = pawl__lua_acquire;
 
     return MAKE(SCRIPT_ACQUIRE_ALL, "local kinds = {}\nkinds['0'] = function(KEYS, ARGV, PROBE)\n", key, common, look,
-                pawl__lua_mutex, queue, probe, acquire, "end\nkinds['1'] = function(KEYS, ARGV, PROBE)\n", common, pawl__lua_rw,
-                queue, probe, acquire, "end\nkinds['2'] = function(KEYS, ARGV, PROBE)\n", common, pawl__lua_semaphore, queue, probe,
-                acquire, "end\n", pawl__lua_acquire_all);
+                pawl__lua_mutex, queue, probe, acquire, "end\nkinds['1'] = function(KEYS, ARGV, PROBE)\n", common,
+                pawl__lua_holders, pawl__lua_rw, queue, probe, acquire, "end\nkinds['2'] = function(KEYS, ARGV, PROBE)\n", common,
+                pawl__lua_holders, pawl__lua_semaphore, queue, probe, acquire, "end\n", pawl__lua_acquire_all);
 }
 
 static bool make_layout(enum redis_layout layout) {
@@ -109,13 +109,13 @@ static bool make_layout(enum redis_layout layout) {
     ok = ok && MAKE(SCRIPT_RELEASE, key, pawl__lua_fast_release, common, look, pawl__lua_mutex, queue, pawl__lua_release);
     ok = ok && MAKE(SCRIPT_BREAK, key, common, look, pawl__lua_mutex, queue, pawl__lua_break);
     for (int kind = PAWL_RWLOCK; kind <= PAWL_SEMAPHORE; kind++) {
-        ok = ok && MAKE(SCRIPT_ACQUIRE + kind, common, kinds[kind], queue, pawl__lua_acquire);
-        ok = ok && MAKE(SCRIPT_RELEASE + kind, no_fast_path, common, kinds[kind], queue, pawl__lua_release);
-        ok = ok && MAKE(SCRIPT_BREAK + kind, common, kinds[kind], queue, pawl__lua_break);
+        ok = ok && MAKE(SCRIPT_ACQUIRE + kind, common, pawl__lua_holders, kinds[kind], queue, pawl__lua_acquire);
+        ok = ok && MAKE(SCRIPT_RELEASE + kind, no_fast_path, common, pawl__lua_holders, kinds[kind], queue, pawl__lua_release);
+        ok = ok && MAKE(SCRIPT_BREAK + kind, common, pawl__lua_holders, kinds[kind], queue, pawl__lua_break);
     }
     for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
         ok = ok && MAKE(SCRIPT_RENEW + kind, renews[kind], pawl__lua_renew);
-    ok = ok && MAKE(SCRIPT_DOWNGRADE, common, pawl__lua_rw, queue, pawl__lua_downgrade);
+    ok = ok && MAKE(SCRIPT_DOWNGRADE, common, pawl__lua_holders, pawl__lua_rw, queue, pawl__lua_downgrade);
     ok = ok && make_acquire_all(all, key, look);
     return ok && MAKE(SCRIPT_SURVEY, common, pawl__lua_survey);
 }

@@ -1,5 +1,6 @@
 -- Common to all scripts about one lock: its keys, the arguments, the clock and the tokens.
--- A script is common + one kind (mutex, rw, semaphore) + queue + one operation; for a mutex a fast path comes first. A kind defines:
+-- A script is common + one kind (mutex, rw, semaphore; the latter two with holders) + queue + one operation; for a mutex a fast path comes
+-- first. A kind defines:
 --   look()                        reads who holds: 'open', 'mine', 'kind' (another kind of lock is here) or 'limit'
 --   fits(mode, permits)           is there room, looking at holders only?
 --   admit(owner, mode, permits, ttl, record)  make it a holder; `record` says who it is

@@ -2,17 +2,6 @@
 -- its own whose time is that reader's: a field without one belongs to a reader that is dead.
 local MODE, FIELDS, LEFT = nil, {}, -2
 
--- WHO is a hash here: a record per holder.
-local function record_holder(owner, record, ttl)
-    if type(redis.pcall('HSET', WHO, owner, record)) == 'table' then
-        call('DEL', WHO) -- the record of a mutex that had this name and died
-        call('HSET', WHO, owner, record)
-    end
-    if call('PTTL', WHO) < tonumber(ttl) then
-        call('PEXPIRE', WHO, ttl)
-    end
-end
-
 local function hold_key(owner, n)
     return BESIDE .. owner .. ':rwlock_timeout:' .. n
 end

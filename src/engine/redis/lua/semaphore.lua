@@ -2,17 +2,6 @@
 -- it ends (ms). Ours are owner:1, owner:2, ...; the time is the server's.
 local FREE = 0
 
--- WHO is a hash here: a record per holder.
-local function record_holder(owner, record, ttl)
-    if type(redis.pcall('HSET', WHO, owner, record)) == 'table' then
-        call('DEL', WHO) -- the record of a mutex that had this name and died
-        call('HSET', WHO, owner, record)
-    end
-    if call('PTTL', WHO) < tonumber(ttl) then
-        call('PEXPIRE', WHO, ttl)
-    end
-end
-
 local function members(owner, permits)
     local all = {}
     for i = 1, permits do

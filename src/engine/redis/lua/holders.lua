@@ -1,0 +1,10 @@
+-- For kinds that several may hold. WHO is a hash here: a record per holder.
+local function record_holder(owner, record, ttl)
+    if type(redis.pcall('HSET', WHO, owner, record)) == 'table' then
+        call('DEL', WHO) -- the record of a mutex that had this name and died
+        call('HSET', WHO, owner, record)
+    end
+    if call('PTTL', WHO) < tonumber(ttl) then
+        call('PEXPIRE', WHO, ttl)
+    end
+end
