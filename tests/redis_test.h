@@ -26,6 +26,24 @@ static inline struct pawl *open_at(unsigned port, const char *options, int64_t l
     return client;
 }
 
+/* Does such a URL open? */
+static inline int try_open(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static inline int try_open(const char *format, ...) {
+    struct pawl *client;
+    char url[512];
+    va_list args;
+    int rc;
+
+    va_start(args, format);
+    vsnprintf(url, sizeof url, format, args);
+    va_end(args);
+    rc = pawl_open(url, NULL, &client, &error);
+    if (rc == 0)
+        pawl_close(client);
+    return rc;
+}
+
 static inline struct pawl_lock *mutex_of(struct pawl *client, const char *name) {
     struct pawl_lock *lock;
 

@@ -226,23 +226,6 @@ static void test_a_slot_moves_mid_call(void **state) {
     assert_int_equal(errors, 0);
 }
 
-static int try_open(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int try_open(const char *format, ...) {
-    struct pawl *client;
-    char url[512];
-    va_list args;
-    int rc;
-
-    va_start(args, format);
-    vsnprintf(url, sizeof url, format, args);
-    va_end(args);
-    rc = pawl_open(url, NULL, &client, &error);
-    if (rc == 0)
-        pawl_close(client);
-    return rc;
-}
-
 static void test_bad_input(void **state) {
     static const char *const names[] = {"a}b", "a{b", "{}x"};
     struct pawl *client = open_url("", LEASE_MS);

@@ -224,23 +224,6 @@ static void test_failovers_mid_call(void **state) {
 
 /* ---- Sentinels ---------------------------------------------------------------------------------------------------------------- */
 
-static int try_open(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int try_open(const char *format, ...) {
-    struct pawl *client;
-    char url[512];
-    va_list args;
-    int rc;
-
-    va_start(args, format);
-    vsnprintf(url, sizeof url, format, args);
-    va_end(args);
-    rc = pawl_open(url, NULL, &client, &error);
-    if (rc == 0)
-        pawl_close(client);
-    return rc;
-}
-
 static void test_some_sentinels_are_gone(void **state) {
     (void)state;
     used = true;
