@@ -40,9 +40,9 @@ static bool take_user(struct address *address, const char *text, size_t length) 
     const char *colon = memchr(text, ':', length);
     size_t user = colon != NULL ? (size_t)(colon - text) : length;
 
-    if (!copy(address->user, sizeof(address->user), text, user))
+    if (!copy(address->user, sizeof address->user, text, user))
         return false;
-    if (colon != NULL && !copy(address->secret, sizeof(address->secret), colon + 1, length - user - 1))
+    if (colon != NULL && !copy(address->secret, sizeof address->secret, colon + 1, length - user - 1))
         return false;
     decode(address->user);
     decode(address->secret);
@@ -56,8 +56,8 @@ static bool take_host(struct address *address, const char *text, size_t length) 
     const char *name_end = bracket != NULL ? bracket : colon != NULL ? colon : end;
     size_t at = address->host_count++;
 
-    return at < ADDRESS_HOSTS && copy(address->hosts[at].name, sizeof(address->hosts[at].name), name, (size_t)(name_end - name)) &&
-           (colon == NULL || copy(address->hosts[at].port, sizeof(address->hosts[at].port), colon + 1, (size_t)(end - colon - 1)));
+    return at < ADDRESS_HOSTS && copy(address->hosts[at].name, sizeof address->hosts[at].name, name, (size_t)(name_end - name)) &&
+           (colon == NULL || copy(address->hosts[at].port, sizeof address->hosts[at].port, colon + 1, (size_t)(end - colon - 1)));
 }
 
 static bool take_hosts(struct address *address, const char *text, size_t length) {
@@ -86,8 +86,8 @@ bool address_parse(struct address *address, const char *url) {
     const char *colon = strchr(url, ':'), *question = strchr(url, '?');
     const char *end = question != NULL ? question : url + strlen(url);
 
-    memset(address, 0, sizeof(*address));
-    if (colon == NULL || colon > end || !copy(address->scheme, sizeof(address->scheme), url, (size_t)(colon - url)))
+    memset(address, 0, sizeof *address);
+    if (colon == NULL || colon > end || !copy(address->scheme, sizeof address->scheme, url, (size_t)(colon - url)))
         return false;
     const char *rest = colon + 1;
     if (strncmp(rest, "//", 2) == 0) {
@@ -98,10 +98,10 @@ bool address_parse(struct address *address, const char *url) {
             return false;
         rest = authority + length;
     }
-    if (!copy(address->path, sizeof(address->path), rest, (size_t)(end - rest)))
+    if (!copy(address->path, sizeof address->path, rest, (size_t)(end - rest)))
         return false;
     decode(address->path);
-    return question == NULL || copy(address->options, sizeof(address->options), question + 1, strlen(question + 1));
+    return question == NULL || copy(address->options, sizeof address->options, question + 1, strlen(question + 1));
 }
 
 const char *address_option(const struct address *address, const char *key, char *out, size_t size) {
@@ -131,8 +131,8 @@ int address_connect(const struct address *address, size_t host, const char *defa
         fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
         if (fd < 0)
             continue;
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
         if (connect(fd, at->ai_addr, at->ai_addrlen) < 0) {
             close(fd);
             fd = -1;

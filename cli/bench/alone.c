@@ -79,7 +79,7 @@ static void work(const struct job *job, int number) {
 
     (void)number;
     /* Before the client and its thread are there: on local: it forks. */
-    alone.raw = job->target->raw != NULL ? raw_open(&job->target->address, job->bench->id, why, sizeof(why)) : NULL;
+    alone.raw = job->target->raw != NULL ? raw_open(&job->target->address, job->bench->id, why, sizeof why) : NULL;
     if (alone.raw != NULL)
         alone.raw->impl->act(alone.raw->connection, RAW_TRIP);
     struct pawl *client = member_open(job);

@@ -157,7 +157,7 @@ static int measure_and_tell(struct bench *bench, const struct choices *choices) 
 
 int command_bench(int argc, char **argv) {
     struct choices choices = {0};
-    struct bench *bench = calloc(1, sizeof(*bench));
+    struct bench *bench = calloc(1, sizeof *bench);
     int status = EXIT_SYSTEM;
 
     if (bench == NULL) {
@@ -167,7 +167,7 @@ int command_bench(int argc, char **argv) {
     bench->rounds = 5;
     bench->span_ms = 400;
     bench->began_ms = wall_ms();
-    snprintf(bench->id, sizeof(bench->id), "pawl-bench-%x-%x", (unsigned)(bench->began_ms & 0xffffffff), (unsigned)getpid());
+    snprintf(bench->id, sizeof bench->id, "pawl-bench-%x-%x", (unsigned)(bench->began_ms & 0xffffffff), (unsigned)getpid());
     status = parse(bench, &choices, argc, argv);
     if (status == 0 && choices.help) {
         fputs(help, stdout);

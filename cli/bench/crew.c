@@ -68,7 +68,7 @@ static void become_member(const struct job *job, member_fn *work, int number) {
 }
 
 bool crew_start(struct crew *crew, struct job *job, int count, member_fn *work) {
-    memset(job->board, 0, sizeof(*job->board));
+    memset(job->board, 0, sizeof *job->board);
     crew->job = job;
     for (crew->count = 0; crew->count < count; crew->count++) {
         pid_t pid = fork();
@@ -76,7 +76,7 @@ bool crew_start(struct crew *crew, struct job *job, int count, member_fn *work) 
         if (pid == 0)
             become_member(job, work, crew->count);
         if (pid < 0) {
-            snprintf(job->board->failure.text, sizeof(job->board->failure.text), "no more processes can be started");
+            snprintf(job->board->failure.text, sizeof job->board->failure.text, "no more processes can be started");
             atomic_store(&job->board->failed, 2);
             return false;
         }
@@ -91,7 +91,7 @@ static bool await(struct crew *crew, _Atomic uint32_t *word, uint32_t value, int
 
     while (atomic_load(word) < value) {
         if (now_ms() > deadline) {
-            snprintf(crew->job->board->failure.text, sizeof(crew->job->board->failure.text), "%s within %d s", what,
+            snprintf(crew->job->board->failure.text, sizeof crew->job->board->failure.text, "%s within %d s", what,
                      (int)(ms / 1000));
             atomic_store(&crew->job->board->failed, 2);
         }
@@ -226,12 +226,12 @@ void member_check(const struct job *job, int result, const struct pawl_error *er
 }
 
 struct pawl *member_open(const struct job *job) {
-    struct pawl_options options = {.size = sizeof(options), .lease_ms = job->lease_ms, .label = "pawl bench"};
+    struct pawl_options options = {.size = sizeof options, .lease_ms = job->lease_ms, .label = "pawl bench"};
     char url[ADDRESS_SIZE + 64];
     struct pawl_error error;
     struct pawl *client;
 
-    snprintf(url, sizeof(url), "%s%s%s", job->target->url,
+    snprintf(url, sizeof url, "%s%s%s", job->target->url,
              job->options == NULL            ? ""
              : strchr(job->target->url, '?') ? "&"
                                              : "?",

@@ -32,7 +32,7 @@ static void print_figure(FILE *out, const struct figure *figure) {
 
 static void print_percentiles(FILE *out, const struct histogram *histogram) {
     fprintf(out, ",\"count\":%" PRIu64 ",\"percentiles\":[", histogram_total(histogram));
-    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
         fprintf(out, "%s[%.6g,%.6g]", i > 0 ? "," : "", shares[i] * 100, histogram_at(histogram, shares[i]));
     fputc(']', out);
 }

@@ -60,7 +60,7 @@ static void await_queued(const struct job *job, struct pawl *client, int number)
     struct pawl_lock *lock;
     char name[96];
 
-    snprintf(name, sizeof(name), "%s-fence-%d", job->lock, number);
+    snprintf(name, sizeof name, "%s-fence-%d", job->lock, number);
     member_check(job, pawl_mutex_new(client, name, 0, &lock, &error), &error);
     member_check(job, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
     pawl_release(lock, NULL);
@@ -71,7 +71,7 @@ static void await_queued(const struct job *job, struct pawl *client, int number)
 static struct pawl_lock **ask_for_many(const struct job *job, struct pawl *client, struct queuer *queuer, pawl_acquired_fn *fn,
                                        bool one_name) {
     int count = queuer->left;
-    struct pawl_lock **locks = calloc((size_t)count, sizeof(locks[0]));
+    struct pawl_lock **locks = calloc((size_t)count, sizeof locks[0]);
     struct pawl_error error;
 
     if (locks == NULL)
@@ -80,9 +80,9 @@ static struct pawl_lock **ask_for_many(const struct job *job, struct pawl *clien
         char name[96];
 
         if (one_name)
-            snprintf(name, sizeof(name), "%s", job->lock);
+            snprintf(name, sizeof name, "%s", job->lock);
         else
-            snprintf(name, sizeof(name), "%s-%d", job->lock, i);
+            snprintf(name, sizeof name, "%s-%d", job->lock, i);
         member_check(job, pawl_mutex_new(client, name, PAWL_TASK, &locks[i], &error), &error);
         member_check(job, pawl_acquire_start(locks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, fn, queuer, &error), &error);
     }

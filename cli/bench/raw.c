@@ -19,7 +19,7 @@ static const struct raw_impl *const impls[] = {
 };
 
 static const struct raw_impl *find(const char *scheme) {
-    for (size_t i = 0; i < sizeof(impls) / sizeof(impls[0]); i++)
+    for (size_t i = 0; i < sizeof impls / sizeof impls[0]; i++)
         for (const char *const *known = impls[i]->schemes; *known != NULL; known++)
             if (strcmp(*known, scheme) == 0)
                 return impls[i];
@@ -28,7 +28,7 @@ static const struct raw_impl *find(const char *scheme) {
 
 struct raw *raw_open(const struct address *address, const char *id, char *why, size_t size) {
     const struct raw_impl *impl = find(address->scheme);
-    struct raw *raw = malloc(sizeof(*raw));
+    struct raw *raw = malloc(sizeof *raw);
 
     if (impl == NULL || raw == NULL) {
         snprintf(why, size, impl == NULL ? "bare operations are not measured on %s: URLs" : "out of memory", address->scheme);

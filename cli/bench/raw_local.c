@@ -43,7 +43,7 @@ static void bat(_Atomic uint32_t *ball) {
 }
 
 static void *local_open(const struct address *address, const char *id, char *why, size_t size) {
-    struct local *local = calloc(1, sizeof(*local));
+    struct local *local = calloc(1, sizeof *local);
     void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     (void)address;

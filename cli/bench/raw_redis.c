@@ -24,7 +24,7 @@ static redisReply *ask(redisContext *context, const char *first, const char *sec
     redisReply *reply = redisCommandArgv(context, count, words, NULL);
 
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
-        snprintf(context->errstr, sizeof(context->errstr), "%s", reply->str);
+        snprintf(context->errstr, sizeof context->errstr, "%s", reply->str);
         freeReplyObject(reply);
         return NULL;
     }
@@ -57,14 +57,14 @@ static bool log_in(redisContext *context, const struct address *address) {
     if (address->secret[0] != '\0' &&
         !succeeds(context, "AUTH", named ? address->user : address->secret, named ? address->secret : NULL))
         return false;
-    address_option(address, "db", db, sizeof(db));
+    address_option(address, "db", db, sizeof db);
     if (db[0] == '\0' && address->host_count > 0)
-        snprintf(db, sizeof(db), "%s", address->path[0] == '/' ? address->path + 1 : "");
+        snprintf(db, sizeof db, "%s", address->path[0] == '/' ? address->path + 1 : "");
     return db[0] == '\0' || succeeds(context, "SELECT", db, NULL);
 }
 
 static void *redis_open(const struct address *address, const char *id, char *why, size_t size) {
-    struct redis *redis = calloc(1, sizeof(*redis));
+    struct redis *redis = calloc(1, sizeof *redis);
     redisReply *reply = NULL;
 
     if (address->host_count > 1) {
@@ -73,7 +73,7 @@ static void *redis_open(const struct address *address, const char *id, char *why
         return NULL;
     }
     if (redis != NULL) {
-        snprintf(redis->id, sizeof(redis->id), "%s", id);
+        snprintf(redis->id, sizeof redis->id, "%s", id);
         redis->context = connect_to(address);
     }
     if (redis != NULL && redis->context != NULL && redis->context->err == 0 && log_in(redis->context, address))
@@ -85,7 +85,7 @@ static void *redis_open(const struct address *address, const char *id, char *why
         free(redis);
         redis = NULL;
     } else {
-        snprintf(redis->sha, sizeof(redis->sha), "%s", reply->str);
+        snprintf(redis->sha, sizeof redis->sha, "%s", reply->str);
     }
     freeReplyObject(reply);
     return redis;
@@ -111,7 +111,7 @@ static int64_t redis_act(void *connection, enum raw_act act) {
 static bool called_by_scripts(const char *line) {
     static const char *const own[] = {"evalsha:", "eval:", "evalsha_ro:", "fcall:", "ping:", "subscribe:", "unsubscribe:", "wait:"};
 
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (strncmp(line, own[i], strlen(own[i])) == 0)
             return false;
     return true;
@@ -153,7 +153,7 @@ static bool redis_clean(void *connection) {
     struct redis *redis = connection;
     char cursor[32] = "0", pattern[48];
 
-    snprintf(pattern, sizeof(pattern), "*%s*", redis->id);
+    snprintf(pattern, sizeof pattern, "*%s*", redis->id);
     do {
         redisReply *reply = redisCommand(redis->context, "SCAN %s MATCH %s COUNT 1000", cursor, pattern);
 
@@ -161,7 +161,7 @@ static bool redis_clean(void *connection) {
             freeReplyObject(reply);
             return false;
         }
-        snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
+        snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
         for (size_t i = 0; i < reply->element[1]->elements; i++)
             succeeds(redis->context, "DEL", reply->element[1]->element[i]->str, NULL);
         freeReplyObject(reply);

@@ -132,7 +132,7 @@ static size_t count_existing(struct zookeeper *zk) {
 
     for (size_t at = 0; zk->base[at] != '\0';) {
         at = next_directory(zk->base, at);
-        snprintf(path, sizeof(path), "%.*s", (int)at, zk->base);
+        snprintf(path, sizeof path, "%.*s", (int)at, zk->base);
         if (exists(zk, path) != ZOK)
             break;
         kept = at;
@@ -156,7 +156,7 @@ static bool log_in(struct zookeeper *zk) {
 
     if (zk->address->user[0] == '\0')
         return true;
-    snprintf(secret, sizeof(secret), "%s:%s", zk->address->user, zk->address->secret);
+    snprintf(secret, sizeof secret, "%s:%s", zk->address->user, zk->address->secret);
     zk->done = false;
     return complete(zk, zoo_add_auth(zk->handle, "digest", secret, (int)strlen(secret), finished, zk)) == ZOK;
 }
@@ -164,14 +164,14 @@ static bool log_in(struct zookeeper *zk) {
 static bool connect_to(struct zookeeper *zk) {
     char hosts[ADDRESS_HOSTS * 272];
 
-    if (!join_hosts(zk->address, hosts, sizeof(hosts)))
+    if (!join_hosts(zk->address, hosts, sizeof hosts))
         return false;
     zk->handle = zookeeper_init(hosts, ignore_watch, 15000, NULL, NULL, 0);
     return zk->handle != NULL && log_in(zk) && exists(zk, "/") == ZOK;
 }
 
 static void *zookeeper_open(const struct address *address, const char *id, char *why, size_t size) {
-    struct zookeeper *zk = calloc(1, sizeof(*zk));
+    struct zookeeper *zk = calloc(1, sizeof *zk);
     size_t length = strlen(address->path);
 
     if (zk == NULL) {
@@ -179,10 +179,10 @@ static void *zookeeper_open(const struct address *address, const char *id, char 
         return NULL;
     }
     zk->address = address;
-    snprintf(zk->id, sizeof(zk->id), "%s", id);
+    snprintf(zk->id, sizeof zk->id, "%s", id);
     while (length > 0 && address->path[length - 1] == '/')
         length--;
-    snprintf(zk->base, sizeof(zk->base), "%.*s", (int)length, address->path);
+    snprintf(zk->base, sizeof zk->base, "%.*s", (int)length, address->path);
     zoo_set_debug_level(0);
     if (!connect_to(zk)) {
         snprintf(why, size, "a plain client of ZooKeeper gets no answer");
@@ -206,7 +206,7 @@ static void zookeeper_leave(void *connection) {
 static bool create_and_delete(struct zookeeper *zk) {
     char path[ADDRESS_SIZE + 64];
 
-    snprintf(path, sizeof(path), "/%s-raw-%d", zk->id, (int)getpid());
+    snprintf(path, sizeof path, "/%s-raw-%d", zk->id, (int)getpid());
     return create(zk, path, ZOO_EPHEMERAL) == ZOK && delete_node(zk, path) == ZOK;
 }
 
@@ -242,7 +242,7 @@ static double zookeeper_requests(void *connection) {
     char text[2048];
 
     for (size_t i = 0; i < zk->address->host_count; i++) {
-        const char *received = ask_server(zk->address, i, text, sizeof(text)) ? strstr(text, "Received: ") : NULL;
+        const char *received = ask_server(zk->address, i, text, sizeof text) ? strstr(text, "Received: ") : NULL;
 
         if (received == NULL)
             return -1;
@@ -254,7 +254,7 @@ static double zookeeper_requests(void *connection) {
 static void zookeeper_describe(void *connection, char *out, size_t size) {
     struct zookeeper *zk = connection;
     char text[2048];
-    const char *version = ask_server(zk->address, 0, text, sizeof(text)) ? strstr(text, "version: ") : NULL;
+    const char *version = ask_server(zk->address, 0, text, sizeof text) ? strstr(text, "version: ") : NULL;
     size_t count = zk->address->host_count;
 
     snprintf(out, size, "ZooKeeper");
@@ -272,7 +272,7 @@ static bool remove_tree(struct zookeeper *zk, const char *path, int depth) {
         for (int i = 0; i < children.count; i++) {
             char child[3 * ADDRESS_SIZE];
 
-            snprintf(child, sizeof(child), "%.2000s/%s", path, children.data[i]);
+            snprintf(child, sizeof child, "%.2000s/%s", path, children.data[i]);
             remove_tree(zk, child, depth - 1);
         }
         deallocate_String_vector(&children);
@@ -292,7 +292,7 @@ static bool clean_children(struct zookeeper *zk) {
 
         if (strncmp(children.data[i], zk->id, strlen(zk->id)) != 0)
             continue;
-        snprintf(path, sizeof(path), "%s/%s", zk->base, children.data[i]);
+        snprintf(path, sizeof path, "%s/%s", zk->base, children.data[i]);
         clean = remove_tree(zk, path, 2) && clean;
     }
     deallocate_String_vector(&children);
@@ -310,7 +310,7 @@ static bool zookeeper_clean(void *connection) {
     bool clean = clean_children(zk);
 
     /* The directories above that were not there before, from the bottom; unless somebody else uses them by now. */
-    snprintf(path, sizeof(path), "%s", zk->base);
+    snprintf(path, sizeof path, "%s", zk->base);
     while (strlen(path) > zk->kept) {
         if (delete_node(zk, path) == ZNOTEMPTY)
             break;

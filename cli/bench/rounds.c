@@ -51,14 +51,14 @@ static const struct workload {
     {measure_holds, ROW_HOLDS, 10000, 1, true},
     {measure_kill, ROW_KILL, 2, 3, false},
 };
-enum { WORKLOADS = sizeof(workloads) / sizeof(workloads[0]) };
+enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
 static void show_progress(const struct bench *bench, int round, const struct job *job) {
     char line[ADDRESS_SIZE + 256];
 
     if (!isatty(STDERR_FILENO))
         return;
-    snprintf(line, sizeof(line), "round %d of %d: %s, %s", round + 1, bench->rounds, row_descriptions[job->row].title,
+    snprintf(line, sizeof line, "round %d of %d: %s, %s", round + 1, bench->rounds, row_descriptions[job->row].title,
              job->target->shown);
     cut_to_columns(line, terminal_columns(STDERR_FILENO) - 1);
     dprintf(STDERR_FILENO, "\r\033[K%s", line);
@@ -88,7 +88,7 @@ static void run_round(struct bench *bench, int round, struct board *board) {
 }
 
 int bench_run(struct bench *bench) {
-    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (board == MAP_FAILED) {
         say("out of memory");
@@ -97,6 +97,6 @@ int bench_run(struct bench *bench) {
     for (int round = 0; round < bench->rounds && crew_signal() == 0; round++)
         run_round(bench, round, board);
     hide_progress();
-    munmap(board, sizeof(*board));
+    munmap(board, sizeof *board);
     return 0;
 }

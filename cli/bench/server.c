@@ -25,13 +25,13 @@ static bool same_address(const struct sockaddr_storage *one, const struct sockad
         return false;
     if (one->ss_family == AF_INET)
         return one4->sin_addr.s_addr == two4->sin_addr.s_addr;
-    return one->ss_family == AF_INET6 && memcmp(&one6->sin6_addr, &two6->sin6_addr, sizeof(one6->sin6_addr)) == 0;
+    return one->ss_family == AF_INET6 && memcmp(&one6->sin6_addr, &two6->sin6_addr, sizeof one6->sin6_addr) == 0;
 }
 
 /* The port of a server on this host that `fd` is connected to; 0: it is elsewhere. */
 static unsigned port_here(int fd) {
     struct sockaddr_storage own = {0}, other = {0};
-    socklen_t own_size = sizeof(own), other_size = sizeof(other);
+    socklen_t own_size = sizeof own, other_size = sizeof other;
 
     if (getsockname(fd, (struct sockaddr *)&own, &own_size) < 0 || getpeername(fd, (struct sockaddr *)&other, &other_size) < 0)
         return 0;
@@ -47,7 +47,7 @@ static unsigned long listener_of(const char *table, unsigned port) {
     unsigned long inode = 0;
     FILE *file = fopen(table, "re");
 
-    while (file != NULL && inode == 0 && fgets(line, sizeof(line), file) != NULL) {
+    while (file != NULL && inode == 0 && fgets(line, sizeof line, file) != NULL) {
         unsigned found_port, state;
         unsigned long found_inode;
 
@@ -66,10 +66,10 @@ static bool has_socket(const char *pid, const char *wanted) {
     bool found = false;
     struct dirent *entry;
 
-    snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+    snprintf(path, sizeof path, "/proc/%s/fd", pid);
     DIR *directory = opendir(path);
     while (directory != NULL && !found && (entry = readdir(directory)) != NULL) {
-        ssize_t length = readlinkat(dirfd(directory), entry->d_name, link, sizeof(link) - 1);
+        ssize_t length = readlinkat(dirfd(directory), entry->d_name, link, sizeof link - 1);
 
         found = length > 0 && (size_t)length == strlen(wanted) && memcmp(link, wanted, (size_t)length) == 0;
     }
@@ -85,7 +85,7 @@ static pid_t owner_of_socket(unsigned long inode) {
     pid_t pid = 0;
     DIR *directory = opendir("/proc");
 
-    snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
+    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
     while (directory != NULL && pid == 0 && (entry = readdir(directory)) != NULL)
         if (isdigit((unsigned char)entry->d_name[0]) && has_socket(entry->d_name, wanted))
             pid = (pid_t)atoi(entry->d_name);
@@ -105,13 +105,13 @@ static pid_t owner_of_port(unsigned port) {
 static pid_t owner_of_path(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct ucred server = {0};
-    socklen_t size = sizeof(server);
+    socklen_t size = sizeof server;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0 || strlen(path) >= sizeof(address.sun_path))
+    if (fd < 0 || strlen(path) >= sizeof address.sun_path)
         return 0;
     strcpy(address.sun_path, path);
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &size);
     close(fd);
     return server.pid;
@@ -154,9 +154,9 @@ double process_memory(pid_t pid) {
     char path[64], line[256];
     double kb = 0;
 
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     FILE *file = fopen(path, "re");
-    while (file != NULL && kb == 0 && fgets(line, sizeof(line), file) != NULL)
+    while (file != NULL && kb == 0 && fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, "RssAnon:", 8) == 0)
             kb = strtod(line + 8, NULL);
     if (file != NULL)

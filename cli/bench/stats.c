@@ -24,8 +24,8 @@ static double sorted_at(const struct figure *figure, int place) {
 
     if (figure->count == 0)
         return 0;
-    memcpy(sorted, figure->values, (size_t)figure->count * sizeof(sorted[0]));
-    qsort(sorted, (size_t)figure->count, sizeof(sorted[0]), compare);
+    memcpy(sorted, figure->values, (size_t)figure->count * sizeof sorted[0]);
+    qsort(sorted, (size_t)figure->count, sizeof sorted[0], compare);
     return sorted[place];
 }
 
@@ -60,7 +60,7 @@ static double middle_of(size_t bucket) {
 }
 
 void histogram_clear(struct histogram *histogram) {
-    memset(histogram, 0, sizeof(*histogram));
+    memset(histogram, 0, sizeof *histogram);
 }
 
 void histogram_add(struct histogram *histogram, int64_t ns) {

@@ -67,18 +67,18 @@ static void draw_percentile_axes(FILE *out, const struct panel *panel) {
     static const double marks[] = {0, 0.5, 0.9, 0.99, 0.999, 0.9999};
     char text[32];
 
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         double x = place_of(panel, marks[i]);
 
         line_between(out, x, panel->y, x, panel->y + panel->height, "grid");
-        snprintf(text, sizeof(text), "%.6g %%", marks[i] * 100);
+        snprintf(text, sizeof text, "%.6g %%", marks[i] * 100);
         text_at(out, x, panel->y + panel->height + 18, "tick middle", text);
     }
     for (double power = panel->low; power < panel->high + 0.5; power++) {
         double y = height_of(panel, power);
 
         line_between(out, panel->x, y, panel->x + panel->width, y, "grid");
-        snprintf(text, sizeof(text), "%.0f %s", pow(10, power - 3 * floor(power / 3)),
+        snprintf(text, sizeof text, "%.0f %s", pow(10, power - 3 * floor(power / 3)),
                  power < 3   ? "ns"
                  : power < 6 ? "us"
                  : power < 9 ? "ms"
@@ -140,7 +140,7 @@ static const struct {
     enum row row;
     const char *name;
 } crowds[] = {{ROW_TURNS_2, "2 processes"}, {ROW_TURNS_16, "16 processes"}, {ROW_TURNS_64, "64 processes"}};
-enum { CROWDS = sizeof(crowds) / sizeof(crowds[0]) };
+enum { CROWDS = sizeof crowds / sizeof crowds[0] };
 
 static double rate_of(const struct target *target, enum row row) {
     return figure_median(&target->results[row].figures[RATE]);
@@ -181,9 +181,9 @@ static void draw_bars(FILE *out, const struct bench *bench, struct panel panel, 
             if (one <= 0)
                 continue;
             if (powers)
-                in_thousands(label, sizeof(label), one);
+                in_thousands(label, sizeof label, one);
             else
-                snprintf(label, sizeof(label), one < 10 ? "%.2f" : "%.1f", one);
+                snprintf(label, sizeof label, one < 10 ? "%.2f" : "%.1f", one);
             draw_bar(out, &panel, x + 3, width - 6, powers ? log10(one) : one, colours[i], label);
         }
     }
@@ -199,13 +199,13 @@ static void draw_legend(FILE *out, const struct bench *bench) {
         double trip = figure_median(&target->results[ROW_TRIP].figures[P50]);
         char text[ADDRESS_SIZE + 200], time[32];
         /* Half a page is what there is. */
-        int length = snprintf(text, sizeof(text), "%.32s%s", target->shown, strlen(target->shown) > 32 ? "..." : "");
+        int length = snprintf(text, sizeof text, "%.32s%s", target->shown, strlen(target->shown) > 32 ? "..." : "");
 
         if (target->server[0] != '\0')
-            length += snprintf(text + length, sizeof(text) - (size_t)length, ", %s", target->server);
+            length += snprintf(text + length, sizeof text - (size_t)length, ", %s", target->server);
         if (trip > 0)
-            snprintf(text + length, sizeof(text) - (size_t)length, " (%s: %s)", limit_name(target, ROW_TRIP),
-                     in_time_units(time, sizeof(time), trip));
+            snprintf(text + length, sizeof text - (size_t)length, " (%s: %s)", limit_name(target, ROW_TRIP),
+                     in_time_units(time, sizeof time, trip));
         fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\"/>\n", x, y - 12, colours[i]);
         text_at(out, x + 22, y, "legend", text);
         x = i % 2 == 0 ? 660 : 70;
@@ -220,9 +220,9 @@ static void draw_title(FILE *out, const struct bench *bench) {
     struct tm when;
 
     uname(&machine);
-    strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&began, &when));
-    snprintf(text, sizeof(text), "pawl %s, %s, medians of %d round%s; %s %.40s, %ld processors", pawl_version(), date,
-             bench->rounds, bench->rounds > 1 ? "s" : "", machine.sysname, machine.release, sysconf(_SC_NPROCESSORS_ONLN));
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&began, &when));
+    snprintf(text, sizeof text, "pawl %s, %s, medians of %d round%s; %s %.40s, %ld processors", pawl_version(), date, bench->rounds,
+             bench->rounds > 1 ? "s" : "", machine.sysname, machine.release, sysconf(_SC_NPROCESSORS_ONLN));
     text_at(out, 70, 42, "title", "What a lock costs");
     text_at(out, 70, 66, "note", text);
 }

@@ -26,8 +26,8 @@ static void put_spread(char *cell, const struct figure *figures) {
     char low[32], high[32];
 
     if (figure->count > 1)
-        snprintf(cell, CELL, "[%s .. %s]", in_words(low, sizeof(low), figure_low(figure)),
-                 in_words(high, sizeof(high), figure_high(figure)));
+        snprintf(cell, CELL, "[%s .. %s]", in_words(low, sizeof low, figure_low(figure)),
+                 in_words(high, sizeof high, figure_high(figure)));
 }
 
 static void put_ratio(char *cell, const struct target *target, enum row row) {
@@ -44,16 +44,16 @@ static void put_memory(char *cell, const struct figure *figures) {
 
     if (figures[CLIENT_MEMORY].count == 0)
         return;
-    snprintf(cell, CELL, "%sB", in_thousands(here, sizeof(here), figure_median(&figures[CLIENT_MEMORY])));
+    snprintf(cell, CELL, "%sB", in_thousands(here, sizeof here, figure_median(&figures[CLIENT_MEMORY])));
     if (figures[SERVER_MEMORY].count > 0)
         snprintf(cell + strlen(cell), CELL - strlen(cell), " and %sB",
-                 in_thousands(server, sizeof(server), figure_median(&figures[SERVER_MEMORY])));
+                 in_thousands(server, sizeof server, figure_median(&figures[SERVER_MEMORY])));
 }
 
 static void fill(struct line *line, const struct target *target, enum row row) {
     const struct figure *figures = target->results[row].figures;
 
-    memset(line, 0, sizeof(*line));
+    memset(line, 0, sizeof *line);
     snprintf(line->cells[0], CELL, "  %.90s", target->shown);
     if (figures[RATE].count > 0)
         in_thousands(line->cells[1], CELL, figure_median(&figures[RATE]));
@@ -123,7 +123,7 @@ static void print_targets(FILE *out, const struct bench *bench) {
         if (target->server[0] != '\0')
             fprintf(out, ", %s", target->server);
         if (target->lease_ms != PAWL_FOREVER)
-            fprintf(out, ", lease %s", duration_in_words(lease, sizeof(lease), target->lease_ms));
+            fprintf(out, ", lease %s", duration_in_words(lease, sizeof lease, target->lease_ms));
         fputc('\n', out);
     }
 }

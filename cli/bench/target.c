@@ -24,13 +24,13 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 static int make_scratch(struct target *target) {
     const char *temporary = getenv("TMPDIR");
 
-    snprintf(target->scratch, sizeof(target->scratch), "%s/pawl-bench-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    snprintf(target->scratch, sizeof target->scratch, "%s/pawl-bench-XXXXXX", temporary != NULL ? temporary : "/tmp");
     if (mkdtemp(target->scratch) == NULL) {
         say("cannot make a directory %s for the benchmark: %s", target->scratch, strerror(errno));
         target->scratch[0] = '\0';
         return EXIT_SYSTEM;
     }
-    snprintf(target->url, sizeof(target->url), "local:%.*s", (int)sizeof(target->url) - 8, target->scratch);
+    snprintf(target->url, sizeof target->url, "local:%.*s", (int)sizeof target->url - 8, target->scratch);
     return 0;
 }
 
@@ -41,8 +41,8 @@ static void probe(const struct job *job, int number) {
 
     (void)number;
     pawl_describe(client, &board->info);
-    snprintf(board->url, sizeof(board->url), "%s", board->info.url);
-    snprintf(board->engine, sizeof(board->engine), "%s", board->info.engine);
+    snprintf(board->url, sizeof board->url, "%s", board->info.url);
+    snprintf(board->engine, sizeof board->engine, "%s", board->info.engine);
     pawl_close(client);
     member_ready(job);
 }
@@ -57,45 +57,45 @@ static int look_at(struct target *target, const struct bench *bench, struct boar
         say("%s", crew_trouble(&crew));
         return board->failure.code != 0 ? exit_of(board->failure.code) : EXIT_UNREACHABLE;
     }
-    snprintf(target->shown, sizeof(target->shown), "%s", target->scratch[0] != '\0' ? "local:" : board->url);
-    snprintf(target->engine, sizeof(target->engine), "%s", board->engine);
+    snprintf(target->shown, sizeof target->shown, "%s", target->scratch[0] != '\0' ? "local:" : board->url);
+    snprintf(target->engine, sizeof target->engine, "%s", board->engine);
     target->lease_ms = board->info.lease_ms;
     target->notice_ms = board->info.notice_ms;
     return 0;
 }
 
 static int probe_target(struct target *target, const struct bench *bench) {
-    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (board == MAP_FAILED) {
         say("out of memory");
         return EXIT_SYSTEM;
     }
     int status = look_at(target, bench, board);
-    munmap(board, sizeof(*board));
+    munmap(board, sizeof *board);
     return status;
 }
 
 static void open_raw(struct target *target, const struct bench *bench) {
     if (!address_parse(&target->address, target->url)) {
-        snprintf(target->raw_missing, sizeof(target->raw_missing), "the URL is too long");
+        snprintf(target->raw_missing, sizeof target->raw_missing, "the URL is too long");
         return;
     }
-    target->raw = raw_open(&target->address, bench->id, target->raw_missing, sizeof(target->raw_missing));
+    target->raw = raw_open(&target->address, bench->id, target->raw_missing, sizeof target->raw_missing);
     if (target->raw != NULL)
-        target->raw->impl->describe(target->raw->connection, target->server, sizeof(target->server));
+        target->raw->impl->describe(target->raw->connection, target->server, sizeof target->server);
 }
 
 int target_open(struct target *target, const struct bench *bench, const char *url) {
     int status = 0;
 
-    memset(target, 0, sizeof(*target));
-    target->results = calloc(ROWS, sizeof(target->results[0]));
-    if (target->results == NULL || strlen(url) >= sizeof(target->url)) {
+    memset(target, 0, sizeof *target);
+    target->results = calloc(ROWS, sizeof target->results[0]);
+    if (target->results == NULL || strlen(url) >= sizeof target->url) {
         say(target->results == NULL ? "out of memory" : "a URL is too long");
         return target->results == NULL ? EXIT_SYSTEM : EXIT_USAGE;
     }
-    snprintf(target->url, sizeof(target->url), "%s", url);
+    snprintf(target->url, sizeof target->url, "%s", url);
     if (strcmp(url, "local:") == 0)
         status = make_scratch(target);
     if (status == 0)

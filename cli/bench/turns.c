@@ -91,7 +91,7 @@ static struct pawl_lock *lock_of_thread(const struct job *job, struct pawl *clie
     struct job own = *job;
 
     if (job->row == ROW_THREADS_OWN)
-        snprintf(own.lock, sizeof(own.lock), "%.48s-%d", job->lock, number);
+        snprintf(own.lock, sizeof own.lock, "%.48s-%d", job->lock, number);
     return member_mutex(&own, client);
 }
 

@@ -5,7 +5,7 @@
 #include "workloads.h"
 
 void name_lock(struct job *job) {
-    snprintf(job->lock, sizeof(job->lock), "%s-%s", job->bench->id, row_descriptions[job->row].key);
+    snprintf(job->lock, sizeof job->lock, "%s-%s", job->bench->id, row_descriptions[job->row].key);
 }
 
 void add_latency(struct result *result, const struct histogram *histogram) {
@@ -31,5 +31,5 @@ void add_usage(struct result *result, const struct target *target, const struct 
 }
 
 void note_missing(struct result *result, const char *why) {
-    snprintf(result->missing, sizeof(result->missing), "%s", why);
+    snprintf(result->missing, sizeof result->missing, "%s", why);
 }

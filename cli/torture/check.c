@@ -31,7 +31,7 @@ void check_complain(struct check *check, enum rule rule, const char *format, ...
 
         violation->rule = rule;
         va_start(arguments, format);
-        vsnprintf(violation->text, sizeof(violation->text), format, arguments);
+        vsnprintf(violation->text, sizeof violation->text, format, arguments);
         va_end(arguments);
     }
 }
@@ -93,7 +93,7 @@ static bool on_start(struct check *check, const struct record *record) {
     struct process *process = check->processes[record->who.slot];
 
     if (process == NULL) {
-        process = check->processes[record->who.slot] = malloc(sizeof(*process));
+        process = check->processes[record->who.slot] = malloc(sizeof *process);
         if (process == NULL)
             return false;
     } else if (process->life >= record->who.life) {
@@ -114,7 +114,7 @@ static bool on_want(struct check *check, const struct record *record) {
     if (process == NULL || process->open[record->who.thread] >= 0 || lock->kind == '\0' || record->numbers[0] < 1 ||
         record->numbers[0] > lock->limit || (record->mode == 'p') != (lock->kind == 's') ||
         (record->mode == 's' && lock->kind != 'r') ||
-        !check_room(&check->attempts, &check->attempt_room, check->attempt_count, sizeof(check->attempts[0])))
+        !check_room(&check->attempts, &check->attempt_room, check->attempt_count, sizeof check->attempts[0]))
         return false;
     process->open[record->who.thread] = (ptrdiff_t)check->attempt_count;
     check->attempts[check->attempt_count++] = (struct attempt){
@@ -278,11 +278,11 @@ static void on_write(struct check *check, const struct record *record, struct at
 static bool on_engine(struct check *check, const struct record *record) {
     char name[64], why[160];
 
-    if (record->text_length >= sizeof(name))
+    if (record->text_length >= sizeof name)
         return false;
     memcpy(name, record->text, record->text_length);
     name[record->text_length] = '\0';
-    check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof(why));
+    check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof why);
     if (!check->has_oracle)
         check_complain(check, RULE_HISTORY, "%s", why);
     return true;
@@ -315,7 +315,7 @@ static bool on_fault(struct check *check, const struct record *record) {
     enum fault fault = fault_find(record->text, record->text_length);
 
     if (fault == FAULT_KINDS || (uint64_t)record->numbers[0] != check->stroke_count ||
-        !check_room(&check->strokes, &check->stroke_room, check->stroke_count, sizeof(check->strokes[0])))
+        !check_room(&check->strokes, &check->stroke_room, check->stroke_count, sizeof check->strokes[0]))
         return false;
     check->strokes[check->stroke_count++] = (struct stroke_seen){.begin = record->time, .end = NEVER, .fault = fault};
     check->verdict.strokes[fault]++;
@@ -382,7 +382,7 @@ static bool on_seen(struct check *check, const struct record *record) {
     unsigned life;
     int64_t since;
 
-    if (record->text_length >= sizeof(text))
+    if (record->text_length >= sizeof text)
         return false;
     memcpy(text, record->text, record->text_length);
     text[record->text_length] = '\0';
@@ -504,7 +504,7 @@ void check_line(struct check *check, const char *line, size_t length) {
 }
 
 struct check *check_new(const char *table) {
-    struct check *check = calloc(1, sizeof(*check));
+    struct check *check = calloc(1, sizeof *check);
 
     if (check != NULL)
         check->table = table;

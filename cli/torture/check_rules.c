@@ -141,7 +141,7 @@ static void enter(struct check *check, struct sweep *sweep, const struct span *s
     for (size_t i = 0; i < sweep->count && span->mode != 'p'; i++)
         if (span->mode == 'x' || sweep->held[i]->mode == 'x')
             judge_overlap(check, sweep->held[i], span);
-    if (check_room(&sweep->held, &sweep->room, sweep->count, sizeof(sweep->held[0])))
+    if (check_room(&sweep->held, &sweep->room, sweep->count, sizeof sweep->held[0]))
         sweep->held[sweep->count++] = span;
 }
 
@@ -184,7 +184,7 @@ static size_t make_spans(const struct check *check, struct span *spans) {
 }
 
 static void check_exclusion(struct check *check) {
-    struct span *spans = calloc(2 * check->attempt_count + 1, sizeof(*spans));
+    struct span *spans = calloc(2 * check->attempt_count + 1, sizeof *spans);
     struct sweep sweep = {0};
 
     if (spans == NULL) {
@@ -193,7 +193,7 @@ static void check_exclusion(struct check *check) {
     }
     size_t count = make_spans(check, spans);
 
-    qsort(spans, count, sizeof(*spans), by_begin);
+    qsort(spans, count, sizeof *spans, by_begin);
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && spans[i - 1].attempt->lock != spans[i].attempt->lock) {
             sweep.count = 0;
@@ -309,7 +309,7 @@ static void check_tokens(struct check *check) {
     for (size_t i = 0; i < check->attempt_count; i++)
         if (check->attempts[i].granted != NEVER)
             sorted[count++] = &check->attempts[i];
-    qsort(sorted, count, sizeof(sorted[0]), by_token);
+    qsort(sorted, count, sizeof sorted[0], by_token);
     for (size_t i = 1; i < count; i++)
         if (sorted[i]->lock == sorted[i - 1]->lock && sorted[i]->token == sorted[i - 1]->token &&
             !may_fall(check, sorted[i - 1]->granted, sorted[i]->granted))
@@ -387,7 +387,7 @@ static void check_wakeups(struct check *check) {
     for (size_t i = 0; i < check->attempt_count; i++)
         if (check->attempts[i].granted != NEVER)
             sorted[count++] = &check->attempts[i];
-    qsort(sorted, count, sizeof(sorted[0]), by_grant);
+    qsort(sorted, count, sizeof sorted[0], by_grant);
     for (size_t i = 0; i < count; i++) {
         const struct attempt *attempt = sorted[i];
 
@@ -410,7 +410,7 @@ void check_rules(struct check *check) {
             attempt->believed = attempt->promise;
     }
     if (check->stroke_count > 0)
-        qsort(check->strokes, check->stroke_count, sizeof(check->strokes[0]), by_stroke);
+        qsort(check->strokes, check->stroke_count, sizeof check->strokes[0], by_stroke);
     check_exclusion(check);
     check_tokens(check);
     check_wakeups(check);

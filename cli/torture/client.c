@@ -311,7 +311,7 @@ static void *thread_main(void *data) {
 
 /* The server may be away at the moment, or the disk full: that is what this is about. */
 static struct pawl *open_patiently(const struct page *page) {
-    struct pawl_options options = {.size = sizeof(options), .lease_ms = page->lease_ms, .label = "torture"};
+    struct pawl_options options = {.size = sizeof options, .lease_ms = page->lease_ms, .label = "torture"};
     int64_t deadline = now_ms() + OPEN_PATIENCE_MS;
     struct pawl *pawl;
     struct pawl_error error;
@@ -329,7 +329,7 @@ static struct pawl *open_patiently(const struct page *page) {
 }
 
 static void run_threads(struct client *client) {
-    struct thread *threads = calloc((size_t)client->page->threads, sizeof(*threads));
+    struct thread *threads = calloc((size_t)client->page->threads, sizeof *threads);
     int started = 0;
 
     if (threads == NULL)

@@ -42,7 +42,7 @@ static void become_worker(struct clients *clients, const char *what, int slot) {
     fcntl(clients->history->fd, F_SETFD, 0);
     if (slot >= 0 && clients->list[slot].clock != NULL)
         clock_lie(clients->shim, clients->list[slot].clock);
-    snprintf(role, sizeof(role), "%s,%d,%u,%d,%d", what, slot, slot >= 0 ? clients->list[slot].life : 0, clients->page_fd,
+    snprintf(role, sizeof role, "%s,%d,%u,%d,%d", what, slot, slot >= 0 ? clients->list[slot].life : 0, clients->page_fd,
              clients->history->fd);
     execv("/proc/self/exe", (char *const *)arguments);
     _exit(EXIT_NOT_FOUND);
@@ -76,7 +76,7 @@ static void end(struct clients *clients, int slot) {
 }
 
 bool clients_open(struct clients *clients) {
-    clients->list = calloc((size_t)clients->page->clients, sizeof(*clients->list));
+    clients->list = calloc((size_t)clients->page->clients, sizeof *clients->list);
     if (clients->list == NULL)
         return false;
     for (int i = 0; clients->shim != NULL && i < clients->page->clients; i++) {

@@ -26,8 +26,8 @@ struct clock_page *clock_new(void) {
 
     if (fd < 0)
         return NULL;
-    if (ftruncate(fd, sizeof(*page)) < 0 ||
-        (page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+    if (ftruncate(fd, sizeof *page) < 0 ||
+        (page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
         close(fd);
         return NULL;
     }
@@ -39,13 +39,13 @@ void clock_free(struct clock_page *page) {
     if (page == NULL)
         return;
     close(page->fd);
-    munmap(page, sizeof(*page));
+    munmap(page, sizeof *page);
 }
 
 void clock_lie(const char *shim, struct clock_page *page) {
     char number[16];
 
-    snprintf(number, sizeof(number), "%d", page->fd);
+    snprintf(number, sizeof number, "%d", page->fd);
     fcntl(page->fd, F_SETFD, 0);
     setenv("PAWL_CLOCK_FD", number, 1);
     setenv("LD_PRELOAD", shim, 1);

@@ -34,7 +34,7 @@ bool remove_tree(const char *path) {
 void redirect_output(const char *directory) {
     char path[PATH_MAX];
 
-    snprintf(path, sizeof(path), "%s/output", directory);
+    snprintf(path, sizeof path, "%s/output", directory);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     dup2(null, STDIN_FILENO);
@@ -46,7 +46,7 @@ bool write_file(const char *directory, const char *name, const char *format, ...
     char path[PATH_MAX];
     va_list arguments;
 
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     FILE *file = fopen(path, "we");
 
     if (file == NULL)
@@ -64,7 +64,7 @@ static struct sockaddr_in loopback(unsigned port) {
 
 unsigned free_port(void) {
     struct sockaddr_in address = loopback(0);
-    socklen_t size = sizeof(address);
+    socklen_t size = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool found = fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
                  getsockname(fd, (struct sockaddr *)&address, &size) == 0;
@@ -84,7 +84,7 @@ bool ask_port(unsigned port, const char *text, const char *until, char *answer, 
     answer[0] = '\0';
     if (wait.fd < 0)
         return false;
-    if (connect(wait.fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+    if (connect(wait.fd, (struct sockaddr *)&address, sizeof address) == 0 &&
         send(wait.fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text))
         while (!whole && used + 1 < size && poll(&wait, 1, poll_timeout(deadline)) == 1) {
             ssize_t length = read(wait.fd, answer + used, size - 1 - used);

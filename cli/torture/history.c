@@ -16,7 +16,7 @@ static const struct {
     const char *word, *arguments;
     size_t length;
 } words[RECORD_KINDS] = {
-#define RECORD_WORD(name, word, arguments) {word, arguments, sizeof(word) - 1},
+#define RECORD_WORD(name, word, arguments) {word, arguments, sizeof word - 1},
     RECORDS(RECORD_WORD)
 #undef RECORD_WORD
 };
@@ -38,18 +38,18 @@ bool history_append(const struct history *history, int64_t time, struct who who,
     int used;
 
     if (who.slot < 0)
-        used = snprintf(line, sizeof(line), "%" PRId64 " rig %s", time, words[kind].word);
+        used = snprintf(line, sizeof line, "%" PRId64 " rig %s", time, words[kind].word);
     else
-        used = snprintf(line, sizeof(line), "%" PRId64 " %d.%u.%d %s", time, who.slot, who.life, who.thread, words[kind].word);
+        used = snprintf(line, sizeof line, "%" PRId64 " %d.%u.%d %s", time, who.slot, who.life, who.thread, words[kind].word);
     va_start(arguments, format);
-    int more = vsnprintf(line + used + 1, sizeof(line) - (size_t)used - 1, format, arguments);
+    int more = vsnprintf(line + used + 1, sizeof line - (size_t)used - 1, format, arguments);
     va_end(arguments);
     if (more > 0) {
         line[used] = ' ';
         used += 1 + more;
     }
-    if (used > (int)sizeof(line) - 1)
-        used = sizeof(line) - 1;
+    if (used > (int)sizeof line - 1)
+        used = sizeof line - 1;
     line[used++] = '\n';
     return write(history->fd, line, (size_t)used) == used;
 }

@@ -279,14 +279,14 @@ static void find_shim(struct arguments *arguments) {
     char self[PATH_MAX] = "";
 
     if (given == NULL) {
-        ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 64);
+        ssize_t length = readlink("/proc/self/exe", self, sizeof self - 64);
         char *slash = length > 0 ? strrchr(self, '/') : NULL;
 
         if (slash == NULL)
             return;
-        snprintf(arguments->shim, sizeof(arguments->shim), "%.*s/tests/libclock_shim.so", (int)(slash - self), self);
+        snprintf(arguments->shim, sizeof arguments->shim, "%.*s/tests/libclock_shim.so", (int)(slash - self), self);
     } else {
-        snprintf(arguments->shim, sizeof(arguments->shim), "%s", given);
+        snprintf(arguments->shim, sizeof arguments->shim, "%s", given);
     }
     if (access(arguments->shim, R_OK) == 0)
         arguments->rig.shim = arguments->shim;
@@ -326,7 +326,7 @@ static void print_verdict(const struct verdict *verdict, const char *file) {
 }
 
 static int judge(const char *path) {
-    struct verdict *verdict = malloc(sizeof(*verdict));
+    struct verdict *verdict = malloc(sizeof *verdict);
     struct check *check = check_new(oracle_text);
     FILE *file = fopen(path, "re");
     char *line = NULL;
@@ -379,7 +379,7 @@ static int work(const char *role) {
 
     if (sscanf(role, "%*[a-z],%d,%u,%d,%d", &slot, &life, &page_fd, &history.fd) != 4)
         return usage_error("--worker is for pawl torture itself");
-    page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
     if (page == MAP_FAILED)
         return EXIT_SYSTEM;
     history.began = page->began;
@@ -397,7 +397,7 @@ static int prepare(struct arguments *arguments) {
     if (rig->service != NULL && rig->service->mutex_only)
         rig->kinds[PAWL_RWLOCK] = rig->kinds[PAWL_SEMAPHORE] = false;
     rig->engine = rig->service != NULL ? rig->service->engine : engine_of(rig->url);
-    if (!oracle_read(oracle_text, rig->engine, &arguments->oracle, why, sizeof(why)))
+    if (!oracle_read(oracle_text, rig->engine, &arguments->oracle, why, sizeof why))
         return usage_error("%s", why);
     if (strcmp(rig->engine, "local") == 0)
         rig->schedule.lease_ms = 0;

@@ -67,7 +67,7 @@ static void note(struct rig *rig, enum record_kind kind, const char *format, ...
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (!history_append(&rig->history, history_now(&rig->history), history_rig, kind, "%s", text)) {
         say("cannot write %s: %s", rig->options->history, strerror(errno));
@@ -181,9 +181,9 @@ static bool set_up_page(struct rig *rig) {
     const struct rig_options *options = rig->options;
     int fd = memfd_create("pawl-torture", MFD_CLOEXEC);
 
-    if (fd < 0 || ftruncate(fd, sizeof(*rig->page)) < 0)
+    if (fd < 0 || ftruncate(fd, sizeof *rig->page) < 0)
         return false;
-    rig->page = mmap(NULL, sizeof(*rig->page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    rig->page = mmap(NULL, sizeof *rig->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (rig->page == MAP_FAILED)
         return false;
     rig->clients.page_fd = fd;
@@ -199,7 +199,7 @@ static bool set_up_page(struct rig *rig) {
             kind++;
         rig->page->lock[i].kind = (enum pawl_kind)(kind % 3);
         rig->page->lock[i].limit = kind % 3 == PAWL_SEMAPHORE ? 3 : 1;
-        snprintf(rig->page->lock[i].name, sizeof(rig->page->lock[i].name), "torture-%s-%d", names[kind % 3], i);
+        snprintf(rig->page->lock[i].name, sizeof rig->page->lock[i].name, "torture-%s-%d", names[kind % 3], i);
     }
     return true;
 }
@@ -223,7 +223,7 @@ static void write_head(struct rig *rig, int64_t lease_ms) {
 
 /* Can the place be opened at all? What it says of itself goes into the history. */
 static int examine_place(struct rig *rig, int64_t *ret_lease_ms) {
-    struct pawl_options options = {.size = sizeof(options), .lease_ms = rig->page->lease_ms, .label = "torture"};
+    struct pawl_options options = {.size = sizeof options, .lease_ms = rig->page->lease_ms, .label = "torture"};
     struct pawl *pawl;
     struct pawl_info info;
     struct pawl_error error;
@@ -246,9 +246,9 @@ static void make_url(const struct rig *rig, bool proxied, char ret[RIG_URL]) {
     char place[RIG_URL / 2];
 
     if (rig->options->service != NULL)
-        rig->options->service->url(&rig->servers, proxied, place, sizeof(place));
+        rig->options->service->url(&rig->servers, proxied, place, sizeof place);
     else
-        snprintf(place, sizeof(place), "%s", rig->options->url);
+        snprintf(place, sizeof place, "%s", rig->options->url);
     snprintf(ret, RIG_URL, TORTURE_PREFIX "%s%s%s", place,
              more == NULL                 ? ""
              : strchr(place, '?') != NULL ? "&"
@@ -306,7 +306,7 @@ static int on_entry(const struct pawl_entry *entry, void *data) {
     struct rig *rig = data;
     char text[HISTORY_LINE / 2];
 
-    snprintf(text, sizeof(text), "%s of pid %lld on %s is still there: %s", entry->flags & PAWL_ENTRY_WAITER ? "a claim" : "a hold",
+    snprintf(text, sizeof text, "%s of pid %lld on %s is still there: %s", entry->flags & PAWL_ENTRY_WAITER ? "a claim" : "a hold",
              (long long)entry->pid, entry->name, entry->raw);
     note(rig, RECORD_RESIDUE, "%s", text);
     return 0;
@@ -320,7 +320,7 @@ static int count_entry(const struct pawl_entry *entry, void *data) {
 
 /* What the killed left goes when its time is up; what is there after that stays for ever. */
 static void look_for_residue(struct rig *rig) {
-    struct pawl_options options = {.size = sizeof(options), .lease_ms = rig->page->lease_ms, .label = "torture"};
+    struct pawl_options options = {.size = sizeof options, .lease_ms = rig->page->lease_ms, .label = "torture"};
     int64_t deadline = deadline_in(bound_ns(rig->oracle.mend, rig->options->schedule.lease_ms * 1000000) / 1000000);
     struct pawl_error error;
     struct pawl *pawl;
@@ -393,12 +393,12 @@ static void run(struct rig *rig) {
 }
 
 int rig_run(const struct rig_options *options) {
-    struct rig *rig = calloc(1, sizeof(*rig));
+    struct rig *rig = calloc(1, sizeof *rig);
     struct sigaction action = {.sa_handler = on_signal};
     char why[SERVERS_TEXT];
     int status;
 
-    if (rig == NULL || !oracle_read(oracle_text, options->engine, &rig->oracle, why, sizeof(why))) {
+    if (rig == NULL || !oracle_read(oracle_text, options->engine, &rig->oracle, why, sizeof why)) {
         say("%s", rig == NULL ? "out of memory" : why);
         free(rig);
         return EXIT_INTERNAL;
@@ -416,7 +416,7 @@ int rig_run(const struct rig_options *options) {
     servers_stop(&rig->servers);
     schedule_free(&rig->schedule);
     if (rig->page != NULL && rig->page != MAP_FAILED)
-        munmap(rig->page, sizeof(*rig->page));
+        munmap(rig->page, sizeof *rig->page);
     if (rig->history.fd >= 0)
         close(rig->history.fd);
     free(rig);

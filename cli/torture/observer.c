@@ -39,16 +39,16 @@ static int note_entry(const struct pawl_entry *entry, void *data) {
     unsigned life;
 
     if (!(entry->flags & PAWL_ENTRY_WAITER)) {
-        snprintf(view->name, sizeof(view->name), "%s", entry->name);
+        snprintf(view->name, sizeof view->name, "%s", entry->name);
         view->token = entry->token;
         return 0;
     }
     int64_t since = (entry->since_ms - view->page->began_wall) * 1000000;
 
     if (entry->since_ms == 0 || since < 0 || !find_client(view->page, entry->pid, &slot, &life) ||
-        view->used + 64 > sizeof(view->text))
+        view->used + 64 > sizeof view->text)
         return 0;
-    view->used += (size_t)snprintf(view->text + view->used, sizeof(view->text) - view->used, "%s%d.%u@%" PRId64,
+    view->used += (size_t)snprintf(view->text + view->used, sizeof view->text - view->used, "%s%d.%u@%" PRId64,
                                    view->used > 0 ? " " : "", slot, life, since);
     return 0;
 }
@@ -61,7 +61,7 @@ static void try_break(struct page *page, struct pawl *pawl, const struct view *v
 }
 
 int observer_main(struct page *page, const struct history *history) {
-    struct pawl_options options = {.size = sizeof(options), .lease_ms = page->lease_ms, .label = "observer"};
+    struct pawl_options options = {.size = sizeof options, .lease_ms = page->lease_ms, .label = "observer"};
     struct pawl *pawl = NULL;
 
     for (int lock = 0; atomic_load(&page->phase) == PHASE_RUN; lock = (lock + 1) % page->locks) {

@@ -98,7 +98,7 @@ static bool read_bound(struct cell cell, struct bound *ret) {
     char text[64];
     int leases = 0, seconds = 0, used = 0;
 
-    if (cell.length >= sizeof(text))
+    if (cell.length >= sizeof text)
         return false;
     memcpy(text, cell.text, cell.length);
     text[cell.length] = '\0';

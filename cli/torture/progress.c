@@ -29,13 +29,13 @@ void progress_draw(const struct progress *progress) {
         return;
     line.due = now_ms() + REFRESH_MS;
     line.shown = true;
-    snprintf(text, sizeof(text),
+    snprintf(text, sizeof text,
              "%" PRId64 "/%" PRId64 " s: %" PRIu64 " acquired, %" PRIu64 " not, %" PRIu64 " lost; %" PRIu64 " faults, %" PRIu64
              " took effect%s%s",
              progress->elapsed_ms / 1000, progress->total_ms / 1000, progress->acquired, progress->failed, progress->lost,
              progress->strokes, progress->hits, progress->fault[0] != '\0' ? "; now: " : "", progress->fault);
     cut_to_columns(text, terminal_columns(STDERR_FILENO) - 3);
-    int length = snprintf(output, sizeof(output), "\r%s\033[K", text);
+    int length = snprintf(output, sizeof output, "\r%s\033[K", text);
 
     put(output, (size_t)length);
 }

@@ -64,7 +64,7 @@ static void pair_close(struct pair *pair, bool reset) {
     const struct linger linger = {.l_onoff = reset};
 
     for (int side = 0; side < 2; side++) {
-        setsockopt(pair->fds[side], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+        setsockopt(pair->fds[side], SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
         close(pair->fds[side]);
         while (!STAILQ_EMPTY(&pair->chunks[side])) {
             struct chunk *chunk = STAILQ_FIRST(&pair->chunks[side]);
@@ -86,8 +86,8 @@ static int connect_to(unsigned port) {
 
     if (fd < 0)
         return -1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     close(fd);
     return -1;
@@ -112,7 +112,7 @@ static void take_connection(struct proxy *proxy) {
         close(client);
         return;
     }
-    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     *pair = (struct pair){.used = true, .number = ++proxy->count, .fds = {client, server}};
     STAILQ_INIT(&pair->chunks[CLIENT]);
     STAILQ_INIT(&pair->chunks[SERVER]);
@@ -137,7 +137,7 @@ static int64_t delay_of(struct proxy *proxy, const struct pair *pair, int from) 
 
 /* False: the connection is over. */
 static bool read_from(struct proxy *proxy, struct pair *pair, int from) {
-    struct chunk *chunk = malloc(sizeof(*chunk) + CHUNK);
+    struct chunk *chunk = malloc(sizeof *chunk + CHUNK);
     ssize_t length = chunk != NULL ? recv(pair->fds[from], chunk->bytes, CHUNK, MSG_DONTWAIT) : -1;
 
     if (length <= 0) {
@@ -206,7 +206,7 @@ static struct pollfd prepare_side(const struct proxy *proxy, const struct pair *
 
 static void *run(void *data) {
     struct proxy *proxy = data;
-    struct pollfd *fds = calloc(2 + 2 * PAIRS, sizeof(*fds));
+    struct pollfd *fds = calloc(2 + 2 * PAIRS, sizeof *fds);
     uint64_t count;
 
     if (fds == NULL)
@@ -222,7 +222,7 @@ static void *run(void *data) {
         pthread_mutex_unlock(&proxy->mutex);
         poll(fds, 2 + 2 * PAIRS, poll_timeout(until));
         pthread_mutex_lock(&proxy->mutex);
-        if (fds[0].revents && read(proxy->wake, &count, sizeof(count)) < 0)
+        if (fds[0].revents && read(proxy->wake, &count, sizeof count) < 0)
             break;
         for (int i = 0; i < PAIRS; i++)
             if (proxy->pairs[i].used && !is_frozen(proxy, &proxy->pairs[i]))
@@ -240,7 +240,7 @@ static void changed(struct proxy *proxy) {
     const uint64_t one = 1;
 
     pthread_mutex_unlock(&proxy->mutex);
-    if (write(proxy->wake, &one, sizeof(one)) < 0)
+    if (write(proxy->wake, &one, sizeof one) < 0)
         return;
 }
 
@@ -248,10 +248,10 @@ static void changed(struct proxy *proxy) {
 
 static bool listen_on(struct proxy *proxy) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    socklen_t length = sizeof(address);
+    socklen_t length = sizeof address;
 
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (proxy->listener < 0 || bind(proxy->listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+    if (proxy->listener < 0 || bind(proxy->listener, (struct sockaddr *)&address, sizeof address) < 0 ||
         listen(proxy->listener, 128) < 0 || getsockname(proxy->listener, (struct sockaddr *)&address, &length) < 0)
         return false;
     proxy->port = ntohs(address.sin_port);
@@ -259,7 +259,7 @@ static bool listen_on(struct proxy *proxy) {
 }
 
 struct proxy *proxy_new(unsigned target) {
-    struct proxy *proxy = calloc(1, sizeof(*proxy));
+    struct proxy *proxy = calloc(1, sizeof *proxy);
 
     if (proxy == NULL)
         return NULL;

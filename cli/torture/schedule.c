@@ -85,7 +85,7 @@ static void shuffle(struct dice *dice, enum fault *kinds, size_t count) {
 static bool add(struct schedule *schedule, size_t *room, struct stroke stroke) {
     if (schedule->count == *room) {
         size_t more = *room > 0 ? *room * 2 : 64;
-        struct stroke *strokes = reallocarray(schedule->strokes, more, sizeof(*strokes));
+        struct stroke *strokes = reallocarray(schedule->strokes, more, sizeof *strokes);
 
         if (strokes == NULL)
             return false;
@@ -144,7 +144,7 @@ bool schedule_make(const struct schedule_options *options, struct schedule *ret)
             return false;
         }
     if (ret->count > 0)
-        qsort(ret->strokes, ret->count, sizeof(ret->strokes[0]), by_time);
+        qsort(ret->strokes, ret->count, sizeof ret->strokes[0], by_time);
     return true;
 }
 

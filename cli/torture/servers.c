@@ -24,7 +24,7 @@ enum { READY_MS = 60000 };
 
 static const struct service *const services[] = {&local_service,   &redis_service,     &sentinel_service,
                                                  &redlock_service, &zookeeper_service, &zookeeper3_service};
-enum { SERVICES = sizeof(services) / sizeof(services[0]) };
+enum { SERVICES = sizeof services / sizeof services[0] };
 
 const struct service *service_find(const char *word) {
     for (int i = 0; i < SERVICES; i++)
@@ -37,8 +37,8 @@ const char *service_words(void) {
     static char words[256];
     size_t used = 0;
 
-    for (int i = 0; i < SERVICES && used < sizeof(words); i++)
-        used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s", i > 0 ? ", " : "", services[i]->word);
+    for (int i = 0; i < SERVICES && used < sizeof words; i++)
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "", services[i]->word);
     return words;
 }
 
@@ -46,11 +46,11 @@ bool process_is_stopped(pid_t pid) {
     char path[64], text[512] = "";
     FILE *file;
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     file = fopen(path, "re");
     if (file == NULL)
         return false;
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    size_t length = fread(text, 1, sizeof text - 1, file);
 
     fclose(file);
     text[length] = '\0';
@@ -97,12 +97,12 @@ bool server_await(struct servers *servers, int index) {
             return true;
         if (server->pid == 0 || waitpid(server->pid, NULL, WNOHANG) != 0) {
             server->pid = 0;
-            snprintf(servers->why, sizeof(servers->why), "server %d ended; see %s/output", index, server->directory);
+            snprintf(servers->why, sizeof servers->why, "server %d ended; see %s/output", index, server->directory);
             return false;
         }
         poll(NULL, 0, 10);
     }
-    snprintf(servers->why, sizeof(servers->why), "server %d does not serve; see %s/output", index, server->directory);
+    snprintf(servers->why, sizeof servers->why, "server %d does not serve; see %s/output", index, server->directory);
     return false;
 }
 
@@ -111,14 +111,14 @@ bool server_await(struct servers *servers, int index) {
 static bool make_directories(struct servers *servers) {
     const char *base = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
 
-    snprintf(servers->directory, sizeof(servers->directory), "%.100s/pawl-torture-XXXXXX", base);
+    snprintf(servers->directory, sizeof servers->directory, "%.100s/pawl-torture-XXXXXX", base);
     if (mkdtemp(servers->directory) == NULL) {
         servers->directory[0] = '\0';
-        snprintf(servers->why, sizeof(servers->why), "no directory can be made in %s: %s", base, strerror(errno));
+        snprintf(servers->why, sizeof servers->why, "no directory can be made in %s: %s", base, strerror(errno));
         return false;
     }
     for (int i = 0; i < servers->count; i++) {
-        snprintf(servers->list[i].directory, sizeof(servers->list[i].directory), "%.120s/%d", servers->directory, i);
+        snprintf(servers->list[i].directory, sizeof servers->list[i].directory, "%.120s/%d", servers->directory, i);
         if (mkdir(servers->list[i].directory, 0700) < 0)
             return false;
     }

@@ -26,13 +26,13 @@ static void path_of(const struct servers *servers, const char *name, char *ret, 
 static bool prepare(struct servers *servers) {
     char path[SERVERS_PATH + 16], options[32];
 
-    path_of(servers, "", path, sizeof(path));
+    path_of(servers, "", path, sizeof path);
     if (mkdir(path, 0700) < 0)
         return false;
-    snprintf(options, sizeof(options), "size=%dm,mode=700", DISK_MB);
+    snprintf(options, sizeof options, "size=%dm,mode=700", DISK_MB);
     if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
         mount("pawl-torture", path, "tmpfs", 0, options) == 0)
-        snprintf(servers->mounted, sizeof(servers->mounted), "%.150s", path);
+        snprintf(servers->mounted, sizeof servers->mounted, "%.150s", path);
     return true;
 }
 
@@ -59,12 +59,12 @@ static void url(const struct servers *servers, bool proxied, char *ret, size_t s
 static unsigned fill(const struct servers *servers) {
     char path[SERVERS_PATH + 32], block[PAGE] = "";
 
-    path_of(servers, "ballast", path, sizeof(path));
+    path_of(servers, "ballast", path, sizeof path);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
     if (fd < 0)
         return 0;
-    while (write(fd, block, sizeof(block)) > 0)
+    while (write(fd, block, sizeof block) > 0)
         continue;
     bool full = errno == ENOSPC;
 
@@ -78,7 +78,7 @@ static unsigned scribble(const struct servers *servers, uint64_t target) {
     char path[SERVERS_PATH + 32];
     unsigned hits = 0;
 
-    path_of(servers, "table", path, sizeof(path));
+    path_of(servers, "table", path, sizeof path);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
 
     for (int i = 0; fd >= 0 && i < 8; i++) {
@@ -89,7 +89,7 @@ static unsigned scribble(const struct servers *servers, uint64_t target) {
         /* The header now and then; else anywhere in what is surely there. */
         off_t at = i == 0 && dice_percent(&dice, 25) ? 0 : (off_t)dice_below(&dice, 1 << 20);
 
-        hits += pwrite(fd, bytes, sizeof(bytes), at) == sizeof(bytes);
+        hits += pwrite(fd, bytes, sizeof bytes, at) == sizeof bytes;
     }
     if (fd >= 0)
         close(fd);
@@ -109,7 +109,7 @@ static unsigned heal(struct servers *servers, enum fault fault, uint64_t target)
 
     (void)target;
     if (fault == FAULT_DISK_FULL) {
-        path_of(servers, "ballast", path, sizeof(path));
+        path_of(servers, "ballast", path, sizeof path);
         unlink(path);
     }
     return 0;

@@ -25,7 +25,7 @@ bool redis_ports(struct servers *servers) {
         server->port = free_port();
         server->proxy = server->port > 0 ? proxy_new(server->port) : NULL;
         if (server->proxy == NULL) {
-            snprintf(servers->why, sizeof(servers->why), "no port, or no proxy");
+            snprintf(servers->why, sizeof servers->why, "no port, or no proxy");
             return false;
         }
     }
@@ -35,7 +35,7 @@ bool redis_ports(struct servers *servers) {
 bool redis_missing(struct servers *servers) {
     if (access("/usr/bin/redis-server", X_OK) == 0 || access("/usr/local/bin/redis-server", X_OK) == 0)
         return false;
-    snprintf(servers->why, sizeof(servers->why), "there is no redis-server (Debian: redis-server)");
+    snprintf(servers->why, sizeof servers->why, "there is no redis-server (Debian: redis-server)");
     return true;
 }
 
@@ -46,14 +46,14 @@ static bool prepare(struct servers *servers) {
 void redis_run(const struct servers *servers, int index) {
     char path[SERVERS_PATH + 16];
 
-    snprintf(path, sizeof(path), "%s/redis.conf", servers->list[index].directory);
+    snprintf(path, sizeof path, "%s/redis.conf", servers->list[index].directory);
     execlp("redis-server", "redis-server", path, (char *)NULL);
 }
 
 bool redis_ready(struct servers *servers, int index) {
     char answer[64];
 
-    return ask_port(servers->list[index].port, "PING\r\n", "PONG", answer, sizeof(answer));
+    return ask_port(servers->list[index].port, "PING\r\n", "PONG", answer, sizeof answer);
 }
 
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
@@ -63,13 +63,13 @@ static void url(const struct servers *servers, bool proxied, char *ret, size_t s
 bool redis_flush(const struct servers *servers, int index) {
     char answer[64];
 
-    return ask_port(servers->list[index].port, "FLUSHALL\r\n", "+OK", answer, sizeof(answer));
+    return ask_port(servers->list[index].port, "FLUSHALL\r\n", "+OK", answer, sizeof answer);
 }
 
 void redis_forget(struct servers *servers, int index) {
     char path[SERVERS_PATH + 32];
 
-    snprintf(path, sizeof(path), "%s/appendonlydir", servers->list[index].directory);
+    snprintf(path, sizeof path, "%s/appendonlydir", servers->list[index].directory);
     remove_tree(path);
 }
 
@@ -90,7 +90,7 @@ void redis_residue_of(unsigned port, residue_fn *found, void *data) {
     static char answer[65536];
     char text[300], *rest = answer, *line;
 
-    if (!ask_port(port, "KEYS *\r\nECHO pawl-end\r\n", "pawl-end", answer, sizeof(answer))) {
+    if (!ask_port(port, "KEYS *\r\nECHO pawl-end\r\n", "pawl-end", answer, sizeof answer)) {
         found("the server can't be asked for its keys", data);
         return;
     }
@@ -99,7 +99,7 @@ void redis_residue_of(unsigned port, residue_fn *found, void *data) {
 
         if (line[0] == '*' || line[0] == '$' || length == 0 || belongs(line) || strncmp(line, "pawl-end", 8) == 0)
             continue;
-        snprintf(text, sizeof(text), "a key: %.*s", (int)length, line);
+        snprintf(text, sizeof text, "a key: %.*s", (int)length, line);
         found(text, data);
     }
 }

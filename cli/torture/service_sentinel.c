@@ -41,12 +41,12 @@ static bool prepare(struct servers *servers) {
     char more[256];
 
     for (int i = 0; good && i < REDISES; i++) {
-        int used = snprintf(more, sizeof(more),
+        int used = snprintf(more, sizeof more,
                             "replica-announce-ip 127.0.0.1\nreplica-announce-port %u\nrepl-diskless-sync-delay 0\n",
                             outer_port(servers, i));
 
         if (i > 0)
-            snprintf(more + used, sizeof(more) - (size_t)used, "replicaof 127.0.0.1 %u\n", outer_port(servers, 0));
+            snprintf(more + used, sizeof more - (size_t)used, "replicaof 127.0.0.1 %u\n", outer_port(servers, 0));
         good = redis_write_config(servers, i, more);
     }
     for (int i = REDISES; good && i < REDISES + SENTINELS; i++)
@@ -59,7 +59,7 @@ static void run(const struct servers *servers, int index) {
 
     if (index < REDISES)
         redis_run(servers, index);
-    snprintf(path, sizeof(path), "%s/redis.conf", servers->list[index].directory);
+    snprintf(path, sizeof path, "%s/redis.conf", servers->list[index].directory);
     execlp("redis-server", "redis-server", path, "--sentinel", (char *)NULL);
 }
 
@@ -78,7 +78,7 @@ static bool is_primary(const struct servers *servers, int index) {
     char answer[256];
 
     return servers->list[index].pid > 0 &&
-           ask_port(servers->list[index].port, "INFO replication\r\n", "role:master", answer, sizeof(answer));
+           ask_port(servers->list[index].port, "INFO replication\r\n", "role:master", answer, sizeof answer);
 }
 
 /* The primary that a majority of the sentinels name, and that agrees; -1: none. */
@@ -86,12 +86,12 @@ static int primary_of(const struct servers *servers) {
     int votes[REDISES] = {0};
     char question[64], answer[256], port[16];
 
-    snprintf(question, sizeof(question), "SENTINEL GET-MASTER-ADDR-BY-NAME %s\r\nECHO pawl-end\r\n", name);
+    snprintf(question, sizeof question, "SENTINEL GET-MASTER-ADDR-BY-NAME %s\r\nECHO pawl-end\r\n", name);
     for (int i = REDISES; i < REDISES + SENTINELS; i++) {
-        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof(answer)))
+        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof answer))
             continue;
         for (int j = 0; j < REDISES; j++) {
-            snprintf(port, sizeof(port), "\n%u\r", outer_port(servers, j));
+            snprintf(port, sizeof port, "\n%u\r", outer_port(servers, j));
             votes[j] += strstr(answer, port) != NULL;
         }
     }
@@ -115,15 +115,15 @@ static int await_primary(const struct servers *servers, int other) {
 static bool is_joined(const struct servers *servers) {
     char answer[8192], question[64];
 
-    if (!ask_port(servers->list[0].port, "INFO replication\r\n", "master_repl_offset", answer, sizeof(answer)))
+    if (!ask_port(servers->list[0].port, "INFO replication\r\n", "master_repl_offset", answer, sizeof answer))
         return false;
     const char *first = strstr(answer, "state=online");
 
     if (first == NULL || strstr(first + 1, "state=online") == NULL)
         return false;
-    snprintf(question, sizeof(question), "SENTINEL MASTER %s\r\nECHO pawl-end\r\n", name);
+    snprintf(question, sizeof question, "SENTINEL MASTER %s\r\nECHO pawl-end\r\n", name);
     for (int i = REDISES; i < REDISES + SENTINELS; i++)
-        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof(answer)) ||
+        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof answer) ||
             strstr(answer, "num-slaves\r\n$1\r\n2") == NULL || strstr(answer, "num-other-sentinels\r\n$1\r\n2") == NULL)
             return false;
     return true;
@@ -134,7 +134,7 @@ static bool join(struct servers *servers) {
 
     while (!is_joined(servers)) {
         if (poll_timeout(deadline) == 0) {
-            snprintf(servers->why, sizeof(servers->why), "the sentinels and replicas do not find each other");
+            snprintf(servers->why, sizeof servers->why, "the sentinels and replicas do not find each other");
             return false;
         }
         poll(NULL, 0, 50);

@@ -32,10 +32,10 @@ static bool write_configuration(struct servers *servers, int index) {
     size_t used = 0;
 
     for (int i = 0; servers->count > 1 && i < servers->count; i++)
-        used += (size_t)snprintf(peers + used, sizeof(peers) - used, "server.%d=127.0.0.1:%u:%u\n", i + 1,
+        used += (size_t)snprintf(peers + used, sizeof peers - used, "server.%d=127.0.0.1:%u:%u\n", i + 1,
                                  peer_port(servers, index, i, 0), peer_port(servers, index, i, 1));
-    snprintf(data, sizeof(data), "%s/data", server->directory);
-    snprintf(id, sizeof(id), "%d\n", index + 1);
+    snprintf(data, sizeof data, "%s/data", server->directory);
+    snprintf(id, sizeof id, "%d\n", index + 1);
     return mkdir(data, 0700) == 0 && write_file(data, "myid", "%s", id) &&
            write_file(server->directory, "log4j.properties",
                       "log4j.rootLogger=WARN, A\nlog4j.appender.A=org.apache.log4j.ConsoleAppender\n"
@@ -60,7 +60,7 @@ static bool prepare(struct servers *servers) {
     bool good = true;
 
     if (access(jar, R_OK) != 0 || access("/usr/bin/java", X_OK) != 0) {
-        snprintf(servers->why, sizeof(servers->why), "there is no ZooKeeper (Debian: zookeeper, default-jre-headless)");
+        snprintf(servers->why, sizeof servers->why, "there is no ZooKeeper (Debian: zookeeper, default-jre-headless)");
         return false;
     }
     for (int i = 0; good && i < servers->count; i++) {
@@ -76,7 +76,7 @@ static bool prepare(struct servers *servers) {
     for (int i = 0; good && i < servers->count; i++)
         good = write_configuration(servers, i);
     if (!good)
-        snprintf(servers->why, sizeof(servers->why), "no port, no proxy, or no file");
+        snprintf(servers->why, sizeof servers->why, "no port, no proxy, or no file");
     return good;
 }
 
@@ -90,8 +90,8 @@ static void run(const struct servers *servers, int index) {
     const char *directory = servers->list[index].directory;
     char path[1024], config[SERVERS_PATH + 16];
 
-    snprintf(path, sizeof(path), "%s:%s:/usr/share/java/slf4j-log4j12.jar:/usr/share/java/log4j-1.2.jar", directory, jar);
-    snprintf(config, sizeof(config), "%s/zoo.cfg", directory);
+    snprintf(path, sizeof path, "%s:%s:/usr/share/java/slf4j-log4j12.jar:/usr/share/java/log4j-1.2.jar", directory, jar);
+    snprintf(config, sizeof config, "%s/zoo.cfg", directory);
     execl("/usr/bin/java", "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true",
           "-Dzookeeper.preAllocSize=1024", "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
 }
@@ -100,7 +100,7 @@ static void run(const struct servers *servers, int index) {
 static bool ready(struct servers *servers, int index) {
     char answer[4096];
 
-    return ask_port(servers->list[index].port, "srvr", NULL, answer, sizeof(answer)) && strstr(answer, "Mode:") != NULL;
+    return ask_port(servers->list[index].port, "srvr", NULL, answer, sizeof answer) && strstr(answer, "Mode:") != NULL;
 }
 
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
@@ -118,7 +118,7 @@ static int leader_of(const struct servers *servers) {
     char answer[4096];
 
     for (int i = 0; i < servers->count; i++)
-        if (servers->list[i].pid > 0 && ask_port(servers->list[i].port, "srvr", NULL, answer, sizeof(answer)) &&
+        if (servers->list[i].pid > 0 && ask_port(servers->list[i].port, "srvr", NULL, answer, sizeof answer) &&
             strstr(answer, "Mode: leader") != NULL)
             return i;
     return -1;
@@ -181,7 +181,7 @@ static int64_t ask_number(unsigned port, const char *word, const char *name) {
     static char answer[65536];
     const char *place;
 
-    if (!ask_port(port, word, NULL, answer, sizeof(answer)) || (place = strstr(answer, name)) == NULL)
+    if (!ask_port(port, word, NULL, answer, sizeof answer) || (place = strstr(answer, name)) == NULL)
         return -1;
     return strtoll(place + strlen(name), NULL, 10);
 }
@@ -192,7 +192,7 @@ static void residue(struct servers *servers, residue_fn *found, void *data) {
 
     if (count == 0)
         return;
-    snprintf(text, sizeof(text), "%lld ephemeral nodes", (long long)count);
+    snprintf(text, sizeof text, "%lld ephemeral nodes", (long long)count);
     found(text, data);
 }
 
@@ -206,7 +206,7 @@ static void litter(struct servers *servers, residue_fn *found, void *data) {
         while ((count = ask_number(servers->list[i].port, "wchs", "Total watches:")) != 0 && poll_timeout(deadline) > 0)
             usleep(20000);
         if (count != 0) {
-            snprintf(text, sizeof(text), "%lld watches of idle clients at server %d", (long long)count, i);
+            snprintf(text, sizeof text, "%lld watches of idle clients at server %d", (long long)count, i);
             found(text, data);
         }
     }
