@@ -45,7 +45,7 @@
  *     pawl_open), and keeps no state outside its clients but a list of them for fork and a counter that numbers owners.
  *   - A wait is not ended by EINTR: it goes on until its deadline.
  *
- * THE TABLE OF SEMANTICS (each row is a contract test that runs on every engine)
+ * THE TABLE OF SEMANTICS (docs/semantics.md names the test of each row)
  *
  *   what happens                                            | result
  *   --------------------------------------------------------+------------------------------------------------------------
@@ -389,7 +389,7 @@ struct pawl_entry {
     int64_t pid;      /* as its own pid namespace counts; 0: not known */
     const char *command;
     const char *label;
-    int64_t since_ms;     /* holds, or waits, since: Unix time by the clock of its own host; 0: not known */
+    int64_t since_ms;     /* holds, or waits, since: Unix time by the clock of its own host, or the server's; 0: not known */
     int64_t remaining_ms; /* until the lease ends unless renewed; PAWL_FOREVER: it never ends by itself; -1: not known */
     const char *raw;      /* what the engine really stores, in its own words */
 };
