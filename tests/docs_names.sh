@@ -3,6 +3,7 @@
 # shellcheck disable=SC2016 # a backtick is what is looked for
 # What the documents name is there. docs/guarantees.md: its words are those that it explains, each engine and fault meet once, and every
 # test that is said to show a promise exists. docs/background.md, in both languages: every command, file and test that it names exists.
+# And every page is there in both languages, which say the same as far as a program can tell.
 # shellcheck source=tests/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
 cd "$(dirname "$0")/.." || exit 1
@@ -64,5 +65,65 @@ while IFS= read -r file; do
 done < <(columns $page | cut -d'|' -f2 | grep -oE '[^ `]+' | sort -u)
 # shellcheck disable=SC2046 # each word is one
 equal "every test that $page names exists" "" "$(missing $(columns $page | cut -d'|' -f3 | tr -d '`'))"
+
+# ---- Both languages --------------------------------------------------------------------------------------------------------
+
+# The table of promises is there once, in English: it is for programs.
+text() { # PAGE: without that table
+    sed '/^| engine | fault | oracle |/,/^$/d' "$1"
+}
+shape() { # PAGE: how many headings of each level, rows, points and lines of indented code it has
+    text "$1" | awk '/^```/ { inside = !inside; next }
+        !inside { word = /^#+ / ? $1 : /^\|/ ? "row" : /^- / ? "point" : /^    [^ ]/ ? "code" : "" }
+        !inside && word { count[word]++ }
+        END { for (word in count) print word, count[word] }' | sort
+}
+fenced() { # PAGE: what is in its fenced blocks, comments apart
+    awk '/^```/ { inside = !inside; print; next } inside' "$1" | sed 's/ *#.*//'
+}
+names() { # PAGE: what it quotes in its prose: options, codes, files, tests
+    text "$1" | awk '/^```/ { inside = !inside; next } !inside' | tr '\n' ' ' | grep -oE '`[^`]+`' | sort -u
+}
+links() { # PAGE: where it points to, within the tree
+    awk '/^```/ { inside = !inside; next } !inside' "$1" | grep -oE '\]\([^):]+\)' | tr -d ']()' | sort -u
+}
+leads_somewhere() { # LINK: is there such a file, and such a heading in it?
+    local file=${1%%#*}
+    [ -e "$file" ] && { [ "$file" = "$1" ] || sed -n 's/^#* //p' "$file" | tr 'A-Z ' 'a-z-' | grep -qxF "${1#*#}"; }
+}
+chinese_of() { # PAGE
+    case $1 in
+    README.md) echo README.zh-CN.md ;;
+    *) echo "${1%.md}.zh.md" ;;
+    esac
+}
+
+english=$(printf '%s\n' README.md docs/*.md | grep -v '\.zh\.md$')
+# shellcheck disable=SC2086 # each word is one
+equal "no page is there in Chinese only" "" \
+    "$(comm -13 <(for page in $english; do chinese_of $page; done | sort) <(printf '%s\n' README.*.md docs/*.zh.md | sort))"
+for page in $english; do
+    other=$(chinese_of "$page")
+    [ -e "$other" ] || continue
+    equal "$page leads to $other from its third line" "[中文](${other#docs/})" "$(sed -n 3p "$page")"
+    equal "... and back" "[English](${page#docs/})" "$(sed -n 3p "$other")"
+    equal "... which have the same shape" "$(shape "$page")" "$(shape "$other")"
+    equal "... and the same fenced code" "$(fenced "$page")" "$(fenced "$other")"
+    equal "... and quote the same (left: only the English one, right: only the Chinese)" "" \
+        "$(comm -3 <(names "$page") <(names "$other"))"
+    for file in "$page" "$other"; do
+        equal "$file leads nowhere in vain" "" "$(
+            cd "$(dirname "$file")" || exit
+            links "${file##*/}" | while IFS= read -r link; do leads_somewhere "$link" || echo "$link"; done
+        )"
+    done
+    equal "$other leads to Chinese pages where there are some" "" "$(
+        cd "$(dirname "$other")" || exit
+        links "${other##*/}" | while IFS= read -r link; do
+            target=${link%%#*}
+            [[ $target == "${page##*/}" || ! -e $(chinese_of "$target") || $(chinese_of "$target") == "$target" ]] || echo "$link"
+        done
+    )"
+done
 
 done_testing
