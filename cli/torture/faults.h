@@ -2,8 +2,9 @@
  *
  * faults.h - the faults that the rig can cause, by the words of docs/guarantees.md.
  *
- * A fault belongs to a lane; the faults of one lane come one after the other, those of different lanes at the same time. What befalls
- * one client (killed, stopped) has a lane of its own; all else takes turns in a third, so that what is seen can be told apart.
+ * A fault belongs to a lane; the faults of one lane come one after the other, those of different lanes at the same time. Clients are
+ * killed in one lane; what else befalls one client (stopped, cut off, its clock) takes turns in another, and what befalls servers and
+ * connections in a third, so that what is seen can be told apart.
  */
 #ifndef PAWL_TORTURE_FAULTS_H
 #define PAWL_TORTURE_FAULTS_H
@@ -12,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum fault_lane { LANE_KILL, LANE_STOP, LANE_OTHER, LANES };
+enum fault_lane { LANE_KILL, LANE_CLIENT, LANE_SERVER, LANES };
 
 /* What the rig must own, or have, to cause it. */
 enum fault_needs {
@@ -26,28 +27,28 @@ enum fault_needs {
 
 #define FAULTS(X)                                                                                                                  \
     X(CLIENT_KILL, "client-kill", LANE_KILL, NEEDS_NOTHING)                                                                        \
-    X(CLIENT_STOP, "client-stop", LANE_STOP, NEEDS_NOTHING)                                                                        \
-    X(CLIENT_CLOCK, "client-clock", LANE_OTHER, NEEDS_CLOCK)                                                                       \
-    X(CLIENT_FAST, "client-fast", LANE_OTHER, NEEDS_CLOCK)                                                                         \
-    X(SERVER_RESTART, "server-restart", LANE_OTHER, NEEDS_SERVERS)                                                                 \
-    X(SERVER_RESTART_AOF, "server-restart-aof", LANE_OTHER, NEEDS_SERVERS)                                                         \
-    X(SERVER_STOP, "server-stop", LANE_OTHER, NEEDS_SERVERS)                                                                       \
-    X(SERVER_CLOCK, "server-clock", LANE_OTHER, NEEDS_SERVERS | NEEDS_CLOCK)                                                       \
-    X(SERVER_FAST, "server-fast", LANE_OTHER, NEEDS_SERVERS | NEEDS_CLOCK)                                                         \
-    X(CUT, "cut", LANE_OTHER, NEEDS_PROXY)                                                                                         \
-    X(HALF_OPEN, "half-open", LANE_OTHER, NEEDS_PROXY)                                                                             \
-    X(SLOW, "slow", LANE_OTHER, NEEDS_PROXY)                                                                                       \
-    X(REORDER, "reorder", LANE_OTHER, NEEDS_PROXY)                                                                                 \
-    X(PARTITION_CLIENT, "partition-client", LANE_OTHER, NEEDS_NAMESPACES)                                                          \
-    X(PARTITION_SERVERS, "partition-servers", LANE_OTHER, NEEDS_SERVERS)                                                           \
-    X(LEADER_KILL, "leader-kill", LANE_OTHER, NEEDS_SERVERS)                                                                       \
-    X(FOLLOWER_ISOLATE, "follower-isolate", LANE_OTHER, NEEDS_SERVERS)                                                             \
-    X(FAILOVER, "failover", LANE_OTHER, NEEDS_SERVERS)                                                                             \
-    X(FLUSHALL, "flushall", LANE_OTHER, NEEDS_SERVERS)                                                                             \
-    X(SLOT_MIGRATION, "slot-migration", LANE_OTHER, NEEDS_SERVERS)                                                                 \
-    X(DISK_FULL, "disk-full", LANE_OTHER, NEEDS_LOCAL)                                                                             \
-    X(CORRUPTION, "corruption", LANE_OTHER, NEEDS_LOCAL)                                                                           \
-    X(BREAK_NOW, "break-now", LANE_OTHER, NEEDS_NOTHING)
+    X(CLIENT_STOP, "client-stop", LANE_CLIENT, NEEDS_NOTHING)                                                                      \
+    X(CLIENT_CLOCK, "client-clock", LANE_CLIENT, NEEDS_CLOCK)                                                                      \
+    X(CLIENT_FAST, "client-fast", LANE_CLIENT, NEEDS_CLOCK)                                                                        \
+    X(SERVER_RESTART, "server-restart", LANE_SERVER, NEEDS_SERVERS)                                                                \
+    X(SERVER_RESTART_AOF, "server-restart-aof", LANE_SERVER, NEEDS_SERVERS)                                                        \
+    X(SERVER_STOP, "server-stop", LANE_SERVER, NEEDS_SERVERS)                                                                      \
+    X(SERVER_CLOCK, "server-clock", LANE_SERVER, NEEDS_SERVERS | NEEDS_CLOCK)                                                      \
+    X(SERVER_FAST, "server-fast", LANE_SERVER, NEEDS_SERVERS | NEEDS_CLOCK)                                                        \
+    X(CUT, "cut", LANE_SERVER, NEEDS_PROXY)                                                                                        \
+    X(HALF_OPEN, "half-open", LANE_SERVER, NEEDS_PROXY)                                                                            \
+    X(SLOW, "slow", LANE_SERVER, NEEDS_PROXY)                                                                                      \
+    X(REORDER, "reorder", LANE_SERVER, NEEDS_PROXY)                                                                                \
+    X(PARTITION_CLIENT, "partition-client", LANE_CLIENT, NEEDS_NAMESPACES)                                                         \
+    X(PARTITION_SERVERS, "partition-servers", LANE_SERVER, NEEDS_SERVERS)                                                          \
+    X(LEADER_KILL, "leader-kill", LANE_SERVER, NEEDS_SERVERS)                                                                      \
+    X(FOLLOWER_ISOLATE, "follower-isolate", LANE_SERVER, NEEDS_SERVERS)                                                            \
+    X(FAILOVER, "failover", LANE_SERVER, NEEDS_SERVERS)                                                                            \
+    X(FLUSHALL, "flushall", LANE_SERVER, NEEDS_SERVERS)                                                                            \
+    X(SLOT_MIGRATION, "slot-migration", LANE_SERVER, NEEDS_SERVERS)                                                                \
+    X(DISK_FULL, "disk-full", LANE_SERVER, NEEDS_LOCAL)                                                                            \
+    X(CORRUPTION, "corruption", LANE_SERVER, NEEDS_LOCAL)                                                                          \
+    X(BREAK_NOW, "break-now", LANE_SERVER, NEEDS_NOTHING)
 
 enum fault {
 #define FAULT_ENUM(name, word, lane, needs) FAULT_##name,

@@ -375,7 +375,7 @@ static void show(struct rig *rig) {
         .lost = atomic_load(&rig->page->lost),
         .strokes = rig->strokes,
         .hits = rig->hits,
-        .fault = rig->active[LANE_OTHER].used ? fault_classes[rig->active[LANE_OTHER].stroke.fault].word : "",
+        .fault = rig->active[LANE_SERVER].used ? fault_classes[rig->active[LANE_SERVER].stroke.fault].word : "",
     });
 }
 

@@ -34,6 +34,7 @@ STAILQ_HEAD(chunks, chunk);
 struct pair {
     bool used;
     unsigned number;
+    uint32_t source; /* the bit of the server that it comes from; 0: a client */
     int fds[2];
     struct chunks chunks[2];
     unsigned count[2];
@@ -47,13 +48,15 @@ struct proxy {
     bool stop;
     enum mischief mischief;
     unsigned share, remainder;
+    uint32_t sources; /* 0: whoever it comes from */
     int64_t delay_ms;
     uint32_t dice;
     struct pair pairs[PAIRS];
 };
 
 static bool is_struck(const struct proxy *proxy, const struct pair *pair) {
-    return proxy->mischief != MISCHIEF_NONE && pair->number % proxy->share == proxy->remainder % proxy->share;
+    return proxy->mischief != MISCHIEF_NONE && (proxy->sources == 0 || proxy->sources & pair->source) &&
+           pair->number % proxy->share == proxy->remainder % proxy->share;
 }
 
 static bool is_frozen(const struct proxy *proxy, const struct pair *pair) {
@@ -100,9 +103,17 @@ static struct pair *free_pair(struct proxy *proxy) {
     return NULL;
 }
 
+static uint32_t source_of(const struct sockaddr_in *peer) {
+    uint32_t number = ntohl(peer->sin_addr.s_addr) - (INADDR_LOOPBACK - 1 + PROXY_SOURCE);
+
+    return number < 32 ? UINT32_C(1) << number : 0;
+}
+
 /* The server may be stopped: a connection is still made, by the kernel; dead, and it is refused, as it would be without a proxy. */
 static void take_connection(struct proxy *proxy) {
-    int client = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC), server, one = 1;
+    struct sockaddr_in peer = {0};
+    socklen_t size = sizeof peer;
+    int client = accept4(proxy->listener, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC), server, one = 1;
     struct pair *pair = free_pair(proxy);
 
     if (client < 0)
@@ -113,7 +124,7 @@ static void take_connection(struct proxy *proxy) {
         return;
     }
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    *pair = (struct pair){.used = true, .number = ++proxy->count, .fds = {client, server}};
+    *pair = (struct pair){.used = true, .number = ++proxy->count, .fds = {client, server}, .source = source_of(&peer)};
     STAILQ_INIT(&pair->chunks[CLIENT]);
     STAILQ_INIT(&pair->chunks[SERVER]);
     if (proxy->mischief == MISCHIEF_CUT && is_struck(proxy, pair)) {
@@ -301,6 +312,7 @@ unsigned proxy_port(const struct proxy *proxy) {
 void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, unsigned remainder, int64_t delay_ms) {
     pthread_mutex_lock(&proxy->mutex);
     proxy->mischief = mischief;
+    proxy->sources = 0;
     proxy->share = share;
     proxy->remainder = remainder;
     proxy->delay_ms = delay_ms;
@@ -311,6 +323,15 @@ void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, un
             proxy->hits++;
             pair_close(&proxy->pairs[i], true);
         }
+    changed(proxy);
+}
+
+void proxy_part(struct proxy *proxy, uint32_t sources) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->mischief = MISCHIEF_FREEZE;
+    proxy->sources = sources;
+    proxy->share = 1;
+    proxy->hits = 0;
     changed(proxy);
 }
 

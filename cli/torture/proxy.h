@@ -23,8 +23,13 @@ struct proxy *proxy_new(unsigned target);
 void proxy_free(struct proxy *proxy);
 unsigned proxy_port(const struct proxy *proxy);
 
+/* Where servers come from that connect to each other through proxies: number i from 127.0.0.(PROXY_SOURCE + i). */
+enum { PROXY_SOURCE = 10 };
+
 /* Begin. `share`: of the connections, numbered as they came, one in so many (1: all), those with this remainder. */
 void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, unsigned remainder, int64_t delay_ms);
+/* Freeze all that comes from some servers, by a bit for each number, and leave the others alone. */
+void proxy_part(struct proxy *proxy, uint32_t sources);
 /* Back to normal. Returns how often it took effect meanwhile: connections cut, messages held back or delayed. */
 unsigned proxy_end(struct proxy *proxy);
 

@@ -17,6 +17,10 @@ void redis_run(const struct servers *servers, int index);
 bool redis_ready(struct servers *servers, int index);
 /* Without its append-only file it comes back empty. */
 void redis_forget(struct servers *servers, int index);
+/* Ask one command; the answer as it came over the wire. False: none in time. */
+bool redis_ask(const struct servers *servers, int index, char *answer, size_t size, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+bool redis_is_primary(const struct servers *servers, int index);
 bool redis_flush(const struct servers *servers, int index);
 /* Keys that should not be there. */
 void redis_residue_of(unsigned port, residue_fn *found, void *data);

@@ -22,7 +22,7 @@
 
 enum { READY_MS = 60000 };
 
-static const struct service *const services[] = {&local_service,   &redis_service,     &sentinel_service,
+static const struct service *const services[] = {&local_service,   &redis_service,     &sentinel_service,  &cluster_service,
                                                  &redlock_service, &zookeeper_service, &zookeeper3_service};
 enum { SERVICES = sizeof services / sizeof services[0] };
 

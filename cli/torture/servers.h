@@ -71,7 +71,8 @@ struct service {
     int64_t (*wakes)(struct servers *servers);
 };
 
-extern const struct service local_service, redis_service, sentinel_service, redlock_service, zookeeper_service, zookeeper3_service;
+extern const struct service local_service, redis_service, sentinel_service, cluster_service, redlock_service, zookeeper_service,
+    zookeeper3_service;
 
 const struct service *service_find(const char *word);
 /* All words, separated by ", ". */

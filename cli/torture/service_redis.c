@@ -2,6 +2,7 @@
  *
  * service_redis.c - `--start redis`: one Redis, which writes everything to its disk before it answers.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +55,28 @@ bool redis_ready(struct servers *servers, int index) {
     char answer[64];
 
     return ask_port(servers->list[index].port, "PING\r\n", "PONG", answer, sizeof answer);
+}
+
+bool redis_ask(const struct servers *servers, int index, char *answer, size_t size, const char *format, ...) {
+    char question[1024], *end;
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(question, sizeof question, format, arguments);
+    va_end(arguments);
+    snprintf(question + length, sizeof question - (size_t)length, "\r\nECHO pawl-end\r\n");
+    if (servers->list[index].pid == 0 || !ask_port(servers->list[index].port, question, "pawl-end", answer, size))
+        return false;
+    end = strstr(answer, "$8\r\npawl-end");
+    if (end != NULL)
+        *end = '\0';
+    return true;
+}
+
+bool redis_is_primary(const struct servers *servers, int index) {
+    char answer[4096];
+
+    return redis_ask(servers, index, answer, sizeof answer, "INFO replication") && strstr(answer, "role:master") != NULL;
 }
 
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {

@@ -74,13 +74,6 @@ static void url(const struct servers *servers, bool proxied, char *ret, size_t s
 
 /* ---- Who is what ---------------------------------------------------------------------------------------------------------- */
 
-static bool is_primary(const struct servers *servers, int index) {
-    char answer[256];
-
-    return servers->list[index].pid > 0 &&
-           ask_port(servers->list[index].port, "INFO replication\r\n", "role:master", answer, sizeof answer);
-}
-
 /* The primary that a majority of the sentinels name, and that agrees; -1: none. */
 static int primary_of(const struct servers *servers) {
     int votes[REDISES] = {0};
@@ -96,7 +89,7 @@ static int primary_of(const struct servers *servers) {
         }
     }
     for (int j = 0; j < REDISES; j++)
-        if (votes[j] * 2 > SENTINELS && is_primary(servers, j))
+        if (votes[j] * 2 > SENTINELS && redis_is_primary(servers, j))
             return j;
     return -1;
 }

@@ -40,7 +40,7 @@ static const struct meaning meanings[] = {
     {"WRONGPASS", REPLY_REFUSED, PAWL_EACCES, "the user name or the password in the URL is wrong"},
     {"WRONGTYPE", REPLY_REFUSED, PAWL_EKIND, "a key that the lock needs holds something else"},
     {"MOVED", REPLY_MOVED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
-    {"ASK", REPLY_ASK, PAWL_ETOPOLOGY, "the slot is being moved: wait"},
+    {"ASK", REPLY_ASK, PAWL_ECONNLOST, "the slot is being moved: wait"},
     {"CROSSSLOT", REPLY_REFUSED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
 };
 
