@@ -4,9 +4,12 @@
  * stop, forget, refuse or restart. The names of the bugs are those of the libraries whose users met them.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proxy.h"
@@ -43,6 +46,67 @@ static int stop_server(void **state) {
     (void)state;
     redis_server_free(&server);
     return 0;
+}
+
+/* The next write that has this text in it finds its connection broken: it is reset, and nobody has read of that yet. The library writes
+ * by this, too. */
+static const char *_Atomic unwritable;
+
+ssize_t send(int fd, const void *data, size_t size, int flags) {
+    const char *text = atomic_load(&unwritable);
+
+    if (text && memmem(data, size, text, strlen(text)) && atomic_exchange(&unwritable, NULL)) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    return syscall(SYS_sendto, fd, data, size, flags, NULL, 0);
+}
+
+/* Nothing was sent, so no answer is missing; it must be asked all the same when the connection is there again. */
+static void test_acquire_cannot_be_written(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    atomic_store(&unwritable, "pawl:who:{lock}");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_null(atomic_load(&unwritable));
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void test_release_cannot_be_written(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "PERSIST lock"), 1); /* no end of a lease helps */
+    atomic_store(&unwritable, "pawl:who:{lock}");
+    assert_works(pawl_release(lock, &error), &error);
+    assert_null(atomic_load(&unwritable));
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(other, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* One that waits asks again by its timer, and finds the connection broken; meanwhile the server forgets that it waits. */
+static void test_waiter_cannot_write(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    start_holder(&taker, lock, PATIENCE_MS);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    atomic_store(&unwritable, "pawl:queue:{lock}");
+    for (int i = 0; i < PATIENCE_MS && atomic_load(&unwritable); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_null(atomic_load(&unwritable));
+    freeReplyObject(redis_server_command(&server, "DEL pawl:queue:{lock}"));
+    pawl_release(other, &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
 }
 
 /* Redisson #1966, #4109: the server acquired, and the answer was lost. */
@@ -570,6 +634,9 @@ static void test_late_grant_has_the_token_of_the_last(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(test_acquire_cannot_be_written),
+        TEST(test_release_cannot_be_written),
+        TEST(test_waiter_cannot_write),
         TEST(test_answer_to_acquire_is_lost),
         TEST(test_unknown_outcome_is_released),
         TEST(test_answer_to_release_is_lost),

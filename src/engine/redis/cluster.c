@@ -248,12 +248,12 @@ void pawl__cluster_tick(struct redis *redis, int64_t now) {
     redis->refreshed_at = now;
     redis->refresh_at = PAWL__NEVER;
     if (node->commands.state == LINK_UP) {
-        redis->map_asked = true;
-        pawl__link_say(&node->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
+        redis->map_asked = pawl__link_say(&node->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
     } else {
         pawl__node_want(node); /* and then */
-        pawl__cluster_refresh(redis);
     }
+    if (!redis->map_asked)
+        pawl__cluster_refresh(redis);
 }
 
 /* `MOVED SLOT HOST:PORT`, or ASK: the node that it names; NULL: none that makes sense. */

@@ -84,7 +84,7 @@ local function left()
         return -2
     end
     first = tonumber(first) - NOW / 1000
-    return first > 1e12 and -1 or math.floor(first) + 1
+    return first > 1e12 and -1 or math.max(math.floor(first), 0) + 1 -- who looks has not always taken back what is late
 end
 
 local function foreign()
