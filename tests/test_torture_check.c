@@ -15,6 +15,7 @@ static const char table[] = "| engine | fault | oracle | bound | test |\n"
                             "| leased | client-stop | EXCLUSIVE | resume | t |\n"
                             "| leased | flushall | FENCED | renewal | t |\n"
                             "| leased | failover | LOSS | lease | t |\n"
+                            "| leased | break-now | FENCED | renewal | t |\n"
                             "| local | client-kill | EXCLUSIVE | - | t |\n"
                             "| local | reboot | EXCLUSIVE | - | t |\n"
                             "\n"
@@ -176,14 +177,31 @@ static void test_reentry(void **state) {
                              "14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n" END);
 }
 
+#define THREE TWO "0 2.1.0 start 102\n"
+
 #define OVERLAP(end)                                                                                                               \
     TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n"                       \
         "20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 9000" NS "\n" end
 
-#define LATE(call, got, gone)                                                                                                      \
-    TWO "15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 900" NS                            \
-        "\n31 1.1.0 drop 0\n32 1.1.0 gone 0 0\n" call " 0.1.0 want 0 x 1 -1\n" got " 0.1.0 got 0 5 900" NS "\n" got                \
-        " 0.1.0 drop 0\n" gone " 0.1.0 gone 0 -19\n" END
+#define OVERLAP_BY(fault, more)                                                                                                    \
+    TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n15 rig fault 0 " fault " 7\n" more "16 rig healed 0 1\n"              \
+        "20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 900" NS                                                                          \
+        "\n40 0.1.0 drop 0\n41 0.1.0 gone 0 0\n50 1.1.0 drop 0\n51 1.1.0 gone 0 0\n" END
+
+/* The server forgets the hold of one process, another holds meanwhile, and the first goes on with the next token of those that it has. It
+ * is assured for so many ms at `got`. Who held first: a thread of the same process, or of a third. */
+#define LATE(first, call, got, assured)                                                                                            \
+    THREE "10 " first " want 0 x 1 -1\n11 " first " got 0 4 900" NS "\n14 " first " drop 0\n15 " first                             \
+          " gone 0 0\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 900" NS               \
+          "\n31 1.1.0 drop 0\n32 1.1.0 gone 0 0\n" call " 0.1.0 want 0 x 1 -1\n" got " 0.1.0 got 0 5 " assured NS "\n" got         \
+          " 0.1.0 drop 0\n" got " 0.1.0 gone 0 -19\n" END
+
+/* Of three that have permits the server forgot the oldest: it, and `second` and `third` permits. The third asks at `call`, and is assured
+ * for so many ms. */
+#define PERMITS(second, call, third, assured)                                                                                      \
+    THREE "10 0.1.0 want 2 p 1 -1\n11 0.1.0 got 2 5 900" NS "\n" call "15 rig fault 0 flushall 7\n16 rig healed 0 1\n"             \
+          "20 1.1.0 want 2 p " second " -1\n21 1.1.0 got 2 6 9999" NS "\n" third "23 2.1.0 got 2 7 " assured NS                    \
+          "\n30 0.1.0 drop 2\n31 0.1.0 gone 2 0\n32 1.1.0 drop 2\n33 1.1.0 gone 2 0\n34 2.1.0 drop 2\n35 2.1.0 gone 2 0\n" END
 
 static void test_told(void **state) {
     (void)state;
@@ -209,13 +227,29 @@ static void test_told(void **state) {
           "10 0.1.0 want 0 x 1 -1\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 900" NS
           "\n31 1.1.0 drop 0\n32 1.1.0 gone 0 0\n40 0.1.0 got 0 5 900" NS "\n41 0.1.0 drop 0\n42 0.1.0 gone 0 -19\n" END);
     /* The same within its process, by one that asked later: as long as it may not have been told, and no longer. */
-    holds(LATE("40", "41", "42"));
-    breaks(RULE_TOKEN, LATE("1040", "1041", "1042"));
-    /* Of three with permits it is the oldest that the server forgot. */
-    holds(TWO "0 2.1.0 start 102\n10 0.1.0 want 2 p 1 -1\n11 0.1.0 got 2 5 900" NS
-              "\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n"
-              "20 1.1.0 want 2 p 2 -1\n21 1.1.0 got 2 6 900" NS "\n22 2.1.0 want 2 p 1 -1\n23 2.1.0 got 2 7 900" NS
-              "\n30 0.1.0 drop 2\n31 0.1.0 gone 2 0\n32 1.1.0 drop 2\n33 1.1.0 gone 2 0\n34 2.1.0 drop 2\n35 2.1.0 gone 2 0\n" END);
+    holds(LATE("0.1.1", "40", "41", "800"));
+    breaks(RULE_TOKEN, LATE("0.1.1", "40", "41", "980"));
+    breaks(RULE_TOKEN, LATE("0.1.1", "1040", "1041", "5"));
+    /* But not by one whose process had nothing that could be handed on. */
+    breaks(RULE_TOKEN, LATE("2.1.0", "40", "41", "800"));
+    /* Who waited when the server forgot, and is assured of more than anything from before, has it from after that. */
+    breaks(RULE_TOLD, TWO "10 0.1.0 want 0 x 1 -1\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n"
+                          "30 1.1.0 got 0 6 9999" NS "\n40 0.1.0 got 0 7 990" NS
+                          "\n41 0.1.0 drop 0\n42 0.1.0 gone 0 0\n50 1.1.0 drop 0\n51 1.1.0 gone 0 0\n" END);
+    holds(TWO "10 0.1.0 want 0 x 1 -1\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n"
+              "30 1.1.0 got 0 6 9999" NS "\n40 0.1.0 got 0 5 900" NS
+              "\n41 0.1.0 drop 0\n42 0.1.0 gone 0 0\n50 1.1.0 drop 0\n51 1.1.0 gone 0 0\n" END);
+    /* Of three with permits it is the oldest that the server forgot: what it gave since must fit all the same. */
+    holds(PERMITS("2", "", "22 2.1.0 want 2 p 1 -1\n", "900"));
+    assert_int_equal(verdict.overlaps, 1);
+    breaks(RULE_PERMITS, PERMITS("2", "", "22 2.1.0 want 2 p 2 -1\n", "900"));
+    /* If the third had asked before, its permits may be from before, too; unless it is assured of too much for that. */
+    holds(PERMITS("2", "12 2.1.0 want 2 p 2 -1\n", "", "900"));
+    breaks(RULE_TOLD, PERMITS("2", "12 2.1.0 want 2 p 2 -1\n", "", "9999"));
+    /* A break is of one lock. */
+    holds(OVERLAP_BY("break-now", "15 rig broke 0\n"));
+    breaks(RULE_EXCLUSION, OVERLAP_BY("break-now", "15 rig broke 1\n"));
+    breaks(RULE_EXCLUSION, OVERLAP_BY("break-now", ""));
     /* Tokens may fall where the table says so, and only there. */
     holds(TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n16 rig fault 0 failover 1\n"
               "17 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n21 1.1.0 got 0 5 900" NS "\n24 1.1.0 drop 0\n25 1.1.0 gone 0 0\n" END);
@@ -230,7 +264,6 @@ static void test_loss_without_a_reason(void **state) {
     assert_int_equal(verdict.total, 1);
 }
 
-#define THREE TWO "0 2.1.0 start 102\n"
 /* 0 holds, 1 waits and is seen; then 2 asks, and gets it first, so many times. */
 #define QUEUE(seen)                                                                                                                \
     THREE "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n20 1.1.0 want 0 x 1 -1\n" seen "40 0.1.0 drop 0\n41 0.1.0 gone 0 "  \
@@ -238,6 +271,17 @@ static void test_loss_without_a_reason(void **state) {
 #define OVERTAKE(at, token)                                                                                                        \
     "4" at "0 2.1.0 want 0 x 1 -1\n4" at "1 2.1.0 got 0 " token " 900" NS "\n4" at "2 2.1.0 drop 0\n4" at "3 2.1.0 gone 0 0\n"
 #define AT_LAST "490 1.1.0 got 0 9 900" NS "\n491 1.1.0 drop 0\n492 1.1.0 gone 0 0\n" END
+
+/* 0 writes, 1 waits in one mode and is seen; 2 comes twice in another. */
+#define RW_QUEUE(mode, other, first, second)                                                                                       \
+    THREE "10 0.1.0 want 1 x 1 -1\n11 0.1.0 got 1 5 900" NS "\n20 1.1.0 want 1 " mode " 1 -1\n30 rig seen 1 25" NS " 1.1@22" NS    \
+          "\n40 0.1.0 drop 1\n41 0.1.0 gone 1 0\n42 2.1.0 want 1 " other " 1 -1\n43 2.1.0 got 1 " first " 900" NS                  \
+          "\n44 2.1.0 drop 1\n45 2.1.0 gone 1 0\n46 2.1.0 want 1 " other " 1 -1\n47 2.1.0 got 1 " second " 900" NS                 \
+          "\n48 2.1.0 drop 1\n49 2.1.0 gone 1 0\n50 1.1.0 got 1 9 900" NS "\n51 1.1.0 drop 1\n52 1.1.0 gone 1 0\n" END
+#define PERMIT_QUEUE(token)                                                                                                        \
+    THREE "10 0.1.0 want 2 p 2 -1\n11 0.1.0 got 2 5 900" NS "\n20 1.1.0 want 2 p 3 -1\n30 rig seen 2 25" NS " 1.1@22" NS           \
+          "\n42 2.1.0 want 2 p 1 -1\n43 2.1.0 got 2 " token " 900" NS "\n44 2.1.0 drop 2\n45 2.1.0 gone 2 0\n46 0.1.0 drop 2\n"    \
+          "47 0.1.0 gone 2 0\n50 1.1.0 got 2 9 900" NS "\n51 1.1.0 drop 2\n52 1.1.0 gone 2 0\n" END
 
 static void test_order(void **state) {
     (void)state;
@@ -253,6 +297,13 @@ static void test_order(void **state) {
               OVERTAKE("3", "7") AT_LAST);
     breaks(RULE_ORDER, QUEUE("30 rig seen 0 25" NS " 1.1@22" NS "\n") "42 rig fault 0 client-kill 1\n43 rig healed 0 1\n" OVERTAKE(
                            "2", "6") OVERTAKE("3", "7") AT_LAST);
+    /* Readers overtake writers and writers readers, as writers do; readers do not overtake readers. */
+    breaks(RULE_ORDER, RW_QUEUE("x", "s", "6", "7"));
+    breaks(RULE_ORDER, RW_QUEUE("s", "x", "6", "7"));
+    holds(RW_QUEUE("s", "s", "6", "7"));
+    /* A permit is handed on to nobody: once is too often. */
+    breaks(RULE_ORDER, PERMIT_QUEUE("6"));
+    holds(PERMIT_QUEUE("10"));
 }
 
 static void test_wakeups(void **state) {

@@ -319,9 +319,23 @@ static bool on_fault(struct check *check, const struct record *record) {
     if (fault == FAULT_KINDS || (uint64_t)record->numbers[0] != check->stroke_count ||
         !check_room(&check->strokes, &check->stroke_room, check->stroke_count, sizeof check->strokes[0]))
         return false;
-    check->strokes[check->stroke_count++] = (struct stroke_seen){.begin = record->time, .end = NEVER, .fault = fault};
+    check->strokes[check->stroke_count++] = (struct stroke_seen){
+        .begin = record->time, .end = NEVER, .fault = fault, .lock = fault == FAULT_BREAK_NOW ? NO_LOCK : ANY_LOCK};
     check->verdict.strokes[fault]++;
     return true;
+}
+
+/* A hold of this lock is about to be broken: that is what the latest stroke of its kind does. */
+static bool on_broke(struct check *check, const struct record *record) {
+    for (size_t i = check->stroke_count; i-- > 0;) {
+        struct stroke_seen *stroke = &check->strokes[i];
+
+        if (stroke->fault != FAULT_BREAK_NOW)
+            continue;
+        stroke->lock = stroke->lock == NO_LOCK || stroke->lock == record->lock ? record->lock : ANY_LOCK;
+        return true;
+    }
+    return false;
 }
 
 static bool on_healed(struct check *check, const struct record *record) {
@@ -425,6 +439,8 @@ static bool on_rig(struct check *check, const struct record *record) {
         return true;
     case RECORD_SEEN:
         return on_seen(check, record);
+    case RECORD_BROKE:
+        return on_broke(check, record);
     case RECORD_WAKES:
         /* The one before, the second before, and one's own node: a watch on each. */
         if ((uint64_t)record->numbers[0] > 4 * check->verdict.attempts + 100)

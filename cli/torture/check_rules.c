@@ -29,17 +29,47 @@ static int64_t told_by(const struct check *check, const struct stroke_seen *stro
     }
 }
 
-/* Does a fault explain that a hold granted at `granted` was believed together with another, from `begin` to `end`? 1: yes. 0: no.
- * -1: it would, had the hold not been believed for too long. */
-static int explained(const struct check *check, int64_t granted, int64_t begin, int64_t end) {
+/* Of the hold that this became: when was the claim asked for at the earliest? Threads of one process hand a claim on, each time with the
+ * next token of those that came with it; so these stand side by side, and are no more than there may be hand-offs. */
+static int64_t asked_since(const struct check *check, const struct attempt *attempt) {
+    uint64_t most = attempt->mode == 'p' ? 0 : check->handoff;
+    int64_t since = attempt->call;
+
+    for (size_t i = attempt->rank; most-- > 0 && i-- > 0;) {
+        const struct attempt *before = check->by_token[i];
+
+        if (before->lock != attempt->lock || before->process != attempt->process)
+            break;
+        since = before->call < since ? before->call : since;
+    }
+    return since;
+}
+
+/* Can it be that this fault took the hold? Only if it was asked for before the fault was over. */
+static bool may_be_taken(const struct check *check, const struct stroke_seen *stroke, const struct attempt *attempt) {
+    return check->oracle.faults[stroke->fault].promise != PROMISE_EXCLUSIVE &&
+           (stroke->lock == ANY_LOCK || stroke->lock == attempt->lock) && asked_since(check, attempt) <= stroke->end;
+}
+
+/* Was it never assured of the hold for longer than one may be that this fault took? What was granted after the fault is, as a rule: that is
+ * how one is told from the other. */
+static bool knew_in_time(const struct check *check, const struct stroke_seen *stroke, const struct attempt *attempt) {
+    int64_t until = attempt->promise != NEVER ? attempt->promise : attempt->believed;
+
+    return until <= told_by(check, stroke) || until <= attempt->granted;
+}
+
+/* Does a fault explain that a hold is believed at `moment` that is not on the servers? 1: yes. 0: no. -1: it would, had the hold not been
+ * believed for too long. */
+static int explained(const struct check *check, const struct attempt *attempt, int64_t moment) {
     int answer = 0;
 
-    for (size_t i = 0; i < check->stroke_count; i++) {
+    for (size_t i = 0; i < check->stroke_count && check->strokes[i].begin <= moment; i++) {
         const struct stroke_seen *stroke = &check->strokes[i];
 
-        if (check->oracle.faults[stroke->fault].promise == PROMISE_EXCLUSIVE || stroke->begin > begin || granted > stroke->end)
+        if (!may_be_taken(check, stroke, attempt))
             continue;
-        if (end <= told_by(check, stroke))
+        if (knew_in_time(check, stroke, attempt))
             return 1;
         answer = -1;
     }
@@ -55,17 +85,9 @@ static bool may_fall(const struct check *check, int64_t from, int64_t to) {
     return false;
 }
 
-/* Was there a fault that may take a hold from one who has not heard of it yet, nor, until the table says so, been told? It may come in
- * with its old token after others had higher ones, or hand it on within its process; the store refuses it. */
+/* Who has not heard yet that a fault took its hold comes in with its old token after others had higher ones; the store refuses it. */
 static bool may_be_late(const struct check *check, const struct attempt *attempt) {
-    for (size_t i = 0; i < check->stroke_count; i++) {
-        const struct stroke_seen *stroke = &check->strokes[i];
-
-        if (check->oracle.faults[stroke->fault].promise != PROMISE_EXCLUSIVE && stroke->begin <= attempt->granted &&
-            told_by(check, stroke) >= attempt->call)
-            return true;
-    }
-    return false;
+    return explained(check, attempt, attempt->granted) > 0;
 }
 
 /* ---- Exclusion ------------------------------------------------------------------------------------------------------------ */
@@ -85,23 +107,24 @@ static int by_begin(const void *left, const void *right) {
     return one->begin < other->begin ? -1 : one->begin > other->begin;
 }
 
-static void judge_overlap(struct check *check, const struct span *old, const struct span *new) {
+static void complain_of_overlap(struct check *check, enum rule rule, const struct span *old, const struct span *new) {
     int64_t end = old->end < new->end ? old->end : new->end;
-    int64_t granted = old->attempt->granted < new->attempt->granted ? old->attempt->granted : new->attempt->granted;
-    int answer = explained(check, granted, new->begin, end);
 
-    if (answer > 0) {
-        check->verdict.overlaps++;
-        return;
-    }
-    check_complain(check,
-                   answer < 0         ? RULE_TOLD
-                   : new->mode == 'p' ? RULE_PERMITS
-                                      : RULE_EXCLUSION,
+    check_complain(check, rule,
                    "lock %d: client %d.%u with token %" PRIu64 " and client %d.%u with token %" PRIu64
                    " both believed to hold it for %.3f ms, from %.6f s on",
                    new->attempt->lock, old->attempt->who.slot, old->attempt->who.life, old->attempt->token, new->attempt->who.slot,
                    new->attempt->who.life, new->attempt->token, (double)(end - new->begin) / 1e6, (double)new->begin / 1e9);
+}
+
+/* One of the two is not on the servers any more. */
+static void judge_overlap(struct check *check, const struct span *old, const struct span *new) {
+    int one = explained(check, old->attempt, new->begin), other = explained(check, new->attempt, new->begin);
+
+    if (one > 0 || other > 0)
+        check->verdict.overlaps++;
+    else
+        complain_of_overlap(check, one < 0 || other < 0 ? RULE_TOLD : RULE_EXCLUSION, old, new);
 }
 
 /* The holds that are believed as of now, and the highest tokens before. */
@@ -120,18 +143,28 @@ static void let_go(struct sweep *sweep, int64_t time) {
     sweep->count = kept;
 }
 
-/* Too many permits are the doing of all who hold some; what explains the oldest hold explains the sum. */
+/* Those that no fault can have taken must fit. */
 static void check_permits(struct check *check, const struct sweep *sweep, const struct span *span) {
+    uint64_t limit = check->locks[span->attempt->lock].limit, all = span->attempt->permits, sure = 0, untold = 0;
     const struct span *oldest = NULL;
-    uint64_t permits = span->attempt->permits;
 
-    for (size_t i = 0; i < sweep->count; i++) {
-        permits += sweep->held[i]->attempt->permits;
-        if (oldest == NULL || sweep->held[i]->begin < oldest->begin)
-            oldest = sweep->held[i];
+    for (size_t i = 0; i < sweep->count; i++)
+        all += sweep->held[i]->attempt->permits;
+    if (all <= limit)
+        return;
+    for (size_t i = 0; i <= sweep->count; i++) {
+        const struct span *held = i < sweep->count ? sweep->held[i] : span;
+        int answer = explained(check, held->attempt, span->begin);
+
+        sure += answer == 0 ? held->attempt->permits : 0;
+        untold += answer < 0 ? held->attempt->permits : 0;
+        if (answer <= 0 && oldest == NULL)
+            oldest = held;
     }
-    if (oldest != NULL && permits > check->locks[span->attempt->lock].limit)
-        judge_overlap(check, oldest, span);
+    if (sure + untold <= limit)
+        check->verdict.overlaps++;
+    else
+        complain_of_overlap(check, sure <= limit ? RULE_TOLD : RULE_PERMITS, oldest, span);
 }
 
 static void enter(struct check *check, struct sweep *sweep, const struct span *span) {
@@ -259,64 +292,78 @@ static bool order_is_kept(const struct check *check, int64_t from, int64_t to) {
     return true;
 }
 
-/* How often did one process overtake the waiter? Those with lower tokens that asked after it was seen, from `i` downwards. */
-static void check_overtaken(struct check *check, struct attempt **sorted, size_t i) {
-    const struct attempt *waiter = sorted[i], *worst = NULL;
-    uint64_t most = 0;
-
-    for (size_t j = i; j-- > 0 && sorted[j]->lock == waiter->lock && i - j < 4096;) {
-        uint64_t times = 0;
-
-        if (sorted[j]->mode != 'x' || sorted[j]->call <= waiter->seen)
-            continue;
-        for (size_t k = j + 1; k < i; k++)
-            times += sorted[k]->process == sorted[j]->process && sorted[k]->mode == 'x' && sorted[k]->call > waiter->seen;
-        if (++times > most) {
-            most = times;
-            worst = sorted[j];
-        }
-    }
-    if (worst != NULL && most > (worst->process == waiter->process ? UINT64_MAX : check->handoff) &&
-        order_is_kept(check, waiter->call, waiter->granted))
-        check_complain(check, RULE_ORDER,
-                       "lock %d: client %d.%u was seen in the queue, and %d.%u asked later and overtook it %" PRIu64 " times",
-                       waiter->lock, waiter->who.slot, waiter->who.life, worst->who.slot, worst->who.life, most);
+/* Does one wait for the other? Readers don't wait for each other. */
+static bool exclude_each_other(const struct attempt *one, const struct attempt *other) {
+    return one->mode != 's' || other->mode != 's';
 }
 
-static void check_order(struct check *check, struct attempt **sorted, size_t count) {
-    int64_t latest = -1; /* call among the lower tokens */
+static bool overtook(const struct attempt *other, const struct attempt *waiter) {
+    return other->lock == waiter->lock && other->call > waiter->seen && exclude_each_other(other, waiter);
+}
 
-    for (size_t i = 0; check->oracle.ordered && i < count; i++) {
-        if (i > 0 && sorted[i - 1]->lock != sorted[i]->lock)
-            latest = -1;
-        if (sorted[i]->mode != 'x')
-            continue;
-        if (sorted[i]->seen < latest)
-            check_overtaken(check, sorted, i);
-        if (sorted[i]->call > latest)
-            latest = sorted[i]->call;
+/* How often did one process overtake the waiter? Those with lower tokens that asked after it was seen, from `i` downwards. `times`: a zero
+ * for each process. */
+static void check_overtaken(struct check *check, uint32_t *times, size_t i) {
+    enum { FAR = 4096 };
+    struct attempt **sorted = check->by_token;
+    const struct attempt *waiter = sorted[i], *worst = NULL;
+    size_t from = i > FAR ? i - FAR : 0;
+    uint64_t allowed = waiter->mode == 'p' ? 0 : check->handoff;
+
+    for (size_t j = from; j < i; j++)
+        if (overtook(sorted[j], waiter) && sorted[j]->process != waiter->process && ++times[sorted[j]->process] > allowed)
+            worst = sorted[j];
+    if (worst != NULL && order_is_kept(check, waiter->call, waiter->granted))
+        check_complain(check, RULE_ORDER,
+                       "lock %d: client %d.%u was seen in the queue, and %d.%u asked later and overtook it %" PRIu32 " times",
+                       waiter->lock, waiter->who.slot, waiter->who.life, worst->who.slot, worst->who.life, times[worst->process]);
+    for (size_t j = from; j < i; j++)
+        times[sorted[j]->process] = 0;
+}
+
+static void check_order(struct check *check) {
+    uint32_t *times = calloc((size_t)check->process_count + 1, sizeof *times);
+    int64_t latest = -1, latest_reader = -1; /* calls among the lower tokens */
+
+    if (times == NULL)
+        check_complain(check, RULE_HISTORY, "out of memory");
+    for (size_t i = 0; times != NULL && check->oracle.ordered && i < check->granted_count; i++) {
+        const struct attempt *attempt = check->by_token[i];
+        int64_t *before = attempt->mode == 's' ? &latest_reader : &latest;
+
+        if (i > 0 && check->by_token[i - 1]->lock != attempt->lock)
+            latest = latest_reader = -1;
+        if (attempt->seen < latest || (attempt->mode != 's' && attempt->seen < latest_reader))
+            check_overtaken(check, times, i);
+        *before = attempt->call > *before ? attempt->call : *before;
     }
+    free(times);
+}
+
+static bool sort_by_token(struct check *check) {
+    struct attempt **sorted = check->by_token = calloc(check->attempt_count + 1, sizeof(struct attempt *));
+
+    if (sorted == NULL)
+        return false;
+    for (size_t i = 0; i < check->attempt_count; i++)
+        if (check->attempts[i].granted != NEVER)
+            sorted[check->granted_count++] = &check->attempts[i];
+    qsort(sorted, check->granted_count, sizeof sorted[0], by_token);
+    for (size_t i = 0; i < check->granted_count; i++)
+        sorted[i]->rank = i;
+    return true;
 }
 
 static void check_tokens(struct check *check) {
-    struct attempt **sorted = calloc(check->attempt_count + 1, sizeof(struct attempt *));
-    size_t count = 0;
+    struct attempt **sorted = check->by_token;
+    size_t count = check->granted_count;
 
-    if (sorted == NULL) {
-        check_complain(check, RULE_HISTORY, "out of memory");
-        return;
-    }
-    for (size_t i = 0; i < check->attempt_count; i++)
-        if (check->attempts[i].granted != NEVER)
-            sorted[count++] = &check->attempts[i];
-    qsort(sorted, count, sizeof sorted[0], by_token);
     for (size_t i = 1; i < count; i++)
         if (sorted[i]->lock == sorted[i - 1]->lock && sorted[i]->token == sorted[i - 1]->token &&
             !may_fall(check, sorted[i - 1]->granted, sorted[i]->granted))
             complain_of_twins(check, sorted[i - 1], sorted[i]);
     check_precedence(check, sorted, count);
-    check_order(check, sorted, count);
-    free(sorted);
+    check_order(check);
 }
 
 /* ---- Wake-ups ------------------------------------------------------------------------------------------------------------- */
@@ -411,7 +458,13 @@ void check_rules(struct check *check) {
     }
     if (check->stroke_count > 0)
         qsort(check->strokes, check->stroke_count, sizeof check->strokes[0], by_stroke);
-    check_exclusion(check);
-    check_tokens(check);
-    check_wakeups(check);
+    if (sort_by_token(check)) {
+        check_exclusion(check);
+        check_tokens(check);
+        check_wakeups(check);
+    } else {
+        check_complain(check, RULE_HISTORY, "out of memory");
+    }
+    free(check->by_token);
+    check->by_token = NULL;
 }

@@ -22,6 +22,7 @@ struct attempt {
     uint64_t version; /* of the store, when it read */
     uint32_t process; /* a number for SLOT.LIFE */
     uint32_t permits;
+    size_t rank; /* in check->by_token */
     struct who who;
     short lock;
     char mode;
@@ -31,7 +32,9 @@ struct attempt {
 struct stroke_seen {
     int64_t begin, end;
     enum fault fault;
+    int lock; /* the one that it hit, or one of these */
 };
+enum { ANY_LOCK = -1, NO_LOCK = -2 };
 
 struct process {
     unsigned life;
@@ -64,6 +67,8 @@ struct check {
     size_t stroke_count, stroke_room;
     uint64_t asked[FAULT_KINDS];
     bool asks[FAULT_KINDS];
+    struct attempt **by_token; /* those that were granted, by lock, and then by token; while the rules are applied */
+    size_t granted_count;
 };
 
 __attribute__((format(printf, 3, 4))) void check_complain(struct check *check, enum rule rule, const char *format, ...);

@@ -34,6 +34,7 @@
     X(EXIT, "exit", "pi")                                                                                                          \
     X(HUNG, "hung", "p")                                                                                                           \
     X(SEEN, "seen", "lnt")                                                                                                         \
+    X(BROKE, "broke", "l")                                                                                                         \
     X(WAKES, "wakes", "n")                                                                                                         \
     X(RESIDUE, "residue", "t")                                                                                                     \
     X(END, "end", "")                                                                                                              \

@@ -85,7 +85,7 @@ static unsigned begin_fault(struct rig *rig, const struct stroke *stroke) {
     case FAULT_CLIENT_FAST:
         return clients_distort(&rig->clients, stroke->target, stroke->fault == FAULT_CLIENT_FAST);
     case FAULT_BREAK_NOW:
-        atomic_fetch_add(&rig->page->breaks_wanted, 1);
+        atomic_store(&rig->page->breaks_wanted, atomic_load(&rig->page->breaks_done) + 1);
         return 0;
     case FAULT_CORRUPTION: {
         unsigned hits;
@@ -114,9 +114,12 @@ static unsigned heal_fault(struct rig *rig, const struct active *active) {
         /* The observer does it as soon as it sees a holder; a moment is enough where locks are in use all the time. */
         int64_t deadline = deadline_in(1000);
 
-        while (atomic_load(&rig->page->breaks_done) != atomic_load(&rig->page->breaks_wanted) && poll_timeout(deadline) > 0)
+        while (atomic_load(&rig->page->breaks_done) < atomic_load(&rig->page->breaks_wanted) && poll_timeout(deadline) > 0)
             poll(NULL, 0, 5);
-        return atomic_load(&rig->page->breaks_done) == atomic_load(&rig->page->breaks_wanted);
+        /* What has not come about by now is not to come when nobody expects it any more. */
+        uint64_t done = atomic_load(&rig->page->breaks_done);
+
+        return done >= atomic_exchange(&rig->page->breaks_wanted, done);
     }
     default:
         return servers_heal(&rig->servers, &active->stroke);

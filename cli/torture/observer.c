@@ -53,11 +53,17 @@ static int note_entry(const struct pawl_entry *entry, void *data) {
     return 0;
 }
 
-static void try_break(struct page *page, struct pawl *pawl, const struct view *view) {
-    if (view->token == 0 || atomic_load(&page->breaks_wanted) == atomic_load(&page->breaks_done))
-        return;
+/* False: it could not be written down. */
+static bool try_break(const struct history *history, struct pawl *pawl, int lock, const struct view *view) {
+    struct page *page = view->page;
+
+    if (view->token == 0 || atomic_load(&page->breaks_wanted) <= atomic_load(&page->breaks_done))
+        return true;
+    if (!history_append(history, history_now(history), history_rig, RECORD_BROKE, "%d", lock))
+        return false;
     if (pawl_break(pawl, view->name, view->token, PAWL_BREAK_NOW, NULL) == 0)
         atomic_fetch_add(&page->breaks_done, 1);
+    return true;
 }
 
 int observer_main(struct page *page, const struct history *history) {
@@ -75,7 +81,8 @@ int observer_main(struct page *page, const struct history *history) {
             if (view.used > 0 && !history_append(history, history_now(history), history_rig, RECORD_SEEN, "%d %" PRId64 " %s", lock,
                                                  begin, view.text))
                 return 1;
-            try_break(page, pawl, &view);
+            if (!try_break(history, pawl, lock, &view))
+                return 1;
         }
         poll(NULL, 0, PAUSE_MS);
     }
