@@ -5,8 +5,10 @@
  *     bench-redlock PID PORT PORT PORT...      PID: the process of the last one, which is stopped half way through
  *
  * Client and server on one core and on two give very different round trips: so nothing here is worth comparing but ratios. The bare round
- * trip is an EVALSHA of a script that does nothing, by hiredis, taken in turns with what is measured. Beside it stands the floor: the same
- * script sent to all servers at once by the plainest loop over poll(), until a majority has answered.
+ * trip is an EVALSHA of a script that does nothing, by hiredis, taken in turns with what is measured. Beside it stand two floors, which the
+ * plainest loop over poll() reaches, sending to all servers at once until a majority has answered: with that script; and with one that
+ * does the least that a vote can be, a key that is taken, a token and a record. Where the servers share few cores with the client, the
+ * second is what an acquire can be measured by: the servers work one after the other.
  */
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -22,8 +24,15 @@
 
 enum { ROUNDS = 5000, WARM = 300, MOST = 31 };
 
+enum { NOTHING, VOTE, UNVOTE, SCRIPTS };
+static const char *const bodies[SCRIPTS] = {
+    "return 1",
+    "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then "
+    "redis.call('SET', KEYS[3], ARGV[1] .. ' ' .. ARGV[3], 'PX', ARGV[2]) return redis.call('INCR', KEYS[2]) end return 0",
+    "return redis.call('DEL', KEYS[1], KEYS[3])",
+};
 static redisContext *bare[MOST];
-static char sha[41];
+static char sha[SCRIPTS][41];
 static unsigned count;
 
 static void check(int rc, const struct pawl_error *error) {
@@ -53,7 +62,7 @@ static double part_us(int64_t *samples, double part) {
 
 static int64_t bare_trip(void) {
     int64_t begin = now_ns();
-    redisReply *reply = redisCommand(bare[0], "EVALSHA %s 1 bench:bare", sha);
+    redisReply *reply = redisCommand(bare[0], "EVALSHA %s 1 bench:bare", sha[NOTHING]);
 
     if (!reply || reply->type == REDIS_REPLY_ERROR) {
         fprintf(stderr, "bench-redlock: the bare script does not run\n");
@@ -64,15 +73,20 @@ static int64_t bare_trip(void) {
 }
 
 /* All at once; `servers` of them are there. Returns when a majority has answered, and reads the rest before the next. */
-static int64_t floor_trip(unsigned servers) {
+static int64_t floor_trip(unsigned servers, int script) {
+    static const char keys[] = "bench:{bare} bench:{bare}:token bench:{bare}:record 0123456789abcdef0123456789abcdef:1 30000 "
+                               "1:host:4711:bench-redlock:label";
+    char command[256];
     struct pollfd fds[MOST];
-    int64_t begin = now_ns(), quorum_at = 0;
+    int64_t begin, quorum_at = 0;
     unsigned answered = 0;
     int done = 0;
     void *reply;
 
+    snprintf(command, sizeof command, "EVALSHA %s 3 %s", sha[script], keys);
+    begin = now_ns();
     for (unsigned i = 0; i < servers; i++) {
-        redisAppendCommand(bare[i], "EVALSHA %s 1 bench:bare", sha);
+        redisAppendCommand(bare[i], command);
         while (redisBufferWrite(bare[i], &done) == REDIS_OK && !done)
             continue;
         fds[i] = (struct pollfd){.fd = bare[i]->fd, .events = POLLIN};
@@ -91,7 +105,7 @@ static int64_t floor_trip(unsigned servers) {
 }
 
 static void measure(const char *what, const char *url, unsigned servers) {
-    static int64_t trips[ROUNDS], floors[ROUNDS], acquires[ROUNDS], releases[ROUNDS];
+    static int64_t trips[ROUNDS], floors[ROUNDS], votes[ROUNDS], acquires[ROUNDS], releases[ROUNDS];
     struct rusage before, after;
     struct pawl_error error;
     struct pawl_lock *lock;
@@ -101,8 +115,9 @@ static void measure(const char *what, const char *url, unsigned servers) {
     check(pawl_open(url, NULL, &client, &error), &error);
     check(pawl_mutex_new(client, "bench:alone", 0, &lock, &error), &error);
     for (int i = -WARM; i < ROUNDS; i++) {
-        int64_t begin, middle, end, round = bare_trip(), least = floor_trip(servers);
+        int64_t begin, middle, end, round = bare_trip(), least = floor_trip(servers, NOTHING), vote = floor_trip(servers, VOTE);
 
+        floor_trip(servers, UNVOTE);
         if (i == 0)
             getrusage(RUSAGE_SELF, &before);
         begin = now_ns();
@@ -114,16 +129,19 @@ static void measure(const char *what, const char *url, unsigned servers) {
             continue;
         trips[i] = round;
         floors[i] = least;
+        votes[i] = vote;
         acquires[i] = middle - begin;
         releases[i] = end - middle;
     }
     getrusage(RUSAGE_SELF, &after);
     trip = part_us(trips, 0.5);
-    printf("%-22s bare EVALSHA %.1f us; all at once, to the majority's answer %.2f round trips\n", what, trip,
-           part_us(floors, 0.5) / trip);
-    printf("%-22s acquire %.1f us = %.2f round trips (p99 %.2f); release %.1f us = %.2f; %.1f voluntary switches a pair\n", "",
-           part_us(acquires, 0.5), part_us(acquires, 0.5) / trip, part_us(acquires, 0.99) / trip, part_us(releases, 0.5),
-           part_us(releases, 0.5) / trip, (double)(after.ru_nvcsw - before.ru_nvcsw) / ROUNDS);
+    printf("%-22s bare EVALSHA %.1f us; all at once, to the majority's answer %.2f round trips; with a vote's least work %.2f\n",
+           what, trip, part_us(floors, 0.5) / trip, part_us(votes, 0.5) / trip);
+    printf("%-22s acquire %.1f us = %.2f round trips (p99 %.2f), %.2f of that least; release %.1f us = %.2f; %.1f voluntary "
+           "switches a round\n",
+           "", part_us(acquires, 0.5), part_us(acquires, 0.5) / trip, part_us(acquires, 0.99) / trip,
+           part_us(acquires, 0.5) / part_us(votes, 0.5), part_us(releases, 0.5), part_us(releases, 0.5) / trip,
+           (double)(after.ru_nvcsw - before.ru_nvcsw) / ROUNDS);
     pawl_lock_free(lock);
     pawl_close(client);
 }
@@ -147,9 +165,11 @@ int main(int argc, char **argv) {
             fprintf(stderr, "bench-redlock: no server at port %s\n", port);
             return 1;
         }
-        reply = redisCommand(bare[count], "SCRIPT LOAD %s", "return 1");
-        snprintf(sha, sizeof sha, "%s", reply && reply->str ? reply->str : "");
-        freeReplyObject(reply);
+        for (int i = 0; i < SCRIPTS; i++) {
+            reply = redisCommand(bare[count], "SCRIPT LOAD %s", bodies[i]);
+            snprintf(sha[i], sizeof sha[i], "%s", reply && reply->str ? reply->str : "");
+            freeReplyObject(reply);
+        }
     }
     measure("all servers", url, count);
     kill(last, SIGSTOP);

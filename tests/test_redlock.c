@@ -1,126 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redlock.c - five real servers, of which some are stopped, restarted, cut off or not what they should be. What every engine must
- * do is in test_contract.c; the names of the bugs are those of the libraries whose users met them.
+ * test_redlock.c - five real servers, of which some are stopped, restarted or cut off. What every engine must do is in test_contract.c,
+ * what is refused at open in test_redlock_open.c; the names of the bugs are those of the libraries whose users met them.
  */
-#include <signal.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy.h"
-#include "redis_test.h"
-
-enum { NODES = 5, QUORUM = 3 };
-
-/* A lease that outlasts every test's patience: nothing is free because of its end. */
-#define LONG_MS 300000
-
-static struct redis_server servers[NODES];
-static struct proxy *proxies[NODES];
-
-/* ---- Servers and clients -------------------------------------------------------------------------------------------------- */
-
-static int set_up(void **state) {
-    (void)state;
-    for (int i = 0; i < NODES; i++) {
-        if (!servers[i].pid)
-            redis_server_start(&servers[i]);
-        freeReplyObject(redis_server_command(&servers[i], "FLUSHALL"));
-    }
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    for (int i = 0; i < NODES; i++) {
-        if (proxies[i])
-            proxy_free(proxies[i]);
-        proxies[i] = NULL;
-        if (servers[i].pid)
-            kill(servers[i].pid, SIGCONT);
-    }
-    return 0;
-}
-
-static int stop_servers(void **state) {
-    (void)state;
-    for (int i = 0; i < NODES; i++)
-        redis_server_free(&servers[i]);
-    return 0;
-}
-
-static void stop(int node) {
-    kill(servers[node].pid, SIGSTOP);
-}
-
-static void go_on(int node) {
-    kill(servers[node].pid, SIGCONT);
-}
-
-/* It comes back knowing nothing. */
-static void restart(int node) {
-    redis_server_stop(&servers[node], SIGKILL);
-    redis_server_start(&servers[node]);
-}
-
-static void use_proxies(void) {
-    for (int i = 0; i < NODES; i++)
-        proxies[i] = proxy_new(servers[i].port, NULL, NULL, NULL);
-}
-
-static const char *url_of(int count, const char *options) {
-    static char url[512];
-
-    strcpy(url, "redlock://");
-    for (int i = 0; i < count; i++)
-        sprintf(url + strlen(url), "%s127.0.0.1:%u", i ? "," : "", proxies[i] ? proxy_port(proxies[i]) : servers[i].port);
-    return strcat(url, options);
-}
-
-/* What the log says is kept: the last of it. */
-struct log {
-    pthread_mutex_t mutex;
-    char text[65536];
-    size_t used;
-};
-#define LOG_INIT                                                                                                                   \
-    { .mutex = PTHREAD_MUTEX_INITIALIZER }
-
-static void keep_log(enum pawl_log_level level, const char *text, void *data) {
-    struct log *log = data;
-    size_t length = strlen(text);
-
-    (void)level;
-    pthread_mutex_lock(&log->mutex);
-    if (log->used + length + 2 > sizeof log->text)
-        log->used = 0;
-    memcpy(log->text + log->used, text, length + 1);
-    log->used += length;
-    pthread_mutex_unlock(&log->mutex);
-}
-
-static bool log_has(struct log *log, const char *part) {
-    bool has;
-
-    pthread_mutex_lock(&log->mutex);
-    has = strstr(log->text, part);
-    pthread_mutex_unlock(&log->mutex);
-    return has;
-}
-
-static struct pawl *open_all(const char *options, int64_t lease_ms, struct log *log) {
-    struct pawl_options how = {.size = sizeof how, .label = "test", .lease_ms = lease_ms};
-    struct pawl *client;
-
-    if (log) {
-        how.flags = PAWL_OPEN_TRACE;
-        how.log = keep_log;
-        how.log_data = log;
-    }
-    assert_works(pawl_open(url_of(NODES, options), &how, &client, &error), &error);
-    return client;
-}
+#include "redlock_test.h"
 
 static long long counter_of(int node) {
     return redis_server_integer(&servers[node], "GET redisson_lock_token:{lock}");
@@ -600,6 +488,101 @@ static void test_foreign_holder(void **state) {
     pawl_close(client);
 }
 
+/* ---- Many waiters of one client --------------------------------------------------------------------------------------------- */
+
+enum { WAITERS = 16, CHANGES = 8 };
+
+struct order {
+    struct pawl_lock *locks[WAITERS];
+    int granted;
+};
+
+/* They hold in the order in which they asked. */
+static void on_granted(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    struct order *order = data;
+
+    assert_int_equal(result, 0);
+    assert_null(why);
+    assert_ptr_equal(lock, order->locks[order->granted]);
+    order->granted++;
+    assert_works(pawl_release(lock, &error), &error);
+}
+
+/* How often a server was asked for a lock, or told that one is not wanted any more. */
+static int scripts_run(int node) {
+    redisReply *reply = redis_server_command(&servers[node], "INFO commandstats");
+    const char *line = strstr(reply->str, "cmdstat_evalsha:calls=");
+    int calls = line ? atoi(line + strlen("cmdstat_evalsha:calls=")) : 0;
+
+    freeReplyObject(reply);
+    return calls;
+}
+
+/* Only the oldest of them asks: the servers know of one, and each change of the lock makes one try. Were it each of them, every change
+ * would cost the servers as many requests as there are waiters. */
+static void test_of_many_waiters_one_asks(void **state) {
+    struct pawl *client = open_all("?handoff=0", LONG_MS, NULL);
+    const struct timespec moment = {.tv_nsec = 2000000};
+    struct order order = {.granted = 0};
+    struct pollfd fd = {.fd = pawl_fd(client), .events = POLLIN};
+    int before;
+
+    (void)state;
+    set_foreign("f00", 0, 4);
+    for (int i = 0; i < WAITERS; i++) {
+        assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &order.locks[i], &error), &error);
+        assert_works(pawl_acquire_start(order.locks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, on_granted, &order, &error), &error);
+    }
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1);
+    before = scripts_run(0);
+    for (int i = 0; i < CHANGES; i++) {
+        int calls = scripts_run(0), tries = PATIENCE_MS / 2;
+
+        set_foreign("f01", 0, 4);
+        while (scripts_run(0) == calls && --tries)
+            nanosleep(&moment, NULL);
+        assert_true(tries > 0);
+    }
+    assert_true(scripts_run(0) - before < WAITERS * CHANGES / 2);
+    assert_int_equal(redis_server_integer(&servers[0], "ZCARD pawl:wait:{lock}"), 1);
+    for (int i = 0; i < NODES; i++)
+        freeReplyObject(redis_server_command(&servers[i], "DEL lock"));
+    while (order.granted < WAITERS) {
+        assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+        pawl_dispatch(client);
+    }
+    for (int i = 0; i < WAITERS; i++)
+        pawl_lock_free(order.locks[i]);
+    pawl_close(client);
+    await_free(0, 4);
+}
+
+/* One that gives up while it asks, or while it is behind, keeps nobody waiting. */
+static void test_head_of_many_waiters_gives_up(void **state) {
+    struct pawl *holder = open_all("", LONG_MS, NULL), *client = open_all("?handoff=0", LONG_MS, NULL);
+    struct pawl_lock *held = mutex_of(holder, "lock"), *locks[3];
+    struct taker takers[3];
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < 3; i++)
+        locks[i] = mutex_of(client, "lock");
+    start_taker(&takers[0], locks[0], 200);
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1);
+    start_taker(&takers[1], locks[1], 100);
+    start_taker(&takers[2], locks[2], PATIENCE_MS);
+    assert_int_equal(end_taker(&takers[0]), PAWL_ETIMEOUT);
+    assert_int_equal(end_taker(&takers[1]), PAWL_ETIMEOUT);
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&takers[2]), 0);
+    for (int i = 0; i < 3; i++)
+        pawl_lock_free(locks[i]);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(holder);
+}
+
 /* Two foreign programs have two votes each: nobody holds, and the fifth server's vote is not enough. */
 static void test_nobody_has_a_majority(void **state) {
     struct pawl *client = open_all("", LONG_MS, NULL);
@@ -635,93 +618,6 @@ static void test_doctor_looks_at_all(void **state) {
     pawl_close(client);
 }
 
-/* ---- Bad input ------------------------------------------------------------------------------------------------------------ */
-
-static void refuse(const char *url, int code, const char *part) {
-    struct pawl *client;
-
-    assert_fails(code, pawl_open(url, NULL, &client, &error), &error);
-    assert_contains(error.text, part);
-}
-
-static void test_bad_urls(void **state) {
-    char url[600];
-
-    (void)state;
-    refuse("redlock://", PAWL_EURL, "at least 3");
-    refuse(url_of(1, ""), PAWL_EURL, "at least 3");
-    refuse(url_of(2, ""), PAWL_EURL, "at least 3");
-    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port,
-             servers[0].port);
-    refuse(url, PAWL_EURL, "twice");
-    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,localhost:%u", servers[0].port, servers[1].port,
-             servers[0].port);
-    refuse(url, PAWL_EURL, "same server");
-    refuse(url_of(3, "?layout=redisson"), PAWL_EOPTION, "layout");
-    refuse(url_of(3, "?nonsense=1"), PAWL_EOPTION, "nonsense");
-    refuse(url_of(3, "?ca=/x"), PAWL_EOPTION, "redlocks:");
-    refuse("redlock://no.such.host.invalid,a.invalid,b.invalid", PAWL_ECONNLOST, "not known");
-    refuse("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", PAWL_ECONNLOST, "0 of the 3 servers");
-}
-
-/* One of them is a replica of another: two votes that are one. */
-static void test_replica_among_them(void **state) {
-    struct redis_server replica = {.pid = 0};
-    char url[600];
-
-    (void)state;
-    snprintf(replica.extra, sizeof replica.extra, "replicaof 127.0.0.1 %u", servers[0].port);
-    redis_server_start(&replica);
-    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port, replica.port);
-    refuse(url, PAWL_EURL, "is a replica");
-    redis_server_free(&replica);
-}
-
-static void test_wrong_password(void **state) {
-    struct pawl *client;
-    char url[600];
-
-    (void)state;
-    for (int i = 0; i < 3; i++)
-        freeReplyObject(redis_server_command(&servers[i], "CONFIG SET requirepass secret"));
-    refuse(url_of(3, ""), PAWL_EACCES, "password");
-    snprintf(url, sizeof url, "redlock://:secret@%s", url_of(3, "") + strlen("redlock://"));
-    assert_works(pawl_open(url, NULL, &client, &error), &error);
-    pawl_close(client);
-    for (int i = 0; i < 3; i++)
-        freeReplyObject(redis_server_command(&servers[i], "CONFIG SET requirepass %s", ""));
-}
-
-static void test_even_number_is_warned_of(void **state) {
-    struct log *log = calloc(1, sizeof *log);
-    struct pawl_options how = {.size = sizeof how, .log = keep_log, .log_data = log};
-    struct pawl *client;
-
-    (void)state;
-    assert_non_null(log);
-    pthread_mutex_init(&log->mutex, NULL);
-    assert_works(pawl_open(url_of(4, ""), &how, &client, &error), &error);
-    assert_true(log_has(log, "even number"));
-    pawl_close(client);
-    free(log);
-}
-
-static void test_only_mutexes(void **state) {
-    struct pawl *client = open_all("", 0, NULL);
-    struct pawl_lock *lock;
-
-    (void)state;
-    assert_works(pawl_rwlock_new(client, "lock", 0, &lock, &error), &error);
-    assert_fails(PAWL_EUNSUPPORTED, pawl_acquire_shared(lock, 0, &error), &error);
-    pawl_lock_free(lock);
-    assert_works(pawl_semaphore_new(client, "lock", 2, 0, &lock, &error), &error);
-    assert_fails(PAWL_EUNSUPPORTED, pawl_acquire(lock, 0, &error), &error);
-    pawl_lock_free(lock);
-    pawl_close(client);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_node_stopped),
@@ -740,12 +636,9 @@ int main(int argc, char **argv) {
         TEST(test_tokens_rise_when_majorities_differ),
         TEST(test_foreign_holder),
         TEST(test_nobody_has_a_majority),
+        TEST(test_of_many_waiters_one_asks),
+        TEST(test_head_of_many_waiters_gives_up),
         TEST(test_doctor_looks_at_all),
-        TEST(test_bad_urls),
-        TEST(test_replica_among_them),
-        TEST(test_wrong_password),
-        TEST(test_even_number_is_warned_of),
-        TEST(test_only_mutexes),
     };
     const char *why;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * address.c - where a host is. Names are looked up by a thread of their own, since that may take as long as it likes: what was known
- * before serves meanwhile. Only open() looks them up itself.
+ * before serves meanwhile. Only open() looks them up itself, and not for one server of several: there, those that can be found are enough.
  */
 #include <netdb.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum { ADDRESSES = 8 };
 struct addresses {
     pthread_mutex_t mutex;
     int references;
-    bool looking;
+    bool looking, unknown;
     char host[256];
     unsigned port;
     struct sockaddr_storage list[ADDRESSES];
@@ -31,8 +31,12 @@ static int look_up(struct addresses *addresses, int flags) {
 
     snprintf(port, sizeof port, "%u", addresses->port);
     rc = getaddrinfo(addresses->host, port, &hints, &found);
-    if (rc != 0)
+    if (rc != 0) {
+        pthread_mutex_lock(&addresses->mutex);
+        addresses->unknown = !flags;
+        pthread_mutex_unlock(&addresses->mutex);
         return rc;
+    }
     pthread_mutex_lock(&addresses->mutex);
     addresses->count = 0;
     for (one = found; one && addresses->count < ADDRESSES; one = one->ai_next) {
@@ -95,6 +99,7 @@ void pawl__addresses_refresh(struct addresses *addresses) {
     start = !addresses->looking;
     if (start) {
         addresses->looking = true;
+        addresses->unknown = false;
         addresses->references++;
     }
     pthread_mutex_unlock(&addresses->mutex);
@@ -104,9 +109,19 @@ void pawl__addresses_refresh(struct addresses *addresses) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attributes, look_up_again, addresses) != 0) {
         addresses->looking = false;
+        addresses->unknown = true;
         pawl__addresses_put(addresses);
     }
     pthread_attr_destroy(&attributes);
+}
+
+bool pawl__addresses_unknown(struct addresses *addresses) {
+    bool unknown;
+
+    pthread_mutex_lock(&addresses->mutex);
+    unknown = addresses->unknown;
+    pthread_mutex_unlock(&addresses->mutex);
+    return unknown;
 }
 
 socklen_t pawl__addresses_next(struct addresses *addresses, struct sockaddr_storage *ret) {

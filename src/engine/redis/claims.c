@@ -179,9 +179,12 @@ static void fill_call(const struct redis *redis, const struct rclaim *claim, str
 
 static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, redis_reply_fn *answered) {
     struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
+    int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
 
+    if (claim->node->redis->options.layout == LAYOUT_VOTER)
+        keys = pawl__voter_call(script, call, &argc);
     /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
-    claim->asked = pawl__script_send(claim->node, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + extra, call->argv, NULL, &request);
+    claim->asked = pawl__script_send(claim->node, script, keys, argc, call->argv, NULL, &request);
 }
 
 /* Is this the answer to what was asked last about the claim's state? */

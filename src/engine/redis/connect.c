@@ -26,6 +26,8 @@
 
 /* With claims, a link that was silent for so long is pinged. */
 #define SILENCE_NS (5000 * REDIS_MS)
+/* How often to look whether a name has been looked up. */
+#define LOOK_NS (10 * REDIS_MS)
 
 /* The next address to try; 0: none is known. */
 static socklen_t choose_address(const struct link *link, struct sockaddr_storage *ret) {
@@ -43,6 +45,15 @@ static socklen_t choose_address(const struct link *link, struct sockaddr_storage
 
 /* ---- Steps ---------------------------------------------------------------------------------------------------------------- */
 
+/* No address is known yet, but may be in a moment. With sentinels or in a cluster there are others to turn to meanwhile. */
+static bool await_address(struct link *link) {
+    if (link->redis->options.topology != TOPOLOGY_ONE || pawl__addresses_unknown(link->addresses))
+        return false;
+    pawl__addresses_refresh(link->addresses);
+    link->retry_at = pawl__boottime() + LOOK_NS;
+    return true;
+}
+
 static void set_options(int fd, int64_t patience_ns) {
     int yes = 1;
     unsigned patience_ms = (unsigned)(patience_ns / REDIS_MS);
@@ -59,6 +70,8 @@ void pawl__link_start(struct link *link) {
     struct sockaddr_storage address;
     socklen_t length = choose_address(link, &address);
 
+    if (!length && await_address(link))
+        return;
     if (link->addresses && (link->failures || !length))
         pawl__addresses_refresh(link->addresses);
     link->state = LINK_CONNECTING;

@@ -62,8 +62,8 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__record_format(&setup->identity, redis->record, sizeof redis->record);
 }
 
-/* Find the server's addresses, in the calling thread: at open() it may take a while. */
-static int find_server(struct node *node, struct pawl_error *reterr) {
+/* Find the server's addresses, in the calling thread: at open() it may take a while. One of a crew does so in its own time. */
+static int find_server(struct node *node, bool member, struct pawl_error *reterr) {
     const struct redis_options *options = &node->redis->options;
     int rc;
 
@@ -73,7 +73,7 @@ static int find_server(struct node *node, struct pawl_error *reterr) {
         return pawl__sentinel_setup(node, reterr);
     if (!pawl__node_put_at(node, options->places[0].host, options->places[0].port))
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    rc = pawl__addresses_look_up(node->addresses);
+    rc = member ? 0 : pawl__addresses_look_up(node->addresses);
     return rc == 0 ? 0
                    : pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", options->places[0].host,
                                 gai_strerror(rc));
@@ -160,7 +160,7 @@ static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
     node = pawl__node_new(redis, reterr);
     if (!node)
         return reterr->code;
-    if ((rc = find_server(node, reterr)) < 0 || member)
+    if ((rc = find_server(node, member, reterr)) < 0 || member)
         return rc;
     if ((rc = connect_now(node, reterr)) < 0 || (rc = enough_replicas(node, reterr)) < 0)
         return rc;

@@ -386,6 +386,8 @@ void pawl__addresses_put(struct addresses *addresses);
 int pawl__addresses_look_up(struct addresses *addresses);
 /* Look them up again, in a thread. */
 void pawl__addresses_refresh(struct addresses *addresses);
+/* Nobody knew the host when it was last looked up, and it is not being looked up anew. */
+bool pawl__addresses_unknown(struct addresses *addresses);
 /* The next one; 0: none is known. */
 socklen_t pawl__addresses_next(struct addresses *addresses, struct sockaddr_storage *ret);
 const char *pawl__addresses_host(const struct addresses *addresses);
@@ -569,6 +571,8 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
 
 /* voter.c */
 extern const struct pawl__member_ops pawl__redis_member;
+/* Make the arguments of acquire or release those of a voter's script; returns how many of them are keys. */
+int pawl__voter_call(int script, struct redis_call *call, int *retargc);
 /* The lock is not free: say so, and until when. */
 void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
 

@@ -10,6 +10,10 @@
  * when it comes. Voters that said no keep us on their list of those that wait, and tell when the key changes; when so many of them did
  * that a quorum may be free, the next attempt begins. Bids that got some votes, and took them from each other, wait a random while first,
  * twice as long each time.
+ *
+ * Of the bids of one client for one name only the oldest tries (it is the head); those behind it are QUEUED and ask nobody, since they
+ * would only take votes from each other. The next becomes the head when this one is granted, refused or withdrawn: then it waits like
+ * those of other clients, and has no better chance than they.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,12 +38,41 @@ void pawl__bid_set_timer(struct redlock *redlock, struct bid *bid, int64_t when)
     pawl__redlock_due(redlock, when);
 }
 
+/* ---- The queue of this client ----------------------------------------------------------------------------------------------- */
+
+static bool wants(const struct bid *bid) {
+    return bid->state == BID_QUEUED || bid->state == BID_ASKING || bid->state == BID_RAISING || bid->state == BID_RESTING;
+}
+
+/* The oldest bid that waits for the name. A try is nobody's head: it does not wait. */
+static struct bid *head_of(const struct redlock *redlock, const struct pawl__claim *claim) {
+    struct bid *bid;
+
+    TAILQ_FOREACH(bid, &redlock->bids, all) {
+        if (bid->claim->name_hash == claim->name_hash && wants(bid) && !bid->claim->try_only &&
+            strcmp(bid->claim->name, claim->name) == 0)
+            return bid;
+    }
+    return NULL;
+}
+
+/* This bid does not wait any more: the next of its name does, in its own time, since whoever calls may be in the midst of its own. */
+static void make_way(struct redlock *redlock, const struct bid *bid) {
+    struct bid *head = head_of(redlock, bid->claim);
+
+    if (!head || head->state != BID_QUEUED)
+        return;
+    head->state = BID_RESTING;
+    pawl__bid_set_timer(redlock, head, pawl__boottime());
+}
+
 /* ---- The end -------------------------------------------------------------------------------------------------------------- */
 
 static void over(struct redlock *redlock, struct bid *bid, unsigned tell) {
     pawl__votes_detach(bid);
     TAILQ_REMOVE(&redlock->bids, bid, all);
     bid->state = BID_NONE;
+    make_way(redlock, bid);
     pawl__redlock_untell(redlock, bid);
     pawl__redlock_tell(redlock, bid, tell);
 }
@@ -148,6 +181,7 @@ static void grant(struct redlock *redlock, struct bid *bid) {
     TAILQ_INSERT_TAIL(&redlock->holding, bid, all);
     bid->state = BID_HOLDING;
     bid->timer_at = PAWL__NEVER;
+    make_way(redlock, bid);
     pawl__redlock_tell(redlock, bid, BID_TELL_GRANTED);
     pawl__hold_count(redlock, bid);
     bid->held_since = bid->sent_at;
@@ -226,6 +260,7 @@ static void time_out(struct redlock *redlock, struct bid *bid) {
 static void tick(struct redlock *redlock, struct bid *bid, int64_t now) {
     switch (bid->state) {
     case BID_NONE:
+    case BID_QUEUED:
     case BID_HOLDING:
         break;
     case BID_ASKING:
@@ -280,8 +315,11 @@ int pawl__redlock_submit(struct pawl__engine *engine, struct pawl__claim *claim,
     pawl__redlock_lock(redlock);
     bid->claim = claim;
     bid->since_ms = new_since(redlock);
+    bid->state = BID_QUEUED;
+    bid->timer_at = PAWL__NEVER;
     TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
-    attempt(redlock, bid, pawl__boottime());
+    if (claim->try_only || head_of(redlock, claim) == bid)
+        attempt(redlock, bid, pawl__boottime());
     pawl__redlock_unlock(redlock);
     return PAWL__PENDING;
 }
@@ -306,6 +344,7 @@ int pawl__redlock_withdraw(struct pawl__engine *engine, struct pawl__claim *clai
     }
     bid->state = BID_LEAVING;
     bid->lost_votes = 0;
+    make_way(redlock, bid);
     for (unsigned i = 0; i < redlock->crew.count; i++)
         if (bid->votes[i])
             pawl__vote_return(redlock, bid->votes[i]);

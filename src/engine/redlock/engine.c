@@ -134,6 +134,22 @@ static int check_voters(struct redlock *redlock, unsigned *retup, unsigned *rett
     return 0;
 }
 
+/* Too few: with the reason of the first that is not there. */
+static int too_few(struct redlock *redlock, unsigned up, struct pawl_error *reterr) {
+    struct pawl__voter_view view;
+    const char *why = "they don't answer";
+
+    for (unsigned i = 0; i < redlock->crew.count; i++) {
+        pawl__voter_look(redlock->crew.members[i], &view);
+        if (view.up || !view.why.code)
+            continue;
+        why = view.why.text;
+        break;
+    }
+    return pawl__fail(reterr, PAWL_ECONNLOST, "%u of the %u servers of %.200s can be reached, and %u are needed: %s", up,
+                      redlock->crew.count, redlock->url, redlock->quorum, why);
+}
+
 /* Connect to all, in this thread; until a majority is there and the others have had their time. */
 static int connect_now(struct redlock *redlock, struct pawl_error *reterr) {
     int64_t start = pawl__boottime(), now = start, deadline = start + redlock->connect_ns, until = deadline;
@@ -157,8 +173,7 @@ static int connect_now(struct redlock *redlock, struct pawl_error *reterr) {
     }
     if (up >= redlock->quorum)
         return 0;
-    return pawl__fail(reterr, PAWL_ECONNLOST, "%u of the %u servers of %.200s can be reached, and %u are needed", up,
-                      redlock->crew.count, redlock->url, redlock->quorum);
+    return too_few(redlock, up, reterr);
 }
 
 static void warn_of_voters(struct redlock *redlock) {

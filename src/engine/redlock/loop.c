@@ -172,7 +172,7 @@ static bool must_read(const struct redlock *redlock) {
     if (redlock->leading)
         return false;
     TAILQ_FOREACH(bid, &redlock->bids, all) {
-        if (bid->adopted && bid->state != BID_RESTING)
+        if (bid->adopted && bid->state != BID_RESTING && bid->state != BID_QUEUED)
             return true;
     }
     return false;

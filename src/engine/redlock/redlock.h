@@ -14,7 +14,9 @@
  *       ^  | no quorum possible      | (votes lost, or too late)
  *       |  v                         |
  *     RESTING <----------------------+       withdraw: any state -> LEAVING --(free at a quorum)--> NONE
- *      (random delay, or the voters say that the lock is free)
+ *       ^  (random delay, or the voters say that the lock is free)
+ *       |
+ *     QUEUED (while an older bid of this client for the same name waits)
  *
  * Rules
  *   - A vote counts from when its own request left, for the lease less drift (lease.h), and not a moment longer. The hold is assured as
@@ -66,7 +68,7 @@ struct vote {
 };
 TAILQ_HEAD(vote_list, vote);
 
-enum bid_state { BID_NONE, BID_ASKING, BID_RAISING, BID_RESTING, BID_HOLDING, BID_LEAVING };
+enum bid_state { BID_NONE, BID_QUEUED, BID_ASKING, BID_RAISING, BID_RESTING, BID_HOLDING, BID_LEAVING };
 
 /* What is to be told of a bid, in this order. The first three are park()'s to tell while nobody adopted the claim. */
 enum {

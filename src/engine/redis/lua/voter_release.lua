@@ -1,7 +1,8 @@
--- Take a vote back, whatever it was. 1: held, and not any more. 0: did not hold.
+-- Take a vote back, whatever it was: KEYS lock, those that wait, record; ARGV owner, as it stands among those that wait.
+--   1: held, and not any more       0: did not hold
 if redis.pcall('GET', KEYS[1]) == ARGV[1] then
-    redis.call('DEL', KEYS[1], KEYS[5])
+    redis.call('DEL', KEYS[1], KEYS[3])
     return 1
 end
-redis.call('ZREM', KEYS[3], ARGV[6])
+redis.call('ZREM', KEYS[2], ARGV[2])
 return 0

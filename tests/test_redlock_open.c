@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redlock_open.c - opening a lock over several servers: what is refused, what is warned of, and hosts that nobody knows, or not yet.
+ *
+ * Names are looked up here: the linker takes this program's getaddrinfo() for the library's.
+ */
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include "redlock_test.h"
+
+/* ---- Names ---------------------------------------------------------------------------------------------------------------- */
+
+/* `late.test` is nobody until it is known; `slow.test` is looked up for as long as the gate is shut. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool late_is_known, gate_is_open;
+    int slow_started, slow_ended;
+} names = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static bool is_known(const char *host) {
+    bool known;
+
+    pthread_mutex_lock(&names.mutex);
+    known = names.late_is_known;
+    if (strcmp(host, "slow.test") == 0) {
+        names.slow_started++;
+        while (!names.gate_is_open)
+            pthread_cond_wait(&names.changed, &names.mutex);
+        names.slow_ended++;
+        pthread_cond_broadcast(&names.changed);
+        known = false;
+    }
+    pthread_mutex_unlock(&names.mutex);
+    return known;
+}
+
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret) {
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    size_t length = host ? strlen(host) : 0;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (length > 5 && strcmp(host + length - 5, ".test") == 0) {
+        if (hints->ai_flags & AI_NUMERICHOST || !is_known(host))
+            return EAI_NONAME;
+        host = "127.0.0.1";
+    }
+    return real(host, service, hints, ret);
+}
+
+static void open_gate(void) {
+    pthread_mutex_lock(&names.mutex);
+    names.gate_is_open = true;
+    pthread_cond_broadcast(&names.changed);
+    while (names.slow_ended < names.slow_started)
+        pthread_cond_wait(&names.changed, &names.mutex);
+    pthread_mutex_unlock(&names.mutex);
+}
+
+/* Two of the servers, and a third by that name. */
+static struct pawl *open_with(const char *host, struct log *log) {
+    struct pawl_options how = {.size = sizeof how, .lease_ms = LONG_MS, .log = keep_log, .log_data = log};
+    struct pawl *client;
+    char url[600];
+
+    snprintf(url, sizeof url, "redlock://%s:%u,127.0.0.1:%u,127.0.0.1:%u?retry=10,100,0", host, servers[0].port, servers[1].port,
+             servers[2].port);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    return client;
+}
+
+static void test_host_that_is_known_later(void **state) {
+    struct log log = LOG_INIT;
+    struct pawl *client = open_with("late.test", &log);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_true(log_has(&log, "late.test"));
+    assert_true(log_has(&log, "not known"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&servers[0], "EXISTS lock"), 0);
+    pthread_mutex_lock(&names.mutex);
+    names.late_is_known = true;
+    pthread_mutex_unlock(&names.mutex);
+    await_integer(&servers[0], "EXISTS lock", 1); /* topped up */
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The others are not looked for one after the other, and nobody waits for the last. */
+static void test_host_whose_look_up_hangs(void **state) {
+    struct log log = LOG_INIT;
+    struct pawl *client = open_with("slow.test", &log);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_true(log_has(&log, "slow.test"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    open_gate();
+}
+
+/* ---- Bad input ------------------------------------------------------------------------------------------------------------ */
+
+static void refuse(const char *url, int code, const char *part) {
+    struct pawl *client;
+
+    assert_fails(code, pawl_open(url, NULL, &client, &error), &error);
+    assert_contains(error.text, part);
+}
+
+static void test_bad_urls(void **state) {
+    char url[600];
+
+    (void)state;
+    refuse("redlock://", PAWL_EURL, "at least 3");
+    refuse(url_of(1, ""), PAWL_EURL, "at least 3");
+    refuse(url_of(2, ""), PAWL_EURL, "at least 3");
+    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port,
+             servers[0].port);
+    refuse(url, PAWL_EURL, "twice");
+    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,localhost:%u", servers[0].port, servers[1].port,
+             servers[0].port);
+    refuse(url, PAWL_EURL, "same server");
+    refuse(url_of(3, "?layout=redisson"), PAWL_EOPTION, "layout");
+    refuse(url_of(3, "?nonsense=1"), PAWL_EOPTION, "nonsense");
+    refuse(url_of(3, "?ca=/x"), PAWL_EOPTION, "redlocks:");
+    refuse("redlock://late.test,later.test,latest.test", PAWL_ECONNLOST, ".test' is not known");
+    refuse("redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", PAWL_ECONNLOST, "0 of the 3 servers");
+}
+
+/* One of them is a replica of another: two votes that are one. */
+static void test_replica_among_them(void **state) {
+    struct redis_server replica = {.pid = 0};
+    char url[600];
+
+    (void)state;
+    snprintf(replica.extra, sizeof replica.extra, "replicaof 127.0.0.1 %u", servers[0].port);
+    redis_server_start(&replica);
+    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port, replica.port);
+    refuse(url, PAWL_EURL, "is a replica");
+    redis_server_free(&replica);
+}
+
+static void test_wrong_password(void **state) {
+    struct pawl *client;
+    char url[600];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(redis_server_command(&servers[i], "CONFIG SET requirepass secret"));
+    refuse(url_of(3, ""), PAWL_EACCES, "password");
+    snprintf(url, sizeof url, "redlock://:secret@%s", url_of(3, "") + strlen("redlock://"));
+    assert_works(pawl_open(url, NULL, &client, &error), &error);
+    pawl_close(client);
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(redis_server_command(&servers[i], "CONFIG SET requirepass %s", ""));
+}
+
+static void test_even_number_is_warned_of(void **state) {
+    struct log *log = calloc(1, sizeof *log);
+    struct pawl_options how = {.size = sizeof how, .log = keep_log, .log_data = log};
+    struct pawl *client;
+
+    (void)state;
+    assert_non_null(log);
+    pthread_mutex_init(&log->mutex, NULL);
+    assert_works(pawl_open(url_of(4, ""), &how, &client, &error), &error);
+    assert_true(log_has(log, "even number"));
+    pawl_close(client);
+    free(log);
+}
+
+static void test_only_mutexes(void **state) {
+    struct pawl *client = open_all("", 0, NULL);
+    struct pawl_lock *lock;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(client, "lock", 0, &lock, &error), &error);
+    assert_fails(PAWL_EUNSUPPORTED, pawl_acquire_shared(lock, 0, &error), &error);
+    pawl_lock_free(lock);
+    assert_works(pawl_semaphore_new(client, "lock", 2, 0, &lock, &error), &error);
+    assert_fails(PAWL_EUNSUPPORTED, pawl_acquire(lock, 0, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_bad_urls),           TEST(test_host_that_is_known_later), TEST(test_host_whose_look_up_hangs),
+        TEST(test_replica_among_them), TEST(test_wrong_password),           TEST(test_even_number_is_warned_of),
+        TEST(test_only_mutexes),
+    };
+    const char *why;
+
+    if (!redis_server_exists(&why)) {
+        printf("1..0 # SKIP %s\n", why);
+        return 0;
+    }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("redlock_open", tests, NULL, stop_servers);
+}
