@@ -3,8 +3,8 @@
  * faults.h - the faults that the rig can cause, by the words of docs/guarantees.md.
  *
  * A fault belongs to a lane; the faults of one lane come one after the other, those of different lanes at the same time. Clients are
- * killed in one lane; what else befalls one client (stopped, cut off, its clock) takes turns in another, and what befalls servers and
- * connections in a third, so that what is seen can be told apart.
+ * killed in one lane; what else befalls them (stopped, cut off, their clocks; corruption, for which all of them must be gone) takes
+ * turns in another, and what befalls servers and connections in a third, so that what is seen can be told apart.
  */
 #ifndef PAWL_TORTURE_FAULTS_H
 #define PAWL_TORTURE_FAULTS_H
@@ -47,7 +47,7 @@ enum fault_needs {
     X(FLUSHALL, "flushall", LANE_SERVER, NEEDS_SERVERS)                                                                            \
     X(SLOT_MIGRATION, "slot-migration", LANE_SERVER, NEEDS_SERVERS)                                                                \
     X(DISK_FULL, "disk-full", LANE_SERVER, NEEDS_LOCAL)                                                                            \
-    X(CORRUPTION, "corruption", LANE_SERVER, NEEDS_LOCAL)                                                                          \
+    X(CORRUPTION, "corruption", LANE_CLIENT, NEEDS_LOCAL)                                                                          \
     X(BREAK_NOW, "break-now", LANE_SERVER, NEEDS_NOTHING)
 
 enum fault {

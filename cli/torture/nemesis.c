@@ -29,7 +29,7 @@
 #include "oracle.h"
 #include "progress.h"
 
-enum { FINISH_MS = 5000 };
+enum { FINISH_MS = 5000, KILLS_AT_ONCE = 8 };
 
 struct active {
     bool used;
@@ -153,15 +153,14 @@ static const struct stroke *upcoming(struct rig *rig, int lane) {
 static int64_t strike_lane(struct rig *rig, int lane) {
     struct active *active = &rig->active[lane];
     const struct stroke *stroke = upcoming(rig, lane);
+    int most = lane == LANE_KILL ? KILLS_AT_ONCE : 1; /* a lane that can't keep up must not keep the others from their turn */
 
     if (active->used && active->ends_ms <= now_ms())
         heal(rig, active);
-    while (!active->used && stroke != NULL && rig->began_ms + stroke->at_ms <= now_ms()) {
+    while (most-- > 0 && !active->used && stroke != NULL && rig->began_ms + stroke->at_ms <= now_ms()) {
         rig->next[lane]++;
         begin(rig, active, stroke);
         stroke = upcoming(rig, lane);
-        if (stroke != NULL && fault_classes[stroke->fault].lane != LANE_KILL)
-            break;
     }
     return active->used ? active->ends_ms : stroke != NULL ? rig->began_ms + stroke->at_ms : INT64_MAX;
 }

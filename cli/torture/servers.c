@@ -125,12 +125,16 @@ static bool make_directories(struct servers *servers) {
     return true;
 }
 
+static int clocks_of(const struct servers *servers) {
+    return servers->service->clocks > 0 ? servers->service->clocks : servers->count;
+}
+
 bool servers_start(struct servers *servers, const struct service *service) {
     servers->service = service;
     servers->count = service->count;
     if (!make_directories(servers))
         return false;
-    for (int i = 0; i < servers->count; i++)
+    for (int i = 0; i < clocks_of(servers); i++)
         if (servers->shim != NULL && (servers->list[i].clock = clock_new()) == NULL)
             return false;
     if (!service->prepare(servers))
@@ -162,6 +166,12 @@ void servers_stop(struct servers *servers) {
 
 static struct server *chosen(struct servers *servers, const struct stroke *stroke) {
     return &servers->list[stroke->target % (uint64_t)servers->count];
+}
+
+/* Is it this one's clock that the stroke is about? Clocks that were wrong stay ahead: those of servers that take over from each other
+ * must stay ahead together. A lease that ends in a minute by the clock of a primary ends later on a replica that is behind. */
+static bool is_mistimed(const struct servers *servers, const struct stroke *stroke, int index) {
+    return servers->service->replicated || index == (int)(stroke->target % (uint64_t)clocks_of(servers));
 }
 
 /* All the proxies do it, to all connections or to every second one. */
@@ -208,12 +218,10 @@ unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
         kill(servers->list[index].pid, SIGSTOP);
         return 0;
     case FAULT_SERVER_CLOCK:
-        for (int i = 0; i < servers->count; i++)
-            if (i == index || servers->service->replicated)
-                clock_distort(servers->list[i].clock, false, stroke->target);
-        return 0;
     case FAULT_SERVER_FAST:
-        clock_distort(servers->list[index].clock, true, stroke->target);
+        for (int i = 0; i < clocks_of(servers); i++)
+            if (is_mistimed(servers, stroke, i))
+                clock_distort(servers->list[i].clock, stroke->fault == FAULT_SERVER_FAST, stroke->target);
         return 0;
     default:
         return servers->service->begin(servers, stroke->fault, stroke->target);
@@ -222,7 +230,7 @@ unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
 
 unsigned servers_heal(struct servers *servers, const struct stroke *stroke) {
     int index = servers->count > 0 ? (int)(stroke->target % (uint64_t)servers->count) : 0;
-    unsigned hits;
+    unsigned hits = 0;
 
     switch (stroke->fault) {
     case FAULT_CUT:
@@ -240,7 +248,10 @@ unsigned servers_heal(struct servers *servers, const struct stroke *stroke) {
         return hits;
     case FAULT_SERVER_CLOCK:
     case FAULT_SERVER_FAST:
-        return clock_straighten(servers->list[index].clock, true);
+        for (int i = 0; i < clocks_of(servers); i++)
+            if (is_mistimed(servers, stroke, i))
+                hits += clock_straighten(servers->list[i].clock, true);
+        return hits;
     default:
         return servers->service->heal != NULL ? servers->service->heal(servers, stroke->fault, stroke->target) : 0;
     }

@@ -182,6 +182,7 @@ const struct service sentinel_service = {
     .engine = "sentinel",
     .count = REDISES + SENTINELS,
     .tcp = true,
+    .clocks = REDISES, /* a sentinel whose clock jumps does nothing for 30 s */
     .replicated = true,
     .lacks = lacks,
     .prepare = prepare,

@@ -5,6 +5,7 @@
  *
  * Each server's configuration names the others by the proxies that stand between the two: an ensemble does not mind.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 static const char jar[] = "/usr/share/java/zookeeper.jar";
 
-enum { ENSEMBLE = 3, PEER_PORTS = 2 /* of the quorum, and of elections */ };
+enum { ENSEMBLE = 3, PEER_PORTS = 2 /* of the quorum, and of elections */, LEADER_MS = 20000 };
 
 /* Between server `from` and port number `port` of server `to`. */
 static struct proxy *between[ENSEMBLE][ENSEMBLE][PEER_PORTS];
@@ -144,8 +145,18 @@ static unsigned isolate(const struct servers *servers, int index, bool begin) {
 
 static int struck = -1; /* by the fault that goes on */
 
+/* They may be choosing one still, after the fault before. */
+static int await_leader(const struct servers *servers) {
+    int64_t deadline = deadline_in(LEADER_MS);
+    int leader;
+
+    while ((leader = leader_of(servers)) < 0 && poll_timeout(deadline) > 0)
+        poll(NULL, 0, 20);
+    return leader;
+}
+
 static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {
-    int leader = leader_of(servers);
+    int leader = await_leader(servers);
 
     struck = -1;
     if (leader < 0)
