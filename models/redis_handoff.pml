@@ -41,6 +41,8 @@
  *     BROKEN_LEAVE     who leaves the queue does not look whether the next one fits now
  *     BROKEN_AGAIN     a foreign release that is heard while an answer is on its way is forgotten (pawl did so once)
  *     BROKEN_ACK       who begins to listen for a foreign release does not look again
+ *     BROKEN_WRITE     that a connection is lost is found out by writing to it, and what could not be written counts as asked (pawl
+ *                      did so once)
  */
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -321,6 +323,13 @@ inline drive(c) {
         ask(c, ACQUIRE)
     :: !asked[c] && up[c] && state[c] == CONFIRMING -> ask(c, RENEW)
     :: !asked[c] && up[c] && state[c] == LEAVING -> ask(c, RELEASE)
+#ifdef BROKEN_WRITE
+    :: !asked[c] && up[c] && cuts < CUTS && empty(commands[c]) && empty(answers[c]) &&
+       (state[c] == ASKING || state[c] == WAITING || state[c] == LEAVING) ->
+        cuts++;
+        up[c] = false;
+        asked[c] = true
+#endif
     :: else
     fi
 }

@@ -17,6 +17,7 @@ static const char table[] = "| engine | fault | oracle | bound | test |\n"
                             "| leased | failover | LOSS | lease | t |\n"
                             "| leased | break-now | FENCED | renewal | t |\n"
                             "| local | client-kill | EXCLUSIVE | - | t |\n"
+                            "| local | break-now | FENCED | now | t |\n"
                             "| local | reboot | EXCLUSIVE | - | t |\n"
                             "\n"
                             "| engine | order is kept | idle | after a fault |\n"
@@ -255,6 +256,22 @@ static void test_told(void **state) {
               "17 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n21 1.1.0 got 0 5 900" NS "\n24 1.1.0 drop 0\n25 1.1.0 gone 0 0\n" END);
 }
 
+#define BROKEN(gone)                                                                                                               \
+    TWO "5 rig asks break-now 1\n10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 -1\n15 rig fault 0 break-now 7\n15 rig broke 0\n"        \
+        "16 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 6 -1\n40 0.1.0 drop 0\n41 0.1.0 gone 0 " gone                   \
+        "\n50 1.1.0 drop 0\n51 1.1.0 gone 0 0\n" END
+
+/* Without a lease, who was told of no loss had the lock all the while. */
+static void test_told_without_a_lease(void **state) {
+    (void)state;
+    judge("local", "0", BROKEN("-19"));
+    assert_int_equal(verdict.total, 0);
+    assert_int_equal(verdict.overlaps, 1);
+    judge("local", "0", BROKEN("0"));
+    assert_int_equal(verdict.violations[RULE_EXCLUSION], 1);
+    assert_int_equal(verdict.total, 1);
+}
+
 /* Without a lease nothing is lost by itself. */
 static void test_loss_without_a_reason(void **state) {
     (void)state;
@@ -434,6 +451,7 @@ int main(void) {
         cmocka_unit_test(test_store),
         cmocka_unit_test(test_reentry),
         cmocka_unit_test(test_told),
+        cmocka_unit_test(test_told_without_a_lease),
         cmocka_unit_test(test_loss_without_a_reason),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_wakeups),

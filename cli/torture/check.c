@@ -212,6 +212,7 @@ static bool on_gone(struct check *check, const struct record *record, struct att
         return false;
     if (code != 0 && !is_expected(check, code))
         check_complain(check, RULE_ERROR, "line %zu: a release ended with %s", check->lines, pawl_error_name(code));
+    attempt->kept = code == 0;
     attempt->believed = earlier(attempt->believed, record->time);
     close_attempt(check, check->processes[record->who.slot], record->who.thread, record->time);
     return true;

@@ -45,10 +45,12 @@ static int64_t asked_since(const struct check *check, const struct attempt *atte
     return since;
 }
 
-/* Can it be that this fault took the hold? Only if it was asked for before the fault was over. */
+/* Can it be that this fault took the hold? Only if it was asked for before the fault was over; and without a lease, where the truth is in
+ * the memory of the host, a release that was told of no loss has had something to release. */
 static bool may_be_taken(const struct check *check, const struct stroke_seen *stroke, const struct attempt *attempt) {
     return check->oracle.faults[stroke->fault].promise != PROMISE_EXCLUSIVE &&
-           (stroke->lock == ANY_LOCK || stroke->lock == attempt->lock) && asked_since(check, attempt) <= stroke->end;
+           (stroke->lock == ANY_LOCK || stroke->lock == attempt->lock) && !(check->lease == 0 && attempt->kept) &&
+           asked_since(check, attempt) <= stroke->end;
 }
 
 /* Was it never assured of the hold for longer than one may be that this fault took? What was granted after the fault is, as a rule: that is

@@ -27,6 +27,7 @@ struct attempt {
     short lock;
     char mode;
     bool has_read;
+    bool kept; /* until its release, which said so */
 };
 
 struct stroke_seen {
