@@ -212,7 +212,7 @@ static void litter(struct servers *servers, residue_fn *found, void *data) {
     char text[128];
 
     for (int i = 0; i < servers->count; i++) {
-        int64_t deadline = deadline_in(5000), count;
+        int64_t deadline = deadline_in(LEADER_MS), count; /* one that was away may be joining the others still */
 
         while ((count = ask_number(servers->list[i].port, "wchs", "Total watches:")) != 0 && poll_timeout(deadline) > 0)
             usleep(20000);
