@@ -208,7 +208,7 @@ static void test_frozen_holder_knows_its_loss(void **state) {
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2);
     assert_works(pawl_release(lock, &error), &error);
     close(ready[0]);
     close(ready[1]);
@@ -368,7 +368,7 @@ static void test_release_that_never_arrived(void **state) {
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     proxy_freeze(proxy, true);
     assert_works(pawl_release(lock, &error), &error); /* comes back soon: the rest is the service thread's */
-    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2);
     proxy_isolate(proxy, true); /* and what was on its way is gone */
     proxy_freeze(proxy, false);
     proxy_isolate(proxy, false);

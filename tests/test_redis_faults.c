@@ -117,7 +117,7 @@ static void test_answer_to_acquire_is_lost(void **state) {
     proxy_drop_answer_to(proxy, "pawl:who:{lock}");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_true(proxy_dropped(proxy));
-    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2);
     assert_works(pawl_release(lock, &error), &error);
     assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
     pawl_lock_free(lock);
@@ -172,7 +172,7 @@ static void test_cut_off_longer_than_the_lease(void **state) {
     assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
     proxy_isolate(proxy, false);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
-    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1); /* the other's, untouched */
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2); /* the other's, untouched */
     assert_works(pawl_release(other, &error), &error);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* #3194: and it can be held and renewed again */
     nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
@@ -443,7 +443,7 @@ static void refused_for_a_while(const char *word, int code, void (*may_write)(bo
     assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
     may_write(false);
     assert_works(pawl_release(held, &error), &error);
-    assert_int_equal(redis_server_integer(&server, "HLEN held"), 1);
+    assert_int_equal(redis_server_integer(&server, "HLEN held"), 2);
     assert_fails(code, pawl_acquire(lock, 0, &error), &error);
     assert_contains(error.text, word);
     assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 100, &error), &error);
@@ -619,8 +619,7 @@ static void test_late_grant_has_the_token_of_the_last(void **state) {
     end = redis_server_command(
         &server, "EVAL %s 0 %s",
         "redis.call('DEL', 'lock', 'pawl:queue:{lock}')"
-        "redis.call('HSET', 'lock', ARGV[1], 1)"
-        "redis.call('SET', 'pawl:who:{lock}', ARGV[1] .. ' 4000000000000000 1 x 1 1 pawl1', 'PX', 30000)"
+        "redis.call('HSET', 'lock', ARGV[1], 1, '@' .. ARGV[1], '4000000000000000 1 x 1 1 pawl1')"
         "redis.call('PEXPIRE', 'lock', 30000)"
         "local uuid, number = string.match(ARGV[1], '(.*):(.*)')"
         "return redis.call('PUBLISH', 'pawl:inbox:' .. uuid, 'g ' .. number .. ' 1000000000000000 1 1 2000')",

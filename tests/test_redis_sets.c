@@ -125,7 +125,7 @@ static void test_answer_is_lost(void **state) {
     proxy_drop_answer_to(proxy, "pawl:who:{c}");
     assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
     assert_true(proxy_dropped(proxy));
-    assert_int_equal(redis_server_integer(&server, "HLEN a"), 1);
+    assert_int_equal(redis_server_integer(&server, "HLEN a"), 2);
     assert_int_equal(redis_server_integer(&server, "ZCARD {c}:timeout"), 2);
     tokens = redis_server_integer(&server, "GET redisson_lock_token:{a}");
     assert_int_equal(pawl_token(parts[0].lock), tokens); /* taken once */

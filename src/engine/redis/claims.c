@@ -150,29 +150,27 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 
 /* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */
 void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
-                     int64_t lease_ns, struct redis_call *ret) {
+                     struct redis_call *ret) {
     char *end;
 
     pawl__redis_keys(redis, name, kind, &ret->keys);
-    pawl__put_number(ret->lease, (uint64_t)(lease_ns / REDIS_MS));
     pawl__put_number(ret->floor, node && node->token_floor ? (uint64_t)node->token_floor : REDIS_TOKEN_MAX);
     end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
-    strcpy(stpcpy(stpcpy(end, ret->keys.inbox), "\n"), ret->keys.beside);
+    end = stpcpy(stpcpy(end, ret->keys.inbox), "\n");
+    end = stpcpy(stpcpy(end, ret->keys.channel), "\n");
+    ret->extra = stpcpy(stpcpy(end, ret->keys.beside), "\n");
     ret->argv[0] = ret->keys.lock;
     ret->argv[1] = ret->keys.token;
     ret->argv[2] = ret->keys.queue;
-    ret->argv[3] = ret->keys.turn;
-    ret->argv[4] = ret->keys.who;
-    ret->argv[5] = owner;
-    ret->argv[6] = ret->lease;
-    ret->argv[7] = ret->floor;
-    ret->argv[8] = ret->keys.channel;
-    ret->argv[9] = ret->rest;
+    ret->argv[3] = ret->keys.who;
+    ret->argv[4] = owner;
+    ret->argv[5] = ret->rest;
+    ret->argv[6] = ret->floor;
 }
 
 static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
-    pawl__call_fill(redis, claim->node, claim->claim->name, claim->claim->kind, claim->owner, pawl__claim_lease_ns(redis, claim),
-                    call);
+    pawl__call_fill(redis, claim->node, claim->claim->name, claim->claim->kind, claim->owner, call);
+    pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
     if (redis->options.layout == LAYOUT_VOTER)
         pawl__put_number(call->floor, claim->floor);
 }
@@ -255,12 +253,13 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
     fill_call(redis, claim, call);
     claim->want_sent = want ? want : 1;
     pawl__put_number(call->want, claim->want_sent);
-    pawl__put_number(call->limit, seam->limit);
-    put_wish(redis, claim, call->wish);
-    call->argv[REDIS_CALL_COMMON] = call->want;
-    call->argv[REDIS_CALL_COMMON + 1] = call->wish;
-    call->argv[REDIS_CALL_COMMON + 2] = seam->try_only || !may_queue(redis, claim) ? "1" : claim->registered ? "2" : "0";
-    call->argv[REDIS_CALL_COMMON + 3] = call->limit;
+    put_wish(redis, claim, stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " "));
+    strcpy(pawl__put_number(call->extra, seam->limit), seam->try_only || !may_queue(redis, claim) ? " 1"
+                                                       : claim->registered                        ? " 2"
+                                                                                                  : " 0");
+    call->argv[REDIS_CALL_COMMON] = call->lease;
+    call->argv[REDIS_CALL_COMMON + 1] = call->record;
+    call->argv[REDIS_CALL_COMMON + 2] = call->want;
 }
 
 static void send_acquire(struct redis *redis, struct rclaim *claim) {
@@ -269,8 +268,8 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
 
     pawl__claim_fill_acquire(redis, claim, &call);
     pawl__push_track_next(claim);
-    /* Only semaphores have a limit that could differ; it stands last. */
-    send_call(claim, SCRIPT_ACQUIRE + (int)kind, REDIS_ACQUIRE_ARGS - REDIS_CALL_COMMON - (kind != PAWL_SEMAPHORE), &call,
+    /* One token is what is wanted if nothing is said. */
+    send_call(claim, SCRIPT_ACQUIRE + (int)kind, REDIS_ACQUIRE_ARGS - REDIS_CALL_COMMON - (claim->want_sent == 1), &call,
               acquire_answered);
 }
 
@@ -438,8 +437,8 @@ static void send_release(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
     fill_call(redis, claim, &call);
-    put_wish(redis, claim, stpcpy(stpcpy(call.wish, claim->owner), " ")); /* as it stands in the queue, if it does */
-    call.argv[REDIS_CALL_COMMON] = call.wish;
+    put_wish(redis, claim, call.extra); /* as it stands in the queue, if it does */
+    call.argv[REDIS_CALL_COMMON] = call.keys.channel;
     send_call(claim, SCRIPT_RELEASE + (int)claim->claim->kind, 1, &call, release_answered);
 }
 
@@ -463,7 +462,8 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
     fill_call(redis, claim, &call);
-    send_call(claim, SCRIPT_DOWNGRADE, 0, &call, downgrade_answered);
+    call.argv[REDIS_CALL_COMMON] = call.lease;
+    send_call(claim, SCRIPT_DOWNGRADE, 1, &call, downgrade_answered);
 }
 
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {

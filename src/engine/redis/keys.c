@@ -33,7 +33,6 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     strcpy(stpcpy(ret->lock, redis->options.prefix), name);
     before(ret->token, "redisson_lock_token", ret->lock);
     before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock);
-    before(ret->turn, "pawl:turn", ret->lock);
     before(ret->who, "pawl:who", ret->lock);
     before(ret->witness, "pawl:witness", ret->lock);
     if (redis->options.topology == TOPOLOGY_CLUSTER) {

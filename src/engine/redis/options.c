@@ -243,6 +243,7 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_opti
 
 static int take_layout(struct pawl__url *url, bool voter, struct redis_options *ret, struct pawl_error *reterr) {
     const char *layout = voter ? NULL : pawl__url_option(url, "layout");
+    int rc;
 
     if (voter)
         ret->layout = LAYOUT_VOTER;
@@ -250,7 +251,13 @@ static int take_layout(struct pawl__url *url, bool voter, struct redis_options *
         ret->layout = LAYOUT_PLAIN;
     else if (layout && strcmp(layout, "redisson") != 0)
         return pawl__fail(reterr, PAWL_EOPTION, "the URL's option layout=%.40s is neither redisson nor plain", layout);
-    return take_text(url, "prefix", ret->prefix, sizeof ret->prefix, reterr);
+    if ((rc = take_text(url, "prefix", ret->prefix, sizeof ret->prefix, reterr)) < 0)
+        return rc;
+    for (const char *c = ret->prefix; *c; c++)
+        if ((unsigned char)*c < ' ')
+            return pawl__fail(reterr, PAWL_EURL, "the URL's prefix has a control character (0x%02x): leave it out",
+                              (unsigned char)*c);
+    return 0;
 }
 
 int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr) {

@@ -60,6 +60,7 @@ enum redis_script {
     SCRIPT_BREAK = SCRIPT_RENEW + 3,
     SCRIPT_DOWNGRADE = SCRIPT_BREAK + 3,
     SCRIPT_SURVEY,
+    SCRIPT_HELD,
     SCRIPT_ACQUIRE_ALL,
     SCRIPT_RAISE,
     SCRIPT_COUNT,
@@ -466,7 +467,7 @@ static inline char *pawl__put_number(char *to, uint64_t number) {
 
 /* keys.c: how names become keys. */
 struct redis_keys {
-    char lock[REDIS_KEY_MAX], token[REDIS_KEY_MAX], queue[REDIS_KEY_MAX], turn[REDIS_KEY_MAX], who[REDIS_KEY_MAX];
+    char lock[REDIS_KEY_MAX], token[REDIS_KEY_MAX], queue[REDIS_KEY_MAX], who[REDIS_KEY_MAX];
     char witness[REDIS_KEY_MAX]; /* written so that replicas can be counted */
     char inbox[REDIS_KEY_MAX];   /* where pawls are told of it: with the client's uuid behind it, the channel */
     char channel[REDIS_KEY_MAX]; /* where Redisson listens; "": nowhere */
@@ -494,18 +495,20 @@ int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherw
 
 /* claims.c */
 
-/* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. */
-enum { REDIS_CALL_KEYS = 5, REDIS_CALL_COMMON = 10, REDIS_ACQUIRE_ARGS = 14 };
+/* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. Each argument costs the server as much as
+ * a command does: what the common cases do not read is packed into one of them, `rest`. */
+enum { REDIS_CALL_KEYS = 4, REDIS_CALL_COMMON = 7, REDIS_ACQUIRE_ARGS = 10 };
 #define REDIS_TOKEN_MAX UINT64_C(9007199254740991) /* Lua counts no further */
 struct redis_call {
     struct redis_keys keys;
-    char lease[24], floor[24], rest[2 * REDIS_KEY_MAX + 48];
-    char want[24], limit[24], wish[REDIS_OWNER_MAX + PAWL__RECORD_MAX + 64];
+    char lease[24], floor[24], rest[3 * REDIS_KEY_MAX + PAWL__RECORD_MAX + 128];
+    char *extra; /* the end of `rest`, where the operation's own goes */
+    char want[24], record[PAWL__RECORD_MAX + 96];
     const char *argv[REDIS_ACQUIRE_ARGS];
 };
 /* `node`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */
 void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
-                     int64_t lease_ns, struct redis_call *ret);
+                     struct redis_call *ret);
 /* Can there be such a claim? */
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
 /* The claim is there from here on, and is to be asked for. */

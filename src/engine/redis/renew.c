@@ -12,7 +12,7 @@
 
 #include "engine/redis/redis.h"
 
-enum { BATCH = 100, KEYS_EACH = 2, ARGS_EACH = 4 };
+enum { BATCH = 100, KEYS_MOST = 2, ARGS_EACH = 4 };
 
 struct batch {
     size_t count;
@@ -124,12 +124,18 @@ static const struct rclaim *any_of(const struct batch *batch) {
     return NULL;
 }
 
+/* Does the record lie in a key of its own? A key that is not there must not be named: while its slot moves to another node of a cluster, a
+ * script whose keys are not all there is refused. */
+static bool record_beside(const struct redis *redis, enum pawl_kind kind) {
+    return kind != PAWL_MUTEX || redis->options.layout != LAYOUT_REDISSON;
+}
+
 /* KEYS: lock and record of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
 static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *batch, const struct request *request) {
     const struct redis *redis = node->redis;
     struct renew_texts *texts = calloc(batch->count, sizeof *texts);
-    const char *argv[BATCH * (KEYS_EACH + ARGS_EACH)];
-    size_t keys = batch->count * KEYS_EACH, used = keys;
+    const char *argv[BATCH * (KEYS_MOST + ARGS_EACH)];
+    size_t each = record_beside(redis, kind) ? KEYS_MOST : 1, keys = batch->count * each, used = keys;
     bool ok;
 
     if (!texts)
@@ -141,8 +147,9 @@ static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *bat
         batch->lease_ns[i] = pawl__claim_lease_ns(redis, claim);
         snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->claim->permits);
         snprintf(texts[i].lease, sizeof texts[i].lease, "%lld", (long long)(batch->lease_ns[i] / REDIS_MS));
-        argv[i * KEYS_EACH] = texts[i].keys.lock;
-        argv[i * KEYS_EACH + 1] = texts[i].keys.who;
+        argv[i * each] = texts[i].keys.lock;
+        if (each == KEYS_MOST)
+            argv[i * each + 1] = texts[i].keys.who;
         argv[used++] = claim->owner;
         argv[used++] = texts[i].lease;
         argv[used++] = texts[i].keys.beside;

@@ -15,11 +15,12 @@
 #include "error.h"
 
 extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[],
-    pawl__lua_fast_acquire[], pawl__lua_fast_release[], pawl__lua_holders[], pawl__lua_mutex[], pawl__lua_mutex_key[],
-    pawl__lua_mutex_look[], pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[], pawl__lua_queue[],
-    pawl__lua_release[], pawl__lua_renew[], pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[],
-    pawl__lua_renew_semaphore[], pawl__lua_rw[], pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[],
-    pawl__lua_voter_queue[], pawl__lua_voter_raise[], pawl__lua_voter_release[];
+    pawl__lua_fast_acquire[], pawl__lua_fast_queue[], pawl__lua_fast_release[], pawl__lua_held[], pawl__lua_holders[],
+    pawl__lua_mutex[], pawl__lua_mutex_holder[], pawl__lua_mutex_key[], pawl__lua_mutex_look[], pawl__lua_plain_holder[],
+    pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
+    pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[],
+    pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_queue[], pawl__lua_voter_raise[],
+    pawl__lua_voter_release[];
 
 enum { LAYOUTS = 3 };
 
@@ -105,7 +106,8 @@ static bool make_layout(enum redis_layout layout) {
     const char *renews[] = {plain ? pawl__lua_renew_plain : pawl__lua_renew_mutex, pawl__lua_renew_rw, pawl__lua_renew_semaphore};
     const char *kinds[] = {NULL, pawl__lua_rw, pawl__lua_semaphore};
 
-    ok = ok && MAKE(SCRIPT_ACQUIRE, key, pawl__lua_fast_acquire, common, look, pawl__lua_mutex, queue, pawl__lua_acquire);
+    ok = ok && MAKE(SCRIPT_ACQUIRE, key, pawl__lua_fast_acquire, plain ? pawl__lua_plain_holder : pawl__lua_mutex_holder,
+                    pawl__lua_fast_queue, common, look, pawl__lua_mutex, queue, pawl__lua_acquire);
     ok = ok && MAKE(SCRIPT_RELEASE, key, pawl__lua_fast_release, common, look, pawl__lua_mutex, queue, pawl__lua_release);
     ok = ok && MAKE(SCRIPT_BREAK, key, common, look, pawl__lua_mutex, queue, pawl__lua_break);
     for (int kind = PAWL_RWLOCK; kind <= PAWL_SEMAPHORE; kind++) {
@@ -117,6 +119,7 @@ static bool make_layout(enum redis_layout layout) {
         ok = ok && MAKE(SCRIPT_RENEW + kind, renews[kind], pawl__lua_renew);
     ok = ok && MAKE(SCRIPT_DOWNGRADE, common, pawl__lua_holders, pawl__lua_rw, queue, pawl__lua_downgrade);
     ok = ok && make_acquire_all(all, key, look);
+    ok = ok && MAKE(SCRIPT_HELD, pawl__lua_held);
     return ok && MAKE(SCRIPT_SURVEY, common, pawl__lua_survey);
 }
 

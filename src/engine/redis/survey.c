@@ -2,11 +2,12 @@
  *
  * survey.c - for operators: who holds a lock and who waits for it, as the server has it; and breaking a hold.
  *
- * One script reads all of one lock. Who holds is what the lock's own key says, whoever wrote it; the records (pawl:who) only add names
- * to owners that are pawl's. A holder without a record is foreign. It has no token, or one that is not ours to know, and still must be
- * named in order to be broken: it is shown with a number made of its owner's name.
+ * One script reads all of one lock. Who holds is what the lock's own key says, whoever wrote it; the records (docs/redis.md says where they
+ * lie) only add names to owners that are pawl's. A holder without a record is foreign. It has no token, or one that is not ours to know,
+ * and still must be named in order to be broken: it is shown with a number made of its owner's name.
  *
- * All locks are found by SCAN for records and queues; so what only foreign programs hold is shown when it is asked for by name.
+ * All locks are found by SCAN for records, queues and counters of tokens; so what only foreign programs hold is shown when it is asked
+ * for by name.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "error.h"
 
 #define CALL_NS (5000 * REDIS_MS)
-enum { SCAN_ROUNDS = 20000, NAMES_MOST = 100000 };
+enum { SCAN_ROUNDS = 20000, NAMES_MOST = 100000, HELD_BATCH = 100 };
 
 /* ---- Calls that wait for their answer ------------------------------------------------------------------------------------- */
 
@@ -327,7 +328,7 @@ static int look(struct redis *redis, const char *name, struct sight *ret, struct
     node = pawl__node_for(redis, name);
     pawl__redis_unlock(redis);
     pawl__redis_keys(redis, name, PAWL_RWLOCK, &rwlock);
-    pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", 0, &call);
+    pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", &call);
     call.argv[REDIS_CALL_COMMON] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
     ret->reply = pawl__node_call(node, SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
@@ -468,36 +469,85 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int scan(struct node *node, const char *prefix, struct names *names, struct pawl_error *reterr) {
-    char cursor[24] = "0", match[64], buffer[REDIS_KEY_MAX];
+static void free_names(struct names *names) {
+    for (size_t i = 0; i < names->count; i++)
+        free(names->list[i]);
+    free(names->list);
+}
+
+/* Take the names out of one answer to SCAN. */
+static int read_page(struct node *node, const redisReply *keys, const char *prefix, struct names *names,
+                     struct pawl_error *reterr) {
+    char buffer[REDIS_KEY_MAX];
+
+    for (size_t i = 0; i < keys->elements; i++) {
+        const redisReply *key = keys->element[i];
+        const char *name = pawl__redis_name_of(node->redis, key->str, key->len, prefix, buffer);
+
+        if (name && *name && !add_name(names, name))
+            return pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
+    }
+    return 0;
+}
+
+typedef int page_fn(struct node *node, const redisReply *keys, const char *prefix, struct names *names, struct pawl_error *reterr);
+
+static int scan(struct node *node, const char *prefix, page_fn *page, struct names *names, struct pawl_error *reterr) {
+    char cursor[24] = "0", match[64];
+    int rc = 0;
 
     snprintf(match, sizeof match, "%s:*", prefix);
     for (int round = 0; round < SCAN_ROUNDS; round++) {
         const char *argv[] = {"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
         redisReply *reply = pawl__node_call(node, -1, 0, 6, argv, reterr);
-        const char *name;
 
         if (!reply)
             return reterr ? reterr->code : PAWL_ECONNLOST;
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
-            freeReplyObject(reply);
-            return pawl__fail(reterr, PAWL_EFORMAT, "the server's answer to SCAN makes no sense");
+        if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
+            snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
+            rc = page(node, reply->element[1], prefix, names, reterr);
+        } else {
+            rc = pawl__fail(reterr, PAWL_EFORMAT, "the server's answer to SCAN makes no sense");
         }
-        for (size_t i = 0; i < reply->element[1]->elements; i++) {
-            const redisReply *key = reply->element[1]->element[i];
-
-            name = pawl__redis_name_of(node->redis, key->str, key->len, prefix, buffer);
-            if (name && *name && !add_name(names, name)) {
-                freeReplyObject(reply);
-                return pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
-            }
-        }
-        snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
         freeReplyObject(reply);
-        if (strcmp(cursor, "0") == 0)
-            return 0;
+        if (rc < 0 || strcmp(cursor, "0") == 0)
+            return rc;
     }
     return pawl__fail(reterr, PAWL_EFULL, "the server has too many keys to look through: ask for a lock by its name");
+}
+
+/* Add those of `used` that are held, `count` of them in one script. */
+static int add_held(struct node *node, char *const *used, size_t count, struct names *names, struct pawl_error *reterr) {
+    char keys[HELD_BATCH][REDIS_KEY_MAX];
+    const char *argv[HELD_BATCH];
+    redisReply *reply;
+    int rc = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        strcpy(stpcpy(keys[i], node->redis->options.prefix), used[i]);
+        argv[i] = keys[i];
+    }
+    reply = pawl__node_call(node, SCRIPT_HELD, 0, (int)count, argv, reterr);
+    if (!reply)
+        return reterr ? reterr->code : PAWL_ECONNLOST;
+    for (size_t i = 0; i < count && rc == 0; i++)
+        if (pawl__reply_number(reply, i, 0) == 1 && !add_name(names, used[i]))
+            rc = pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
+    freeReplyObject(reply);
+    return rc;
+}
+
+/* The counters of tokens are those of all locks that ever were: only what is held is of interest. */
+static int read_tokens(struct node *node, const redisReply *keys, const char *prefix, struct names *names,
+                       struct pawl_error *reterr) {
+    size_t batch = node->redis->options.topology == TOPOLOGY_CLUSTER ? 1 : HELD_BATCH; /* there, a script is of one slot */
+    struct names used = {0};
+    int rc = read_page(node, keys, prefix, &used, reterr);
+
+    for (size_t i = 0; i < used.count && rc == 0; i += batch)
+        rc = add_held(node, used.list + i, used.count - i < batch ? used.count - i : batch, names, reterr);
+    free_names(&used);
+    return rc;
 }
 
 struct node *pawl__node_next(struct redis *redis, struct node *node) {
@@ -514,9 +564,11 @@ static int scan_all(struct redis *redis, struct names *names, struct pawl_error 
     int rc = 0;
 
     while (rc == 0 && (node = pawl__node_next(redis, node))) {
-        rc = scan(node, "pawl:who", names, reterr);
+        rc = scan(node, "pawl:who", read_page, names, reterr);
         if (rc == 0)
-            rc = scan(node, pawl__redis_queue_prefix(redis), names, reterr);
+            rc = scan(node, pawl__redis_queue_prefix(redis), read_page, names, reterr);
+        if (rc == 0 && redis->options.layout == LAYOUT_REDISSON)
+            rc = scan(node, "redisson_lock_token", read_tokens, names, reterr);
     }
     return rc;
 }
@@ -536,9 +588,7 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
     for (size_t i = 0; i < names.count && rc == 0; i++)
         if (i == 0 || strcmp(names.list[i], names.list[i - 1]) != 0)
             rc = survey_one(redis, names.list[i], visit, data, reterr);
-    for (size_t i = 0; i < names.count; i++)
-        free(names.list[i]);
-    free(names.list);
+    free_names(&names);
     return rc;
 }
 
@@ -572,7 +622,7 @@ static int run_break(struct redis *redis, const char *name, enum pawl_kind kind,
     pawl__redis_lock(redis);
     node = pawl__node_for(redis, name);
     pawl__redis_unlock(redis);
-    pawl__call_fill(redis, NULL, name, kind, holder->owner, redis->options.lease_ns, &call);
+    pawl__call_fill(redis, NULL, name, kind, holder->owner, &call);
     call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
     reply = pawl__node_call(node, SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
     if (!reply)

@@ -62,17 +62,19 @@ void pawl__voter_prepare(struct pawl__claim *seam, uint64_t floor, int64_t since
 /* A voter's scripts need little, and each argument costs the server as much as a call. */
 int pawl__voter_call(int script, struct redis_call *call, int *retargc) {
     const struct redis_keys *keys = &call->keys;
-    const char *const *more = call->argv + REDIS_CALL_COMMON, *owner = call->argv[REDIS_CALL_KEYS];
+    const char *owner = call->argv[REDIS_CALL_KEYS];
 
     if (script == SCRIPT_RELEASE) {
-        const char *release[] = {keys->lock, keys->queue, keys->who, owner, more[0]};
+        const char *release[] = {keys->lock, keys->queue, keys->who, owner, call->extra};
 
         memcpy(call->argv, release, sizeof release);
         *retargc = sizeof release / sizeof release[0];
         return 3;
     }
+    const char *wish = call->record + strlen("0 ") + strlen(call->want) + strlen(" "),
+               *asks = call->extra + strlen(call->extra) - 1;
     const char *acquire[] = {keys->lock,  keys->token, keys->queue, keys->who, owner,
-                             call->lease, call->floor, more[0],     more[1],   more[2]};
+                             call->lease, call->floor, call->want,  wish,      asks};
 
     memcpy(call->argv, acquire, sizeof acquire);
     *retargc = sizeof acquire / sizeof acquire[0];

@@ -2,12 +2,14 @@
 --   {1, first token, how many, server time}      held, for LEASE; or, from the fast path, the last token
 --   {0, ms left or -1, position, server time, foreign}   queued (position -1: not queued, it was a try)
 --   {-1}: another kind of lock is here   {-2}: a semaphore of another limit is here
-local WANT, WISH, TRY = ARGV[6], ARGV[7], ARGV[8]
+-- EXTRA is `LIMIT TRY`; ARGV: 4 the lease, 5 the record, `0 WANT MODE PERMITS SINCE WHO`, 6 WANT if it is more than 1.
+local LEASE, WANT, TRY = ARGV[4], ARGV[6] or '1', string.sub(EXTRA, -1)
+local WISH = string.sub(ARGV[5], #WANT + 4)
 local MODE_WANTED, PERMITS, RECORD = string.match(WISH, '^(%a) (%d+) %d+ (.*)$')
 local MEMBER = OWNER .. ' ' .. WISH
 
 local function mine()
-    local first, want = string.match(keep(OWNER, LEASE) or '', '^(%d+) (%d+) ')
+    local first, want = string.match(keep(OWNER, LEASE) or '', '^([1-9]%d*) (%d+) ')
     if not first then
         first, want = take_tokens(WANT), WANT
     end

@@ -10,10 +10,12 @@
 --   left()                        ms until a holder may end by itself; -1: never
 --   foreign()                     is a holder not a pawl?
 -- Every call costs about a microsecond of the server's only thread: so there are as few as can be.
-local LOCK, TOKEN, QUEUE, TURN, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local OWNER, LEASE, FLOOR, CHANNEL = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local CLAIM, INBOX, BESIDE = string.match(ARGV[5], '^(%d+)\n(.-)\n(.*)$') -- one argument: each costs as much as a call
-local LIMIT = ARGV[9] and tonumber(ARGV[9])
+local LOCK, TOKEN, QUEUE, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local TURN = string.gsub(QUEUE, '^pawl:queue', 'pawl:turn')
+local OWNER, FLOOR = ARGV[1], tonumber(ARGV[3])
+-- What the common cases do not need is one argument: each costs as much as a call. EXTRA is the operation's own.
+local CLAIM, INBOX, CHANNEL, BESIDE, EXTRA = string.match(ARGV[2], '^(%d+)\n(.-)\n(.-)\n(.-)\n(.*)$')
+local LIMIT = tonumber(string.match(EXTRA, '^(%d+) %d$'))
 local call = redis.call
 local clock = call('TIME')
 local NOW = clock[1] * 1000000 + clock[2]
@@ -31,6 +33,14 @@ local function take_tokens(want)
         call('SET', TOKEN, text(first + want - 1))
     end
     return text(first)
+end
+
+-- The record of a mutex's holder leaves its first token 0 where it was written in the common case: then it is what the counter says, which
+-- nobody moves while the mutex is held.
+local function with_token(record)
+    local want, rest = string.match(record, '^0 (%d+)( .*)$')
+    local last = want and call('GET', TOKEN)
+    return last and text(last - want + 1) .. ' ' .. want .. rest or record
 end
 
 -- Our clients' UUIDs are of version 8; those of Redisson are of version 4.

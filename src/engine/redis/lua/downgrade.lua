@@ -1,4 +1,5 @@
 -- From writer to reader, without a gap. 1: done (or was done before). 0: does not hold.
+local LEASE = ARGV[4]
 look()
 if not FIELDS[OWNER] and not FIELDS[OWNER .. ':write'] then
     return 0

@@ -8,3 +8,12 @@ local function record_holder(owner, record, ttl)
         call('PEXPIRE', WHO, ttl)
     end
 end
+
+local function record_of(owner)
+    local record = redis.pcall('HGET', WHO, owner)
+    return type(record) == 'string' and record
+end
+
+local function put_record(owner, record)
+    call('HSET', WHO, owner, record)
+end

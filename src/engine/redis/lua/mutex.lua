@@ -1,26 +1,24 @@
--- A mutex, however it lies in its key: one holder. WHO is a string, `OWNER RECORD`.
+-- A mutex, however it lies in its key: one holder.
 local function fits()
     return not HOLDER
 end
 
 local function admit(owner, _, _, ttl, record)
-    occupy(owner, ttl)
-    call('SET', WHO, owner .. ' ' .. record, 'PX', ttl)
+    occupy(owner, ttl, record)
     HOLDER, LEFT = owner, ttl
 end
 
 local function keep(owner, ttl)
     call('PEXPIRE', LOCK, ttl)
     call('PEXPIRE', WHO, ttl)
-    local holder, record = string.match(call('GET', WHO) or '', '^(%S+) (.*)$')
-    return holder == owner and record
+    local record = record_of(owner)
+    return record and with_token(record)
 end
 
 local function drop(owner)
     if not vacate(owner) then
         return false
     end
-    call('DEL', WHO)
     HOLDER = nil
     return true
 end

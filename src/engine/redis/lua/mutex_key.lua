@@ -1,9 +1,10 @@
--- How a mutex lies in its key: Redisson's RLock, a hash with one field, the owner; its value counts re-entries, ours is always 1.
-local function occupy(owner, ttl)
-    redis.call('HSET', KEYS[1], owner, '1')
+-- How a mutex lies in its key: Redisson's RLock, a hash with the owner as a field; its value counts re-entries, ours is always 1. Beside
+-- it, behind an `@`, its record: Redisson asks for fields by name and deletes the key as a whole, so both come and go together.
+local function occupy(owner, ttl, record)
+    redis.call('HSET', KEYS[1], owner, '1', '@' .. owner, record)
     redis.call('PEXPIRE', KEYS[1], ttl)
 end
 
 local function vacate(owner)
-    return redis.call('HDEL', KEYS[1], owner) == 1
+    return redis.call('HDEL', KEYS[1], owner, '@' .. owner) > 0
 end

@@ -15,13 +15,24 @@ local function look()
     if fields.err then
         return other_type()
     end
-    HOLDER = fields[1]
+    HOLDER = nil
     for _, field in ipairs(fields) do
         if field == 'mode' then
             return 'kind'
         elseif field == OWNER then
+            HOLDER = OWNER
             return 'mine'
+        elseif string.sub(field, 1, 1) ~= '@' then
+            HOLDER = field
         end
     end
     return 'open'
+end
+
+local function record_of(owner)
+    return call('HGET', LOCK, '@' .. owner)
+end
+
+local function put_record(owner, record)
+    call('HSET', LOCK, '@' .. owner, record)
 end

@@ -12,3 +12,12 @@ local function look()
     HOLDER = value or nil
     return value == OWNER and 'mine' or 'open'
 end
+
+local function record_of(owner)
+    local holder, record = string.match(call('GET', WHO) or '', '^(%S+) (.*)$')
+    return holder == owner and record
+end
+
+local function put_record(owner, record)
+    call('SET', WHO, owner .. ' ' .. record, 'KEEPTTL')
+end

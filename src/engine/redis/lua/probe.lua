@@ -12,5 +12,5 @@ if PROBE then
         look()
         head = call('ZRANGE', QUEUE, 0, 0)[1]
     end
-    return not head and fits(string.match(ARGV[7], '^(%a) (%d+) ')) and 'free' or 'held'
+    return not head and fits(string.match(ARGV[5], '^0 %d+ (%a) (%d+) ')) and 'free' or 'held'
 end

@@ -1,8 +1,8 @@
--- Take a vote back, whatever it was: KEYS lock, those that wait, record; ARGV owner, as it stands among those that wait.
+-- Take a vote back, whatever it was: KEYS lock, those that wait, record; ARGV owner, what it wanted.
 --   1: held, and not any more       0: did not hold
 if redis.pcall('GET', KEYS[1]) == ARGV[1] then
     redis.call('DEL', KEYS[1], KEYS[3])
     return 1
 end
-redis.call('ZREM', KEYS[2], ARGV[2])
+redis.call('ZREM', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
 return 0

@@ -1,0 +1,12 @@
+-- The second most common case: another pawl holds, and this one is new in the queue. Numbers are written as text: one that is given to a
+-- command as a number costs as much as the command.
+local holder = string.sub(ARGV[2], -1) == '0' and sole_holder()
+if holder and holder ~= ARGV[1] and #holder > 37 and string.sub(holder, 15, 15) == '8' and string.sub(holder, 37, 37) == ':' then
+    local last = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2]
+    local ticket = string.format('%.17g', math.floor(last or 0) + 1 + WANT / 1048576)
+    if redis.call('ZADD', KEYS[3], 'NX', ticket, ARGV[1] .. string.sub(ARGV[5], #WANT + 3)) == 1 then
+        local place = last and redis.call('ZCARD', KEYS[3]) - 1 or redis.call('PEXPIRE', KEYS[3], '120000') - 1
+        local clock = redis.call('TIME')
+        return {0, redis.call('PTTL', KEYS[1]), place, clock[1] * 1000000 + clock[2], 0}
+    end
+end
