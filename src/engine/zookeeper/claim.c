@@ -88,10 +88,19 @@ void pawl__zk_forget_nodes(struct zk_claim *claim) {
     claim->lease_count = 0;
 }
 
+void pawl__zk_look_at(struct zk_claim *claim, int64_t when) {
+    if (claim->look_at != PAWL__NEVER)
+        TAILQ_REMOVE(&claim->zk->timed, claim, timed);
+    if (when != PAWL__NEVER)
+        TAILQ_INSERT_TAIL(&claim->zk->timed, claim, timed);
+    claim->look_at = when;
+}
+
 void pawl__zk_next_round(struct zk_claim *claim) {
     claim->round++;
     claim->stalled = false;
-    claim->look_at = PAWL__NEVER;
+    pawl__zk_look_at(claim, PAWL__NEVER);
+    pawl__zk_leave_listing(claim);
     claim->next_in_line = claim->gone_already = false;
     if (claim->watch)
         pawl__zk_watch_drop(claim->watch);
@@ -112,6 +121,7 @@ static void finish(struct zk_claim *claim) {
 
     pawl__zk_doom_claim(claim);
     pawl__zk_next_round(claim);
+    pawl__zk_leave_line(claim);
     while ((op = TAILQ_FIRST(&claim->ops)))
         pawl__zk_op_cut(op);
     pawl__zk_beat_cut(claim);
@@ -181,7 +191,7 @@ void pawl__zk_stall(struct zk_claim *claim) {
     claim->stalled = true;
     /* A lost connection ends with a reconnect; anything else is tried again. */
     if (claim->zk->connected)
-        claim->look_at = pawl__boottime() + STALL_NS;
+        pawl__zk_look_at(claim, pawl__boottime() + STALL_NS);
 }
 
 /* ---- The list ------------------------------------------------------------------------------------------------------------- */
@@ -235,7 +245,7 @@ static void watch_ahead(struct zk_claim *claim, const char *child) {
 }
 
 static void look_later(struct zk_claim *claim, int64_t span) {
-    claim->look_at = pawl__boottime() + span;
+    pawl__zk_look_at(claim, pawl__boottime() + span);
 }
 
 static void behind(struct zk_claim *claim, const char *child, const char *further) {
@@ -250,7 +260,7 @@ static void behind(struct zk_claim *claim, const char *child, const char *furthe
     if (claim->try_only && claim->state == ZK_QUEUED) {
         if (claim->try_until == 0)
             claim->try_until = pawl__boottime() + TRY_NS;
-        claim->look_at = claim->try_until;
+        pawl__zk_look_at(claim, claim->try_until);
     }
 }
 
@@ -327,11 +337,7 @@ static void judge(struct zk_claim *claim, const struct String_vector *children) 
     }
 }
 
-static void on_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = pawl__zk_asked_for(op);
-
-    if (!claim)
-        return;
+void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply) {
     if (reply->rc == ZOK && claim->node)
         judge(claim, reply->children);
     else if (reply->rc == ZNONODE && claim->node)
@@ -342,22 +348,13 @@ static void on_listed(struct zk_op *op, const struct zk_reply *reply) {
         pawl__zk_refuse_rc(claim, reply->rc, "list", claim->dir);
 }
 
-void pawl__zk_send_list(struct zk_claim *claim) {
-    struct zk_op *op = pawl__zk_op_new(claim->zk, claim, on_listed, NULL);
-
-    if (op)
-        pawl__zk_list(op, claim->dir, NULL);
-    else
-        pawl__zk_stall(claim);
-}
-
 void pawl__zk_look(struct zk_claim *claim) {
     pawl__zk_next_round(claim);
     pawl__zk_send_list(claim);
 }
 
 void pawl__zk_look_again(struct zk_claim *claim, int64_t now) {
-    claim->look_at = PAWL__NEVER;
+    pawl__zk_look_at(claim, PAWL__NEVER);
     if (claim->stalled)
         pawl__zk_resume(claim);
     else if (claim->try_until && now >= claim->try_until && (claim->state == ZK_QUEUED || claim->state == ZK_LEASING))
@@ -382,6 +379,7 @@ static bool new_guid(struct zk_claim *claim) {
 void pawl__zk_start(struct zk_claim *claim) {
     pawl__zk_doom_claim(claim);
     pawl__zk_next_round(claim);
+    pawl__zk_leave_line(claim);
     pawl__zk_forget_nodes(claim);
     forget_own_watch(claim);
     claim->kind_seen = false;
@@ -401,7 +399,7 @@ void pawl__zk_resume(struct zk_claim *claim) {
     claim->stalled = false;
     switch (claim->state) {
     case ZK_OFFLINE:
-        pawl__zk_start(claim);
+        pawl__zk_enter(claim);
         break;
     case ZK_CREATING:
     case ZK_FINDING:
@@ -454,7 +452,7 @@ static void hold(struct zk_claim *claim, int64_t sent_at) {
         free(claim->node);
         claim->node = NULL;
     }
-    claim->look_at = pawl__boottime() + ZK_WATCH_OWN_NS;
+    pawl__zk_look_at(claim, pawl__boottime() + ZK_WATCH_OWN_NS);
     pawl__zk_say(claim->zk, claim, "holds");
     pawl__zk_tell(claim, ZK_TELL_GRANTED);
 }
@@ -540,7 +538,7 @@ int pawl__zk_submit(struct pawl__engine *engine, struct pawl__claim *seam, struc
                           zk->url, seam->name);
     }
     TAILQ_INSERT_TAIL(&zk->claims, claim, link);
-    pawl__zk_start(claim);
+    pawl__zk_enter(claim);
     pawl__zk_unlock(zk);
     return PAWL__PENDING;
 }

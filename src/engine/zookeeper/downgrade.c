@@ -20,7 +20,7 @@ static void exchanged(struct zk_claim *claim) {
     claim->node = claim->twin;
     claim->twin = NULL;
     claim->mode = PAWL_SHARED;
-    claim->look_at = pawl__boottime() + ZK_WATCH_OWN_NS;
+    pawl__zk_look_at(claim, pawl__boottime() + ZK_WATCH_OWN_NS);
     pawl__zk_set_state(claim, ZK_HELD);
     pawl__zk_say(claim->zk, claim, "downgraded: %s", pawl__zk_short(claim->node));
     pawl__zk_tell(claim, ZK_TELL_DOWNGRADED);

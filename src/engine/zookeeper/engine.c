@@ -60,6 +60,7 @@ void pawl__zk_unlock(struct zk_engine *zk) {
     struct zk_note_list notes = TAILQ_HEAD_INITIALIZER(notes);
     struct zk_note *note;
 
+    pawl__zk_send_listings(zk);
     pawl__zk_uncork(zk);
     TAILQ_CONCAT(&notes, &zk->notes, link);
     pthread_mutex_unlock(&pawl__zk_mutex);
@@ -296,6 +297,9 @@ static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup,
     TAILQ_INIT(&zk->watches);
     TAILQ_INIT(&zk->claims);
     TAILQ_INIT(&zk->news);
+    TAILQ_INIT(&zk->line);
+    TAILQ_INIT(&zk->timed);
+    TAILQ_INIT(&zk->listings);
     TAILQ_INIT(&zk->doomed);
     TAILQ_INIT(&zk->notes);
     pthread_condattr_init(&attributes);

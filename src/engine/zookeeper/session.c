@@ -329,7 +329,7 @@ static int64_t earliest_look(const struct zk_engine *zk) {
     const struct zk_claim *claim;
     int64_t at = PAWL__NEVER;
 
-    TAILQ_FOREACH(claim, &zk->claims, link) {
+    TAILQ_FOREACH(claim, &zk->timed, timed) {
         if (claim->look_at < at)
             at = claim->look_at;
     }
@@ -346,8 +346,8 @@ static int64_t tend(struct zk_engine *zk, int64_t now) {
         stop_connecting(zk);
     else
         due = attempt_due(zk);
-    for (claim = TAILQ_FIRST(&zk->claims); claim && zk->connected; claim = next) {
-        next = TAILQ_NEXT(claim, link);
+    for (claim = TAILQ_FIRST(&zk->timed); claim && zk->connected; claim = next) {
+        next = TAILQ_NEXT(claim, timed);
         if (claim->look_at <= now)
             pawl__zk_look_again(claim, now);
     }
@@ -358,6 +358,7 @@ static int64_t tend(struct zk_engine *zk, int64_t now) {
     if ((at = pawl__zk_sweep_at(zk)) < due)
         due = at;
     pawl__zk_beat(zk);
+    pawl__zk_admit(zk);
     return due;
 }
 

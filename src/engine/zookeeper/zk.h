@@ -5,7 +5,7 @@
  *     struct zk_engine    one client: the session, its requests, its claims                                        session.c, engine.c
  *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      op.c
  *       struct zk_watch   a watch that the library has, or is about to have                                          watch.c
- *       struct zk_claim   the engine's state of one claim                              claim.c, node.c, semaphore.c, downgrade.c
+ *       struct zk_claim   the engine's state of one claim                     claim.c, crowd.c, node.c, semaphore.c, downgrade.c
  *       struct zk_doomed  a node of ours that must go; outlives the claim that made it                                   sweep.c
  *
  * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a
@@ -45,11 +45,13 @@ enum {
     ZK_BEAT_NODES = 128,   /* nodes that one heartbeat checks; a claim's are never split */
     ZK_PERMITS_MAX = 1000, /* of one claim: they are made by one request, which must stay far below 1 MB */
     ZK_DATA_MAX = PAWL__RECORD_MAX + 128,
-    ZK_DEEP = 8, /* with so many requests on their way the service thread sees to what the socket did not take */
+    ZK_ROOM = 256, /* requests on their way, beyond which new claims stand in line: crowd.c */
+    ZK_DEEP = 8,   /* with so many requests on their way the service thread sees to what the socket did not take */
 };
 
 struct zk_engine;
 struct zk_claim;
+struct zk_listing;
 struct zk_op;
 struct zk_watch;
 
@@ -144,7 +146,7 @@ void pawl__zk_on_watch(zhandle_t *handle, int type, int state, const char *path,
 /* claim.c has the table of the allowed transitions. */
 enum zk_state {
     ZK_NEW,
-    ZK_OFFLINE,  /* no connection: begins when there is one */
+    ZK_OFFLINE,  /* no connection, or no room: begins when there is */
     ZK_CREATING, /* create and list are on their way */
     ZK_FINDING,  /* the reply to create was lost: look for the node by its GUID */
     ZK_QUEUED,   /* the node is there: list and watch, again and again */
@@ -165,8 +167,12 @@ enum {
 };
 
 struct zk_claim {
-    TAILQ_ENTRY(zk_claim) link; /* zk->claims */
-    TAILQ_ENTRY(zk_claim) news; /* zk->news, while `tell` is not 0 */
+    TAILQ_ENTRY(zk_claim) link;       /* zk->claims */
+    TAILQ_ENTRY(zk_claim) news;       /* zk->news, while `tell` is not 0 */
+    TAILQ_ENTRY(zk_claim) line;       /* zk->line, while `in_line` */
+    TAILQ_ENTRY(zk_claim) timed;      /* zk->timed, while there is a `look_at` */
+    TAILQ_ENTRY(zk_claim) of_listing; /* of `listing`, while it is not NULL */
+    struct zk_listing *listing;
     struct zk_engine *zk;
     struct pawl__claim *claim;
     /* As they were at submit: the core's are its own to change. */
@@ -177,11 +183,12 @@ struct zk_claim {
 
     enum zk_state state;
     uint32_t round;    /* goes up with every step that makes earlier answers worthless */
+    bool in_line;      /* waits for room to begin */
     bool stalled;      /* an answer was lost: go on when the connection is back */
     bool second_look;  /* seemed to be in use as another kind: it may have been on its way out */
     bool lost, broken; /* the core was told so; `broken`: by an operator */
     bool kind_seen;    /* contenders of another kind were in the lock's path */
-    int64_t look_at;   /* when to look again; PAWL__NEVER: an event will tell */
+    int64_t look_at;   /* when to look again; PAWL__NEVER: an event will tell. Set by pawl__zk_look_at() */
     int64_t try_until; /* a semaphore's try: how long others may pass through `locks` ahead of it */
     unsigned tell;
     struct pawl_error why;
@@ -283,6 +290,9 @@ struct zk_engine {
     TAILQ_HEAD(, zk_watch) watches;
     TAILQ_HEAD(, zk_claim) claims;
     TAILQ_HEAD(, zk_claim) news;
+    TAILQ_HEAD(, zk_claim) line;
+    TAILQ_HEAD(, zk_claim) timed;
+    TAILQ_HEAD(, zk_listing) listings; /* that are not sent yet */
     TAILQ_HEAD(, zk_doomed) doomed;
     struct zk_note_list notes;
     pthread_cond_t changed; /* something that a caller waits for: open, close, survey */
@@ -338,7 +348,9 @@ void pawl__zk_grant(struct zk_claim *claim);
 void pawl__zk_proved(struct zk_engine *zk, int64_t sent_at);
 /* A heartbeat that left at `sent_at` found all nodes of the claim: it is renewed, or held from now on. */
 void pawl__zk_checked(struct zk_claim *claim, int64_t sent_at);
-void pawl__zk_look(struct zk_claim *claim);       /* list the queue again */
+void pawl__zk_look(struct zk_claim *claim); /* list the queue again */
+void pawl__zk_look_at(struct zk_claim *claim, int64_t when);
+void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply); /* the answer to that */
 void pawl__zk_next_round(struct zk_claim *claim); /* what was asked for until now does not matter any more */
 bool pawl__zk_limit_differs(struct zk_claim *claim, const struct String_vector *children); /* then it was refused */
 void pawl__zk_node_data(const struct zk_claim *claim,
@@ -350,7 +362,15 @@ void pawl__zk_look_again(struct zk_claim *claim, int64_t now);
 const char *pawl__zk_short(const char *path); /* the last component, without what every reader knows: "lock-0000000003" */
 
 void pawl__zk_forget_nodes(struct zk_claim *claim);
+
+/* crowd.c */
+void pawl__zk_enter(struct zk_claim *claim); /* begin, when there is room */
+void pawl__zk_leave_line(struct zk_claim *claim);
+void pawl__zk_admit(struct zk_engine *zk);
+/* List the queue; the answer comes to pawl__zk_listed() unless the claim has left by then. */
 void pawl__zk_send_list(struct zk_claim *claim);
+void pawl__zk_leave_listing(struct zk_claim *claim);
+void pawl__zk_send_listings(struct zk_engine *zk); /* before the mutex is let go */
 
 /* node.c */
 void pawl__zk_create_node(struct zk_claim *claim); /* and list, in one go */
