@@ -10,7 +10,7 @@
 
 #include "workloads.h"
 
-enum { QUEUERS = 4, QUEUE_MS = 120000, HOLDS_MS = 10000 };
+enum { QUEUERS = 4, QUEUE_MS = 300000, HOLDS_MS = 10000 };
 enum stage { STAGE_HELD = 1, STAGE_ASKED, STAGE_RELEASED, STAGE_EMPTY };
 
 /* Processes have asked: the last of them tells. */

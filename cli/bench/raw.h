@@ -12,7 +12,7 @@
 enum raw_act { RAW_TRIP, RAW_WRITE, RAW_READ, RAW_ACTS };
 
 struct raw_impl {
-    const char *schemes[6];      /* of URLs; NULL at the end */
+    const char *schemes[8];      /* of URLs; NULL at the end */
     const char *names[RAW_ACTS]; /* NULL: there is no such thing here */
     /* A connection of its own. `id` is what all names begin with. NULL: `why` says why not. */
     void *(*open)(const struct address *address, const char *id, char *why, size_t size);

@@ -2,6 +2,9 @@
  *
  * raw_redis.c - bare operations on one Redis, by hiredis on a blocking connection: PING, EVALSHA of a script that does nothing, GET.
  *
+ * Where the URL names several servers (a cluster's, or those of a Redlock) the first of them is asked; requests are counted and keys are
+ * removed on all that it names.
+ *
  * Requests are counted by the server (INFO commandstats), which counts what a script calls too. The engine asks by scripts alone; so the
  * calls that no script makes are the requests.
  */
@@ -12,10 +15,14 @@
 
 #include "raw.h"
 
+enum { KEYS_TO_TRY = 1000 };
+
 struct redis {
-    redisContext *context;
+    redisContext *contexts[ADDRESS_HOSTS];
+    size_t count;
     char sha[41];
     char id[32];
+    char key[48]; /* that the first server has the slot of */
 };
 
 static redisReply *ask(redisContext *context, const char *first, const char *second, const char *third) {
@@ -38,11 +45,11 @@ static bool succeeds(redisContext *context, const char *first, const char *secon
     return reply != NULL;
 }
 
-static redisContext *connect_to(const struct address *address) {
+static redisContext *connect_to(const struct address *address, size_t host) {
     const struct timeval patience = {.tv_sec = 10};
-    const char *port = address->hosts[0].port[0] != '\0' ? address->hosts[0].port : "6379";
-    redisContext *context = address->host_count > 0 && address->hosts[0].name[0] != '\0'
-                                ? redisConnectWithTimeout(address->hosts[0].name, atoi(port), patience)
+    const char *port = address->hosts[host].port[0] != '\0' ? address->hosts[host].port : "6379";
+    redisContext *context = address->host_count > 0 && address->hosts[host].name[0] != '\0'
+                                ? redisConnectWithTimeout(address->hosts[host].name, atoi(port), patience)
                                 : redisConnectUnixWithTimeout(address->path, patience);
 
     if (context != NULL && context->err == 0)
@@ -63,47 +70,70 @@ static bool log_in(redisContext *context, const struct address *address) {
     return db[0] == '\0' || succeeds(context, "SELECT", db, NULL);
 }
 
-static void *redis_open(const struct address *address, const char *id, char *why, size_t size) {
-    struct redis *redis = calloc(1, sizeof *redis);
-    redisReply *reply = NULL;
-
-    if (address->host_count > 1) {
-        snprintf(why, size, "there are several servers in the URL");
-        free(redis);
-        return NULL;
-    }
-    if (redis != NULL) {
-        snprintf(redis->id, sizeof redis->id, "%s", id);
-        redis->context = connect_to(address);
-    }
-    if (redis != NULL && redis->context != NULL && redis->context->err == 0 && log_in(redis->context, address))
-        reply = ask(redis->context, "SCRIPT", "LOAD", "return 1");
-    if (reply == NULL || reply->type != REDIS_REPLY_STRING) {
-        snprintf(why, size, "%s", redis != NULL && redis->context != NULL ? redis->context->errstr : "out of memory");
-        if (redis != NULL && redis->context != NULL)
-            redisFree(redis->context);
-        free(redis);
-        redis = NULL;
-    } else {
-        snprintf(redis->sha, sizeof redis->sha, "%s", reply->str);
-    }
-    freeReplyObject(reply);
-    return redis;
-}
-
 static void redis_close(void *connection) {
     struct redis *redis = connection;
 
-    redisFree(redis->context);
+    for (size_t i = 0; i < redis->count; i++)
+        redisFree(redis->contexts[i]);
     free(redis);
+}
+
+static bool connect_all(struct redis *redis, const struct address *address, char *why, size_t size) {
+    do {
+        redisContext *context = redis->contexts[redis->count] = connect_to(address, redis->count);
+
+        if (context == NULL) {
+            snprintf(why, size, "out of memory");
+            return false;
+        }
+        redis->count++;
+        if (context->err != 0 || !log_in(context, address)) {
+            snprintf(why, size, "%s", context->errstr);
+            return false;
+        }
+    } while (redis->count < address->host_count);
+    return true;
+}
+
+/* A server of a cluster answers for its own keys only. */
+static void choose_key(struct redis *redis) {
+    snprintf(redis->key, sizeof redis->key, "%s", redis->id);
+    for (int i = 0; i < KEYS_TO_TRY && !succeeds(redis->contexts[0], "GET", redis->key, NULL); i++)
+        snprintf(redis->key, sizeof redis->key, "%s-%d", redis->id, i);
+}
+
+static bool load_script(struct redis *redis, char *why, size_t size) {
+    redisReply *reply = ask(redis->contexts[0], "SCRIPT", "LOAD", "return 1");
+    bool loaded = reply != NULL && reply->type == REDIS_REPLY_STRING;
+
+    snprintf(loaded ? redis->sha : why, loaded ? sizeof redis->sha : size, "%s", loaded ? reply->str : redis->contexts[0]->errstr);
+    freeReplyObject(reply);
+    return loaded;
+}
+
+static void *redis_open(const struct address *address, const char *id, char *why, size_t size) {
+    struct redis *redis = calloc(1, sizeof *redis);
+
+    if (redis == NULL) {
+        snprintf(why, size, "out of memory");
+        return NULL;
+    }
+    snprintf(redis->id, sizeof redis->id, "%s", id);
+    if (!connect_all(redis, address, why, size) || !load_script(redis, why, size)) {
+        redis_close(redis);
+        return NULL;
+    }
+    choose_key(redis);
+    return redis;
 }
 
 static int64_t redis_act(void *connection, enum raw_act act) {
     struct redis *redis = connection;
+    redisContext *context = redis->contexts[0];
     int64_t begin = bench_now_ns();
-    bool good = act == RAW_TRIP    ? succeeds(redis->context, "PING", NULL, NULL)
-                : act == RAW_WRITE ? succeeds(redis->context, "EVALSHA", redis->sha, "0")
-                                   : succeeds(redis->context, "GET", redis->id, NULL);
+    bool good = act == RAW_TRIP    ? succeeds(context, "PING", NULL, NULL)
+                : act == RAW_WRITE ? succeeds(context, "EVALSHA", redis->sha, "0")
+                                   : succeeds(context, "GET", redis->key, NULL);
 
     return good ? bench_now_ns() - begin : -1;
 }
@@ -117,9 +147,8 @@ static bool called_by_scripts(const char *line) {
     return true;
 }
 
-static double redis_requests(void *connection) {
-    struct redis *redis = connection;
-    redisReply *reply = ask(redis->context, "INFO", "commandstats", NULL);
+static double requests_of(redisContext *context) {
+    redisReply *reply = ask(context, "INFO", "commandstats", NULL);
     double total = reply != NULL ? 0 : -1;
 
     for (const char *at = reply != NULL ? reply->str : NULL; at != NULL && (at = strstr(at, "cmdstat_")) != NULL; at++) {
@@ -133,9 +162,21 @@ static double redis_requests(void *connection) {
     return total;
 }
 
+static double redis_requests(void *connection) {
+    const struct redis *redis = connection;
+    double total = 0;
+
+    for (size_t i = 0; i < redis->count && total >= 0; i++) {
+        double one = requests_of(redis->contexts[i]);
+
+        total = one < 0 ? -1 : total + one;
+    }
+    return total;
+}
+
 static void redis_describe(void *connection, char *out, size_t size) {
     struct redis *redis = connection;
-    redisReply *reply = ask(redis->context, "INFO", "server", NULL);
+    redisReply *reply = ask(redis->contexts[0], "INFO", "server", NULL);
     const char *valkey = reply != NULL ? strstr(reply->str, "valkey_version:") : NULL;
     const char *version = reply != NULL ? strstr(reply->str, "redis_version:") : NULL;
     const char *found = valkey != NULL ? valkey : version;
@@ -149,13 +190,12 @@ static void redis_describe(void *connection, char *out, size_t size) {
 }
 
 /* All keys with the id in them: the lock's own, and those beside it (docs/redis.md). */
-static bool redis_clean(void *connection) {
-    struct redis *redis = connection;
+static bool clean_server(redisContext *context, const char *id) {
     char cursor[32] = "0", pattern[48];
 
-    snprintf(pattern, sizeof pattern, "*%s*", redis->id);
+    snprintf(pattern, sizeof pattern, "*%s*", id);
     do {
-        redisReply *reply = redisCommand(redis->context, "SCAN %s MATCH %s COUNT 1000", cursor, pattern);
+        redisReply *reply = redisCommand(context, "SCAN %s MATCH %s COUNT 1000", cursor, pattern);
 
         if (reply == NULL || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
             freeReplyObject(reply);
@@ -163,14 +203,23 @@ static bool redis_clean(void *connection) {
         }
         snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
         for (size_t i = 0; i < reply->element[1]->elements; i++)
-            succeeds(redis->context, "DEL", reply->element[1]->element[i]->str, NULL);
+            succeeds(context, "DEL", reply->element[1]->element[i]->str, NULL);
         freeReplyObject(reply);
     } while (strcmp(cursor, "0") != 0);
     return true;
 }
 
+static bool redis_clean(void *connection) {
+    const struct redis *redis = connection;
+    bool clean = true;
+
+    for (size_t i = 0; i < redis->count; i++)
+        clean &= clean_server(redis->contexts[i], redis->id);
+    return clean;
+}
+
 const struct raw_impl raw_redis = {
-    .schemes = {"redis", "valkey", "redis+unix", "unix"},
+    .schemes = {"redis", "redis+unix", "unix", "redis+cluster", "redis-cluster", "redlock"},
     .names = {"PING", "EVALSHA", "GET"},
     .open = redis_open,
     .close = redis_close,
