@@ -155,10 +155,28 @@ static void draw_bar(FILE *out, const struct panel *panel, double x, double widt
     text_at(out, x + width / 2, y - 5, "value middle", label);
 }
 
-/* `value` of each target and crowd; on a scale of powers of ten, or from 0. */
+/* From the slowest round to the fastest. */
+static void draw_whisker(FILE *out, const struct panel *panel, double x, const struct figure *figure) {
+    if (figure->count < 2 || figure_low(figure) <= 0)
+        return;
+    line_between(out, x, height_of(panel, log10(figure_low(figure))), x, height_of(panel, log10(figure_high(figure))), "whisker");
+}
+
+static void draw_powers(FILE *out, const struct panel *panel) {
+    char text[32];
+
+    for (double power = ceil(panel->low); power <= panel->high; power++) {
+        double y = height_of(panel, power);
+
+        line_between(out, panel->x, y, panel->x + panel->width, y, "grid");
+        text_at(out, panel->x - 8, y + 4, "tick end", in_thousands(text, sizeof text, pow(10, power)));
+    }
+}
+
+/* `value` of each target and crowd: rates, or ratios. On a scale of powers of ten, or from 0 where they are of one size. */
 static void draw_bars(FILE *out, const struct bench *bench, struct panel panel, double (*value)(const struct target *, enum row),
-                      bool powers) {
-    double group = panel.width / CROWDS, width = fmin((group - 30) / (double)bench->count, 64), high = 0, low = INFINITY;
+                      bool rates) {
+    double group = panel.width / CROWDS, width = fmin((group - 24) / (double)bench->count, 64), high = 0, low = INFINITY;
     char label[32];
 
     for (int c = 0; c < CROWDS; c++)
@@ -168,8 +186,11 @@ static void draw_bars(FILE *out, const struct bench *bench, struct panel panel, 
             high = fmax(high, one);
             low = one > 0 ? fmin(low, one) : low;
         }
+    bool powers = rates || high > 20 * low;
     panel.low = powers && high > 0 ? floor(log10(low)) - 0.3 : 0;
     panel.high = high <= 0 ? 1 : powers ? log10(high) + 0.3 : high * 1.15;
+    if (powers && high > 0)
+        draw_powers(out, &panel);
     line_between(out, panel.x, panel.y + panel.height, panel.x + panel.width, panel.y + panel.height, "axis");
     for (int c = 0; c < CROWDS; c++) {
         double x = panel.x + group * c + (group - width * (double)bench->count) / 2;
@@ -180,35 +201,52 @@ static void draw_bars(FILE *out, const struct bench *bench, struct panel panel, 
 
             if (one <= 0)
                 continue;
-            if (powers)
+            if (rates)
                 in_thousands(label, sizeof label, one);
             else
-                snprintf(label, sizeof label, one < 10 ? "%.2f" : "%.1f", one);
-            draw_bar(out, &panel, x + 3, width - 6, powers ? log10(one) : one, colours[i], label);
+                snprintf(label, sizeof label, one < 10 ? "%.2f" : one < 100 ? "%.1f" : "%.0f", one);
+            draw_bar(out, &panel, x + 2, width - 4, powers ? log10(one) : one, colours[i], label);
+            if (rates)
+                draw_whisker(out, &panel, x + width / 2, &bench->targets[i].results[crowds[c].row].figures[RATE]);
         }
     }
 }
 
 /* ---- The page ------------------------------------------------------------------------------------------------------------- */
 
+/* What it is, for those who don't know the addresses. */
+static const char *title_of(const struct target *target, char *out, size_t size) {
+    if (strcmp(target->engine, "local") == 0)
+        snprintf(out, size, "one machine");
+    else if (strcmp(target->engine, "redlock") == 0)
+        snprintf(out, size, "Redlock, %zu servers", target->address.host_count);
+    else if (strstr(target->address.scheme, "cluster") != NULL)
+        snprintf(out, size, "Redis Cluster");
+    else
+        snprintf(out, size, "%s", target->server[0] != '\0' ? target->server : target->engine);
+    return out;
+}
+
+/* Half a page for each. */
 static void draw_legend(FILE *out, const struct bench *bench) {
     double x = 70, y = 96;
 
     for (size_t i = 0; i < bench->count; i++) {
         const struct target *target = &bench->targets[i];
         double trip = figure_median(&target->results[ROW_TRIP].figures[P50]);
-        char text[ADDRESS_SIZE + 200], time[32];
-        /* Half a page is what there is. */
-        int length = snprintf(text, sizeof text, "%.32s%s", target->shown, strlen(target->shown) > 32 ? "..." : "");
+        char title[128], time[32], where[160];
+        int length = snprintf(where, sizeof where, "%.28s%s", target->shown, strlen(target->shown) > 28 ? "..." : "");
 
-        if (target->server[0] != '\0')
-            length += snprintf(text + length, sizeof text - (size_t)length, ", %s", target->server);
         if (trip > 0)
-            snprintf(text + length, sizeof text - (size_t)length, " (%s: %s)", limit_name(target, ROW_TRIP),
+            snprintf(where + length, sizeof where - (size_t)length, "  %s %s", limit_name(target, ROW_TRIP),
                      in_time_units(time, sizeof time, trip));
         fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\"/>\n", x, y - 12, colours[i]);
-        text_at(out, x + 22, y, "legend", text);
-        x = i % 2 == 0 ? 660 : 70;
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"legend\">", x + 22, y);
+        print_escaped(out, title_of(target, title, sizeof title));
+        fputs("<tspan class=\"where\" dx=\"10\">", out);
+        print_escaped(out, where);
+        fputs("</tspan></text>\n", out);
+        x = i % 2 == 0 ? 700 : 70;
         y += i % 2 == 0 ? 0 : 24;
     }
 }
@@ -237,15 +275,17 @@ void bench_print_svg(FILE *out, const struct bench *bench) {
             "bold}.note{font-size:13px;fill:#666}.head{font-size:16px;font-weight:bold}.legend{font-size:14px}.tick{font-size:12px;"
             "fill:#555}"
             ".value{font-size:11px}.middle{text-anchor:middle}.end{text-anchor:end}.grid{stroke:#e4e4e4;stroke-width:1}"
-            ".axis{stroke:#888;stroke-width:1}</style>\n"
+            ".axis{stroke:#888;stroke-width:1}.whisker{stroke:#222;stroke-width:1.5;stroke-opacity:.6}"
+            ".legend{font-weight:bold}.where{font-weight:normal;fill:#666;font-size:13px}</style>\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT);
     draw_title(out, bench);
     draw_legend(out, bench);
     draw_percentile_panel(out, bench, (struct panel){.x = 70, .y = top, .width = 530, .height = height}, ROW_PAIR);
     draw_percentile_panel(out, bench, (struct panel){.x = 700, .y = top, .width = 530, .height = height}, ROW_TURNS_16);
-    text_at(out, 70, below - 16, "head", "Hand-offs a second, powers of ten");
+    text_at(out, 70, below - 16, "head", "Hand-offs a second");
     draw_bars(out, bench, (struct panel){.x = 70, .y = below, .width = 530, .height = height}, rate_of, true);
+    text_at(out, 600, below - 16, "note end", "lines: slowest to fastest round");
     text_at(out, 700, below - 16, "head", "A hand-off, in bare round trips");
     draw_bars(out, bench, (struct panel){.x = 700, .y = below, .width = 530, .height = height}, ratio_to_limit, false);
     fputs("</svg>\n", out);
