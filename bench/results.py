@@ -7,8 +7,17 @@ import platform
 import statistics
 import subprocess
 
+import syscalls
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-NAMES = {"local": "`local:`", "redis": "Redis", "zk1": "ZooKeeper, 1 node", "zk3": "ZooKeeper, 3 nodes"}
+NAMES = {
+    "local": "`local:`",
+    "redis": "Redis",
+    "cluster": "Redis Cluster",
+    "five": "Redlock, 5 servers",
+    "zk1": "ZooKeeper, 1 node",
+    "zk3": "ZooKeeper, 3 nodes",
+}
 PEER_NAMES = {"curator3": "Curator, 3 nodes"}
 ENGINE_OF = {
     "flock": "local",
@@ -125,12 +134,13 @@ def goals(figures):
         False,
         ratio(middle("zk1", "pair", "p50_ns"), curator_pair and curator_pair * 1000),
     )
-    yield (
-        "ZooKeeper hand-offs a second, against Curator, 16 sessions",
-        1.5,
-        True,
-        ratio(middle("zk1", "turns16", "rate"), peer("curator", "turns 16", "rate")),
-    )
+    for sessions in (2, 16, 64):
+        yield (
+            f"ZooKeeper hand-offs a second, against Curator, {sessions} sessions",
+            1.5,
+            True,
+            ratio(middle("zk1", f"turns{sessions}", "rate"), peer("curator", f"turns {sessions}", "rate")),
+        )
     yield (
         "16 threads of one process on one lock, against Curator",
         20,
@@ -143,10 +153,10 @@ def goals(figures):
         True,
         ratio(middle("redis", "threads16", "rate"), peer("redisson", "threads 16", "rate")),
     )
-    yield "requests per hand-off with 1,000 waiters, Redis", 2, False, middle("redis", "queue1000", "requests")
-    yield "... with 10,000 waiters", 2, False, middle("redis", "queue10000", "requests")
-    yield "requests per hand-off with 1,000 waiters, ZooKeeper", 6, False, middle("zk1", "queue1000", "requests")
-    yield "... with 10,000 waiters", 6, False, middle("zk1", "queue10000", "requests")
+    for key, engine, limit in (("redis", "Redis", 2), ("zk1", "ZooKeeper", 6)):
+        for count in (1000, 10000):
+            what = f"requests per hand-off with {count:,} waiters, {engine}"
+            yield what, limit, False, middle(key, f"queue{count}", "requests")
 
 
 def goal_rows(figures):
@@ -212,7 +222,8 @@ def load_rows(figures):
 
 
 LINES = (("alone", "pair", "uncontended acquire + release"), ("turns 2", "turns2", "hand-off, 2 clients"))
-LINES += (("turns 16", "turns16", "hand-off, 16 clients"), ("threads 16", "threads16", "16 threads of one client"))
+LINES += (("turns 16", "turns16", "hand-off, 16 clients"), ("turns 64", "turns64", "hand-off, 64 clients"))
+LINES += (("threads 16", "threads16", "16 threads of one client"),)
 
 
 def peer_rows(figures):
@@ -236,11 +247,26 @@ def peer_rows(figures):
 
 
 def command_rows(figures):
-    for name in ("true", "flock(1)", "pawl run"):
-        values = [one[name] * 1e6 for one in figures.run.command if one.get(name)]
-        base = statistics.median([one["true"] * 1e6 for one in figures.run.command])
+    """Each command, and what it takes more than `true`."""
+    rounds = figures.run.command
+    names = list(rounds[0]) if rounds else []
+    base = statistics.median([one["true"] * 1e6 for one in rounds]) if rounds else 0
+    for name in names:
+        values = [one[name] * 1e6 for one in rounds if one.get(name)]
         if values:
-            yield [name, spread(values, as_time), as_time(statistics.median(values) - base) if name != "true" else ""]
+            more = as_time(max(statistics.median(values) - base, 0)) if name != "true" else ""
+            yield [f"`{name}`" if name == "true" else name, spread(values, as_time), more]
+        else:
+            yield [name, "could not be run", ""]
+
+
+def call_rows(figures):
+    titles = {"alone": "uncontended acquire + release", "turns": "hand-off among 2 processes"}
+    for what, title in titles.items():
+        for key in figures.run.pawl:
+            if (key, what) in figures.run.calls:
+                calls, sleeps = figures.run.calls[key, what]
+                yield [title, NAMES[key], three(sum(calls.values())), syscalls.as_text(calls), three(sleeps)]
 
 
 def output_of(*command):
@@ -346,7 +372,9 @@ say more. `pawl bench` measures your own servers.
 
 ## Goals
 
+<!-- quote goals -->
 {goals}
+<!-- /quote -->
 
 ## At a glance
 
@@ -375,7 +403,16 @@ are sessions within one process, as their runtime has it.
 
 {peers}
 
+## System calls
+
+Of the clients alone, counted by strace (`bench/syscalls.py URL` counts on your servers); beside them, counted without it, how
+often a thread of theirs went to sleep and was woken.
+
+{calls}
+
 ## The command
+
+`true` as the command under a free lock: what is measured is starting, connecting, locking, running it and releasing.
 
 {command}
 
@@ -396,6 +433,7 @@ def page(run, picture):
         engines=table(["", "", "a second", "median", "p99", "p99.9", "of bare"], engine_rows(figures)),
         load=table(["", "", "requests", "CPU of clients", "CPU of servers", "memory here", "memory there"], load_rows(figures)),
         peers=table(["", "", "a second", "median", "pawl, a second", "pawl is"], peer_rows(figures)),
+        calls=table(["", "", "calls", "which", "sleeps"], call_rows(figures)),
         command=table(["a command under a free lock", "", "more than `true`"], command_rows(figures)),
         left_out=left_out(run),
     )

@@ -87,6 +87,38 @@ class Redis:
         return f"127.0.0.1:{self.port}"
 
 
+class Cluster:
+    """Redis Cluster: three primaries, the slots in equal parts."""
+
+    SLOTS = 16384
+
+    def __init__(self, directory, count=3):
+        buses = [free_port() for _ in range(count)]
+        self.nodes = [
+            Redis(f"{directory}/{i}", "--cluster-enabled", "yes", "--cluster-port", str(bus)) for i, bus in enumerate(buses)
+        ]
+        for i, node in enumerate(self.nodes):
+            node.ask(f"CLUSTER ADDSLOTSRANGE {self.SLOTS * i // count} {self.SLOTS * (i + 1) // count - 1}")
+            node.ask(f"CLUSTER MEET 127.0.0.1 {self.nodes[0].port} {buses[0]}")
+        for node in self.nodes:
+            await_that(lambda node=node: "cluster_state:ok" in node.ask("CLUSTER INFO"), "a Redis Cluster")
+
+    @property
+    def address(self):
+        return ",".join(node.address for node in self.nodes)
+
+
+class Several:
+    """So many Redis servers that know nothing of each other."""
+
+    def __init__(self, directory, count=5):
+        self.servers = [Redis(f"{directory}/{i}") for i in range(count)]
+
+    @property
+    def address(self):
+        return ",".join(server.address for server in self.servers)
+
+
 class ZooKeeper:
     """An ensemble of so many nodes."""
 
