@@ -196,8 +196,14 @@ static unsigned end_mischief(struct servers *servers) {
     return hits;
 }
 
+static int index_of(const struct servers *servers, const struct stroke *stroke) {
+    if (servers->count == 0 || (stroke->fault == FAULT_SERVER_RESTART && servers->service->one_forgets))
+        return 0;
+    return (int)(stroke->target % (uint64_t)servers->count);
+}
+
 unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
-    int index = servers->count > 0 ? (int)(stroke->target % (uint64_t)servers->count) : 0;
+    int index = index_of(servers, stroke);
 
     switch (stroke->fault) {
     case FAULT_CUT:
@@ -229,7 +235,7 @@ unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
 }
 
 unsigned servers_heal(struct servers *servers, const struct stroke *stroke) {
-    int index = servers->count > 0 ? (int)(stroke->target % (uint64_t)servers->count) : 0;
+    int index = index_of(servers, stroke);
     unsigned hits = 0;
 
     switch (stroke->fault) {

@@ -49,9 +49,10 @@ struct service {
     const char *engine; /* in the table of guarantees */
     int count;          /* how many servers */
     bool mutex_only;
-    int clocks;      /* so many of them, from the first on, have clocks that can be wrong; 0: all */
-    bool replicated; /* one server takes over from another: their clocks stay in step, else a lease could outlast a failover */
-    bool tcp;        /* behind proxies */
+    bool one_forgets; /* it is always the first that loses what it knew: one may, and the others remember */
+    int clocks;       /* so many of them, from the first on, have clocks that can be wrong; 0: all */
+    bool replicated;  /* one server takes over from another: their clocks stay in step, else a lease could outlast a failover */
+    bool tcp;         /* behind proxies */
     const char *(*lacks)(enum fault fault);                /* why it can't be caused here; NULL: it can be. May be NULL */
     bool (*prepare)(struct servers *servers);              /* directories, configuration */
     void (*run)(const struct servers *servers, int index); /* in the child: exec */
