@@ -370,14 +370,11 @@ static int collect(struct multi *multi) {
 /* They could not be had at once: may they be had one by one? */
 static bool worth_waiting(const struct multi *multi, int rc) {
     switch (rc) {
-    case PAWL_EUNSUPPORTED:
+    case PAWL_EUNSUPPORTED: /* not together: whether at all is found out one by one */
         return true;
     case PAWL_EHELD:
     case PAWL_ETIMEOUT:
-    case PAWL_ECONNLOST: /* the server can't just now; whether it ever can is found out one by one */
-    case PAWL_ETOPOLOGY:
-    case PAWL_EREPLICAS:
-    case PAWL_ENOSPACE:
+    case PAWL_ECONNLOST:
         return multi->timeout_ms > 0;
     default:
         return false;

@@ -119,6 +119,19 @@ void redis_server_prepare(struct redis_server *server) {
     snprintf(server->socket_path, sizeof server->socket_path, "%s/socket", server->directory);
 }
 
+void redis_server_certify(struct redis_server *server) {
+    char command[1024];
+
+    redis_server_prepare(server);
+    snprintf(command, sizeof command,
+             "cd %s && exec >/dev/null 2>&1 && openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 "
+             "-subj /CN=ca && for n in server client; do openssl req -newkey rsa:2048 -nodes -keyout $n.key -out $n.csr "
+             "-subj /CN=$n && printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' >ext && openssl x509 -req -in $n.csr -CA "
+             "ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $n.crt || exit 1; done",
+             server->directory);
+    assert_int_equal(system(command), 0);
+}
+
 void redis_server_launch(struct redis_server *server) {
     write_configuration(server);
     server->pid = fork();
@@ -256,4 +269,18 @@ long long redis_server_plain(struct redis_server *server, const char *text) {
     number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
     freeReplyObject(reply);
     return number;
+}
+
+long redis_server_calls(struct redis_server *server, const char *command) {
+    redisReply *reply = redis_server_command(server, "INFO commandstats");
+    char key[64];
+    const char *at;
+    long calls = 0;
+
+    snprintf(key, sizeof key, "cmdstat_%s:calls=", command);
+    at = strstr(reply->str, key);
+    if (at)
+        calls = strtol(at + strlen(key), NULL, 10);
+    freeReplyObject(reply);
+    return calls;
 }

@@ -28,6 +28,8 @@ void redis_free_ports(unsigned *ports, size_t count);
 
 /* Make its directory, if it has none; starting does, too. */
 void redis_server_prepare(struct redis_server *server);
+/* Put certificates of an authority of its own into its directory: ca.crt, server.crt, client.crt and their keys. `tls` uses them. */
+void redis_server_certify(struct redis_server *server);
 /* Start it, again on the same port if it had one; wait until it answers. */
 void redis_server_start(struct redis_server *server);
 /* The two halves of that, for a server that was started before: not in a thread that ends, since the server would end with it. */
@@ -45,6 +47,8 @@ long long redis_server_integer(struct redis_server *server, const char *format, 
 const char *redis_server_text(struct redis_server *server, char *buffer, size_t size, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* How often it was asked for a command, in small letters, since its statistics were reset. */
+long redis_server_calls(struct redis_server *server, const char *command);
 /* The number that a command without arguments of its own, its words separated by blanks, answers. */
 long long redis_server_plain(struct redis_server *server, const char *command);
 

@@ -41,34 +41,11 @@ static void use(struct pawl *client, const char *name) {
     pawl_lock_free(lock);
 }
 
-static int run(const char *format, ...) {
-    char command[2048];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    return system(command);
-}
-
-/* Certificates of a small authority of the test's own. */
-static void make_certificates(void) {
-    const char *d = server.directory;
-
-    assert_int_equal(
-        run("cd %s && exec >/dev/null 2>&1 && openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 "
-            "-subj /CN=ca && for n in server client; do openssl req -newkey rsa:2048 -nodes -keyout $n.key -out $n.csr "
-            "-subj /CN=$n && printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' >ext && openssl x509 -req -in $n.csr -CA "
-            "ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $n.crt || exit 1; done",
-            d),
-        0);
-}
-
 static int start(void **state) {
     (void)state;
     redis_server_start(&server); /* for its directory and port */
     redis_server_stop(&server, SIGKILL);
-    make_certificates();
+    redis_server_certify(&server);
     server.tls = true;
     redis_server_start(&server);
     freeReplyObject(redis_server_command(&server, "ACL SETUSER pawl on >" SECRET " " RULES));

@@ -35,21 +35,6 @@ static int stop_server(void **state) {
     return 0;
 }
 
-/* How often the server was asked for this command since its statistics were reset. */
-static long calls_of(struct redis_server *of, const char *command) {
-    redisReply *reply = redis_server_command(of, "INFO commandstats");
-    char key[64];
-    const char *at;
-    long calls = 0;
-
-    snprintf(key, sizeof key, "cmdstat_%s:calls=", command);
-    at = strstr(reply->str, key);
-    if (at)
-        calls = strtol(at + strlen(key), NULL, 10);
-    freeReplyObject(reply);
-    return calls;
-}
-
 static void reset_calls(void) {
     freeReplyObject(redis_server_command(&server, "CONFIG RESETSTAT"));
 }
@@ -81,8 +66,8 @@ static void test_one_round_trip(void **state) {
     for (int i = 0; i < 3; i++) {
         reset_calls();
         assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
-        assert_int_equal(calls_of(&server, i ? "evalsha" : "eval"), 1); /* the first time the script goes along */
-        assert_int_equal(calls_of(&server, "evalsha") + calls_of(&server, "eval"), 1);
+        assert_int_equal(redis_server_calls(&server, i ? "evalsha" : "eval"), 1); /* the first time the script goes along */
+        assert_int_equal(redis_server_calls(&server, "evalsha") + redis_server_calls(&server, "eval"), 1);
         assert_int_equal(redis_server_integer(&server, "EXISTS a b {c}:timeout"), 3);
         for (int p = 0; p < 3; p++)
             assert_true(pawl_token(parts[p].lock) > 0);
@@ -104,7 +89,7 @@ static void test_nothing_is_taken_if_one_is_held(void **state) {
     reset_calls();
     assert_fails(PAWL_EHELD, pawl_acquire_all(others, 2, 0, &error), &error);
     assert_contains(error.text, "'z'");
-    assert_int_equal(calls_of(&server, "eval") + calls_of(&server, "evalsha"), 1);
+    assert_int_equal(redis_server_calls(&server, "eval") + redis_server_calls(&server, "evalsha"), 1);
     assert_int_equal(redis_server_integer(&server, "EXISTS a pawl:queue:{a} pawl:queue:{z}"), 0);
     assert_fails(PAWL_ETIMEOUT, pawl_acquire_all(others, 2, 50, &error), &error);
     assert_works(pawl_release(held, &error), &error);
@@ -229,7 +214,7 @@ static void test_forty_locks(void **state) {
     assert_works(pawl_release_all(parts, 40, &error), &error);
     reset_calls();
     assert_works(pawl_acquire_all(parts, 32, PATIENCE_MS, &error), &error);
-    assert_int_equal(calls_of(&server, "eval") + calls_of(&server, "evalsha"), 1);
+    assert_int_equal(redis_server_calls(&server, "eval") + redis_server_calls(&server, "evalsha"), 1);
     for (int i = 0; i < 40; i++)
         pawl_lock_free(parts[i].lock);
     await_integer(&server, "EXISTS lock-0 lock-9 lock-39", 0);
@@ -244,7 +229,7 @@ static void test_plain_layout(void **state) {
     assert_works(pawl_release_all(parts, 2, &error), &error);
     reset_calls();
     assert_works(pawl_acquire_all(parts, 2, 0, &error), &error);
-    assert_int_equal(calls_of(&server, "evalsha"), 1);
+    assert_int_equal(redis_server_calls(&server, "evalsha"), 1);
     assert_works(pawl_release_all(parts, 2, &error), &error);
     assert_works(pawl_rwlock_new(client, "c", 0, &parts[2].lock, &error), &error);
     assert_fails(PAWL_EUNSUPPORTED, pawl_acquire_all(parts, 3, 0, &error), &error);
@@ -275,7 +260,7 @@ static void test_slots_of_a_cluster(void **state) {
     tagged[0].mode = tagged[1].mode = PAWL_EXCLUSIVE;
     freeReplyObject(redis_server_command(&node, "CONFIG RESETSTAT"));
     assert_works(pawl_acquire_all(tagged, 2, PATIENCE_MS, &error), &error);
-    assert_int_equal(calls_of(&node, "evalsha") + calls_of(&node, "eval"), 1);
+    assert_int_equal(redis_server_calls(&node, "evalsha") + redis_server_calls(&node, "eval"), 1);
     assert_works(pawl_release_all(tagged, 2, &error), &error);
     for (int i = 0; i < 2; i++)
         pawl_lock_free(tagged[i].lock);

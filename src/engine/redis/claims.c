@@ -111,6 +111,14 @@ void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct 
     pawl__redis_tell(redis, claim, TELL_REFUSED);
 }
 
+void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    struct pawl_error reason = *why;
+
+    if (claim->in_set)
+        reason.code = PAWL_EUNSUPPORTED;
+    pawl__claim_refuse(redis, claim, &reason);
+}
+
 void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
                          int64_t lease_ns) {
     pawl__push_unlisten(redis, claim);
@@ -384,7 +392,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
             pawl__claim_refuse(redis, claim, &why);
         }
     } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
-        pawl__claim_refuse(redis, claim, &why); /* a try does not wait until the server can */
+        pawl__claim_not_now(redis, claim, &why);
     }
     freeReplyObject(reply);
 }
@@ -405,7 +413,7 @@ static void undone(struct redis *redis, struct rclaim *claim) {
     claim->held_since = 0;
     if (claim->claim->try_only) {
         pawl__secure_failed(claim->node, claim->claim->name, &why);
-        pawl__claim_refuse(redis, claim, &why);
+        pawl__claim_not_now(redis, claim, &why);
     } else {
         try_later(redis, claim);
     }
@@ -518,10 +526,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
     claim->claim = seam;
     claim->node = node;
     if (redis->options.topology == TOPOLOGY_CLUSTER) {
-        char key[REDIS_KEY_MAX];
-
-        snprintf(key, sizeof key, "%s%s", redis->options.prefix, seam->name);
-        claim->slot = pawl__cluster_slot(key);
+        claim->slot = pawl__cluster_slot_of(redis, seam->name);
         pawl__node_want(node);
     }
     claim->state = RCLAIM_ASKING;

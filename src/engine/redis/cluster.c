@@ -59,14 +59,19 @@ int pawl__cluster_check_name(const struct redis *redis, const char *name, struct
         "the braces in '%s' put its keys into different slots of the cluster: leave them out, or write {...} around a part", name);
 }
 
-struct node *pawl__node_for(const struct redis *redis, const char *name) {
+unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name) {
     char key[REDIS_KEY_MAX];
+
+    snprintf(key, sizeof key, "%s%s", redis->options.prefix, name);
+    return pawl__cluster_slot(key);
+}
+
+struct node *pawl__node_for(const struct redis *redis, const char *name) {
     struct node *node;
 
     if (redis->options.topology != TOPOLOGY_CLUSTER)
         return TAILQ_FIRST(&redis->nodes);
-    snprintf(key, sizeof key, "%s%s", redis->options.prefix, name);
-    node = redis->slots[pawl__cluster_slot(key)];
+    node = redis->slots[pawl__cluster_slot_of(redis, name)];
     return node ? node : TAILQ_FIRST(&redis->nodes); /* it will say that nobody has the slot */
 }
 

@@ -220,6 +220,7 @@ struct rclaim {
     bool listens;       /* on the foreign channel of its lock */
     bool freed;         /* it was lost because an operator freed its lock */
     bool registered;    /* a voter: the server has it among those that wait */
+    bool in_set;        /* it is asked for together with others: see together.c */
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
     int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
@@ -520,6 +521,8 @@ void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct
 void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
 /* It is over without ever having been held. */
 void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
+/* The same for a try that does not wait until the server can; one of several that are asked for together may be had by itself. */
+void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
 pawl__submit_fn pawl__redis_submit;
 pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
@@ -600,6 +603,8 @@ void pawl__sentinel_check_role(struct node *node, const redisReply *reply);
 int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr);
 int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr);
 unsigned pawl__cluster_slot(const char *key);
+/* That of the lock of this name. */
+unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name);
 /* Are all keys of this lock in one slot? */
 int pawl__cluster_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
 /* Have it connected. */

@@ -4,7 +4,11 @@
  *
  * The claims are ordinary ones that are asked for by one request. Its answer decides all of them; from then on, and if no answer comes,
  * each is on its own: a claim whose answer was lost asks again by itself, finds what the script has done for it, and the core gives
- * back what it got if others got nothing.
+ * back what it got if others got nothing. What the server can't do just now it can't do together: the claims are refused as
+ * unsupported (pawl__claim_not_now), and the core waits for each.
+ *
+ * In a cluster they go together if their names have one slot. While that moves, its keys are at two nodes, and scripts over several of them
+ * at neither.
  *
  * A claim that was withdrawn before the answer came has had another turn meanwhile, and is passed over. It can't be gone: the answer
  * to its release comes after this one.
@@ -93,6 +97,12 @@ static void all_refused(struct redis *redis, struct together *together, const st
         pawl__claim_refuse(redis, together->members[i].claim, why);
 }
 
+static void all_not_now(struct redis *redis, struct together *together, const struct pawl_error *why) {
+    sift(together);
+    for (size_t i = 0; i < together->count; i++)
+        pawl__claim_not_now(redis, together->members[i].claim, why);
+}
+
 static void all_granted(struct redis *redis, struct together *together, const struct request *request, const redisReply *reply) {
     for (size_t i = 0; i < together->count; i++) {
         const struct member *member = &together->members[i];
@@ -155,9 +165,17 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
             together = NULL;
         }
         break;
-    case REPLY_AGAIN: /* a try does not wait until the server can */
-    case REPLY_MOVED:
+    case REPLY_MOVED: /* those that are elsewhere now ask there, each by itself */
+        pawl__cluster_moved(request->node, reply);
+        all_not_now(redis, together, &why);
+        break;
     case REPLY_ASK:
+        pawl__cluster_asked(request->node, reply);
+        all_not_now(redis, together, &why);
+        break;
+    case REPLY_AGAIN:
+        all_not_now(redis, together, &why);
+        break;
     case REPLY_REFUSED:
         if (spans_slots(reply))
             part_ways(redis, together, true);
@@ -176,30 +194,29 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
 
-/* The server that has all of them. NULL: there is none. */
-static struct node *common_node(const struct redis *redis, struct pawl__claim *const seams[], size_t count) {
-    struct node *node = pawl__node_for(redis, seams[0]->name);
-
-    for (size_t i = 1; i < count; i++)
-        if (pawl__node_for(redis, seams[i]->name) != node)
-            return NULL;
-    return node;
+/* Are they where one script can have all of them? */
+static bool in_one_place(const struct redis *redis, struct pawl__claim *const seams[], size_t count) {
+    for (size_t i = 1; i < count && redis->options.topology == TOPOLOGY_CLUSTER; i++)
+        if (pawl__cluster_slot_of(redis, seams[i]->name) != pawl__cluster_slot_of(redis, seams[0]->name))
+            return false;
+    return true;
 }
 
 static int ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
-    struct node *node = common_node(redis, seams, count);
+    struct node *node = pawl__node_for(redis, seams[0]->name);
     struct together *together;
 
-    if (!node || redis->options.topology == TOPOLOGY_CLUSTER) /* where not even locks of one slot stay together */
-        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "no server has all %zu locks", count);
+    if (!in_one_place(redis, seams, count))
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the %zu locks are in different slots", count);
     if (!pawl__node_up(node))
-        return pawl__fail(reterr, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "%s", pawl__node_errortext(node));
     together = malloc(sizeof *together + count * sizeof together->members[0]);
     if (!together)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     together->count = count;
     for (size_t i = 0; i < count; i++) {
         together->members[i].claim = rclaim_of(seams[i]);
+        together->members[i].claim->in_set = true;
         pawl__claim_begin(redis, seams[i], node);
     }
     send_all(redis, together);
