@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "findings.h"
 #include "redis_test.h"
 #include "redis_topology.h"
 
@@ -168,6 +169,104 @@ static void test_a_slot_is_half_moved(void **state) {
     pawl_close(two);
 }
 
+static struct pawl_part *make_set(struct pawl *client, struct pawl_part parts[3]) {
+    static const char *const names[] = {"lock", "{lock}2", "{lock}3"}; /* in one slot */
+
+    for (int i = 0; i < 3; i++)
+        parts[i] = (struct pawl_part){.lock = mutex_of(client, names[i]), .mode = PAWL_EXCLUSIVE};
+    return parts;
+}
+
+static void free_set(struct pawl_part parts[3]) {
+    for (int i = 0; i < 3; i++)
+        pawl_lock_free(parts[i].lock);
+}
+
+static long scripts_run(struct redis_server *node) {
+    return redis_server_calls(node, "eval") + redis_server_calls(node, "evalsha");
+}
+
+/* As on one server: one script, if all are in one slot. */
+static void test_a_set_in_one_slot(void **state) {
+    struct pawl *client = open_url("", LEASE_MS);
+    struct redis_server *node = redis_cluster_node(&cluster, "lock", -1);
+    struct pawl_part parts[3];
+    long before;
+
+    (void)state;
+    make_set(client, parts);
+    assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error); /* its node is known and connected from here on */
+    assert_works(pawl_release_all(parts, 3, &error), &error);
+    before = scripts_run(node);
+    assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
+    assert_int_equal(scripts_run(node) - before, 1);
+    assert_int_equal(redis_server_integer(node, "EXISTS lock {lock}2 {lock}3"), 3);
+    assert_works(pawl_release_all(parts, 3, &error), &error);
+    free_set(parts);
+    pawl_close(client);
+}
+
+struct set_taker {
+    pthread_t thread;
+    struct pawl_part *parts;
+    int result;
+};
+
+static void *take_set(void *data) {
+    struct set_taker *taker = data;
+
+    taker->result = pawl_acquire_all(taker->parts, 3, PATIENCE_MS, NULL);
+    if (taker->result == 0)
+        taker->result = pawl_release_all(taker->parts, 3, NULL);
+    return NULL;
+}
+
+/* Its slot is half moved: no node runs the script. A try says so, and nothing is left; who has time waits, and gets it where it is then. */
+static void test_a_set_in_a_slot_that_moves(void **state) {
+    struct pawl *client = open_url("", 30000);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct pawl_part parts[3];
+    struct set_taker taker = {.parts = make_set(client, parts), .result = 1};
+
+    (void)state;
+    assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release_all(parts, 3, &error), &error);
+    redis_cluster_move_begin(&cluster, slot, from, to);
+    redis_cluster_move_keys(&cluster, slot, from, to); /* the counters: so keys of it are at both */
+    assert_fails(PAWL_ECONNLOST, pawl_acquire_all(parts, 3, 0, &error), &error);
+    assert_int_equal(redis_server_integer(from, "CLUSTER COUNTKEYSINSLOT %u", slot), 0);
+    assert_int_equal(pthread_create(&taker.thread, NULL, take_set, &taker), 0);
+    redis_cluster_move_end(&cluster, slot, from, to);
+    pthread_join(taker.thread, NULL);
+    assert_int_equal(taker.result, 0);
+    redis_cluster_move(&cluster, "lock", from);
+    free_set(parts);
+    pawl_close(client);
+}
+
+/* It has moved, and we do not know that yet. */
+static void test_a_set_in_a_slot_that_has_moved(void **state) {
+    struct pawl *client = open_url("", LEASE_MS);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    struct pawl_part parts[3];
+
+    (void)state;
+    make_set(client, parts);
+    for (int i = 0; i < 2; i++) {
+        assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release_all(parts, 3, &error), &error);
+        if (i == 0)
+            redis_cluster_move(&cluster, "lock", to);
+    }
+    redis_cluster_move(&cluster, "lock", from);
+    assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(from, "EXISTS lock {lock}2 {lock}3"), 3);
+    assert_works(pawl_release_all(parts, 3, &error), &error);
+    free_set(parts);
+    pawl_close(client);
+}
+
 /* Threads of two clients that take and release all the while their slot goes round. */
 struct worker {
     pthread_t thread;
@@ -224,6 +323,44 @@ static void test_a_slot_moves_mid_call(void **state) {
         pawl_close(clients[i]);
     }
     assert_int_equal(errors, 0);
+}
+
+/* A holder whose channel is not subscribed to at the moment, be it that its grant has just come or that its connection is new, hears of a
+ * break all the same: it is told until it hears. */
+static void test_break_that_nobody_hears_at_first(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *one = open_url("?retry=2000,2000", 60000), *two = open_url("", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    struct redis_server *node = redis_cluster_node(&cluster, "lock", -1);
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(redis_server_integer(node, "CLIENT KILL TYPE pubsub") > 0); /* it comes back half a second later */
+    assert_works(pawl_break(two, "lock", pawl_token(lock), false, &error), &error);
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    await_integer(node, "EXISTS lock", 0);
+    pawl_lock_free(lock);
+    pawl_close(one);
+    pawl_close(two);
+}
+
+static void test_doctor_looks_at_all_primaries(void **state) {
+    struct findings findings = {.text = ""};
+    struct pawl *client = open_url("", LEASE_MS);
+
+    (void)state;
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        char part[64];
+
+        snprintf(part, sizeof part, "good: 127.0.0.1:%u is a Redis", cluster.nodes[i].port);
+        assert_int_equal(strstr(findings.text, part) != NULL, redis_cluster_has_slots(&cluster.nodes[i]));
+    }
+    assert_contains(findings.text, "warning: it has 1 replicas, and does not wait until they have a lock");
+    assert_contains(findings.text, "the clocks of the 3 primaries");
+    pawl_close(client);
 }
 
 static void test_bad_input(void **state) {
@@ -313,6 +450,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_slot_moves, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_with_replicas, set_up),
         cmocka_unit_test_setup(test_a_slot_is_half_moved, set_up),
+        cmocka_unit_test_setup(test_a_set_in_one_slot, set_up),
+        cmocka_unit_test_setup(test_a_set_in_a_slot_that_moves, set_up),
+        cmocka_unit_test_setup(test_a_set_in_a_slot_that_has_moved, set_up),
+        cmocka_unit_test_setup(test_break_that_nobody_hears_at_first, set_up),
+        cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_mid_call, set_up),
         cmocka_unit_test_setup(test_a_primary_dies, set_up),
         /* The last: it leaves the cluster's epochs in disorder. */

@@ -3,7 +3,10 @@
  * test_redis_replicas.c - ?replicas=N: a primary with two replicas that are stopped and started at the worst moments. What is granted or
  * renewed is on the replicas, and what is not is neither granted nor renewed.
  */
+#include <dlfcn.h>
+#include <netdb.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "redis_test.h"
@@ -218,6 +221,61 @@ static void test_many_at_once(void **state) {
     pawl_close(client);
 }
 
+/* ---- Two servers behind one name ---------------------------------------------------------------------------------------------- */
+
+/* Every third connection to `both.test` goes to 127.0.0.2: the linker takes this for the library's. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret) {
+    static const char *const addresses[] = {"127.0.0.1", "127.0.0.1", "127.0.0.2"};
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **), rc = 0;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (!host || strcmp(host, "both.test") != 0)
+        return real(host, service, hints, ret);
+    if (hints->ai_flags & AI_NUMERICHOST)
+        return EAI_NONAME;
+    for (int i = 0; i < 3 && rc == 0; i++) {
+        rc = real(addresses[i], service, hints, ret);
+        ret = &(*ret)->ai_next;
+    }
+    return rc;
+}
+
+static void count_strangers(enum pawl_log_level level, const char *text, void *data) {
+    (void)level;
+    if (strstr(text, "leads to another server"))
+        atomic_fetch_add((atomic_int *)data, 1);
+}
+
+/* The commands go to one server, and what counts its replicas is connected to another: that would prove nothing. Such as when a primary is
+ * replaced at its address while a client connects. */
+static void test_two_servers_at_one_address(void **state) {
+    struct redis_server stranger = {.port = primary->port, .extra = "bind 127.0.0.2\n"};
+    atomic_int strangers = 0;
+    struct pawl_options how = {
+        .size = sizeof how, .flags = PAWL_OPEN_TRACE, .log = count_strangers, .log_data = &strangers, .lease_ms = LEASE_MS};
+    struct pawl *client;
+    struct pawl_lock *lock;
+    char url[100];
+
+    (void)state;
+    redis_server_start(&stranger);
+    if (stranger.port != primary->port) { /* somebody has that address already */
+        redis_server_free(&stranger);
+        skip();
+    }
+    snprintf(url, sizeof url, "redis://both.test:%u?replicas=1&connect=20000", primary->port);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    assert_true(atomic_load(&strangers) > 0);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(primary, "EXISTS lock"), 1);
+    assert_int_equal(redis_server_integer(&stranger, "EXISTS lock"), 0);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    redis_server_free(&stranger);
+}
+
 static void test_fewer_than_asked_for(void **state) {
     struct pawl *client;
     char url[128];
@@ -241,6 +299,7 @@ int main(void) {
         cmocka_unit_test_setup(test_the_witness_is_cut_off, set_up),
         cmocka_unit_test_setup(test_many_at_once, set_up),
         cmocka_unit_test_setup(test_fewer_than_asked_for, set_up),
+        cmocka_unit_test_setup(test_two_servers_at_one_address, set_up),
         cmocka_unit_test_setup(test_a_primary_is_demoted, set_up),
     };
     const char *missing;

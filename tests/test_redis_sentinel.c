@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "findings.h"
 #include "redis_test.h"
 #include "redis_topology.h"
 
@@ -300,6 +301,66 @@ static void test_sentinels_with_a_password(void **state) {
     redis_server_free(&primary);
 }
 
+/* The sentinels have an authority, a password and a user of their own; the server that they watch has none. */
+static void test_sentinels_with_tls(void **state) {
+    struct redis_server primary = {.pid = 0}, guarded = {.sentinel = true, .tls = true};
+    const char *ours = guarded.directory, *strange = primary.directory;
+
+    (void)state;
+    redis_server_certify(&primary); /* another authority: it does not use it */
+    redis_server_certify(&guarded);
+    redis_server_start(&primary);
+    snprintf(guarded.extra, sizeof guarded.extra, "sentinel monitor mymaster 127.0.0.1 %u 2\nrequirepass s3cret-Wort\n",
+             primary.port);
+    redis_server_start(&guarded);
+    assert_works(try_open("redis-sentinel://localhost:%u/mymaster?sentinel-tls=yes&sentinel-password=s3cret-Wort"
+                          "&sentinel-ca=%s/ca.crt&sentinel-cert=%s/client.crt&sentinel-key=%s/client.key",
+                          guarded.tls_port, ours, ours, ours),
+                 &error);
+    assert_fails(PAWL_EACCES,
+                 try_open("redis-sentinel://localhost:%u/mymaster?sentinel-tls=yes&sentinel-password=s3cret-Wort"
+                          "&sentinel-ca=%s/ca.crt&sentinel-cert=%s/client.crt&sentinel-key=%s/client.key",
+                          guarded.tls_port, strange, ours, ours),
+                 &error);
+    assert_contains(error.text, "certificate does not pass");
+    assert_fails(
+        PAWL_EACCES,
+        try_open("redis-sentinel://localhost:%u/mymaster?sentinel-tls=yes&sentinel-servername=other.example"
+                 "&sentinel-password=s3cret-Wort&sentinel-ca=%s/ca.crt&sentinel-cert=%s/client.crt&sentinel-key=%s/client.key",
+                 guarded.tls_port, ours, ours, ours),
+        &error);
+    assert_contains(error.text, "certificate does not pass");
+    assert_fails(PAWL_EACCES,
+                 try_open("redis-sentinel://localhost:%u/mymaster?sentinel-tls=yes&sentinel-password=An-other"
+                          "&sentinel-ca=%s/ca.crt&sentinel-cert=%s/client.crt&sentinel-key=%s/client.key",
+                          guarded.tls_port, ours, ours, ours),
+                 &error);
+    assert_null(strstr(error.text, "An-other"));
+    assert_true(try_open("redis-sentinel://localhost:%u/mymaster?connect=1000", guarded.tls_port) < 0); /* without TLS */
+    redis_server_free(&guarded);
+    redis_server_free(&primary);
+}
+
+/* It looks at the primary, not at the sentinels. */
+static void test_doctor_looks_at_the_primary(void **state) {
+    struct findings findings = {.text = ""};
+    struct pawl *client = open_url("", LEASE_MS);
+    char part[64];
+
+    (void)state;
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    snprintf(part, sizeof part, "good: 127.0.0.1:%u is a Redis", watched.servers[0].port);
+    assert_contains(findings.text, part);
+    assert_contains(findings.text, "warning: it has 2 replicas, and does not wait until they have a lock");
+    assert_contains(findings.text, "its clock agrees");
+    pawl_close(client);
+    client = open_url("?replicas=1", LEASE_MS);
+    findings.text[0] = '\0';
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    assert_contains(findings.text, "good: what is granted is on 1 of its 2 replicas");
+    pawl_close(client);
+}
+
 /* With an argument: the tests that the pattern fits. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -308,6 +369,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_not_a_sentinel, set_up),
         cmocka_unit_test_setup(test_sentinels_disagree, set_up),
         cmocka_unit_test_setup(test_sentinels_with_a_password, set_up),
+        cmocka_unit_test_setup(test_sentinels_with_tls, set_up),
+        cmocka_unit_test_setup(test_doctor_looks_at_the_primary, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_over_a_crash, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_over_a_change, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_with_replicas, set_up),

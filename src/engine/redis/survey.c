@@ -19,6 +19,9 @@
 #include "error.h"
 
 #define CALL_NS (5000 * REDIS_MS)
+/* How long a holder that is asked to give up may be deaf: it may be connecting anew, or in a cluster not have subscribed yet. */
+#define DEAF_NS (3000 * REDIS_MS)
+#define DEAF_STEP_NS (20 * REDIS_MS)
 enum { SCAN_ROUNDS = 20000, NAMES_MOST = 100000, HELD_BATCH = 100 };
 
 /* ---- Calls that wait for their answer ------------------------------------------------------------------------------------- */
@@ -612,24 +615,39 @@ static int match_token(const struct sight *sight, const struct holder *holder, v
     return 1;
 }
 
-static int run_break(struct redis *redis, const char *name, enum pawl_kind kind, const struct holder *holder, bool now,
-                     struct pawl_error *reterr) {
-    struct redis_call call;
+/* How many were told; -1: it does not hold; else reterr says why. */
+static int call_break(struct redis *redis, const char *name, enum pawl_kind kind, struct redis_call *call, int *rettold,
+                      struct pawl_error *reterr) {
     struct node *node;
     redisReply *reply;
-    int rc = 0;
 
     pawl__redis_lock(redis);
     node = pawl__node_for(redis, name);
     pawl__redis_unlock(redis);
-    pawl__call_fill(redis, NULL, name, kind, holder->owner, &call);
-    call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
-    reply = pawl__node_call(node, SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
+    reply = pawl__node_call(node, SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call->argv, reterr);
     if (!reply)
         return reterr->code;
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)
-        rc = pawl__fail(reterr, PAWL_ETOKEN, "the hold of '%s' was released meanwhile", name);
+    *rettold = reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : -1;
     freeReplyObject(reply);
+    return 0;
+}
+
+/* A holder that is asked to give up is told until it hears. It may be dead: then its lease ends it. */
+static int run_break(struct redis *redis, const char *name, enum pawl_kind kind, const struct holder *holder, bool now,
+                     struct pawl_error *reterr) {
+    int64_t deadline = pawl__boottime() + DEAF_NS;
+    struct redis_call call;
+    int told, rc;
+
+    pawl__call_fill(redis, NULL, name, kind, holder->owner, &call);
+    call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
+    rc = call_break(redis, name, kind, &call, &told, reterr);
+    if (rc == 0 && told < 0)
+        return pawl__fail(reterr, PAWL_ETOKEN, "the hold of '%s' was released meanwhile", name);
+    while (rc == 0 && told == 0 && !now && pawl__boottime() < deadline) {
+        nanosleep(&(struct timespec){.tv_nsec = DEAF_STEP_NS}, NULL);
+        rc = call_break(redis, name, kind, &call, &told, reterr);
+    }
     return rc;
 }
 
