@@ -36,9 +36,9 @@ install: all ## install under PREFIX (/usr/local), below DESTDIR
 	@test -n '$(DESTDIR)' || ldconfig || echo "ldconfig failed: programs may not find libpawl.so until root runs it" >&2
 
 .PHONY: demo
-demo: ## install what it needs, build, and show a lock at work; ENGINE=redis or zookeeper: on a real server
+demo: ## install what it needs, build, and show a lock at work; ENGINE=redis, redlock, zookeeper, ...: on real servers
 	@tools/deps build
-	@case '$(ENGINE)' in redis | zookeeper) tools/deps '$(ENGINE)' ;; esac
+	@case '$(ENGINE)' in redis* | redlock) tools/deps redis ;; zookeeper) tools/deps zookeeper ;; esac
 	@$(MAKE) --no-print-directory all
 	@./demo/run '$(ENGINE)'
 

@@ -19,6 +19,27 @@ for engine in redis zookeeper; do
 done
 status_is 64 "an engine that nobody knows" "$demo/run" frob
 
+# Servers that stay until they are told to go, and leave nothing. A cluster takes its time.
+patiently() {
+    eventually "$@" || eventually "$@" || eventually "$@"
+}
+status_is 64 "servers of no known kind" "$demo/serve" frob
+for engine in redis-sentinel redis-cluster redlock; do
+    if ! "$PAWL" --version | grep -qw redis || ! command -v redis-server >/dev/null; then
+        skip "servers for $engine" "there is no redis-server (Debian: redis-server), or no engine for it in this build"
+        continue
+    fi
+    mkdir "$scratch/$engine"
+    TMPDIR=$scratch/$engine "$demo/serve" $engine >"$scratch/said" 2>&1 &
+    servers=$!
+    check "servers for $engine are there" patiently grep -q '^export PAWL_URL' "$scratch/said"
+    PAWL_URL=$(sed -n "s/^export PAWL_URL='\\(.*\\)'$/\\1/p" "$scratch/said")
+    status_is 0 "... and are used" "$PAWL" run -u "$PAWL_URL" demo -- true
+    kill "$servers"
+    wait "$servers"
+    equal "... and leave nothing" "" "$(ls "$scratch/$engine")"
+done
+
 judge() { # EVENT...: does the verdict accept ten good holds and then these?
     local i
     {
