@@ -26,8 +26,23 @@
  *   redis-py #3847              forgotten before it was released      test_release_that_never_arrived
  *   node-redlock #296           the time counts from the first try    test_time_counts_from_the_grant
  *
- * (F) is test_redis_faults.c, (L) test_redis_layout.c. What needs more than one server (#4706, #4573, redsync #186) or several locks at
- * once (#4050) is tested with those.
+ * On more than one server, or several locks at once:
+ *
+ *   Redisson #4706 #4822        too few replicas, and owned anyway    test_a_shortfall_is_undone (test_redis_replicas.c)
+ *   Redisson #4573 #6223        WAIT on a primary that was demoted    test_a_primary_is_demoted (test_redis_replicas.c),
+ *                                                                     test_failovers_mid_call (test_redis_sentinel.c)
+ *   Redisson #6026              subscriptions, over a failover        test_held_and_waited_for_over_a_crash (test_redis_sentinel.c),
+ *                                                                     test_a_slot_moves (test_redis_cluster.c)
+ *   Redisson 3.48               NOSCRIPT after a failover             test_held_and_waited_for_over_a_change (test_redis_sentinel.c),
+ *                                                                     test_scripts_are_forgotten (test_redlock.c)
+ *   Redisson PR #3334           TRYAGAIN, CLUSTERDOWN                 test_a_slot_is_half_moved (test_redis_cluster.c)
+ *   Redisson #4050 #4456        sets keep each other out              test_bug_20_multilock_livelock (contract_sets.c)
+ *   Redisson #1966 #4109        a majority's answers were lost        test_answers_to_acquire_are_lost, test_unknown_outcome_is_released
+ *   Redisson #4871 #6532                                              test_release_of_unknown_outcome (test_redlock.c)
+ *   node-redlock #296           the time counts from the first try    test_validity_counts_from_the_last_attempt (test_redlock.c)
+ *   redsync #186                a bare majority lost by a restart     test_bare_majority_then_a_restart (test_redlock.c)
+ *
+ * (F) is test_redis_faults.c, (L) test_redis_layout.c.
  */
 #include <signal.h>
 #include <stdatomic.h>
