@@ -187,12 +187,14 @@ static int wait_for_all(struct take *take, int64_t deadline, struct pawl_error *
     return outcome.result;
 }
 
-/* Is it worth waiting after a try that failed so? A server out of reach is, but only for as long as the user said: whoever waits
- * for ever wants to hear of it. */
+/* Is it worth waiting after a try that failed so? Servers that are out of reach, without a primary or without their replicas are, but only
+ * for as long as the user said: whoever waits for ever wants to hear of it. */
 static bool worth_waiting(const struct take_options *options, int result) {
     if (options->wait_ms == 0)
         return false;
-    return result == PAWL_EHELD || (result == PAWL_ECONNLOST && options->wait_ms != PAWL_FOREVER);
+    if (result == PAWL_ECONNLOST || result == PAWL_ETOPOLOGY || result == PAWL_EREPLICAS)
+        return options->wait_ms != PAWL_FOREVER;
+    return result == PAWL_EHELD;
 }
 
 /* How to ask for a lock of this kind. */
