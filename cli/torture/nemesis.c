@@ -112,7 +112,7 @@ static unsigned heal_fault(struct rig *rig, const struct active *active) {
         return clients_straighten(&rig->clients, active->stroke.target);
     case FAULT_BREAK_NOW: {
         /* The observer does it as soon as it sees a holder; a moment is enough where locks are in use all the time. */
-        int64_t deadline = deadline_in(1000);
+        int64_t deadline = deadline_in(5000);
 
         while (atomic_load(&rig->page->breaks_done) < atomic_load(&rig->page->breaks_wanted) && poll_timeout(deadline) > 0)
             poll(NULL, 0, 5);
