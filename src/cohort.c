@@ -191,9 +191,18 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
         pawl__cohort_nudge(claim);
 }
 
+/* Does the server itself say why a claim is not even queued? */
+static bool hindered(const struct waiter *waiter, struct pawl_error *ret) {
+    struct pawl__engine *engine = waiter->lock->cohort->engine;
+    struct claim *claim = waiter->claim;
+
+    return engine->impl->hindered && claim && claim->state == CLAIM_PENDING && engine->impl->hindered(engine, &claim->seam, ret);
+}
+
 void pawl__cohort_end_late(struct waiter *waiter) {
     struct cohort *cohort = waiter->lock->cohort;
     int link = atomic_load(&cohort->engine->link);
+    struct pawl_error why;
 
     if (link && link != PAWL_ECONNLOST)
         pawl__cohort_end(waiter, link, "'%s' was not acquired within %lld ms: %s; pawl doctor %s says more", cohort->name,
@@ -201,6 +210,9 @@ void pawl__cohort_end_late(struct waiter *waiter) {
     else if (link)
         pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; look whether the server runs",
                          cohort->client->info.url, cohort->name);
+    else if (hindered(waiter, &why))
+        pawl__cohort_end(waiter, PAWL_ETIMEOUT, "'%s' was not acquired within %lld ms: %s", cohort->name,
+                         (long long)waiter->timeout_ms, why.text);
     else if (waiter->try_only)
         pawl__cohort_end(waiter, PAWL_ETIMEOUT, "the engine gave no answer about '%s' in time: try again", cohort->name);
     else

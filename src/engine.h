@@ -162,6 +162,10 @@ typedef void pawl__adopt_fn(struct pawl__engine *, struct pawl__claim *);
  * for themselves: they don't call `lost`; serve() returns when a hold may have been broken, and the core asks here. */
 typedef int pawl__check_fn(const struct pawl__engine *, const struct pawl__claim *);
 
+/* Optional: a pending claim is not even queued, since the server refuses for a while: what it said last. False: nothing of the kind, and
+ * others are in the way. Any thread, also while park() runs. Never blocks. */
+typedef bool pawl__hindered_fn(struct pawl__engine *, struct pawl__claim *, struct pawl_error *ret);
+
 /* Run by the client's service thread: I/O, timers, upcalls; returns at the deadline, after upcalls, or soon after wake(). */
 typedef void pawl__serve_fn(struct pawl__engine *, int64_t deadline);
 /* Make serve() return soon; if none runs, the next one. Any thread. */
@@ -212,6 +216,7 @@ struct pawl__engine_impl {
     pawl__unpark_fn *unpark;
     pawl__adopt_fn *adopt;
     pawl__check_fn *check;
+    pawl__hindered_fn *hindered;
     pawl__serve_fn *serve;
     pawl__wake_fn *wake;
     pawl__renew_fn *renew;

@@ -198,6 +198,13 @@ static bool current(const struct request *request) {
     return request->claim->turn == request->step;
 }
 
+static void refused_for_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    pawl__redis_note(redis, claim, "%s", why->text);
+    if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
+        claim->why = *why; /* for hindered(); later on it says why it was lost */
+    try_later(redis, claim);
+}
+
 /* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
 static bool without_result(struct redis *redis, struct request *request, const redisReply *reply, struct pawl_error *why) {
     struct rclaim *claim = request->claim;
@@ -213,8 +220,7 @@ static bool without_result(struct redis *redis, struct request *request, const r
         pawl__claim_drive(redis, claim);
         return true;
     case REPLY_AGAIN:
-        pawl__redis_note(redis, claim, "%s", why->text);
-        try_later(redis, claim);
+        refused_for_now(redis, claim, why);
         return true;
     case REPLY_READONLY:
         pawl__link_drop(&request->node->commands, why->code, "%s", why->text);
@@ -225,8 +231,7 @@ static bool without_result(struct redis *redis, struct request *request, const r
         return claim->node != request->node || (try_later(redis, claim), true);
     case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
         pawl__cluster_asked(request->node, reply);
-        pawl__redis_note(redis, claim, "%s", why->text);
-        try_later(redis, claim);
+        refused_for_now(redis, claim, why);
         return true;
     case REPLY_REFUSED:
         return false;
@@ -602,6 +607,20 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
     pawl__claim_drive(redis, claim);
     pawl__redis_unlock_asked(redis);
     return PAWL__PENDING;
+}
+
+/* `failures` counts what was refused for a while, until an answer says something: then `why` is the last of it. */
+bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
+    struct redis *redis = redis_of(engine);
+    const struct rclaim *claim = rclaim_of(seam);
+    bool hindered;
+
+    pawl__redis_lock(redis);
+    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->failures && claim->why.code;
+    if (hindered)
+        *ret = claim->why;
+    pawl__redis_unlock_asked(redis);
+    return hindered;
 }
 
 /* ---- The connection ------------------------------------------------------------------------------------------------------- */

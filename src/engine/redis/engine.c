@@ -240,6 +240,7 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .park = pawl__redis_park,
     .unpark = pawl__redis_unpark,
     .adopt = pawl__redis_adopt,
+    .hindered = pawl__redis_hindered,
     .serve = pawl__redis_serve,
     .wake = pawl__redis_wake,
     .renew = pawl__redis_renew,

@@ -526,6 +526,7 @@ void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct
 pawl__submit_fn pawl__redis_submit;
 pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
+pawl__hindered_fn pawl__redis_hindered;
 /* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
 /* Drive the claim at `when`; to the moment, or together with others. */
