@@ -11,16 +11,13 @@
 
 /* A prefix and a name are at most REDIS_KEY_MAX - 128 bytes together, and what is put around them is shorter than that. */
 
-static void before(char *to, const char *prefix, const char *key) {
-    bool bare = strchr(key, '{');
-
+/* `bare`: the key has a brace of its own. */
+static void before(char *to, const char *prefix, const char *key, bool bare) {
     to = stpcpy(stpcpy(to, prefix), bare ? ":" : ":{");
     strcpy(stpcpy(to, key), bare ? "" : "}");
 }
 
-static void after(char *to, const char *key, const char *suffix) {
-    bool bare = strchr(key, '{');
-
+static void after(char *to, const char *key, bool bare, const char *suffix) {
     to = stpcpy(stpcpy(to, bare ? "" : "{"), key);
     strcpy(stpcpy(to, bare ? ":" : "}:"), suffix);
 }
@@ -30,26 +27,29 @@ const char *pawl__redis_queue_prefix(const struct redis *redis) {
 }
 
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret) {
+    bool bare;
+
     strcpy(stpcpy(ret->lock, redis->options.prefix), name);
-    before(ret->token, "redisson_lock_token", ret->lock);
-    before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock);
-    before(ret->who, "pawl:who", ret->lock);
-    before(ret->witness, "pawl:witness", ret->lock);
+    bare = strchr(ret->lock, '{');
+    before(ret->token, "redisson_lock_token", ret->lock, bare);
+    before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock, bare);
+    before(ret->who, "pawl:who", ret->lock, bare);
+    before(ret->witness, "pawl:witness", ret->lock, bare);
     if (redis->options.topology == TOPOLOGY_CLUSTER) {
-        before(ret->inbox, "pawl:inbox", ret->lock);
+        before(ret->inbox, "pawl:inbox", ret->lock, bare);
         strcat(ret->inbox, ":");
     } else {
         strcpy(ret->inbox, "pawl:inbox:");
     }
     ret->channel[0] = ret->beside[0] = '\0';
     if (kind == PAWL_RWLOCK) {
-        before(ret->channel, "redisson_rwlock", ret->lock);
-        after(ret->beside, ret->lock, "");
+        before(ret->channel, "redisson_rwlock", ret->lock, bare);
+        after(ret->beside, ret->lock, bare, "");
     } else if (kind == PAWL_SEMAPHORE) {
-        before(ret->channel, "redisson_sc", ret->lock);
-        after(ret->beside, ret->lock, "timeout");
+        before(ret->channel, "redisson_sc", ret->lock, bare);
+        after(ret->beside, ret->lock, bare, "timeout");
     } else if (redis->options.layout == LAYOUT_REDISSON) {
-        before(ret->channel, "redisson_lock__channel", ret->lock);
+        before(ret->channel, "redisson_lock__channel", ret->lock, bare);
     }
 }
 

@@ -178,7 +178,7 @@ bool pawl__script_send(struct node *node, int number, int keys, int argc, const 
         all_lengths[0] = strlen(all[0]);
         all[1] = copy.with_body ? script->body : script->sha;
         all_lengths[1] = copy.with_body ? script->length : SHA_HEX;
-        all_lengths[2] = (size_t)snprintf(count, sizeof count, "%d", keys);
+        all_lengths[2] = (size_t)(pawl__put_number(count, (uint64_t)keys) - count);
         all[2] = count;
         for (int i = 0; i < argc; i++) {
             all[3 + i] = argv[i];
