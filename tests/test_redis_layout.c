@@ -188,6 +188,34 @@ static void test_keys_of_other_types(void **state) {
 }
 
 /* Redisson's FencedLock counts on where pawl stopped, and pawl where it did. */
+/* A large hash has its fields in no order: a mutex's owner and record, a read-write lock's mode and owner are told apart all the same. */
+static void test_kinds_whatever_the_order_of_fields(void **state) {
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG SET hash-max-listpack-entries 0"));
+    for (int i = 0; i < 16; i++) {
+        struct pawl_lock *rwlock, *same, *mutex, *other;
+        char name[16];
+
+        snprintf(name, sizeof name, "rw-%d", i);
+        assert_works(pawl_rwlock_new(one, name, 0, &rwlock, &error), &error);
+        assert_works(pawl_acquire(rwlock, PATIENCE_MS, &error), &error);
+        same = mutex_of(two, name);
+        assert_fails(PAWL_EKIND, pawl_acquire(same, PATIENCE_MS, &error), &error);
+        snprintf(name, sizeof name, "mutex-%d", i);
+        mutex = mutex_of(one, name);
+        other = mutex_of(two, name);
+        assert_works(pawl_acquire(mutex, PATIENCE_MS, &error), &error);
+        assert_fails(PAWL_ETIMEOUT, pawl_acquire(other, 20, &error), &error);
+        assert_works(pawl_release(mutex, &error), &error);
+        assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+        pawl_lock_free(rwlock);
+        pawl_lock_free(same);
+        pawl_lock_free(mutex);
+        pawl_lock_free(other);
+    }
+    freeReplyObject(redis_server_command(&server, "CONFIG SET hash-max-listpack-entries 128"));
+}
+
 static void test_tokens_are_comparable_with_fenced_locks(void **state) {
     struct pawl_lock *lock = mutex_of(one, "lock");
     uint64_t token, theirs;
@@ -550,6 +578,7 @@ int main(void) {
         TEST(test_foreign_holder_that_expires),
         TEST(test_foreign_holder_without_end),
         TEST(test_keys_of_other_types),
+        TEST(test_kinds_whatever_the_order_of_fields),
         TEST(test_tokens_are_comparable_with_fenced_locks),
         TEST(test_rwlock_is_redissons),
         TEST(test_dead_reader_does_not_live_on_others_renewals),

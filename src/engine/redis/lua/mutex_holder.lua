@@ -1,8 +1,9 @@
+-- The holder, if there is nothing here but a mutex of a pawl's: an owner and its record, in whatever order the server has them.
 local function sole_holder()
     local fields = redis.pcall('HKEYS', KEYS[1])
-    local holder = fields[1]
-    if fields[2] and string.sub(holder, 1, 1) == '@' then
-        holder = fields[2]
+    local one, other = fields[1], fields[2]
+    if not other or fields[3] then
+        return false
     end
-    return #fields <= 2 and holder
+    return '@' .. one == other and one or '@' .. other == one and other
 end
