@@ -410,7 +410,7 @@ static struct schedule drawn(uint64_t seed, bool with_cuts) {
 
     options.faults[FAULT_CLIENT_KILL] = options.faults[FAULT_CLIENT_STOP] = options.faults[FAULT_SERVER_STOP] = true;
     options.faults[FAULT_CUT] = with_cuts;
-    assert_true(schedule_make(&options, &schedule));
+    assert_true(schedule_make(&options, options.time_ms - schedule_calm_ms(&options), &schedule));
     return schedule;
 }
 
@@ -431,12 +431,12 @@ static void test_schedule(void **state) {
         assert_true(stroke->at_ms > until[lane]); /* a lane's faults follow each other */
         until[lane] = stroke->at_ms + stroke->span_ms;
         counts[stroke->fault]++;
-        assert_true(stroke->at_ms + stroke->span_ms < 100000 - 9000);
+        assert_true(stroke->at_ms < 100000 - 9000);
         if (stroke->fault == FAULT_CLIENT_STOP)
             assert_true(stroke->span_ms > 2000); /* longer than the lease */
     }
     assert_true(counts[FAULT_CUT] > 10 && abs(counts[FAULT_CUT] - counts[FAULT_SERVER_STOP]) <= 1);
-    assert_true(counts[FAULT_CLIENT_KILL] > 50 && counts[FAULT_CLIENT_STOP] > 10);
+    assert_true(counts[FAULT_CLIENT_KILL] > 30 && counts[FAULT_CLIENT_STOP] > 10);
     schedule_free(&one);
     schedule_free(&same);
     schedule_free(&other);

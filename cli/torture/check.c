@@ -163,6 +163,7 @@ static bool is_expected(const struct check *check, int code) {
     case PAWL_EUNKNOWN:
         return check->lease > 0;
     case PAWL_ETOPOLOGY: /* a try, while slots are without a primary */
+    case PAWL_EREPLICAS: /* or while the primary is without its replicas */
         return check->asks[FAULT_FAILOVER] || check->asks[FAULT_PARTITION_SERVERS] || check->asks[FAULT_SERVER_STOP];
     case PAWL_ENOSPACE:
         return check->asks[FAULT_DISK_FULL];

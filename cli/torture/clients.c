@@ -42,6 +42,8 @@ static void become_worker(struct clients *clients, const char *what, int slot) {
     fcntl(clients->history->fd, F_SETFD, 0);
     if (slot >= 0 && clients->list[slot].clock != NULL)
         clock_lie(clients->shim, clients->list[slot].clock);
+    if (slot >= 0 && !network_enter(&clients->network, slot))
+        _exit(EXIT_SYSTEM);
     snprintf(role, sizeof role, "%s,%d,%u,%d,%d", what, slot, slot >= 0 ? clients->list[slot].life : 0, clients->page_fd,
              clients->history->fd);
     execv("/proc/self/exe", (char *const *)arguments);
@@ -190,6 +192,22 @@ unsigned clients_continue(struct clients *clients) {
             clients->list[i].stopped = false;
         }
     return hits;
+}
+
+uint32_t clients_cut_off(struct clients *clients, uint64_t target) {
+    int slot = choose(clients, target);
+
+    if (slot < 0 || !network_cut(&clients->network, slot))
+        return 0;
+    clients->cut_off = slot + 1;
+    return network_address(slot);
+}
+
+bool clients_reconnect(struct clients *clients) {
+    bool mended = clients->cut_off > 0 && network_mend(&clients->network, clients->cut_off - 1);
+
+    clients->cut_off = 0;
+    return mended;
 }
 
 unsigned clients_distort(struct clients *clients, uint64_t target, bool fast) {

@@ -5,6 +5,7 @@
 #ifndef PAWL_TORTURE_CLIENTS_H
 #define PAWL_TORTURE_CLIENTS_H
 
+#include "network.h"
 #include "rig.h"
 
 struct client_process {
@@ -22,6 +23,8 @@ struct clients {
     char clock_path[64];
     struct client_process *list;
     pid_t observer;
+    struct network network; /* in which each has a place of its own; or none */
+    int cut_off;            /* the client that is, plus 1; 0: none */
 };
 
 bool clients_open(struct clients *clients);
@@ -37,6 +40,9 @@ unsigned clients_kill(struct clients *clients, uint64_t target); /* and start it
 void clients_kill_all(struct clients *clients);
 unsigned clients_stop(struct clients *clients, uint64_t target);
 unsigned clients_continue(struct clients *clients); /* all that are stopped */
+/* Cut one off; returns its address, 0: none. And mend what was cut. */
+uint32_t clients_cut_off(struct clients *clients, uint64_t target);
+bool clients_reconnect(struct clients *clients);
 unsigned clients_distort(struct clients *clients, uint64_t target, bool fast);
 unsigned clients_straighten(struct clients *clients, uint64_t target);
 

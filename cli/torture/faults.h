@@ -21,8 +21,9 @@ enum fault_needs {
     NEEDS_PROXY = 1 << 0,      /* a server behind TCP */
     NEEDS_SERVERS = 1 << 1,    /* servers of its own (--start) */
     NEEDS_LOCAL = 1 << 2,      /* a directory of its own */
-    NEEDS_CLOCK = 1 << 3,      /* the shim that lies about time */
-    NEEDS_NAMESPACES = 1 << 4, /* network namespaces */
+    NEEDS_FILES = 1 << 3,      /* either of the two: files that it can reach */
+    NEEDS_CLOCK = 1 << 4,      /* the shim that lies about time */
+    NEEDS_NAMESPACES = 1 << 5, /* network namespaces */
 };
 
 #define FAULTS(X)                                                                                                                  \
@@ -46,7 +47,7 @@ enum fault_needs {
     X(FAILOVER, "failover", LANE_SERVER, NEEDS_SERVERS)                                                                            \
     X(FLUSHALL, "flushall", LANE_SERVER, NEEDS_SERVERS)                                                                            \
     X(SLOT_MIGRATION, "slot-migration", LANE_SERVER, NEEDS_SERVERS)                                                                \
-    X(DISK_FULL, "disk-full", LANE_SERVER, NEEDS_LOCAL)                                                                            \
+    X(DISK_FULL, "disk-full", LANE_SERVER, NEEDS_FILES)                                                                            \
     X(CORRUPTION, "corruption", LANE_CLIENT, NEEDS_LOCAL)                                                                          \
     X(BREAK_NOW, "break-now", LANE_SERVER, NEEDS_NOTHING)
 

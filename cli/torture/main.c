@@ -15,6 +15,7 @@
 #include "../options.h"
 #include "check.h"
 #include "nemesis.h"
+#include "network.h"
 
 static const char help[] = "Usage: pawl torture [-u URL | --start SERVICE] [OPTION]...\n"
                            "       pawl torture --check FILE\n"
@@ -218,14 +219,14 @@ static const char *hindrance(const struct arguments *arguments, enum fault fault
 
     if (!arguments->oracle.faults[fault].known)
         return "docs/guarantees.md says nothing of it for this engine";
-    if (needs & (NEEDS_SERVERS | NEEDS_PROXY | NEEDS_NAMESPACES | NEEDS_LOCAL) && rig->service == NULL)
+    if (needs & (NEEDS_SERVERS | NEEDS_PROXY | NEEDS_NAMESPACES | NEEDS_LOCAL | NEEDS_FILES) && rig->service == NULL)
         return "it can only be done to what pawl torture started itself: use --start";
     if (needs & (NEEDS_PROXY | NEEDS_SERVERS | NEEDS_NAMESPACES) && !rig->service->tcp)
         return "there is no server";
     if (needs & NEEDS_LOCAL && rig->service->tcp)
         return "only local: has files here";
     if (needs & NEEDS_NAMESPACES)
-        return "network namespaces are not used yet";
+        return network_hindrance();
     if (needs & NEEDS_CLOCK && rig->shim == NULL)
         return "the library that makes clocks lie is missing (it is built with the tests; $PAWL_CLOCK_SHIM names it)";
     if (rig->service != NULL && rig->service->lacks != NULL)
@@ -359,7 +360,7 @@ static int judge(const char *path) {
 static int print_schedule(const struct schedule_options *options) {
     struct schedule schedule;
 
-    if (!schedule_make(options, &schedule)) {
+    if (!schedule_make(options, options->time_ms - schedule_calm_ms(options), &schedule)) {
         say("out of memory");
         return EXIT_SYSTEM;
     }

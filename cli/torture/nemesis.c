@@ -29,7 +29,8 @@
 #include "oracle.h"
 #include "progress.h"
 
-enum { FINISH_MS = 5000, KILLS_AT_ONCE = 8 };
+/* A fault that has not taken effect as often as was asked gets more time, up to so many times what was given. */
+enum { FINISH_MS = 5000, KILLS_AT_ONCE = 8, OVERTIME = 3 };
 
 struct active {
     bool used;
@@ -49,8 +50,9 @@ struct rig {
     struct schedule schedule;
     size_t next[LANES], strokes;
     struct active active[LANES]; /* one in each lane at most */
-    uint64_t hits;
+    uint64_t hits, took_effect[FAULT_KINDS];
     int64_t began_ms;
+    bool calm; /* nothing begins any more */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -84,6 +86,11 @@ static unsigned begin_fault(struct rig *rig, const struct stroke *stroke) {
     case FAULT_CLIENT_CLOCK:
     case FAULT_CLIENT_FAST:
         return clients_distort(&rig->clients, stroke->target, stroke->fault == FAULT_CLIENT_FAST);
+    case FAULT_PARTITION_CLIENT: {
+        uint32_t address = clients_cut_off(&rig->clients, stroke->target);
+
+        return address != 0 ? servers_count_from(&rig->servers, address) : 0;
+    }
     case FAULT_BREAK_NOW:
         atomic_store(&rig->page->breaks_wanted, atomic_load(&rig->page->breaks_done) + 1);
         return 0;
@@ -110,6 +117,10 @@ static unsigned heal_fault(struct rig *rig, const struct active *active) {
     case FAULT_CLIENT_CLOCK:
     case FAULT_CLIENT_FAST:
         return clients_straighten(&rig->clients, active->stroke.target);
+    case FAULT_PARTITION_CLIENT:
+        if (!clients_reconnect(&rig->clients))
+            say("a client that was cut off could not be connected again");
+        return 0;
     case FAULT_BREAK_NOW: {
         /* The observer does it as soon as it sees a holder; a moment is enough where locks are in use all the time. */
         int64_t deadline = deadline_in(5000);
@@ -130,6 +141,7 @@ static void heal(struct rig *rig, struct active *active) {
     active->hits += heal_fault(rig, active);
     active->used = false;
     rig->hits += active->hits > 0;
+    rig->took_effect[active->stroke.fault] += active->hits > 0;
     note(rig, RECORD_HEALED, "%zu %u", active->number, active->hits);
 }
 
@@ -157,12 +169,12 @@ static int64_t strike_lane(struct rig *rig, int lane) {
 
     if (active->used && active->ends_ms <= now_ms())
         heal(rig, active);
-    while (most-- > 0 && !active->used && stroke != NULL && rig->began_ms + stroke->at_ms <= now_ms()) {
+    while (most-- > 0 && !active->used && !rig->calm && stroke != NULL && rig->began_ms + stroke->at_ms <= now_ms()) {
         rig->next[lane]++;
         begin(rig, active, stroke);
         stroke = upcoming(rig, lane);
     }
-    return active->used ? active->ends_ms : stroke != NULL ? rig->began_ms + stroke->at_ms : INT64_MAX;
+    return active->used ? active->ends_ms : stroke != NULL && !rig->calm ? rig->began_ms + stroke->at_ms : INT64_MAX;
 }
 
 static int64_t strike(struct rig *rig) {
@@ -268,9 +280,17 @@ static int set_up(struct rig *rig) {
         say("cannot write the history %s: %s", options->history, strerror(errno));
         return EXIT_STORAGE;
     }
-    if (!set_up_page(rig) || !schedule_make(&options->schedule, &rig->schedule)) {
+    if (!set_up_page(rig) || !schedule_make(&options->schedule, OVERTIME * options->schedule.time_ms, &rig->schedule)) {
         say("out of memory");
         return EXIT_SYSTEM;
+    }
+    rig->servers.host = "127.0.0.1";
+    if (faults[FAULT_PARTITION_CLIENT]) {
+        if (!network_leave(&rig->clients.network) || !network_open(&rig->clients.network, options->clients)) {
+            say("networks for the clients cannot be made: %s", strerror(errno));
+            return EXIT_SYSTEM;
+        }
+        rig->servers.host = NETWORK_HOST;
     }
     rig->servers.shim = faults[FAULT_SERVER_CLOCK] || faults[FAULT_SERVER_FAST] ? options->shim : NULL;
     rig->servers.lease_ms = options->schedule.lease_ms;
@@ -381,16 +401,32 @@ static void show(struct rig *rig) {
     });
 }
 
+static void go_on(struct rig *rig) {
+    int64_t next = strike(rig);
+
+    clients_reap(&rig->clients);
+    show(rig);
+    poll(NULL, 0, poll_timeout(next));
+}
+
+static bool has_enough(const struct rig *rig) {
+    for (int i = 0; i < FAULT_KINDS; i++)
+        if (rig->options->schedule.faults[i] && rig->took_effect[i] < rig->options->least)
+            return false;
+    return true;
+}
+
 static void run(struct rig *rig) {
+    int64_t calm = schedule_calm_ms(&rig->options->schedule), time = rig->options->schedule.time_ms - calm;
+
     rig->began_ms = now_ms();
     clients_start_all(&rig->clients);
-    while (now_ms() - rig->began_ms < rig->options->schedule.time_ms && interrupted == 0) {
-        int64_t next = strike(rig);
-
-        clients_reap(&rig->clients);
-        show(rig);
-        poll(NULL, 0, poll_timeout(next));
-    }
+    while (interrupted == 0 &&
+           (now_ms() < rig->began_ms + time || (now_ms() < rig->began_ms + OVERTIME * time && !has_enough(rig))))
+        go_on(rig);
+    rig->calm = true;
+    for (int64_t end = now_ms() + calm; now_ms() < end && interrupted == 0;)
+        go_on(rig);
     progress_end();
 }
 
@@ -416,6 +452,7 @@ int rig_run(const struct rig_options *options) {
     }
     clients_close(&rig->clients);
     servers_stop(&rig->servers);
+    network_close(&rig->clients.network);
     schedule_free(&rig->schedule);
     if (rig->page != NULL && rig->page != MAP_FAILED)
         munmap(rig->page, sizeof *rig->page);

@@ -34,7 +34,8 @@ STAILQ_HEAD(chunks, chunk);
 struct pair {
     bool used;
     unsigned number;
-    uint32_t source; /* the bit of the server that it comes from; 0: a client */
+    uint32_t address; /* of the client */
+    uint32_t source;  /* the bit of the server that it comes from; 0: a client */
     int fds[2];
     struct chunks chunks[2];
     unsigned count[2];
@@ -103,8 +104,8 @@ static struct pair *free_pair(struct proxy *proxy) {
     return NULL;
 }
 
-static uint32_t source_of(const struct sockaddr_in *peer) {
-    uint32_t number = ntohl(peer->sin_addr.s_addr) - (INADDR_LOOPBACK - 1 + PROXY_SOURCE);
+static uint32_t source_of(uint32_t address) {
+    uint32_t number = address - (INADDR_LOOPBACK - 1 + PROXY_SOURCE);
 
     return number < 32 ? UINT32_C(1) << number : 0;
 }
@@ -124,7 +125,8 @@ static void take_connection(struct proxy *proxy) {
         return;
     }
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    *pair = (struct pair){.used = true, .number = ++proxy->count, .fds = {client, server}, .source = source_of(&peer)};
+    *pair = (struct pair){.used = true, .number = ++proxy->count, .fds = {client, server}, .address = ntohl(peer.sin_addr.s_addr)};
+    pair->source = source_of(pair->address);
     STAILQ_INIT(&pair->chunks[CLIENT]);
     STAILQ_INIT(&pair->chunks[SERVER]);
     if (proxy->mischief == MISCHIEF_CUT && is_struck(proxy, pair)) {
@@ -333,6 +335,16 @@ void proxy_part(struct proxy *proxy, uint32_t sources) {
     proxy->share = 1;
     proxy->hits = 0;
     changed(proxy);
+}
+
+unsigned proxy_count_from(struct proxy *proxy, uint32_t address) {
+    unsigned count = 0;
+
+    pthread_mutex_lock(&proxy->mutex);
+    for (int i = 0; i < PAIRS; i++)
+        count += proxy->pairs[i].used && proxy->pairs[i].address == address;
+    pthread_mutex_unlock(&proxy->mutex);
+    return count;
 }
 
 unsigned proxy_end(struct proxy *proxy) {

@@ -30,6 +30,8 @@ enum { PROXY_SOURCE = 10 };
 void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, unsigned remainder, int64_t delay_ms);
 /* Freeze all that comes from some servers, by a bit for each number, and leave the others alone. */
 void proxy_part(struct proxy *proxy, uint32_t sources);
+/* How many connections there are from an address, in the order of bytes of this machine. */
+unsigned proxy_count_from(struct proxy *proxy, uint32_t address);
 /* Back to normal. Returns how often it took effect meanwhile: connections cut, messages held back or delayed. */
 unsigned proxy_end(struct proxy *proxy);
 

@@ -7,6 +7,8 @@
 
 #include "servers.h"
 
+struct proxy;
+
 /* True, and said in servers->why: there is no redis-server. */
 bool redis_missing(struct servers *servers);
 /* A port and a proxy for each. */
@@ -22,6 +24,10 @@ bool redis_ask(const struct servers *servers, int index, char *answer, size_t si
     __attribute__((format(printf, 5, 6)));
 bool redis_is_primary(const struct servers *servers, int index);
 bool redis_flush(const struct servers *servers, int index);
+/* Cut one off from the others, whose connections come from addresses of their own, and from nobody else; and end that: returns how many
+ * connections had something to say. `buses`: further proxies, one for each; may be NULL. */
+void redis_part(const struct servers *servers, struct proxy *const *buses, int index);
+unsigned redis_join(const struct servers *servers, struct proxy *const *buses);
 /* Keys that should not be there. */
 void redis_residue_of(unsigned port, residue_fn *found, void *data);
 

@@ -3,8 +3,7 @@
  * schedule.c - see schedule.h.
  *
  * Each lane is drawn for itself, and from a stream of its own: adding a kind of fault to one lane leaves the others as they were.
- * Within a lane the kinds take turns in an order that is shuffled anew each time round, so that all come equally often. Nothing begins
- * in the last fifth of the time (at most two leases and five seconds): what was broken must be seen to work again.
+ * Within a lane the kinds take turns in an order that is shuffled anew each time round, so that all come equally often.
  */
 #include "schedule.h"
 
@@ -67,7 +66,7 @@ static int64_t span_of(struct dice *dice, enum fault fault, int64_t lease_ms) {
 /* The time from the end of one to the beginning of the next. */
 static int64_t rest_of(struct dice *dice, const struct schedule_options *options, enum fault_lane lane) {
     int64_t lease_ms = options->lease_ms > 0 ? options->lease_ms : 1000;
-    int64_t mean = lane == LANE_KILL && options->lease_ms == 0 ? 15 : lane == LANE_KILL ? lease_ms / 3 : lease_ms / 2;
+    int64_t mean = lane != LANE_KILL ? lease_ms / 2 : options->lease_ms == 0 ? 15 : lease_ms;
 
     return 1 + dice_between(dice, mean / 2, mean * 3 / 2) * 100 / options->pace;
 }
@@ -117,7 +116,7 @@ static bool draw_lane(const struct schedule_options *options, enum fault_lane la
         stroke.span_ms = span_of(&dice, stroke.fault, options->lease_ms);
         stroke.target = dice_number(&dice) >> 16;
         at += stroke.span_ms;
-        if (at >= end_ms)
+        if (stroke.at_ms >= end_ms)
             return true;
         if (!add(schedule, room, stroke))
             return false;
@@ -132,14 +131,18 @@ static int by_time(const void *left, const void *right) {
     return (int)one->fault - (int)other->fault;
 }
 
-bool schedule_make(const struct schedule_options *options, struct schedule *ret) {
+int64_t schedule_calm_ms(const struct schedule_options *options) {
     int64_t calm = options->time_ms / 5, longest = 2 * options->lease_ms + 5000;
-    int64_t end = options->time_ms - (calm < longest ? calm : longest);
+
+    return calm < longest ? calm : longest;
+}
+
+bool schedule_make(const struct schedule_options *options, int64_t end_ms, struct schedule *ret) {
     size_t room = 0;
 
     *ret = (struct schedule){0};
     for (int lane = 0; lane < LANES; lane++)
-        if (!draw_lane(options, (enum fault_lane)lane, end, ret, &room)) {
+        if (!draw_lane(options, (enum fault_lane)lane, end_ms, ret, &room)) {
             schedule_free(ret);
             return false;
         }

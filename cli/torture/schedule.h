@@ -39,8 +39,10 @@ struct schedule {
     size_t count;
 };
 
-/* False: out of memory. */
-bool schedule_make(const struct schedule_options *options, struct schedule *ret);
+/* Nothing begins in the last fifth of the time (at most two leases and five seconds): what was broken must be seen to work again. */
+int64_t schedule_calm_ms(const struct schedule_options *options);
+/* What begins until `end_ms`. False: out of memory. */
+bool schedule_make(const struct schedule_options *options, int64_t end_ms, struct schedule *ret);
 void schedule_free(struct schedule *schedule);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +23,8 @@
 
 enum { READY_MS = 60000 };
 
-static const struct service *const services[] = {&local_service,   &redis_service,     &sentinel_service,  &cluster_service,
-                                                 &redlock_service, &zookeeper_service, &zookeeper3_service};
+static const struct service *const services[] = {&local_service,   &redis_service,   &redis_replicas_service, &sentinel_service,
+                                                 &cluster_service, &redlock_service, &zookeeper_service,      &zookeeper3_service};
 enum { SERVICES = sizeof services / sizeof services[0] };
 
 const struct service *service_find(const char *word) {
@@ -70,6 +71,7 @@ bool server_spawn(struct servers *servers, int index) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (server->clock != NULL)
             clock_lie(servers->shim, server->clock);
+        signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error to be told */
         redirect_output(server->directory);
         servers->service->run(servers, index);
         _exit(EXIT_NOT_FOUND);
@@ -104,6 +106,23 @@ bool server_await(struct servers *servers, int index) {
     }
     snprintf(servers->why, sizeof servers->why, "server %d does not serve; see %s/output", index, server->directory);
     return false;
+}
+
+unsigned servers_count_from(const struct servers *servers, uint32_t address) {
+    unsigned count = 0;
+
+    for (int i = 0; i < servers->count; i++)
+        count += proxy_count_from(servers->list[i].proxy, address);
+    return count;
+}
+
+size_t servers_places(const struct servers *servers, int first, int count, bool proxied, char *ret, size_t size) {
+    size_t used = 0;
+
+    for (int i = first; i < first + count; i++)
+        used += (size_t)snprintf(ret + used, size - used, "%s%s:%u", i > first ? "," : "", proxied ? servers->host : "127.0.0.1",
+                                 proxied ? proxy_port(servers->list[i].proxy) : servers->list[i].port);
+    return used;
 }
 
 /* ---- All of them ---------------------------------------------------------------------------------------------------------- */
@@ -202,6 +221,33 @@ static int index_of(const struct servers *servers, const struct stroke *stroke) 
     return (int)(stroke->target % (uint64_t)servers->count);
 }
 
+/* No file of a server's may grow: what a full disk is to it. Servers end, rather than go on without their log. */
+static void fill_disk(const struct server *server) {
+    struct rlimit limit;
+
+    if (server->pid == 0 || prlimit(server->pid, RLIMIT_FSIZE, NULL, &limit) < 0)
+        return;
+    limit.rlim_cur = 0;
+    prlimit(server->pid, RLIMIT_FSIZE, &limit, NULL);
+}
+
+/* It took effect if the server has ended; and there is room again. */
+static unsigned empty_disk(struct servers *servers, int index) {
+    struct server *server = &servers->list[index];
+    int64_t deadline = deadline_in(READY_MS);
+
+    while (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == 0 && poll_timeout(deadline) > 0)
+        poll(NULL, 0, 10);
+    bool ended = poll_timeout(deadline) > 0;
+
+    if (ended)
+        server->pid = 0;
+    server_kill(servers, index);
+    if (servers->service->tidy != NULL)
+        servers->service->tidy(servers, index);
+    return server_spawn(servers, index) && server_await(servers, index) && ended;
+}
+
 unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
     int index = index_of(servers, stroke);
 
@@ -222,6 +268,11 @@ unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {
         return 0;
     case FAULT_SERVER_STOP:
         kill(servers->list[index].pid, SIGSTOP);
+        return 0;
+    case FAULT_DISK_FULL:
+        if (servers->service->run == NULL)
+            return servers->service->begin(servers, stroke->fault, stroke->target);
+        fill_disk(&servers->list[index]);
         return 0;
     case FAULT_SERVER_CLOCK:
     case FAULT_SERVER_FAST:
@@ -252,6 +303,10 @@ unsigned servers_heal(struct servers *servers, const struct stroke *stroke) {
         hits = process_is_stopped(chosen(servers, stroke)->pid);
         kill(servers->list[index].pid, SIGCONT);
         return hits;
+    case FAULT_DISK_FULL:
+        if (servers->service->run == NULL)
+            return servers->service->heal(servers, stroke->fault, stroke->target);
+        return empty_disk(servers, index);
     case FAULT_SERVER_CLOCK:
     case FAULT_SERVER_FAST:
         for (int i = 0; i < clocks_of(servers); i++)

@@ -34,6 +34,7 @@ struct servers {
     struct server list[SERVERS_MAX];
     int count;
     int64_t lease_ms;
+    const char *host; /* where clients find the proxies: 127.0.0.1, but for those in networks of their own */
     const char *shim; /* the library that lies about time; NULL: there is none */
     char directory[SERVERS_PATH];
     char mounted[SERVERS_PATH]; /* a small file system of our own; "" */
@@ -59,6 +60,7 @@ struct service {
     bool (*ready)(struct servers *servers, int index);     /* does it serve? asked again and again */
     void (*finish)(struct servers *servers);               /* after the end; NULL */
     void (*forget)(struct servers *servers, int index);    /* while it is down: it loses what it knew; NULL: it does not */
+    void (*tidy)(struct servers *servers, int index);      /* while it is down after a full disk: what it can't start with; NULL */
     bool (*join)(struct servers *servers);                 /* once all serve; NULL: nothing to do */
     /* The URL, by the proxies' ports or by the servers' own. */
     void (*url)(const struct servers *servers, bool proxied, char *ret, size_t size);
@@ -73,8 +75,8 @@ struct service {
     int64_t (*wakes)(struct servers *servers);
 };
 
-extern const struct service local_service, redis_service, sentinel_service, cluster_service, redlock_service, zookeeper_service,
-    zookeeper3_service;
+extern const struct service local_service, redis_service, redis_replicas_service, sentinel_service, cluster_service,
+    redlock_service, zookeeper_service, zookeeper3_service;
 
 const struct service *service_find(const char *word);
 /* All words, separated by ", ". */
@@ -91,6 +93,11 @@ void server_kill(struct servers *servers, int index);
 bool server_await(struct servers *servers, int index);
 /* Is it alive, and stopped (SIGSTOP)? */
 bool process_is_stopped(pid_t pid);
+
+/* How many connections to any of them come from this address? */
+unsigned servers_count_from(const struct servers *servers, uint32_t address);
+/* Write `HOST:PORT,HOST:PORT` of some of them, by the proxies' ports or by the servers' own. Returns the length. */
+size_t servers_places(const struct servers *servers, int first, int count, bool proxied, char *ret, size_t size);
 
 /* Faults that are the same for every kind of server. */
 unsigned servers_begin(struct servers *servers, const struct stroke *stroke);

@@ -43,7 +43,7 @@ static bool write_nodes(const struct servers *servers, int myself) {
     size_t used = 0;
 
     for (int i = 0; i < NODES; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s 127.0.0.1:%u@%u %s", id_of(i),
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s:%u@%u %s", id_of(i), servers->host,
                                  proxy_port(servers->list[i].proxy), proxy_port(buses[i]), i == myself ? "myself," : "");
         if (i < PRIMARIES)
             used += (size_t)snprintf(text + used, sizeof text - used, "master - 0 0 %d connected %s\n", i + 1, slots[i]);
@@ -59,10 +59,10 @@ static bool write_config(struct servers *servers, int index) {
     char more[512];
 
     snprintf(more, sizeof more,
-             "cluster-enabled yes\ncluster-port %u\ncluster-announce-ip 127.0.0.1\ncluster-announce-port %u\n"
+             "cluster-enabled yes\ncluster-port %u\ncluster-announce-ip %s\ncluster-announce-port %u\n"
              "cluster-announce-bus-port %u\ncluster-node-timeout %" PRId64 "\ncluster-allow-replica-migration no\n"
-             "bind-source-addr 127.0.0.%d\nrepl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n",
-             server->peers[0], proxy_port(server->proxy), proxy_port(buses[index]), node_timeout(servers), PROXY_SOURCE + index);
+             "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n",
+             server->peers[0], servers->host, proxy_port(server->proxy), proxy_port(buses[index]), node_timeout(servers));
     return redis_write_config(servers, index, more);
 }
 
@@ -90,9 +90,7 @@ static void finish(struct servers *servers) {
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
     size_t used = (size_t)snprintf(ret, size, "redis-cluster://");
 
-    for (int i = 0; i < NODES; i++)
-        used += (size_t)snprintf(ret + used, size - used, "%s127.0.0.1:%u", i > 0 ? "," : "",
-                                 proxied ? proxy_port(servers->list[i].proxy) : servers->list[i].port);
+    servers_places(servers, 0, NODES, proxied, ret + used, size - used);
 }
 
 /* ---- Who is what ---------------------------------------------------------------------------------------------------------- */
@@ -271,24 +269,6 @@ static unsigned end_move(const struct servers *servers) {
 static int struck = -1;
 static bool promotes; /* the partition lasts until another is primary in its place */
 
-/* Cut a node off from the others, or end that. */
-static unsigned isolate(const struct servers *servers, int index, bool begin) {
-    const uint32_t all = (UINT32_C(1) << NODES) - 1, it = UINT32_C(1) << index;
-    unsigned hits = 0;
-
-    for (int i = 0; i < NODES; i++) {
-        struct proxy *both[2] = {servers->list[i].proxy, buses[i]};
-
-        for (int j = 0; j < 2; j++) {
-            if (begin)
-                proxy_part(both[j], i == index ? all : it);
-            else
-                hits += proxy_end(both[j]);
-        }
-    }
-    return hits;
-}
-
 /* Its slots have another primary, by the word of all but itself. */
 static bool await_successor(const struct servers *servers, int old) {
     int64_t deadline = deadline_in(PATIENCE_MS);
@@ -321,7 +301,7 @@ static unsigned begin(struct servers *servers, enum fault fault, uint64_t target
     struck = place.node;
     promotes = target / 2 % 2 == 0;
     if (fault == FAULT_PARTITION_SERVERS)
-        isolate(servers, struck, true);
+        redis_part(servers, buses, struck);
     else
         server_kill(servers, struck);
     return 0;
@@ -339,7 +319,7 @@ static unsigned heal(struct servers *servers, enum fault fault, uint64_t target)
     if (fault == FAULT_PARTITION_SERVERS) {
         bool good = !promotes || await_successor(servers, struck);
 
-        hits = isolate(servers, struck, false);
+        hits = redis_join(servers, buses);
         return good && await_whole(servers) ? hits : 0;
     }
     hits = await_successor(servers, struck);

@@ -2,6 +2,7 @@
  *
  * service_redis.c - `--start redis`: one Redis, which writes everything to its disk before it answers.
  */
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +12,16 @@
 #include "proxy.h"
 #include "redis_rig.h"
 
+/* What lives for a second at most, such as the keys by which replicas are seen to be in step, may still be there. */
+enum { RESIDUE_MS = 5000 };
+
 bool redis_write_config(struct servers *servers, int index, const char *more) {
     struct server *server = &servers->list[index];
 
     return write_file(server->directory, "redis.conf",
-                      "bind 127.0.0.1\nport %u\ndir %s\nsave \"\"\nappendonly yes\nappendfsync always\nprotected-mode no\n%s",
-                      server->port, server->directory, more);
+                      "bind 127.0.0.1\nport %u\ndir %s\nsave \"\"\nappendonly yes\nappendfsync always\nprotected-mode no\n"
+                      "bind-source-addr 127.0.0.%d\n%s",
+                      server->port, server->directory, PROXY_SOURCE + index, more);
 }
 
 bool redis_ports(struct servers *servers) {
@@ -80,7 +85,9 @@ bool redis_is_primary(const struct servers *servers, int index) {
 }
 
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
-    snprintf(ret, size, "redis://127.0.0.1:%u", proxied ? proxy_port(servers->list[0].proxy) : servers->list[0].port);
+    size_t used = (size_t)snprintf(ret, size, "redis://");
+
+    servers_places(servers, 0, 1, proxied, ret + used, size - used);
 }
 
 bool redis_flush(const struct servers *servers, int index) {
@@ -96,6 +103,24 @@ void redis_forget(struct servers *servers, int index) {
     remove_tree(path);
 }
 
+void redis_part(const struct servers *servers, struct proxy *const *buses, int index) {
+    const uint32_t all = (UINT32_C(1) << servers->count) - 1, it = UINT32_C(1) << index;
+
+    for (int i = 0; i < servers->count; i++) {
+        proxy_part(servers->list[i].proxy, i == index ? all : it);
+        if (buses != NULL)
+            proxy_part(buses[i], i == index ? all : it);
+    }
+}
+
+unsigned redis_join(const struct servers *servers, struct proxy *const *buses) {
+    unsigned hits = 0;
+
+    for (int i = 0; i < servers->count; i++)
+        hits += proxy_end(servers->list[i].proxy) + (buses != NULL ? proxy_end(buses[i]) : 0);
+    return hits;
+}
+
 static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {
     return fault == FAULT_FLUSHALL && redis_flush(servers, (int)(target % (uint64_t)servers->count));
 }
@@ -109,22 +134,36 @@ static bool belongs(const char *key) {
     return strncmp(key, "redisson_lock_token:", 20) == 0 || strncmp(key, "torture-semaphore-", 18) == 0;
 }
 
-void redis_residue_of(unsigned port, residue_fn *found, void *data) {
+/* Keys that don't belong, one by one; returns how many. `found` may be NULL. */
+static int leftovers(unsigned port, residue_fn *found, void *data) {
     static char answer[65536];
     char text[300], *rest = answer, *line;
+    int count = 0;
 
     if (!ask_port(port, "KEYS *\r\nECHO pawl-end\r\n", "pawl-end", answer, sizeof answer)) {
-        found("the server can't be asked for its keys", data);
-        return;
+        if (found != NULL)
+            found("the server can't be asked for its keys", data);
+        return 1;
     }
     while ((line = strsep(&rest, "\n")) != NULL) {
         size_t length = strcspn(line, "\r");
 
         if (line[0] == '*' || line[0] == '$' || length == 0 || belongs(line) || strncmp(line, "pawl-end", 8) == 0)
             continue;
+        count++;
         snprintf(text, sizeof text, "a key: %.*s", (int)length, line);
-        found(text, data);
+        if (found != NULL)
+            found(text, data);
     }
+    return count;
+}
+
+void redis_residue_of(unsigned port, residue_fn *found, void *data) {
+    int64_t deadline = deadline_in(RESIDUE_MS);
+
+    while (leftovers(port, NULL, NULL) > 0 && poll_timeout(deadline) > 0)
+        poll(NULL, 0, 50);
+    leftovers(port, found, data);
 }
 
 static void residue(struct servers *servers, residue_fn *found, void *data) {

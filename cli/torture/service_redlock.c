@@ -21,9 +21,7 @@ static bool prepare(struct servers *servers) {
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
     size_t used = (size_t)snprintf(ret, size, "redlock://");
 
-    for (int i = 0; i < servers->count; i++)
-        used += (size_t)snprintf(ret + used, size - used, "%s127.0.0.1:%u", i > 0 ? "," : "",
-                                 proxied ? proxy_port(servers->list[i].proxy) : servers->list[i].port);
+    servers_places(servers, 0, VOTERS, proxied, ret + used, size - used);
 }
 
 static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * service_sentinel.c - `--start sentinel`: a primary with two replicas, and three sentinels that watch it.
+ * service_sentinel.c - `--start sentinel`: a primary with two replicas, and three sentinels that watch it. `--start redis-replicas`: the
+ * same, and a grant counts only when both replicas have it.
  *
- * All of them know each other by the proxies' ports, so that what the sentinels tell a client leads through a proxy too. A server is
- * given up only after more time than any fault but a failover takes.
+ * All of them know each other by the proxies' ports, so that what the sentinels tell a client leads through a proxy too. They connect from
+ * addresses of their own, by which a proxy tells them from clients. A server is given up only after more time than any fault but
+ * a failover, or a partition, takes.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -27,13 +29,12 @@ static unsigned outer_port(const struct servers *servers, int index) {
 static bool write_sentinel_config(struct servers *servers, int index) {
     struct server *server = &servers->list[index];
 
-    return write_file(
-        server->directory, "redis.conf",
-        "bind 127.0.0.1\nport %u\ndir %s\nprotected-mode no\nsentinel announce-ip 127.0.0.1\nsentinel announce-port %u\n"
-        "sentinel monitor %s 127.0.0.1 %u 2\nsentinel down-after-milliseconds %s %" PRId64 "\nsentinel failover-timeout %s %" PRId64
-        "\n",
-        server->port, server->directory, outer_port(servers, index), name, outer_port(servers, 0), name, 3 * servers->lease_ms,
-        name, 5 * servers->lease_ms);
+    return write_file(server->directory, "redis.conf",
+                      "bind 127.0.0.1\nport %u\ndir %s\nprotected-mode no\nbind-source-addr 127.0.0.%d\nsentinel announce-ip %s\n"
+                      "sentinel announce-port %u\nsentinel monitor %s %s %u 2\nsentinel down-after-milliseconds %s %" PRId64
+                      "\nsentinel failover-timeout %s %" PRId64 "\n",
+                      server->port, server->directory, PROXY_SOURCE + index, servers->host, outer_port(servers, index), name,
+                      servers->host, outer_port(servers, 0), name, 3 * servers->lease_ms, name, 3 * servers->lease_ms);
 }
 
 static bool prepare(struct servers *servers) {
@@ -41,12 +42,11 @@ static bool prepare(struct servers *servers) {
     char more[256];
 
     for (int i = 0; good && i < REDISES; i++) {
-        int used = snprintf(more, sizeof more,
-                            "replica-announce-ip 127.0.0.1\nreplica-announce-port %u\nrepl-diskless-sync-delay 0\n",
-                            outer_port(servers, i));
+        int used = snprintf(more, sizeof more, "replica-announce-ip %s\nreplica-announce-port %u\nrepl-diskless-sync-delay 0\n",
+                            servers->host, outer_port(servers, i));
 
         if (i > 0)
-            snprintf(more + used, sizeof more - (size_t)used, "replicaof 127.0.0.1 %u\n", outer_port(servers, 0));
+            snprintf(more + used, sizeof more - (size_t)used, "replicaof %s %u\n", servers->host, outer_port(servers, 0));
         good = redis_write_config(servers, i, more);
     }
     for (int i = REDISES; good && i < REDISES + SENTINELS; i++)
@@ -66,10 +66,15 @@ static void run(const struct servers *servers, int index) {
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
     size_t used = (size_t)snprintf(ret, size, "redis-sentinel://");
 
-    for (int i = REDISES; i < REDISES + SENTINELS; i++)
-        used += (size_t)snprintf(ret + used, size - used, "%s127.0.0.1:%u", i > REDISES ? "," : "",
-                                 proxied ? outer_port(servers, i) : servers->list[i].port);
+    used += servers_places(servers, REDISES, SENTINELS, proxied, ret + used, size - used);
     snprintf(ret + used, size - used, "/%s", name);
+}
+
+static void url_with_replicas(const struct servers *servers, bool proxied, char *ret, size_t size) {
+    url(servers, proxied, ret, size);
+    size_t used = strlen(ret);
+
+    snprintf(ret + used, size - used, "?replicas=%d", REDISES - 1);
 }
 
 /* ---- Who is what ---------------------------------------------------------------------------------------------------------- */
@@ -104,75 +109,99 @@ static int await_primary(const struct servers *servers, int other) {
     return primary == other ? -1 : primary;
 }
 
-/* Are both replicas in step, and do the sentinels know of each other? */
-static bool is_joined(const struct servers *servers) {
+/* Are both replicas of this one in step, and do the sentinels know of each other? */
+static bool is_whole(const struct servers *servers, int primary) {
     char answer[8192], question[64];
 
-    if (!ask_port(servers->list[0].port, "INFO replication\r\n", "master_repl_offset", answer, sizeof answer))
+    if (primary < 0 || !redis_ask(servers, primary, answer, sizeof answer, "INFO replication"))
         return false;
     const char *first = strstr(answer, "state=online");
 
     if (first == NULL || strstr(first + 1, "state=online") == NULL)
         return false;
-    snprintf(question, sizeof question, "SENTINEL MASTER %s\r\nECHO pawl-end\r\n", name);
+    snprintf(question, sizeof question, "SENTINEL MASTER %s", name);
     for (int i = REDISES; i < REDISES + SENTINELS; i++)
-        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof answer) ||
-            strstr(answer, "num-slaves\r\n$1\r\n2") == NULL || strstr(answer, "num-other-sentinels\r\n$1\r\n2") == NULL)
+        if (!redis_ask(servers, i, answer, sizeof answer, "%s", question) || strstr(answer, "num-slaves\r\n$1\r\n2") == NULL ||
+            strstr(answer, "num-other-sentinels\r\n$1\r\n2") == NULL)
             return false;
     return true;
 }
 
-static bool join(struct servers *servers) {
+/* The primary, once all is as it should be; -1: it never is. */
+static int await_whole(const struct servers *servers) {
     int64_t deadline = deadline_in(PATIENCE_MS);
+    int primary;
 
-    while (!is_joined(servers)) {
-        if (poll_timeout(deadline) == 0) {
-            snprintf(servers->why, sizeof servers->why, "the sentinels and replicas do not find each other");
-            return false;
-        }
+    while (!is_whole(servers, primary = primary_of(servers))) {
+        if (poll_timeout(deadline) == 0)
+            return -1;
         poll(NULL, 0, 50);
     }
-    return true;
+    return primary;
+}
+
+static bool join(struct servers *servers) {
+    if (await_whole(servers) >= 0)
+        return true;
+    snprintf(servers->why, sizeof servers->why, "the sentinels and replicas do not find each other");
+    return false;
 }
 
 /* ---- Faults --------------------------------------------------------------------------------------------------------------- */
 
 static int struck = -1;
+static bool promotes; /* the partition lasts until another is primary in its place */
 
 static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {
-    int primary = await_primary(servers, -2);
+    int primary = await_whole(servers);
 
-    (void)target;
     struck = -1;
     if (primary < 0)
         return 0;
     if (fault == FAULT_FLUSHALL)
         return redis_flush(servers, primary);
     struck = primary;
-    server_kill(servers, primary);
+    promotes = target / 2 % 4 == 0;
+    if (fault == FAULT_PARTITION_SERVERS)
+        redis_part(servers, NULL, struck);
+    else
+        server_kill(servers, struck);
     return 0;
 }
 
-/* A new primary, or the fault was none; and the old one comes back as a replica. */
-static unsigned heal(struct servers *servers, enum fault fault, uint64_t target) {
-    (void)target;
-    if (fault != FAULT_FAILOVER || struck < 0)
-        return 0;
-    unsigned hits = await_primary(servers, struck) >= 0;
+/* A new primary, or the fault was none. The old one comes back as a replica, by an operator's word: the sentinels would let some
+ * seconds go by. */
+static unsigned heal_failover(struct servers *servers) {
+    int successor = await_primary(servers, struck);
+    char answer[256];
 
     server_spawn(servers, struck);
-    return server_await(servers, struck) ? hits : 0;
+    if (!server_await(servers, struck) || successor < 0)
+        return 0;
+    redis_ask(servers, struck, answer, sizeof answer, "REPLICAOF %s %u", servers->host, outer_port(servers, successor));
+    return 1;
 }
 
-static const char *lacks(enum fault fault) {
-    return fault == FAULT_PARTITION_SERVERS ? "the rig can't part these servers" : NULL;
+/* If another was promoted there are two primaries, and that ends only when the sentinels demote the old one. */
+static unsigned heal_partition(struct servers *servers) {
+    bool good = !promotes || await_primary(servers, struck) >= 0;
+    unsigned hits = redis_join(servers, NULL);
+
+    return good && await_whole(servers) >= 0 ? hits : 0;
+}
+
+static unsigned heal(struct servers *servers, enum fault fault, uint64_t target) {
+    (void)target;
+    if (struck < 0)
+        return 0;
+    return fault == FAULT_FAILOVER ? heal_failover(servers) : fault == FAULT_PARTITION_SERVERS ? heal_partition(servers) : 0;
 }
 
 static void residue(struct servers *servers, residue_fn *found, void *data) {
-    int primary = await_primary(servers, -2);
+    int primary = await_whole(servers);
 
     if (primary < 0)
-        found("in the end there is no primary", data);
+        found("in the end the servers are not whole", data);
     else
         redis_residue_of(servers->list[primary].port, found, data);
 }
@@ -184,12 +213,28 @@ const struct service sentinel_service = {
     .tcp = true,
     .clocks = REDISES, /* a sentinel whose clock jumps does nothing for 30 s */
     .replicated = true,
-    .lacks = lacks,
     .prepare = prepare,
     .run = run,
     .ready = redis_ready,
     .join = join,
     .url = url,
+    .begin = begin,
+    .heal = heal,
+    .residue = residue,
+};
+
+const struct service redis_replicas_service = {
+    .word = "redis-replicas",
+    .engine = "redis-replicas",
+    .count = REDISES + SENTINELS,
+    .clocks = REDISES,
+    .tcp = true,
+    .replicated = true,
+    .prepare = prepare,
+    .run = run,
+    .ready = redis_ready,
+    .join = join,
+    .url = url_with_replicas,
     .begin = begin,
     .heal = heal,
     .residue = residue,

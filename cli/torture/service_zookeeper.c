@@ -5,6 +5,7 @@
  *
  * Each server's configuration names the others by the proxies that stand between the two: an ensemble does not mind.
  */
+#include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 
 static const char jar[] = "/usr/share/java/zookeeper.jar";
 
-enum { ENSEMBLE = 3, PEER_PORTS = 2 /* of the quorum, and of elections */, LEADER_MS = 20000 };
+enum { ENSEMBLE = 3, PEER_PORTS = 2 /* of the quorum, and of elections */, LEADER_MS = 20000, PATIENCE_MS = 60000, LOG_HEAD = 16 };
 
 /* Between server `from` and port number `port` of server `to`. */
 static struct proxy *between[ENSEMBLE][ENSEMBLE][PEER_PORTS];
@@ -107,9 +108,7 @@ static bool ready(struct servers *servers, int index) {
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
     size_t used = (size_t)snprintf(ret, size, "zk://");
 
-    for (int i = 0; i < servers->count; i++)
-        used += (size_t)snprintf(ret + used, size - used, "%s127.0.0.1:%u", i > 0 ? "," : "",
-                                 proxied ? proxy_port(servers->list[i].proxy) : servers->list[i].port);
+    used += servers_places(servers, 0, servers->count, proxied, ret + used, size - used);
     snprintf(ret + used, size - used, "/torture");
 }
 
@@ -143,20 +142,40 @@ static unsigned isolate(const struct servers *servers, int index, bool begin) {
     return hits;
 }
 
+/* It does not start with a log whose head is not complete, and leaves it to the operator to remove it: nothing in it was ever
+ * acknowledged. */
+static void tidy(struct servers *servers, int index) {
+    char path[SERVERS_PATH + 32], name[SERVERS_PATH + 300];
+    const struct dirent *entry;
+    struct stat status;
+    DIR *directory;
+
+    snprintf(path, sizeof path, "%s/data/version-2", servers->list[index].directory);
+    directory = opendir(path);
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        if (strncmp(entry->d_name, "log.", 4) == 0 && stat(name, &status) == 0 && status.st_size < LOG_HEAD)
+            unlink(name);
+    }
+    if (directory != NULL)
+        closedir(directory);
+}
+
 static int struck = -1; /* by the fault that goes on */
 
-/* They may be choosing one still, after the fault before. */
-static int await_leader(const struct servers *servers) {
-    int64_t deadline = deadline_in(LEADER_MS);
+/* The leader, once all serve; -1: they never do. */
+static int await_whole(struct servers *servers) {
+    int64_t deadline = deadline_in(PATIENCE_MS);
     int leader;
 
-    while ((leader = leader_of(servers)) < 0 && poll_timeout(deadline) > 0)
+    while (((leader = leader_of(servers)) < 0 || !ready(servers, 0) || !ready(servers, 1) || !ready(servers, 2)) &&
+           poll_timeout(deadline) > 0)
         poll(NULL, 0, 20);
     return leader;
 }
 
 static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {
-    int leader = await_leader(servers);
+    int leader = await_whole(servers);
 
     struck = -1;
     if (leader < 0)
@@ -179,10 +198,6 @@ static unsigned heal(struct servers *servers, enum fault fault, uint64_t target)
         return isolate(servers, struck, false);
     server_spawn(servers, struck);
     return !server_await(servers, struck) ? 0 : 1;
-}
-
-static const char *lacks(enum fault fault) {
-    return fault == FAULT_DISK_FULL ? "its disk is the host's" : NULL;
 }
 
 /* ---- What is left --------------------------------------------------------------------------------------------------------- */
@@ -242,10 +257,10 @@ const struct service zookeeper_service = {
     .engine = "zookeeper",
     .count = 1,
     .tcp = true,
-    .lacks = lacks,
     .prepare = prepare,
     .run = run,
     .ready = ready,
+    .tidy = tidy,
     .url = url,
     .residue = residue,
     .litter = litter,
@@ -257,11 +272,11 @@ const struct service zookeeper3_service = {
     .engine = "zookeeper3",
     .count = ENSEMBLE,
     .tcp = true,
-    .lacks = lacks,
     .prepare = prepare,
     .finish = finish,
     .run = run,
     .ready = ready,
+    .tidy = tidy,
     .url = url,
     .begin = begin,
     .heal = heal,
