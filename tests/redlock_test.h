@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "proxy.h"
+#include "../cli/torture/proxy.h"
 #include "redis_test.h"
 
 enum { NODES = 5, QUORUM = 3 };

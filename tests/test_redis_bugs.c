@@ -50,7 +50,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proxy.h"
+#include "../cli/torture/proxy.h"
 #include "redis_test.h"
 
 static struct redis_server server;

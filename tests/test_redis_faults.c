@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proxy.h"
+#include "../cli/torture/proxy.h"
 #include "redis_test.h"
 
 static struct redis_server server;

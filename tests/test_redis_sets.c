@@ -3,7 +3,7 @@
  * test_redis_sets.c - several locks as one on a Redis: what the server is asked, and what is left there when answers get lost. What a set
  * promises on every engine is in contract_sets.c.
  */
-#include "proxy.h"
+#include "../cli/torture/proxy.h"
 #include "redis_test.h"
 
 static struct redis_server server;

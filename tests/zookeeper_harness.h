@@ -11,7 +11,7 @@
 
 #include "core.h"
 #include "engine/zookeeper/zk.h"
-#include "proxy.h"
+#include "../cli/torture/proxy.h"
 #include "test.h"
 #include "zookeeper_server.h"
 

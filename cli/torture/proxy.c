@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * proxy.c - see proxy.h. One thread polls everything; a mutex guards what the rig changes. What was read waits as a chunk with the time
- * before which it must not go on; chunks of one direction keep their order.
+ * proxy.c - see proxy.h. One thread polls everything; a mutex guards what its user changes.
+ *
+ *     recv -> chunks, each with the time before which it must not go on -> in -> judged, message by message -> out -> send
+ *
+ * What goes one way over one connection keeps its order, whatever the delay of each chunk.
  */
 #include "proxy.h"
 
@@ -11,34 +14,41 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "../cli.h"
-
-enum { PAIRS = 512, CHUNK = 16384, HELD_MAX = 256 };
-enum { CLIENT, SERVER }; /* who sent it */
+enum { PAIRS = 512, CHUNK = 16384, HELD_MAX = 256, SPAN_MS = 1000 };
 
 struct chunk {
     STAILQ_ENTRY(chunk) link;
     int64_t due; /* ms; not before */
-    size_t length, sent;
-    char bytes[];
+    size_t length;
+    unsigned char bytes[];
 };
 STAILQ_HEAD(chunks, chunk);
 
+/* One direction. */
+struct stream {
+    struct chunks chunks; /* were read */
+    unsigned count;
+    unsigned char *in, *out; /* not judged yet; to be written */
+    size_t in_length, out_length;
+};
+
 struct pair {
-    bool used;
+    bool used, closing; /* closing: when all is written */
+    bool marked;        /* its latest request contains proxy->drop_text */
     unsigned number;
-    uint32_t address; /* of the client */
-    uint32_t source;  /* the bit of the server that it comes from; 0: a client */
-    int fds[2];
-    struct chunks chunks[2];
-    unsigned count[2];
+    uint32_t address;         /* of the client */
+    uint32_t source;          /* the bit of the server that it comes from; 0: a client */
+    int fds[2];               /* by enum proxy_side */
+    struct stream streams[2]; /* by who sent it */
 };
 
 struct proxy {
@@ -46,14 +56,25 @@ struct proxy {
     pthread_mutex_t mutex; /* guards what follows */
     int listener, wake;
     unsigned port, target, count, hits;
-    bool stop;
+    bool stop, refuse, dropped;
+    char drop_text[64]; /* "": no answer is to be dropped */
     enum mischief mischief;
     unsigned share, remainder;
     uint32_t sources; /* 0: whoever it comes from */
     int64_t delay_ms;
     uint32_t dice;
+    proxy_frame_fn *frame;
+    proxy_judge_fn *judge;
+    void *data;
     struct pair pairs[PAIRS];
 };
+
+static int64_t clock_ms(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 static bool is_struck(const struct proxy *proxy, const struct pair *pair) {
     return proxy->mischief != MISCHIEF_NONE && (proxy->sources == 0 || proxy->sources & pair->source) &&
@@ -64,24 +85,52 @@ static bool is_frozen(const struct proxy *proxy, const struct pair *pair) {
     return proxy->mischief == MISCHIEF_FREEZE && is_struck(proxy, pair);
 }
 
+static void append(unsigned char **to, size_t *length, const unsigned char *bytes, size_t count) {
+    unsigned char *longer = realloc(*to, *length + count);
+
+    if (longer == NULL)
+        abort();
+    memcpy(longer + *length, bytes, count);
+    *to = longer;
+    *length += count;
+}
+
+static void consume(unsigned char *bytes, size_t *length, size_t count) {
+    memmove(bytes, bytes + count, *length - count);
+    *length -= count;
+}
+
+/* ---- Connections ---------------------------------------------------------------------------------------------------------- */
+
+static struct chunk *take_chunk(struct stream *stream) {
+    struct chunk *chunk = STAILQ_FIRST(&stream->chunks);
+
+    STAILQ_REMOVE_HEAD(&stream->chunks, link);
+    stream->count--;
+    return chunk;
+}
+
 static void pair_close(struct pair *pair, bool reset) {
     const struct linger linger = {.l_onoff = reset};
 
     for (int side = 0; side < 2; side++) {
+        struct stream *stream = &pair->streams[side];
+
         setsockopt(pair->fds[side], SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
         close(pair->fds[side]);
-        while (!STAILQ_EMPTY(&pair->chunks[side])) {
-            struct chunk *chunk = STAILQ_FIRST(&pair->chunks[side]);
-
-            STAILQ_REMOVE_HEAD(&pair->chunks[side], link);
-            free(chunk);
-        }
-        pair->count[side] = 0;
+        while (!STAILQ_EMPTY(&stream->chunks))
+            free(take_chunk(stream));
+        free(stream->in);
+        free(stream->out);
     }
-    pair->used = false;
+    memset(pair, 0, sizeof *pair);
 }
 
-/* ---- Connections ---------------------------------------------------------------------------------------------------------- */
+static void close_all(struct proxy *proxy) {
+    for (int i = 0; i < PAIRS; i++)
+        if (proxy->pairs[i].used)
+            pair_close(&proxy->pairs[i], false);
+}
 
 static int connect_to(unsigned port) {
     struct sockaddr_in address = {
@@ -119,7 +168,7 @@ static void take_connection(struct proxy *proxy) {
 
     if (client < 0)
         return;
-    server = pair != NULL ? connect_to(proxy->target) : -1;
+    server = pair != NULL && !proxy->refuse ? connect_to(proxy->target) : -1;
     if (server < 0) {
         close(client);
         return;
@@ -127,8 +176,8 @@ static void take_connection(struct proxy *proxy) {
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     *pair = (struct pair){.used = true, .number = ++proxy->count, .fds = {client, server}, .address = ntohl(peer.sin_addr.s_addr)};
     pair->source = source_of(pair->address);
-    STAILQ_INIT(&pair->chunks[CLIENT]);
-    STAILQ_INIT(&pair->chunks[SERVER]);
+    STAILQ_INIT(&pair->streams[PROXY_CLIENT].chunks);
+    STAILQ_INIT(&pair->streams[PROXY_SERVER].chunks);
     if (proxy->mischief == MISCHIEF_CUT && is_struck(proxy, pair)) {
         proxy->hits++;
         pair_close(pair, true);
@@ -137,19 +186,19 @@ static void take_connection(struct proxy *proxy) {
 
 /* ---- Messages ------------------------------------------------------------------------------------------------------------- */
 
-static int64_t delay_of(struct proxy *proxy, const struct pair *pair, int from) {
+static int64_t delay_of(struct proxy *proxy, const struct pair *pair, enum proxy_side from) {
     if (!is_struck(proxy, pair))
         return 0;
-    if (proxy->mischief == MISCHIEF_SLOW)
+    if (proxy->mischief == MISCHIEF_SLOW || (proxy->mischief == MISCHIEF_ANSWERS && from == PROXY_SERVER))
         return proxy->delay_ms;
-    if (proxy->mischief != MISCHIEF_REORDER || from != SERVER)
+    if (proxy->mischief != MISCHIEF_REORDER || from != PROXY_SERVER)
         return 0;
     proxy->dice = proxy->dice * 1664525 + 1013904223;
     return (int64_t)(proxy->dice >> 16) % (2 * proxy->delay_ms + 1);
 }
 
 /* False: the connection is over. */
-static bool read_from(struct proxy *proxy, struct pair *pair, int from) {
+static bool read_from(struct proxy *proxy, struct pair *pair, enum proxy_side from) {
     struct chunk *chunk = malloc(sizeof *chunk + CHUNK);
     ssize_t length = chunk != NULL ? recv(pair->fds[from], chunk->bytes, CHUNK, MSG_DONTWAIT) : -1;
 
@@ -160,33 +209,72 @@ static bool read_from(struct proxy *proxy, struct pair *pair, int from) {
     int64_t delay = delay_of(proxy, pair, from);
 
     proxy->hits += delay > 0;
-    chunk->due = delay > 0 ? now_ms() + delay : 0;
+    chunk->due = delay > 0 ? clock_ms() + delay : 0;
     chunk->length = (size_t)length;
-    chunk->sent = 0;
-    STAILQ_INSERT_TAIL(&pair->chunks[from], chunk, link);
-    pair->count[from]++;
+    STAILQ_INSERT_TAIL(&pair->streams[from].chunks, chunk, link);
+    pair->streams[from].count++;
     return true;
 }
 
-static bool write_on(struct pair *pair, int from) {
-    while (!STAILQ_EMPTY(&pair->chunks[from])) {
-        struct chunk *chunk = STAILQ_FIRST(&pair->chunks[from]);
+static bool is_due(const struct stream *stream) {
+    const struct chunk *first = STAILQ_FIRST(&stream->chunks);
 
-        if (chunk->due > 0 && chunk->due > now_ms())
-            return true;
-        ssize_t length = send(pair->fds[!from], chunk->bytes + chunk->sent, chunk->length - chunk->sent,
-                              MSG_DONTWAIT | MSG_NOSIGNAL);
+    return first != NULL && (first->due == 0 || first->due <= clock_ms());
+}
 
-        if (length < 0)
-            return errno == EAGAIN || errno == EINTR;
-        chunk->sent += (size_t)length;
-        if (chunk->sent < chunk->length)
+/* Is this the answer that is to be dropped? */
+static bool is_to_drop(struct proxy *proxy, struct pair *pair, enum proxy_side from, const unsigned char *message, size_t length) {
+    const char *text = proxy->drop_text;
+
+    if (text[0] != '\0' && from == PROXY_CLIENT)
+        pair->marked = memmem(message, length, text, strlen(text)) != NULL;
+    if (text[0] == '\0' || from == PROXY_CLIENT || !pair->marked)
+        return false;
+    proxy->drop_text[0] = '\0';
+    return proxy->dropped = true;
+}
+
+/* Judge the messages that are complete. False: the connection is over. */
+static bool judge_messages(struct proxy *proxy, struct pair *pair, enum proxy_side from) {
+    struct stream *stream = &pair->streams[from];
+
+    while (stream->in_length > 0 && !pair->closing) {
+        size_t length = proxy->frame != NULL ? proxy->frame(from, stream->in, stream->in_length) : stream->in_length;
+        enum proxy_verdict verdict = PROXY_PASS;
+
+        if (length == 0 || length > stream->in_length)
             return true;
-        STAILQ_REMOVE_HEAD(&pair->chunks[from], link);
-        pair->count[from]--;
-        free(chunk);
+        if (is_to_drop(proxy, pair, from, stream->in, length))
+            return false;
+        if (proxy->judge != NULL)
+            verdict = proxy->judge(proxy->data, pair->number, from, stream->in, length);
+        if (verdict == PROXY_CUT_BEFORE)
+            return false;
+        if (verdict != PROXY_DROP)
+            append(&stream->out, &stream->out_length, stream->in, length);
+        pair->closing = verdict == PROXY_CUT_AFTER;
+        consume(stream->in, &stream->in_length, length);
     }
     return true;
+}
+
+static bool pass_on(struct proxy *proxy, struct pair *pair, enum proxy_side from) {
+    struct stream *stream = &pair->streams[from];
+
+    while (is_due(stream)) {
+        struct chunk *chunk = take_chunk(stream);
+
+        append(&stream->in, &stream->in_length, chunk->bytes, chunk->length);
+        free(chunk);
+    }
+    if (!judge_messages(proxy, pair, from))
+        return false;
+    ssize_t length = stream->out_length > 0 ? send(pair->fds[!from], stream->out, stream->out_length, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                            : 0;
+
+    if (length > 0)
+        consume(stream->out, &stream->out_length, (size_t)length);
+    return length >= 0 || errno == EAGAIN || errno == EINTR;
 }
 
 /* ---- The thread ----------------------------------------------------------------------------------------------------------- */
@@ -197,23 +285,24 @@ static void move_on(struct proxy *proxy, struct pair *pair, const struct pollfd 
             pair_close(pair, false);
             return;
         }
-    if (!write_on(pair, CLIENT) || !write_on(pair, SERVER))
+    if (!pass_on(proxy, pair, PROXY_CLIENT) || !pass_on(proxy, pair, PROXY_SERVER) ||
+        (pair->closing && pair->streams[0].out_length == 0 && pair->streams[1].out_length == 0))
         pair_close(pair, false);
 }
 
 /* What to wait for on one side; and, at most, until when. */
 static struct pollfd prepare_side(const struct proxy *proxy, const struct pair *pair, int side, int64_t *until) {
-    const struct chunk *first = pair->used ? STAILQ_FIRST(&pair->chunks[!side]) : NULL;
     struct pollfd wait = {.fd = -1};
 
     if (!pair->used || is_frozen(proxy, pair))
         return wait;
+    const struct chunk *first = STAILQ_FIRST(&pair->streams[side].chunks);
+
     wait.fd = pair->fds[side];
-    wait.events = pair->count[side] < HELD_MAX ? POLLIN : 0;
-    if (first != NULL && first->due > 0 && first->due > now_ms())
-        *until = first->due < *until ? first->due : *until;
-    else if (first != NULL)
-        wait.events |= POLLOUT;
+    wait.events = (short)((pair->streams[side].count < HELD_MAX ? POLLIN : 0) |
+                          (pair->streams[!side].out_length > 0 ? POLLOUT : 0));
+    if (first != NULL && first->due < *until)
+        *until = first->due;
     return wait;
 }
 
@@ -226,14 +315,14 @@ static void *run(void *data) {
         return NULL;
     pthread_mutex_lock(&proxy->mutex);
     while (!proxy->stop) {
-        int64_t until = now_ms() + 1000;
+        int64_t now = clock_ms(), until = now + SPAN_MS;
 
         fds[0] = (struct pollfd){.fd = proxy->wake, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = proxy->listener, .events = POLLIN};
         for (int i = 0; i < 2 * PAIRS; i++)
             fds[2 + i] = prepare_side(proxy, &proxy->pairs[i / 2], i % 2, &until);
         pthread_mutex_unlock(&proxy->mutex);
-        poll(fds, 2 + 2 * PAIRS, poll_timeout(until));
+        poll(fds, 2 + 2 * PAIRS, until > now ? (int)(until - now) : 0);
         pthread_mutex_lock(&proxy->mutex);
         if (fds[0].revents && read(proxy->wake, &count, sizeof count) < 0)
             break;
@@ -254,13 +343,13 @@ static void changed(struct proxy *proxy) {
 
     pthread_mutex_unlock(&proxy->mutex);
     if (write(proxy->wake, &one, sizeof one) < 0)
-        return;
+        abort();
 }
 
-/* ---- For the rig ---------------------------------------------------------------------------------------------------------- */
+/* ---- Begin and end -------------------------------------------------------------------------------------------------------- */
 
-static bool listen_on(struct proxy *proxy) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+static bool listen_on(struct proxy *proxy, uint32_t host) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
     socklen_t length = sizeof address;
 
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -271,17 +360,20 @@ static bool listen_on(struct proxy *proxy) {
     return true;
 }
 
-struct proxy *proxy_new(unsigned target) {
+static struct proxy *start(uint32_t host, unsigned target, proxy_frame_fn *frame, proxy_judge_fn *judge, void *data) {
     struct proxy *proxy = calloc(1, sizeof *proxy);
 
     if (proxy == NULL)
         return NULL;
     pthread_mutex_init(&proxy->mutex, NULL);
     proxy->target = target;
+    proxy->frame = frame;
+    proxy->judge = judge;
+    proxy->data = data;
     proxy->share = 1;
     proxy->listener = -1;
     proxy->wake = eventfd(0, EFD_CLOEXEC);
-    if (proxy->wake >= 0 && listen_on(proxy) && pthread_create(&proxy->thread, NULL, run, proxy) == 0)
+    if (proxy->wake >= 0 && listen_on(proxy, host) && pthread_create(&proxy->thread, NULL, run, proxy) == 0)
         return proxy;
     if (proxy->wake >= 0)
         close(proxy->wake);
@@ -291,6 +383,14 @@ struct proxy *proxy_new(unsigned target) {
     return NULL;
 }
 
+struct proxy *proxy_new(unsigned target, proxy_frame_fn *frame, proxy_judge_fn *judge, void *data) {
+    return start(INADDR_LOOPBACK, target, frame, judge, data);
+}
+
+struct proxy *proxy_new_for_all(unsigned target) {
+    return start(INADDR_ANY, target, NULL, NULL, NULL);
+}
+
 void proxy_free(struct proxy *proxy) {
     if (proxy == NULL)
         return;
@@ -298,9 +398,7 @@ void proxy_free(struct proxy *proxy) {
     proxy->stop = true;
     changed(proxy);
     pthread_join(proxy->thread, NULL);
-    for (int i = 0; i < PAIRS; i++)
-        if (proxy->pairs[i].used)
-            pair_close(&proxy->pairs[i], false);
+    close_all(proxy);
     close(proxy->listener);
     close(proxy->wake);
     pthread_mutex_destroy(&proxy->mutex);
@@ -310,6 +408,63 @@ void proxy_free(struct proxy *proxy) {
 unsigned proxy_port(const struct proxy *proxy) {
     return proxy->port;
 }
+
+/* ---- What tests do -------------------------------------------------------------------------------------------------------- */
+
+void proxy_cut(struct proxy *proxy) {
+    pthread_mutex_lock(&proxy->mutex);
+    close_all(proxy);
+    changed(proxy);
+}
+
+void proxy_refuse(struct proxy *proxy, bool refuse) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->refuse = refuse;
+    changed(proxy);
+}
+
+void proxy_isolate(struct proxy *proxy, bool isolate) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->refuse = isolate;
+    if (isolate)
+        close_all(proxy);
+    changed(proxy);
+}
+
+void proxy_freeze(struct proxy *proxy, bool freeze) {
+    proxy_begin(proxy, freeze ? MISCHIEF_FREEZE : MISCHIEF_NONE, 1, 0, 0);
+}
+
+void proxy_delay(struct proxy *proxy, int64_t ms) {
+    proxy_begin(proxy, ms > 0 ? MISCHIEF_ANSWERS : MISCHIEF_NONE, 1, 0, ms);
+}
+
+void proxy_drop_answer_to(struct proxy *proxy, const char *text) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->dropped = false;
+    snprintf(proxy->drop_text, sizeof proxy->drop_text, "%s", text);
+    changed(proxy);
+}
+
+bool proxy_dropped(struct proxy *proxy) {
+    bool dropped;
+
+    pthread_mutex_lock(&proxy->mutex);
+    dropped = proxy->dropped;
+    pthread_mutex_unlock(&proxy->mutex);
+    return dropped;
+}
+
+unsigned proxy_connections(struct proxy *proxy) {
+    unsigned count;
+
+    pthread_mutex_lock(&proxy->mutex);
+    count = proxy->count;
+    pthread_mutex_unlock(&proxy->mutex);
+    return count;
+}
+
+/* ---- What the rig does ---------------------------------------------------------------------------------------------------- */
 
 void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, unsigned remainder, int64_t delay_ms) {
     pthread_mutex_lock(&proxy->mutex);
@@ -337,16 +492,6 @@ void proxy_part(struct proxy *proxy, uint32_t sources) {
     changed(proxy);
 }
 
-unsigned proxy_count_from(struct proxy *proxy, uint32_t address) {
-    unsigned count = 0;
-
-    pthread_mutex_lock(&proxy->mutex);
-    for (int i = 0; i < PAIRS; i++)
-        count += proxy->pairs[i].used && proxy->pairs[i].address == address;
-    pthread_mutex_unlock(&proxy->mutex);
-    return count;
-}
-
 unsigned proxy_end(struct proxy *proxy) {
     unsigned hits;
 
@@ -365,4 +510,14 @@ unsigned proxy_end(struct proxy *proxy) {
     proxy->mischief = MISCHIEF_NONE;
     changed(proxy);
     return hits;
+}
+
+unsigned proxy_count_from(struct proxy *proxy, uint32_t address) {
+    unsigned count = 0;
+
+    pthread_mutex_lock(&proxy->mutex);
+    for (int i = 0; i < PAIRS; i++)
+        count += proxy->pairs[i].used && proxy->pairs[i].address == address;
+    pthread_mutex_unlock(&proxy->mutex);
+    return count;
 }

@@ -90,6 +90,10 @@ void server_kill(struct servers *servers, int index) {
     server->pid = 0;
 }
 
+struct proxy *server_proxy(const struct servers *servers, unsigned target) {
+    return strcmp(servers->host, "127.0.0.1") == 0 ? proxy_new(target, NULL, NULL, NULL) : proxy_new_for_all(target);
+}
+
 bool server_await(struct servers *servers, int index) {
     struct server *server = &servers->list[index];
     int64_t deadline = deadline_in(READY_MS);

@@ -91,6 +91,8 @@ void servers_stop(struct servers *servers);
 bool server_spawn(struct servers *servers, int index);
 void server_kill(struct servers *servers, int index);
 bool server_await(struct servers *servers, int index);
+/* A proxy before one of its ports, where clients find it. NULL: it can't be. */
+struct proxy *server_proxy(const struct servers *servers, unsigned target);
 /* Is it alive, and stopped (SIGSTOP)? */
 bool process_is_stopped(pid_t pid);
 

@@ -71,7 +71,7 @@ static bool prepare(struct servers *servers) {
 
     for (int i = 0; good && i < NODES; i++) {
         servers->list[i].peers[0] = free_port();
-        buses[i] = servers->list[i].peers[0] > 0 ? proxy_new(servers->list[i].peers[0]) : NULL;
+        buses[i] = servers->list[i].peers[0] > 0 ? server_proxy(servers, servers->list[i].peers[0]) : NULL;
         good = buses[i] != NULL;
         if (!good)
             snprintf(servers->why, sizeof servers->why, "no port, or no proxy, for the bus");

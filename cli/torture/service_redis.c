@@ -29,7 +29,7 @@ bool redis_ports(struct servers *servers) {
         struct server *server = &servers->list[i];
 
         server->port = free_port();
-        server->proxy = server->port > 0 ? proxy_new(server->port) : NULL;
+        server->proxy = server->port > 0 ? server_proxy(servers, server->port) : NULL;
         if (server->proxy == NULL) {
             snprintf(servers->why, sizeof servers->why, "no port, or no proxy");
             return false;

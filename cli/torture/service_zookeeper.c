@@ -53,7 +53,7 @@ static bool make_peer_proxies(struct servers *servers) {
     for (int from = 0; from < servers->count; from++)
         for (int to = 0; to < servers->count; to++)
             for (int port = 0; port < PEER_PORTS && from != to; port++)
-                if ((between[from][to][port] = proxy_new(servers->list[to].peers[port])) == NULL)
+                if ((between[from][to][port] = server_proxy(servers, servers->list[to].peers[port])) == NULL)
                     return false;
     return true;
 }
@@ -71,7 +71,7 @@ static bool prepare(struct servers *servers) {
         server->port = free_port();
         server->peers[0] = free_port();
         server->peers[1] = free_port();
-        server->proxy = proxy_new(server->port);
+        server->proxy = server_proxy(servers, server->port);
         good = server->port > 0 && server->peers[0] > 0 && server->peers[1] > 0 && server->proxy != NULL;
     }
     good = good && (servers->count == 1 || make_peer_proxies(servers));
