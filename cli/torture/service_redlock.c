@@ -41,6 +41,7 @@ const struct service redlock_service = {
     .tcp = true,
     .mutex_only = true,
     .one_forgets = true,
+    .replicated = true, /* as to clocks: one that is ahead takes the floor from the tokens of the others */
     .prepare = prepare,
     .run = redis_run,
     .ready = redis_ready,
