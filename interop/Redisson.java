@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Redisson and pawl on the same locks: each excludes the other, wakes the other, and reads the other's keys. Arguments: pawl, URL, port.
+// Redisson and pawl on the same locks: each excludes the other, wakes the other, and reads the other's keys. Arguments: pawl, its URL,
+// the ports that Redisson is given, and the ports of all servers, both separated by commas.
 import java.nio.file.*;
 import java.util.*;
 import java.util.concurrent.*;
@@ -9,16 +10,27 @@ import org.redisson.api.*;
 import org.redisson.config.Config;
 
 public class Interop {
+    static final int PATIENCE_MS = 30000, ROUNDS = 3;
     static String pawl, url;
+    static String[] entrances, servers;
 
-    static Process start(String... args) throws Exception {
+    interface Step {
+        void run() throws Exception;
+    }
+
+    interface Taking {
+        boolean take(long seconds) throws Exception;
+    }
+
+    static ProcessBuilder pawls(String[] how, String... rest) {
         List<String> command = new ArrayList<>(List.of(pawl, "run", "-u", url));
-        command.addAll(List.of(args));
-        return new ProcessBuilder(command).inheritIO().start();
+        command.addAll(List.of(how));
+        command.addAll(List.of(rest));
+        return new ProcessBuilder(command).inheritIO();
     }
 
     static int run(String... args) throws Exception {
-        return start(args).waitFor();
+        return pawls(args).start().waitFor();
     }
 
     static void check(boolean ok, String what) {
@@ -27,42 +39,134 @@ public class Interop {
         System.out.println("# " + what);
     }
 
-    static void excludes(RLock lock, String name, String... how) throws Exception {
-        List<String> tries = new ArrayList<>(List.of("-n")), waits = new ArrayList<>();
-        for (String one : how) {
-            tries.add(one);
-            waits.add(one);
-        }
-        tries.addAll(List.of(name, "--", "true"));
-        waits.addAll(List.of(name, "--", "true"));
-        lock.lock();
-        lock.lock(); // count 2
-        check(run(tries.toArray(new String[0])) == 75, name + ": pawl finds Redisson's hold");
-        Process waiting = start(waits.toArray(new String[0]));
-        Thread.sleep(300);
-        lock.unlock();
-        Thread.sleep(200);
-        check(waiting.isAlive(), name + ": one of two unlocks frees nothing");
-        long begin = System.nanoTime();
-        lock.unlock();
-        check(waiting.waitFor() == 0, name + ": Redisson's unlock wakes pawl");
-        System.out.println("# after " + (System.nanoTime() - begin) / 1000000 + " ms");
+    static void await(Callable<Boolean> condition, String what) throws Exception {
+        for (long begin = System.nanoTime(); !condition.call(); Thread.sleep(10))
+            if (System.nanoTime() - begin > PATIENCE_MS * 1000000L)
+                throw new AssertionError("never: " + what);
     }
 
-    // pawl holds while Redisson tries and waits.
-    static void excluded(RLock lock, String name, String... how) throws Exception {
-        Path flag = Files.createTempFile("pawl", "flag");
-        List<String> holds = new ArrayList<>(List.of(how));
-        holds.addAll(List.of(name, "--", "sh", "-c", "rm " + flag + "; sleep 1"));
-        Process holder = start(holds.toArray(new String[0]));
-        while (Files.exists(flag))
-            Thread.sleep(5);
-        check(!lock.tryLock(), name + ": Redisson finds pawl's hold");
-        long begin = System.nanoTime();
-        check(lock.tryLock(20, TimeUnit.SECONDS), name + ": pawl's release wakes Redisson");
-        System.out.println("# after " + (System.nanoTime() - begin) / 1000000 + " ms");
-        lock.unlock();
+    // How many listen on a channel, on all servers together. In a cluster the channels are those of a slot.
+    static long listeners(String channel) throws Exception {
+        String verb = url.startsWith("redis-cluster:") ? "shardnumsub" : "numsub";
+        long count = 0;
+        for (String port : servers) {
+            Process ask = new ProcessBuilder("redis-cli", "-p", port, "pubsub", verb, channel).start();
+            String[] lines = new String(ask.getInputStream().readAllBytes()).trim().split("\n");
+            count += Long.parseLong(lines[lines.length - 1]);
+        }
+        return count;
+    }
+
+    // pawl waits for what Redisson holds and gives back, in one step or two, and is told of it. Its own look every few seconds may
+    // come first: then nothing is proven, and it is played again.
+    static void wakesPawl(String name, String[] how, Step take, Step... give) throws Exception {
+        boolean told = false;
+        for (int round = 0; round < ROUNDS && !told; round++) {
+            Path trace = Files.createTempFile("pawl", "trace");
+            take.run();
+            check(pawls(how, "-n", name, "--", "true").start().waitFor() == 75, name + ": pawl finds Redisson's hold");
+            Process waiting = pawls(how, "--trace", name, "--", "true").redirectError(trace.toFile()).start();
+            await(() -> Files.readString(trace).contains("listening to foreign holders"), name + ": pawl listens");
+            if (give.length == 2) {
+                give[0].run();
+                check(listeners(channel(name)) > 0 && waiting.isAlive(), name + ": one of two unlocks frees nothing");
+            }
+            give[give.length - 1].run();
+            check(waiting.waitFor() == 0, name + ": pawl gets it after Redisson");
+            told = Files.readString(trace).contains("a foreign holder let go");
+            Files.delete(trace);
+        }
+        check(told, name + ": Redisson's unlock wakes pawl");
+    }
+
+    // pawl holds while Redisson tries and waits; its lease is longer than Redisson waits, so that only a message can end that.
+    static void wakesRedisson(String name, String[] how, Taking taking) throws Exception {
+        Path holds = Files.createTempFile("pawl", "holds"), stays = Files.createTempFile("pawl", "stays");
+        String script = "rm " + holds + "; while [ -e " + stays + " ]; do sleep 0.05; done";
+        Process holder = pawls(how, "--lease", "90", name, "--", "sh", "-c", script).start();
+        await(() -> !Files.exists(holds), name + ": pawl holds");
+        check(!taking.take(0), name + ": Redisson finds pawl's hold");
+        CompletableFuture<Boolean> taken = CompletableFuture.supplyAsync(() -> {
+            try {
+                return taking.take(40);
+            } catch (Exception error) {
+                throw new CompletionException(error);
+            }
+        });
+        await(() -> listeners(channel(name)) > 0, name + ": Redisson listens");
+        check(!taken.isDone(), name + ": Redisson waits");
+        Files.delete(stays);
+        check(taken.get(), name + ": pawl's release wakes Redisson");
         check(holder.waitFor() == 0, name + ": pawl lost nothing");
+    }
+
+    static String channel(String name) {
+        String prefix = name.equals("rw") ? "redisson_rwlock" : name.equals("sem") ? "redisson_sc" : "redisson_lock__channel";
+        return prefix + ":{" + name + "}";
+    }
+
+    static void excludes(RLock lock, String name, String... how) throws Exception {
+        wakesPawl(name, how, () -> { lock.lock(); lock.lock(); }, lock::unlock, lock::unlock);
+    }
+
+    static void excluded(RLock lock, String name, String... how) throws Exception {
+        wakesRedisson(name, how, seconds -> {
+            boolean taken = lock.tryLock(seconds, TimeUnit.SECONDS);
+            if (taken)
+                lock.unlock();
+            return taken;
+        });
+    }
+
+    static void semaphore(RPermitExpirableSemaphore semaphore) throws Exception {
+        List<String> permits = new ArrayList<>();
+        semaphore.trySetPermits(2);
+        permits.add(semaphore.acquire(60, TimeUnit.SECONDS));
+        check(run("-n", "--permits", "2/2", "sem", "--", "true") == 75, "sem: pawl sees Redisson's permit");
+        check(run("-n", "--permits", "1/2", "sem", "--", "true") == 0, "sem: and takes the other");
+        semaphore.release(permits.remove(0));
+        wakesPawl("sem", new String[] {"--permits", "2/2"}, () -> permits.add(semaphore.acquire(60, TimeUnit.SECONDS)),
+                  () -> semaphore.release(permits.remove(0)));
+        wakesRedisson("sem", new String[] {"--permits", "2/2"}, seconds -> {
+            String permit = semaphore.tryAcquire(seconds, 60, TimeUnit.SECONDS);
+            if (permit != null)
+                semaphore.release(permit);
+            return permit != null;
+        });
+        check(semaphore.availablePermits() == 2, "sem: Redisson counts them all");
+    }
+
+    // The token rises from each holder to the next, whichever of the two it is.
+    static void tokens(RFencedLock lock, String name) throws Exception {
+        long last = 0;
+        for (int i = 0; i < 4; i++) {
+            long token;
+            if (i % 2 == 0) {
+                Path file = Files.createTempFile("pawl", "token");
+                check(run(name, "--", "sh", "-c", "echo $PAWL_TOKEN >" + file) == 0, name + ": pawl held it");
+                token = Long.parseLong(Files.readString(file).trim());
+            } else {
+                token = lock.lockAndGetToken();
+                lock.unlock();
+            }
+            check(token > last, name + ": " + (i % 2 == 0 ? "pawl's" : "Redisson's") + " token " + token + " is above " + last);
+            last = token;
+        }
+    }
+
+    static Config config() {
+        Config config = new Config();
+        String[] addresses = Arrays.stream(entrances).map(port -> "redis://127.0.0.1:" + port).toArray(String[] ::new);
+        if (url.startsWith("redis-cluster:"))
+            config.useClusterServers().addNodeAddress(addresses).setMasterConnectionMinimumIdleSize(2)
+                .setSlaveConnectionMinimumIdleSize(1);
+        else if (url.startsWith("redis-sentinel:"))
+            config.useSentinelServers().setMasterName("interop").addSentinelAddress(addresses).setMasterConnectionMinimumIdleSize(2)
+                .setSlaveConnectionMinimumIdleSize(1);
+        else
+            config.useSingleServer().setAddress(addresses[0]).setConnectionMinimumIdleSize(2);
+        config.setSlavesSyncTimeout(PATIENCE_MS); // it waits for replicas after each lock, one second at most
+        return config;
     }
 
     // Both take turns at a file that only the lock protects; neither starves.
@@ -89,24 +193,14 @@ public class Interop {
     public static void main(String[] args) throws Exception {
         pawl = args[0];
         url = args[1];
-        Config config = new Config();
-        String address = "redis://127.0.0.1:" + args[2];
-        if (url.startsWith("redis-cluster:"))
-            config.useClusterServers().addNodeAddress(address).setMasterConnectionMinimumIdleSize(2);
-        else
-            config.useSingleServer().setAddress(address).setConnectionMinimumIdleSize(2);
-        RedissonClient redisson = Redisson.create(config);
+        entrances = args[2].split(",");
+        servers = args[3].split(",");
+        RedissonClient redisson = Redisson.create(config());
 
-        RFencedLock fenced = redisson.getFencedLock("fenced");
         excludes(redisson.getLock("mutex"), "mutex");
         excluded(redisson.getLock("mutex"), "mutex");
         count(redisson.getLock("counted"), "counted");
-        check(run("fenced", "--", "true") == 0, "fenced: pawl held it");
-        long ours = Long.parseLong(redisson.getBucket("redisson_lock_token:{fenced}", org.redisson.client.codec.StringCodec.INSTANCE)
-                                       .get().toString());
-        long theirs = fenced.lockAndGetToken();
-        check(theirs > ours, "fenced: Redisson's token is above pawl's");
-        fenced.unlock();
+        tokens(redisson.getFencedLock("fenced"), "fenced");
 
         RReadWriteLock rw = redisson.getReadWriteLock("rw");
         excludes(rw.writeLock(), "rw", "-x");
@@ -118,14 +212,7 @@ public class Interop {
         check(run("-n", "-x", "rw", "--", "true") == 75, "rw: pawl's writer finds Redisson's reader");
         rw.readLock().unlock();
 
-        RPermitExpirableSemaphore semaphore = redisson.getPermitExpirableSemaphore("sem");
-        semaphore.trySetPermits(2);
-        String permit = semaphore.acquire(30, TimeUnit.SECONDS);
-        check(run("-n", "--permits", "2/2", "sem", "--", "true") == 75, "sem: pawl sees Redisson's permit");
-        check(run("-n", "--permits", "1/2", "sem", "--", "true") == 0, "sem: and takes the other");
-        semaphore.release(permit);
-        check(run("-n", "--permits", "2/2", "sem", "--", "true") == 0, "sem: both are free");
-        check(semaphore.availablePermits() == 2, "sem: Redisson counts them all");
+        semaphore(redisson.getPermitExpirableSemaphore("sem"));
         redisson.shutdown();
     }
 }

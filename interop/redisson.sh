@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Redisson, from Maven Central, and pawl exclude each other and wake each other.
+# Redisson, from Maven Central, and pawl exclude each other and wake each other: on one server, with sentinels, and in a cluster.
 # shellcheck source=interop/common.sh
 . "$(dirname "$0")/common.sh"
 jars=$cache/redisson-3.50.0
@@ -11,11 +11,18 @@ if [ ! -d "$jars" ]; then
     mv "$scratch/jars" "$jars"
 fi
 start_server
+patience=240
 mkdir -p "$scratch/java"
 cp "$SOURCE_DIR/interop/Redisson.java" "$scratch/java/Interop.java"
 check "the Redisson side compiles" javac -nowarn -cp "$jars/*" -d "$scratch/java" "$scratch/java/Interop.java"
-check "Redisson and pawl" java -cp "$jars/*:$scratch/java" Interop "$PAWL" "$PAWL_URL" "$PORT"
-grep '^# ' "$scratch/output"
+
+play() { # name
+    check "$1" java -cp "$jars/*:$scratch/java" Interop "$PAWL" "$PAWL_URL" "$PORT" "$PORTS"
+    grep '^# ' "$scratch/output"
+}
+PORTS=$PORT play "Redisson and pawl"
+start_sentinels
+play "Redisson and pawl, with sentinels"
 start_cluster
-check "Redisson and pawl in a cluster" java -cp "$jars/*:$scratch/java" Interop "$PAWL" "$PAWL_URL" "$PORT"
+play "Redisson and pawl in a cluster"
 end

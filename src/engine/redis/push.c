@@ -178,7 +178,8 @@ static bool same_lock(const struct rclaim *a, const struct rclaim *b) {
     return a->claim->kind == b->claim->kind && strcmp(a->claim->name, b->claim->name) == 0;
 }
 
-static void take_foreign(struct redis *redis, const char *channel) {
+/* What came of the channel, and is a reason to look again. */
+static void take_foreign(struct redis *redis, const char *channel, const char *what) {
     struct redis_keys keys;
     struct rclaim *claim;
 
@@ -187,7 +188,7 @@ static void take_foreign(struct redis *redis, const char *channel) {
             continue;
         pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
         if (strcmp(keys.channel, channel) == 0) {
-            pawl__redis_note(redis, claim, "a foreign holder let go");
+            pawl__redis_note(redis, claim, "%s", what);
             look_again(redis, claim);
         }
     }
@@ -220,9 +221,8 @@ static void listened(struct redis *redis, struct request *request, redisReply *r
 
     (void)request;
     if (reply && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
-        /* It may have let go before we listened: look again. */
         snprintf(channel, sizeof channel, "%s", reply->element[1]->str);
-        take_foreign(redis, channel);
+        pawl__push_foreign(redis, channel, true);
     }
     freeReplyObject(reply);
 }
@@ -252,7 +252,7 @@ void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribe
     struct rclaim *claim;
 
     if (subscribed) { /* it may have let go before we listened: look again */
-        take_foreign(redis, channel);
+        take_foreign(redis, channel, "listening to foreign holders");
         return;
     }
     TAILQ_FOREACH(claim, &redis->claims, all) {
@@ -298,5 +298,5 @@ void pawl__node_push(struct node *node, const redisReply *reply) {
         strcmp(channel->str + length - REDIS_UUID, redis->uuid) == 0)
         take_message(redis, text->str);
     else
-        take_foreign(redis, channel->str);
+        take_foreign(redis, channel->str, "a foreign holder let go");
 }
