@@ -72,8 +72,10 @@ equal "every test that $page names exists" "" "$(missing $(columns $page | cut -
 text() { # PAGE: without that table
     sed '/^| engine | fault | oracle |/,/^$/d' "$1"
 }
-shape() { # PAGE: how many headings of each level, rows, points and lines of indented code it has
+shape() { # PAGE: how many headings of each level, rows, points, lines of indented code and paragraphs it has
     text "$1" | awk '/^```/ { inside = !inside; next }
+        !inside && !NF { blank = 1; next }
+        !inside && blank { count["paragraph"]++; blank = 0 }
         !inside { word = /^#+ / ? $1 : /^\|/ ? "row" : /^- / ? "point" : /^    [^ ]/ ? "code" : "" }
         !inside && word { count[word]++ }
         END { for (word in count) print word, count[word] }' | sort
