@@ -156,10 +156,7 @@ static void run(void *(*work)(void *), struct pawl_lock *(*new_lock)(struct pawl
     for (int i = 0; i < CLIENTS * THREADS; i++)
         pthread_join(workers[i].thread, NULL);
     assert_never_violated(&oracle);
-    if (contract_engine->unordered) /* a minority of several servers may still be hearing of the last releases */
-        contract_await_waiters(clients[0], 0);
-    else
-        assert_int_equal(contract_waiters(clients[0]), 0);
+    contract_await_waiters(clients[0], 0); /* an acquire whose time was up may return before the server has heard of it */
     for (int c = 0; c < CLIENTS; c++)
         pawl_lock_free(locks[c]);
 }
