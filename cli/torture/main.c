@@ -25,17 +25,16 @@ static const char help[] = "Usage: pawl torture [-u URL | --start SERVICE] [OPTI
                            "update or a wake-up lost, or anything left behind.\n"
                            "\n"
                            "  -u, --url URL        torture the locks there; only clients are hurt\n"
-                           "      --start SERVICE  start servers of its own, and hurt them too: %s\n"
-                           "                       (default: local)\n"
+                           "      --start SERVICE  start servers of its own, and hurt them too (local)\n"
                            "      --clients N      client processes (8)\n"
                            "      --threads N      threads of each (2)\n"
                            "      --locks N        locks, of the kinds in turn (3)\n"
                            "      --kinds LIST     mutex,rwlock,semaphore (all)\n"
                            "      --time T         for how long (10s)\n"
-                           "      --faults LIST    such as client-kill,client-stop; all, none (all that can be)\n"
+                           "      --faults LIST    such as client-kill,cut; all, none (all that can be)\n"
                            "      --least N        how often each must take effect (1)\n"
                            "      --pace PERCENT   how fast they follow each other (100)\n"
-                           "      --seed N         the same seed gives the same schedule (drawn, and printed)\n"
+                           "      --seed N         the same seed gives the same schedule (drawn)\n"
                            "      --lease T        lease or session time (2s)\n"
                            "      --options TEXT   options of the URL, such as handoff=0&layout=plain\n"
                            "      --hold T         hold for up to this long (mostly for a moment)\n"
@@ -43,6 +42,9 @@ static const char help[] = "Usage: pawl torture [-u URL | --start SERVICE] [OPTI
                            "      --schedule       print what would happen when, and do nothing\n"
                            "      --check FILE     judge a history that is there already\n"
                            "      --help           this text; the whole story is in pawl-torture(1)\n"
+                           "\n"
+                           "Services\n"
+                           "  %s\n"
                            "\n"
                            "Exit status: 0 every check held and every fault took effect, 65 not so, and else\n"
                            "as of pawl run.\n"
@@ -140,7 +142,7 @@ static int set_kinds(const char *text, bool kinds[3]) {
 
 static int set_service(const char *word, const struct service **ret) {
     *ret = service_find(word);
-    return *ret != NULL ? 0 : usage_error("--start knows %s, not '%s'", service_words(), word);
+    return *ret != NULL ? 0 : usage_error("--start knows the services %s, not '%s'", service_words(), word);
 }
 
 static int take_argument(struct arguments *arguments, int option) {

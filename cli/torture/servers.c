@@ -39,7 +39,7 @@ const char *service_words(void) {
     size_t used = 0;
 
     for (int i = 0; i < SERVICES && used < sizeof words; i++)
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "", services[i]->word);
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? " " : "", services[i]->word);
     return words;
 }
 
