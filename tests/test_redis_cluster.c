@@ -346,6 +346,61 @@ static void test_break_that_nobody_hears_at_first(void **state) {
     pawl_close(two);
 }
 
+/* The channels of holders and waiters of the lock that are subscribed to here. */
+static size_t channels_at(struct redis_server *node) {
+    redisReply *reply = redis_server_command(node, "PUBSUB SHARDCHANNELS pawl:inbox:{lock}:*");
+    size_t count = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+/* Has it refused to subscribe to a channel since its statistics were reset? */
+static bool has_refused(struct redis_server *node) {
+    char info[16384];
+    const char *line = strstr(redis_server_text(node, info, sizeof info, "INFO commandstats"), "cmdstat_ssubscribe:");
+    const char *count = line ? strstr(line, "rejected_calls=") : NULL;
+
+    return count && atoi(strchr(count, '=') + 1) > 0;
+}
+
+#define await(condition)                                                                                                           \
+    do {                                                                                                                           \
+        int left = PATIENCE_MS / 2;                                                                                                \
+                                                                                                                                   \
+        while (!(condition) && left-- > 0)                                                                                         \
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);                                                               \
+        assert_true(condition);                                                                                                    \
+    } while (0)
+
+/* A node gives a slot up, and with it the channels there, and for a while nobody has it (CLUSTERDOWN): the holder subscribes again when
+ * it can, though the slot has not moved and no connection was lost; long before its next renewal. */
+static void test_a_holder_hears_again(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *one = open_url("", 6 * PATIENCE_MS), *two = open_url("", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    struct redis_server *node = redis_cluster_node(&cluster, "lock", -1);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    await(channels_at(node) == 1);
+    freeReplyObject(redis_server_command(node, "CONFIG RESETSTAT"));
+    freeReplyObject(redis_server_command(node, "CLUSTER DELSLOTS %u", slot));
+    await(has_refused(node));
+    freeReplyObject(redis_server_command(node, "CLUSTER ADDSLOTS %u", slot));
+    redis_cluster_node(&cluster, "lock", -1);
+    await(channels_at(node) == 1);
+    assert_int_equal(redis_server_integer(node, "EXISTS lock"), 1);
+    assert_works(pawl_break(two, "lock", pawl_token(lock), false, &error), &error);
+    await_loss(&losses);
+    pawl_release(lock, NULL);
+    pawl_lock_free(lock);
+    pawl_close(one);
+    pawl_close(two);
+}
+
 static void test_doctor_looks_at_all_primaries(void **state) {
     struct findings findings = {.text = ""};
     struct pawl *client = open_url("", LEASE_MS);
@@ -454,6 +509,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_moves, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_has_moved, set_up),
         cmocka_unit_test_setup(test_break_that_nobody_hears_at_first, set_up),
+        cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_mid_call, set_up),
         cmocka_unit_test_setup(test_a_primary_dies, set_up),

@@ -81,8 +81,7 @@ void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t wh
     pawl__redis_due(redis, when);
 }
 
-/* Ask again, each time a little later. */
-static void try_later(struct redis *redis, struct rclaim *claim) {
+void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
     int64_t wait = AGAIN_NS;
 
     for (unsigned i = 0; i < claim->failures && wait < AGAIN_MOST_NS; i++)
@@ -202,7 +201,7 @@ static void refused_for_now(struct redis *redis, struct rclaim *claim, const str
     pawl__redis_note(redis, claim, "%s", why->text);
     if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
         claim->why = *why; /* for hindered(); later on it says why it was lost */
-    try_later(redis, claim);
+    pawl__claim_try_later(redis, claim);
 }
 
 /* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
@@ -228,7 +227,7 @@ static bool without_result(struct redis *redis, struct request *request, const r
     case REPLY_MOVED:
         if (!pawl__cluster_moved(request->node, reply))
             return false;
-        return claim->node != request->node || (try_later(redis, claim), true);
+        return claim->node != request->node || (pawl__claim_try_later(redis, claim), true);
     case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
         pawl__cluster_asked(request->node, reply);
         refused_for_now(redis, claim, why);
@@ -420,7 +419,7 @@ static void undone(struct redis *redis, struct rclaim *claim) {
         pawl__secure_failed(claim->node, claim->claim->name, &why);
         pawl__claim_not_now(redis, claim, &why);
     } else {
-        try_later(redis, claim);
+        pawl__claim_try_later(redis, claim);
     }
 }
 
@@ -485,7 +484,9 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
     switch (claim->state) {
     case RCLAIM_NONE:
     case RCLAIM_SECURING:
+        break;
     case RCLAIM_HOLDING:
+        pawl__ear_open(redis, claim);
         break;
     case RCLAIM_WAITING:
         if (redis->options.layout == LAYOUT_VOTER)

@@ -11,7 +11,8 @@
  *   - No claim queues without its ear being on, at the node where the claim is. So an acquire that finds the lock free costs one round
  *     trip, and one that waits is never passed over as dead.
  *   - A slot that moves away takes its channels along: the server says `sunsubscribe`. The ear is off then, and its claims ask again.
- *   - A claim that holds has an ear too, by which it is told of a break; nobody waits for that to be on.
+ *   - A claim that holds has an ear too, by which it is told of a break; nobody waits for that to be on. Where it goes off, or the server
+ *     refuses it (CLUSTERDOWN, MOVED), it is asked for again, later and later, and with each renewal.
  *   - Ears that nobody needs stay on for a while: the next acquire of the same lock can queue at once.
  */
 #include <stdio.h>
@@ -144,7 +145,19 @@ void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
 
 /* ---- The server ---------------------------------------------------------------------------------------------------------------- */
 
-/* Whoever waits asks again: to queue, or to subscribe anew. Driving a claim may end it, but frees none while the mutex is held. */
+static bool is_held(const struct rclaim *claim) {
+    return claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
+}
+
+static void hear_again(struct redis *redis, struct rclaim *claim) {
+    if (pawl__ear_on(claim))
+        claim->failures = 0;
+    else
+        pawl__ear_open(redis, claim);
+}
+
+/* Whoever waits asks again: to queue, or to subscribe anew; who holds only subscribes. Driving a claim may end it, but frees none while
+ * the mutex is held. */
 static void drive_claims(struct redis *redis, struct ear *ear) {
     struct rclaim *claim, *next;
 
@@ -152,6 +165,8 @@ static void drive_claims(struct redis *redis, struct ear *ear) {
         next = TAILQ_NEXT(claim, hearing);
         if (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING)
             pawl__claim_drive(redis, claim);
+        else if (is_held(claim))
+            hear_again(redis, claim);
     }
 }
 
@@ -168,6 +183,23 @@ bool pawl__ear_told(struct node *node, const char *channel, bool subscribed) {
     ear->asked = false;
     drive_claims(node->redis, ear);
     return true;
+}
+
+/* It does not say which: so all that are not on count as refused. Who waits asks again by its timer. */
+void pawl__ears_refused(struct node *node) {
+    struct rclaim *claim;
+    struct ear *ear;
+
+    for (unsigned i = 0; i < REDIS_EARS; i++)
+        TAILQ_FOREACH(ear, &node->redis->ears[i], bucket) {
+            if (ear->node != node || !ear->asked)
+                continue;
+            ear->asked = false;
+            TAILQ_FOREACH(claim, &ear->claims, hearing) {
+                if (is_held(claim))
+                    pawl__claim_try_later(node->redis, claim);
+            }
+        }
 }
 
 void pawl__ears_off(struct node *node) {

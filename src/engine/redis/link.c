@@ -165,7 +165,8 @@ static bool take_push(struct link *link, const redisReply *reply) {
 
     if (cluster && reply->type == REDIS_REPLY_ERROR) { /* to SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again */
         pawl__redis_note(link->redis, NULL, "connection (%s): %.100s", link->what, reply->str);
-        pawl__ears_off(link->node);
+        pawl__ears_refused(link->node);
+        pawl__push_deaf(link->node);
         pawl__cluster_refresh(link->redis);
         return true;
     }

@@ -271,13 +271,21 @@ void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
         stop_listening(redis, claim);
 }
 
+void pawl__push_deaf(struct node *node) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &node->redis->claims, all) {
+        if (claim->node == node)
+            claim->listens = false;
+    }
+}
+
 void pawl__push_listen_again(struct node *node) {
     struct rclaim *claim;
 
     pawl__ears_off(node);
+    pawl__push_deaf(node);
     TAILQ_FOREACH(claim, &node->redis->claims, all) {
-        if (claim->node == node)
-            claim->listens = false; /* asking again will tell whether it must */
         if (claim->node == node && (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING))
             pawl__ear_open(node->redis, claim);
     }

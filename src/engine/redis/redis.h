@@ -531,6 +531,8 @@ pawl__hindered_fn pawl__redis_hindered;
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
 /* Drive the claim at `when`; to the moment, or together with others. */
 void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
+/* The same a little later each time: the server can't just now. */
+void pawl__claim_try_later(struct redis *redis, struct rclaim *claim);
 struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
 /* More threads wait for the claim than the server knows: tell it. */
 void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
@@ -550,6 +552,8 @@ pawl__submit_all_fn pawl__redis_submit_all;
 
 /* push.c: what comes by the inbox. */
 void pawl__node_push(struct node *node, const redisReply *reply);
+/* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
+void pawl__push_deaf(struct node *node);
 /* In a cluster: what is said of a channel of foreign programs. */
 void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed);
 /* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
@@ -630,6 +634,8 @@ void pawl__ear_open(struct redis *redis, struct rclaim *claim);
 void pawl__ear_leave(struct redis *redis, struct rclaim *claim);
 /* The server says that a channel is subscribed to, or not any more. False: it is not that of an ear. */
 bool pawl__ear_told(struct node *node, const char *channel, bool subscribed);
+/* The server would not subscribe to one of the channels that it was asked for. */
+void pawl__ears_refused(struct node *node);
 /* Nothing is subscribed to at this node any more. */
 void pawl__ears_off(struct node *node);
 

@@ -36,6 +36,7 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     claim->renewing = false;
     claim->sent_at = sent_at;
     claim->lease_ns = lease_ns;
+    pawl__ear_open(redis, claim); /* if it is not */
     pawl__redis_tell(redis, claim, TELL_RENEWED);
 }
 
