@@ -62,6 +62,33 @@ ssize_t send(int fd, const void *data, size_t size, int flags) {
     return syscall(SYS_sendto, fd, data, size, flags, NULL, 0);
 }
 
+/* Behind one name are two servers, and the inbox comes to lead to the other one, where nobody ever publishes to it: that is noticed, and
+ * both connections are made anew, at one server. The hold is not there, and that is told. */
+static void test_the_inbox_leads_elsewhere(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct redis_server second = {0};
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    redis_server_start(&second);
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_close(near);
+    near = NULL;
+    proxy_aim(proxy, second.port);
+    assert_int_equal(redis_server_integer(&server, "CLIENT KILL TYPE pubsub"), 1);
+    await_integer(&server, "EXISTS lock", 0); /* renewed there no more */
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&second, "EXISTS lock"), 1);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(far);
+    far = NULL;
+    redis_server_free(&second);
+}
+
 /* Nothing was sent, so no answer is missing; it must be asked all the same when the connection is there again. */
 static void test_acquire_cannot_be_written(void **state) {
     struct pawl_lock *lock = mutex_of(far, "lock");
@@ -638,6 +665,7 @@ static void test_late_grant_has_the_token_of_the_last(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_acquire_cannot_be_written),
+        TEST(test_the_inbox_leads_elsewhere),
         TEST(test_release_cannot_be_written),
         TEST(test_waiter_cannot_write),
         TEST(test_answer_to_acquire_is_lost),

@@ -417,6 +417,12 @@ void proxy_cut(struct proxy *proxy) {
     changed(proxy);
 }
 
+void proxy_aim(struct proxy *proxy, unsigned target) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->target = target;
+    changed(proxy);
+}
+
 void proxy_refuse(struct proxy *proxy, bool refuse) {
     pthread_mutex_lock(&proxy->mutex);
     proxy->refuse = refuse;

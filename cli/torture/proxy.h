@@ -41,6 +41,8 @@ unsigned proxy_port(const struct proxy *proxy);
 
 /* Close all connections. */
 void proxy_cut(struct proxy *proxy);
+/* New connections lead to this port of loopback. */
+void proxy_aim(struct proxy *proxy, unsigned target);
 /* New connections are closed at once. */
 void proxy_refuse(struct proxy *proxy, bool refuse);
 /* Both: nobody is connected, nor can be, until told otherwise. */

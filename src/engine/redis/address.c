@@ -21,7 +21,7 @@ struct addresses {
     unsigned port;
     struct sockaddr_storage list[ADDRESSES];
     socklen_t lengths[ADDRESSES];
-    size_t count, next;
+    size_t count, at; /* the one that all connections are made to, until it fails */
 };
 
 static int look_up(struct addresses *addresses, int flags) {
@@ -124,18 +124,34 @@ bool pawl__addresses_unknown(struct addresses *addresses) {
     return unknown;
 }
 
-socklen_t pawl__addresses_next(struct addresses *addresses, struct sockaddr_storage *ret) {
+socklen_t pawl__addresses_choose(struct addresses *addresses, struct sockaddr_storage *ret, size_t *retnumber) {
     socklen_t length = 0;
     size_t i;
 
     pthread_mutex_lock(&addresses->mutex);
     if (addresses->count) {
-        i = addresses->next++ % addresses->count;
+        i = addresses->at % addresses->count;
         *ret = addresses->list[i];
         length = addresses->lengths[i];
     }
+    *retnumber = addresses->at;
     pthread_mutex_unlock(&addresses->mutex);
     return length;
+}
+
+void pawl__addresses_failed(struct addresses *addresses, size_t number) {
+    pthread_mutex_lock(&addresses->mutex);
+    addresses->at += addresses->at == number; /* else another connection has found out before */
+    pthread_mutex_unlock(&addresses->mutex);
+}
+
+size_t pawl__addresses_count(struct addresses *addresses) {
+    size_t count;
+
+    pthread_mutex_lock(&addresses->mutex);
+    count = addresses->count;
+    pthread_mutex_unlock(&addresses->mutex);
+    return count;
 }
 
 const char *pawl__addresses_host(const struct addresses *addresses) {

@@ -29,8 +29,8 @@
 /* How often to look whether a name has been looked up. */
 #define LOOK_NS (10 * REDIS_MS)
 
-/* The next address to try; 0: none is known. */
-static socklen_t choose_address(const struct link *link, struct sockaddr_storage *ret) {
+/* The address to try; 0: none is known. */
+static socklen_t choose_address(struct link *link, struct sockaddr_storage *ret) {
     const struct redis_options *options = &link->redis->options;
     struct sockaddr_un *un = (struct sockaddr_un *)ret;
 
@@ -40,7 +40,7 @@ static socklen_t choose_address(const struct link *link, struct sockaddr_storage
         strcpy(un->sun_path, options->socket_path);
         return sizeof *un;
     }
-    return pawl__addresses_next(link->addresses, ret);
+    return pawl__addresses_choose(link->addresses, ret, &link->address_number);
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------------------------------------- */
@@ -289,9 +289,11 @@ static void greet(struct link *link) {
         return;
     if (link == &node->guide)
         ask_sentinel(link);
+    else if (!say(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}))
+        return;
     else if (link->subscriber)
         subscribe(link);
-    else if (choose_db(link) && say(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}) && link == &node->commands)
+    else if (choose_db(link) && link == &node->commands)
         check_server(link);
 }
 

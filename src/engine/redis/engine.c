@@ -79,12 +79,21 @@ static int find_server(struct node *node, bool member, struct pawl_error *reterr
                                 gai_strerror(rc));
 }
 
-/* Why a connection can't be had; NULL: that is not known yet. Under Sentinel a server that can't be had may be replaced by another. */
+/* Have all of the server's addresses been tried in vain? Under Sentinel a server that can't be had may be replaced by another. */
+static bool has_failed(const struct link *link) {
+    const struct node *node = link->node;
+
+    if (!link->failures || !node->addresses)
+        return link->failures;
+    return node->redis->options.topology == TOPOLOGY_ONE && link->failures >= pawl__addresses_count(node->addresses);
+}
+
+/* Why a connection can't be had; NULL: that is not known yet. */
 static const struct pawl_error *why_not(struct node *node, bool late) {
     const struct link *link;
 
     for (int i = 0; (link = pawl__node_link(node, i)) && link != &node->guide; i++)
-        if (link->failures && (late || node->redis->options.topology == TOPOLOGY_ONE || !node->addresses))
+        if (link->state != LINK_UP && (has_failed(link) || (late && link->why.code)))
             return &link->why;
     return NULL;
 }

@@ -341,8 +341,11 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     /* One that worked is tried again at once; one that never did, later and later. */
     link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4
                                             : pawl__boottime() + back_off(link);
-    if (link->state != LINK_UP)
+    if (link->state != LINK_UP) {
         link->failures++;
+        if (link->addresses)
+            pawl__addresses_failed(link->addresses, link->address_number);
+    }
     close_link(link);
     answer_nothing(link);
     if (link == &link->node->guide) {

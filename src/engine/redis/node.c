@@ -10,6 +10,8 @@
 #include "engine/redis/redis.h"
 #include "error.h"
 
+#define STRAY_NS (200 * REDIS_MS)
+
 struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
     struct node *node = calloc(1, sizeof *node);
     struct link *link;
@@ -128,15 +130,19 @@ bool pawl__node_hopeful(struct node *node) {
     return node->redis->options.topology == TOPOLOGY_CLUSTER && most_failures(node) == 0;
 }
 
-/* Behind one name there may be several servers, and what one of them was told another does not know. */
+/* Behind one name there may be several servers, and what one of them was told another does not know: how far a write has come, or who
+ * listens. All connections are made anew then, since nobody knows which of the servers is the one; not at once, for it may be so again. */
 static bool same_server(struct node *node) {
-    const char *id = node->commands.run_id, *other = node->witness.run_id;
+    struct link *link;
+    bool same = true;
 
-    if (!id[0] || !other[0] || strcmp(id, other) == 0)
-        return true;
-    pawl__link_drop(&node->witness, PAWL_ECONNLOST, "it leads to another server than the first connection");
-    pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the second connection leads to another server");
-    return false;
+    for (int i = 1; same && (link = pawl__node_link(node, i)) && link != &node->guide; i++)
+        same = !link->run_id[0] || !node->commands.run_id[0] || strcmp(link->run_id, node->commands.run_id) == 0;
+    for (int i = 0; !same && (link = pawl__node_link(node, i)) && link != &node->guide; i++) {
+        pawl__link_drop(link, PAWL_ECONNLOST, "its connections lead to different servers: name one of them in the URL");
+        link->retry_at = pawl__boottime() + STRAY_NS;
+    }
+    return same;
 }
 
 void pawl__node_changed(struct node *node) {
@@ -144,7 +150,7 @@ void pawl__node_changed(struct node *node) {
     bool up = pawl__node_up(node);
 
     redis->wake_service = true;
-    if (up && redis->options.replicas && !same_server(node))
+    if (up && !same_server(node))
         return;
     if (!up)
         pawl__secure_link_lost(node);

@@ -139,6 +139,7 @@ struct link {
     struct addresses *addresses; /* of the server; NULL: a Unix socket */
     const char *what;            /* for notes */
     bool subscriber;
+    size_t address_number;
     char run_id[64]; /* what the server on the other end calls itself; "": not known */
     enum link_state state;
     int fd;
@@ -390,8 +391,12 @@ int pawl__addresses_look_up(struct addresses *addresses);
 void pawl__addresses_refresh(struct addresses *addresses);
 /* Nobody knew the host when it was last looked up, and it is not being looked up anew. */
 bool pawl__addresses_unknown(struct addresses *addresses);
-/* The next one; 0: none is known. */
-socklen_t pawl__addresses_next(struct addresses *addresses, struct sockaddr_storage *ret);
+/* The one to connect to, and its number; 0: none is known. The same for all connections of a node, since behind each there may be another
+ * server; until it failed, then the next one. */
+socklen_t pawl__addresses_choose(struct addresses *addresses, struct sockaddr_storage *ret, size_t *retnumber);
+void pawl__addresses_failed(struct addresses *addresses, size_t number);
+/* How many are known. */
+size_t pawl__addresses_count(struct addresses *addresses);
 const char *pawl__addresses_host(const struct addresses *addresses);
 unsigned pawl__addresses_port(const struct addresses *addresses);
 
