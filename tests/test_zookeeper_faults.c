@@ -716,6 +716,51 @@ static void test_kazoo_482_close_while_cut_off(void **state) {
     pawl_lock_free(lock);
 }
 
+/* ---- The service thread's bell -------------------------------------------------------------------------------------------- */
+
+enum { RINGS = 20000000 };
+
+static void *ring_often(void *data) {
+    struct pawl *client = data;
+
+    for (int i = 0; i < RINGS; i++)
+        pawl__zk_wake(client->engine);
+    return NULL;
+}
+
+static void on_answer(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock;
+    (void)why;
+    *(int *)data = result;
+}
+
+/* Whoever rings just when the service thread silences the bell is heard, and so is everybody after that: deadlines are kept. */
+static void test_a_ring_is_never_lost(void **state) {
+    struct pawl *client = open_direct(""), *other = open_direct("");
+    struct pawl_lock *held = new_mutex(other, 0), *task = new_mutex(client, PAWL_TASK);
+    int64_t patience = pawl__boottime() + PATIENCE_MS * ZK_MS;
+    pthread_t ringers[2];
+    int result = 1;
+
+    (void)state;
+    acquire(held);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&ringers[i], NULL, ring_often, client), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(ringers[i], NULL);
+    assert_works(pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, 50, on_answer, &result, &error), &error);
+    while (result == 1 && pawl__boottime() < patience) {
+        poll(NULL, 0, 5);
+        pawl_dispatch(client);
+    }
+    assert_int_equal(result, PAWL_ETIMEOUT);
+    release(held);
+    pawl_lock_free(task);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -748,6 +793,7 @@ int main(int argc, char **argv) {
         TEST(test_curator_527_gone_between_list_and_watch),
         TEST(test_curator_724_parent_gone),
         TEST(test_kazoo_482_close_while_cut_off),
+        TEST(test_a_ring_is_never_lost),
     };
     int failed;
 

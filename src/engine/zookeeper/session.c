@@ -384,9 +384,11 @@ static void see_to_names(struct zk_engine *zk, int64_t now) {
     free(servers);
 }
 
+/* In this order: a ring in between would be silenced while `woken` says that it is heard, and nobody would ever ring again. One that is
+ * left out now, since `woken` is still set, comes from somebody whose reason we see: we are awake. */
 static void drain(struct zk_engine *zk) {
-    atomic_store(&zk->woken, false);
     bell_silence(zk->event_fd);
+    atomic_exchange(&zk->woken, false);
 }
 
 /* One turn: see to timers, wait for the socket, a wake-up or `until`, take what has come. True: woken. */
