@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -76,6 +77,15 @@ static void write_configuration(const struct redis_server *server) {
     assert_int_equal(fclose(file), 0);
 }
 
+static void distort_clock(int fd) {
+    char number[16], shim[PATH_MAX];
+
+    snprintf(number, sizeof number, "%d", fd);
+    snprintf(shim, sizeof shim, "%s/tests/libclock_shim.so", getenv("BUILD_DIR"));
+    setenv("PAWL_CLOCK_FD", number, 1);
+    setenv("LD_PRELOAD", shim, 1);
+}
+
 static void run_server(const struct redis_server *server) {
     char path[200];
     sigset_t none;
@@ -83,6 +93,8 @@ static void run_server(const struct redis_server *server) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive a test that crashed */
+    if (server->clock_fd)
+        distort_clock(server->clock_fd);
     snprintf(path, sizeof path, "%s/redis.conf", server->directory);
     execlp("redis-server", "redis-server", path, server->sentinel ? "--sentinel" : NULL, (char *)NULL);
     _exit(127);

@@ -8,10 +8,13 @@
 #include <netdb.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../cli/torture/rig.h"
+#include "findings.h"
 #include "redis_test.h"
 #include "redis_topology.h"
 
@@ -308,6 +311,53 @@ static void test_the_second_address(void **state) {
     pawl_close(client);
 }
 
+/* A descriptor of a clock that is an hour ahead. */
+static int clock_ahead(void) {
+    struct clock_page page = {.wall_offset_ns = INT64_C(3600) * 1000000000};
+    int fd = memfd_create("clock", 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, &page, sizeof page), sizeof page);
+    return fd;
+}
+
+/* The primary's clock and ours are right, and a replica's is not: after a failover to it and back tokens could fall. Of one that can't be
+ * reached that is said. */
+static void test_doctor_reads_the_clocks_of_replicas(void **state) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    (void)state;
+    skip(); /* a library with a sanitizer can't be loaded into a server without */
+#else
+    struct redis_server first = {.extra = "repl-diskless-sync-delay 0\n"}, second = {.clock_fd = clock_ahead()};
+    struct findings findings = {.text = ""};
+    struct pawl *client;
+    char part[128];
+
+    (void)state;
+    redis_server_start(&first);
+    snprintf(second.extra, sizeof second.extra, "replicaof 127.0.0.1 %u\nrepl-ping-replica-period 1\n", first.port);
+    redis_server_start(&second);
+    redis_await_replicas(&first, 1);
+    client = open_at(first.port, "?connect=20000&command=20000", LEASE_MS);
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    assert_contains(findings.text, "its clock agrees with this machine's");
+    assert_contains(findings.text, "warning: the clocks of the 2 servers are up to 3");
+    snprintf(part, sizeof part, "127.0.0.1:%u/0 behind and 127.0.0.1:%u ahead", first.port, second.port);
+    assert_contains(findings.text, part);
+
+    freeReplyObject(redis_server_command(&second, "CONFIG SET requirepass secret"));
+    findings.text[0] = '\0';
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    snprintf(part, sizeof part, "unknown: the clock of its replica 127.0.0.1:%u could not be read from here", second.port);
+    assert_contains(findings.text, part);
+    assert_null(strstr(findings.text, "apart"));
+    pawl_close(client);
+    redis_server_free(&second);
+    redis_server_free(&first);
+    close(second.clock_fd);
+#endif
+}
+
 static void test_fewer_than_asked_for(void **state) {
     struct pawl *client;
     char url[128];
@@ -333,6 +383,7 @@ int main(void) {
         cmocka_unit_test_setup(test_fewer_than_asked_for, set_up),
         cmocka_unit_test_setup(test_two_servers_at_one_address, set_up),
         cmocka_unit_test_setup(test_the_second_address, set_up),
+        cmocka_unit_test_setup(test_doctor_reads_the_clocks_of_replicas, set_up),
         cmocka_unit_test_setup(test_a_primary_is_demoted, set_up),
     };
     const char *missing;

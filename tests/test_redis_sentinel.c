@@ -353,6 +353,7 @@ static void test_doctor_looks_at_the_primary(void **state) {
     assert_contains(findings.text, part);
     assert_contains(findings.text, "warning: it has 2 replicas, and does not wait until they have a lock");
     assert_contains(findings.text, "its clock agrees");
+    assert_contains(findings.text, "good: the clocks of the 3 servers are");
     pawl_close(client);
     client = open_url("?replicas=1", LEASE_MS);
     findings.text[0] = '\0';

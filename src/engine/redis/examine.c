@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * examine.c - for `pawl doctor`: what about this server matters to locks, asked for anew, and what to change.
+ *
+ * Replicas are asked for their clocks alone, each over a connection of its own that blocks, as briefly as the URL says: this is the one
+ * call that may. They are where the primary says that they are, which need not be reachable from here.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "engine/redis/redis.h"
 #include "error.h"
 #include "examine.h"
 
+enum { REPLICA_NAME = 300, REPLICAS_MOST = 16 };
+
 struct examination {
     struct node *node;
     unsigned clocks; /* that were read; the servers' against ours, in us: */
     int64_t least_ahead, most_ahead;
+    char least_name[REPLICA_NAME], most_name[REPLICA_NAME];
     struct pawl__exam exam;
 };
 
@@ -91,27 +98,125 @@ static int64_t unix_us(void) {
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+/* What to call it: as the URL does, or by its address where the URL names others. */
+static const char *name_of(const struct node *node, char *buffer, size_t size) {
+    if (node->redis->options.topology == TOPOLOGY_ONE)
+        return node->redis->url;
+    snprintf(buffer, size, "%s:%u", pawl__addresses_host(node->addresses), pawl__addresses_port(node->addresses));
+    return buffer;
+}
+
+/* A server's clock was read, between `before` and now. Returns how far it is ahead of ours. */
+static int64_t note_clock(struct examination *exam, const char *name, const redisReply *reply, int64_t before) {
+    int64_t ahead = pawl__reply_number(reply, 0, 0) * 1000000 + pawl__reply_number(reply, 1, 0) - (before + unix_us()) / 2;
+
+    if (!exam->clocks || ahead < exam->least_ahead) {
+        exam->least_ahead = ahead;
+        snprintf(exam->least_name, sizeof exam->least_name, "%s", name);
+    }
+    if (!exam->clocks || ahead > exam->most_ahead) {
+        exam->most_ahead = ahead;
+        snprintf(exam->most_name, sizeof exam->most_name, "%s", name);
+    }
+    exam->clocks++;
+    return ahead;
+}
+
 /* Tokens are at least the server's time: one that is far behind would, after a failover to it, give lower ones. */
 static void examine_clock(struct examination *exam) {
     const char *argv[] = {"TIME"};
     struct pawl_error why;
     int64_t before = unix_us(), ahead;
     redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, &why);
+    char name[REPLICA_NAME];
 
     if (!reply) {
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "let the user run TIME", "the server's clock could not be read");
         return;
     }
-    ahead = pawl__reply_number(reply, 0, 0) * 1000000 + pawl__reply_number(reply, 1, 0) - (before + unix_us()) / 2;
+    ahead = note_clock(exam, name_of(exam->node, name, sizeof name), reply, before);
     freeReplyObject(reply);
-    exam->least_ahead = !exam->clocks || ahead < exam->least_ahead ? ahead : exam->least_ahead;
-    exam->most_ahead = !exam->clocks || ahead > exam->most_ahead ? ahead : exam->most_ahead;
-    exam->clocks++;
     if (ahead >= -5000000 && ahead <= 5000000)
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "its clock agrees with this machine's within 5 s");
     else
         pawl__found(&exam->exam, PAWL_FINDING_WARNING, "keep the clocks of all servers in step (NTP)",
                     "its clock differs from this machine's by %lld s: tokens are made of it", (long long)(ahead / 1000000));
+}
+
+/* ---- Replicas --------------------------------------------------------------------------------------------------------------- */
+
+static struct timeval timeval_of(int64_t ns) {
+    return (struct timeval){.tv_sec = ns / 1000000000, .tv_usec = ns % 1000000000 / 1000};
+}
+
+/* One command and its answer, without the signal that hiredis' own way of writing may raise. NULL: there is none. */
+static redisReply *ask(redisContext *context, int argc, const char **argv) {
+    void *reply = NULL;
+    char *text = NULL;
+    int length = (int)redisFormatCommandArgv(&text, argc, argv, NULL);
+
+    if (length > 0 && send(context->fd, text, (size_t)length, MSG_NOSIGNAL) == length)
+        redisGetReply(context, &reply);
+    if (length > 0)
+        redisFreeCommand(text);
+    return reply;
+}
+
+static bool log_in(redisContext *context, const struct redis_options *options) {
+    const char *argv[3] = {"AUTH", options->user[0] ? options->user : options->password, options->password};
+    redisReply *reply;
+    bool ok;
+
+    if (!options->user[0] && !options->password[0])
+        return true;
+    reply = ask(context, options->user[0] ? 3 : 2, argv);
+    ok = reply && reply->type != REDIS_REPLY_ERROR;
+    freeReplyObject(reply);
+    return ok;
+}
+
+static bool read_replica_clock(struct examination *exam, const char *name, const char *host, int port) {
+    const struct redis_options *options = &exam->node->redis->options;
+    redisContext *context = redisConnectWithTimeout(host, port, timeval_of(options->connect_ns));
+    redisReply *reply = NULL;
+    int64_t before = 0;
+    bool ok;
+
+    if (context && !context->err && redisSetTimeout(context, timeval_of(options->command_ns)) == REDIS_OK &&
+        log_in(context, options)) {
+        before = unix_us();
+        reply = ask(context, 1, (const char *[]){"TIME"});
+    }
+    ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+    if (ok)
+        note_clock(exam, name, reply, before);
+    freeReplyObject(reply);
+    if (context)
+        redisFree(context);
+    return ok;
+}
+
+static void examine_replica_clock(struct examination *exam, const char *host, int port) {
+    bool tls = exam->node->redis->options.tls.on;
+    char name[REPLICA_NAME];
+
+    snprintf(name, sizeof name, "%s:%d", host, port);
+    if (tls || !read_replica_clock(exam, name, host, port))
+        pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "compare it with the primary's yourself", "the clock of its replica %s %s",
+                    name, tls ? "is not read over TLS" : "could not be read from here");
+}
+
+/* `slave0:ip=HOST,port=PORT,...` of INFO, a line for each. */
+static void examine_replica_clocks(struct examination *exam, const char *info) {
+    char key[16], line[512], host[256];
+    int port;
+
+    for (int i = 0; i < REPLICAS_MOST; i++) {
+        snprintf(key, sizeof key, "slave%d", i);
+        pawl__server_info(info, key, line, sizeof line);
+        if (sscanf(line, "ip=%255[^,],port=%d", host, &port) == 2)
+            examine_replica_clock(exam, host, port);
+    }
 }
 
 /* A token after a failover is at least the new server's time: its clock may be behind by less than a failover takes. */
@@ -121,27 +226,20 @@ static void compare_clocks(struct examination *exam) {
     if (exam->clocks < 2)
         return;
     if (apart < 1000)
-        pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "the clocks of the %u primaries are %lld ms apart at most", exam->clocks,
+        pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "the clocks of the %u servers are %lld ms apart at most", exam->clocks,
                     (long long)apart);
     else
         pawl__found(&exam->exam, PAWL_FINDING_WARNING, "keep the clocks of all servers in step (NTP)",
-                    "the clocks of the %u primaries are up to %lld ms apart: after a failover tokens may be lower than before",
-                    exam->clocks, (long long)apart);
-}
-
-/* What to call it: as the URL does, or by its address where the URL names others. */
-static const char *name_of(const struct node *node, char *buffer, size_t size) {
-    if (node->redis->options.topology == TOPOLOGY_ONE)
-        return node->redis->url;
-    snprintf(buffer, size, "%s:%u", pawl__addresses_host(node->addresses), pawl__addresses_port(node->addresses));
-    return buffer;
+                    "the clocks of the %u servers are up to %lld ms apart, %s behind and %s ahead: after a failover tokens may be "
+                    "lower than before",
+                    exam->clocks, (long long)apart, exam->least_name, exam->most_name);
 }
 
 static int examine_node(struct examination *exam, struct pawl_error *reterr) {
     const char *argv[] = {"INFO", "everything"};
     struct pawl_error why;
     redisReply *reply = pawl__node_call(exam->node, -1, 0, 2, argv, &why);
-    char version[32], name[300];
+    char version[32], name[REPLICA_NAME];
 
     if (reply && reply->type == REDIS_REPLY_STRING) {
         pawl__server_info(reply->str, "redis_version", version, sizeof version);
@@ -153,10 +251,12 @@ static int examine_node(struct examination *exam, struct pawl_error *reterr) {
     } else {
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "let the user run INFO", "version and replicas could not be read");
     }
-    freeReplyObject(reply);
     examine_eviction(exam);
     examine_persistence(exam);
     examine_clock(exam);
+    if (reply)
+        examine_replica_clocks(exam, reply->str);
+    freeReplyObject(reply);
     return exam->exam.rc;
 }
 
