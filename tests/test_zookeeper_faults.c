@@ -716,6 +716,38 @@ static void test_kazoo_482_close_while_cut_off(void **state) {
     pawl_lock_free(lock);
 }
 
+/* ---- An event that never comes -------------------------------------------------------------------------------------------- */
+
+/* As from a server that has lost the deletion: the event is swallowed, and nothing else happens. */
+static void test_zookeeper_4712_the_event_never_comes(void **state) {
+    int64_t sessions = pawl__zk_doubt_sessions;
+    struct pawl *client, *other;
+    struct pawl_lock *lock, *held;
+    struct acquire waiter;
+
+    (void)state;
+    pawl__zk_doubt_sessions = 0;
+    client = open_proxied("?session=2000");
+    other = open_direct("");
+    lock = new_mutex(client, PAWL_TASK);
+    held = new_mutex(other, 0);
+    acquire(held);
+    acquire_start(&waiter, lock, false, PATIENCE_MS);
+    await_watches(2); /* on the one ahead, and on its own */
+    strike_at(OP_EVENT, false, PROXY_DROP);
+    release(held);
+    await_strike();
+    assert_int_equal(acquire_wait(&waiter), 0);
+    await_nodes("", 1);
+    release(lock);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+    pawl__zk_doubt_sessions = sessions;
+}
+
 /* ---- The service thread's bell -------------------------------------------------------------------------------------------- */
 
 enum { RINGS = 20000000 };
@@ -793,6 +825,7 @@ int main(int argc, char **argv) {
         TEST(test_curator_527_gone_between_list_and_watch),
         TEST(test_curator_724_parent_gone),
         TEST(test_kazoo_482_close_while_cut_off),
+        TEST(test_zookeeper_4712_the_event_never_comes),
         TEST(test_a_ring_is_never_lost),
     };
     int failed;

@@ -66,6 +66,8 @@ static enum proxy_verdict judge(void *data, unsigned connection, enum proxy_side
             verdict = hit();
     } else if (strike.op && from == PROXY_SERVER && strike.reply && strike.connection == connection && xid == strike.xid) {
         verdict = hit();
+    } else if (strike.op == OP_EVENT && from == PROXY_SERVER && xid == -1) {
+        verdict = hit();
     }
     pthread_mutex_unlock(&strike.mutex);
     return verdict;

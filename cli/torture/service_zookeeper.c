@@ -212,30 +212,30 @@ static int64_t ask_number(unsigned port, const char *word, const char *name) {
     return strtoll(place + strlen(name), NULL, 10);
 }
 
-static void residue(struct servers *servers, residue_fn *found, void *data) {
-    char text[128];
-    int64_t count = ask_number(servers->list[0].port, "mntr", "zk_ephemerals_count\t");
-
-    if (count == 0)
-        return;
-    snprintf(text, sizeof text, "%lld ephemeral nodes", (long long)count);
-    found(text, data);
-}
-
-/* Clients are connected, and hold nothing and wait for nothing: whatever is watched is watched for nobody. */
-static void litter(struct servers *servers, residue_fn *found, void *data) {
+/* Ask every server for a number that should be 0. */
+static void find_any(struct servers *servers, const char *word, const char *name, const char *what, residue_fn *found, void *data) {
     char text[128];
 
     for (int i = 0; i < servers->count; i++) {
         int64_t deadline = deadline_in(LEADER_MS), count; /* one that was away may be joining the others still */
 
-        while ((count = ask_number(servers->list[i].port, "wchs", "Total watches:")) != 0 && poll_timeout(deadline) > 0)
+        while ((count = ask_number(servers->list[i].port, word, name)) != 0 && poll_timeout(deadline) > 0)
             usleep(20000);
         if (count != 0) {
-            snprintf(text, sizeof text, "%lld watches of idle clients at server %d", (long long)count, i);
+            snprintf(text, sizeof text, "%lld %s at server %d", (long long)count, what, i);
             found(text, data);
         }
     }
+}
+
+/* At every server: one that has lost a deletion shows nodes that the others have not. */
+static void residue(struct servers *servers, residue_fn *found, void *data) {
+    find_any(servers, "mntr", "zk_ephemerals_count\t", "ephemeral nodes", found, data);
+}
+
+/* Clients are connected, and hold nothing and wait for nothing: whatever is watched is watched for nobody. */
+static void litter(struct servers *servers, residue_fn *found, void *data) {
+    find_any(servers, "wchs", "Total watches:", "watches of idle clients", found, data);
 }
 
 static int64_t wakes(struct servers *servers) {

@@ -235,6 +235,7 @@ static void watch_ahead(struct zk_claim *claim, const char *child) {
         op = pawl__zk_op_new(claim->zk, claim, on_watch_set, NULL);
     if (op) {
         pawl__zk_say(claim->zk, claim, "not lowest, watching %s", pawl__zk_short(path));
+        claim->waits_since = pawl__boottime();
         pawl__zk_get(op, path, claim->watch);
     } else {
         if (claim->watch)

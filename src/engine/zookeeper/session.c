@@ -195,7 +195,7 @@ static int open_handle(struct zk_engine *zk, const char *servers, struct pawl_er
     return 0;
 }
 
-static void stop_connecting(struct zk_engine *zk) {
+void pawl__zk_leave_server(struct zk_engine *zk) {
     int fd = atomic_load(&zk->fd);
 
     if (fd >= 0)
@@ -209,7 +209,7 @@ static void close_handle(struct zk_engine *zk, bool orderly) {
     if (!handle)
         return;
     if (!orderly && zk->connected) {
-        stop_connecting(zk);
+        pawl__zk_leave_server(zk);
         zookeeper_process(handle, ZOOKEEPER_READ);
     }
     set_link(zk, false);
@@ -343,7 +343,7 @@ static int64_t tend(struct zk_engine *zk, int64_t now) {
 
     pawl__zk_ops_fail(zk, false);
     if (attempt_due(zk) <= now)
-        stop_connecting(zk);
+        pawl__zk_leave_server(zk);
     else
         due = attempt_due(zk);
     for (claim = TAILQ_FIRST(&zk->timed); claim && zk->connected; claim = next) {
@@ -356,6 +356,8 @@ static int64_t tend(struct zk_engine *zk, int64_t now) {
     if (pawl__zk_sweep_at(zk) <= now)
         pawl__zk_sweep(zk, now);
     if ((at = pawl__zk_sweep_at(zk)) < due)
+        due = at;
+    if ((at = pawl__zk_doubt(zk, now)) < due)
         due = at;
     pawl__zk_beat(zk);
     pawl__zk_admit(zk);

@@ -5,7 +5,7 @@
  *     struct zk_engine    one client: the session, its requests, its claims                                        session.c, engine.c
  *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      op.c
  *       struct zk_watch   a watch that the library has, or is about to have                                          watch.c
- *       struct zk_claim   the engine's state of one claim                     claim.c, crowd.c, node.c, semaphore.c, downgrade.c
+ *       struct zk_claim   the engine's state of one claim            claim.c, crowd.c, node.c, semaphore.c, downgrade.c, doubt.c
  *       struct zk_doomed  a node of ours that must go; outlives the claim that made it                                   sweep.c
  *
  * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a
@@ -182,14 +182,15 @@ struct zk_claim {
     bool try_only, nonreentrant;
 
     enum zk_state state;
-    uint32_t round;    /* goes up with every step that makes earlier answers worthless */
-    bool in_line;      /* waits for room to begin */
-    bool stalled;      /* an answer was lost: go on when the connection is back */
-    bool second_look;  /* seemed to be in use as another kind: it may have been on its way out */
-    bool lost, broken; /* the core was told so; `broken`: by an operator */
-    bool kind_seen;    /* contenders of another kind were in the lock's path */
-    int64_t look_at;   /* when to look again; PAWL__NEVER: an event will tell. Set by pawl__zk_look_at() */
-    int64_t try_until; /* a semaphore's try: how long others may pass through `locks` ahead of it */
+    uint32_t round;      /* goes up with every step that makes earlier answers worthless */
+    bool in_line;        /* waits for room to begin */
+    bool stalled;        /* an answer was lost: go on when the connection is back */
+    bool second_look;    /* seemed to be in use as another kind: it may have been on its way out */
+    bool lost, broken;   /* the core was told so; `broken`: by an operator */
+    bool kind_seen;      /* contenders of another kind were in the lock's path */
+    int64_t look_at;     /* when to look again; PAWL__NEVER: an event will tell. Set by pawl__zk_look_at() */
+    int64_t waits_since; /* for whom it watches now; or since it last asked whether that one is still there */
+    int64_t try_until;   /* a semaphore's try: how long others may pass through `locks` ahead of it */
     unsigned tell;
     struct pawl_error why;
 
@@ -282,6 +283,7 @@ struct zk_engine {
     int64_t proved_at;                      /* when the last request left that went through the leader and was answered */
     bool beat_due;                          /* a heartbeat is wanted */
     unsigned beats;                         /* on their way */
+    int64_t doubt_at;                       /* when to look next whether anybody waits for too long */
     uint64_t requests;                      /* sent so far; for bench */
     unsigned op_count;
     unsigned random;
@@ -323,6 +325,8 @@ int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr);
 void pawl__zk_session_close(struct zk_engine *zk, int64_t deadline);
 /* After a request: did the library lose its socket over it? */
 void pawl__zk_check_socket(struct zk_engine *zk);
+/* Break the connection: the library goes on to the next server. */
+void pawl__zk_leave_server(struct zk_engine *zk);
 pawl__serve_fn pawl__zk_serve;
 pawl__wake_fn pawl__zk_wake;
 
@@ -385,6 +389,11 @@ void pawl__zk_look_ahead(struct zk_claim *claim, const char *further);
 bool pawl__zk_is_next(const struct zk_claim *claim);
 /* It was gone before it could be watched, and the watch on our own node is on its way: its answer decides. */
 bool pawl__zk_is_nearly_next(const struct zk_claim *claim);
+
+/* doubt.c */
+extern int64_t pawl__zk_doubt_sessions;
+/* Have those who wait for long ask whether they wait for somebody who is gone. Returns when to look again. */
+int64_t pawl__zk_doubt(struct zk_engine *zk, int64_t now);
 
 /* downgrade.c */
 pawl__downgrade_fn pawl__zk_downgrade;

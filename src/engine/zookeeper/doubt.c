@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * doubt.c - what if the event never comes?
+ *
+ * Whoever waits relies on one event: that the node ahead of it goes. It comes from the server that we are connected to, if that one
+ * knows. There are releases of ZooKeeper whose servers lose a transaction when the leader changes (ZOOKEEPER-4712, ZOOKEEPER-4785):
+ * they go on showing nodes that all others have deleted, and whoever waits there waits for ever.
+ *
+ * So a claim that has waited for long asks the leader whether that node is there. A check goes through the leader, as a heartbeat
+ * does, and its answer comes after all events that our server had to send until then. If it says that the node is not there, and the
+ * watch has not fired, then the event will never come. Then we leave that server: at the next one the library sets its watches again,
+ * and hears of whatever was missed.
+ *
+ * This is a net below the algorithm, not a part of it: a waiter asks every few sessions, some waiters at a time, and what is caught
+ * is warned of. A semaphore's wait for leases is not checked: no node is waited for there.
+ */
+#include "engine/zookeeper/zk.h"
+
+/* So many waiters ask at a time: heartbeats must not wait behind them. */
+enum { AT_ONCE = 64 };
+
+int64_t pawl__zk_doubt_sessions = 8; /* for how many session times a claim waits in good faith; tests lower it */
+
+static bool waits(const struct zk_claim *claim) {
+    return claim->state == ZK_QUEUED && claim->watch && claim->watch->armed;
+}
+
+static void on_checked(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = pawl__zk_asked_for(op);
+
+    if (!claim || !waits(claim) || reply->rc != ZNONODE)
+        return;
+    pawl__zk_warn(claim->zk, "'%s' was left waiting for %s, which is gone: this server did not say so; going to another",
+                  claim->claim->name, pawl__zk_short(claim->watch->path));
+    pawl__zk_leave_server(claim->zk);
+}
+
+static void ask(struct zk_claim *claim) {
+    struct zk_op *op = pawl__zk_op_new(claim->zk, claim, on_checked, NULL);
+    zoo_op_t check;
+
+    if (!op)
+        return; /* next time */
+    pawl__zk_say(claim->zk, claim, "waits for long: asking the leader");
+    zoo_check_op_init(&check, claim->watch->path, -1);
+    pawl__zk_multi(op, &check, 1);
+}
+
+int64_t pawl__zk_doubt(struct zk_engine *zk, int64_t now) {
+    struct zk_claim *claim;
+    int asked = 0;
+
+    if (!zk->connected)
+        return PAWL__NEVER;
+    if (now < zk->doubt_at)
+        return zk->doubt_at;
+    TAILQ_FOREACH(claim, &zk->claims, link) {
+        if (!waits(claim) || now - claim->waits_since < pawl__zk_doubt_sessions * zk->timeout_ns)
+            continue;
+        claim->waits_since = now;
+        ask(claim);
+        if (++asked == AT_ONCE)
+            break;
+    }
+    zk->doubt_at = now + zk->timeout_ns;
+    return zk->doubt_at;
+}
