@@ -169,6 +169,66 @@ static void test_a_slot_is_half_moved(void **state) {
     pawl_close(two);
 }
 
+#define await(condition)                                                                                                           \
+    do {                                                                                                                           \
+        int left = PATIENCE_MS / 2;                                                                                                \
+                                                                                                                                   \
+        while (!(condition) && left-- > 0)                                                                                         \
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);                                                               \
+        assert_true(condition);                                                                                                    \
+    } while (0)
+
+/* Has it refused such a command since its statistics were reset? */
+static bool has_refused(struct redis_server *node, const char *command) {
+    char info[16384], name[64];
+    const char *line, *count;
+
+    snprintf(name, sizeof name, "cmdstat_%s:", command);
+    line = strstr(redis_server_text(node, info, sizeof info, "INFO commandstats"), name);
+    count = line ? strstr(line, "rejected_calls=") : NULL;
+    return count && atoi(strchr(count, '=') + 1) > 0;
+}
+
+static void *release_it(void *lock) {
+    return (void *)(intptr_t)pawl_release(lock, NULL);
+}
+
+/* A slot that is about to move, with all keys still where they were. A release of the last permits makes keys vanish, and would find itself cut
+ * short by that: halfway, with the permits gone from one key and not back in the other. It waits instead. */
+static void test_permits_in_a_slot_that_moves(void **state) {
+    struct pawl *one = open_url("", LEASE_MS), *two = open_url("", LEASE_MS);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct pawl_lock *lock, *other;
+    struct taker taker;
+    pthread_t releaser;
+    void *released;
+
+    (void)state;
+    assert_works(pawl_semaphore_new(one, "lock", 3, PAWL_TASK, &lock, &error), &error);
+    assert_works(pawl_semaphore_new(two, "lock", 3, 0, &other, &error), &error);
+    assert_works(pawl_acquire_permits(lock, 3, PATIENCE_MS, &error), &error);
+    start_taker(&taker, other, PATIENCE_MS);
+    await_integer(from, "ZCARD pawl:queue:{lock}", 1);
+    redis_cluster_move_begin(&cluster, slot, from, to);
+    freeReplyObject(redis_server_command(from, "CONFIG RESETSTAT"));
+    assert_int_equal(pthread_create(&releaser, NULL, release_it, lock), 0);
+    await(has_refused(from, "eval") || has_refused(from, "evalsha"));
+    assert_true(taker_waits(&taker));
+    redis_cluster_move_keys(&cluster, slot, from, to);
+    redis_cluster_move_end(&cluster, slot, from, to);
+    pthread_join(releaser, &released);
+    assert_null(released);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_int_equal(redis_server_integer(to, "ZCARD {lock}:timeout"), 0);
+    assert_int_equal(redis_server_integer(to, "INCRBY lock 0"), 3);
+    redis_cluster_move(&cluster, "lock", from);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(one);
+    pawl_close(two);
+}
+
 static struct pawl_part *make_set(struct pawl *client, struct pawl_part parts[3]) {
     static const char *const names[] = {"lock", "{lock}2", "{lock}3"}; /* in one slot */
 
@@ -355,24 +415,6 @@ static size_t channels_at(struct redis_server *node) {
     return count;
 }
 
-/* Has it refused to subscribe to a channel since its statistics were reset? */
-static bool has_refused(struct redis_server *node) {
-    char info[16384];
-    const char *line = strstr(redis_server_text(node, info, sizeof info, "INFO commandstats"), "cmdstat_ssubscribe:");
-    const char *count = line ? strstr(line, "rejected_calls=") : NULL;
-
-    return count && atoi(strchr(count, '=') + 1) > 0;
-}
-
-#define await(condition)                                                                                                           \
-    do {                                                                                                                           \
-        int left = PATIENCE_MS / 2;                                                                                                \
-                                                                                                                                   \
-        while (!(condition) && left-- > 0)                                                                                         \
-            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);                                                               \
-        assert_true(condition);                                                                                                    \
-    } while (0)
-
 /* A node gives a slot up, and with it the channels there, and for a while nobody has it (CLUSTERDOWN): the holder subscribes again when
  * it can, though the slot has not moved and no connection was lost; long before its next renewal. */
 static void test_a_holder_hears_again(void **state) {
@@ -388,7 +430,7 @@ static void test_a_holder_hears_again(void **state) {
     await(channels_at(node) == 1);
     freeReplyObject(redis_server_command(node, "CONFIG RESETSTAT"));
     freeReplyObject(redis_server_command(node, "CLUSTER DELSLOTS %u", slot));
-    await(has_refused(node));
+    await(has_refused(node, "ssubscribe"));
     freeReplyObject(redis_server_command(node, "CLUSTER ADDSLOTS %u", slot));
     redis_cluster_node(&cluster, "lock", -1);
     await(channels_at(node) == 1);
@@ -505,6 +547,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_slot_moves, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_with_replicas, set_up),
         cmocka_unit_test_setup(test_a_slot_is_half_moved, set_up),
+        cmocka_unit_test_setup(test_permits_in_a_slot_that_moves, set_up),
         cmocka_unit_test_setup(test_a_set_in_one_slot, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_moves, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_has_moved, set_up),

@@ -53,6 +53,10 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     }
 }
 
+void pawl__redis_absent_key(const char *lock, char ret[REDIS_KEY_MAX]) {
+    before(ret, "pawl:absent", lock, strchr(lock, '{'));
+}
+
 const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer) {
     size_t skip = strlen(prefix), own = strlen(redis->options.prefix);
 

@@ -480,6 +480,8 @@ struct redis_keys {
     char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
 };
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
+/* A key in the slot of the lock's that nobody ever writes. */
+void pawl__redis_absent_key(const char *lock, char ret[REDIS_KEY_MAX]);
 /* What the keys of the queues begin with. */
 const char *pawl__redis_queue_prefix(const struct redis *redis);
 /* The name of the lock whose record key this is; NULL: it is not one. */

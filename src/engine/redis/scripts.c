@@ -156,6 +156,14 @@ int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {
     return 0;
 }
 
+/* While a slot moves, a script runs where all the keys are that it was sent with; a key that it touches besides, and that is at the other node,
+ * not written yet, or gone by the script's own doing, ends it halfway. So in a cluster what changes a lock is sent with one key more, which is
+ * nowhere: then it is not run at either node until the slot has moved. Renewals are run: they only set times, of keys that are there. */
+static bool wants_whole_slot(const struct node *node, int number) {
+    return node->redis->options.topology == TOPOLOGY_CLUSTER && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
+           (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
+}
+
 bool pawl__script_send(struct node *node, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
@@ -164,12 +172,13 @@ bool pawl__script_send(struct node *node, int number, int keys, int argc, const 
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;
     struct request copy = *request;
-    char count[16];
+    int guard = wants_whole_slot(node, number), total = 3 + guard + argc;
+    char count[16], absent[REDIS_KEY_MAX];
     bool ok = false;
 
-    if (argc + 3 > FEW) {
-        all = calloc((size_t)argc + 3, sizeof *all);
-        all_lengths = calloc((size_t)argc + 3, sizeof *all_lengths);
+    if (total > FEW) {
+        all = calloc((size_t)total, sizeof *all);
+        all_lengths = calloc((size_t)total, sizeof *all_lengths);
     }
     if (all && all_lengths) {
         copy.script = number;
@@ -178,13 +187,20 @@ bool pawl__script_send(struct node *node, int number, int keys, int argc, const 
         all_lengths[0] = strlen(all[0]);
         all[1] = copy.with_body ? script->body : script->sha;
         all_lengths[1] = copy.with_body ? script->length : SHA_HEX;
-        all_lengths[2] = (size_t)(pawl__put_number(count, (uint64_t)keys) - count);
+        all_lengths[2] = (size_t)(pawl__put_number(count, (uint64_t)(keys + guard)) - count);
         all[2] = count;
         for (int i = 0; i < argc; i++) {
-            all[3 + i] = argv[i];
-            all_lengths[3 + i] = lengths ? lengths[i] : strlen(argv[i]);
+            int at = 3 + i + (i >= keys ? guard : 0);
+
+            all[at] = argv[i];
+            all_lengths[at] = lengths ? lengths[i] : strlen(argv[i]);
         }
-        ok = pawl__link_send(&node->commands, argc + 3, all, all_lengths, &copy);
+        if (guard) {
+            pawl__redis_absent_key(argv[0], absent);
+            all[3 + keys] = absent;
+            all_lengths[3 + keys] = strlen(absent);
+        }
+        ok = pawl__link_send(&node->commands, total, all, all_lengths, &copy);
     }
     if (all != few) {
         free(all);
