@@ -229,6 +229,41 @@ static void test_permits_in_a_slot_that_moves(void **state) {
     pawl_close(two);
 }
 
+/* Of a reader and of permits the lock's own key is at the new node, and what says that they hold is not: nothing is lost by that. */
+static void test_holds_that_are_half_moved(void **state) {
+    struct pawl *client = open_url("", 6000);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct pawl_lock *shared, *permits;
+    redisReply *moved;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(client, "lock", 0, &shared, &error), &error);
+    assert_works(pawl_semaphore_new(client, "{lock}2", 3, 0, &permits, &error), &error);
+    assert_works(pawl_acquire_shared(shared, PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire_permits(permits, 2, PATIENCE_MS, &error), &error);
+    redis_cluster_move_begin(&cluster, slot, from, to);
+    moved = redis_server_command(from, "MIGRATE 127.0.0.1 %u %s 0 30000 KEYS lock pawl:who:{lock} {lock}2 pawl:who:{lock}2",
+                                 to->port, "");
+    assert_string_equal(moved->str, "OK");
+    freeReplyObject(moved);
+    assert_int_equal(redis_server_integer(from, "EXISTS {lock}2:timeout"), 1);
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL); /* a renewal was due */
+    assert_int_not_equal(pawl_state(shared), PAWL_LOST);
+    assert_int_not_equal(pawl_state(permits), PAWL_LOST);
+    redis_cluster_move_keys(&cluster, slot, from, to);
+    redis_cluster_move_end(&cluster, slot, from, to);
+    nanosleep(&(struct timespec){.tv_sec = 4}, NULL); /* more than a lease, in all */
+    assert_int_not_equal(pawl_state(shared), PAWL_LOST);
+    assert_int_not_equal(pawl_state(permits), PAWL_LOST);
+    assert_works(pawl_release_shared(shared, &error), &error);
+    assert_works(pawl_release(permits, &error), &error);
+    redis_cluster_move(&cluster, "lock", from);
+    pawl_lock_free(shared);
+    pawl_lock_free(permits);
+    pawl_close(client);
+}
+
 static struct pawl_part *make_set(struct pawl *client, struct pawl_part parts[3]) {
     static const char *const names[] = {"lock", "{lock}2", "{lock}3"}; /* in one slot */
 
@@ -548,6 +583,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_slot_moves_with_replicas, set_up),
         cmocka_unit_test_setup(test_a_slot_is_half_moved, set_up),
         cmocka_unit_test_setup(test_permits_in_a_slot_that_moves, set_up),
+        cmocka_unit_test_setup(test_holds_that_are_half_moved, set_up),
         cmocka_unit_test_setup(test_a_set_in_one_slot, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_moves, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_has_moved, set_up),

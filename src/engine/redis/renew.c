@@ -12,7 +12,7 @@
 
 #include "engine/redis/redis.h"
 
-enum { BATCH = 100, KEYS_MOST = 2, ARGS_EACH = 4 };
+enum { BATCH = 100, KEYS_MOST = 3, ARGS_EACH = 4 };
 
 struct batch {
     size_t count;
@@ -114,7 +114,7 @@ static struct batch *collect(struct node *node, enum pawl_kind kind) {
 
 struct renew_texts {
     struct redis_keys keys;
-    char permits[16], lease[24];
+    char hold[REDIS_KEY_MAX + REDIS_OWNER_MAX + 32], permits[16], lease[24];
 };
 
 /* One that is still there: what has ended meanwhile is asked for in its name, so that each keeps its place. */
@@ -131,12 +131,30 @@ static bool record_beside(const struct redis *redis, enum pawl_kind kind) {
     return kind != PAWL_MUTEX || redis->options.layout != LAYOUT_REDISSON;
 }
 
-/* KEYS: lock and record of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
+/* The key that says whether the hold is there, where that is not the lock's own. */
+static const char *hold_key(const struct rclaim *claim, struct renew_texts *texts) {
+    if (claim->claim->kind == PAWL_SEMAPHORE)
+        return texts->keys.beside;
+    if (claim->mode != PAWL_SHARED)
+        return texts->keys.lock;
+    snprintf(texts->hold, sizeof texts->hold, "%s%s:rwlock_timeout:1", texts->keys.beside, claim->owner);
+    return texts->hold;
+}
+
+/* How many keys are named for each hold. In a cluster also the one that decides: else, while its slot moves, a script that finds the lock at
+ * one node would take a hold for lost that is at the other. */
+static size_t keys_each(const struct redis *redis, enum pawl_kind kind) {
+    if (!record_beside(redis, kind))
+        return 1;
+    return kind != PAWL_MUTEX && redis->options.topology == TOPOLOGY_CLUSTER ? KEYS_MOST : 2;
+}
+
+/* KEYS: lock, record and what decides of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
 static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *batch, const struct request *request) {
     const struct redis *redis = node->redis;
     struct renew_texts *texts = calloc(batch->count, sizeof *texts);
     const char *argv[BATCH * (KEYS_MOST + ARGS_EACH)];
-    size_t each = record_beside(redis, kind) ? KEYS_MOST : 1, keys = batch->count * each, used = keys;
+    size_t each = keys_each(redis, kind), keys = batch->count * each, used = keys;
     bool ok;
 
     if (!texts)
@@ -149,8 +167,10 @@ static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *bat
         snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->claim->permits);
         snprintf(texts[i].lease, sizeof texts[i].lease, "%lld", (long long)(batch->lease_ns[i] / REDIS_MS));
         argv[i * each] = texts[i].keys.lock;
-        if (each == KEYS_MOST)
+        if (each > 1)
             argv[i * each + 1] = texts[i].keys.who;
+        if (each == KEYS_MOST)
+            argv[i * each + 2] = hold_key(claim, &texts[i]);
         argv[used++] = claim->owner;
         argv[used++] = texts[i].lease;
         argv[used++] = texts[i].keys.beside;
