@@ -193,8 +193,8 @@ static void *release_it(void *lock) {
     return (void *)(intptr_t)pawl_release(lock, NULL);
 }
 
-/* A slot that is about to move, with all keys still where they were. A release of the last permits makes keys vanish, and would find itself cut
- * short by that: halfway, with the permits gone from one key and not back in the other. It waits instead. */
+/* A slot that is about to move, with all keys still where they were. A release of the last permits makes keys vanish, and would find itself
+ * cut short by that: halfway, with the permits gone from one key and not back in the other. It waits instead. */
 static void test_permits_in_a_slot_that_moves(void **state) {
     struct pawl *one = open_url("", LEASE_MS), *two = open_url("", LEASE_MS);
     struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);

@@ -141,8 +141,8 @@ static const char *hold_key(const struct rclaim *claim, struct renew_texts *text
     return texts->hold;
 }
 
-/* How many keys are named for each hold. In a cluster also the one that decides: else, while its slot moves, a script that finds the lock at
- * one node would take a hold for lost that is at the other. */
+/* How many keys are named for each hold. In a cluster also the one that decides: else, while its slot moves, a script that finds the lock
+ * at one node would take a hold for lost that is at the other. */
 static size_t keys_each(const struct redis *redis, enum pawl_kind kind) {
     if (!record_beside(redis, kind))
         return 1;

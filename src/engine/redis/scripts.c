@@ -156,9 +156,10 @@ int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {
     return 0;
 }
 
-/* While a slot moves, a script runs where all the keys are that it was sent with; a key that it touches besides, and that is at the other node,
- * not written yet, or gone by the script's own doing, ends it halfway. So in a cluster what changes a lock is sent with one key more, which is
- * nowhere: then it is not run at either node until the slot has moved. Renewals are run: they only set times, of keys that are there. */
+/* While a slot moves, a script runs where all the keys are that it was sent with; a key that it touches besides, and that is at the other
+ * node, not written yet, or gone by the script's own doing, ends it halfway. So in a cluster what changes a lock is sent with one key
+ * more, which is nowhere: then neither node runs it until the slot has moved. Renewals are run: they only set times, of keys that are
+ * there. */
 static bool wants_whole_slot(const struct node *node, int number) {
     return node->redis->options.topology == TOPOLOGY_CLUSTER && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
