@@ -8,6 +8,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <time.h>
 
 struct redis_server {
     pid_t pid; /* 0: does not run */
@@ -52,5 +53,16 @@ const char *redis_server_text(struct redis_server *server, char *buffer, size_t 
 long redis_server_calls(struct redis_server *server, const char *command);
 /* The number that a command without arguments of its own, its words separated by blanks, answers. */
 long long redis_server_plain(struct redis_server *server, const char *command);
+
+/* What servers have, or agree on, makes no sound: it can only be looked for, and for a minute at most. */
+#define await(condition, ...)                                                                                                      \
+    do {                                                                                                                           \
+        int left = 60000 / 5;                                                                                                      \
+                                                                                                                                   \
+        while (!(condition) && left-- > 0)                                                                                         \
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);                                                               \
+        if (left < 0)                                                                                                              \
+            fail_msg(__VA_ARGS__);                                                                                                 \
+    } while (0)
 
 #endif

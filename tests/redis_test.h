@@ -15,15 +15,25 @@
 
 static struct pawl_error error;
 
-/* A client at a port of loopback; `lease_ms` 0: the default. */
-static inline struct pawl *open_at(unsigned port, const char *options, int64_t lease_ms) {
+/* A client of such a URL; `lease_ms` 0: the default. */
+static inline struct pawl *open_client(int64_t lease_ms, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline struct pawl *open_client(int64_t lease_ms, const char *format, ...) {
     struct pawl_options how = {.size = sizeof how, .label = "test", .lease_ms = lease_ms};
     struct pawl *client;
     char url[512];
+    va_list args;
 
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u%s", port, options);
+    va_start(args, format);
+    vsnprintf(url, sizeof url, format, args);
+    va_end(args);
     assert_works(pawl_open(url, &how, &client, &error), &error);
     return client;
+}
+
+/* A client at a port of loopback. */
+static inline struct pawl *open_at(unsigned port, const char *options, int64_t lease_ms) {
+    return open_client(lease_ms, "redis://127.0.0.1:%u%s", port, options);
 }
 
 /* Does such a URL open? */
@@ -137,16 +147,8 @@ static inline void await_loss(struct losses *losses) {
         fail_msg("the loss was not told");
 }
 
-/* Things on the server make no sound: they can only be looked for. */
 static inline void await_integer(struct redis_server *server, const char *command, long long wanted) {
-    const struct timespec moment = {.tv_nsec = 2000000};
-
-    for (int i = 0; i < PATIENCE_MS / 2; i++) {
-        if (redis_server_plain(server, command) == wanted)
-            return;
-        nanosleep(&moment, NULL);
-    }
-    fail_msg("%s is never %lld", command, wanted);
+    await(redis_server_plain(server, command) == wanted, "%s is never %lld", command, wanted);
 }
 
 #endif

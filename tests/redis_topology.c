@@ -12,18 +12,7 @@
 
 #include "test.h"
 
-enum { PATIENCE_MS = 60000, STEP_MS = 5, ATTEMPTS = 3, LONG_MS = 60000 };
-
-/* What servers agree on makes no sound: it can only be looked for. */
-#define await(condition, ...)                                                                                                      \
-    do {                                                                                                                           \
-        int left = PATIENCE_MS / STEP_MS;                                                                                          \
-                                                                                                                                   \
-        while (!(condition) && left-- > 0)                                                                                         \
-            nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);                                                     \
-        if (left < 0)                                                                                                              \
-            fail_msg(__VA_ARGS__);                                                                                                 \
-    } while (0)
+enum { ATTEMPTS = 3, LONG_MS = 60000 };
 
 static void add(char *lines, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

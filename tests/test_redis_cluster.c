@@ -30,13 +30,7 @@ static int stop_servers(void **state) {
 }
 
 static struct pawl *open_url(const char *options, int64_t lease_ms) {
-    struct pawl_options how = {.size = sizeof how, .label = "test", .lease_ms = lease_ms};
-    struct pawl *client;
-    char url[400];
-
-    snprintf(url, sizeof url, "%s%s", cluster.url, options);
-    assert_works(pawl_open(url, &how, &client, &error), &error);
-    return client;
+    return open_client(lease_ms, "%s%s", cluster.url, options);
 }
 
 /* Another primary than this one. */
@@ -169,15 +163,6 @@ static void test_a_slot_is_half_moved(void **state) {
     pawl_close(two);
 }
 
-#define await(condition)                                                                                                           \
-    do {                                                                                                                           \
-        int left = PATIENCE_MS / 2;                                                                                                \
-                                                                                                                                   \
-        while (!(condition) && left-- > 0)                                                                                         \
-            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);                                                               \
-        assert_true(condition);                                                                                                    \
-    } while (0)
-
 /* Has it refused such a command since its statistics were reset? */
 static bool has_refused(struct redis_server *node, const char *command) {
     char info[16384], name[64];
@@ -213,7 +198,7 @@ static void test_permits_in_a_slot_that_moves(void **state) {
     redis_cluster_move_begin(&cluster, slot, from, to);
     freeReplyObject(redis_server_command(from, "CONFIG RESETSTAT"));
     assert_int_equal(pthread_create(&releaser, NULL, release_it, lock), 0);
-    await(has_refused(from, "eval") || has_refused(from, "evalsha"));
+    await(has_refused(from, "eval") || has_refused(from, "evalsha"), "the release is never put off");
     assert_true(taker_waits(&taker));
     redis_cluster_move_keys(&cluster, slot, from, to);
     redis_cluster_move_end(&cluster, slot, from, to);
@@ -462,13 +447,13 @@ static void test_a_holder_hears_again(void **state) {
     (void)state;
     assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
-    await(channels_at(node) == 1);
+    await(channels_at(node) == 1, "nobody subscribes");
     freeReplyObject(redis_server_command(node, "CONFIG RESETSTAT"));
     freeReplyObject(redis_server_command(node, "CLUSTER DELSLOTS %u", slot));
-    await(has_refused(node, "ssubscribe"));
+    await(has_refused(node, "ssubscribe"), "no subscription is ever refused");
     freeReplyObject(redis_server_command(node, "CLUSTER ADDSLOTS %u", slot));
     redis_cluster_node(&cluster, "lock", -1);
-    await(channels_at(node) == 1);
+    await(channels_at(node) == 1, "nobody subscribes");
     assert_int_equal(redis_server_integer(node, "EXISTS lock"), 1);
     assert_works(pawl_break(two, "lock", pawl_token(lock), false, &error), &error);
     await_loss(&losses);

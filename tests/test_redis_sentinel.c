@@ -34,13 +34,7 @@ static int stop_servers(void **state) {
 }
 
 static struct pawl *open_url(const char *options, int64_t lease_ms) {
-    struct pawl_options how = {.size = sizeof how, .label = "test", .lease_ms = lease_ms};
-    struct pawl *client;
-    char url[400];
-
-    snprintf(url, sizeof url, "%s%s", watched.url, options);
-    assert_works(pawl_open(url, &how, &client, &error), &error);
-    return client;
+    return open_client(lease_ms, "%s%s", watched.url, options);
 }
 
 /* The old primary is gone without a word. */

@@ -93,4 +93,12 @@ void await_state(struct pawl_lock *lock, enum pawl_state state);
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_set_up, harness_tear_down)
 
+static inline void release(struct pawl_lock *lock) {
+    assert_works(pawl_release(lock, &error), &error);
+}
+
+static inline void acquire(struct pawl_lock *lock) {
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+}
+
 #endif

@@ -24,9 +24,10 @@ bool redis_ask(const struct servers *servers, int index, char *answer, size_t si
     __attribute__((format(printf, 5, 6)));
 bool redis_is_primary(const struct servers *servers, int index);
 bool redis_flush(const struct servers *servers, int index);
-/* Cut one off from the others, whose connections come from addresses of their own, and from nobody else; and end that: returns how many
- * connections had something to say. `buses`: further proxies, one for each; may be NULL. */
-void redis_part(const struct servers *servers, struct proxy *const *buses, int index);
+/* Take a primary from the others, as the fault says: kill it, or cut it off from them, whose connections come from addresses of their own,
+ * and from nobody else; and end that: returns how many connections had something to say. `buses`: further proxies, one for each; may
+ * be NULL. */
+void redis_depose(struct servers *servers, struct proxy *const *buses, enum fault fault, int index);
 unsigned redis_join(const struct servers *servers, struct proxy *const *buses);
 /* Keys that should not be there. */
 void redis_residue_of(unsigned port, residue_fn *found, void *data);

@@ -300,10 +300,7 @@ static unsigned begin(struct servers *servers, enum fault fault, uint64_t target
         return redis_flush(servers, place.node);
     struck = place.node;
     promotes = target / 2 % 2 == 0;
-    if (fault == FAULT_PARTITION_SERVERS)
-        redis_part(servers, buses, struck);
-    else
-        server_kill(servers, struck);
+    redis_depose(servers, buses, fault, struck);
     return 0;
 }
 

@@ -103,7 +103,7 @@ void redis_forget(struct servers *servers, int index) {
     remove_tree(path);
 }
 
-void redis_part(const struct servers *servers, struct proxy *const *buses, int index) {
+static void part(const struct servers *servers, struct proxy *const *buses, int index) {
     const uint32_t all = (UINT32_C(1) << servers->count) - 1, it = UINT32_C(1) << index;
 
     for (int i = 0; i < servers->count; i++) {
@@ -111,6 +111,13 @@ void redis_part(const struct servers *servers, struct proxy *const *buses, int i
         if (buses != NULL)
             proxy_part(buses[i], i == index ? all : it);
     }
+}
+
+void redis_depose(struct servers *servers, struct proxy *const *buses, enum fault fault, int index) {
+    if (fault == FAULT_PARTITION_SERVERS)
+        part(servers, buses, index);
+    else
+        server_kill(servers, index);
 }
 
 unsigned redis_join(const struct servers *servers, struct proxy *const *buses) {

@@ -162,10 +162,7 @@ static unsigned begin(struct servers *servers, enum fault fault, uint64_t target
         return redis_flush(servers, primary);
     struck = primary;
     promotes = target / 2 % 4 == 0;
-    if (fault == FAULT_PARTITION_SERVERS)
-        redis_part(servers, NULL, struck);
-    else
-        server_kill(servers, struck);
+    redis_depose(servers, NULL, fault, struck);
     return 0;
 }
 
