@@ -108,8 +108,10 @@ void pawl__addresses_refresh(struct addresses *addresses) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attributes, look_up_again, addresses) != 0) {
+        pthread_mutex_lock(&addresses->mutex);
         addresses->looking = false;
         addresses->unknown = true;
+        pthread_mutex_unlock(&addresses->mutex);
         pawl__addresses_put(addresses);
     }
     pthread_attr_destroy(&attributes);

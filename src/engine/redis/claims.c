@@ -9,7 +9,8 @@
  *     withdrawal was sent says nothing any more.
  *   - Every claim that waits has a timer. The first two in the queue ask again when the holder's time ends; all of them every few seconds,
  *     which also tells the server that they still wait.
- *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then.
+ *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. In a cluster a
+ *     node that had it before may owe answers still: pawl__claim_detach cuts them off.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,7 +94,7 @@ void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
     va_list args;
 
-    if (claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
+    if (claim->lost || !rclaim_holds(claim))
         return;
     claim->lost = true;
     claim->broken = broken;
@@ -175,6 +176,11 @@ void pawl__call_fill(const struct redis *redis, const struct node *node, const c
     ret->argv[6] = ret->floor;
 }
 
+/* Was the server ever asked about it? If not there is nothing to undo. */
+static bool never_sent(const struct rclaim *claim) {
+    return claim->state == RCLAIM_ASKING && claim->turn == 0;
+}
+
 static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
     pawl__call_fill(redis, claim->node, claim->claim->name, claim->claim->kind, claim->owner, call);
     pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
@@ -227,7 +233,9 @@ static bool without_result(struct redis *redis, struct request *request, const r
     case REPLY_MOVED:
         if (!pawl__cluster_moved(request->node, reply))
             return false;
-        return claim->node != request->node || (pawl__claim_try_later(redis, claim), true);
+        if (claim->node == request->node) /* it is sent to where it was */
+            pawl__claim_try_later(redis, claim);
+        return true;
     case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
         pawl__cluster_asked(request->node, reply);
         refused_for_now(redis, claim, why);
@@ -265,10 +273,10 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
     fill_call(redis, claim, call);
     claim->want_sent = want ? want : 1;
     pawl__put_number(call->want, claim->want_sent);
-    put_wish(redis, claim, stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " "));
-    strcpy(pawl__put_number(call->extra, seam->limit), seam->try_only || !may_queue(redis, claim) ? " 1"
-                                                       : claim->registered                        ? " 2"
-                                                                                                  : " 0");
+    call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
+    put_wish(redis, claim, call->wish);
+    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : claim->registered ? "2" : "0";
+    strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
     call->argv[REDIS_CALL_COMMON] = call->lease;
     call->argv[REDIS_CALL_COMMON + 1] = call->record;
     call->argv[REDIS_CALL_COMMON + 2] = call->want;
@@ -565,11 +573,6 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
     return PAWL__PENDING;
 }
 
-/* Was the server ever asked about it? If not there is nothing to undo. */
-static bool never_sent(const struct rclaim *claim) {
-    return claim->state == RCLAIM_ASKING && claim->turn == 0;
-}
-
 int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
@@ -577,7 +580,7 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
 
     pawl__redis_lock(redis);
     unsent = claim->state == RCLAIM_NONE || never_sent(claim);
-    claim->held_before = claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
+    claim->held_before = rclaim_holds(claim);
     claim->tell &= ~(unsigned)(TELL_GRANTED | TELL_DOWNGRADED);
     if (claim->ended) {
         /* It was refused, and the core is hearing so just now: that is its end. */
@@ -643,7 +646,7 @@ void pawl__claims_refuse_tries(struct node *node) {
     pawl__fail(&why, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));
     for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (claim->node == node && claim->state == RCLAIM_ASKING && claim->turn == 0 && claim->claim->try_only)
+        if (claim->node == node && never_sent(claim) && claim->claim->try_only)
             pawl__claim_refuse(node->redis, claim, &why);
     }
 }

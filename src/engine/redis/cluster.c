@@ -20,6 +20,7 @@
 #include "engine/redis/redis.h"
 #include "error.h"
 
+/* The map is asked for at most so often. */
 #define REFRESH_NS (200 * REDIS_MS)
 
 /* ---- Slots -------------------------------------------------------------------------------------------------------------------- */
@@ -188,7 +189,7 @@ static void take_map(struct redis *redis, const struct node *from, const redisRe
     pawl__redis_note(redis, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, redis->uncovered);
     rehome_claims(redis);
     leave_nodes(redis);
-    pawl__node_set_link(TAILQ_FIRST(&redis->nodes));
+    pawl__redis_set_link(redis);
 }
 
 static void map_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -226,21 +227,23 @@ void pawl__cluster_reached(struct redis *redis) {
     pawl__redis_due(redis, 0);
 }
 
-/* Go on along the list of nodes: to one that is connected, or else to one that could be. */
-static struct node *next_node(struct redis *redis) {
-    struct node *node = redis->refresh_node, *up = NULL;
-    unsigned count = 0;
+static struct node *after(const struct redis *redis, const struct node *node) {
+    struct node *next = node ? TAILQ_NEXT(node, entry) : NULL;
 
-    TAILQ_FOREACH(up, &redis->nodes, entry) {
-        count++;
+    return next ? next : TAILQ_FIRST(&redis->nodes);
+}
+
+/* Go on along the list of nodes: to one that is connected, or else to the next, which could be. */
+static struct node *next_node(struct redis *redis) {
+    struct node *first = after(redis, redis->refresh_node), *node = first;
+
+    while (node->commands.state != LINK_UP) {
+        node = after(redis, node);
+        if (node == first)
+            break;
     }
-    for (unsigned i = 0; i < count; i++) {
-        node = node && TAILQ_NEXT(node, entry) ? TAILQ_NEXT(node, entry) : TAILQ_FIRST(&redis->nodes);
-        if (node->commands.state == LINK_UP)
-            return redis->refresh_node = node;
-    }
-    node = redis->refresh_node;
-    return redis->refresh_node = node && TAILQ_NEXT(node, entry) ? TAILQ_NEXT(node, entry) : TAILQ_FIRST(&redis->nodes);
+    redis->refresh_node = node;
+    return node;
 }
 
 void pawl__cluster_tick(struct redis *redis, int64_t now) {

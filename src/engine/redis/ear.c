@@ -145,10 +145,6 @@ void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
 
 /* ---- The server ---------------------------------------------------------------------------------------------------------------- */
 
-static bool is_held(const struct rclaim *claim) {
-    return claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
-}
-
 static void hear_again(struct redis *redis, struct rclaim *claim) {
     if (pawl__ear_on(claim))
         claim->failures = 0;
@@ -165,7 +161,7 @@ static void drive_claims(struct redis *redis, struct ear *ear) {
         next = TAILQ_NEXT(claim, hearing);
         if (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING)
             pawl__claim_drive(redis, claim);
-        else if (is_held(claim))
+        else if (rclaim_holds(claim))
             hear_again(redis, claim);
     }
 }
@@ -196,7 +192,7 @@ void pawl__ears_refused(struct node *node) {
                 continue;
             ear->asked = false;
             TAILQ_FOREACH(claim, &ear->claims, hearing) {
-                if (is_held(claim))
+                if (rclaim_holds(claim))
                     pawl__claim_try_later(node->redis, claim);
             }
         }

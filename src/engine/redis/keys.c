@@ -2,7 +2,7 @@
  *
  * keys.c - how a name becomes keys and channels. docs/redis.md has the table.
  *
- * The lock's own key is the prefix and the name as they are. Everything beside it has the name in braces, so that a cluster would keep it
+ * The lock's own key is the prefix and the name as they are. Everything beside it has the name in braces, so that a cluster keeps it
  * on the same node, unless the name has a brace of its own; that is Redisson's rule, and it must be followed to the byte.
  */
 #include <string.h>

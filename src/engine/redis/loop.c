@@ -465,7 +465,7 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *
     claim->node = node;
     pawl__node_want(node);
     pawl__renew_want(claim);
-    if (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING)
+    if (rclaim_holds(claim))
         pawl__ear_open(redis, claim);
     if (restless) {
         pawl__claim_set_timer(redis, claim, now + REHOME_NS, true);

@@ -10,6 +10,7 @@
 #include "engine/redis/redis.h"
 #include "error.h"
 
+/* Before connections that led to different servers are made anew. */
 #define STRAY_NS (200 * REDIS_MS)
 
 struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
@@ -110,8 +111,8 @@ static unsigned most_failures(struct node *node) {
     return most;
 }
 
-void pawl__node_set_link(struct node *node) {
-    struct redis *redis = node->redis;
+void pawl__redis_set_link(struct redis *redis) {
+    struct node *node;
     bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
     int code = 0;
 
@@ -154,7 +155,7 @@ void pawl__node_changed(struct node *node) {
         return;
     if (!up)
         pawl__secure_link_lost(node);
-    pawl__node_set_link(node);
+    pawl__redis_set_link(redis);
     pawl__node_kick_leader(node);
     pthread_cond_broadcast(&redis->called); /* somebody may wait for the node */
     if (!up && redis->options.topology == TOPOLOGY_CLUSTER && node->wanted && most_failures(node)) {

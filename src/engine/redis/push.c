@@ -228,10 +228,9 @@ static void listened(struct redis *redis, struct request *request, redisReply *r
 }
 
 void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
+    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
     struct request request = {.answered = listened, .script = -1};
     struct redis_keys keys;
-    const char *argv[2] = {"SUBSCRIBE", keys.channel};
-    size_t lengths[2] = {strlen("SUBSCRIBE")};
 
     if (claim->listens || claim->node->inbox.state != LINK_UP)
         return;
@@ -239,12 +238,8 @@ void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
     if (!keys.channel[0])
         return;
     claim->listens = true;
-    if (redis->options.topology == TOPOLOGY_CLUSTER) {
-        pawl__link_say(&claim->node->inbox, 2, (const char *[]){"SSUBSCRIBE", keys.channel}, NULL);
-        return;
-    }
-    lengths[1] = strlen(keys.channel);
-    pawl__link_send(&claim->node->inbox, 2, argv, lengths, &request);
+    pawl__link_say(&claim->node->inbox, 2, (const char *[]){cluster ? "SSUBSCRIBE" : "SUBSCRIBE", keys.channel},
+                   cluster ? NULL : &request);
 }
 
 void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed) {
@@ -286,7 +281,7 @@ void pawl__push_listen_again(struct node *node) {
     pawl__ears_off(node);
     pawl__push_deaf(node);
     TAILQ_FOREACH(claim, &node->redis->claims, all) {
-        if (claim->node == node && (claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING))
+        if (claim->node == node && rclaim_holds(claim))
             pawl__ear_open(node->redis, claim);
     }
 }

@@ -2,14 +2,14 @@
  *
  * redis.h - the engine for Redis: the objects, who guards them, and who reads.
  *
- *     struct redis          the engine: options, keys' prefix, claims
+ *     struct redis          the engine: options, keys' prefix, claims; in a cluster the map of slots                    cluster.c
  *       struct node         a server, and the threads that wait for its answers                                       node.c
  *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
  *                           and `witness`, which counts replicas where the URL asks for them                       secure.c
  *                           `guide`, to a sentinel, which knows where the server is                                sentinel.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
  *       struct rclaim       a claim's state; it is at one node at a time                                              claims.c
- *       struct ear          in a cluster: a channel of a lock that is waited for                                      ear.c
+ *       struct ear          in a cluster: a channel of a lock that is waited for or held                              ear.c
  *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here:
  *
@@ -122,7 +122,7 @@ struct request {
     void *data;
     int64_t sent_at;
     int script; /* or -1 */
-    int step;   /* of a greeting; of a claim: its turn, see claims.c */
+    int step;   /* of a greeting; of a claim: its turn, see claims.c; of a renewal: 1, it is asked elsewhere */
     bool with_body;
 };
 
@@ -330,6 +330,10 @@ static inline struct rclaim *rclaim_of(struct pawl__claim *claim) {
     return pawl__claim_state(claim);
 }
 
+static inline bool rclaim_holds(const struct rclaim *claim) {
+    return claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
+}
+
 /* loop.c */
 
 void pawl__redis_lock(struct redis *redis);
@@ -358,17 +362,17 @@ void pawl__redis_tell_all(struct redis *redis);
 pawl__serve_fn pawl__redis_serve;
 pawl__wake_fn pawl__redis_wake;
 pawl__park_fn pawl__redis_park;
-/* In a cluster: the claim's slot is at another node now. */
-void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *node);
 pawl__unpark_fn pawl__redis_unpark;
 pawl__adopt_fn pawl__redis_adopt;
+/* In a cluster: the claim's slot is at another node now. */
+void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *node);
 
 /* link.c: one connection. The mutex is held. */
 
 void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what);
 void pawl__link_free(struct link *link);
-/* Ask. `answered` may be NULL on the subscriber; so may the request where nothing is answered in turn. False: no memory, and the link is
- * down. */
+/* Ask. `answered` NULL: the answer is not heeded; the request may be NULL where nothing is answered in turn. False: no memory, and the link
+ * is down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
 /* The same for words. */
 bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request);
@@ -429,7 +433,7 @@ const char *pawl__node_errortext(const struct node *node);
 /* The states of its links have changed: tell the core, and go on with the claims. */
 void pawl__node_changed(struct node *node);
 /* Set the code with which acquires end whose time is up. */
-void pawl__node_set_link(struct node *node);
+void pawl__redis_set_link(struct redis *redis);
 /* The node can't be had: those who only try don't wait. */
 void pawl__claims_refuse_tries(struct node *node);
 /* After so many failures in vain those who wait are told. */
@@ -512,6 +516,8 @@ struct redis_call {
     char lease[24], floor[24], rest[3 * REDIS_KEY_MAX + PAWL__RECORD_MAX + 128];
     char *extra; /* the end of `rest`, where the operation's own goes */
     char want[24], record[PAWL__RECORD_MAX + 96];
+    char *wish;       /* of an acquire: where in `record` what it wants begins; */
+    const char *asks; /* and how it asks: "0" it would wait, "1" it only tries, "2" it is among those that wait */
     const char *argv[REDIS_ACQUIRE_ARGS];
 };
 /* `node`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */

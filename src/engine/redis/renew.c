@@ -21,7 +21,7 @@ struct batch {
 };
 
 void pawl__renew_want(struct rclaim *claim) {
-    if (claim->to_renew || claim->renewing || claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
+    if (claim->to_renew || claim->renewing || claim->lost || !rclaim_holds(claim))
         return;
     claim->to_renew = true;
     TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
@@ -42,7 +42,7 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
 
 void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held) {
     claim->renewing = false;
-    if (claim->lost || (claim->state != RCLAIM_HOLDING && claim->state != RCLAIM_DOWNGRADING))
+    if (claim->lost || !rclaim_holds(claim))
         return;
     if (held && redis->options.replicas) {
         claim->renewing = true;

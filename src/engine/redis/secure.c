@@ -107,7 +107,7 @@ static void counted(struct redis *redis, struct request *request, redisReply *re
     node->replicas_short = have < wanted;
     node->replicas_had = have;
     node->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : node->renew_at;
-    pawl__node_set_link(node);
+    pawl__redis_set_link(node->redis);
     freeReplyObject(reply);
     end_round(node, have < wanted ? fell_short : secured);
 }

@@ -71,10 +71,8 @@ int pawl__voter_call(int script, struct redis_call *call, int *retargc) {
         *retargc = sizeof release / sizeof release[0];
         return 3;
     }
-    const char *wish = call->record + strlen("0 ") + strlen(call->want) + strlen(" "),
-               *asks = call->extra + strlen(call->extra) - 1;
-    const char *acquire[] = {keys->lock,  keys->token, keys->queue, keys->who, owner,
-                             call->lease, call->floor, call->want,  wish,      asks};
+    const char *acquire[] = {keys->lock,  keys->token, keys->queue, keys->who,  owner,
+                             call->lease, call->floor, call->want,  call->wish, call->asks};
 
     memcpy(call->argv, acquire, sizeof acquire);
     *retargc = sizeof acquire / sizeof acquire[0];

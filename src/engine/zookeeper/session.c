@@ -387,7 +387,8 @@ static void see_to_names(struct zk_engine *zk, int64_t now) {
 }
 
 /* In this order: a ring in between would be silenced while `woken` says that it is heard, and nobody would ever ring again. One that is
- * left out now, since `woken` is still set, comes from somebody whose reason we see: we are awake. */
+ * left out now, since `woken` is still set, comes from somebody whose reason we see: we are awake, and to exchange is to see what was
+ * written before `woken` was set. */
 static void drain(struct zk_engine *zk) {
     bell_silence(zk->event_fd);
     atomic_exchange(&zk->woken, false);

@@ -352,8 +352,7 @@ void pawl__zk_grant(struct zk_claim *claim);
 void pawl__zk_proved(struct zk_engine *zk, int64_t sent_at);
 /* A heartbeat that left at `sent_at` found all nodes of the claim: it is renewed, or held from now on. */
 void pawl__zk_checked(struct zk_claim *claim, int64_t sent_at);
-void pawl__zk_look(struct zk_claim *claim); /* list the queue again */
-void pawl__zk_look_at(struct zk_claim *claim, int64_t when);
+void pawl__zk_look(struct zk_claim *claim);                                 /* list the queue again */
 void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply); /* the answer to that */
 void pawl__zk_next_round(struct zk_claim *claim); /* what was asked for until now does not matter any more */
 bool pawl__zk_limit_differs(struct zk_claim *claim, const struct String_vector *children); /* then it was refused */
@@ -361,7 +360,9 @@ void pawl__zk_node_data(const struct zk_claim *claim,
                         char data[ZK_DATA_MAX]);                  /* the owner's record, and what only this engine tells */
 bool pawl__zk_leased(const struct zk_claim *claim);               /* in a semaphore's layout? */
 void pawl__zk_foreign(struct zk_claim *claim, const char *child); /* the child is another kind's: look twice, then refuse */
-/* When `look_at` has come. */
+/* Set `look_at`, and keep zk->timed in step. */
+void pawl__zk_look_at(struct zk_claim *claim, int64_t when);
+/* When it has come. */
 void pawl__zk_look_again(struct zk_claim *claim, int64_t now);
 const char *pawl__zk_short(const char *path); /* the last component, without what every reader knows: "lock-0000000003" */
 
