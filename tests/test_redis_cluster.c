@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "core.h"
+#include "engine/redis/redis.h"
 #include "findings.h"
 #include "redis_test.h"
 #include "redis_topology.h"
@@ -347,6 +349,62 @@ static void test_a_set_in_a_slot_that_has_moved(void **state) {
     pawl_close(client);
 }
 
+/* Are answers of this node outstanding? */
+static bool owes_answers(struct redis *redis, const struct node *node) {
+    bool owes;
+
+    pawl__redis_lock(redis);
+    owes = !TAILQ_EMPTY(&node->commands.sent);
+    pawl__redis_unlock(redis);
+    return owes;
+}
+
+/* The slot is given to another node while this one is stopped: the others hear of it, and it does when it goes on. */
+static void give_away(unsigned slot, struct redis_server *from, struct redis_server *to) {
+    const char *id = redis_cluster_id(redis_cluster_index(&cluster, to));
+
+    freeReplyObject(
+        redis_server_command(to, "CLUSTER SETSLOT %u IMPORTING %s", slot, redis_cluster_id(redis_cluster_index(&cluster, from))));
+    freeReplyObject(redis_server_command(to, "CLUSTER SETSLOT %u NODE %s", slot, id));
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        if (&cluster.nodes[i] != from && redis_cluster_has_slots(&cluster.nodes[i]))
+            freeReplyObject(redis_server_command(&cluster.nodes[i], "CLUSTER SETSLOT %u NODE %s", slot, id));
+}
+
+/* A set is on its way to a node that does not answer, its slot moves, it is had and let go elsewhere, and its locks are gone when the answer
+ * comes: that is for nobody. */
+static void test_a_set_that_is_answered_too_late(void **state) {
+    struct pawl *client = open_url("?command=60000", LEASE_MS);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct pawl_part parts[3];
+    struct set_taker taker = {.parts = make_set(client, parts), .result = 1};
+    struct redis *redis = redis_of(client->engine);
+    struct node *node;
+
+    (void)state;
+    assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release_all(parts, 3, &error), &error);
+    node = redis->slots[slot];
+    kill(from->pid, SIGSTOP);
+    assert_int_equal(pthread_create(&taker.thread, NULL, take_set, &taker), 0);
+    await(owes_answers(redis, node), "the set is never asked for");
+    give_away(slot, from, to);
+    pawl__redis_lock(redis);
+    redis->refresh_node = node; /* the next is asked, who can answer */
+    pawl__cluster_refresh(redis);
+    pawl__redis_unlock(redis);
+    pthread_join(taker.thread, NULL);
+    assert_int_equal(taker.result, 0);
+    assert_true(owes_answers(redis, node));
+    free_set(parts);
+    kill(from->pid, SIGCONT);
+    await(!owes_answers(redis, node), "the node never answers");
+    pawl_close(client);
+    await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
+    redis_cluster_move(&cluster, "lock", from);
+}
+
 /* Threads of two clients that take and release all the while their slot goes round. */
 struct worker {
     pthread_t thread;
@@ -572,6 +630,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_set_in_one_slot, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_moves, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_has_moved, set_up),
+        cmocka_unit_test_setup(test_a_set_that_is_answered_too_late, set_up),
         cmocka_unit_test_setup(test_break_that_nobody_hears_at_first, set_up),
         cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),

@@ -562,6 +562,8 @@ void pawl__claim_remove(struct redis *redis, struct rclaim *claim);
 
 /* together.c */
 pawl__submit_all_fn pawl__redis_submit_all;
+/* In a cluster: the claim ends, or is elsewhere now. If it is one of those that this request is about, the answer is not for it. */
+void pawl__together_detach(struct request *request, const struct rclaim *claim);
 
 /* push.c: what comes by the inbox. */
 void pawl__node_push(struct node *node, const redisReply *reply);

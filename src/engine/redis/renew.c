@@ -269,6 +269,8 @@ static void detach(struct request *request, const struct rclaim *claim) {
     } else if (request->claim == claim) {
         request->answered = unheeded;
         request->claim = NULL;
+    } else {
+        pawl__together_detach(request, claim);
     }
 }
 

@@ -10,8 +10,8 @@
  * In a cluster they go together if their names have one slot. While that moves, its keys are at two nodes, and scripts over several of them
  * at neither.
  *
- * A claim that was withdrawn before the answer came has had another turn meanwhile, and is passed over. It can't be gone: the answer
- * to its release comes after this one.
+ * A claim that was withdrawn before the answer came has had another turn meanwhile, and is passed over. One server answers in order,
+ * so it can't be gone; in a cluster, where its release may be answered by another node, it is cut out (pawl__claim_detach).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +78,11 @@ static void send_all(struct redis *redis, struct together *together) {
 
 /* ---- The answer ----------------------------------------------------------------------------------------------------------- */
 
+/* Is it still its turn? In a cluster it may be gone: pawl__together_detach. */
+static bool still_asks(const struct member *member) {
+    return member->claim && member->claim->turn == member->turn && member->claim->state == RCLAIM_ASKING;
+}
+
 /* Keep those whose turn it still is. */
 static void sift(struct together *together) {
     size_t kept = 0;
@@ -85,7 +90,7 @@ static void sift(struct together *together) {
     for (size_t i = 0; i < together->count; i++) {
         const struct member *member = &together->members[i];
 
-        if (member->claim->turn == member->turn && member->claim->state == RCLAIM_ASKING)
+        if (still_asks(member))
             together->members[kept++] = *member;
     }
     together->count = kept;
@@ -107,7 +112,7 @@ static void all_granted(struct redis *redis, struct together *together, const st
     for (size_t i = 0; i < together->count; i++) {
         const struct member *member = &together->members[i];
 
-        if (member->claim->turn == member->turn && member->claim->state == RCLAIM_ASKING)
+        if (still_asks(member))
             pawl__claim_entered(redis, member->claim, request, reply->element[i + 1]);
     }
 }
@@ -122,18 +127,6 @@ static bool grants(const redisReply *reply, size_t count) {
     return true;
 }
 
-static void decided(struct redis *redis, struct together *together, const struct request *request, const redisReply *reply) {
-    size_t which = (size_t)pawl__reply_number(reply, 1, 1) - 1;
-    struct pawl_error why;
-
-    if (grants(reply, together->count)) {
-        all_granted(redis, together, request, reply);
-        return;
-    }
-    pawl__claim_misfit(together->members[which < together->count ? which : 0].claim->claim, pawl__reply_number(reply, 0, -3), &why);
-    all_refused(redis, together, &why);
-}
-
 /* Each is to ask by itself: `now`, or when the connection is there again. */
 static void part_ways(struct redis *redis, struct together *together, bool now) {
     sift(together);
@@ -141,6 +134,23 @@ static void part_ways(struct redis *redis, struct together *together, bool now) 
         together->members[i].claim->asked = false;
         if (now)
             pawl__claim_drive(redis, together->members[i].claim);
+    }
+}
+
+static void decided(struct redis *redis, struct together *together, const struct request *request, const redisReply *reply) {
+    size_t which = (size_t)pawl__reply_number(reply, 1, 1) - 1;
+    const struct rclaim *misfit = together->members[which < together->count ? which : 0].claim;
+    struct pawl_error why;
+
+    if (grants(reply, together->count)) {
+        all_granted(redis, together, request, reply);
+        return;
+    }
+    if (misfit) {
+        pawl__claim_misfit(misfit->claim, pawl__reply_number(reply, 0, -3), &why);
+        all_refused(redis, together, &why);
+    } else {
+        part_ways(redis, together, true);
     }
 }
 
@@ -190,6 +200,16 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
     freeReplyObject(reply);
     if (reply && class == REPLY_READONLY)
         pawl__link_drop(&request->node->commands, why.code, "%s", why.text);
+}
+
+void pawl__together_detach(struct request *request, const struct rclaim *claim) {
+    struct together *together = request->data;
+
+    if (request->answered != all_answered)
+        return;
+    for (size_t i = 0; i < together->count; i++)
+        if (together->members[i].claim == claim)
+            together->members[i].claim = NULL;
 }
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
