@@ -4,14 +4,15 @@
  *
  * Room. Requests of one session are answered in the order in which they were sent, and so are its heartbeats. A client that asks for ten
  * thousand locks at once would have its heartbeats wait behind them all, and lose what it was granted first. So only ZK_ROOM requests
- * are on their way before new claims stand in line, here; the service thread lets them in as answers come. Whoever has begun goes on.
+ * are on their way before new claims stand in line, here. When half of them are answered the service thread lets in as many as there is
+ * room for: many at once, so that they share their lists. Whoever has begun goes on.
  *
  *     enter --(room, nobody in line)--> start
  *       |                                 ^
- *       +--> in line (OFFLINE) ----room---+
+ *       +--> in line (OFFLINE) --half-----+
  *
- * Invariant: while somebody is in line, either ZK_ROOM requests are on their way, whose answers wake the service thread, or the
- * service thread is about to look (pawl__zk_admit), or there is no connection.
+ * Invariant: while somebody is in line, either more than half of ZK_ROOM requests are on their way, whose answers wake the service thread,
+ * or the service thread is about to look (pawl__zk_admit), or there is no connection.
  *
  * Lists. Claims that want to see the same directory under one hold of the mutex share one request: it leaves when the mutex is let go,
  * after all creates of that hold. So each finds its own node in it, as if it had asked for itself. A claim that begins another
@@ -46,6 +47,8 @@ void pawl__zk_leave_line(struct zk_claim *claim) {
 void pawl__zk_admit(struct zk_engine *zk) {
     struct zk_claim *claim;
 
+    if (zk->op_count > ZK_ROOM / 2)
+        return;
     while (zk->connected && zk->op_count < ZK_ROOM && (claim = TAILQ_FIRST(&zk->line)))
         pawl__zk_start(claim);
 }
