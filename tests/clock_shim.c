@@ -3,8 +3,12 @@
  * clock_shim.c - a library to be preloaded into a client or a server whose clocks shall be wrong (`pawl torture`): it stands before
  * clock_gettime, gettimeofday and time, and reads how wrong from memory that it shares with the rig ($PAWL_CLOCK_FD; clock.h there).
  * The rig changes two of the cells one after the other when a clock stops running fast; a reader in between is off by a moment more.
+ *
+ * Who waits until a moment reads it off the clock that we show, and the kernel compares it with its own: so it stands before the waits for
+ * conditions as well. Else whoever sleeps would sleep for as long as its clock is ahead, on top, for ever: all of Java's timed waits.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -80,4 +84,52 @@ time_t time(time_t *ret) {
     if (ret != NULL)
         *ret = shown;
     return shown;
+}
+
+/* ---- Waits ---------------------------------------------------------------------------------------------------------------- */
+
+/* A moment of the clock that we show, as the kernel's. */
+static struct timespec translated(clockid_t clock, const struct timespec *moment) {
+    int64_t left = (int64_t)moment->tv_sec * 1000000000 + moment->tv_nsec - show(clock);
+    bool fast = page != NULL && atomic_load(&page->fast_since_ns) != 0;
+    int64_t until = ask(clock) + (fast && left > 0 ? left / 2 : left);
+
+    until = until > 0 ? until : 0;
+    return (struct timespec){.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+}
+
+/* A condition does not tell its clock, but the moment does: since when a machine runs, or since 1970. */
+static clockid_t clock_of(const struct timespec *moment) {
+    return moment->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+}
+
+static void *next(const char *name) {
+    void *function = dlsym(RTLD_NEXT, name);
+
+    if (function == NULL)
+        abort();
+    return function;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, const struct timespec *restrict moment) {
+    static _Atomic(void *) known;
+    int (*wait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    struct timespec until = translated(clock_of(moment), moment);
+
+    if (atomic_load(&known) == NULL)
+        atomic_store(&known, next("pthread_cond_timedwait"));
+    *(void **)&wait = atomic_load(&known);
+    return wait(cond, mutex, &until);
+}
+
+int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
+                           const struct timespec *restrict moment) {
+    static _Atomic(void *) known;
+    int (*wait)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+    struct timespec until = translated(clock, moment);
+
+    if (atomic_load(&known) == NULL)
+        atomic_store(&known, next("pthread_cond_clockwait"));
+    *(void **)&wait = atomic_load(&known);
+    return wait(cond, mutex, clock, &until);
 }
