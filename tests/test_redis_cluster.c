@@ -371,8 +371,8 @@ static void give_away(unsigned slot, struct redis_server *from, struct redis_ser
             freeReplyObject(redis_server_command(&cluster.nodes[i], "CLUSTER SETSLOT %u NODE %s", slot, id));
 }
 
-/* A set is on its way to a node that does not answer, its slot moves, it is had and let go elsewhere, and its locks are gone when the answer
- * comes: that is for nobody. */
+/* A set is on its way to a node that does not answer, its slot moves, it is had and let go elsewhere, and its locks are gone when the
+ * answer comes: that is for nobody. */
 static void test_a_set_that_is_answered_too_late(void **state) {
     struct pawl *client = open_url("?command=60000", LEASE_MS);
     struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);

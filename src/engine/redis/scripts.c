@@ -5,8 +5,8 @@
  * A script is sent with its body (EVAL) the first time on a connection, and by its SHA-1 (EVALSHA) once the server has answered that. When
  * the server has forgotten it (NOSCRIPT: SCRIPT FLUSH, a restart) the request is made again, with the body.
  *
- * The texts are the same for all clients of a process, and made once. Those for a cluster publish to shards, and what changes a lock there is
- * sent with a key that is nowhere, so that it is not run in a slot that moves.
+ * The texts are the same for all clients of a process, and made once. Those for a cluster publish to shards, and what changes a lock
+ * there is sent with a key that is nowhere, so that it is not run in a slot that moves.
  */
 #include <stdio.h>
 #include <stdlib.h>
