@@ -287,7 +287,10 @@ inline enter(t) {
     if
     :: claims > 0 && may_join(order[claims - 1]) && within_bound(order[claims - 1]) ->
         attach(order[claims - 1], t);
-        nudge(order[claims - 1])
+        if
+        :: parked[order[claims - 1]] -> skip /* it has tokens enough */
+        :: nudge(order[claims - 1])
+        fi
     :: else ->
         new_claim();
         attach(f, t);

@@ -61,6 +61,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct waiter *waiter
         .nonreentrant = cohort->nonreentrant,
         .try_only = try_only,
         .max_hold_ns = waiter->max_hold_ns,
+        .token_want = pawl__cohort_tokens(cohort, cohort->tokens_used),
     };
     cohort->claim_count++;
     return claim;
@@ -201,6 +202,8 @@ int pawl__claim_retire(struct claim *claim) {
         engine->impl->unpark(engine, &claim->seam);
         return 0;
     }
+    if (claim->tokens_used)
+        cohort->tokens_used = claim->tokens_used;
     TAILQ_REMOVE(&cohort->claims, claim, link);
     rc = engine->impl->withdraw(engine, &claim->seam);
     if (rc != PAWL__PENDING) {

@@ -117,21 +117,31 @@ int pawl__cohort_unlock(struct cohort *cohort) {
     return rc;
 }
 
-/* ---- Waiters -------------------------------------------------------------------------------------------------------------- */
+uint32_t pawl__cohort_tokens(const struct cohort *cohort, uint32_t used) {
+    uint32_t most = 1 + cohort->client->handoffs;
 
-/* One more acquire that the claim is to serve. The engine may be reading how many tokens that takes; only we write it. */
-static void count_served(struct claim *claim) {
-    uint32_t wanted = atomic_load_explicit(&claim->seam.token_want, memory_order_relaxed);
-
-    claim->served++;
-    atomic_store_explicit(&claim->seam.token_want, wanted + 1, memory_order_relaxed);
+    return used < 2 ? used : used < most / 2 ? used * 2 : most;
 }
 
-static void attach(struct claim *claim, struct waiter *waiter) {
+/* ---- Waiters -------------------------------------------------------------------------------------------------------------- */
+
+/* One more acquire that the claim is to serve. If that takes more tokens than were asked for, twice as many are: so the engine is told
+ * of it now and then, not every time. It may be reading the number; only we write it. True: it is to be told. */
+static bool count_served(struct claim *claim) {
+    uint32_t wanted = atomic_load_explicit(&claim->seam.token_want, memory_order_relaxed);
+
+    if (++claim->served <= wanted)
+        return false;
+    wanted = pawl__cohort_tokens(claim->cohort, claim->served);
+    atomic_store_explicit(&claim->seam.token_want, wanted < claim->served ? claim->served : wanted, memory_order_relaxed);
+    return true;
+}
+
+static bool attach(struct claim *claim, struct waiter *waiter) {
     waiter->claim = claim;
     waiter->state = WAITER_WAITING;
     TAILQ_INSERT_TAIL(&claim->waiters, waiter, link);
-    count_served(claim);
+    return count_served(claim);
 }
 
 /* Wake the waiter's thread, if it sleeps. */
@@ -334,8 +344,11 @@ static void join(struct claim *claim, struct waiter *waiter) {
     } else if (waiter->try_only) {
         pawl__cohort_end(waiter, PAWL_EHELD, "'%s' is held by another thread of this process, or others wait ahead", cohort->name);
     } else {
-        attach(claim, waiter);
-        pawl__cohort_nudge(claim);
+        /* A thread that is parked need not look: it stays the first. */
+        bool more = attach(claim, waiter);
+
+        if (more || !claim->parked)
+            pawl__cohort_nudge(claim);
     }
 }
 

@@ -102,6 +102,7 @@ struct cohort {
     uint32_t limit;
     bool nonreentrant;
     bool joins;                  /* may acquires share a claim? */
+    uint32_t tokens_used;        /* by the last claim that was held */
     struct claim_list claims;    /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
     struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
@@ -247,6 +248,8 @@ void pawl__cohort_free(struct cohort *cohort);
 int pawl__cohort_unlock(struct cohort *cohort);
 /* Unlock as it is, and wake who was promised it. */
 void pawl__cohort_let_go(struct cohort *cohort);
+/* How many tokens is a claim to ask for if one like it has used so many? Twice that, within the bound; who was alone will be so again. */
+uint32_t pawl__cohort_tokens(const struct cohort *cohort, uint32_t used);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 /* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */

@@ -58,7 +58,8 @@ struct pawl__claim {
     bool nonreentrant;
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
     int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
-    _Atomic uint32_t token_want; /* how many tokens would be of use: one for each thread that waits for this claim; may rise */
+    _Atomic uint32_t
+        token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
     uint64_t token;       /* the first of ... */
     uint32_t token_count; /* ... so many that belong to this claim alone */

@@ -11,20 +11,20 @@ local MEMBER = OWNER .. ' ' .. WISH
 local function mine()
     local first, want = string.match(keep(OWNER, LEASE) or '', '^([1-9]%d*) (%d+) ')
     if not first then
-        first, want = take_tokens(WANT), WANT
+        first, want = take_tokens(WANT)
     end
     return {1, first, want, text(NOW)}
 end
 
 local function enter(queued)
-    local first = take_tokens(WANT)
+    local first, given = take_tokens(WANT)
     local since = text(NOW / 1000) -- holds since now, however long it waited
-    admit(OWNER, MODE_WANTED, PERMITS, LEASE, table.concat({first, WANT, MODE_WANTED, PERMITS, since, RECORD}, ' '))
+    admit(OWNER, MODE_WANTED, PERMITS, LEASE, table.concat({first, given, MODE_WANTED, PERMITS, since, RECORD}, ' '))
     if queued then
         call('ZREM', QUEUE, MEMBER)
         hand_on()
     end
-    return {1, first, WANT, text(NOW)}
+    return {1, first, given, text(NOW)}
 end
 
 -- Returns the position.

@@ -24,15 +24,22 @@ local function text(n)
     return string.format('%.0f', n)
 end
 
--- A holder's token range: above all earlier ones. FLOOR is the server's time when the client's connection was new: a counter below that was
--- lost or rolled back since, and goes on from the time now, which is above all that was ever given.
+-- A holder's tokens: the first, and how many; above all earlier ones. FLOOR is the server's time when the client's connection was new: a
+-- counter below that was lost or rolled back since, and goes on from the time now, which is above all that was ever given. For that the
+-- counter must not outrun the time: whoever wants several gets no more than there is room for. One is always given; that takes longer than
+-- a microsecond.
 local function take_tokens(want)
-    local first = call('INCRBY', TOKEN, want) - want + 1
-    if first < FLOOR and first < NOW then
-        first = NOW
-        call('SET', TOKEN, text(first + want - 1))
+    local last = call('INCRBY', TOKEN, want)
+    local before = last - want
+    if before + 1 < FLOOR and before + 1 < NOW then
+        call('SET', TOKEN, text(NOW))
+        return text(NOW), 1
     end
-    return text(first)
+    local given = math.max(1, math.min(want, NOW - before))
+    if last ~= before + given then
+        call('SET', TOKEN, text(before + given))
+    end
+    return text(before + 1), given
 end
 
 -- The record of a mutex's holder leaves its first token 0 where it was written in the common case: then it is what the counter says, which

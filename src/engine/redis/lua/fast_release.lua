@@ -14,8 +14,10 @@ if DROPPED then
     local now, want = clock[1] * 1000000 + clock[2], math.floor(queue[2] % 1 * 1048576 + 0.5)
     local count = want == 1 and '1' or tostring(want)
     TURN_DUE = now % 16 == 0
-    local first = owner and not TURN_DUE and redis.call('INCRBY', KEYS[2], count) - want + 1 or 0
-    if first >= tonumber(ARGV[3]) then
+    local first = owner and not TURN_DUE and redis.call('INCRBY', KEYS[2], count) - want + 1
+    if first and (first < tonumber(ARGV[3]) or want > 1 and first + want - 1 > now) then
+        redis.call('DECRBY', KEYS[2], count)
+    elseif first then
         local claim, inbox = string.match(ARGV[2], '^(%d+)\n(.-)\n')
         if queue[3] then
             redis.call('PUBLISH', inbox .. string.sub(queue[3], 1, 36), 'h ' .. string.match(queue[3], '^%d+ ', 38) .. claim)

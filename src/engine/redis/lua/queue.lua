@@ -29,10 +29,10 @@ local function hand_on()
                 break
             end
         else
-            local first = take_tokens(want)
-            if tell(owner, 'g', first .. ' ' .. want .. ' ' .. text(NOW) .. ' ' .. CLAIM) > 0 then
+            local first, given = take_tokens(want)
+            if tell(owner, 'g', first .. ' ' .. given .. ' ' .. text(NOW) .. ' ' .. CLAIM) > 0 then
                 local since = text(NOW / 1000)
-                record = first .. ' ' .. want .. ' ' .. mode .. ' ' .. permits .. ' ' .. since .. ' ' .. record
+                record = first .. ' ' .. given .. ' ' .. mode .. ' ' .. permits .. ' ' .. since .. ' ' .. record
                 admit(owner, mode, permits, CLAIM, record)
                 granted = granted + 1
             end
