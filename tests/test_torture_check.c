@@ -3,6 +3,8 @@
  * test_torture_check.c - the checker of `pawl torture` on histories written by hand: for each rule one that breaks it and one that comes
  * close and does not. Also the table of guarantees, the schedule, and lines that are none.
  */
+#include <inttypes.h>
+
 #include "test.h"
 
 #include "../cli/torture/check.h"
@@ -372,6 +374,80 @@ static void test_not_a_history(void **state) {
     assert_true(verdict.violations[RULE_HISTORY] > 0);
 }
 
+/* ---- Torn records --------------------------------------------------------------------------------------------------------- */
+
+static char torn_text[4 * HISTORY_PAGE];
+static size_t torn_used;
+
+static void say(const char *text, size_t length) {
+    memcpy(torn_text + torn_used, text, length);
+    torn_used += length;
+}
+
+/* A line of so many bytes that says nothing of interest. */
+static void say_nothing(size_t length) {
+    static const char head[] = "5000000 rig seen 0 0 ";
+    size_t left = length - strlen(head) - 1;
+
+    say(head, strlen(head));
+    for (; left >= 11; left -= 6)
+        say("9.9@1 ", 6);
+    say("9.9@111111", left);
+    say("\n", 1);
+}
+
+/* Client 0.1 is being killed if `kill` says so, and of its record `cut` bytes are written, of which `over` belong to the next page. Then
+ * another goes on, and the one is gone. */
+static void judge_torn(const char *kill, const char *record, size_t cut, size_t over) {
+    static const char head[] =
+        "0 rig version 1\n0 rig engine leased\n0 rig lease 1000000000\n0 rig handoff 1\n0 rig lock 0 mutex 1\n"
+        "1000000 0.1.0 start 100\n2000000 1.1.0 start 101\n3000000 0.1.0 want 0 x 1 -1\n";
+    static const char tail[] = "900000100 1.1.0 want 0 x 1 -1\n900000200 1.1.0 fail 0 -11\n900000300 rig exit 0.1 -9\n"
+                               "900000400 1.1.0 bye\n900000500 rig exit 1.1 0\n900000600 rig end\n";
+    struct check *check = check_new(table);
+    size_t start = HISTORY_PAGE + over - cut - strlen(kill);
+
+    assert_non_null(check);
+    torn_used = 0;
+    say(head, strlen(head));
+    while (torn_used < start)
+        say_nothing(start - torn_used > 120 ? 60 : start - torn_used);
+    say(kill, strlen(kill));
+    say(record, cut);
+    say(tail, strlen(tail));
+    for (const char *line = torn_text, *end; line < torn_text + torn_used; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(torn_text + torn_used - line));
+        check_line(check, line, (size_t)(end - line));
+    }
+    check_finish(check, &verdict);
+    check_free(check);
+}
+
+/* A writer that is killed leaves what was in the page; that is no fault of the history. Anything else is. */
+static void test_torn_record(void **state) {
+    static const char kill[] = "800000000 rig kill 0.1\n", record[] = "900000000 0.1.0 got 0 426193715527 900\n";
+
+    (void)state;
+    for (size_t cut = 1; cut < strlen(record); cut++) {
+        judge_torn(kill, record, cut, 0);
+        if (verdict.total || verdict.torn != 1)
+            fail_msg("cut after %zu: %" PRIu64 " torn, %" PRIu64 " violations: %s", cut, verdict.torn, verdict.total,
+                     verdict.total ? verdict.first[0].text : "");
+    }
+    judge_torn(kill, record, 20, 1); /* not at the end of a page */
+    assert_true(verdict.violations[RULE_HISTORY] > 0);
+    judge_torn("", record, 20, 0); /* nobody was killed */
+    assert_true(verdict.violations[RULE_HISTORY] > 0);
+    judge_torn("800000000 rig kill 1.1\n", record, 20, 0); /* another was */
+    assert_true(verdict.violations[RULE_HISTORY] > 0);
+    judge_torn(kill, "900000000 0.1.0 got 0 4261\n9371", 31, 0); /* a whole one before it */
+    assert_int_equal(verdict.violations[RULE_HISTORY], 1);
+    judge_torn(kill, record, strlen(record), 5); /* it goes over the page, and is whole */
+    assert_int_equal(verdict.total + verdict.torn, 0);
+    judge_torn(kill, record, strlen(record), strlen(record) - 3);
+    assert_int_equal(verdict.total + verdict.torn, 0);
+}
+
 /* ---- The table itself ----------------------------------------------------------------------------------------------------- */
 
 static void test_table(void **state) {
@@ -457,6 +533,7 @@ int main(void) {
         cmocka_unit_test(test_wakeups),
         cmocka_unit_test(test_what_the_rig_saw),
         cmocka_unit_test(test_not_a_history),
+        cmocka_unit_test(test_torn_record),
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_schedule),
     };

@@ -356,6 +356,7 @@ static bool on_kill(struct check *check, const struct record *record) {
     struct process *process = process_of(check, record->process);
 
     check->verdict.kills++;
+    check->dying = record->process;
     /* It may have been killed before it could say that it is there. */
     if (process != NULL)
         process->killed = record->time;
@@ -370,6 +371,8 @@ static bool on_ended(struct check *check, const struct record *record) {
                        record->numbers[0]);
     if (process != NULL)
         close_process(check, process, record->time);
+    if (check->dying.slot == record->process.slot)
+        check->dying = history_rig;
     return true;
 }
 
@@ -510,10 +513,50 @@ static bool on_client(struct check *check, const struct record *record) {
     }
 }
 
+/* ---- Torn records --------------------------------------------------------------------------------------------------------- */
+
+/* May a record of this process begin so? */
+static bool could_be_of(struct who who, const char *text, size_t length) {
+    size_t digits = 0;
+    char name[48];
+
+    while (digits < length && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    if (digits == length)
+        return true;
+    size_t used = (size_t)snprintf(name, sizeof name, " %d.%u.", who.slot, who.life), left = length - digits;
+
+    return memcmp(text + digits, name, left < used ? left : used) == 0;
+}
+
+static int64_t distance(int64_t one, int64_t other) {
+    return one < other ? other - one : one - other;
+}
+
+/* How much of the line was left by a write that a kill cut off? It ends where a page of the file does (history.h), and the next record
+ * stands right behind it; it is of the one that is being killed just now. Whatever else is broken makes no sense. */
+static size_t torn_length(const struct check *check, const char *line, size_t length, size_t offset) {
+    size_t torn = HISTORY_PAGE - offset % HISTORY_PAGE;
+    struct record whole, rest;
+
+    if (check->dying.slot < 0 || torn >= length || !could_be_of(check->dying, line, torn) ||
+        !history_parse(line + torn, length - torn, &rest))
+        return 0;
+    /* The page may end within the digits of a time: then both are records, and one of them was at a time that can't be. */
+    if (history_parse(line, length, &whole) && distance(whole.time, check->now) <= distance(rest.time, check->now))
+        return 0;
+    return torn;
+}
+
 void check_line(struct check *check, const char *line, size_t length) {
+    size_t torn = torn_length(check, line, length, check->offset);
     struct record record;
 
     check->lines++;
+    check->offset += length + 1;
+    check->verdict.torn += torn > 0;
+    line += torn;
+    length -= torn;
     if (!history_parse(line, length, &record) || !(record.who.slot < 0 ? on_rig : on_client)(check, &record)) {
         check_complain(check, RULE_HISTORY, "line %zu makes no sense: %.*s", check->lines, (int)(length < 100 ? length : 100),
                        line);
@@ -526,8 +569,10 @@ void check_line(struct check *check, const char *line, size_t length) {
 struct check *check_new(const char *table) {
     struct check *check = calloc(1, sizeof *check);
 
-    if (check != NULL)
-        check->table = table;
+    if (check == NULL)
+        return NULL;
+    check->table = table;
+    check->dying = history_rig;
     return check;
 }
 

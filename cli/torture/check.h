@@ -74,7 +74,7 @@ struct verdict {
     uint64_t overlaps;                                                    /* explained by the table */
     uint64_t accepted, refused;                                           /* by the fenced store */
     uint64_t watched;                                                     /* waiters that were seen in their queue */
-    uint64_t kills;
+    uint64_t kills, torn;                                                 /* records that a kill cut off */
     uint64_t strokes[FAULT_KINDS], hits[FAULT_KINDS];
 };
 

@@ -58,7 +58,8 @@ struct check {
     bool has_oracle, ended;
     int64_t lease, now; /* ns; `now`: the latest time seen */
     uint64_t handoff;
-    size_t lines;
+    size_t lines, offset; /* of the next line, in the file */
+    struct who dying;     /* is being killed just now; slot -1: nobody is */
     struct lock_state locks[HISTORY_LOCKS];
     struct process *processes[HISTORY_SLOTS];
     uint32_t process_count;

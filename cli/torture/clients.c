@@ -19,6 +19,8 @@
 #include "clock.h"
 #include "servers.h"
 
+enum { OBSERVER_MS = 20000 };
+
 static void note(struct clients *clients, enum record_kind kind, int slot) {
     history_append(clients->history, history_now(clients->history), history_rig, kind, "%d.%u", slot, clients->list[slot].life);
 }
@@ -164,10 +166,13 @@ void clients_kill_all(struct clients *clients) {
     for (int i = 0; i < clients->page->clients; i++)
         end(clients, i);
     /* It is attached too, and what is done next wants nobody to be. */
-    if (clients->observer > 0) {
-        kill(clients->observer, SIGKILL);
-        waitpid(clients->observer, NULL, 0);
-        clients->observer = 0;
+    if (clients->observer > 0)
+        kill(clients->observer, SIGTERM);
+    for (int64_t deadline = deadline_in(OBSERVER_MS); clients->observer > 0; poll(NULL, 0, 1)) {
+        if (poll_timeout(deadline) == 0)
+            kill(clients->observer, SIGKILL);
+        if (waitpid(clients->observer, NULL, WNOHANG) == clients->observer)
+            clients->observer = 0;
     }
 }
 

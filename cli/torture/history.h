@@ -2,9 +2,13 @@
  *
  * history.h - what everybody saw, as lines that are only ever appended: docs/torture.md has the format.
  *
- * Every process of a run appends to the same file, each record by one write(2) with O_APPEND: so a record is whole or is not there,
- * whenever its writer is killed, and the order of the file is an order in which all of them agree. Times are of CLOCK_BOOTTIME, asked of
- * the kernel itself, since a client's C library may have been told to lie; all processes are on one machine, so they can be compared.
+ * Every process of a run appends to the same file, each record by one write(2) with O_APPEND: so the order of the file is an order in
+ * which all of them agree, and a record is whole or is not there, but for one case. The kernel copies page by page, and stops between two
+ * if the writer is killed: a record that goes over a page may be cut off there, and the next one stands right behind it. Who reads knows
+ * where pages end, and who is being killed (`kill` is written before, `exit` after), and can tell that from a file that is broken.
+ *
+ * Times are of CLOCK_BOOTTIME, asked of the kernel itself, since a client's C library may have been told to lie; all processes are on one
+ * machine, so they can be compared.
  */
 #ifndef PAWL_TORTURE_HISTORY_H
 #define PAWL_TORTURE_HISTORY_H
@@ -62,6 +66,7 @@ enum record_kind {
 };
 
 enum { HISTORY_LOCKS = 256, HISTORY_SLOTS = 4096, HISTORY_THREADS = 64, HISTORY_LINE = 4096 };
+enum { HISTORY_PAGE = 4096 }; /* or pages are a multiple of it */
 
 /* A process of the run: the place it has, and which of the processes that had it one after the other. The rig itself: slot -1. */
 struct who {

@@ -310,8 +310,11 @@ static void print_verdict(const struct verdict *verdict, const char *file) {
            verdict->attempts, verdict->exclusive, verdict->shared, verdict->permits, verdict->held, verdict->timed_out,
            verdict->cancelled, verdict->unreachable, verdict->other);
     printf("           %" PRIu64 " entered again, %" PRIu64 " downgraded, %" PRIu64 " told as lost, %" PRIu64
-           " seen waiting, %" PRIu64 " clients killed\n",
+           " seen waiting, %" PRIu64 " clients killed",
            verdict->reentries, verdict->downgrades, verdict->lost, verdict->watched, verdict->kills);
+    if (verdict->torn > 0)
+        printf(", %" PRIu64 " of them in mid-record", verdict->torn);
+    putchar('\n');
     printf("store      %" PRIu64 " updates, %" PRIu64 " refused for an old token\n", verdict->accepted, verdict->refused);
     printf("overlaps   %" PRIu64 " that docs/guarantees.md allows\n", verdict->overlaps);
     print_faults(verdict);

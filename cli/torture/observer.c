@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,11 +67,19 @@ static bool try_break(const struct history *history, struct pawl *pawl, int lock
     return true;
 }
 
+static volatile sig_atomic_t asked_to_leave;
+
+static void on_term(int number) {
+    asked_to_leave = number;
+}
+
 int observer_main(struct page *page, const struct history *history) {
     struct pawl_options options = {.size = sizeof options, .lease_ms = page->lease_ms, .label = "observer"};
     struct pawl *pawl = NULL;
 
-    for (int lock = 0; atomic_load(&page->phase) == PHASE_RUN; lock = (lock + 1) % page->locks) {
+    /* It writes in the rig's name: it must not be killed while it does. */
+    sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term}, NULL);
+    for (int lock = 0; atomic_load(&page->phase) == PHASE_RUN && asked_to_leave == 0; lock = (lock + 1) % page->locks) {
         struct view view = {.page = page};
 
         if (pawl == NULL && pawl_open(page->direct, &options, &pawl, NULL) < 0)
