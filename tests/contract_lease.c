@@ -23,11 +23,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
 }
 
 static void await_told(int wanted) {
-    const struct timespec moment = {.tv_nsec = 1000000};
-
-    for (int i = 0; i < PATIENCE_MS && atomic_load(&told_lost) != wanted; i++)
-        nanosleep(&moment, NULL);
-    assert_int_equal(atomic_load(&told_lost), wanted);
+    await(atomic_load(&told_lost) == wanted, "told %d, not %d", atomic_load(&told_lost), wanted);
 }
 
 /* Its holder never lets go, and the next one gets in all the same; again and again, each with all of its time. */

@@ -158,15 +158,12 @@ static void test_break_tells_and_waits_for_the_release(void **state) {
 
 static void test_break_without_a_callback(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(two, 0);
-    const struct timespec moment = {.tv_nsec = 1000000};
 
     (void)state;
     assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
     assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
     assert_works(pawl_break(two, "lock", pawl_token(lock), 0, &error), &error);
-    for (int i = 0; i < PATIENCE_MS && pawl_remaining_ms(lock) > 0; i++)
-        nanosleep(&moment, NULL); /* the word has to come through */
-    assert_int_equal(pawl_remaining_ms(lock), 0);
+    await(pawl_remaining_ms(lock) == 0, "the word never comes through");
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     assert_fails(PAWL_ENOTHELD, pawl_release(lock, &error), &error);
@@ -199,14 +196,11 @@ static void test_break_now_frees_at_once(void **state) {
 /* It fails, and changes nothing: what is to be released is still the exclusive acquire. */
 static void test_downgrade_of_a_lost_hold(void **state) {
     struct pawl_lock *lock = contract_rwlock(one, 0);
-    const struct timespec moment = {.tv_nsec = 1000000};
 
     (void)state;
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_works(pawl_break(two, "lock", pawl_token(lock), 0, &error), &error);
-    for (int i = 0; i < PATIENCE_MS && pawl_state(lock) != PAWL_LOST; i++)
-        nanosleep(&moment, NULL); /* the word has to come through */
-    assert_int_equal(pawl_state(lock), PAWL_LOST);
+    await(pawl_state(lock) == PAWL_LOST, "the word never comes through");
     assert_fails(PAWL_ELOST, pawl_downgrade(lock, &error), &error);
     assert_fails(PAWL_ENOTHELD, pawl_release_shared(lock, &error), &error);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);

@@ -219,10 +219,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
 }
 
 static void await_loss(const _Atomic uint64_t *told, uint64_t token) {
-    const struct timespec moment = {.tv_nsec = 1000000};
-
-    for (int i = 0; i < PATIENCE_MS && atomic_load(told) == 0; i++)
-        nanosleep(&moment, NULL);
+    await(atomic_load(told) != 0, "no loss is told");
     assert_int_equal(atomic_load(told), token);
 }
 

@@ -210,7 +210,7 @@ static inline void board_free(struct board *board) {
 }
 
 /* Wait until the word is at least `value`. False: it took too long. */
-static inline bool await(_Atomic int64_t *word, int64_t value) {
+static inline bool await_word(_Atomic int64_t *word, int64_t value) {
     for (int64_t end = pawl__boottime() + LONG; pawl__boottime() < end; sleep_ms(1))
         if (atomic_load(word) >= value)
             return true;

@@ -283,16 +283,21 @@ long long redis_server_plain(struct redis_server *server, const char *text) {
     return number;
 }
 
-long redis_server_calls(struct redis_server *server, const char *command) {
+long redis_server_stat(struct redis_server *server, const char *command, const char *what) {
     redisReply *reply = redis_server_command(server, "INFO commandstats");
     char key[64];
-    const char *at;
-    long calls = 0;
+    const char *line, *at;
+    long number;
 
-    snprintf(key, sizeof key, "cmdstat_%s:calls=", command);
-    at = strstr(reply->str, key);
-    if (at)
-        calls = strtol(at + strlen(key), NULL, 10);
+    snprintf(key, sizeof key, "cmdstat_%s:", command);
+    line = strstr(reply->str, key);
+    snprintf(key, sizeof key, "%s=", what);
+    at = line ? strstr(line, key) : NULL;
+    number = at && at < strchr(line, '\n') ? strtol(at + strlen(key), NULL, 10) : 0;
     freeReplyObject(reply);
-    return calls;
+    return number;
+}
+
+long redis_server_calls(struct redis_server *server, const char *command) {
+    return redis_server_stat(server, command, "calls");
 }

@@ -49,20 +49,11 @@ long long redis_server_integer(struct redis_server *server, const char *format, 
 const char *redis_server_text(struct redis_server *server, char *buffer, size_t size, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* How often it was asked for a command, in small letters, since its statistics were reset. */
+/* A number that it keeps about a command, in small letters, since its statistics were reset: "calls", "rejected_calls"... */
+long redis_server_stat(struct redis_server *server, const char *command, const char *what);
+/* How often it was asked for it. */
 long redis_server_calls(struct redis_server *server, const char *command);
 /* The number that a command without arguments of its own, its words separated by blanks, answers. */
 long long redis_server_plain(struct redis_server *server, const char *command);
-
-/* What servers have, or agree on, makes no sound: it can only be looked for, and for a minute at most. */
-#define await(condition, ...)                                                                                                      \
-    do {                                                                                                                           \
-        int left = 60000 / 5;                                                                                                      \
-                                                                                                                                   \
-        while (!(condition) && left-- > 0)                                                                                         \
-            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);                                                               \
-        if (left < 0)                                                                                                              \
-            fail_msg(__VA_ARGS__);                                                                                                 \
-    } while (0)
 
 #endif

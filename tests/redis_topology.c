@@ -303,9 +303,9 @@ struct redis_server *redis_cluster_node(struct redis_cluster *cluster, const cha
 bool redis_cluster_has_slots(struct redis_server *node) {
     char nodes[8192];
     const char *line = strstr(redis_server_text(node, nodes, sizeof nodes, "CLUSTER NODES"), "myself,master");
+    const char *slots = line ? strstr(line, "connected ") : NULL; /* without slots it ends there */
 
-    return line && strchr(line, '-') < strchr(line, '\n') && strstr(line, "connected ") &&
-           strstr(line, "connected ") < strchr(line, '\n');
+    return slots && slots < strchr(line, '\n');
 }
 
 int redis_cluster_index(const struct redis_cluster *cluster, const struct redis_server *server) {

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -39,6 +40,17 @@
         int rc__ = (call);                                                                                                         \
         if (rc__ < 0)                                                                                                              \
             fail_msg("%s: %s: %s", #call, pawl_error_name(rc__), (error)->text);                                                   \
+    } while (0)
+
+/* What others have, know, or agree on makes no sound: it can only be looked for, and for a minute at most. */
+#define await(condition, ...)                                                                                                      \
+    do {                                                                                                                           \
+        int left__ = 60000 / 2;                                                                                                    \
+                                                                                                                                   \
+        while (!(condition) && left__-- > 0)                                                                                       \
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);                                                               \
+        if (left__ < 0)                                                                                                            \
+            fail_msg(__VA_ARGS__);                                                                                                 \
     } while (0)
 
 #endif

@@ -442,16 +442,8 @@ unsigned contract_waiters(struct pawl *client) {
     return count(client).waiters;
 }
 
-/* That somebody has queued makes no sound: it can only be looked for. */
 void contract_await_waiters(struct pawl *client, unsigned wanted) {
-    const struct timespec moment = {.tv_nsec = 1000000};
-
-    for (int i = 0; i < PATIENCE_MS; i++) {
-        if (count(client).waiters == wanted)
-            return;
-        nanosleep(&moment, NULL);
-    }
-    fail_msg("there are never %u waiters", wanted);
+    await(count(client).waiters == wanted, "there are never %u waiters", wanted);
 }
 
 /* Is the word one of the words? */

@@ -140,7 +140,7 @@ static void test_adopted_claim_notices_death(void **data) {
     struct pawl__claim *adopted = mutex_claim("name");
     pid_t pid = spawn(keep, &keeper);
 
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     adopt_pending(engine, adopted);
     serve_briefly(engine, 20 * MS);
     kill_and_reap(pid);
@@ -356,7 +356,7 @@ static void test_survey(void **data) {
     assert_int_equal(submit(other, w2), PAWL__PENDING);
     assert_int_equal(submit(other, m), PAWL__DONE);
     pid = spawn(keep, &keeper);
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     kill_and_reap(pid);
     assert_int_equal(engine->impl->survey(engine, "rw", list_entry, &listing, NULL), 0);
     assert_int_equal(listing.count, 4);

@@ -55,15 +55,15 @@ static bool semaphore_trial(const char *directory) {
     bool quick;
 
     pids[0] = spawn(keep, &a);
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     pids[1] = spawn(keep, &b);
-    assert_true(await(&board->words[1], 2));
+    assert_true(await_word(&board->words[1], 2));
     pids[2] = spawn(keep, &c);
-    assert_true(await(&board->words[2], 1));
+    assert_true(await_word(&board->words[2], 1));
     let_it_poll();
     start = pawl__boottime();
     kill_and_reap(pids[0]); /* not the one that stands directly before the waiter */
-    assert_true(await(&board->words[2], 2));
+    assert_true(await_word(&board->words[2], 2));
     quick = pawl__boottime() - start < 800 * MS;
     kill_and_reap(pids[1]);
     kill_and_reap(pids[2]);
@@ -85,15 +85,15 @@ static void test_holder_dies_while_first_waiter_is_stopped(void **data) {
         if (i == 2)
             keepers[i].hold_ms = 0;
         pids[i] = spawn(keep, &keepers[i]);
-        assert_true(await(&board->words[i], i == 0 ? 2 : 1));
+        assert_true(await_word(&board->words[i], i == 0 ? 2 : 1));
     }
     let_it_poll();
     stop_and_wait(pids[1]);
     kill_and_reap(pids[0]);
-    assert_true(await(&board->words[2], 3)); /* the second got it, past the stopped one, */
+    assert_true(await_word(&board->words[2], 3)); /* the second got it, past the stopped one, */
     assert_int_equal(atomic_load(&board->words[1]), 1);
     kill(pids[1], SIGCONT);
-    assert_true(await(&board->words[1], 2)); /* which has queued again */
+    assert_true(await_word(&board->words[1], 2)); /* which has queued again */
     kill_and_reap(pids[1]);
     reap(pids[2]);
     board_free(board);
@@ -108,7 +108,7 @@ static void test_granted_but_stopped_is_passed_over(void **data) {
 
     assert_int_equal(acquire(engine, first, 0), PAWL__DONE);
     pid = spawn(keep, &keeper);
-    assert_true(await(&board->words[0], 1));
+    assert_true(await_word(&board->words[0], 1));
     assert_int_equal(acquire(other, last, 20 * MS), PAWL__PENDING);
     stop_and_wait(pid);
     assert_int_equal(release(engine, first), PAWL__DONE); /* granted to one that sleeps */
@@ -117,7 +117,7 @@ static void test_granted_but_stopped_is_passed_over(void **data) {
     let_it_poll();
     assert_int_equal(atomic_load(&board->words[0]), 1);
     assert_int_equal(release(other, last), PAWL__DONE);
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     kill_and_reap(pid);
     engine_close(other);
     engine_close(engine);
@@ -152,7 +152,7 @@ static void test_try_behind_a_dead_waiter_of_a_dead_holder(void **data) {
     for (int i = 0; i < 3; i++) {
         keepers[i] = mutex_keeper(*data, "mutex", board, i);
         pids[i] = spawn(keep, &keepers[i]);
-        assert_true(await(&board->words[i], i == 0 ? 2 : 1));
+        assert_true(await_word(&board->words[i], i == 0 ? 2 : 1));
     }
     assert_int_equal(acquire_now(engine, claim), PAWL_EHELD);
     for (int i = 2; i >= 0; i--)
@@ -173,7 +173,7 @@ static void test_timed_acquire_behind_the_dead(void **data) {
     struct pawl__claim *claim = mutex_claim("mutex");
     pid_t pid = spawn(keep, &keeper);
 
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     kill_and_reap(pid);
     assert_int_equal(acquire(engine, claim, 1), PAWL__DONE); /* a nanosecond is enough: the dead are in nobody's way */
     release(engine, claim);
@@ -228,9 +228,9 @@ static void test_waking_the_dead_raises_no_signal(void **data) {
     int status;
 
     holder = spawn(release_to_the_dead, &piper);
-    assert_true(await(&board->words[1], 1));
+    assert_true(await_word(&board->words[1], 1));
     waiter = spawn(keep, &keeper);
-    assert_true(await(&board->words[0], 1));
+    assert_true(await_word(&board->words[0], 1));
     let_it_poll();
     kill_and_reap(waiter);
     atomic_store(&board->words[2], 1);
@@ -259,11 +259,11 @@ static void test_slot_is_claimed_again_before_the_waiter_looks(void **data) {
     pid_t pids[2];
 
     pids[0] = spawn(keep, &holder); /* takes the lowest slot */
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     engine = engine_open(*data);
     find_session(engine, "mutex", &slot, &generation);
     pids[1] = spawn(keep, &waiter);
-    assert_true(await(&board->words[1], 1));
+    assert_true(await_word(&board->words[1], 1));
     let_it_poll();
     stop_and_wait(pids[1]);
     kill_and_reap(pids[0]);
@@ -275,7 +275,7 @@ static void test_slot_is_claimed_again_before_the_waiter_looks(void **data) {
     assert_true(pawl__local_dead(local_of(engine), slot, generation)); /* the generation is what dies, not the slot */
     assert_false(pawl__local_dead(local_of(engine), slot, generation + 1));
     kill(pids[1], SIGCONT);
-    assert_true(await(&board->words[1], 2));
+    assert_true(await_word(&board->words[1], 2));
     kill_and_reap(pids[1]);
     engine_close(heir);
     engine_close(engine);
@@ -361,7 +361,7 @@ static void test_guard_of_another_generation_is_not_stolen(void **data) {
     }
     assert_true(pawl__local_recover(local_of(engine), slot, generation, pawl__boottime() + LONG));
     p = spawn(stay_in_guard, &heir);
-    assert_true(await(&board->words[1], 1));
+    assert_true(await_word(&board->words[1], 1));
     assert_true(
         pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets), &heir_slot, &heir_generation));
     assert_int_equal(heir_slot, slot);
@@ -370,7 +370,7 @@ static void test_guard_of_another_generation_is_not_stolen(void **data) {
     sleep_ms(100);
     assert_int_equal(atomic_load(&board->words[0]), 0); /* P is inside, so A is not */
     atomic_store(&board->words[1], 2);
-    assert_true(await(&board->words[0], 1));
+    assert_true(await_word(&board->words[0], 1));
     assert_int_equal(atomic_load(&board->words[1]), 3);
     atomic_store(&board->words[0], 2);
     reap(a);
@@ -416,7 +416,7 @@ static void test_stopped_inside_the_guard(void **data) {
     engine->warn_data = warning;
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
     pid = spawn(stay_in_guard, &guest);
-    assert_true(await(&board->words[0], 1));
+    assert_true(await_word(&board->words[0], 1));
     stop_and_wait(pid);
     assert_int_equal(acquire(engine, claim, 300 * MS), PAWL__PENDING); /* the deadline is kept */
     assert_int_equal(engine->impl->withdraw(engine, claim), PAWL__PENDING);
@@ -478,7 +478,7 @@ static void check_family(const char *directory, bool inherit) {
     pid_t parent, child;
 
     parent = spawn(hold_and_fork, &family);
-    assert_true(await(&board->words[0], 1));
+    assert_true(await_word(&board->words[0], 1));
     child = (pid_t)atomic_load(&board->words[0]);
     kill_and_reap(parent);
     if (inherit) {
@@ -542,7 +542,7 @@ static void test_pid_namespaces(void **data) {
     pid_t pids[2];
 
     pids[0] = spawn(become_init_and_keep, &holder);
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     if (atomic_load(&board->words[0]) == 100) {
         reap(pids[0]);
         board_free(board);
@@ -550,14 +550,14 @@ static void test_pid_namespaces(void **data) {
         skip();
     }
     pids[1] = spawn(become_init_and_keep, &waiter); /* both are pid 1 */
-    assert_true(await(&board->words[1], 1));
+    assert_true(await_word(&board->words[1], 1));
     engine = engine_open(*data);
     assert_int_equal(engine->impl->survey(engine, "mutex", first_pid, &pid_seen, NULL), 1);
     assert_int_equal(pid_seen, 1);
     let_it_poll();
     assert_int_equal(atomic_load(&board->words[1]), 1);
     kill((pid_t)atomic_load(&board->words[10]), SIGKILL);
-    assert_true(await(&board->words[1], 2));
+    assert_true(await_word(&board->words[1], 2));
     kill((pid_t)atomic_load(&board->words[11]), SIGKILL);
     reap(pids[0]);
     reap(pids[1]);
@@ -598,7 +598,7 @@ static void test_other_users(void **data) {
     assert_int_equal(WEXITSTATUS(reap(spawn(open_as_nobody, *data))), 0); /* 0700, root's */
     assert_int_equal(chmod(*data, 01777), 0);
     pid = spawn(keep_as_nobody, &keeper);
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     engine = engine_open(*data);
     assert_int_equal(acquire_now(engine, claim), PAWL_EHELD);
     claim->try_only = false;
@@ -607,10 +607,10 @@ static void test_other_users(void **data) {
     assert_int_equal(park(engine, claim, LONG), PAWL__DONE);
     atomic_store(&board->words[0], 0);
     pid = spawn(keep_as_nobody, &keeper); /* and the other way round: nobody is woken by root */
-    assert_true(await(&board->words[0], 1));
+    assert_true(await_word(&board->words[0], 1));
     let_it_poll();
     release(engine, claim);
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     kill_and_reap(pid);
     snprintf(path, sizeof path, "%s/table", (const char *)*data);
     assert_int_equal(stat(path, &status), 0);
@@ -701,7 +701,7 @@ static void test_kind_and_limit(void **data) {
     struct pawl__claim *mutex = mutex_claim("name"), *semaphore = claim_new("name", PAWL_SEMAPHORE, PAWL_PERMITS, 1, 3);
     pid_t pid = spawn(keep, &keeper);
 
-    assert_true(await(&board->words[0], 2));
+    assert_true(await_word(&board->words[0], 2));
     assert_int_equal(acquire(engine, mutex, LONG), PAWL_EKIND);
     assert_int_equal(acquire_now(engine, mutex), PAWL_EKIND);
     assert_int_equal(acquire(engine, semaphore, LONG), PAWL_ELIMIT);

@@ -167,13 +167,7 @@ static void test_a_slot_is_half_moved(void **state) {
 
 /* Has it refused such a command since its statistics were reset? */
 static bool has_refused(struct redis_server *node, const char *command) {
-    char info[16384], name[64];
-    const char *line, *count;
-
-    snprintf(name, sizeof name, "cmdstat_%s:", command);
-    line = strstr(redis_server_text(node, info, sizeof info, "INFO commandstats"), name);
-    count = line ? strstr(line, "rejected_calls=") : NULL;
-    return count && atoi(strchr(count, '=') + 1) > 0;
+    return redis_server_stat(node, command, "rejected_calls") > 0;
 }
 
 static void *release_it(void *lock) {

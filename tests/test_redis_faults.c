@@ -126,9 +126,7 @@ static void test_waiter_cannot_write(void **state) {
     start_holder(&taker, lock, PATIENCE_MS);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
     atomic_store(&unwritable, "pawl:queue:{lock}");
-    for (int i = 0; i < PATIENCE_MS && atomic_load(&unwritable); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    assert_null(atomic_load(&unwritable));
+    await(!atomic_load(&unwritable), "it never asks again");
     freeReplyObject(redis_server_command(&server, "DEL pawl:queue:{lock}"));
     pawl_release(other, &error);
     assert_int_equal(end_taker(&taker), 0);
@@ -175,8 +173,7 @@ static void test_answer_to_release_is_lost(void **state) {
     proxy_drop_answer_to(proxy, "pawl:who:{lock}");
     assert_works(pawl_release(lock, &error), &error);
     await_integer(&server, "EXISTS lock", 0);
-    for (int i = 0; i < PATIENCE_MS && !proxy_dropped(proxy); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    await(proxy_dropped(proxy), "the answer was never held back");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_works(pawl_release(lock, &error), &error);
     pawl_lock_free(lock);
@@ -500,22 +497,15 @@ static void test_too_few_replicas(void **state) {
 
 /* A directory in place of its file: nobody can write that, not even root. */
 static void let_it_save(bool possible) {
-    char path[200], wanted[64];
+    char path[200], wanted[64], info[8192];
 
     snprintf(path, sizeof path, "%s/dump.rdb", server.directory);
     assert_int_equal(possible ? rmdir(path) : mkdir(path, 0755), 0);
     freeReplyObject(redis_server_command(&server, "BGSAVE"));
     snprintf(wanted, sizeof wanted, "rdb_last_bgsave_status:%s", possible ? "ok" : "err");
-    for (int i = 0; i < PATIENCE_MS / 5; i++) {
-        redisReply *info = redis_server_command(&server, "INFO persistence");
-        bool done = strstr(info->str, "rdb_bgsave_in_progress:0") && strstr(info->str, wanted);
-
-        freeReplyObject(info);
-        if (done)
-            return;
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
-    fail_msg("the server never says %s", wanted);
+    await(strstr(redis_server_text(&server, info, sizeof info, "INFO persistence"), "rdb_bgsave_in_progress:0") &&
+              strstr(info, wanted),
+          "the server never says %s", wanted);
 }
 
 static void test_server_that_cannot_save(void **state) {
@@ -533,7 +523,6 @@ static void test_server_that_is_loading(void **state) {
     struct pawl *one, *two, *late = NULL;
     struct taker taker;
     char url[64];
-    int tries = 0;
 
     (void)state;
     strcpy(slow.extra, "appendonly yes\nappendfsync always\naof-use-rdb-preamble no\nkey-load-delay 400\n");
@@ -549,9 +538,7 @@ static void test_server_that_is_loading(void **state) {
     redis_server_stop(&slow, SIGKILL);
     redis_server_launch(&slow);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", slow.port);
-    while (pawl_open(url, NULL, &late, &error) < 0 && tries++ < PATIENCE_MS / 5)
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); /* it does not even listen yet */
-    assert_non_null(late);
+    await(pawl_open(url, NULL, &late, &error) == 0, "it never even listens: %s", error.text);
     lock = mutex_of(late, "other");
     assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 0, &error), &error);
     assert_contains(error.text, "LOADING");

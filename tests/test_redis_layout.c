@@ -541,8 +541,7 @@ static double work_per_handoff(int waiters) {
         assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &locks[i], &error), &error);
         assert_works(pawl_acquire_start(locks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, ignore_acquired, NULL, &error), &error);
     }
-    for (int i = 0; i < PATIENCE_MS && redis_server_plain(&server, "ZCARD pawl:queue:{lock}") < waiters; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    await(redis_server_plain(&server, "ZCARD pawl:queue:{lock}") == waiters, "not all of them queue");
     freeReplyObject(redis_server_command(&server, "CONFIG RESETSTAT"));
     before = commands();
     assert_works(pawl_release(held, &error), &error);

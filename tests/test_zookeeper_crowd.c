@@ -77,11 +77,7 @@ static bool is_in_line(struct pawl *client) {
 }
 
 static void await_answers(struct pawl *client) {
-    int64_t end = pawl__boottime() + PATIENCE_MS * ZK_MS;
-
-    while ((is_in_line(client) || on_their_way(client) > 0) && pawl__boottime() < end)
-        poll(NULL, 0, 10);
-    assert_int_equal(on_their_way(client), 0);
+    await(!is_in_line(client) && on_their_way(client) == 0, "%u requests are never answered", on_their_way(client));
 }
 
 /* While no answer comes, only so many requests leave. */

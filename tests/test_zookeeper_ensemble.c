@@ -26,14 +26,9 @@ static struct pawl *open_all(const char *options) {
 }
 
 static int leader(void) {
-    int found = -1;
+    int found;
 
-    for (int i = 0; i < PATIENCE_MS / 50 && found < 0; i++) {
-        found = zookeeper_server_leader(&server);
-        if (found < 0)
-            poll(NULL, 0, 50);
-    }
-    assert_true(found >= 0);
+    await((found = zookeeper_server_leader(&server)) >= 0, "nobody leads");
     return found;
 }
 

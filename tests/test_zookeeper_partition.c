@@ -125,8 +125,7 @@ static struct pawl *open_at(const char *hosts, const char *options) {
 static char majority[64], minority[64];
 
 static void expect_leader(void) {
-    for (int i = 0; i < PATIENCE_MS / 50 && zookeeper_server_leader(&server) < 0; i++)
-        usleep(50000);
+    await(zookeeper_server_leader(&server) >= 0, "nobody leads");
     assert_true(zookeeper_server_leader(&server) > FOLLOWER);
 }
 

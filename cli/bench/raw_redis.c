@@ -139,7 +139,8 @@ static int64_t redis_act(void *connection, enum raw_act act) {
 }
 
 static bool called_by_scripts(const char *line) {
-    static const char *const own[] = {"evalsha:", "eval:", "evalsha_ro:", "fcall:", "ping:", "subscribe:", "unsubscribe:", "wait:"};
+    static const char *const own[] = {"evalsha:",   "eval:",        "evalsha_ro:", "fcall:",        "ping:",
+                                      "subscribe:", "unsubscribe:", "ssubscribe:", "sunsubscribe:", "wait:"};
 
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (strncmp(line, own[i], strlen(own[i])) == 0)
