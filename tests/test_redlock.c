@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core.h"
+#include "engine/redlock/redlock.h"
 #include "redlock_test.h"
 
 static long long counter_of(int node) {
@@ -549,6 +551,38 @@ static void test_of_many_waiters_one_asks(void **state) {
     await_free(0, 4);
 }
 
+/* How long attempts took, as this client believes. */
+static void set_attempt_ms(struct pawl *client, int64_t ms) {
+    struct redlock *redlock = redlock_of(client->engine);
+
+    pawl__redlock_lock(redlock);
+    redlock->attempt_ns = ms * REDLOCK_MS;
+    pawl__redlock_unlock(redlock);
+}
+
+/* Who releases knows of it before everybody else, and would always be first: it lets those go first that wait. */
+static void test_who_releases_lets_others_go_first(void **state) {
+    struct pawl *one = open_all("", LONG_MS, NULL), *two = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    struct taker waiter, returner;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    start_taker(&waiter, other, PAWL_FOREVER);
+    await_integer(&servers[4], "ZCARD pawl:wait:{lock}", 1);
+    set_attempt_ms(one, 3000);
+    assert_works(pawl_release(lock, &error), &error);
+    start_taker(&returner, lock, PAWL_FOREVER);
+    assert_int_equal(end_taker(&waiter), 0);
+    assert_int_equal(end_taker(&returner), 0);
+    assert_true(waiter.token < returner.token);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(one);
+    pawl_close(two);
+    await_free(0, 4);
+}
+
 /* One that gives up while it asks, or while it is behind, keeps nobody waiting. */
 static void test_head_of_many_waiters_gives_up(void **state) {
     struct pawl *holder = open_all("", LONG_MS, NULL), *client = open_all("?handoff=0", LONG_MS, NULL);
@@ -629,6 +663,7 @@ int main(int argc, char **argv) {
         TEST(test_foreign_holder),
         TEST(test_nobody_has_a_majority),
         TEST(test_of_many_waiters_one_asks),
+        TEST(test_who_releases_lets_others_go_first),
         TEST(test_head_of_many_waiters_gives_up),
         TEST(test_doctor_looks_at_all),
     };

@@ -445,6 +445,7 @@ static void release_answered(struct redis *redis, struct request *request, redis
         } else if (reply->integer == 0 && !claim->resent && claim->held_before) {
             claim->was_lost = true;
         }
+        claim->awaited = reply->integer == 2;
         pawl__claim_remove(redis, claim);
         pawl__redis_tell(redis, claim, TELL_SETTLED);
     } else if (!reply) {

@@ -217,6 +217,7 @@ struct rclaim {
     bool exact;         /* timer_at is not to be rounded */
     bool held_before;   /* when it was withdrawn */
     bool was_lost;      /* at the withdrawal it was not held any more */
+    bool awaited;       /* a voter: at the withdrawal others waited for it */
     bool foreign_held;  /* its lock is held by a program that is not pawl */
     bool listens;       /* on the foreign channel of its lock */
     bool freed;         /* it was lost because an operator freed its lock */

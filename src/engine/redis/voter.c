@@ -159,6 +159,10 @@ bool pawl__voter_was_lost(struct pawl__claim *claim) {
     return rclaim_of(claim)->was_lost;
 }
 
+bool pawl__voter_awaited(struct pawl__claim *claim) {
+    return rclaim_of(claim)->awaited;
+}
+
 /* ---- A member of a crew --------------------------------------------------------------------------------------------------- */
 
 static int member_descriptor(struct pawl__engine *engine) {

@@ -45,5 +45,7 @@ void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *claim, u
 /* In the upcall `lost`: did an operator free the lock? In `settled`: was it not held any more when it was withdrawn? */
 bool pawl__voter_freed(struct pawl__claim *claim);
 bool pawl__voter_was_lost(struct pawl__claim *claim);
+/* In `settled`: do others wait for the lock? */
+bool pawl__voter_awaited(struct pawl__claim *claim);
 
 #endif

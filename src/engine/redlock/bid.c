@@ -11,6 +11,9 @@
  * that a quorum may be free, the next attempt begins. Bids that got some votes, and took them from each other, wait a random while first,
  * twice as long each time.
  *
+ * Who lets go of a lock that others wait for, and wants it again, gives them the time that an attempt takes, twice over, and a moment to
+ * hear of it: it would always be ahead of them otherwise, by the way that the news of its release has to go.
+ *
  * Of the bids of one client for one name only the oldest tries (it is the head); those behind it are QUEUED and ask nobody, since they
  * would only take votes from each other. The next becomes the head when this one is granted, refused or withdrawn: then it waits like
  * those of other clients, and has no better chance than they.
@@ -26,6 +29,7 @@
 
 #define STRAGGLERS_NS (20 * REDLOCK_MS)
 #define SPLIT_NS REDLOCK_MS
+#define YIELD_NS REDLOCK_MS
 enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8 };
 
 static int64_t between(struct redlock *redlock, int64_t low, int64_t high) {
@@ -135,7 +139,7 @@ void pawl__bid_plan(struct redlock *redlock, struct bid *bid) {
     int64_t now = pawl__boottime(), when = quorum_free_at(redlock, bid), latest;
 
     if (bid->attempts == 1)
-        latest = now + between(redlock, REDLOCK_MS, 4 * REDLOCK_MS); /* the second one is that which voters track */
+        latest = now + between(redlock, 0, REDLOCK_MS); /* the second one is that which voters track */
     else if (quorum_tracks(redlock))
         latest = now + between(redlock, 1000 * REDLOCK_MS, 1500 * REDLOCK_MS);
     else
@@ -172,6 +176,15 @@ static void fail_attempt(struct redlock *redlock, struct bid *bid) {
     pawl__bid_plan(redlock, bid);
 }
 
+/* Names may share a place here: then one of them waits for a moment longer, or for one less. */
+static int64_t *yield_until(struct redlock *redlock, const struct pawl__claim *claim) {
+    return &redlock->yield_until[claim->name_hash % YIELD_NAMES];
+}
+
+void pawl__bid_yield(struct redlock *redlock, const struct pawl__claim *claim) {
+    *yield_until(redlock, claim) = pawl__boottime() + YIELD_NS + 2 * redlock->attempt_ns;
+}
+
 /* ---- Attempts ------------------------------------------------------------------------------------------------------------- */
 
 static void grant(struct redlock *redlock, struct bid *bid) {
@@ -185,6 +198,7 @@ static void grant(struct redlock *redlock, struct bid *bid) {
     pawl__redlock_tell(redlock, bid, BID_TELL_GRANTED);
     pawl__hold_count(redlock, bid);
     bid->held_since = bid->sent_at;
+    redlock->attempt_ns = pawl__boottime() - bid->started_at;
     for (unsigned i = 0; i < redlock->crew.count; i++)
         if (bid->votes[i] && bid->votes[i]->state == VOTE_WAITS)
             pawl__vote_return(redlock, bid->votes[i]);
@@ -291,6 +305,19 @@ int64_t pawl__bids_tick(struct redlock *redlock, int64_t now) {
     return due;
 }
 
+/* The first attempt: at once, unless we owe others the precedence. */
+static void begin(struct redlock *redlock, struct bid *bid) {
+    int64_t now = pawl__boottime(), until = *yield_until(redlock, bid->claim);
+
+    if (bid->claim->try_only || now >= until) {
+        attempt(redlock, bid, now);
+        return;
+    }
+    bid->state = BID_RESTING;
+    bid->not_before = until;
+    pawl__bid_set_timer(redlock, bid, until);
+}
+
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
 
 /* Since when it wants the lock. No two bids of a client have the same: that is how an operator's view tells them apart. */
@@ -319,7 +346,7 @@ int pawl__redlock_submit(struct pawl__engine *engine, struct pawl__claim *claim,
     bid->timer_at = PAWL__NEVER;
     TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
     if (claim->try_only || head_of(redlock, claim) == bid)
-        attempt(redlock, bid, pawl__boottime());
+        begin(redlock, bid);
     pawl__redlock_unlock(redlock);
     return PAWL__PENDING;
 }

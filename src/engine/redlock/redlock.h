@@ -14,7 +14,7 @@
  *       ^  | no quorum possible      | (votes lost, or too late)
  *       |  v                         |
  *     RESTING <----------------------+       withdraw: any state -> LEAVING --(free at a quorum)--> NONE
- *       ^  (random delay, or the voters say that the lock is free)
+ *       ^  (random delay, or the voters say that the lock is free; after a release of ours for which others waited, a moment for them)
  *       |
  *     QUEUED (while an older bid of this client for the same name waits)
  *
@@ -43,6 +43,7 @@
 #include "name.h"
 
 #define REDLOCK_MS INT64_C(1000000)
+enum { YIELD_NAMES = 64 };
 
 struct redlock;
 struct bid;
@@ -136,6 +137,8 @@ struct redlock {
     int64_t asleep_until;
     uint64_t next_id;
     int64_t last_since_ms;
+    int64_t attempt_ns;               /* how long the last attempt took that was granted */
+    int64_t yield_until[YIELD_NAMES]; /* by the hash of a name: when we may bid for it again */
     uint32_t random;
     char notes[2048]; /* noted while the mutex was held */
     size_t notes_used;
@@ -207,6 +210,8 @@ pawl__downgrade_fn pawl__redlock_downgrade;
 void pawl__bid_judge(struct redlock *redlock, struct bid *bid);
 /* It rests: when to try again? */
 void pawl__bid_plan(struct redlock *redlock, struct bid *bid);
+/* Others wait for a lock that we let go: it is theirs first. */
+void pawl__bid_yield(struct redlock *redlock, const struct pawl__claim *claim);
 /* It leaves: is it gone? */
 void pawl__bid_leave(struct redlock *redlock, struct bid *bid);
 void pawl__bid_set_timer(struct redlock *redlock, struct bid *bid, int64_t when);

@@ -286,6 +286,8 @@ static void on_settled(void *core, struct pawl__claim *claim) {
     struct bid *bid = vote->bid;
     unsigned seat = vote->seat;
 
+    if (pawl__voter_awaited(claim))
+        pawl__bid_yield(redlock, claim);
     if (bid)
         bid->lost_votes += pawl__voter_was_lost(claim);
     pawl__vote_free(redlock, vote);
