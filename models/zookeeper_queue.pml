@@ -5,6 +5,7 @@
  * What each step stands for (src/engine/zookeeper/):
  *
  *     start            pawl__zk_start, pawl__zk_create_node: a new GUID; create and list are sent together
+ *     rejoin           pawl__zk_rejoin: create and a watch on the last one that was seen behind the hold before, instead of the list
  *     find             pawl__zk_find_node: the reply to create was lost, so the node is looked for by its GUID
  *     look             pawl__zk_look: a new round, a new list
  *     judge            judge, behind, watch_ahead in claim.c; pawl__zk_look_ahead, watch_further, judge in lookahead.c
@@ -36,6 +37,7 @@
  *     BROKEN_LEASE     a hold is assured until the server says that the session is gone
  *     BROKEN_PROOF     a proof counts from its reply, not from when it was sent
  *     BROKEN_OWN       being let in without a list, and without a watch on the own node
+ *     BROKEN_REJOIN    whoever is in line again is let in when the one that it remembered goes, without a list
  *     BROKEN_RESUME    a reconnect forgets to go on with what was lost
  */
 #ifndef CLIENTS
@@ -43,6 +45,9 @@
 #endif
 #ifndef ROUNDS
 #define ROUNDS 1 /* acquisitions of each client */
+#endif
+#ifndef OTHERS
+#define OTHERS ROUNDS /* of each but the first */
 #endif
 #ifndef CUTS
 #define CUTS 1
@@ -56,8 +61,9 @@
 #ifndef REMOVALS
 #define REMOVALS 0 /* nodes of waiters that an operator deletes */
 #endif
-#define NODES (CLIENTS * ROUNDS + CUTS + EXPIRIES + REMOVALS)
+#define NODES (ROUNDS + (CLIENTS - 1) * OTHERS + CUTS + EXPIRIES + REMOVALS)
 #define NONE 0
+#define WANTED(k) ((k) == 0 -> ROUNDS : OTHERS)
 
 mtype = { CREATE, LIST, WATCH, FAR, OWN, AHEAD_LIST, SEEK, BEAT, DELETE, DELETED, SWEEP };
 mtype = { IDLE, CREATING, FINDING, QUEUED, PROVING, HELD, DONE };
@@ -78,6 +84,10 @@ mtype state[CLIENTS] = IDLE;
 byte round[CLIENTS], guid[CLIENTS], node[CLIENTS], ahead[CLIENTS], far_ahead[CLIENTS], rounds[CLIENTS];
 bool armed[CLIENTS], far_armed[CLIENTS], own_set[CLIENTS], own_armed[CLIENTS], next_in_line[CLIENTS], gone_already[CLIENTS];
 bool stalled[CLIENTS], lost[CLIENTS];
+#if ROUNDS > 1
+byte last[CLIENTS]; /* who stood last behind it, by the latest list */
+bool rejoined[CLIENTS];
+#endif
 byte doomed[CLIENTS];      /* a set of nodes */
 byte doomed_guid[CLIENTS]; /* a set of GUIDs */
 bool sweeping[CLIENTS];
@@ -214,6 +224,9 @@ inline new_round(k) {
     stalled[k] = false;
     next_in_line[k] = false;
     gone_already[k] = false;
+#if ROUNDS > 1
+    rejoined[k] = false;
+#endif
     /* The watches are dropped; the server forgets them too: a request that is of no further interest. */
     armed[k] = false; watched[k] = NONE; ahead[k] = NONE;
     far_armed[k] = false; far_watched[k] = NONE; far_ahead[k] = NONE
@@ -233,6 +246,42 @@ inline doom_claim(k) {
     node[k] = NONE
 }
 
+/* The list n tells who stands last behind node[k]. */
+inline remember(k) {
+#if ROUNDS > 1
+    last[k] = NONE;
+    i = node[k] + 1;
+    do
+    :: i <= NODES ->
+        if
+        :: has(n, i) -> last[k] = i
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    i = 0
+#else
+    skip
+#endif
+}
+
+/* Whether the memory is fresh enough is the clock's affair: either may be. */
+inline rejoin(k) {
+#if ROUNDS > 1
+    if
+    :: last[k] != NONE ->
+        rejoined[k] = true;
+        ahead[k] = last[k];
+        send(k, WATCH, last[k], round[k])
+    :: send(k, LIST, NONE, round[k])
+    fi;
+    last[k] = NONE
+#else
+    send(k, LIST, NONE, round[k])
+#endif
+}
+
 inline start(k) {
     doom_claim(k);
     new_round(k);
@@ -242,7 +291,7 @@ inline start(k) {
     if
     :: connected[k] ->
         send(k, CREATE, guid[k], round[k]);
-        send(k, LIST, NONE, round[k])
+        rejoin(k)
     :: else -> stalled[k] = true; state[k] = IDLE /* OFFLINE: nothing was asked for yet */
     fi
 }
@@ -300,6 +349,7 @@ inline judge(k) {
     if
     :: !has(n, node[k]) -> start(k) /* absent: deleted by somebody else */
     :: else ->
+        remember(k);
         rank(k);
         if
         :: o == NONE -> w = 0; r = 0; grant(k)
@@ -322,6 +372,7 @@ inline judge(k) {
 inline judge_ahead(k) {
     if
     :: has(n, node[k]) ->
+        remember(k);
         rank(k);
         if
         :: o == ahead[k] && w == 1 -> next_in_line[k] = true
@@ -345,7 +396,18 @@ inline judge_ahead(k) {
 inline ahead_gone(k) {
     if
     :: is_next(k) -> grant(k)
+#if ROUNDS > 1
+    :: !is_next(k) && rejoined[k] ->
+#ifdef BROKEN_REJOIN
+        grant(k)
+#else
+        look(k);
+        watch_own(k)
+#endif
+    :: !is_next(k) && !rejoined[k] -> look(k)
+#else
     :: else -> look(k)
+#endif
     fi
 }
 
@@ -452,8 +514,14 @@ inline leave(k) {
     forget_own(k);
     lost[k] = false;
     rounds[k]++;
+#if ROUNDS > 1
     if
-    :: rounds[k] == ROUNDS -> state[k] = DONE
+    :: state[k] != HELD || rounds[k] == WANTED(k) -> last[k] = NONE
+    :: else
+    fi;
+#endif
+    if
+    :: rounds[k] == WANTED(k) -> state[k] = DONE
     :: else -> state[k] = IDLE
     fi
 }

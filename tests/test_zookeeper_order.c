@@ -84,6 +84,24 @@ static void test_own_node_must_be_there(void **state) {
                      ZK_ABSENT);
 }
 
+static void test_who_is_last_behind(void **state) {
+    const char *children[] = {"_c_22222222-2222-4222-8222-222222222222-lock-0000000009",
+                              "_c_11111111-1111-8000-8010-111111111111-lock-0000000005",
+                              "_c_33333333-3333-4333-8333-333333333333-lock-0000000004",
+                              "0123456789abcdef0123456789abcdef__lock__0000000010",
+                              "leases",
+                              "_c_44444444-4444-4444-8444-444444444444-lock-0000000007"};
+    size_t behind;
+
+    (void)state;
+    assert_int_equal(pawl__zk_last_behind("/a/_c_11111111-1111-8000-8010-111111111111-lock-0000000005", children, 6, &behind), 3);
+    assert_int_equal(behind, 3);
+    assert_int_equal(pawl__zk_last_behind(children[1], children, 3, &behind), 0);
+    assert_int_equal(behind, 1);
+    assert_int_equal(pawl__zk_last_behind(children[3], children, 6, &behind), 6);
+    assert_int_equal(behind, 0);
+}
+
 static void test_guids(void **state) {
     static const uint32_t limits[] = {1, 2, 255, 256, 65535, PAWL_PERMITS_MAX};
     unsigned char random[16];
@@ -116,7 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_the_queue_rule),     cmocka_unit_test(test_foreign_names),
         cmocka_unit_test(test_own_node_must_be_there),     cmocka_unit_test(test_guids),
-        cmocka_unit_test(test_how_long_a_hold_is_assured),
+        cmocka_unit_test(test_how_long_a_hold_is_assured), cmocka_unit_test(test_who_is_last_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,6 +127,8 @@ static void finish(struct zk_claim *claim) {
     pawl__zk_beat_cut(claim);
     forget_own_watch(claim);
     pawl__zk_forget_nodes(claim);
+    free(claim->last);
+    claim->last = NULL;
     free(claim->home);
     if (claim->dir != claim->home)
         free(claim->dir);
@@ -227,14 +229,13 @@ static void on_watch_set(struct zk_op *op, const struct zk_reply *reply) {
     }
 }
 
-static void watch_ahead(struct zk_claim *claim, const char *child) {
+void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child, zk_fired_fn *fired) {
     char *path = pawl__zk_text("%s/%s", claim->dir, child);
     struct zk_op *op = NULL;
 
-    if (path && (claim->watch = pawl__zk_watch_new(claim, path, false, on_ahead_event)))
+    if (path && (claim->watch = pawl__zk_watch_new(claim, path, false, fired)))
         op = pawl__zk_op_new(claim->zk, claim, on_watch_set, NULL);
     if (op) {
-        pawl__zk_say(claim->zk, claim, "not lowest, watching %s", pawl__zk_short(path));
         claim->waits_since = pawl__boottime();
         pawl__zk_get(op, path, claim->watch);
     } else {
@@ -255,7 +256,8 @@ static void behind(struct zk_claim *claim, const char *child, const char *furthe
         pawl__zk_refuse(claim, PAWL_EHELD, "'%s' is held, or others wait ahead", claim->claim->name);
         return;
     }
-    watch_ahead(claim, child);
+    pawl__zk_say(claim->zk, claim, "not lowest, watching %s", pawl__zk_short(child));
+    pawl__zk_watch_ahead(claim, child, on_ahead_event);
     if (!claim->try_only)
         pawl__zk_look_ahead(claim, further);
     if (claim->try_only && claim->state == ZK_QUEUED) {
@@ -314,6 +316,7 @@ static void judge(struct zk_claim *claim, const struct String_vector *children) 
 
     if (pawl__zk_limit_differs(claim, children))
         return;
+    pawl__zk_remember_last(claim, children);
     switch (pawl__zk_rank(claim->layout, claim->mode == PAWL_SHARED, child_of(claim->node), claim->guid, names,
                           (size_t)children->count, &index, &second, &ahead)) {
     case ZK_FIRST:
@@ -550,6 +553,7 @@ int pawl__zk_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
 
     pawl__zk_lock();
     if (claim->state != ZK_OVER) { /* else it was refused, and the core is about to hear so */
+        pawl__zk_leave_memory(claim);
         finish(claim);
         pawl__zk_tell(claim, ZK_TELL_SETTLED);
         /* The answer to the delete wakes the service thread soon enough; where there is none it must be woken. */

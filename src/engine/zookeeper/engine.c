@@ -285,6 +285,7 @@ static void release(struct zk_engine *zk) {
     free(zk->secret);
     free(zk->hosts);
     free(zk->base_path);
+    pawl__zk_forget_memory(zk);
 }
 
 static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool applies(const struct zk_claim *claim) {
+bool pawl__zk_looks_ahead(const struct zk_claim *claim) {
     return claim->layout == ZK_MUTEX && !claim->zk->kazoo && !pawl__zk_leased(claim);
 }
 
@@ -42,6 +42,7 @@ static void judge(struct zk_claim *claim, const struct String_vector *children) 
     if (pawl__zk_rank(ZK_MUTEX, false, own, claim->guid, names, (size_t)children->count, &index, &second, &ahead) != ZK_BEHIND ||
         strcmp(names[index], watched) != 0)
         return; /* it is gone as well: its event is on its way, and brings a full look */
+    pawl__zk_remember_last(claim, children);
     if (ahead == 1)
         claim->next_in_line = true;
     else
@@ -86,7 +87,7 @@ static void watch_further(struct zk_claim *claim, const char *child) {
 }
 
 void pawl__zk_look_ahead(struct zk_claim *claim, const char *further) {
-    if (!applies(claim) || !claim->watch)
+    if (!pawl__zk_looks_ahead(claim) || !claim->watch)
         return;
     pawl__zk_watch_own(claim);
     if (further)

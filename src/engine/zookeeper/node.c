@@ -287,7 +287,7 @@ void pawl__zk_node_data(const struct zk_claim *claim, char data[ZK_DATA_MAX]) {
                  claim->kind == PAWL_SEMAPHORE ? "semaphore" : "mutex", claim->permits, claim->limit);
 }
 
-/* Create and list in one go: one round trip. */
+/* Create and list in one go: one round trip. Or create and watch, rejoin.c. */
 void pawl__zk_create_node(struct zk_claim *claim) {
     struct zk_op *op = pawl__zk_op_new(claim->zk, claim, on_created, NULL);
     char *path = pawl__zk_text("%s/_c_%s-%s", claim->dir, claim->guid, marker(claim));
@@ -300,7 +300,8 @@ void pawl__zk_create_node(struct zk_claim *claim) {
             create_twins(claim, op, data);
         } else {
             pawl__zk_create(op, path, data, (int)strlen(data), ZOO_EPHEMERAL | ZOO_SEQUENCE);
-            pawl__zk_send_list(claim);
+            if (!pawl__zk_rejoin(claim))
+                pawl__zk_send_list(claim);
             if (pawl__zk_leased(claim))
                 pawl__zk_check_kind(claim);
         }

@@ -117,6 +117,24 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
     return nearest == count ? ZK_FIRST : ZK_BEHIND;
 }
 
+size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t count, size_t *behind) {
+    int64_t number = INT64_MAX, other, highest = 0;
+    size_t last = count;
+
+    pawl__zk_number(own, &number);
+    *behind = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!pawl__zk_number(children[i], &other) || other <= number)
+            continue;
+        ++*behind;
+        if (last == count || other > highest) {
+            last = i;
+            highest = other;
+        }
+    }
+    return last;
+}
+
 void pawl__zk_guid_format(uint32_t limit, const unsigned char random[16], char ret[ZK_GUID_SIZE]) {
     snprintf(ret, ZK_GUID_SIZE, "%02x%02x%02x%02x-%02x%02x-8%03x-8%02x%01x-%02x%02x%02x%02x%02x%02x", random[0], random[1],
              random[2], random[3], random[4], random[5], (limit >> 8) & 0xfff, limit & 0xff, random[6] & 0xf, random[7], random[8],

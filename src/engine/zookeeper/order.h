@@ -43,6 +43,9 @@ enum zk_rank {
 enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
                            size_t count, size_t *ret, size_t *second, size_t *ahead);
 
+/* The index of the last one behind `own`, a child or its path, and how many there are; `count`: none. */
+size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t count, size_t *behind);
+
 /* Does the child belong to the GUID? */
 bool pawl__zk_has_guid(const char *child, const char *guid);
 

@@ -5,7 +5,7 @@
  *     struct zk_engine    one client: the session, its requests, its claims                                        session.c, engine.c
  *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      op.c
  *       struct zk_watch   a watch that the library has, or is about to have                                          watch.c
- *       struct zk_claim   the engine's state of one claim            claim.c, crowd.c, node.c, semaphore.c, downgrade.c, doubt.c
+ *       struct zk_claim   the engine's state of one claim    claim.c, crowd.c, node.c, rejoin.c, semaphore.c, downgrade.c, doubt.c
  *       struct zk_doomed  a node of ours that must go; outlives the claim that made it                                   sweep.c
  *
  * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a
@@ -211,6 +211,8 @@ struct zk_claim {
     struct zk_watch *own_watch; /* on its own node: so that a break is heard at once */
     bool gone_already;          /* whom it waited for was gone before it could be watched; only our own node is to be seen yet */
     bool next_in_line;          /* whom it waits for was the only one ahead, in a list that had our own node in it */
+    char *last;                 /* who stood last behind it, by the latest list; NULL: not two, or of no use */
+    int64_t last_seen_at;
 };
 
 /* ---- The engine ----------------------------------------------------------------------------------------------------------- */
@@ -226,6 +228,13 @@ struct zk_doomed {
     int64_t look_at; /* not before */
     char guid[ZK_GUID_SIZE];
     char path[];
+};
+
+/* Who stood last behind a claim that was let go: rejoin.c. */
+struct zk_memory {
+    char *dir; /* NULL: nothing is remembered */
+    char *last;
+    int64_t seen_at, left_at;
 };
 
 struct zk_note {
@@ -286,6 +295,7 @@ struct zk_engine {
     int64_t doubt_at;                       /* when to look next whether anybody waits for too long */
     uint64_t requests;                      /* sent so far; for bench */
     unsigned op_count;
+    struct zk_memory memory;
     unsigned random;
 
     TAILQ_HEAD(, zk_op) ops;
@@ -352,7 +362,9 @@ void pawl__zk_grant(struct zk_claim *claim);
 void pawl__zk_proved(struct zk_engine *zk, int64_t sent_at);
 /* A heartbeat that left at `sent_at` found all nodes of the claim: it is renewed, or held from now on. */
 void pawl__zk_checked(struct zk_claim *claim, int64_t sent_at);
-void pawl__zk_look(struct zk_claim *claim);                                 /* list the queue again */
+void pawl__zk_look(struct zk_claim *claim); /* list the queue again */
+/* Wait for this one, which is ahead of the claim's node. */
+void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child, zk_fired_fn *fired);
 void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply); /* the answer to that */
 void pawl__zk_next_round(struct zk_claim *claim); /* what was asked for until now does not matter any more */
 bool pawl__zk_limit_differs(struct zk_claim *claim, const struct String_vector *children); /* then it was refused */
@@ -384,12 +396,23 @@ void pawl__zk_find_node(struct zk_claim *claim);   /* the reply to create was lo
 bool pawl__zk_make_path(struct zk_claim *claim, const char *path, zk_done_fn *done);
 
 /* lookahead.c */
+bool pawl__zk_looks_ahead(const struct zk_claim *claim); /* is it for this kind of lock? */
 /* Whoever the claim waits for is watched; `further` is the one ahead of that, NULL: none. */
 void pawl__zk_look_ahead(struct zk_claim *claim, const char *further);
 /* The one it waited for was deleted: does it hold, without a further look? */
 bool pawl__zk_is_next(const struct zk_claim *claim);
 /* It was gone before it could be watched, and the watch on our own node is on its way: its answer decides. */
 bool pawl__zk_is_nearly_next(const struct zk_claim *claim);
+
+/* rejoin.c */
+extern int64_t pawl__zk_rejoin_ns; /* for how long a memory is good; tests raise it */
+/* From a list of the claim's queue. */
+void pawl__zk_remember_last(struct zk_claim *claim, const struct String_vector *children);
+/* The claim is withdrawn: the next one may want to know. */
+void pawl__zk_leave_memory(struct zk_claim *claim);
+void pawl__zk_forget_memory(struct zk_engine *zk);
+/* A node was asked for: wait behind whom we remember. False: there is nobody, and a list is needed. */
+bool pawl__zk_rejoin(struct zk_claim *claim);
 
 /* doubt.c */
 extern int64_t pawl__zk_doubt_sessions;
