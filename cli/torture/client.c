@@ -250,17 +250,20 @@ static void hold(struct thread *thread, const struct wish *wish) {
 
 /* ---- What next? ----------------------------------------------------------------------------------------------------------- */
 
+int rig_lock_new(struct pawl *pawl, const struct rig_lock *lock, unsigned flags, struct pawl_lock **ret,
+                 struct pawl_error *reterr) {
+    if (lock->kind == PAWL_MUTEX)
+        return pawl_mutex_new(pawl, lock->name, flags, ret, reterr);
+    if (lock->kind == PAWL_RWLOCK)
+        return pawl_rwlock_new(pawl, lock->name, flags, ret, reterr);
+    return pawl_semaphore_new(pawl, lock->name, lock->limit, flags, ret, reterr);
+}
+
 static struct pawl_lock *new_handle(struct client *client, const struct rig_lock *lock, unsigned flags) {
     struct pawl_lock *handle = NULL;
     struct pawl_error error = {.text = "no callback"};
-    int result;
+    int result = rig_lock_new(client->pawl, lock, flags, &handle, &error);
 
-    if (lock->kind == PAWL_MUTEX)
-        result = pawl_mutex_new(client->pawl, lock->name, flags, &handle, &error);
-    else if (lock->kind == PAWL_RWLOCK)
-        result = pawl_rwlock_new(client->pawl, lock->name, flags, &handle, &error);
-    else
-        result = pawl_semaphore_new(client->pawl, lock->name, lock->limit, flags, &handle, &error);
     if (result < 0 || pawl_on_loss(handle, on_loss, client, &error) < 0) {
         say("client %d: %s", client->who.slot, error.text);
         _exit(EXIT_BROKEN);

@@ -236,12 +236,15 @@ static int count_running(const struct clients *clients) {
     return running;
 }
 
-void clients_await_idle(struct clients *clients, int64_t patience_ms) {
+bool clients_await_idle(struct clients *clients, int64_t patience_ms) {
     int64_t deadline = deadline_in(patience_ms);
+    bool idle;
 
     clients_continue(clients);
-    while (clients_reap(clients), atomic_load(&clients->page->idle) < count_running(clients) && poll_timeout(deadline) > 0)
+    while (clients_reap(clients), idle = atomic_load(&clients->page->idle) >= count_running(clients),
+           !idle && poll_timeout(deadline) > 0)
         poll(NULL, 0, 5);
+    return idle;
 }
 
 void clients_await_end(struct clients *clients, int64_t patience_ms) {

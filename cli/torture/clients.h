@@ -46,8 +46,8 @@ bool clients_reconnect(struct clients *clients);
 unsigned clients_distort(struct clients *clients, uint64_t target, bool fast);
 unsigned clients_straighten(struct clients *clients, uint64_t target);
 
-/* Until all are idle, or have ended; who is not by then is noted as hung, and killed. */
-void clients_await_idle(struct clients *clients, int64_t patience_ms);
+/* Until all are idle, or have ended: then true. Who is not by then is noted as hung, and killed. */
+bool clients_await_idle(struct clients *clients, int64_t patience_ms);
 void clients_await_end(struct clients *clients, int64_t patience_ms);
 
 #endif

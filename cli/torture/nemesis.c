@@ -5,7 +5,7 @@
  *     set up: directory, page, history, servers, proxies
  *     run:    strokes begin and end as the schedule says; who was killed is started again; a live line
  *     finish: all is healed; clients end what they began, and are idle: what litters the servers now is a leak
- *     leave:  clients close; what is still there is residue
+ *     leave:  clients close; the rig takes every lock once; what is still there is residue
  *
  * Whatever goes wrong on the way, the rig ends what it started.
  */
@@ -324,47 +324,118 @@ static void on_residue(const char *what, void *data) {
     note(data, RECORD_RESIDUE, "%s", what);
 }
 
+/* What an operator sees: entries of clients that live, or of all. */
+struct survey {
+    struct rig *rig;
+    bool of_the_living, aloud; /* they are noted */
+    int count;
+};
+
+static bool is_alive(const struct rig *rig, int64_t pid) {
+    for (int i = 0; i < rig->page->clients; i++)
+        if (rig->clients.list[i].pid == pid)
+            return true;
+    return false;
+}
+
 static int on_entry(const struct pawl_entry *entry, void *data) {
-    struct rig *rig = data;
-    char text[HISTORY_LINE / 2];
+    struct survey *survey = data;
 
-    snprintf(text, sizeof text, "%s of pid %lld on %s is still there: %s", entry->flags & PAWL_ENTRY_WAITER ? "a claim" : "a hold",
-             (long long)entry->pid, entry->name, entry->raw);
-    note(rig, RECORD_RESIDUE, "%s", text);
+    if (survey->of_the_living && !is_alive(survey->rig, entry->pid))
+        return 0;
+    survey->count++;
+    if (survey->aloud)
+        note(survey->rig, RECORD_RESIDUE, "%s of pid %lld%s on %s is still there: %.1000s",
+             entry->flags & PAWL_ENTRY_WAITER ? "a claim" : "a hold", (long long)entry->pid,
+             survey->of_the_living ? ", which lives and wants nothing," : "", entry->name, entry->raw);
     return 0;
 }
 
-static int count_entry(const struct pawl_entry *entry, void *data) {
-    (void)entry;
-    ++*(int *)data;
-    return 0;
-}
-
-/* What the killed left goes when its time is up; what is there after that stays for ever. */
-static void look_for_residue(struct rig *rig) {
+static struct pawl *open_to_look(struct rig *rig) {
     struct pawl_options options = {.size = sizeof options, .lease_ms = rig->page->lease_ms, .label = "torture"};
-    int64_t deadline = deadline_in(bound_ns(rig->oracle.mend, rig->options->schedule.lease_ms * 1000000) / 1000000);
     struct pawl_error error;
     struct pawl *pawl;
-    int count;
 
-    if (pawl_open(rig->page->direct, &options, &pawl, &error) < 0) {
-        note(rig, RECORD_RESIDUE, "in the end it could not be opened: %s", error.text);
-        return;
-    }
+    if (pawl_open(rig->page->direct, &options, &pawl, &error) == 0)
+        return pawl;
+    note(rig, RECORD_RESIDUE, "in the end it could not be opened: %s", error.text);
+    return NULL;
+}
+
+/* When all has had the time that it may need after a fault. */
+static int64_t mended_by(const struct rig *rig) {
+    return deadline_in(bound_ns(rig->oracle.mend, rig->options->schedule.lease_ms * 1000000) / 1000000);
+}
+
+/* Nothing is there to be seen any more; what is there at the deadline is noted. */
+static void await_nothing(struct rig *rig, struct pawl *pawl, bool of_the_living, int64_t deadline) {
+    struct survey survey = {.rig = rig, .of_the_living = of_the_living};
+    struct pawl_error error;
+
     for (;;) {
-        count = 0;
-        if (pawl_inspect(pawl, NULL, count_entry, &count, &error) == 0 && count == 0)
+        survey.count = 0;
+        if (pawl_inspect(pawl, NULL, on_entry, &survey, &error) == 0 && survey.count == 0)
+            return;
+        if (poll_timeout(deadline) == 0 || interrupted != 0)
             break;
-        if (poll_timeout(deadline) == 0 || interrupted != 0) {
-            pawl_inspect(pawl, NULL, on_entry, rig, NULL);
-            break;
-        }
         poll(NULL, 0, 50);
     }
+    survey.aloud = true;
+    pawl_inspect(pawl, NULL, on_entry, &survey, NULL);
+}
+
+/* Whoever comes next gets it, all of it. That is also when it goes what the dead have left that no time ends, or a long one: their places
+ * in the queue of a lock that nobody asked for since. */
+static void take(struct rig *rig, struct pawl *pawl, const struct rig_lock *lock, int64_t deadline) {
+    struct pawl_lock *handle = NULL;
+    struct pawl_error error;
+    int result = rig_lock_new(pawl, lock, 0, &handle, &error);
+
+    if (result == 0)
+        result = lock->kind == PAWL_SEMAPHORE ? pawl_acquire_permits(handle, lock->limit, poll_timeout(deadline), &error)
+                                              : pawl_acquire(handle, poll_timeout(deadline), &error);
+    if (result == 0)
+        result = pawl_release(handle, &error);
+    if (result < 0)
+        note(rig, RECORD_RESIDUE, "in the end nobody can have %s: %.1000s", lock->name, error.text);
+    pawl_lock_free(handle);
+}
+
+static void take_each(struct rig *rig, struct pawl *pawl, int64_t deadline) {
+    for (int i = 0; i < rig->page->locks; i++)
+        take(rig, pawl, &rig->page->lock[i], deadline);
+}
+
+/* Clients are there, and have ended all that they began: what is theirs now is a leak. But a replica that was promoted may not have heard
+ * of the end of a wait, and shows it until somebody asks. */
+static void look_for_litter(struct rig *rig) {
+    const struct service *service = rig->options->service;
+    struct pawl *pawl = open_to_look(rig);
+    int64_t deadline = mended_by(rig);
+
+    if (pawl == NULL)
+        return;
+    if (service != NULL && service->replicated)
+        take_each(rig, pawl, deadline);
+    await_nothing(rig, pawl, true, deadline);
     pawl_close(pawl);
-    if (rig->options->service != NULL && rig->options->service->residue != NULL)
-        rig->options->service->residue(&rig->servers, on_residue, rig);
+    if (service != NULL && service->litter != NULL)
+        service->litter(&rig->servers, on_residue, rig);
+}
+
+/* What the killed left goes when its time is up, or when the next one asks; what is there after that stays for ever. */
+static void look_for_residue(struct rig *rig) {
+    const struct service *service = rig->options->service;
+    struct pawl *pawl = open_to_look(rig);
+    int64_t deadline = mended_by(rig);
+
+    if (pawl == NULL)
+        return;
+    take_each(rig, pawl, deadline);
+    await_nothing(rig, pawl, false, deadline);
+    pawl_close(pawl);
+    if (service != NULL && service->residue != NULL)
+        service->residue(&rig->servers, on_residue, rig);
 }
 
 static void finish(struct rig *rig) {
@@ -376,10 +447,9 @@ static void finish(struct rig *rig) {
             heal(rig, &rig->active[i]);
     atomic_store(&rig->page->phase, PHASE_FINISH);
     /* Who waits is served by those that finish: all come to an end, or there is a lost wake-up. */
-    clients_await_idle(&rig->clients,
-                       FINISH_MS + (bound_ns(rig->oracle.mend, lease) + bound_ns(rig->oracle.idle, lease)) / 1000000);
-    if (service != NULL && service->litter != NULL)
-        service->litter(&rig->servers, on_residue, rig);
+    if (clients_await_idle(&rig->clients,
+                           FINISH_MS + (bound_ns(rig->oracle.mend, lease) + bound_ns(rig->oracle.idle, lease)) / 1000000))
+        look_for_litter(rig);
     if (service != NULL && service->wakes != NULL)
         note(rig, RECORD_WAKES, "%" PRId64, service->wakes(&rig->servers));
     atomic_store(&rig->page->phase, PHASE_LEAVE);
@@ -416,6 +486,13 @@ static bool has_enough(const struct rig *rig) {
     return true;
 }
 
+static bool is_struck(const struct rig *rig) {
+    for (int lane = 0; lane < LANES; lane++)
+        if (rig->active[lane].used)
+            return true;
+    return false;
+}
+
 static void run(struct rig *rig) {
     int64_t calm = schedule_calm_ms(&rig->options->schedule), time = rig->options->schedule.time_ms - calm;
 
@@ -425,6 +502,9 @@ static void run(struct rig *rig) {
            (now_ms() < rig->began_ms + time || (now_ms() < rig->began_ms + OVERTIME * time && !has_enough(rig))))
         go_on(rig);
     rig->calm = true;
+    while (is_struck(rig) && interrupted == 0)
+        go_on(rig);
+    /* What was hurt has healed: from now on it is calm, so that every lock is asked for once more. */
     for (int64_t end = now_ms() + calm; now_ms() < end && interrupted == 0;)
         go_on(rig);
     progress_end();

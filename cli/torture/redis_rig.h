@@ -29,6 +29,8 @@ bool redis_flush(const struct servers *servers, int index);
  * be NULL. */
 void redis_depose(struct servers *servers, struct proxy *const *buses, enum fault fault, int index);
 unsigned redis_join(const struct servers *servers, struct proxy *const *buses);
+/* While clients are idle: keys that would stay for ever. */
+void redis_litter(struct servers *servers, residue_fn *found, void *data);
 /* Keys that should not be there. */
 void redis_residue_of(unsigned port, residue_fn *found, void *data);
 

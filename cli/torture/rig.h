@@ -30,6 +30,9 @@ struct rig_lock {
     char name[32];
 };
 
+/* A handle on one of them. */
+int rig_lock_new(struct pawl *pawl, const struct rig_lock *lock, unsigned flags, struct pawl_lock **ret, struct pawl_error *reterr);
+
 struct page {
     char url[RIG_URL];    /* for clients: through the proxies, if there are any */
     char direct[RIG_URL]; /* for the observer */

@@ -346,4 +346,5 @@ const struct service cluster_service = {
     .begin = begin,
     .heal = heal,
     .residue = residue,
+    .litter = redis_litter,
 };

@@ -141,8 +141,19 @@ static bool belongs(const char *key) {
     return strncmp(key, "redisson_lock_token:", 20) == 0 || strncmp(key, "torture-semaphore-", 18) == 0;
 }
 
-/* Keys that don't belong, one by one; returns how many. `found` may be NULL. */
-static int leftovers(unsigned port, residue_fn *found, void *data) {
+/* Is there no end to its time? The permits of a semaphore have times of their own, and are collected by whoever asks next. */
+static bool lasts(unsigned port, const char *key) {
+    char question[300], answer[64];
+    size_t length = strlen(key);
+
+    if (length > 8 && strcmp(key + length - 8, ":timeout") == 0)
+        return false;
+    snprintf(question, sizeof question, "PTTL %.200s\r\nECHO pawl-end\r\n", key);
+    return ask_port(port, question, "pawl-end", answer, sizeof answer) && strncmp(answer, ":-1\r", 4) == 0;
+}
+
+/* Keys that don't belong, one by one, or only those that last; returns how many. `found` may be NULL. */
+static int leftovers(unsigned port, bool lasting, residue_fn *found, void *data) {
     static char answer[65536];
     char text[300], *rest = answer, *line;
     int count = 0;
@@ -153,12 +164,12 @@ static int leftovers(unsigned port, residue_fn *found, void *data) {
         return 1;
     }
     while ((line = strsep(&rest, "\n")) != NULL) {
-        size_t length = strcspn(line, "\r");
-
-        if (line[0] == '*' || line[0] == '$' || length == 0 || belongs(line) || strncmp(line, "pawl-end", 8) == 0)
+        line[strcspn(line, "\r")] = '\0';
+        if (line[0] == '*' || line[0] == '$' || line[0] == '\0' || belongs(line) || strcmp(line, "pawl-end") == 0 ||
+            (lasting && !lasts(port, line)))
             continue;
         count++;
-        snprintf(text, sizeof text, "a key: %.*s", (int)length, line);
+        snprintf(text, sizeof text, lasting ? "a key that no time ends: %.200s" : "a key: %.200s", line);
         if (found != NULL)
             found(text, data);
     }
@@ -168,9 +179,16 @@ static int leftovers(unsigned port, residue_fn *found, void *data) {
 void redis_residue_of(unsigned port, residue_fn *found, void *data) {
     int64_t deadline = deadline_in(RESIDUE_MS);
 
-    while (leftovers(port, NULL, NULL) > 0 && poll_timeout(deadline) > 0)
+    while (leftovers(port, false, NULL, NULL) > 0 && poll_timeout(deadline) > 0)
         poll(NULL, 0, 50);
-    leftovers(port, found, data);
+    leftovers(port, false, found, data);
+}
+
+/* Nobody holds anything: what is there is of the dead, and would go even if nobody ever asked again. */
+void redis_litter(struct servers *servers, residue_fn *found, void *data) {
+    for (int i = 0; i < servers->count; i++)
+        if (redis_is_primary(servers, i))
+            leftovers(servers->list[i].port, true, found, data);
 }
 
 static void residue(struct servers *servers, residue_fn *found, void *data) {
@@ -190,4 +208,5 @@ const struct service redis_service = {
     .url = url,
     .begin = begin,
     .residue = residue,
+    .litter = redis_litter,
 };

@@ -49,4 +49,5 @@ const struct service redlock_service = {
     .url = url,
     .begin = begin,
     .residue = residue,
+    .litter = redis_litter,
 };

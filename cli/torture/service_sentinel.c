@@ -218,6 +218,7 @@ const struct service sentinel_service = {
     .begin = begin,
     .heal = heal,
     .residue = residue,
+    .litter = redis_litter,
 };
 
 const struct service redis_replicas_service = {
@@ -235,4 +236,5 @@ const struct service redis_replicas_service = {
     .begin = begin,
     .heal = heal,
     .residue = residue,
+    .litter = redis_litter,
 };
