@@ -33,27 +33,25 @@ static void await_free(int from, int to) {
 
 /* A stopped server still accepts connections and requests. Nobody waits for it; it is left out; and it gets its vote once it goes on. */
 static void test_one_node_stopped(void **state) {
-    struct log *log = calloc(1, sizeof *log);
+    struct log log = LOG_INIT;
     struct pawl *client;
     struct pawl_lock *lock;
     uint64_t token = 0;
 
     (void)state;
-    assert_non_null(log);
-    pthread_mutex_init(&log->mutex, NULL);
-    client = open_all("", LONG_MS, log);
+    client = open_all("", LONG_MS, &log);
     lock = mutex_of(client, "lock");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_works(pawl_release(lock, &error), &error);
     stop(4);
-    for (int i = 0; i < 100000 && !log_has(log, "is silent"); i++) {
+    for (int i = 0; i < 100000 && !log_has(&log, "is silent"); i++) {
         assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
         assert_true(pawl_token(lock) > token);
         token = pawl_token(lock);
         assert_true(nodes_with_lock(0, 3) >= QUORUM);
         assert_works(pawl_release(lock, &error), &error);
     }
-    assert_true(log_has(log, "is silent"));
+    assert_true(log_has(&log, "is silent"));
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_true(pawl_token(lock) > token);
     go_on(4);
@@ -62,7 +60,6 @@ static void test_one_node_stopped(void **state) {
     await_free(0, 4);
     pawl_lock_free(lock);
     pawl_close(client);
-    free(log);
 }
 
 /* A client that comes while two of five are stopped. */
