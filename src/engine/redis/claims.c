@@ -54,6 +54,7 @@ static void insert(struct redis *redis, struct rclaim *claim) {
     TAILQ_INSERT_TAIL(&redis->claims, claim, all);
     TAILQ_INSERT_TAIL(bucket_of(redis, claim->claim->id[1]), claim, bucket);
     redis->claim_count++;
+    redis->adopted_count += claim->adopted;
 }
 
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
@@ -71,6 +72,7 @@ void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     claim->is_timed = false;
     claim->state = RCLAIM_NONE;
     redis->claim_count--;
+    redis->adopted_count -= claim->adopted;
 }
 
 void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {

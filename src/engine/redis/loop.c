@@ -27,6 +27,8 @@
 /* Timers that keep waiting claims alive need not be exact: those that are due so soon go together. */
 #define SLACK_NS (20 * REDIS_MS)
 #define SLICE_NS (60000 * REDIS_MS)
+/* How long the inbox is left alone when a leader has done with it. */
+#define INBOX_REST_NS (10 * REDIS_MS)
 /* A claim that is sent to and fro by nodes that do not agree goes slowly. */
 #define REHOME_NS (50 * REDIS_MS)
 
@@ -39,6 +41,11 @@ void pawl__redis_lock(struct redis *redis) {
 /* Is it for the service thread to read the answers on `commands`? Those of a voter are read by whoever serves them all. */
 static bool reads_answers(const struct node *node) {
     return !node->leading && node->redis->options.layout != LAYOUT_VOTER;
+}
+
+/* Is it for the service thread to read the inbox? Right after a leader did so the next one is likely to: then not at once. */
+static bool reads_inbox(const struct node *node) {
+    return !(node->leading && node->leader_waits) && !node->inbox_due;
 }
 
 /* What the service thread is to hear of this link. */
@@ -57,7 +64,7 @@ static uint32_t wanted_events(const struct link *link) {
         events |= EPOLLIN;
         break;
     case LINK_UP:
-        if (link->subscriber          ? !(node->leading && node->leader_waits)
+        if (link->subscriber          ? reads_inbox(node)
             : link == &node->commands ? reads_answers(node) && !TAILQ_EMPTY(&link->sent)
                                       : true)
             events |= EPOLLIN;
@@ -285,6 +292,8 @@ static void run_timers(struct redis *redis, int64_t now) {
     struct link *link;
 
     TAILQ_FOREACH(node, &redis->nodes, entry) {
+        if (now >= node->inbox_due)
+            node->inbox_due = 0;
         for (int i = 0; (link = pawl__node_link(node, i)); i++)
             pawl__link_tick(link, now);
         pawl__sentinel_tick(node);
@@ -309,6 +318,8 @@ int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
     struct link *link;
 
     TAILQ_FOREACH(node, &redis->nodes, entry) {
+        if (node->inbox_due)
+            due = sooner(due, node->inbox_due);
         for (int i = 0; (link = pawl__node_link(node, i)); i++)
             due = sooner(due, pawl__link_due(link));
     }
@@ -370,6 +381,16 @@ void pawl__redis_wake(struct pawl__engine *engine) {
 
 /* ---- Leading -------------------------------------------------------------------------------------------------------------- */
 
+/* Whether the leader waits for a push. Who does not any more leaves the inbox to the service thread; after a while, unless that has claims
+ * to look after: threads that take turns at a lock would tell the kernel twice each time. */
+static void set_leader_waits(struct node *node, bool waits) {
+    if (node->leader_waits && !waits && !node->redis->adopted_count) {
+        node->inbox_due = pawl__boottime() + INBOX_REST_NS;
+        pawl__redis_due(node->redis, node->inbox_due);
+    }
+    node->leader_waits = waits;
+}
+
 /* Sleep until there is something to read. The mutex is held, and released meanwhile. */
 static void lead(struct node *node, const struct rclaim *claim, bool waits, int64_t deadline) {
     struct redis *redis = node->redis;
@@ -384,7 +405,7 @@ static void lead(struct node *node, const struct rclaim *claim, bool waits, int6
     node->leading = true;
     node->leader = claim;
     if (node->leader_waits != waits || node->commands.watched & EPOLLIN) {
-        node->leader_waits = waits;
+        set_leader_waits(node, waits);
         pawl__redis_unlock(redis);
     } else {
         unlock_quietly(redis);
@@ -409,7 +430,7 @@ static void abdicate(struct node *node) {
         heir->heir = true;
         rouse(heir);
     } else {
-        node->leader_waits = false;
+        set_leader_waits(node, false);
     }
 }
 
@@ -563,6 +584,10 @@ void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
+    if (!claim->adopted && claim->state != RCLAIM_NONE) {
+        redis->adopted_count++;
+        claim->node->inbox_due = 0;
+    }
     claim->adopted = true;
     queue_telling(redis, claim);
     pawl__redis_unlock(redis);

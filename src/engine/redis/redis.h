@@ -252,6 +252,7 @@ struct node {
     bool leading;                /* a thread leads ... */
     const struct rclaim *leader; /* ... and sleeps in poll for this claim */
     bool leader_waits;           /* ... for a push, and so reads the inbox too */
+    int64_t inbox_due;           /* 0, or: if no leader does, the service thread reads the inbox from then on */
     bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
     bool gave_up;                /* as many tries to connect as the URL allows have failed */
     int lead_fd;
@@ -312,7 +313,7 @@ struct redis {
     pthread_cond_t called; /* a call that is not about a claim was answered */
     struct node_list nodes;
     struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, timed;
-    size_t claim_count;
+    size_t claim_count, adopted_count; /* all; those that serve() looks after */
     bool woken, closing;
     int64_t asleep_until; /* the service thread sleeps until then */
     int epoll_fd, wake_fd;

@@ -29,7 +29,7 @@ end
 
 -- Returns the position.
 local function enqueue(head)
-    local part, rank = WANT / 1048576, head and call('ZRANK', QUEUE, MEMBER)
+    local part, rank = (WANT - 1) / 1048576, head and call('ZRANK', QUEUE, MEMBER)
     if not rank then
         local last = head and call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2] or 0
         call('ZADD', QUEUE, math.floor(last) + 1 + part, MEMBER)

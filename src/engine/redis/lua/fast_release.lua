@@ -1,33 +1,37 @@
 -- The common cases: it is held, and nobody waits; or somebody does, and hears. What is different (the dead in the queue, a lost counter, a
 -- foreign program's turn) is left to what follows. The server writes to the client that was told last first: so the grant comes after
--- the hint to the one behind.
+-- the hint to the one behind. Who waits is not told before the script ends, so each instruction counts: patterns and formats are dear.
 local DROPPED, TURN_DUE = vacate(ARGV[1]), false
 if DROPPED then
     local queue = redis.call('ZRANGE', KEYS[3], '0', '1', 'WITHSCORES')
-    if not queue[1] then
+    local head, next = queue[1], queue[3]
+    if not head then
         if ARGV[4] ~= '' then
             redis.call('PUBLISH', ARGV[4], '0')
         end
         return 1
     end
-    local clock, owner, record = redis.call('TIME'), string.match(queue[1], '^(%S+) x 1 %d+ (.*)$')
-    local now, want = clock[1] * 1000000 + clock[2], math.floor(queue[2] % 1 * 1048576 + 0.5)
+    local find, sub, clock = string.find, string.sub, redis.call('TIME')
+    TURN_DUE = clock[2] % 16 == 0 and ARGV[4] ~= '' and redis.call('PUBSUB', 'NUMSUB', ARGV[4])[2] > 0
+    local space, want = find(head, ' ', 38, true), math.floor(queue[2] % 1 * 1048576 + 1.5)
+    local usual = not TURN_DUE and sub(head, space, space + 4) == ' x 1 '
     local count = want == 1 and '1' or tostring(want)
-    TURN_DUE = now % 16 == 0
-    local first = owner and not TURN_DUE and redis.call('INCRBY', KEYS[2], count) - want + 1
-    if first and (first < tonumber(ARGV[3]) or want > 1 and first + want - 1 > now) then
+    local first = usual and redis.call('INCRBY', KEYS[2], count) - want + 1
+    if first and (first < tonumber(ARGV[3]) or want > 1 and first + want - 1 > clock[1] * 1000000 + clock[2]) then
         redis.call('DECRBY', KEYS[2], count)
     elseif first then
-        local claim, inbox = string.match(ARGV[2], '^(%d+)\n(.-)\n')
-        if queue[3] then
-            redis.call('PUBLISH', inbox .. string.sub(queue[3], 1, 36), 'h ' .. string.match(queue[3], '^%d+ ', 38) .. claim)
+        local line = find(ARGV[2], '\n', 1, true)
+        local claim, inbox = sub(ARGV[2], 1, line - 1), sub(ARGV[2], line + 1, find(ARGV[2], '\n', line + 1, true) - 1)
+        if next then
+            redis.call('PUBLISH', inbox .. sub(next, 1, 36), 'h ' .. sub(next, 38, find(next, ' ', 38, true)) .. claim)
         end
-        -- The numbers are longer than %d takes, and %.0f is twice as dear.
-        local grant = string.format('%d%07d %s %d%07d', first / 1e7, first % 1e7, count, now / 1e7, now % 1e7)
-        local message = 'g ' .. string.sub(owner, 38) .. ' ' .. grant .. ' ' .. claim
-        if redis.call('PUBLISH', inbox .. string.sub(owner, 1, 36), message) > 0 then
-            occupy(owner, claim, '0 ' .. count .. ' x 1 ' .. string.sub(grant, -16, -4) .. ' ' .. record)
-            redis.call('ZREM', KEYS[3], queue[1])
+        -- The number is longer than %d takes, and %.0f is twice as dear.
+        local token, now = string.format('%d%07d', first / 1e7, first % 1e7), clock[1] .. sub('00000' .. clock[2], -6)
+        local message = 'g ' .. sub(head, 38, space) .. token .. ' ' .. count .. ' ' .. now .. ' ' .. claim
+        if redis.call('PUBLISH', inbox .. sub(head, 1, 36), message) > 0 then
+            local record = sub(head, find(head, ' ', space + 5, true))
+            occupy(sub(head, 1, space - 1), claim, '0 ' .. count .. ' x 1 ' .. sub(now, 1, -4) .. record)
+            redis.call('ZREM', KEYS[3], head)
             return 1
         end
     end

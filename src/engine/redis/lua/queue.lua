@@ -1,12 +1,12 @@
--- The queue: a member per claim that waits, `OWNER MODE PERMITS SINCE RECORD`; its score is the ticket, and behind the point the number of
--- tokens that it could use (in 2^-20): so that both come with one call.
+-- The queue: a member per claim that waits, `OWNER MODE PERMITS SINCE RECORD`; its score is the ticket, and behind the point how many
+-- tokens more than one it could use (in 2^-20): so that both come with one call, and mostly as a whole number.
 local function owner_of(member)
     return string.match(member, '^%S+')
 end
 
 local function wish_of(member, score)
     local mode, permits, record = string.match(member, '^%S+ (%a) (%d+) %d+ (.*)$')
-    return mode, permits, math.floor(score % 1 * 1048576 + 0.5), record
+    return mode, permits, math.floor(score % 1 * 1048576 + 1.5), record
 end
 
 -- Hand what is free to the first in the queue, and the next, as long as there is room. The token is taken first: if the server may not
