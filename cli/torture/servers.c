@@ -225,7 +225,7 @@ static int index_of(const struct servers *servers, const struct stroke *stroke) 
     return (int)(stroke->target % (uint64_t)servers->count);
 }
 
-/* No file of a server's may grow: what a full disk is to it. Servers end, rather than go on without their log. */
+/* No file of a server's may grow: what a full disk is to it. Servers end, or stop to serve, rather than go on without their log. */
 static void fill_disk(const struct server *server) {
     struct rlimit limit;
 
@@ -235,21 +235,26 @@ static void fill_disk(const struct server *server) {
     prlimit(server->pid, RLIMIT_FSIZE, &limit, NULL);
 }
 
-/* It took effect if the server has ended; and there is room again. */
-static unsigned empty_disk(struct servers *servers, int index) {
+/* Does it not serve any more, since it ended or by its own word? */
+static bool is_out(struct servers *servers, int index) {
     struct server *server = &servers->list[index];
-    int64_t deadline = deadline_in(READY_MS);
 
-    while (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == 0 && poll_timeout(deadline) > 0)
-        poll(NULL, 0, 10);
-    bool ended = poll_timeout(deadline) > 0;
-
-    if (ended)
+    if (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) != 0)
         server->pid = 0;
+    return server->pid == 0 || (servers->service->refuses != NULL && servers->service->refuses(servers, index));
+}
+
+/* It took effect if the server is out; and there is room again. */
+static unsigned empty_disk(struct servers *servers, int index) {
+    int64_t deadline = deadline_in(READY_MS);
+    bool out;
+
+    while (!(out = is_out(servers, index)) && poll_timeout(deadline) > 0)
+        poll(NULL, 0, 10);
     server_kill(servers, index);
     if (servers->service->tidy != NULL)
         servers->service->tidy(servers, index);
-    return server_spawn(servers, index) && server_await(servers, index) && ended;
+    return server_spawn(servers, index) && server_await(servers, index) && out;
 }
 
 unsigned servers_begin(struct servers *servers, const struct stroke *stroke) {

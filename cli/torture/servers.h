@@ -58,6 +58,7 @@ struct service {
     bool (*prepare)(struct servers *servers);              /* directories, configuration */
     void (*run)(const struct servers *servers, int index); /* in the child: exec */
     bool (*ready)(struct servers *servers, int index);     /* does it serve? asked again and again */
+    bool (*refuses)(struct servers *servers, int index);   /* runs, and says that it does not serve? NULL: then it ends */
     void (*finish)(struct servers *servers);               /* after the end; NULL */
     void (*forget)(struct servers *servers, int index);    /* while it is down: it loses what it knew; NULL: it does not */
     void (*tidy)(struct servers *servers, int index);      /* while it is down after a full disk: what it can't start with; NULL */

@@ -105,6 +105,14 @@ static bool ready(struct servers *servers, int index) {
     return ask_port(servers->list[index].port, "srvr", NULL, answer, sizeof answer) && strstr(answer, "Mode:") != NULL;
 }
 
+/* One of an ensemble that has lost its log goes on running, and waits for better times. */
+static bool refuses(struct servers *servers, int index) {
+    char answer[4096];
+
+    return ask_port(servers->list[index].port, "srvr", NULL, answer, sizeof answer) &&
+           strstr(answer, "not currently serving") != NULL;
+}
+
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
     size_t used = (size_t)snprintf(ret, size, "zk://");
 
@@ -260,6 +268,7 @@ const struct service zookeeper_service = {
     .prepare = prepare,
     .run = run,
     .ready = ready,
+    .refuses = refuses,
     .tidy = tidy,
     .url = url,
     .residue = residue,
@@ -276,6 +285,7 @@ const struct service zookeeper3_service = {
     .finish = finish,
     .run = run,
     .ready = ready,
+    .refuses = refuses,
     .tidy = tidy,
     .url = url,
     .begin = begin,
