@@ -2,13 +2,13 @@
  *
  * clock_shim.c - a library to be preloaded into a client or a server whose clocks shall be wrong (`pawl torture`): it stands before
  * clock_gettime, gettimeofday and time, and reads how wrong from memory that it shares with the rig ($PAWL_CLOCK_FD; clock.h there).
- * The rig changes two of the cells one after the other when a clock stops running fast; a reader in between is off by a moment more.
  *
  * Who waits until a moment reads it off the clock that we show, and the kernel compares it with its own: so it stands before the waits for
  * conditions as well. Else whoever sleeps would sleep for as long as its clock is ahead, on top, for ever: all of Java's timed waits.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,16 +44,27 @@ static bool is_distorted(clockid_t clock) {
            clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_MONOTONIC_RAW || clock == CLOCK_BOOTTIME;
 }
 
+/* How far all clocks are ahead. Between two changes that belong together it would be too much, and the clock would go back afterwards. */
+static int64_t ahead(int64_t *ret_since) {
+    int64_t gained;
+    uint32_t turn;
+
+    do {
+        while ((turn = atomic_load(&page->turn)) % 2 != 0)
+            sched_yield();
+        *ret_since = atomic_load(&page->fast_since_ns);
+        gained = atomic_load(&page->gained_ns) + (*ret_since != 0 ? ask(CLOCK_MONOTONIC) - *ret_since : 0);
+    } while (atomic_load(&page->turn) != turn);
+    return gained;
+}
+
 /* What the clock shows. */
 static int64_t show(clockid_t clock) {
     int64_t truth = ask(clock), since, wrong;
 
     if (page == NULL || !is_distorted(clock))
         return truth;
-    since = atomic_load(&page->fast_since_ns);
-    wrong = atomic_load(&page->gained_ns);
-    if (since != 0)
-        wrong += ask(CLOCK_MONOTONIC) - since;
+    wrong = ahead(&since);
     if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
         wrong += atomic_load(&page->wall_offset_ns);
     if (since != 0 || atomic_load(&page->wall_offset_ns) != 0)

@@ -64,8 +64,10 @@ unsigned clock_straighten(struct clock_page *page, bool ahead) {
     uint64_t reads = atomic_load(&page->reads);
 
     if (since != 0) {
+        atomic_fetch_add(&page->turn, 1);
         atomic_fetch_add(&page->gained_ns, monotonic_ns() - since);
         atomic_store(&page->fast_since_ns, 0);
+        atomic_fetch_add(&page->turn, 1);
     }
     if (!ahead)
         atomic_store(&page->wall_offset_ns, 0);

@@ -57,7 +57,8 @@ struct page {
 
 /* The clock that the shim (tests/clock_shim.c) reads: what is added to the wall clock, and how fast all clocks run. */
 struct clock_page {
-    int fd; /* of this memory, in the rig */
+    int fd;                /* of this memory, in the rig */
+    _Atomic uint32_t turn; /* odd while what follows is being changed: a clock must not go back in between */
     _Atomic int64_t wall_offset_ns;
     _Atomic int64_t fast_since_ns; /* CLOCK_MONOTONIC; since then they run twice as fast; 0: they don't */
     _Atomic int64_t gained_ns;     /* what they are ahead since earlier times */
