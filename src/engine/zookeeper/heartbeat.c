@@ -23,7 +23,18 @@
  *
  * The client is not told the tick. A server does not grant sessions of less than two ticks unless its administrator says otherwise, so
  * half a tick is at most T/4, and what is left is 5T/12. `?tick=` says better. The server rounds expiry up, never down. Clocks that run
- * at different speeds are seen to by lease.c, which takes off a hundredth. */
+ * at different speeds are seen to by lease.c, which takes off a hundredth.
+ *
+ * What it rests on: that the leader asks for its followers' reports in time. Nothing that a client may ask makes the leader count from
+ * now: a request that a follower forwards is checked against the session and does not prolong it, and only who is connected to the leader
+ * itself, or connects anew, does. So a leader that stands still for so long that G goes by between two reports, lets a request through when
+ * it goes on, and looks at its clock before the next report, ends a session that was proved a moment ago; G is
+ *
+ *     T - assured - the time since we last sent something before
+ *
+ * which is T/4 where we only pinged, and 4T/9 while we hold and beat; half a tick of it is used up as it is. With T of 15 s and a tick of
+ * 2 s the leader may be late by 2.7 s and 5.6 s; where T is two ticks, not at all and by 0.2 T. No bound closes that, since a server
+ * may stand still for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.) */
 int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns) {
     int64_t assured = timeout_ns - timeout_ns / 3 - (tick_ns ? tick_ns / 2 : timeout_ns / 4) - late_ns;
 
