@@ -51,9 +51,7 @@
 #include <unistd.h>
 
 #include "../cli/torture/proxy.h"
-#include "redis_test.h"
-
-static struct redis_server server;
+#include "redis_one.h"
 
 /* This program's wall clock is off by so much. The library takes the time of day from here, too. */
 static _Atomic long skew_s;
@@ -64,20 +62,6 @@ int clock_gettime(clockid_t clock, struct timespec *ret) {
     if (clock == CLOCK_REALTIME)
         ret->tv_sec += skew_s;
     return rc;
-}
-
-static int set_up(void **state) {
-    (void)state;
-    if (!server.pid)
-        redis_server_start(&server);
-    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
-    return 0;
-}
-
-static int stop_server(void **state) {
-    (void)state;
-    redis_server_free(&server);
-    return 0;
 }
 
 static void pause_ms(int ms) {
@@ -416,7 +400,7 @@ static void test_time_counts_from_the_grant(void **state) {
     pawl_close(two);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
+#define TEST(name) cmocka_unit_test_setup(name, empty_server)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -13,19 +13,15 @@
 #include <unistd.h>
 
 #include "../cli/torture/proxy.h"
-#include "redis_test.h"
+#include "redis_one.h"
 
-static struct redis_server server;
 static struct proxy *proxy;
 static struct pawl *far, *near; /* through the proxy; straight */
 
 #define LEASE_MS 1500
 
 static int set_up(void **state) {
-    (void)state;
-    if (!server.pid)
-        redis_server_start(&server);
-    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    empty_server(state);
     proxy = proxy_new(server.port, NULL, NULL, NULL);
     far = open_at(proxy_port(proxy), "?retry=10,200", LEASE_MS);
     near = open_at(server.port, "", LEASE_MS);
@@ -39,12 +35,6 @@ static int tear_down(void **state) {
     pawl_close(far);
     pawl_close(near);
     proxy_free(proxy);
-    return 0;
-}
-
-static int stop_server(void **state) {
-    (void)state;
-    redis_server_free(&server);
     return 0;
 }
 

@@ -6,19 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "redis_test.h"
+#include "redis_one.h"
 
 /* As Redisson names its owners: a UUID of version 4, and a thread's number. */
 #define REDISSON "0f8fad5b-d9cb-469f-a165-70867728950e:77"
 
-static struct redis_server server;
 static struct pawl *one, *two;
 
 static int set_up(void **state) {
-    (void)state;
-    if (!server.pid)
-        redis_server_start(&server);
-    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    empty_server(state);
     one = open_at(server.port, "", 0);
     two = open_at(server.port, "", 0);
     return 0;
@@ -28,12 +24,6 @@ static int tear_down(void **state) {
     (void)state;
     pawl_close(one);
     pawl_close(two);
-    return 0;
-}
-
-static int stop_server(void **state) {
-    (void)state;
-    redis_server_free(&server);
     return 0;
 }
 

@@ -7,23 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "redis_test.h"
-
-static struct redis_server server;
-
-static int set_up(void **state) {
-    (void)state;
-    if (!server.pid)
-        redis_server_start(&server);
-    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
-    return 0;
-}
-
-static int stop_server(void **state) {
-    (void)state;
-    redis_server_free(&server);
-    return 0;
-}
+#include "redis_one.h"
 
 /* How often the time of a key was seen to rise until it was gone. */
 static int rises_until_gone(const char *key) {
@@ -162,7 +146,7 @@ static void test_limit_outlives_the_process(void **state) {
     pawl_close(client);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
+#define TEST(name) cmocka_unit_test_setup(name, empty_server)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -8,11 +8,9 @@
 #include <poll.h>
 
 #include "core.h"
-#include "redis_test.h"
+#include "redis_one.h"
 
 enum { TASKS = 8 };
-
-static struct redis_server server;
 
 /* Handles of one lock in one client; the tokens of the holds that the last round had, in their order. */
 struct crowd {
@@ -21,20 +19,6 @@ struct crowd {
     uint64_t tokens[1 + TASKS];
     int count;
 };
-
-static int set_up(void **state) {
-    (void)state;
-    if (!server.pid)
-        redis_server_start(&server);
-    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
-    return 0;
-}
-
-static int stop_server(void **state) {
-    (void)state;
-    redis_server_free(&server);
-    return 0;
-}
 
 static void open_crowd(struct crowd *crowd, const char *layout) {
     char options[64];
@@ -97,7 +81,7 @@ static void test_asked_for_by_what_was_used(void **state) {
         struct crowd crowd;
         long before;
 
-        set_up(NULL);
+        empty_server(NULL);
         open_crowd(&crowd, layouts[i]);
         take_round(&crowd);
         before = requests();
@@ -134,7 +118,7 @@ static void test_counter_does_not_outrun_the_clock(void **state) {
         struct crowd crowd;
         long long ahead;
 
-        set_up(NULL);
+        empty_server(NULL);
         open_crowd(&crowd, layouts[i]);
         take_round(&crowd);
         ahead = redis_server_integer(&server, "INCRBY redisson_lock_token:{lock} 3600000000");
@@ -269,7 +253,7 @@ static void test_number_that_is_asked_for(void **state) {
     }
 }
 
-#define TEST(function) cmocka_unit_test_setup(function, set_up)
+#define TEST(function) cmocka_unit_test_setup(function, empty_server)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -541,13 +541,6 @@ int main(int argc, char **argv) {
         TEST(test_curator_724_parent_gone),
         TEST(test_kazoo_482_close_while_cut_off),
     };
-    int failed;
 
-    if (!harness_begin("test_zookeeper_bugs", 1, &(struct zookeeper_how){0}))
-        return 0;
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
-    harness_end();
-    return failed ? 1 : 0;
+    return harness_run(argc, argv, "test_zookeeper_bugs", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);
 }

@@ -195,13 +195,6 @@ int main(int argc, char **argv) {
         TEST(test_leaving_the_line),
         TEST(test_close_while_some_stand_in_line),
     };
-    int failures;
 
-    if (!harness_begin("test_zookeeper_crowd", 1, &(struct zookeeper_how){0}))
-        return 0;
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    failures = cmocka_run_group_tests(tests, NULL, NULL);
-    harness_end();
-    return failures ? 1 : 0;
+    return harness_run(argc, argv, "test_zookeeper_crowd", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);
 }

@@ -261,13 +261,6 @@ int main(int argc, char **argv) {
         TEST(test_all_restart),
     };
     const struct zookeeper_how how = {.read_only = true};
-    int failed;
 
-    if (!harness_begin("test_zookeeper_ensemble", 3, &how))
-        return 0;
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
-    harness_end();
-    return failed ? 1 : 0;
+    return harness_run(argc, argv, "test_zookeeper_ensemble", 3, &how, tests, sizeof tests / sizeof tests[0]);
 }

@@ -287,13 +287,6 @@ int main(int argc, char **argv) {
         TEST(test_zookeeper_4712_the_event_never_comes),
         TEST(test_a_ring_is_never_lost),
     };
-    int failed;
 
-    if (!harness_begin("test_zookeeper_faults", 1, &(struct zookeeper_how){0}))
-        return 0;
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
-    harness_end();
-    return failed ? 1 : 0;
+    return harness_run(argc, argv, "test_zookeeper_faults", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);
 }

@@ -146,13 +146,6 @@ int main(int argc, char **argv) {
         TEST(test_doctor_asks_every_host),    TEST(test_doctor_without_four_letter_words),
         TEST(test_doctor_stops_when_told),
     };
-    int failed;
 
-    if (!harness_begin("test_zookeeper_operator", 1, &(struct zookeeper_how){0}))
-        return 0;
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
-    harness_end();
-    return failed ? 1 : 0;
+    return harness_run(argc, argv, "test_zookeeper_operator", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);
 }

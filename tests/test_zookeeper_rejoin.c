@@ -302,14 +302,7 @@ int main(int argc, char **argv) {
         IN_LINE(test_cut_at_the_answer_to_the_watch),
         IN_LINE(test_expiry_meanwhile),
     };
-    int failures;
 
     pawl__zk_rejoin_ns = INT64_MAX / 100;
-    if (!harness_begin("test_zookeeper_rejoin", 1, &(struct zookeeper_how){0}))
-        return 0;
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    failures = cmocka_run_group_tests(tests, NULL, NULL);
-    harness_end();
-    return failures ? 1 : 0;
+    return harness_run(argc, argv, "test_zookeeper_rejoin", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);
 }

@@ -394,6 +394,19 @@ void harness_end(void) {
     zookeeper_server_stop(&server);
 }
 
+int harness_run(int argc, char **argv, const char *program, int servers, const struct zookeeper_how *how,
+                const struct CMUnitTest *tests, size_t count) {
+    int failures;
+
+    if (!harness_begin(program, servers, how))
+        return 0;
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    failures = _cmocka_run_group_tests(program, tests, count, NULL, NULL);
+    harness_end();
+    return failures ? 1 : 0;
+}
+
 int harness_set_up(void **state) {
     static int count;
 

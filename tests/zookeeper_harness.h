@@ -42,6 +42,9 @@ extern struct pawl_error error;
 /* Start the server. False: it is not there, which is a named skip, or does not start, which is a failure; it was said. */
 bool harness_begin(const char *program, int servers, const struct zookeeper_how *how);
 void harness_end(void);
+/* Both, and the tests in between: all, or those that argv[1] says. What main() is to return. */
+int harness_run(int argc, char **argv, const char *program, int servers, const struct zookeeper_how *how,
+                const struct CMUnitTest *tests, size_t count);
 /* Around each test: a proxy, and a path of its own. */
 int harness_set_up(void **state);
 int harness_tear_down(void **state);
