@@ -86,6 +86,8 @@ bool armed[CLIENTS], far_armed[CLIENTS], own_set[CLIENTS], own_armed[CLIENTS], n
 bool stalled[CLIENTS], lost[CLIENTS];
 #if ROUNDS > 1
 byte last[CLIENTS]; /* who stood last behind it, by the latest list */
+#endif
+#ifdef BROKEN_REJOIN
 bool rejoined[CLIENTS];
 #endif
 byte doomed[CLIENTS];      /* a set of nodes */
@@ -224,7 +226,7 @@ inline new_round(k) {
     stalled[k] = false;
     next_in_line[k] = false;
     gone_already[k] = false;
-#if ROUNDS > 1
+#ifdef BROKEN_REJOIN
     rejoined[k] = false;
 #endif
     /* The watches are dropped; the server forgets them too: a request that is of no further interest. */
@@ -271,7 +273,9 @@ inline rejoin(k) {
 #if ROUNDS > 1
     if
     :: last[k] != NONE ->
+#ifdef BROKEN_REJOIN
         rejoined[k] = true;
+#endif
         ahead[k] = last[k];
         send(k, WATCH, last[k], round[k])
     :: send(k, LIST, NONE, round[k])
@@ -396,14 +400,8 @@ inline judge_ahead(k) {
 inline ahead_gone(k) {
     if
     :: is_next(k) -> grant(k)
-#if ROUNDS > 1
-    :: !is_next(k) && rejoined[k] ->
 #ifdef BROKEN_REJOIN
-        grant(k)
-#else
-        look(k);
-        watch_own(k)
-#endif
+    :: !is_next(k) && rejoined[k] -> grant(k)
     :: !is_next(k) && !rejoined[k] -> look(k)
 #else
     :: else -> look(k)

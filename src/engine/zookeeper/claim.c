@@ -229,11 +229,11 @@ static void on_watch_set(struct zk_op *op, const struct zk_reply *reply) {
     }
 }
 
-void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child, zk_fired_fn *fired) {
+void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child) {
     char *path = pawl__zk_text("%s/%s", claim->dir, child);
     struct zk_op *op = NULL;
 
-    if (path && (claim->watch = pawl__zk_watch_new(claim, path, false, fired)))
+    if (path && (claim->watch = pawl__zk_watch_new(claim, path, false, on_ahead_event)))
         op = pawl__zk_op_new(claim->zk, claim, on_watch_set, NULL);
     if (op) {
         claim->waits_since = pawl__boottime();
@@ -257,7 +257,7 @@ static void behind(struct zk_claim *claim, const char *child, const char *furthe
         return;
     }
     pawl__zk_say(claim->zk, claim, "not lowest, watching %s", pawl__zk_short(child));
-    pawl__zk_watch_ahead(claim, child, on_ahead_event);
+    pawl__zk_watch_ahead(claim, child);
     if (!claim->try_only)
         pawl__zk_look_ahead(claim, further);
     if (claim->try_only && claim->state == ZK_QUEUED) {

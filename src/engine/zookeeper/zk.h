@@ -364,7 +364,7 @@ void pawl__zk_proved(struct zk_engine *zk, int64_t sent_at);
 void pawl__zk_checked(struct zk_claim *claim, int64_t sent_at);
 void pawl__zk_look(struct zk_claim *claim); /* list the queue again */
 /* Wait for this one, which is ahead of the claim's node. */
-void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child, zk_fired_fn *fired);
+void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child);
 void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply); /* the answer to that */
 void pawl__zk_next_round(struct zk_claim *claim); /* what was asked for until now does not matter any more */
 bool pawl__zk_limit_differs(struct zk_claim *claim, const struct String_vector *children); /* then it was refused */
