@@ -270,6 +270,34 @@ static void test_a_ring_is_never_lost(void **state) {
     pawl_close(other);
 }
 
+/* An administrator takes the right to delete away, and gives it back: the node goes, and who waits is let in, while the session of the one
+ * that released lives on. */
+static void test_a_delete_that_is_refused_is_tried_again(void **state) {
+    struct pawl *client = open_proxied(""), *other = open_direct("");
+    struct pawl_lock *held = new_mutex(client, 0), *lock = new_mutex(other, PAWL_TASK);
+    struct acquire waiter;
+
+    (void)state;
+    acquire(held);
+    acquire_start(&waiter, lock, false, PATIENCE_MS);
+    await_nodes("", 2);
+    raw_permit(ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
+    strike_at(OP_DELETE, true, PROXY_PASS);
+    release(held);
+    await_strike();
+    assert_int_equal(raw_list("").count, 2);
+    assert_false(atomic_load(&waiter.ended));
+    raw_permit(ZOO_PERM_ALL);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    await_nodes("", 1);
+    release(lock);
+    await_nodes("", 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -286,6 +314,7 @@ int main(int argc, char **argv) {
         TEST(test_release_wakes_one),
         TEST(test_zookeeper_4712_the_event_never_comes),
         TEST(test_a_ring_is_never_lost),
+        TEST(test_a_delete_that_is_refused_is_tried_again),
     };
 
     return harness_run(argc, argv, "test_zookeeper_faults", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);

@@ -225,6 +225,20 @@ void raw_delete(const char *below, const char *child) {
     assert_int_equal(answer.rc, ZOK);
 }
 
+void raw_permit(int permissions) {
+    struct ACL everybody = {.perms = permissions, .id = ZOO_ANYONE_ID_UNSAFE};
+    struct ACL_vector list = {.count = 1, .data = &everybody};
+    struct answer answer = {.done = false};
+    char node[256];
+
+    raw_path("", NULL, node);
+    pthread_mutex_lock(&pawl__zk_mutex);
+    zoo_aset_acl(raw, node, -1, &list, on_void, &answer);
+    pthread_mutex_unlock(&pawl__zk_mutex);
+    raw_wait(&answer);
+    assert_int_equal(answer.rc, ZOK);
+}
+
 void raw_create(const char *below, const char *child, int flags) {
     struct answer answer = {.done = false};
     char node[256];

@@ -82,6 +82,8 @@ struct listing {
 struct listing raw_list(const char *below);
 void raw_delete(const char *below, const char *child);
 void raw_create(const char *below, const char *child, int flags);
+/* What everybody may do with the lock's path: ZOO_PERM_ALL, or less. */
+void raw_permit(int permissions);
 /* Wait until the lock's path has so many children. */
 struct listing await_nodes(const char *below, int count);
 void await_no_watches(void);

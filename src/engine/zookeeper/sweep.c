@@ -3,8 +3,10 @@
  * sweep.c - nodes of ours that must go, and go on having to until they are gone: released, given up, or made by a request whose reply
  * never came. They are no claim's any more: a release returns while its node is here.
  *
- * A node is off the list when the server says that it is deleted or not there, or when its session is dead, which deletes it too. One whose
- * name is not known is looked for by its GUID, and a second time a little later: its create may still have been on its way.
+ * A node is off the list when the server says that it is deleted or not there, or when its session is dead, which deletes it too. One that
+ * the server refuses to delete (an administrator took the right away) is tried again and again, since whoever waits behind it waits for as
+ * long as this session lives. One whose name is not known is looked for by its GUID, and a second time a little later: its create may still
+ * have been on its way.
  */
 #include "engine/zookeeper/zk.h"
 
@@ -14,8 +16,10 @@
 #include "lease.h"
 
 #define SECOND_LOOK_NS ZK_S
+/* What was refused is tried again after that, and then after twice as long each time, up to 64 times it. */
+#define REFUSED_NS (250 * ZK_MS)
 
-enum { LOOKS = 2 };
+enum { LOOKS = 2, DOUBLED_MOST = 6 };
 
 static void doomed_free(struct zk_doomed *doomed) {
     struct zk_engine *zk = doomed->zk;
@@ -26,16 +30,26 @@ static void doomed_free(struct zk_doomed *doomed) {
         pthread_cond_broadcast(&zk->changed);
 }
 
+/* The server answered, and said no. */
+static void refused(struct zk_doomed *doomed, int rc) {
+    if (doomed->refusals == 0)
+        pawl__zk_warn(doomed->zk, "a lock's node could not be deleted (%s): tried again, until the session ends; look at its ACL",
+                      zerror(rc));
+    doomed->look_at = pawl__boottime() + (REFUSED_NS << (doomed->refusals < DOUBLED_MOST ? doomed->refusals : DOUBLED_MOST));
+    doomed->refusals++;
+}
+
 static void on_deleted(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_doomed *doomed = op->data;
 
     doomed->sent = false;
     if (pawl__zk_reply_lost(reply->rc))
         return; /* again, when the connection is back */
-    if (reply->rc != ZOK && reply->rc != ZNONODE)
-        pawl__zk_warn(op->zk, "a lock's node could not be deleted (%s); it goes when the session ends", zerror(reply->rc));
-    else
-        pawl__zk_say(op->zk, NULL, "deleted %s", pawl__zk_short(doomed->path));
+    if (reply->rc != ZOK && reply->rc != ZNONODE) {
+        refused(doomed, reply->rc);
+        return;
+    }
+    pawl__zk_say(op->zk, NULL, "deleted %s", pawl__zk_short(doomed->path));
     doomed_free(doomed);
 }
 
@@ -46,6 +60,10 @@ static void on_listed(struct zk_op *op, const struct zk_reply *reply) {
     doomed->sent = false;
     if (pawl__zk_reply_lost(reply->rc))
         return;
+    if (reply->rc != ZOK && reply->rc != ZNONODE) {
+        refused(doomed, reply->rc);
+        return;
+    }
     for (int i = 0; reply->rc == ZOK && i < reply->children->count; i++)
         if (pawl__zk_has_guid(reply->children->data[i], doomed->guid)) {
             char *path = pawl__zk_text("%s/%s", doomed->path, reply->children->data[i]);

@@ -224,8 +224,9 @@ struct zk_doomed {
     uint64_t session;
     bool by_guid; /* `path` is the directory, and the node's name is not known */
     bool sent;
-    unsigned looks;  /* by_guid: how often nothing was found */
-    int64_t look_at; /* not before */
+    unsigned looks;    /* by_guid: how often nothing was found */
+    unsigned refusals; /* how often the server said no */
+    int64_t look_at;   /* not before */
     char guid[ZK_GUID_SIZE];
     char path[];
 };
