@@ -18,7 +18,7 @@
 #include "proxy.h"
 #include "redis_rig.h"
 
-enum { PRIMARIES = 3, NODES = 2 * PRIMARIES, PATIENCE_MS = 60000, ID_LENGTH = 40, KEYS_AT_ONCE = 100 };
+enum { PRIMARIES = 3, NODES = 2 * PRIMARIES, PATIENCE_MS = 60000, ID_LENGTH = 40, KEYS_AT_ONCE = 100, RESTARTS = 10 };
 
 static struct proxy *buses[NODES];
 
@@ -102,41 +102,73 @@ static long long epoch_of(const char *info) {
     return place != NULL ? strtoll(strchr(place, ':') + 1, NULL, 10) : -1;
 }
 
-/* Does every node that runs say that the cluster serves, in the same epoch: has the last change been heard of everywhere? With
- * `in_step`, are the replicas' links up as well? */
-static bool is_well(const struct servers *servers, bool in_step) {
-    long long epoch = -1;
+/* What a node says of itself and of the cluster. */
+struct word {
+    bool answers, serves, is_primary, is_linked;
+    long long epoch;
+};
+
+static struct word word_of(const struct servers *servers, int index) {
+    struct word word = {.epoch = -1};
     char answer[4096];
 
+    if (!redis_ask(servers, index, answer, sizeof answer, "CLUSTER INFO"))
+        return word;
+    word.serves = strstr(answer, "cluster_state:ok") != NULL;
+    word.epoch = epoch_of(answer);
+    word.answers = redis_ask(servers, index, answer, sizeof answer, "INFO replication");
+    word.is_primary = word.answers && strstr(answer, "role:master") != NULL;
+    word.is_linked = word.answers && strstr(answer, "master_link_status:up") != NULL;
+    return word;
+}
+
+/* Does every node say that the cluster serves, in the same epoch: has the last change been heard of everywhere? And are there three
+ * primaries, and are the replicas' links up? */
+static bool is_whole(const struct servers *servers) {
+    long long epoch = -1;
+    int primaries = 0;
+
     for (int i = 0; i < NODES; i++) {
-        if (servers->list[i].pid == 0)
-            continue;
-        if (!redis_ask(servers, i, answer, sizeof answer, "CLUSTER INFO") || strstr(answer, "cluster_state:ok") == NULL ||
-            (epoch >= 0 && epoch_of(answer) != epoch))
+        struct word word = word_of(servers, i);
+
+        if (!word.answers || !word.serves || !(word.is_primary || word.is_linked) || (epoch >= 0 && word.epoch != epoch))
             return false;
-        epoch = epoch_of(answer);
-        if (in_step && (!redis_ask(servers, i, answer, sizeof answer, "INFO replication") ||
-                        (strstr(answer, "role:slave") != NULL && strstr(answer, "master_link_status:up") == NULL)))
-            return false;
+        epoch = word.epoch;
+        primaries += word.is_primary;
     }
-    return true;
+    return primaries == PRIMARIES;
 }
 
-static int count_primaries(const struct servers *servers) {
-    int count = 0;
+/* Why it is not, for whoever has to find out. */
+static void say_why(const struct servers *servers) {
+    char text[512] = "";
+    size_t used = 0;
 
-    for (int i = 0; i < NODES; i++)
-        count += redis_is_primary(servers, i);
-    return count;
+    for (int i = 0; i < NODES; i++) {
+        struct word word = word_of(servers, i);
+
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s node %d ", i > 0 ? ";" : "", i);
+        if (servers->list[i].pid == 0 || !word.answers)
+            used += (size_t)snprintf(text + used, sizeof text - used, servers->list[i].pid == 0 ? "is down" : "does not answer");
+        else
+            used += (size_t)snprintf(text + used, sizeof text - used, "is a %s in epoch %lld%s",
+                                     word.is_primary  ? "primary"
+                                     : word.is_linked ? "replica"
+                                                      : "replica without a link",
+                                     word.epoch, word.serves ? "" : " and does not serve");
+    }
+    say("the cluster is not whole after %d s:%s", PATIENCE_MS / 1000, text);
 }
 
-/* All of it, as it should be: three primaries, and replicas that could take over. */
+/* All of it, as it should be, before the next thing befalls it; else it is said what is not. */
 static bool await_whole(const struct servers *servers) {
     int64_t deadline = deadline_in(PATIENCE_MS);
     bool whole;
 
-    while (!(whole = count_primaries(servers) == PRIMARIES && is_well(servers, true)) && poll_timeout(deadline) > 0)
+    while (!(whole = is_whole(servers)) && poll_timeout(deadline) > 0)
         poll(NULL, 0, 50);
+    if (!whole)
+        say_why(servers);
     return whole;
 }
 
@@ -304,6 +336,19 @@ static unsigned begin(struct servers *servers, enum fault fault, uint64_t target
     return 0;
 }
 
+/* Its port may have been given to another while it was down, as one that nobody uses: that one will be gone soon. */
+static bool bring_back(struct servers *servers, int index) {
+    for (int tries = 0; tries < RESTARTS; tries++) {
+        if (server_spawn(servers, index) && server_await(servers, index))
+            return true;
+        say("%s", servers->why);
+        if (servers->list[index].pid != 0)
+            return false;
+        poll(NULL, 0, 1000);
+    }
+    return false;
+}
+
 /* A successor, or the fault was none; and the old one comes back as its replica. */
 static unsigned heal(struct servers *servers, enum fault fault, uint64_t target) {
     unsigned hits;
@@ -320,8 +365,7 @@ static unsigned heal(struct servers *servers, enum fault fault, uint64_t target)
         return good && await_whole(servers) ? hits : 0;
     }
     hits = await_successor(servers, struck);
-    server_spawn(servers, struck);
-    return server_await(servers, struck) && await_whole(servers) ? hits : 0;
+    return bring_back(servers, struck) && await_whole(servers) ? hits : 0;
 }
 
 static void residue(struct servers *servers, residue_fn *found, void *data) {
