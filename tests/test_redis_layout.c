@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core.h"
+#include "engine/redis/redis.h"
 #include "redis_one.h"
 
 /* As Redisson names its owners: a UUID of version 4, and a thread's number. */
@@ -428,6 +430,79 @@ static void test_frozen_winner_costs_its_claim(void **state) {
     pawl_lock_free(behind);
 }
 
+static struct node *node_of(struct pawl *client) {
+    return TAILQ_FIRST(&redis_of(client->engine)->nodes);
+}
+
+static bool has_all_answers(struct pawl *client) {
+    struct redis *redis = redis_of(client->engine);
+    bool all;
+
+    pawl__redis_lock(redis);
+    all = TAILQ_EMPTY(&node_of(client)->commands.sent);
+    pawl__redis_unlock(redis);
+    return all;
+}
+
+static long scripts_run(void) {
+    return redis_server_calls(&server, "eval") + redis_server_calls(&server, "evalsha");
+}
+
+/* Hand the lock to one that waits, after this was done to what its client knows of the server's clock. How often it then asks. */
+static long asks_when_granted(void (*disturb)(struct node *node)) {
+    struct pawl_lock *held = mutex_of(one, "lock"), *behind = mutex_of(two, "lock");
+    struct taker taker;
+    long before;
+
+    assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
+    start_taker(&taker, behind, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    await(has_all_answers(two), "the answer never comes");
+    pawl__redis_lock(redis_of(two->engine));
+    disturb(node_of(two));
+    pawl__redis_unlock(redis_of(two->engine));
+    before = scripts_run();
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(held);
+    pawl_lock_free(behind);
+    return scripts_run() - before - 2; /* the releases */
+}
+
+static void leave_it(struct node *node) {
+    assert_false(node->runs_fast);
+}
+
+/* As if it had been set forward since its last answer. */
+static void set_forward(struct node *node) {
+    node->pair_server -= 10000000;
+}
+
+/* As if it had shown a second more to go by than there was. */
+static void run_fast(struct node *node) {
+    node->tie_server -= 1000000;
+    pawl__push_tie(node, pawl__boottime(), node->pair_server + (pawl__boottime() - node->pair_local) / 1000);
+}
+
+/* As if it had run well for a while since. */
+static void run_well(struct node *node) {
+    run_fast(node);
+    assert_true(node->runs_fast);
+    node->tie_local -= 1000 * REDIS_MS;
+    node->tie_server -= 1000000;
+    pawl__push_tie(node, pawl__boottime(), node->pair_server + (pawl__boottime() - node->pair_local) / 1000);
+    assert_false(node->runs_fast);
+}
+
+/* How old a pushed grant is, only the server's clock says. If that was set forward, or runs fast, it is asked before it is believed. */
+static void test_grant_by_a_clock_that_is_off(void **state) {
+    (void)state;
+    assert_int_equal(asks_when_granted(leave_it), 0);
+    assert_int_equal(asks_when_granted(set_forward), 1);
+    assert_int_equal(asks_when_granted(run_fast), 1);
+    assert_int_equal(asks_when_granted(run_well), 0);
+}
+
 /* Redisson #3004: a waiter that was dropped from the queue must come back by itself. */
 static void test_waiter_that_was_dropped_queues_again(void **state) {
     struct pawl_lock *held = mutex_of(one, "lock"), *behind = mutex_of(two, "lock");
@@ -578,6 +653,7 @@ int main(void) {
         TEST(test_pause_between_check_and_delete),
         TEST(test_killed_head_of_the_queue),
         TEST(test_frozen_winner_costs_its_claim),
+        TEST(test_grant_by_a_clock_that_is_off),
         TEST(test_waiter_that_was_dropped_queues_again),
         TEST(test_waiters_do_not_spin),
         TEST(test_one_release_wakes_all_that_fit),

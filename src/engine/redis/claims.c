@@ -366,8 +366,7 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
 static void note_pair(struct node *node, int64_t local, int64_t server_us) {
     if (server_us <= 0)
         return;
-    node->pair_local = local;
-    node->pair_server = server_us;
+    pawl__push_tie(node, local, server_us);
     if (!node->token_floor)
         node->token_floor = server_us;
 }

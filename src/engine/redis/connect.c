@@ -284,7 +284,7 @@ static void greet(struct link *link) {
         memset(node->script_loaded, 0, sizeof node->script_loaded);
     if (link ==
         &node->commands) /* it may be another server, or one that was restarted: what is known of its clock counts no more */
-        node->pair_server = node->token_floor = 0;
+        node->pair_server = node->tie_server = node->token_floor = 0;
     if (!log_in(link))
         return;
     if (link == &node->guide)

@@ -10,6 +10,9 @@
  * the server's time, tied to ours by the last answer (redis->pair_*): a request that left at `pair_local` was worked on at `pair_server`,
  * so the grant began no earlier than pair_local + (TIME - pair_server), by a clock that may run 1 % off. What is too old by that count is
  * asked for again, by acquire, before it is believed.
+ *
+ * A clock of the server's that is set forward, or runs too fast, makes what is old look new. So nothing that would have begun in our
+ * future is believed; and nothing at all while the server's answers show more time to have gone by there than here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +21,43 @@
 #include "engine/redis/redis.h"
 #include "lease.h"
 
-/* The moment, by our clock, at which the server's `server_us` was at the earliest. */
-static int64_t local_time(const struct node *node, int64_t server_us, int64_t now) {
-    int64_t since = (server_us - node->pair_server) * 1000, begin;
+/* So long its clock is watched, at the least, before it is believed to run as ours does. */
+#define TIE_NS (100 * REDIS_MS)
+#define SERVER_US_MAX (INT64_MAX / 4000) /* of a clock that makes sense; and in nanoseconds there is room for it */
 
-    begin = node->pair_local + since - (since > 0 ? since / 100 : 0);
-    return begin < now ? begin : now;
+void pawl__push_tie(struct node *node, int64_t local, int64_t server_us) {
+    int64_t here, there;
+
+    if (server_us <= 0 || server_us > SERVER_US_MAX)
+        return;
+    node->pair_local = local;
+    node->pair_server = server_us;
+    here = pawl__boottime() - node->tie_local; /* at the most: it was asked then, or later */
+    there = (server_us - node->tie_server) * 1000;
+    if (!node->tie_server)
+        node->runs_fast = false;
+    else if (there > here + here / 100 + REDIS_MS)
+        node->runs_fast = true;
+    else if (here >= TIE_NS)
+        node->runs_fast = false;
+    else
+        return; /* it is too early to say */
+    node->tie_local = local;
+    node->tie_server = server_us;
+}
+
+/* The moment, by our clock, at which the server's `server_us` was at the earliest. */
+static int64_t local_time(const struct node *node, int64_t server_us) {
+    int64_t since = (server_us - node->pair_server) * 1000;
+
+    return node->pair_local + since - (since > 0 ? since / 100 : 0);
+}
+
+/* Is a grant of that moment as fresh as it must be? */
+static bool is_fresh(const struct node *node, int64_t begin, int64_t lease) {
+    int64_t now = pawl__boottime();
+
+    return node->pair_server && !node->runs_fast && begin <= now && now < pawl__lease_suspect_at(begin, lease);
 }
 
 /* The numbers of a message, in its order; those of a grant are most. */
@@ -44,17 +78,17 @@ static void read_numbers(const char *text, struct numbers *ret) {
 }
 
 static void take_grant(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
-    int64_t now = pawl__boottime(), ms = said->n[GRANT_MS], begin, lease;
+    int64_t ms = said->n[GRANT_MS], at = said->n[GRANT_TIME], begin, lease;
     uint64_t token = (uint64_t)said->n[GRANT_TOKEN];
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
 
-    if (said->count != GRANT_NUMBERS || !count || ms <= 0 || ms > INT64_C(1) << 40)
+    if (said->count != GRANT_NUMBERS || !count || ms <= 0 || ms > INT64_C(1) << 40 || at <= 0 || at > SERVER_US_MAX)
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
-    begin = local_time(claim->node, said->n[GRANT_TIME], now);
+    begin = local_time(claim->node, at);
     lease = ms * REDIS_MS;
-    if (claim->node->pair_server && now < pawl__lease_suspect_at(begin, lease) && !redis->options.replicas) {
+    if (is_fresh(claim->node, begin, lease) && !redis->options.replicas) {
         claim->turn++; /* what was asked before the grant counts no more */
         claim->asked = false;
         pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", (long long)ms);
@@ -62,7 +96,7 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const struct n
         return;
     }
     pawl__redis_note(redis, claim, "PUBLISH: granted, but %s: asking the server",
-                     redis->options.replicas ? "replicas must have it" : "long ago");
+                     redis->options.replicas ? "replicas must have it" : "long ago, or its clock is off");
     /* By acquire, which tells the token too: a claim that was granted, expired, queued again and granted again has a later one than the
      * first message says. */
     claim->state = RCLAIM_ASKING;

@@ -258,6 +258,8 @@ struct node {
     int lead_fd;
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
+    int64_t tie_local, tie_server; /* an earlier one, to see how fast the server's clock runs; see push.c */
+    bool runs_fast;                /* too fast, when it was last seen to */
     int64_t
         token_floor; /* the server's time (us) when the connection was new; 0: not known yet. Tokens below it are not believed */
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
@@ -568,6 +570,8 @@ pawl__submit_all_fn pawl__redis_submit_all;
 void pawl__together_detach(struct request *request, const struct rclaim *claim);
 
 /* push.c: what comes by the inbox. */
+/* A request that left at `local` was worked on when the server's clock showed `server_us`. */
+void pawl__push_tie(struct node *node, int64_t local, int64_t server_us);
 void pawl__node_push(struct node *node, const redisReply *reply);
 /* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
 void pawl__push_deaf(struct node *node);

@@ -33,8 +33,7 @@ static void check_time(struct node *node, const char *info) {
     pawl__server_info(info, "server_time_usec", time, sizeof time);
     if (!time[0])
         return;
-    node->pair_local = node->commands.started_at;
-    node->pair_server = strtoll(time, NULL, 10);
+    pawl__push_tie(node, node->commands.started_at, strtoll(time, NULL, 10));
 }
 
 /* Replicas know the cluster, too; and channels have slots since 7.0. */
