@@ -301,3 +301,7 @@ long redis_server_stat(struct redis_server *server, const char *command, const c
 long redis_server_calls(struct redis_server *server, const char *command) {
     return redis_server_stat(server, command, "calls");
 }
+
+long redis_server_scripts(struct redis_server *server) {
+    return redis_server_calls(server, "eval") + redis_server_calls(server, "evalsha");
+}

@@ -53,6 +53,8 @@ const char *redis_server_text(struct redis_server *server, char *buffer, size_t 
 long redis_server_stat(struct redis_server *server, const char *command, const char *what);
 /* How often it was asked for it. */
 long redis_server_calls(struct redis_server *server, const char *command);
+/* How often it was asked to run a script, with or without its body. */
+long redis_server_scripts(struct redis_server *server);
 /* The number that a command without arguments of its own, its words separated by blanks, answers. */
 long long redis_server_plain(struct redis_server *server, const char *command);
 

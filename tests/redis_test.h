@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "engine/redis/redis.h"
 #include "redis_server.h"
 #include "test.h"
 
@@ -59,6 +60,16 @@ static inline struct pawl_lock *mutex_of(struct pawl *client, const char *name) 
 
     assert_works(pawl_mutex_new(client, name, 0, &lock, &error), &error);
     return lock;
+}
+
+/* Are answers of this node outstanding? */
+static inline bool owes_answers(const struct node *node) {
+    bool owes;
+
+    pawl__redis_lock(node->redis);
+    owes = !TAILQ_EMPTY(&node->commands.sent);
+    pawl__redis_unlock(node->redis);
+    return owes;
 }
 
 /* A thread that acquires, and releases at once unless it is to keep. */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "engine/redis/redis.h"
 #include "findings.h"
 #include "redis_test.h"
 #include "redis_topology.h"
@@ -258,10 +257,6 @@ static void free_set(struct pawl_part parts[3]) {
         pawl_lock_free(parts[i].lock);
 }
 
-static long scripts_run(struct redis_server *node) {
-    return redis_server_calls(node, "eval") + redis_server_calls(node, "evalsha");
-}
-
 /* As on one server: one script, if all are in one slot. */
 static void test_a_set_in_one_slot(void **state) {
     struct pawl *client = open_url("", LEASE_MS);
@@ -273,9 +268,9 @@ static void test_a_set_in_one_slot(void **state) {
     make_set(client, parts);
     assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error); /* its node is known and connected from here on */
     assert_works(pawl_release_all(parts, 3, &error), &error);
-    before = scripts_run(node);
+    before = redis_server_scripts(node);
     assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
-    assert_int_equal(scripts_run(node) - before, 1);
+    assert_int_equal(redis_server_scripts(node) - before, 1);
     assert_int_equal(redis_server_integer(node, "EXISTS lock {lock}2 {lock}3"), 3);
     assert_works(pawl_release_all(parts, 3, &error), &error);
     free_set(parts);
@@ -343,16 +338,6 @@ static void test_a_set_in_a_slot_that_has_moved(void **state) {
     pawl_close(client);
 }
 
-/* Are answers of this node outstanding? */
-static bool owes_answers(struct redis *redis, const struct node *node) {
-    bool owes;
-
-    pawl__redis_lock(redis);
-    owes = !TAILQ_EMPTY(&node->commands.sent);
-    pawl__redis_unlock(redis);
-    return owes;
-}
-
 /* The slot is given to another node while this one is stopped: the others hear of it, and it does when it goes on. */
 static void give_away(unsigned slot, struct redis_server *from, struct redis_server *to) {
     const char *id = redis_cluster_id(redis_cluster_index(&cluster, to));
@@ -382,7 +367,7 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     node = redis->slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&taker.thread, NULL, take_set, &taker), 0);
-    await(owes_answers(redis, node), "the set is never asked for");
+    await(owes_answers(node), "the set is never asked for");
     give_away(slot, from, to);
     pawl__redis_lock(redis);
     redis->refresh_node = node; /* the next is asked, who can answer */
@@ -390,10 +375,10 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     pawl__redis_unlock(redis);
     pthread_join(taker.thread, NULL);
     assert_int_equal(taker.result, 0);
-    assert_true(owes_answers(redis, node));
+    assert_true(owes_answers(node));
     free_set(parts);
     kill(from->pid, SIGCONT);
-    await(!owes_answers(redis, node), "the node never answers");
+    await(!owes_answers(node), "the node never answers");
     pawl_close(client);
     await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
     redis_cluster_move(&cluster, "lock", from);

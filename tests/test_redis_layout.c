@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "engine/redis/redis.h"
 #include "redis_one.h"
 
 /* As Redisson names its owners: a UUID of version 4, and a thread's number. */
@@ -434,20 +433,6 @@ static struct node *node_of(struct pawl *client) {
     return TAILQ_FIRST(&redis_of(client->engine)->nodes);
 }
 
-static bool has_all_answers(struct pawl *client) {
-    struct redis *redis = redis_of(client->engine);
-    bool all;
-
-    pawl__redis_lock(redis);
-    all = TAILQ_EMPTY(&node_of(client)->commands.sent);
-    pawl__redis_unlock(redis);
-    return all;
-}
-
-static long scripts_run(void) {
-    return redis_server_calls(&server, "eval") + redis_server_calls(&server, "evalsha");
-}
-
 /* Hand the lock to one that waits, after this was done to what its client knows of the server's clock. How often it then asks. */
 static long asks_when_granted(void (*disturb)(struct node *node)) {
     struct pawl_lock *held = mutex_of(one, "lock"), *behind = mutex_of(two, "lock");
@@ -457,16 +442,16 @@ static long asks_when_granted(void (*disturb)(struct node *node)) {
     assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
     start_taker(&taker, behind, PAWL_FOREVER);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    await(has_all_answers(two), "the answer never comes");
+    await(!owes_answers(node_of(two)), "the answer never comes");
     pawl__redis_lock(redis_of(two->engine));
     disturb(node_of(two));
     pawl__redis_unlock(redis_of(two->engine));
-    before = scripts_run();
+    before = redis_server_scripts(&server);
     assert_works(pawl_release(held, &error), &error);
     assert_int_equal(end_taker(&taker), 0);
     pawl_lock_free(held);
     pawl_lock_free(behind);
-    return scripts_run() - before - 2; /* the releases */
+    return redis_server_scripts(&server) - before - 2; /* the releases */
 }
 
 static void leave_it(struct node *node) {

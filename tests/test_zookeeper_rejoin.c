@@ -72,9 +72,33 @@ static void hold_with_two_behind(char last[128]) {
     gets_it(SELF);
 }
 
+/* SELF has let go, and stands in line again behind LAST, which it watches. */
+static void line_up_again(char last[128]) {
+    hold_with_two_behind(last);
+    release(locks[SELF]);
+    gets_it(THIRD);
+    wait_in_line(SELF, 3);
+    await_watch(last);
+}
+
 static void end_all(void) {
     await_nodes("", 0);
     await_no_watches();
+}
+
+/* It has its turn, and nothing is left. */
+static void end_with_self(void) {
+    gets_it(SELF);
+    release(locks[SELF]);
+    end_all();
+}
+
+/* Those ahead of it have theirs first. */
+static void pass_on_to_self(void) {
+    release(locks[THIRD]);
+    gets_it(LAST);
+    release(locks[LAST]);
+    end_with_self();
 }
 
 /* It does not look before that one has gone. And the one that it watches is not the one that lets it in. */
@@ -121,9 +145,7 @@ static void test_others_came_in_between(void **state) {
     gets_it(SECOND);
     assert_false(atomic_load(&waits[SELF].ended));
     release(locks[SECOND]);
-    gets_it(SELF);
-    release(locks[SELF]);
-    end_all();
+    end_with_self();
 }
 
 /* The guess was wrong: that one has left before. */
@@ -139,9 +161,7 @@ static void test_gone_before_we_came(void **state) {
     gets_it(THIRD);
     wait_in_line(SELF, 2);
     release(locks[THIRD]);
-    gets_it(SELF);
-    release(locks[SELF]);
-    end_all();
+    end_with_self();
 }
 
 /* Nobody is there any more at all: nothing would ever wake it. */
@@ -167,20 +187,14 @@ static void test_it_gives_up(void **state) {
     char last[128];
 
     (void)state;
-    hold_with_two_behind(last);
-    release(locks[SELF]);
-    gets_it(THIRD);
-    wait_in_line(SELF, 3);
-    await_watch(last);
+    line_up_again(last);
     assert_int_equal(pawl_cancel(locks[LAST]), 1);
     assert_int_equal(acquire_wait(&waits[LAST]), PAWL_ECANCELED);
     left = await_nodes("", 2);
     await(watches(left.names[0]) || watches(left.names[1]), "nobody is watched");
     assert_false(atomic_load(&waits[SELF].ended));
     release(locks[THIRD]);
-    gets_it(SELF);
-    release(locks[SELF]);
-    end_all();
+    end_with_self();
 }
 
 /* Our own node is not watched meanwhile. When it comes to it, the list tells that it is gone. */
@@ -189,11 +203,7 @@ static void test_own_node_deleted_meanwhile(void **state) {
     char last[128];
 
     (void)state;
-    hold_with_two_behind(last);
-    release(locks[SELF]);
-    gets_it(THIRD);
-    wait_in_line(SELF, 3);
-    await_watch(last);
+    line_up_again(last);
     line = raw_list("");
     raw_delete("", highest(&line));
     await_nodes("", 2);
@@ -205,9 +215,7 @@ static void test_own_node_deleted_meanwhile(void **state) {
     await_nodes("", 2); /* it has queued anew, behind that one */
     assert_false(atomic_load(&waits[SELF].ended));
     release(locks[FIRST]);
-    gets_it(SELF);
-    release(locks[SELF]);
-    end_all();
+    end_with_self();
 }
 
 static void cut_at(int op, bool reply) {
@@ -220,12 +228,7 @@ static void cut_at(int op, bool reply) {
     acquire_start(&waits[SELF], locks[SELF], false, PAWL_FOREVER);
     await_strike();
     await_nodes("", 3);
-    release(locks[THIRD]);
-    gets_it(LAST);
-    release(locks[LAST]);
-    gets_it(SELF);
-    release(locks[SELF]);
-    end_all();
+    pass_on_to_self();
 }
 
 static void test_cut_at_the_create(void **state) {
@@ -253,19 +256,10 @@ static void test_expiry_meanwhile(void **state) {
     char last[128];
 
     (void)state;
-    hold_with_two_behind(last);
-    release(locks[SELF]);
-    gets_it(THIRD);
-    wait_in_line(SELF, 3);
-    await_watch(last);
+    line_up_again(last);
     expire(clients[SELF]);
     await_nodes("", 3);
-    release(locks[THIRD]);
-    gets_it(LAST);
-    release(locks[LAST]);
-    gets_it(SELF);
-    release(locks[SELF]);
-    end_all();
+    pass_on_to_self();
 }
 
 static int set_up(void **state) {

@@ -32,6 +32,6 @@ unsigned redis_join(const struct servers *servers, struct proxy *const *buses);
 /* While clients are idle: keys that would stay for ever. */
 void redis_litter(struct servers *servers, residue_fn *found, void *data);
 /* Keys that should not be there. */
-void redis_residue_of(unsigned port, residue_fn *found, void *data);
+void redis_residue_of(const struct servers *servers, int index, residue_fn *found, void *data);
 
 #endif

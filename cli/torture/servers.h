@@ -80,7 +80,7 @@ extern const struct service local_service, redis_service, redis_replicas_service
     redlock_service, zookeeper_service, zookeeper3_service;
 
 const struct service *service_find(const char *word);
-/* All words, separated by ", ". */
+/* All words, separated by blanks. */
 const char *service_words(void);
 
 /* Start them all and wait until they serve. */

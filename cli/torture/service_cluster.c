@@ -372,7 +372,7 @@ static void residue(struct servers *servers, residue_fn *found, void *data) {
     if (!await_whole(servers))
         found("in the end the cluster is not whole", data);
     for (int i = 0; i < NODES; i++)
-        redis_residue_of(servers->list[i].port, found, data);
+        redis_residue_of(servers, i, found, data);
 }
 
 const struct service cluster_service = {

@@ -142,31 +142,29 @@ static bool belongs(const char *key) {
 }
 
 /* Is there no end to its time? The permits of a semaphore have times of their own, and are collected by whoever asks next. */
-static bool lasts(unsigned port, const char *key) {
-    char question[300], answer[64];
+static bool lasts(const struct servers *servers, int index, const char *key) {
+    char answer[64];
     size_t length = strlen(key);
 
     if (length > 8 && strcmp(key + length - 8, ":timeout") == 0)
         return false;
-    snprintf(question, sizeof question, "PTTL %.200s\r\nECHO pawl-end\r\n", key);
-    return ask_port(port, question, "pawl-end", answer, sizeof answer) && strncmp(answer, ":-1\r", 4) == 0;
+    return redis_ask(servers, index, answer, sizeof answer, "PTTL %.200s", key) && strncmp(answer, ":-1\r", 4) == 0;
 }
 
 /* Keys that don't belong, one by one, or only those that last; returns how many. `found` may be NULL. */
-static int leftovers(unsigned port, bool lasting, residue_fn *found, void *data) {
+static int leftovers(const struct servers *servers, int index, bool lasting, residue_fn *found, void *data) {
     static char answer[65536];
     char text[300], *rest = answer, *line;
     int count = 0;
 
-    if (!ask_port(port, "KEYS *\r\nECHO pawl-end\r\n", "pawl-end", answer, sizeof answer)) {
+    if (!redis_ask(servers, index, answer, sizeof answer, "KEYS *")) {
         if (found != NULL)
             found("the server can't be asked for its keys", data);
         return 1;
     }
     while ((line = strsep(&rest, "\n")) != NULL) {
         line[strcspn(line, "\r")] = '\0';
-        if (line[0] == '*' || line[0] == '$' || line[0] == '\0' || belongs(line) || strcmp(line, "pawl-end") == 0 ||
-            (lasting && !lasts(port, line)))
+        if (line[0] == '*' || line[0] == '$' || line[0] == '\0' || belongs(line) || (lasting && !lasts(servers, index, line)))
             continue;
         count++;
         snprintf(text, sizeof text, lasting ? "a key that no time ends: %.200s" : "a key: %.200s", line);
@@ -176,23 +174,23 @@ static int leftovers(unsigned port, bool lasting, residue_fn *found, void *data)
     return count;
 }
 
-void redis_residue_of(unsigned port, residue_fn *found, void *data) {
+void redis_residue_of(const struct servers *servers, int index, residue_fn *found, void *data) {
     int64_t deadline = deadline_in(RESIDUE_MS);
 
-    while (leftovers(port, false, NULL, NULL) > 0 && poll_timeout(deadline) > 0)
+    while (leftovers(servers, index, false, NULL, NULL) > 0 && poll_timeout(deadline) > 0)
         poll(NULL, 0, 50);
-    leftovers(port, false, found, data);
+    leftovers(servers, index, false, found, data);
 }
 
 /* Nobody holds anything: what is there is of the dead, and would go even if nobody ever asked again. */
 void redis_litter(struct servers *servers, residue_fn *found, void *data) {
     for (int i = 0; i < servers->count; i++)
         if (redis_is_primary(servers, i))
-            leftovers(servers->list[i].port, true, found, data);
+            leftovers(servers, i, true, found, data);
 }
 
 static void residue(struct servers *servers, residue_fn *found, void *data) {
-    redis_residue_of(servers->list[0].port, found, data);
+    redis_residue_of(servers, 0, found, data);
 }
 
 const struct service redis_service = {

@@ -31,7 +31,7 @@ static unsigned begin(struct servers *servers, enum fault fault, uint64_t target
 
 static void residue(struct servers *servers, residue_fn *found, void *data) {
     for (int i = 0; i < servers->count; i++)
-        redis_residue_of(servers->list[i].port, found, data);
+        redis_residue_of(servers, i, found, data);
 }
 
 const struct service redlock_service = {

@@ -82,11 +82,10 @@ static void url_with_replicas(const struct servers *servers, bool proxied, char 
 /* The primary that a majority of the sentinels name, and that agrees; -1: none. */
 static int primary_of(const struct servers *servers) {
     int votes[REDISES] = {0};
-    char question[64], answer[256], port[16];
+    char answer[256], port[16];
 
-    snprintf(question, sizeof question, "SENTINEL GET-MASTER-ADDR-BY-NAME %s\r\nECHO pawl-end\r\n", name);
     for (int i = REDISES; i < REDISES + SENTINELS; i++) {
-        if (!ask_port(servers->list[i].port, question, "pawl-end", answer, sizeof answer))
+        if (!redis_ask(servers, i, answer, sizeof answer, "SENTINEL GET-MASTER-ADDR-BY-NAME %s", name))
             continue;
         for (int j = 0; j < REDISES; j++) {
             snprintf(port, sizeof port, "\n%u\r", outer_port(servers, j));
@@ -111,7 +110,7 @@ static int await_primary(const struct servers *servers, int other) {
 
 /* Are both replicas of this one in step, and do the sentinels know of each other? */
 static bool is_whole(const struct servers *servers, int primary) {
-    char answer[8192], question[64];
+    char answer[8192];
 
     if (primary < 0 || !redis_ask(servers, primary, answer, sizeof answer, "INFO replication"))
         return false;
@@ -119,10 +118,9 @@ static bool is_whole(const struct servers *servers, int primary) {
 
     if (first == NULL || strstr(first + 1, "state=online") == NULL)
         return false;
-    snprintf(question, sizeof question, "SENTINEL MASTER %s", name);
     for (int i = REDISES; i < REDISES + SENTINELS; i++)
-        if (!redis_ask(servers, i, answer, sizeof answer, "%s", question) || strstr(answer, "num-slaves\r\n$1\r\n2") == NULL ||
-            strstr(answer, "num-other-sentinels\r\n$1\r\n2") == NULL)
+        if (!redis_ask(servers, i, answer, sizeof answer, "SENTINEL MASTER %s", name) ||
+            strstr(answer, "num-slaves\r\n$1\r\n2") == NULL || strstr(answer, "num-other-sentinels\r\n$1\r\n2") == NULL)
             return false;
     return true;
 }
@@ -200,7 +198,7 @@ static void residue(struct servers *servers, residue_fn *found, void *data) {
     if (primary < 0)
         found("in the end the servers are not whole", data);
     else
-        redis_residue_of(servers->list[primary].port, found, data);
+        redis_residue_of(servers, primary, found, data);
 }
 
 const struct service sentinel_service = {

@@ -416,7 +416,7 @@ void pawl__zk_forget_memory(struct zk_engine *zk);
 bool pawl__zk_rejoin(struct zk_claim *claim);
 
 /* doubt.c */
-extern int64_t pawl__zk_doubt_sessions;
+extern int64_t pawl__zk_doubt_sessions; /* so many session times one waits before it doubts; tests lower it */
 /* Have those who wait for long ask whether they wait for somebody who is gone. Returns when to look again. */
 int64_t pawl__zk_doubt(struct zk_engine *zk, int64_t now);
 
