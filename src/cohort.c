@@ -30,9 +30,7 @@
 #include "futex.h"
 #include "lease.h"
 #include "name.h"
-
-/* The longest sleep: futexes don't count the time that the machine was suspended, our deadlines do. */
-#define SLICE_NS (60 * INT64_C(1000000000))
+#include "sleep.h"
 
 struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant) {
     size_t length = strlen(name);
@@ -245,11 +243,9 @@ void pawl__cohort_nudge(struct claim *claim) {
 }
 
 static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t now) {
-    int64_t left = waiter->deadline - now; /* never negative; for ever is very long */
-
     atomic_store(&waiter->sleeping, 1);
     pawl__cohort_let_go(cohort);
-    futex_wait(&waiter->sleeping, 1, left < SLICE_NS ? left : SLICE_NS);
+    futex_wait(&waiter->sleeping, 1, pawl__nap_ns(now, waiter->deadline));
     pthread_mutex_lock(&cohort->mutex);
     atomic_store(&waiter->sleeping, 0);
 }

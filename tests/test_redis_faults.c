@@ -600,6 +600,9 @@ static void test_bad_addresses(void **state) {
     assert_fails(PAWL_EURL, pawl_open("redis://a,b", NULL, &client, &error), &error);
     assert_fails(PAWL_EOPTION, pawl_open("redis://a?layout=x", NULL, &client, &error), &error);
     assert_fails(PAWL_EOPTION, pawl_open("redis://a?retry=x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?spin=-1", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?spin=1s", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redlock://a,b,c?spin=10001", NULL, &client, &error), &error);
     assert_fails(PAWL_EURL, pawl_open("redis://a/x", NULL, &client, &error), &error);
     assert_fails(PAWL_EURL, pawl_open("redis+unix://a/x", NULL, &client, &error), &error);
     proxy_freeze(proxy, true);

@@ -13,7 +13,6 @@
 #include "bell.h"
 #include "error.h"
 
-#define SLICE_NS INT64_C(60000000000)
 #define NS_PER_S INT64_C(1000000000)
 
 static const struct pawl__member_ops *ops_of(const struct pawl__engine *member) {
@@ -22,8 +21,9 @@ static const struct pawl__member_ops *ops_of(const struct pawl__engine *member) 
 
 /* ---- Opening and closing -------------------------------------------------------------------------------------------------- */
 
-int pawl__crew_init(struct pawl__crew *crew, struct pawl_error *reterr) {
+int pawl__crew_init(struct pawl__crew *crew, int64_t spin_ns, struct pawl_error *reterr) {
     pthread_mutex_init(&crew->turn, NULL);
+    pawl__spin_init(&crew->spin, spin_ns);
     crew->count = 0;
     crew->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     crew->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -103,17 +103,6 @@ void pawl__crew_alarm(struct pawl__crew *crew, int64_t when) {
     timerfd_settime(crew->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-static void sleep_until(struct pollfd *fds, nfds_t count, int64_t until) {
-    int64_t left = until == PAWL__NEVER ? SLICE_NS : until - pawl__boottime();
-    struct timespec timeout;
-
-    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
-    timeout = (struct timespec){.tv_sec = left / NS_PER_S, .tv_nsec = left % NS_PER_S};
-    if (ppoll(fds, count, &timeout, NULL) <= 0)
-        for (nfds_t i = 0; i < count; i++)
-            fds[i].revents = 0;
-}
-
 /* ---- The service thread --------------------------------------------------------------------------------------------------- */
 
 enum { AT_WAKE, AT_TIMER, AT_MEMBERS };
@@ -133,7 +122,7 @@ void pawl__crew_serve(struct pawl__crew *crew, int64_t until, uint32_t answers) 
         own[i] = (struct pollfd){.fd = ops_of(member)->descriptor(member), .events = POLLIN};
         answered[i] = (struct pollfd){.fd = answers >> i & 1 ? ops_of(member)->answers(member, &since) : -1, .events = POLLIN};
     }
-    sleep_until(fds, AT_MEMBERS + 2 * crew->count, until);
+    pawl__sleep(fds, AT_MEMBERS + 2 * crew->count, until, NULL);
     if (fds[AT_WAKE].revents)
         bell_silence(crew->wake_fd);
     if (fds[AT_TIMER].revents)
@@ -153,7 +142,7 @@ void pawl__crew_serve(struct pawl__crew *crew, int64_t until, uint32_t answers) 
 
 /* ---- A caller ------------------------------------------------------------------------------------------------------------- */
 
-void pawl__crew_lead(struct pawl__crew *crew, int64_t until) {
+void pawl__crew_lead(struct pawl__crew *crew, int64_t until, bool eager) {
     struct pollfd fds[1 + PAWL__CREW_MOST];
     int64_t since;
     bool any = false;
@@ -164,7 +153,7 @@ void pawl__crew_lead(struct pawl__crew *crew, int64_t until) {
 
         fds[1 + i] = (struct pollfd){.fd = fd, .events = POLLIN}; /* also of one that owes nothing: it may be asked meanwhile */
     }
-    sleep_until(fds, 1 + crew->count, until);
+    pawl__sleep(fds, 1 + crew->count, until, eager ? &crew->spin : NULL);
     if (fds[0].revents)
         bell_silence(crew->lead_fd);
     for (unsigned i = 0; i < crew->count; i++)

@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "engine.h"
+#include "sleep.h"
 
 enum { PAWL__CREW_MOST = 31 };
 
@@ -32,9 +33,10 @@ struct pawl__crew {
     unsigned count;
     pthread_mutex_t turn;
     int wake_fd, timer_fd, lead_fd;
+    struct spin spin; /* the leading caller's */
 };
 
-int pawl__crew_init(struct pawl__crew *crew, struct pawl_error *reterr);
+int pawl__crew_init(struct pawl__crew *crew, int64_t spin_ns, struct pawl_error *reterr);
 /* Open one more. Its notes (with the place's name, which stays the caller's) and warnings go where those of `front` go, its upcalls to `up`
  * with `front`. */
 int pawl__crew_add(struct pawl__crew *crew, const struct pawl__engine_impl *impl, const struct pawl__setup *setup,
@@ -49,8 +51,8 @@ void pawl__crew_wake(struct pawl__crew *crew);
 /* Make serve() end its sleep at `when`, without waking anybody before. */
 void pawl__crew_alarm(struct pawl__crew *crew, int64_t when);
 
-/* Sleep until any member has answered something, rouse(), or `until`; then take the answers. */
-void pawl__crew_lead(struct pawl__crew *crew, int64_t until);
+/* Sleep until any member has answered something, rouse(), or `until`; then take the answers. `eager`: look for them first. */
+void pawl__crew_lead(struct pawl__crew *crew, int64_t until, bool eager);
 void pawl__crew_rouse(struct pawl__crew *crew);
 
 /* Does a member owe an answer since before `then`? One that has come, and that we have not read, does not count. */

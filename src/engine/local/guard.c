@@ -16,14 +16,7 @@
 
 #include "local.h"
 #include "futex.h"
-
-#if defined(__x86_64__) || defined(__i386__)
-#define PAUSE() __builtin_ia32_pause()
-#elif defined(__aarch64__)
-#define PAUSE() __asm__ volatile("yield")
-#else
-#define PAUSE() atomic_signal_fence(memory_order_seq_cst)
-#endif
+#include "sleep.h"
 
 enum { TRIES = 40 };
 #define FIRST_WAIT MS
@@ -51,7 +44,7 @@ bool pawl__local_enter_try(struct local *local, struct section *section, uint32_
     for (int i = 0; i < TRIES; i++) {
         if (take(local, section->bucket, 0))
             return true;
-        PAUSE();
+        SPIN_PAUSE();
     }
     return false;
 }

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "sleep.h"
 
 #define PAUSE_FIRST MS
 #define PAUSE_LONGEST (50 * MS)
 #define TICK_BLIND (20 * MS)
-#define SLICE (60000 * MS)
 
 void pawl__local_wake(struct pawl__engine *engine) {
     struct local *local = local_of(engine);
@@ -298,15 +298,12 @@ static int64_t next_due(struct local *local, int64_t deadline) {
 }
 
 static void sleep_until(struct local *local, int64_t until) {
-    int64_t ns = until - pawl__now(&local->engine);
-    struct timespec timeout;
+    int64_t now = pawl__boottime();
     size_t count = atomic_load(&local->serve_channel) ? gather(local) : 0;
 
-    if (count == 0 && ns > TICK_BLIND)
-        ns = TICK_BLIND;
-    ns = ns < 0 ? 0 : ns < SLICE ? ns : SLICE;
-    timeout = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-    if (ppoll(local->fds, count, &timeout, NULL) <= 0)
+    if (count == 0 && until - now > TICK_BLIND)
+        until = now + TICK_BLIND;
+    if (!pawl__sleep(local->fds, count, until, NULL))
         return;
     if (local->fds[0].revents)
         pawl__local_channel_drain(atomic_load(&local->serve_channel));

@@ -26,13 +26,13 @@
 #include "local.h"
 #include "error.h"
 #include "futex.h"
+#include "sleep.h"
 
 #define NAP (2 * MS)
 #define TICK (1000 * MS)
 #define TICK_PER_PLACE (8 * MS)
 #define TICK_BLIND (50 * MS) /* without descriptors there is nothing to poll */
 #define CLAIM_WITHIN (100 * MS)
-#define SLICE (60000 * MS) /* the timers of poll and futex stand still in suspend */
 
 void pawl__local_wait_init(struct wait *wait) {
     wait->vigil.count = 0;
@@ -339,22 +339,18 @@ static int nap(struct local *local, struct local_claim *state, int64_t until, st
         now = pawl__now(&local->engine);
         if (now >= until)
             return PAWL__PENDING;
-        futex_wait(&node->state, word, until - now < SLICE ? until - now : SLICE);
+        futex_wait(&node->state, word, pawl__nap_ns(now, until));
     }
 }
 
 /* Sleep in poll() until the channel is rung, somebody who is watched dies, or it is time. */
-static void poll_once(struct local *local, struct wait *wait, struct channel *channel, int64_t until) {
+static void poll_once(struct wait *wait, struct channel *channel, int64_t until) {
     struct pollfd fds[1 + WATCHES_MAX] = {{.fd = channel->fd, .events = POLLIN}};
     struct vigil *vigil = &wait->vigil;
-    int64_t ns = until - pawl__now(&local->engine);
-    struct timespec timeout;
 
-    ns = ns < 0 ? 0 : ns < SLICE ? ns : SLICE;
-    timeout = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     for (unsigned i = 0; i < vigil->count; i++)
         fds[1 + i] = (struct pollfd){.fd = vigil->watches[i].fd};
-    if (ppoll(fds, 1 + vigil->count, &timeout, NULL) <= 0)
+    if (!pawl__sleep(fds, 1 + vigil->count, until, NULL))
         return;
     if (fds[0].revents)
         pawl__local_channel_drain(channel);
@@ -391,7 +387,7 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
             rc = nap(local, state, until < pawl__now(&local->engine) + TICK_BLIND ? until : pawl__now(&local->engine) + TICK_BLIND,
                      reterr);
         else if (!restless(local, state, word))
-            poll_once(local, &wait, channel, until);
+            poll_once(&wait, channel, until);
         if (rc != PAWL__PENDING)
             break;
     }

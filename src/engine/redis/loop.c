@@ -24,10 +24,10 @@
 #include "engine/redis/redis.h"
 #include "futex.h"
 #include "lease.h"
+#include "sleep.h"
 
 /* Timers that keep waiting claims alive need not be exact: those that are due so soon go together. */
 #define SLACK_NS (20 * REDIS_MS)
-#define SLICE_NS (60000 * REDIS_MS)
 /* How long the inbox is left alone when a leader has done with it. */
 #define INBOX_REST_NS (10 * REDIS_MS)
 /* A claim that is sent to and fro by nodes that do not agree goes slowly. */
@@ -348,10 +348,9 @@ static void handle_events(struct redis *redis, const struct epoll_event *events,
 /* Sleep until something is to be done. The mutex is held, and released meanwhile. */
 static void sleep_until(struct redis *redis, int64_t until) {
     struct epoll_event events[4];
-    int64_t now = pawl__boottime(), left = until - now;
+    int64_t left = pawl__nap_ns(pawl__boottime(), until);
     int count;
 
-    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
     redis->asleep_until = until;
     redis->wake_service = false; /* we are awake */
     pawl__redis_unlock(redis);
@@ -392,17 +391,19 @@ static void set_leader_waits(struct node *node, bool waits) {
     node->leader_waits = waits;
 }
 
+/* Is an answer on its way, and nobody but the leader waits for one? Others would have use for the CPU. */
+static bool is_alone(const struct node *node) {
+    return TAILQ_EMPTY(&node->followers) && !TAILQ_EMPTY(&node->commands.sent);
+}
+
 /* Sleep until there is something to read. The mutex is held, and released meanwhile. */
 static void lead(struct node *node, const struct rclaim *claim, bool waits, int64_t deadline) {
     struct redis *redis = node->redis;
     struct pollfd fds[3] = {{.fd = node->commands.fd, .events = POLLIN},
                             {.fd = node->lead_fd, .events = POLLIN},
                             {.fd = node->inbox.fd, .events = POLLIN}};
-    int64_t left = deadline == PAWL__NEVER ? SLICE_NS : deadline - pawl__boottime();
-    struct timespec timeout;
+    struct spin *spin = is_alone(node) && !waits ? &node->spin : NULL;
 
-    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
-    timeout = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
     node->leading = true;
     node->leader = claim;
     if (node->leader_waits != waits || node->commands.watched & EPOLLIN) {
@@ -411,7 +412,7 @@ static void lead(struct node *node, const struct rclaim *claim, bool waits, int6
     } else {
         unlock_quietly(redis);
     }
-    ppoll(fds, waits ? 3 : 2, &timeout, NULL);
+    pawl__sleep(fds, waits ? 3 : 2, deadline, spin);
     pawl__redis_lock(redis);
     node->leader = NULL;
     if (fds[1].revents)
@@ -439,16 +440,14 @@ static void abdicate(struct node *node) {
 
 static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) {
     struct node *node = claim->node;
-    int64_t left = deadline == PAWL__NEVER ? SLICE_NS : deadline - pawl__boottime();
 
-    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
     atomic_store(&claim->word, 1);
     if (!claim->follows) {
         claim->follows = true;
         TAILQ_INSERT_TAIL(&node->followers, claim, follower);
     }
     pawl__redis_unlock(redis);
-    futex_wait(&claim->word, 1, left);
+    futex_wait(&claim->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
     pawl__redis_lock(redis);
     atomic_store(&claim->word, 0);
     if (claim->follows) {

@@ -28,6 +28,7 @@ struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
         free(node);
         return NULL;
     }
+    pawl__spin_init(&node->spin, redis->options.spin_ns);
     TAILQ_INIT(&node->to_renew);
     TAILQ_INIT(&node->followers);
     TAILQ_INIT(&node->to_secure);

@@ -16,6 +16,7 @@
 
 #include "engine/redis/redis.h"
 #include "error.h"
+#include "sleep.h"
 #include "url.h"
 
 enum {
@@ -227,7 +228,8 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_opti
     if ((rc = pawl__url_number(url, "connect", 10, TIME_MS_MAX, &connect, reterr)) < 0 ||
         (rc = pawl__url_number(url, "command", 10, TIME_MS_MAX, &command, reterr)) < 0 ||
         (rc = pawl__url_number(url, "claim", 100, TIME_MS_MAX, &claim, reterr)) < 0 ||
-        (rc = pawl__url_number(url, "replicas", 0, REPLICAS_MAX, &replicas, reterr)) < 0)
+        (rc = pawl__url_number(url, "replicas", 0, REPLICAS_MAX, &replicas, reterr)) < 0 ||
+        (rc = pawl__spin_option(url, &ret->spin_ns, reterr)) < 0)
         return rc;
     /* So that a connection that is only half there is given up while there is time to renew over another one. */
     if (!command)
@@ -305,8 +307,12 @@ void pawl__redis_describe_url(const struct redis_options *options, char *buffer,
         fprintf(to, "%slayout=plain", separator);
         separator = "&";
     }
-    if (options->replicas)
+    if (options->replicas) {
         fprintf(to, "%sreplicas=%u", separator, options->replicas);
+        separator = "&";
+    }
+    if (options->spin_ns != PAWL__SPIN_NS)
+        fprintf(to, "%sspin=%lld", separator, (long long)options->spin_ns / 1000);
     fclose(to);
     buffer[size - 1] = '\0';
 }

@@ -43,6 +43,7 @@
 #include "engine.h"
 #include "engine/redis/openssl.h"
 #include "engine/redis/voter.h"
+#include "sleep.h"
 #include "name.h"
 #include "record.h"
 #include "url.h"
@@ -102,6 +103,7 @@ struct redis_options {
     unsigned retry_tries;                /* 0: for ever */
     unsigned replicas;                   /* that must have a grant; 0: none */
     int64_t lease_ns, claim_ns;
+    int64_t spin_ns; /* how long whoever waits for an answer looks for it before it sleeps */
 };
 
 struct redis;
@@ -256,6 +258,7 @@ struct node {
     bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
     bool gave_up;                /* as many tries to connect as the URL allows have failed */
     int lead_fd;
+    struct spin spin; /* the leader's */
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
     int64_t tie_local, tie_server; /* an earlier one, to see how fast the server's clock runs; see push.c */

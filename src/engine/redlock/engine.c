@@ -194,8 +194,8 @@ static void warn_of_voters(struct redlock *redlock) {
 
 /* ---- The table ------------------------------------------------------------------------------------------------------------ */
 
-static int init(struct redlock *redlock, struct pawl_error *reterr) {
-    int rc = pawl__crew_init(&redlock->crew, reterr);
+static int init(struct redlock *redlock, int64_t spin_ns, struct pawl_error *reterr) {
+    int rc = pawl__crew_init(&redlock->crew, spin_ns, reterr);
 
     pthread_mutex_init(&redlock->mutex, NULL);
     TAILQ_INIT(&redlock->bids);
@@ -262,12 +262,14 @@ static int open_voters(struct redlock *redlock, const struct pawl__setup *setup,
 static int redlock_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
     struct redlock *redlock = redlock_of(engine);
     struct pawl_error why;
+    int64_t spin_ns;
     int rc;
 
-    if ((rc = check_hosts(setup->url, reterr)) < 0 || (rc = check_options(setup->url, reterr)) < 0)
+    if ((rc = check_hosts(setup->url, reterr)) < 0 || (rc = check_options(setup->url, reterr)) < 0 ||
+        (rc = pawl__spin_option(setup->url, &spin_ns, reterr)) < 0)
         return rc;
     describe_url(redlock, setup->url);
-    rc = init(redlock, &why);
+    rc = init(redlock, spin_ns, &why);
     if (rc < 0 || (rc = open_voters(redlock, setup, &why)) < 0) {
         redlock_close(engine, 0);
         return pawl__fail(reterr, why.code, "%s", why.text);

@@ -16,9 +16,9 @@
 #include "engine/redlock/redlock.h"
 #include "futex.h"
 #include "lease.h"
+#include "sleep.h"
 
 #define LATE_NS (10 * REDLOCK_MS)
-#define SLICE_NS (60000 * REDLOCK_MS)
 
 /* ---- The mutex ------------------------------------------------------------------------------------------------------------ */
 
@@ -219,15 +219,17 @@ static int64_t sooner(int64_t a, int64_t b) {
 /* Sleep until an answer comes, or until time asks for something. The mutex is held, and released meanwhile. */
 static void lead(struct redlock *redlock, struct bid *bid, int64_t deadline) {
     int64_t due = sooner(deadline, pawl__bids_tick(redlock, pawl__boottime()));
+    bool alone;
 
     if (bid->tell & BID_TELL_PARKED)
         return;
+    alone = TAILQ_EMPTY(&redlock->followers) && bid->state != BID_RESTING;
     redlock->leader = bid;
     redlock->leader_thread = pthread_self();
     pawl__redlock_due(redlock,
                       pawl__boottime() + LATE_NS); /* so that somebody looks at answers that this thread does not wait for */
     pawl__redlock_unlock(redlock);
-    pawl__crew_lead(&redlock->crew, due);
+    pawl__crew_lead(&redlock->crew, due, alone);
     pawl__redlock_lock(redlock);
     redlock->leader = NULL;
 }
@@ -246,14 +248,11 @@ static void abdicate(struct redlock *redlock) {
 }
 
 static void follow(struct redlock *redlock, struct bid *bid, int64_t deadline) {
-    int64_t left = deadline == PAWL__NEVER ? SLICE_NS : deadline - pawl__boottime();
-
-    left = left < 0 ? 0 : left > SLICE_NS ? SLICE_NS : left;
     atomic_store(&bid->word, 1);
     bid->follows = true;
     TAILQ_INSERT_TAIL(&redlock->followers, bid, follower);
     pawl__redlock_unlock(redlock);
-    futex_wait(&bid->word, 1, left);
+    futex_wait(&bid->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
     pawl__redlock_lock(redlock);
     atomic_store(&bid->word, 0);
     bid->follows = false;

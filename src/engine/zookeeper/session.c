@@ -32,14 +32,13 @@
 #include "bell.h"
 #include "error.h"
 #include "lease.h"
+#include "sleep.h"
 #include "engine/zookeeper/word.h"
 
 /* Replies that are taken before the core is told: enough for a burst, few enough to stay fair. */
 enum { REPLIES = 64, SERVERS_TEXT = 16384 };
 /* How often names are looked up again while nobody answers. */
 #define RESOLVE_NS (10 * ZK_S)
-/* The longest sleep: poll does not count the time that the machine was suspended, our deadlines do. */
-#define SLICE_NS (60 * ZK_S)
 
 /* ---- Names ---------------------------------------------------------------------------------------------------------------- */
 
@@ -398,7 +397,6 @@ static void drain(struct zk_engine *zk) {
 static bool turn(struct zk_engine *zk, int64_t until) {
     struct pollfd fds[2] = {{.fd = zk->event_fd, .events = POLLIN}, {.fd = -1}};
     int64_t now = pawl__boottime(), due;
-    struct timespec span;
 
     see_to_names(zk, now);
     if (zk->torn && zk->handle)
@@ -410,10 +408,7 @@ static bool turn(struct zk_engine *zk, int64_t until) {
     if (!TAILQ_EMPTY(&zk->news))
         until = now;
     pawl__zk_unlock(zk);
-    now = pawl__boottime();
-    until = until < now ? 0 : until - now < SLICE_NS ? until - now : SLICE_NS;
-    span = (struct timespec){.tv_sec = until / ZK_S, .tv_nsec = until % ZK_S};
-    ppoll(fds, 2, &span, NULL);
+    pawl__sleep(fds, 2, until, NULL);
     pawl__zk_lock();
     if (fds[0].revents)
         drain(zk);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sleep.h - sleeping until a moment of pawl__boottime(), or until something comes; and looking for it before.
+ *
+ * The timers of poll() and of futexes stand still while the machine is suspended, and our clock does not. So nobody sleeps for longer than
+ * a minute in one go: who wakes looks at the clock, and sleeps again.
+ *
+ * A thread that sleeps for an answer is woken some time after it came: ten microseconds where a CPU is at hand, fifty and more where it
+ * has to be fetched from idleness, as on virtual machines. An answer from near by takes less than that. So whoever waits for one looks for
+ * it first (it spins), for about as long as sleep would cost: in the worst case it spends twice what the better choice would have. Where
+ * that was in vain, because the server is far or busy, or the CPUs have other work, the next waits go to sleep at once: two of them, and
+ * twice as many each time, up to a thousand; then it is tried again.
+ */
+#ifndef PAWL_SLEEP_H
+#define PAWL_SLEEP_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "url.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#define SPIN_PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define SPIN_PAUSE() __asm__ volatile("yield")
+#else
+#define SPIN_PAUSE() __asm__ volatile("" ::: "memory")
+#endif
+
+#define PAWL__SPIN_NS INT64_C(70000)
+
+/* What looking has brought so far. One thread at a time waits by it. */
+struct spin {
+    int64_t span_ns; /* how long to look; 0: never */
+    unsigned doubt;  /* how much it was in vain lately */
+    unsigned rest;   /* how many waits go to sleep at once, still */
+};
+
+/* The URL's option spin=US. */
+int pawl__spin_option(struct pawl__url *url, int64_t *ret_ns, struct pawl_error *reterr);
+/* For at most `span_ns`; never if there is but one CPU for us: whoever is waited for could not run. */
+void pawl__spin_init(struct spin *spin, int64_t span_ns);
+
+/* How long to sleep at `now` for something that is due at `until`, which may be PAWL__NEVER, or over. */
+int64_t pawl__nap_ns(int64_t now, int64_t until);
+
+/* poll() until `until`, or earlier without a reason. Has anything come? What did not has no revents. With `spin`, look first. */
+bool pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *spin);
+
+#endif
