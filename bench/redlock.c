@@ -28,8 +28,8 @@ enum { NOTHING, VOTE, UNVOTE, SCRIPTS };
 static const char *const bodies[SCRIPTS] = {
     "return 1",
     "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then "
-    "redis.call('SET', KEYS[3], ARGV[1] .. ' ' .. ARGV[3], 'PX', ARGV[2]) return redis.call('INCR', KEYS[2]) end return 0",
-    "return redis.call('DEL', KEYS[1], KEYS[3])",
+    "redis.call('GETSET', KEYS[2], ARGV[3]) return 1 end return 0",
+    "return redis.call('DEL', KEYS[1])",
 };
 static redisContext *bare[MOST];
 static char sha[SCRIPTS][41];
@@ -74,8 +74,8 @@ static int64_t bare_trip(void) {
 
 /* All at once; `servers` of them are there. Returns when a majority has answered, and reads the rest before the next. */
 static int64_t floor_trip(unsigned servers, int script) {
-    static const char keys[] = "bench:{bare} bench:{bare}:token bench:{bare}:record 0123456789abcdef0123456789abcdef:1 30000 "
-                               "1:host:4711:bench-redlock:label";
+    static const char keys[] = "bench:{bare} bench:{bare}:vote 0123456789abcdef0123456789abcdef:1 30000 "
+                               "1763246400000000:1:host:4711:bench-redlock:label";
     char command[256];
     struct pollfd fds[MOST];
     int64_t begin, quorum_at = 0;
@@ -83,7 +83,7 @@ static int64_t floor_trip(unsigned servers, int script) {
     int done = 0;
     void *reply;
 
-    snprintf(command, sizeof command, "EVALSHA %s 3 %s", sha[script], keys);
+    snprintf(command, sizeof command, "EVALSHA %s 2 %s", sha[script], keys);
     begin = now_ns();
     for (unsigned i = 0; i < servers; i++) {
         redisAppendCommand(bare[i], command);

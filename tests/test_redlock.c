@@ -13,7 +13,7 @@
 #include "redlock_test.h"
 
 static long long counter_of(int node) {
-    return redis_server_integer(&servers[node], "GET redisson_lock_token:{lock}");
+    return redis_server_integer(&servers[node], "GET pawl:vote:{lock}"); /* begins with it */
 }
 
 static int nodes_with_lock(int from, int to) {
@@ -26,7 +26,7 @@ static int nodes_with_lock(int from, int to) {
 
 static void await_free(int from, int to) {
     for (int i = from; i <= to; i++)
-        await_integer(&servers[i], "EXISTS lock pawl:who:{lock} pawl:wait:{lock}", 0);
+        await_integer(&servers[i], "EXISTS lock pawl:wait:{lock}", 0);
 }
 
 /* ---- Servers that don't answer -------------------------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ static void test_answers_to_acquire_are_lost(void **state) {
     client = open_all("?retry=10,200", LONG_MS, NULL);
     lock = mutex_of(client, "lock");
     for (int i = 0; i < QUORUM; i++)
-        proxy_drop_answer_to(proxies[i], "pawl:who:{lock}");
+        proxy_drop_answer_to(proxies[i], "pawl:vote:{lock}");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_true(nodes_with_lock(0, 4) >= QUORUM);
     assert_works(pawl_release(lock, &error), &error);
@@ -391,8 +391,8 @@ static void test_tokens_rise_when_majorities_differ(void **state) {
     int written = 0;
 
     (void)state;
-    freeReplyObject(redis_server_command(&servers[0], "SET redisson_lock_token:{lock} 4000000000000000"));
-    freeReplyObject(redis_server_command(&servers[1], "SET redisson_lock_token:{lock} 3000000000000000"));
+    freeReplyObject(redis_server_command(&servers[0], "SET pawl:vote:{lock} 4000000000000000"));
+    freeReplyObject(redis_server_command(&servers[1], "SET pawl:vote:{lock} 3000000000000000"));
     stop(3);
     stop(4);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
@@ -483,6 +483,38 @@ static void test_foreign_holder(void **state) {
     assert_int_equal(seen.foreign, 0);
     assert_true(seen.token == pawl_token(lock));
     assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static struct seen look_at_all(struct pawl *client) {
+    struct seen seen = {.holders = 0};
+
+    assert_works(pawl_inspect(client, NULL, see, &seen, &error), &error);
+    return seen;
+}
+
+/* Who took the lock last stays written beside the counter: that is no holder, and nothing of it is said of the next one. */
+static void test_record_outlives_its_hold(void **state) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    assert_true(look_at_all(client).token == token);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    assert_true(counter_of(0) >= (long long)token);
+    assert_int_equal(look(client).holders, 0);
+    assert_int_equal(look_at_all(client).holders, 0);
+    assert_fails(PAWL_ETOKEN, pawl_break(client, "lock", token, 0, &error), &error);
+    set_foreign("f00", 0, 4);
+    assert_int_equal(look(client).foreign, 1);
+    assert_int_equal(look_at_all(client).foreign, 1);
+    assert_fails(PAWL_ETOKEN, pawl_break(client, "lock", token, PAWL_BREAK_NOW, &error), &error);
+    assert_int_equal(nodes_with_lock(0, 4), 5);
     pawl_lock_free(lock);
     pawl_close(client);
 }
@@ -658,6 +690,7 @@ int main(int argc, char **argv) {
         TEST(test_paused_client),
         TEST(test_tokens_rise_when_majorities_differ),
         TEST(test_foreign_holder),
+        TEST(test_record_outlives_its_hold),
         TEST(test_nobody_has_a_majority),
         TEST(test_of_many_waiters_one_asks),
         TEST(test_who_releases_lets_others_go_first),

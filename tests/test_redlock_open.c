@@ -146,6 +146,17 @@ static void test_replica_among_them(void **state) {
     redis_server_free(&replica);
 }
 
+static void test_part_of_a_cluster_among_them(void **state) {
+    struct redis_server shard = {.extra = "cluster-enabled yes"};
+    char url[600];
+
+    (void)state;
+    redis_server_start(&shard);
+    snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port, shard.port);
+    refuse(url, PAWL_EURL, "part of a Redis Cluster");
+    redis_server_free(&shard);
+}
+
 static void test_wrong_password(void **state) {
     struct pawl *client;
     char url[600];
@@ -159,6 +170,45 @@ static void test_wrong_password(void **state) {
     pawl_close(client);
     for (int i = 0; i < 3; i++)
         freeReplyObject(redis_server_command(&servers[i], "CONFIG SET requirepass %s", ""));
+}
+
+static int count_holders(const struct pawl_entry *entry, void *data) {
+    *(int *)data += !(entry->flags & PAWL_ENTRY_WAITER);
+    return 0;
+}
+
+/* The rights that docs/redlock.md asks for are enough to take, wait, look, break and release. */
+static void test_smallest_rights(void **state) {
+    struct pawl_options how = {.size = sizeof how, .lease_ms = LONG_MS};
+    struct pawl_lock *lock, *rival;
+    struct pawl *client, *other;
+    struct taker taker;
+    int holders = 0;
+    char url[600];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(
+            redis_server_command(&servers[i], "ACL SETUSER few on >secret " SMALLEST_RIGHTS " +getset +zremrangebyscore"));
+    snprintf(url, sizeof url, "redlock://few:secret@%s", url_of(3, "?prefix=app:") + strlen("redlock://"));
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    assert_works(pawl_open(url, &how, &other, &error), &error);
+    lock = mutex_of(client, "lock");
+    rival = mutex_of(other, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    start_taker(&taker, rival, PAWL_FOREVER);
+    await_integer(&servers[0], "ZCARD pawl:wait:{app:lock}", 1);
+    assert_works(pawl_inspect(client, NULL, count_holders, &holders, &error), &error);
+    assert_int_equal(holders, 1);
+    assert_works(pawl_break(other, "lock", pawl_token(lock), 0, &error), &error);
+    pawl_release(lock, &error); /* whether it has heard of that yet or not */
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(other);
+    for (int i = 0; i < 3; i++)
+        redis_server_integer(&servers[i], "ACL DELUSER few");
 }
 
 static void test_even_number_is_warned_of(void **state) {
@@ -188,9 +238,15 @@ static void test_only_mutexes(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        TEST(test_bad_urls),           TEST(test_host_that_is_known_later), TEST(test_host_whose_look_up_hangs),
-        TEST(test_replica_among_them), TEST(test_wrong_password),           TEST(test_even_number_is_warned_of),
+        TEST(test_bad_urls),
+        TEST(test_host_that_is_known_later),
+        TEST(test_host_whose_look_up_hangs),
+        TEST(test_replica_among_them),
+        TEST(test_wrong_password),
+        TEST(test_even_number_is_warned_of),
         TEST(test_only_mutexes),
+        TEST(test_part_of_a_cluster_among_them),
+        TEST(test_smallest_rights),
     };
     const char *why;
 

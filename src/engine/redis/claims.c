@@ -186,8 +186,6 @@ static bool never_sent(const struct rclaim *claim) {
 static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
     pawl__call_fill(redis, claim->node, claim->claim->name, claim->claim->kind, claim->owner, call);
     pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
-    if (redis->options.layout == LAYOUT_VOTER)
-        pawl__put_number(call->floor, claim->floor);
 }
 
 static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, redis_reply_fn *answered) {
@@ -195,7 +193,7 @@ static void send_call(struct rclaim *claim, int script, int extra, struct redis_
     int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
 
     if (claim->node->redis->options.layout == LAYOUT_VOTER)
-        keys = pawl__voter_call(script, call, &argc);
+        keys = pawl__voter_call(claim, script, call, &argc);
     /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
     claim->asked = pawl__script_send(claim->node, script, keys, argc, call->argv, NULL, &request);
 }
@@ -378,9 +376,19 @@ void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct
                         request->sent_at, pawl__claim_lease_ns(redis, claim));
 }
 
+/* The first token, if this is the short answer: the last of them; or 1 of a voter, which agrees to those that were proposed. */
+static uint64_t short_grant(const struct redis *redis, const struct rclaim *claim, const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1)
+        return 0;
+    if (redis->options.layout == LAYOUT_VOTER)
+        return claim->floor;
+    return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
+}
+
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
+    uint64_t first;
     int64_t result;
 
     if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)) {
@@ -391,10 +399,9 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
         result = pawl__reply_number(reply, 0, -3);
         if (reply->type == REDIS_REPLY_ERROR) {
             pawl__claim_refuse(redis, claim, &why);
-        } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= claim->want_sent) {
+        } else if ((first = short_grant(redis, claim, reply))) {
             claim->node->contended = false;
-            pawl__claim_granted(redis, claim, (uint64_t)(reply->integer - claim->want_sent + 1), claim->want_sent, request->sent_at,
-                                pawl__claim_lease_ns(redis, claim));
+            pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
         } else if (result == 1) {
             pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {

@@ -22,6 +22,11 @@ static void after(char *to, const char *key, bool bare, const char *suffix) {
     strcpy(stpcpy(to, bare ? ":" : "}:"), suffix);
 }
 
+/* A voter's counter has the record in it. */
+const char *pawl__redis_token_prefix(const struct redis *redis) {
+    return redis->options.layout == LAYOUT_VOTER ? "pawl:vote" : "redisson_lock_token";
+}
+
 const char *pawl__redis_queue_prefix(const struct redis *redis) {
     return redis->options.layout == LAYOUT_VOTER ? "pawl:wait" : "pawl:queue";
 }
@@ -31,9 +36,9 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
 
     strcpy(stpcpy(ret->lock, redis->options.prefix), name);
     bare = strchr(ret->lock, '{');
-    before(ret->token, "redisson_lock_token", ret->lock, bare);
+    before(ret->token, pawl__redis_token_prefix(redis), ret->lock, bare);
     before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock, bare);
-    before(ret->who, "pawl:who", ret->lock, bare);
+    before(ret->who, redis->options.layout == LAYOUT_VOTER ? "pawl:vote" : "pawl:who", ret->lock, bare);
     before(ret->witness, "pawl:witness", ret->lock, bare);
     if (redis->options.topology == TOPOLOGY_CLUSTER) {
         before(ret->inbox, "pawl:inbox", ret->lock, bare);

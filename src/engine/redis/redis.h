@@ -493,7 +493,8 @@ struct redis_keys {
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
 /* A key in the slot of the lock's that nobody ever writes. */
 void pawl__redis_absent_key(const char *lock, char ret[REDIS_KEY_MAX]);
-/* What the keys of the queues begin with. */
+/* What the keys of the counters of tokens begin with, and those of the queues. */
+const char *pawl__redis_token_prefix(const struct redis *redis);
 const char *pawl__redis_queue_prefix(const struct redis *redis);
 /* The name of the lock whose record key this is; NULL: it is not one. */
 const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer);
@@ -607,7 +608,7 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
 /* voter.c */
 extern const struct pawl__member_ops pawl__redis_member;
 /* Make the arguments of acquire or release those of a voter's script; returns how many of them are keys. */
-int pawl__voter_call(int script, struct redis_call *call, int *retargc);
+int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc);
 /* The lock is not free: say so, and until when. */
 void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
 

@@ -128,7 +128,7 @@ static const struct rclaim *any_of(const struct batch *batch) {
 /* Does the record lie in a key of its own? A key that is not there must not be named: while its slot moves to another node of a cluster, a
  * script whose keys are not all there is refused. */
 static bool record_beside(const struct redis *redis, enum pawl_kind kind) {
-    return kind != PAWL_MUTEX || redis->options.layout != LAYOUT_REDISSON;
+    return kind != PAWL_MUTEX || redis->options.layout == LAYOUT_PLAIN;
 }
 
 /* The key that says whether the hold is there, where that is not the lock's own. */

@@ -20,8 +20,8 @@ extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[
     pawl__lua_mutex[], pawl__lua_mutex_holder[], pawl__lua_mutex_key[], pawl__lua_mutex_look[], pawl__lua_plain_holder[],
     pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
     pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[],
-    pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_queue[], pawl__lua_voter_raise[],
-    pawl__lua_voter_release[];
+    pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_held[], pawl__lua_voter_look[],
+    pawl__lua_voter_raise[], pawl__lua_voter_release[];
 
 enum { LAYOUTS = 3 };
 
@@ -121,7 +121,7 @@ static bool make_layout(enum redis_layout layout) {
     ok = ok && MAKE(SCRIPT_DOWNGRADE, common, pawl__lua_holders, pawl__lua_rw, queue, pawl__lua_downgrade);
     ok = ok && make_acquire_all(all, key, look);
     ok = ok && MAKE(SCRIPT_HELD, pawl__lua_held);
-    return ok && MAKE(SCRIPT_SURVEY, common, pawl__lua_survey);
+    return ok && MAKE(SCRIPT_SURVEY, common, pawl__lua_plain_look, pawl__lua_survey);
 }
 
 /* Mutexes alone, and short ways through all of it. */
@@ -129,10 +129,9 @@ static bool make_voter(void) {
     struct script *all = scripts[LAYOUT_VOTER];
 
     return MAKE(SCRIPT_ACQUIRE, pawl__lua_voter_acquire) && MAKE(SCRIPT_RELEASE, pawl__lua_voter_release) &&
-           MAKE(SCRIPT_RENEW, pawl__lua_renew_plain, pawl__lua_renew) &&
-           MAKE(SCRIPT_BREAK, pawl__lua_plain_key, pawl__lua_common, pawl__lua_plain_look, pawl__lua_mutex, pawl__lua_voter_queue,
-                pawl__lua_break) &&
-           MAKE(SCRIPT_RAISE, pawl__lua_voter_raise) && MAKE(SCRIPT_SURVEY, pawl__lua_common, pawl__lua_survey);
+           MAKE(SCRIPT_RENEW, pawl__lua_renew_plain, pawl__lua_renew) && MAKE(SCRIPT_RAISE, pawl__lua_voter_raise) &&
+           MAKE(SCRIPT_HELD, pawl__lua_voter_held) && MAKE(SCRIPT_BREAK, pawl__lua_common, pawl__lua_voter_look, pawl__lua_break) &&
+           MAKE(SCRIPT_SURVEY, pawl__lua_common, pawl__lua_voter_look, pawl__lua_survey);
 }
 
 static void make_all(void) {

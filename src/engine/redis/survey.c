@@ -567,11 +567,11 @@ static int scan_all(struct redis *redis, struct names *names, struct pawl_error 
     int rc = 0;
 
     while (rc == 0 && (node = pawl__node_next(redis, node))) {
-        rc = scan(node, "pawl:who", read_page, names, reterr);
-        if (rc == 0)
-            rc = scan(node, pawl__redis_queue_prefix(redis), read_page, names, reterr);
-        if (rc == 0 && redis->options.layout == LAYOUT_REDISSON)
-            rc = scan(node, "redisson_lock_token", read_tokens, names, reterr);
+        rc = scan(node, pawl__redis_queue_prefix(redis), read_page, names, reterr);
+        if (rc == 0 && redis->options.layout != LAYOUT_VOTER)
+            rc = scan(node, "pawl:who", read_page, names, reterr);
+        if (rc == 0 && redis->options.layout != LAYOUT_PLAIN)
+            rc = scan(node, pawl__redis_token_prefix(redis), read_tokens, names, reterr);
     }
     return rc;
 }

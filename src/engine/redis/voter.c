@@ -59,24 +59,41 @@ void pawl__voter_prepare(struct pawl__claim *seam, uint64_t floor, int64_t since
     snprintf(claim->since, sizeof claim->since, "%lld", (long long)since_ms);
 }
 
-/* A voter's scripts need little, and each argument costs the server as much as a call. */
-int pawl__voter_call(int script, struct redis_call *call, int *retargc) {
+/* As a ballot begins: all of them are as long, so that the servers compare them as text. */
+static char *put_sixteen(char *to, uint64_t number) {
+    to[16] = ' ';
+    for (int i = 15; i >= 0; i--, number /= 10)
+        to[i] = (char)('0' + number % 10);
+    return to + 17;
+}
+
+/* What the server writes if its own counter is lower than `first`: `LAST FIRST COUNT OWNER WISH`. */
+static void put_ballot(const struct rclaim *claim, const struct redis_call *call, char *to) {
+    uint64_t first = claim->floor;
+
+    to = put_sixteen(put_sixteen(to, first ? first + claim->want_sent - 1 : 0), first);
+    to = stpcpy(stpcpy(to, call->want), " ");
+    to = stpcpy(stpcpy(to, claim->owner), " ");
+    strcpy(to, call->wish);
+}
+
+/* A voter's scripts need little, and each argument costs the server as much as a call: what is not said is the common case. */
+int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc) {
     const struct redis_keys *keys = &call->keys;
-    const char *owner = call->argv[REDIS_CALL_KEYS];
 
     if (script == SCRIPT_RELEASE) {
-        const char *release[] = {keys->lock, keys->queue, keys->who, owner, call->extra};
+        const char *release[] = {keys->lock, keys->queue, claim->owner, call->extra};
 
         memcpy(call->argv, release, sizeof release);
-        *retargc = sizeof release / sizeof release[0];
-        return 3;
+        *retargc = claim->held_before ? 3 : 4;
+        return 2;
     }
-    const char *acquire[] = {keys->lock,  keys->token, keys->queue, keys->who,  owner,
-                             call->lease, call->floor, call->want,  call->wish, call->asks};
+    put_ballot(claim, call, call->rest);
+    const char *acquire[] = {keys->lock, keys->token, claim->owner, call->lease, call->rest, call->asks};
 
     memcpy(call->argv, acquire, sizeof acquire);
-    *retargc = sizeof acquire / sizeof acquire[0];
-    return 4;
+    *retargc = strcmp(call->asks, "0") == 0 ? 5 : 6;
+    return 2;
 }
 
 void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
@@ -144,8 +161,8 @@ void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *seam, ui
         pawl__redis_keys(redis, seam->name, seam->kind, &keys);
         pawl__renew_forget(claim);
         claim->renewing = true;
-        if (!pawl__script_send(claim->node, SCRIPT_RAISE, 3, 7,
-                               (const char *[]){keys.lock, keys.token, keys.who, claim->owner, lease, first, many}, NULL, &request))
+        if (!pawl__script_send(claim->node, SCRIPT_RAISE, 2, 6,
+                               (const char *[]){keys.lock, keys.token, claim->owner, lease, first, many}, NULL, &request))
             claim->renewing = false;
     }
     pawl__redis_unlock_asked(redis);

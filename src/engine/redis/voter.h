@@ -2,9 +2,10 @@
  *
  * voter.h - a Redis server as one of several that vote about a lock (Redlock): what that needs of it beyond the seam.
  *
- * A voter's key is that of the plain family, a string that holds the owner. But it has no queue and hands nothing on: a claim that finds
- * the lock held is told so (upcall `waits`), is written down as one that waits, and asks again when the one who counts the votes says so.
- * The client's threads never wait for one voter, so there is no park(): every claim is served.
+ * A voter's key is that of the plain family, a string that holds the owner. Beside it lies a ballot: the counter of tokens, and who
+ * took the lock last (lua/voter_acquire.lua). But it has no queue and hands nothing on: a claim that finds the lock held is told so
+ * (upcall `waits`), is written down as one that waits, and asks again when the one who counts the votes says so. The client's threads
+ * never wait for one voter, so there is no park(): every claim is served.
  */
 #ifndef PAWL_VOTER_H
 #define PAWL_VOTER_H

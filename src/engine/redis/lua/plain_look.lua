@@ -13,8 +13,12 @@ local function look()
     return value == OWNER and 'mine' or 'open'
 end
 
+local function owner_and_record()
+    return string.match(call('GET', WHO) or '', '^(%S+) (.*)$')
+end
+
 local function record_of(owner)
-    local holder, record = string.match(call('GET', WHO) or '', '^(%S+) (.*)$')
+    local holder, record = owner_and_record()
     return holder == owner and record
 end
 

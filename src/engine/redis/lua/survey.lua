@@ -16,7 +16,7 @@ local who_kind = call('TYPE', WHO).ok
 if who_kind == 'hash' then
     who = call('HGETALL', WHO)
 elseif who_kind == 'string' then
-    who = {string.match(call('GET', WHO), '^(%S+) (.*)$')}
+    who = {owner_and_record()}
     who[2] = who[2] and with_token(who[2])
 end
 local out = call('TYPE', BESIDE).ok == 'zset' and call('ZRANGE', BESIDE, 0, 4999, 'WITHSCORES') or {}

@@ -1,51 +1,57 @@
--- One vote: KEYS lock, counter, those that wait, record; ARGV owner, lease, the least that the token may be (0: the server's time), how
--- many tokens, what it wants, and how it asks (0: it would wait; 1: it only tries; 2: it is among those that wait). Free, or its owner's
--- already: take it, with tokens above all that this server knows of. Else write down who waits.
---   the last token, or {1, first token, how many, server time}: taken
---   {0, ms left or -1, 0, server time}: held       {-1}: something that is no lock is here
--- A majority of servers does this before anybody is granted a lock, often on few cores: so the way through has as few calls as can be.
-local LOCK, TOKEN, WAIT, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local OWNER, LEASE, FLOOR, WANT, WISH, ASKS = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+-- One vote: KEYS lock, ballot; ARGV owner, lease, what the ballot is to be, and how it asks if not in the usual way (1: it only tries;
+-- 2: it is among those that wait). Free, or its owner's already: take it, with tokens above all that this server knows of. Else write down
+-- who waits.
+--   1: taken, with the tokens that it proposed       {1, first token, how many, server time}: taken, with these
+--   {0, ms left or -1, 0, server time}: held         {-1}: something that is no lock is here
+-- The ballot stays when the lock is let go: `LAST FIRST COUNT OWNER WISH`. LAST is the counter of the tokens; the rest says who took the
+-- lock last, with which of them. LAST and FIRST have 16 digits, so that they compare as they are. A FIRST of 0 asks for the server's time.
+-- A majority of servers does this before anybody is granted a lock, often on few cores: so the way through has as few calls, arguments
+-- and numbers made of text as can be.
+local taken = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+local old = taken and redis.call('GETSET', KEYS[2], ARGV[3])
+if old and not ARGV[4] and string.sub(old, 1, 16) < string.sub(ARGV[3], 18, 33) then
+    return 1
+end
+
+local LOCK, BALLOT, OWNER, LEASE, ASKS = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[4]
+local WAIT = string.gsub(BALLOT, '^pawl:vote', 'pawl:wait')
+local FIRST, COUNT, WISH = string.match(ARGV[3], '^%d+ (%d+) (%d+) %S+ (.*)$')
 local call = redis.call
+local clock = call('TIME')
+local NOW = clock[1] * 1000000 + clock[2]
 
 local function text(n)
     return string.format('%.0f', n)
 end
 
-local function server_time()
-    local clock = call('TIME')
-    return clock[1] * 1000000 + clock[2]
-end
-
-local holder
-local taken = call('SET', LOCK, OWNER, 'NX', 'PX', LEASE)
-if not taken then
-    holder = redis.pcall('GET', LOCK)
-    taken = holder == OWNER and call('PEXPIRE', LOCK, LEASE)
-end
-if taken then
-    local now = (FLOOR == '0' or ASKS == '2') and server_time()
-    local first = FLOOR == '0' and text(now) or FLOOR
-    local old = call('GET', TOKEN)
-    if old and tonumber(old) >= tonumber(first) then
-        first = text(old + 1)
+local function take(counter)
+    local first = FIRST + 0 > 0 and FIRST + 0 or NOW
+    if counter >= first then
+        first = counter + 1
     end
     if ASKS == '2' then
         call('ZREM', WAIT, OWNER .. ' ' .. WISH)
-        WISH = string.gsub(WISH, '^x 1 %d+', 'x 1 ' .. text(math.floor(now / 1000))) -- it holds since now
+        WISH = string.gsub(WISH, '^x 1 %d+', 'x 1 ' .. text(math.floor(NOW / 1000))) -- it holds since now
     end
-    call('SET', TOKEN, WANT == '1' and first or text(first + WANT - 1))
-    call('SET', WHO, OWNER .. ' ' .. first .. ' ' .. WANT .. ' ' .. WISH, 'PX', LEASE)
-    return now and {1, first, WANT, text(now)} or first + WANT - 1
+    call('SET', BALLOT, string.format('%016.0f %016.0f %s %s %s', first + COUNT - 1, first, COUNT, OWNER, WISH))
+    return {1, text(first), COUNT, text(NOW)}
+end
+
+local holder = taken and OWNER or redis.pcall('GET', LOCK)
+if holder == OWNER then
+    if not taken then
+        call('PEXPIRE', LOCK, LEASE)
+        old = call('GET', BALLOT)
+    end
+    return take(tonumber(string.match(old or '', '^%d+') or 0))
 end
 if type(holder) == 'table' and call('TYPE', LOCK).ok ~= 'hash' then
     return {-1}
 end
-local now = server_time()
 if ASKS ~= '1' then
-    local ms = math.floor(now / 1000)
+    local ms = math.floor(NOW / 1000)
     call('ZREMRANGEBYSCORE', WAIT, '-inf', text(ms - 10000)) -- those that have died
     call('ZADD', WAIT, text(ms), OWNER .. ' ' .. WISH)
     call('PEXPIRE', WAIT, 15000)
 end
-return {0, call('PTTL', LOCK), 0, text(now)}
+return {0, call('PTTL', LOCK), 0, text(NOW)}

@@ -1,3 +1,0 @@
--- A voter hands nothing on.
-local function pass_on()
-end
