@@ -91,6 +91,8 @@ else
     status_is 0 "side by side with Redis" tiny --json -u local: -u "redis://127.0.0.1:$port" --svg "$scratch/two.svg"
     equal "... both are there" "['local', 'redis']" "$(json 'sorted(rows)')"
     equal "... with bare operations" "PING EVALSHA GET" "$(json '" ".join(rows["redis"][r]["bare"] for r in ("trip", "write", "read"))')"
+    equal "... also of a client that waits busily" "PING EVALSHA" \
+        "$(json '" ".join(rows["redis"][r]["bare"] for r in ("trip_busy", "write_busy"))')"
     equal "... requests" "True" "$(json 'rows["redis"]["turns2"]["requests"]["median"] > 0')"
     equal "... what the server used" "True" "$(json 'rows["redis"]["turns2"]["server_cpu_ns"]["median"] > 0')"
     equal "... and nothing missing" "[]" "$(json '[r["missing"] for r in rows["redis"].values() if "missing" in r]')"

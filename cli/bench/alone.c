@@ -130,10 +130,10 @@ void measure_alone(struct job *job) {
         add_latency(&results[ROW_TRIP + act], &board->limits[act]);
         if (job->target->raw == NULL)
             note_missing(&results[ROW_TRIP + act], job->target->raw_missing);
+        if (act != RAW_WRITE)
+            add_rate(&results[ROW_TRIP + act], 0, 0, &board->limits[act]);
     }
-    add_rate(&results[ROW_TRIP], 0, 0, &board->limits[RAW_TRIP]);
     add_rate(&results[ROW_WRITE], board->bulk_count[1], board->bulk_ns[1], &board->limits[RAW_WRITE]);
-    add_rate(&results[ROW_READ], 0, 0, &board->limits[RAW_READ]);
     add_latency(&results[ROW_ACQUIRE], &board->acquire);
     add_latency(&results[ROW_PAIR], &board->latency);
     add_rate(&results[ROW_PAIR], board->bulk_count[0], board->bulk_ns[0], &board->latency);

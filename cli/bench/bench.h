@@ -37,6 +37,8 @@ enum row {
     ROW_TRIP,
     ROW_WRITE,
     ROW_READ,
+    ROW_TRIP_BUSY,
+    ROW_WRITE_BUSY,
     ROW_ACQUIRE,
     ROW_PAIR,
     ROW_TURNS_2,
@@ -62,6 +64,11 @@ struct row_description {
     bool limit_by_rate; /* local: both are shorter than reading a clock twice */
 };
 extern const struct row_description row_descriptions[ROWS];
+
+/* What the server takes without the library: raw.h. */
+static inline bool row_is_bare(enum row row) {
+    return row < ROW_ACQUIRE;
+}
 
 /* All that was found out about one row on one target. */
 struct result {

@@ -51,7 +51,7 @@ static void print_row(FILE *out, const struct target *target, enum row row) {
     if (histogram_total(&result->latency) > 0)
         print_percentiles(out, &result->latency);
     if (limit_name(target, row)[0] != '\0') {
-        fputs(row <= ROW_READ ? ",\"bare\":" : ",\"against\":", out);
+        fputs(row_is_bare(row) ? ",\"bare\":" : ",\"against\":", out);
         json_string(out, limit_name(target, row));
     }
     if (ratio > 0)

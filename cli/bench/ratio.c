@@ -34,7 +34,7 @@ double ratio_to_limit(const struct target *target, enum row row) {
 }
 
 const char *limit_name(const struct target *target, enum row row) {
-    enum row limit = row <= ROW_READ ? row : row_descriptions[row].limit;
+    enum row limit = row_is_bare(row) ? row : row_descriptions[row].limit;
     const char *name = limit == ROWS || target->raw == NULL ? NULL : target->raw->impl->names[limit - ROW_TRIP];
 
     return name != NULL ? name : "";

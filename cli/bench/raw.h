@@ -8,8 +8,9 @@
 #include "address.h"
 #include "bench.h"
 
-/* The bare operations; their rows are ROW_TRIP, ROW_WRITE, ROW_READ. */
-enum raw_act { RAW_TRIP, RAW_WRITE, RAW_READ, RAW_ACTS };
+/* The bare operations, in the order of their rows. Those that are BUSY are of a client that looks for the answer for a while before it
+ * sleeps, as the library does: like is to be compared with like. */
+enum raw_act { RAW_TRIP, RAW_WRITE, RAW_READ, RAW_TRIP_BUSY, RAW_WRITE_BUSY, RAW_ACTS };
 
 struct raw_impl {
     const char *schemes[8];      /* of URLs; NULL at the end */
@@ -17,7 +18,7 @@ struct raw_impl {
     /* A connection of its own. `id` is what all names begin with. NULL: `why` says why not. */
     void *(*open)(const struct address *address, const char *id, char *why, size_t size);
     void (*close)(void *connection);
-    /* One bare operation. Returns how long it took in ns; -1: it failed. */
+    /* One bare operation. Returns how long it took in ns; -1: it failed, or is not to be done. */
     int64_t (*act)(void *connection, enum raw_act act);
     /* Requests that all servers have had. -1: they don't tell. */
     double (*requests)(void *connection);

@@ -12,6 +12,8 @@ const struct row_description row_descriptions[ROWS] = {
     [ROW_TRIP] = {"trip", "bare round trip", "trips", ROWS, false},
     [ROW_WRITE] = {"write", "bare write", "writes", ROWS, false},
     [ROW_READ] = {"read", "bare read", "reads", ROWS, false},
+    [ROW_TRIP_BUSY] = {"trip_busy", "bare round trip, client waits busily", "trips", ROWS, false},
+    [ROW_WRITE_BUSY] = {"write_busy", "bare write, client waits busily", "writes", ROWS, false},
     [ROW_ACQUIRE] = {"acquire", "uncontended acquire", "acquires", ROW_WRITE, false},
     [ROW_PAIR] = {"pair", "uncontended acquire + release", "pairs", ROW_WRITE, true},
     [ROW_TURNS_2] = {"turns2", "hand-off among 2 processes", "hand-offs", ROW_TRIP, false},
@@ -53,13 +55,16 @@ static const struct workload {
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
-static void show_progress(const struct bench *bench, int round, const struct job *job) {
+/* `step` of this round. */
+static void show_progress(const struct bench *bench, int round, size_t step, const struct job *job) {
     char line[ADDRESS_SIZE + 256];
+    size_t steps = WORKLOADS * bench->count;
 
     if (!isatty(STDERR_FILENO))
         return;
-    snprintf(line, sizeof line, "round %d of %d: %s, %s", round + 1, bench->rounds, row_descriptions[job->row].title,
-             job->target->shown);
+    snprintf(line, sizeof line, "%3zu %%, round %d of %d: %s, %s",
+             100 * ((size_t)round * steps + step) / ((size_t)bench->rounds * steps), round + 1, bench->rounds,
+             row_descriptions[job->row].title, job->target->shown);
     cut_to_columns(line, terminal_columns(STDERR_FILENO) - 1);
     dprintf(STDERR_FILENO, "\r\033[K%s", line);
 }
@@ -93,7 +98,7 @@ static void run_round(struct bench *bench, int round, struct board *board) {
             if (round >= workloads[w].rounds || (workloads[w].large && !bench->large) ||
                 target->results[job.row].missing[0] != '\0')
                 continue;
-            show_progress(bench, round, &job);
+            show_progress(bench, round, w * bench->count + t, &job);
             if (pointless(target, job.row) != NULL)
                 note_missing(&target->results[job.row], pointless(target, job.row));
             else

@@ -29,8 +29,9 @@ static double sorted_at(const struct figure *figure, int place) {
     return sorted[place];
 }
 
+/* Between the two in the middle where their number is even. */
 double figure_median(const struct figure *figure) {
-    return sorted_at(figure, figure->count / 2);
+    return figure->count == 0 ? 0 : (sorted_at(figure, (figure->count - 1) / 2) + sorted_at(figure, figure->count / 2)) / 2;
 }
 
 double figure_low(const struct figure *figure) {

@@ -80,7 +80,7 @@ static void draw_percentile_axes(FILE *out, const struct panel *panel) {
         line_between(out, panel->x, y, panel->x + panel->width, y, "grid");
         snprintf(text, sizeof text, "%.0f %s", pow(10, power - 3 * floor(power / 3)),
                  power < 3   ? "ns"
-                 : power < 6 ? "us"
+                 : power < 6 ? "µs"
                  : power < 9 ? "ms"
                              : "s");
         text_at(out, panel->x - 8, y + 4, "tick end", text);
@@ -142,24 +142,57 @@ static const struct {
 } crowds[] = {{ROW_TURNS_2, "2 processes"}, {ROW_TURNS_16, "16 processes"}, {ROW_TURNS_64, "64 processes"}};
 enum { CROWDS = sizeof crowds / sizeof crowds[0] };
 
+typedef double value_fn(const struct target *target, enum row row);
+
 static double rate_of(const struct target *target, enum row row) {
     return figure_median(&target->results[row].figures[RATE]);
 }
 
-static void draw_bar(FILE *out, const struct panel *panel, double x, double width, double top, const char *colour,
-                     const char *label) {
-    double y = height_of(panel, top);
+/* A panel with a bar for each crowd and target: of rates, or of ratios. */
+struct bars {
+    struct panel panel;
+    value_fn *value;
+    bool rates;
+    bool powers;  /* on a scale of powers of ten; else from 0, where all are of one size */
+    double width; /* of a bar, with the room beside it */
+};
 
-    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\" rx=\"2\"/>\n", x, y, width,
-            panel->y + panel->height - y, colour);
-    text_at(out, x + width / 2, y - 5, "value middle", label);
+/* Above a bar that is narrower than its label the label stands upright. */
+enum { BAR_FOR_LABEL = 40, LABEL_HEIGHT = 20, UPRIGHT_HEIGHT = 46 };
+
+static double bar_height(const struct bars *bars, double value) {
+    return height_of(&bars->panel, bars->powers ? log10(value) : value);
 }
 
-/* From the slowest round to the fastest. */
-static void draw_whisker(FILE *out, const struct panel *panel, double x, const struct figure *figure) {
-    if (figure->count < 2 || figure_low(figure) <= 0)
+static void draw_label(FILE *out, const struct bars *bars, double x, double y, double value) {
+    char label[32];
+
+    if (bars->rates)
+        in_thousands(label, sizeof label, value);
+    else
+        snprintf(label, sizeof label, value < 10 ? "%.2f" : value < 100 ? "%.1f" : "%.0f", value);
+    if (bars->width >= BAR_FOR_LABEL) {
+        text_at(out, x, y - 5, "value middle", label);
         return;
-    line_between(out, x, height_of(panel, log10(figure_low(figure))), x, height_of(panel, log10(figure_high(figure))), "whisker");
+    }
+    fprintf(out, "<text transform=\"translate(%.1f %.1f) rotate(-90)\" class=\"value\">%s</text>\n", x + 4, y - 5, label);
+}
+
+/* The bar; of rates a line from the slowest round to the fastest; and above both the figure. */
+static void draw_bar(FILE *out, const struct bars *bars, const struct target *target, enum row row, double x, const char *colour) {
+    const struct figure *rounds = &target->results[row].figures[RATE];
+    double value = bars->value(target, row);
+
+    if (value <= 0)
+        return;
+    double top = bar_height(bars, value), middle = x + bars->width / 2;
+    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\" rx=\"2\"/>\n", x + 2, top, bars->width - 4,
+            bars->panel.y + bars->panel.height - top, colour);
+    if (bars->rates && rounds->count > 1 && figure_low(rounds) > 0) {
+        top = bar_height(bars, figure_high(rounds));
+        line_between(out, middle, bar_height(bars, figure_low(rounds)), middle, top, "whisker");
+    }
+    draw_label(out, bars, middle, top, value);
 }
 
 static void draw_powers(FILE *out, const struct panel *panel) {
@@ -169,46 +202,48 @@ static void draw_powers(FILE *out, const struct panel *panel) {
         double y = height_of(panel, power);
 
         line_between(out, panel->x, y, panel->x + panel->width, y, "grid");
-        text_at(out, panel->x - 8, y + 4, "tick end", in_thousands(text, sizeof text, pow(10, power)));
+        snprintf(text, sizeof text, power < 0 ? "%.4g" : "%.0f%s", pow(10, power < 0 ? power : fmod(power, 3)),
+                 power < 3   ? ""
+                 : power < 6 ? " k"
+                             : " M");
+        text_at(out, panel->x - 8, y + 4, "tick end", text);
     }
 }
 
-/* `value` of each target and crowd: rates, or ratios. On a scale of powers of ten, or from 0 where they are of one size. */
-static void draw_bars(FILE *out, const struct bench *bench, struct panel panel, double (*value)(const struct target *, enum row),
-                      bool rates) {
-    double group = panel.width / CROWDS, width = fmin((group - 24) / (double)bench->count, 64), high = 0, low = INFINITY;
-    char label[32];
+/* So that all of them fit, and the label of the highest too. */
+static void scale_bars(struct bars *bars, const struct bench *bench) {
+    double high = 0, low = INFINITY, room = bars->width < BAR_FOR_LABEL ? UPRIGHT_HEIGHT : LABEL_HEIGHT;
 
     for (int c = 0; c < CROWDS; c++)
         for (size_t i = 0; i < bench->count; i++) {
-            double one = value(&bench->targets[i], crowds[c].row);
+            const struct target *target = &bench->targets[i];
+            double one = bars->value(target, crowds[c].row);
 
-            high = fmax(high, one);
             low = one > 0 ? fmin(low, one) : low;
+            high = fmax(high, bars->rates ? figure_high(&target->results[crowds[c].row].figures[RATE]) : one);
         }
-    bool powers = rates || high > 20 * low;
-    panel.low = powers && high > 0 ? floor(log10(low)) - 0.3 : 0;
-    panel.high = high <= 0 ? 1 : powers ? log10(high) + 0.3 : high * 1.15;
-    if (powers && high > 0)
-        draw_powers(out, &panel);
+    bars->powers = high > 0 && (bars->rates || high > 20 * low);
+    bars->panel.low = bars->powers ? floor(log10(low)) - 0.3 : 0;
+    bars->panel.high = high <= 0 ? 1 : bars->powers ? log10(high) : high;
+    bars->panel.high += (bars->panel.high - bars->panel.low) * room / (bars->panel.height - room);
+}
+
+static void draw_bars(FILE *out, const struct bench *bench, struct panel panel, value_fn *value, bool rates) {
+    double group = panel.width / CROWDS;
+    struct bars bars = {.panel = panel, .value = value, .rates = rates, .width = fmin((group - 24) / (double)bench->count, 64)};
+
+    scale_bars(&bars, bench);
+    if (bars.powers)
+        draw_powers(out, &bars.panel);
+    if (!rates) /* what one bare round trip takes */
+        line_between(out, panel.x, bar_height(&bars, 1), panel.x + panel.width, bar_height(&bars, 1), "one");
     line_between(out, panel.x, panel.y + panel.height, panel.x + panel.width, panel.y + panel.height, "axis");
     for (int c = 0; c < CROWDS; c++) {
-        double x = panel.x + group * c + (group - width * (double)bench->count) / 2;
+        double x = panel.x + group * c + (group - bars.width * (double)bench->count) / 2;
 
         text_at(out, panel.x + group * (c + 0.5), panel.y + panel.height + 18, "tick middle", crowds[c].name);
-        for (size_t i = 0; i < bench->count; i++, x += width) {
-            double one = value(&bench->targets[i], crowds[c].row);
-
-            if (one <= 0)
-                continue;
-            if (rates)
-                in_thousands(label, sizeof label, one);
-            else
-                snprintf(label, sizeof label, one < 10 ? "%.2f" : one < 100 ? "%.1f" : "%.0f", one);
-            draw_bar(out, &panel, x + 2, width - 4, powers ? log10(one) : one, colours[i], label);
-            if (rates)
-                draw_whisker(out, &panel, x + width / 2, &bench->targets[i].results[crowds[c].row].figures[RATE]);
-        }
+        for (size_t i = 0; i < bench->count; i++)
+            draw_bar(out, &bars, &bench->targets[i], crowds[c].row, x + bars.width * (double)i, colours[i]);
     }
 }
 
@@ -216,6 +251,8 @@ static void draw_bars(FILE *out, const struct bench *bench, struct panel panel, 
 
 /* What it is, for those who don't know the addresses. */
 static const char *title_of(const struct target *target, char *out, size_t size) {
+    const char *options = strchr(target->shown, '?');
+
     if (strcmp(target->engine, "local") == 0)
         snprintf(out, size, "one machine");
     else if (strcmp(target->engine, "redlock") == 0)
@@ -224,7 +261,28 @@ static const char *title_of(const struct target *target, char *out, size_t size)
         snprintf(out, size, "Redis Cluster");
     else
         snprintf(out, size, "%s", target->server[0] != '\0' ? target->server : target->engine);
+    if (options != NULL)
+        snprintf(out + strlen(out), size - strlen(out), ", %s", options);
     return out;
+}
+
+/* As people write it: a picture has all letters. */
+static char *time_text(char *out, size_t size, double ns) {
+    char plain[32], *unit;
+
+    in_time_units(plain, sizeof plain, ns);
+    unit = strstr(plain, " us");
+    if (unit != NULL)
+        *unit = '\0';
+    snprintf(out, size, "%s%s", plain, unit != NULL ? " µs" : "");
+    return out;
+}
+
+/* The address, without options, which stand in the title. */
+static int short_address(char *out, size_t size, const char *url) {
+    int length = (int)strcspn(url, "?"), most = 28;
+
+    return snprintf(out, size, "%.*s%s", length > most ? most : length, url, length > most ? "..." : "");
 }
 
 /* Half a page for each. */
@@ -235,11 +293,11 @@ static void draw_legend(FILE *out, const struct bench *bench) {
         const struct target *target = &bench->targets[i];
         double trip = figure_median(&target->results[ROW_TRIP].figures[P50]);
         char title[128], time[32], where[160];
-        int length = snprintf(where, sizeof where, "%.28s%s", target->shown, strlen(target->shown) > 28 ? "..." : "");
+        int length = short_address(where, sizeof where, target->shown);
 
         if (trip > 0)
             snprintf(where + length, sizeof where - (size_t)length, "  %s %s", limit_name(target, ROW_TRIP),
-                     in_time_units(time, sizeof time, trip));
+                     time_text(time, sizeof time, trip));
         fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\"/>\n", x, y - 12, colours[i]);
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"legend\">", x + 22, y);
         print_escaped(out, title_of(target, title, sizeof title));
@@ -275,7 +333,8 @@ void bench_print_svg(FILE *out, const struct bench *bench) {
             "bold}.note{font-size:13px;fill:#666}.head{font-size:16px;font-weight:bold}.legend{font-size:14px}.tick{font-size:12px;"
             "fill:#555}"
             ".value{font-size:11px}.middle{text-anchor:middle}.end{text-anchor:end}.grid{stroke:#e4e4e4;stroke-width:1}"
-            ".axis{stroke:#888;stroke-width:1}.whisker{stroke:#222;stroke-width:1.5;stroke-opacity:.6}"
+            ".axis{stroke:#888;stroke-width:1}.one{stroke:#888;stroke-width:1.5;stroke-dasharray:4 "
+            "4}.whisker{stroke:#222;stroke-width:1.5;stroke-opacity:.6}"
             ".legend{font-weight:bold}.where{font-weight:normal;fill:#666;font-size:13px}</style>\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT);
@@ -287,6 +346,7 @@ void bench_print_svg(FILE *out, const struct bench *bench) {
     draw_bars(out, bench, (struct panel){.x = 70, .y = below, .width = 530, .height = height}, rate_of, true);
     text_at(out, 600, below - 16, "note end", "lines: slowest to fastest round");
     text_at(out, 700, below - 16, "head", "A hand-off, in bare round trips");
+    text_at(out, 1230, below - 16, "note end", "dashed: one round trip");
     draw_bars(out, bench, (struct panel){.x = 700, .y = below, .width = 530, .height = height}, ratio_to_limit, false);
     fputs("</svg>\n", out);
 }

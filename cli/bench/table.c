@@ -1,72 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * table.c - pawl bench, for people: a block per row, a line in it per target.
+ * table.c - pawl bench, for people: two tables, of speed and of load; in each a block per row, a line in it per target. Targets have
+ * numbers, since their URLs are long.
  */
 #include <string.h>
 
 #include "bench.h"
 
-enum { COLUMNS = 11, CELL = 96 };
-
-static const char *const titles[COLUMNS] = {"",        "a second", "median",   "[lowest .. highest]", "p99",           "p99.9",
-                                            "of bare", "requests", "CPU here", "at the server",       "memory of each"};
+enum { COLUMNS = 9, CELL = 96 };
 
 struct line {
     char cells[COLUMNS][CELL];
 };
 
-static void put_time(char *cell, const struct figure *figure) {
-    if (figure->count > 0)
-        in_time_units(cell, CELL, figure_median(figure));
+struct layout {
+    struct line titles;
+    bool to_the_left[COLUMNS]; /* words; numbers stand to the right */
+    enum measure first, last;  /* a row is in it that has one of these */
+    void (*fill)(struct line *line, const struct target *target, enum row row);
+    bool tells_missing;
+};
+
+typedef char *in_words(char *out, size_t size, double value);
+
+static char *as_it_is(char *out, size_t size, double value) {
+    snprintf(out, size, "%.2f", value);
+    return out;
 }
 
-static void put_spread(char *cell, const struct figure *figures) {
-    const struct figure *figure = figures[P50].count > 0 ? &figures[P50] : &figures[RATE];
-    char *(*in_words)(char *, size_t, double) = figures[P50].count > 0 ? in_time_units : in_thousands;
+static char *in_bytes(char *out, size_t size, double value) {
+    in_thousands(out, size, value);
+    snprintf(out + strlen(out), size - strlen(out), "%sB", value < 999.5 ? " " : "");
+    return out;
+}
+
+static void put(char *cell, const struct figure *figure, in_words *words) {
+    if (figure->count > 0)
+        words(cell, CELL, figure_median(figure));
+}
+
+/* The median, and in the next cell from the lowest to the highest. */
+static void put_with_spread(char cells[][CELL], const struct figure *figure, in_words *words) {
     char low[32], high[32];
 
+    put(cells[0], figure, words);
     if (figure->count > 1)
-        snprintf(cell, CELL, "[%s .. %s]", in_words(low, sizeof low, figure_low(figure)),
-                 in_words(high, sizeof high, figure_high(figure)));
+        snprintf(cells[1], CELL, "[%s .. %s]", words(low, sizeof low, figure_low(figure)),
+                 words(high, sizeof high, figure_high(figure)));
 }
 
 static void put_ratio(char *cell, const struct target *target, enum row row) {
     double ratio = ratio_to_limit(target, row);
 
-    if (row <= ROW_READ)
+    if (row_is_bare(row))
         snprintf(cell, CELL, "%s", limit_name(target, row));
     else if (ratio > 0)
         snprintf(cell, CELL, "%.2f x %s", ratio, limit_name(target, row));
 }
 
-static void put_memory(char *cell, const struct figure *figures) {
-    char here[32], server[32];
-
-    if (figures[CLIENT_MEMORY].count == 0)
-        return;
-    snprintf(cell, CELL, "%sB", in_thousands(here, sizeof here, figure_median(&figures[CLIENT_MEMORY])));
-    if (figures[SERVER_MEMORY].count > 0)
-        snprintf(cell + strlen(cell), CELL - strlen(cell), " and %sB",
-                 in_thousands(server, sizeof server, figure_median(&figures[SERVER_MEMORY])));
-}
-
-static void fill(struct line *line, const struct target *target, enum row row) {
+static void fill_speed(struct line *line, const struct target *target, enum row row) {
     const struct figure *figures = target->results[row].figures;
 
+    put_with_spread(&line->cells[1], &figures[RATE], in_thousands);
+    put_with_spread(&line->cells[3], &figures[P50], in_time_units);
+    put(line->cells[5], &figures[P99], in_time_units);
+    put(line->cells[6], &figures[P999], in_time_units);
+    put_ratio(line->cells[7], target, row);
+}
+
+static void fill_load(struct line *line, const struct target *target, enum row row) {
+    const struct figure *figures = target->results[row].figures;
+
+    put_with_spread(&line->cells[1], &figures[REQUESTS], as_it_is);
+    put_with_spread(&line->cells[3], &figures[CLIENT_CPU], in_time_units);
+    put_with_spread(&line->cells[5], &figures[SERVER_CPU], in_time_units);
+    put(line->cells[7], &figures[CLIENT_MEMORY], in_bytes);
+    put(line->cells[8], &figures[SERVER_MEMORY], in_bytes);
+}
+
+static const struct layout layouts[] = {
+    {
+        .titles.cells = {"Speed", "a second", "", "median", "", "p99", "p99.9", "of bare"},
+        .to_the_left = {true, false, true, false, true, false, false, true},
+        .first = RATE,
+        .last = P999,
+        .fill = fill_speed,
+        .tells_missing = true,
+    },
+    {
+        .titles.cells = {"Load", "requests", "", "CPU here", "", "there", "", "memory here", "there"},
+        .to_the_left = {true, false, true, false, true, false, true},
+        .first = REQUESTS,
+        .last = SERVER_MEMORY,
+        .fill = fill_load,
+    },
+};
+enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
+
+static bool is_in(const struct layout *layout, const struct target *target, enum row row) {
+    for (enum measure measure = layout->first; measure <= layout->last; measure++)
+        if (target->results[row].figures[measure].count > 0)
+            return true;
+    return false;
+}
+
+static void fill(struct line *line, const struct layout *layout, const struct bench *bench, size_t target, enum row row) {
     memset(line, 0, sizeof *line);
-    snprintf(line->cells[0], CELL, "  %.90s", target->shown);
-    if (figures[RATE].count > 0)
-        in_thousands(line->cells[1], CELL, figure_median(&figures[RATE]));
-    put_time(line->cells[2], &figures[P50]);
-    put_spread(line->cells[3], figures);
-    put_time(line->cells[4], &figures[P99]);
-    put_time(line->cells[5], &figures[P999]);
-    put_ratio(line->cells[6], target, row);
-    if (figures[REQUESTS].count > 0)
-        snprintf(line->cells[7], CELL, "%.2f", figure_median(&figures[REQUESTS]));
-    put_time(line->cells[8], &figures[CLIENT_CPU]);
-    put_time(line->cells[9], &figures[SERVER_CPU]);
-    put_memory(line->cells[10], figures);
+    snprintf(line->cells[0], CELL, "  %zu %s", target + 1, bench->targets[target].engine);
+    layout->fill(line, &bench->targets[target], row);
 }
 
 static void widen(int widths[COLUMNS], const struct line *line) {
@@ -75,17 +116,29 @@ static void widen(int widths[COLUMNS], const struct line *line) {
             widths[i] = columns_of(line->cells[i]);
 }
 
-/* Numbers stand to the right, words to the left. */
-static void print_line(FILE *out, const int widths[COLUMNS], const struct line *line) {
+static void measure_widths(const struct layout *layout, const struct bench *bench, int widths[COLUMNS]) {
+    struct line line;
+
+    widen(widths, &layout->titles);
+    for (enum row row = 0; row < ROWS; row++)
+        for (size_t i = 0; i < bench->count; i++)
+            if (is_in(layout, &bench->targets[i], row)) {
+                fill(&line, layout, bench, i, row);
+                widen(widths, &line);
+            }
+}
+
+static void print_line(FILE *out, const struct layout *layout, const int widths[COLUMNS], const struct line *line) {
     int last = COLUMNS - 1;
 
     while (last > 0 && line->cells[last][0] == '\0')
         last--;
     for (int i = 0; i <= last; i++) {
-        bool left = i == 0 || i == 3 || i == 6 || i == 10;
         int blanks = widths[i] - columns_of(line->cells[i]);
 
-        if (left)
+        if (widths[i] == 0)
+            continue;
+        if (layout->to_the_left[i])
             fprintf(out, "%s%*s", line->cells[i], i < last ? blanks : 0, "");
         else
             fprintf(out, "%*s%s", blanks, "", line->cells[i]);
@@ -93,25 +146,37 @@ static void print_line(FILE *out, const int widths[COLUMNS], const struct line *
     }
 }
 
-static void print_block(FILE *out, const struct bench *bench, enum row row, const int widths[COLUMNS]) {
+static void print_block(FILE *out, const struct layout *layout, const struct bench *bench, enum row row,
+                        const int widths[COLUMNS]) {
     struct line line;
     bool said = false;
 
     for (size_t i = 0; i < bench->count; i++) {
         const struct target *target = &bench->targets[i];
-        const char *missing = target->results[row].missing;
+        const char *missing = layout->tells_missing ? target->results[row].missing : "";
+        bool known = is_in(layout, target, row);
 
-        if (!row_is_known(target, row) && missing[0] == '\0')
+        if (!known && missing[0] == '\0')
             continue;
         if (!said)
             fprintf(out, "%s\n", row_descriptions[row].title);
         said = true;
-        fill(&line, target, row);
-        if (row_is_known(target, row))
-            print_line(out, widths, &line);
+        fill(&line, layout, bench, i, row);
+        if (known)
+            print_line(out, layout, widths, &line);
         if (missing[0] != '\0')
-            fprintf(out, "  %s: not measured: %s\n", target->shown, missing);
+            fprintf(out, "%s  not measured: %s\n", line.cells[0], missing);
     }
+}
+
+static void print_layout(FILE *out, const struct layout *layout, const struct bench *bench) {
+    int widths[COLUMNS] = {0};
+
+    measure_widths(layout, bench, widths);
+    fputc('\n', out);
+    print_line(out, layout, widths, &layout->titles);
+    for (enum row row = 0; row < ROWS; row++)
+        print_block(out, layout, bench, row, widths);
 }
 
 static void print_targets(FILE *out, const struct bench *bench) {
@@ -119,7 +184,7 @@ static void print_targets(FILE *out, const struct bench *bench) {
         const struct target *target = &bench->targets[i];
         char lease[32];
 
-        fprintf(out, "%s", target->shown);
+        fprintf(out, "%zu %s", i + 1, target->shown);
         if (target->server[0] != '\0')
             fprintf(out, ", %s", target->server);
         if (target->lease_ms != PAWL_FOREVER)
@@ -129,22 +194,11 @@ static void print_targets(FILE *out, const struct bench *bench) {
 }
 
 void bench_print_table(FILE *out, const struct bench *bench) {
-    int widths[COLUMNS] = {0};
-    struct line line = {0};
-
-    for (int i = 0; i < COLUMNS; i++)
-        snprintf(line.cells[i], CELL, "%s", titles[i]);
-    struct line title = line;
-    widen(widths, &title);
-    for (enum row row = 0; row < ROWS; row++)
-        for (size_t i = 0; i < bench->count; i++) {
-            fill(&line, &bench->targets[i], row);
-            if (row_is_known(&bench->targets[i], row))
-                widen(widths, &line);
-        }
     print_targets(out, bench);
-    fprintf(out, "medians of %d round%s; requests and CPU are for each turn\n\n", bench->rounds, bench->rounds > 1 ? "s" : "");
-    print_line(out, widths, &title);
-    for (enum row row = 0; row < ROWS; row++)
-        print_block(out, bench, row, widths);
+    if (bench->rounds > 1)
+        fprintf(out, "medians of %d rounds, with the lowest and the highest in brackets\n", bench->rounds);
+    fputs("requests and CPU are for each turn, of held locks for each second; memory is of one client, and of all servers here\n",
+          out);
+    for (int i = 0; i < LAYOUTS; i++)
+        print_layout(out, &layouts[i], bench);
 }
