@@ -2,13 +2,16 @@
  *
  * redlock.c - what a lock over several Redis servers costs, in round trips to one of them, of the same process and run:
  *
- *     bench-redlock PID PORT PORT PORT...      PID: the process of the last one, which is stopped half way through
+ *     bench-redlock ROUNDS PID PORT PORT PORT...      PID: the process of the last one, which is stopped half way through
  *
  * Client and server on one core and on two give very different round trips: so nothing here is worth comparing but ratios. The bare round
- * trip is an EVALSHA of a script that does nothing, by hiredis, taken in turns with what is measured. Beside it stand two floors, which the
- * plainest loop over poll() reaches, sending to all servers at once until a majority has answered: with that script; and with one that
- * does the least that a vote can be, a key that is taken, a token and a record. Where the servers share few cores with the client, the
- * second is what an acquire can be measured by: the servers work one after the other.
+ * trip is an EVALSHA of a script that does nothing, by hiredis, taken in turns with what is measured: a lock as users get it, and one with
+ * ?spin=0, whose client sleeps while it waits, as hiredis does. Beside them stand two floors, which the plainest loop over poll() reaches,
+ * sending to all servers at once until a majority has answered: with that script; and with one that does the least that a vote can be, a
+ * key that is taken, a token and a record. Where the servers share few cores with the client, the second is what an acquire can be measured
+ * by: the servers work one after the other.
+ *
+ * Prints JSON, a line for each half; times in microseconds.
  */
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -22,7 +25,7 @@
 
 #include "pawl.h"
 
-enum { ROUNDS = 5000, WARM = 300, MOST = 31 };
+enum { MOST_ROUNDS = 10000, WARM = 300, MOST = 31 };
 
 enum { NOTHING, VOTE, UNVOTE, SCRIPTS };
 static const char *const bodies[SCRIPTS] = {
@@ -34,6 +37,7 @@ static const char *const bodies[SCRIPTS] = {
 static redisContext *bare[MOST];
 static char sha[SCRIPTS][41];
 static unsigned count;
+static int rounds;
 
 static void check(int rc, const struct pawl_error *error) {
     if (rc < 0) {
@@ -56,8 +60,8 @@ static int compare(const void *a, const void *b) {
 }
 
 static double part_us(int64_t *samples, double part) {
-    qsort(samples, ROUNDS, sizeof *samples, compare);
-    return (double)samples[(size_t)(ROUNDS * part)] / 1000;
+    qsort(samples, (size_t)rounds, sizeof *samples, compare);
+    return (double)samples[(size_t)(rounds * part)] / 1000;
 }
 
 static int64_t bare_trip(void) {
@@ -104,46 +108,78 @@ static int64_t floor_trip(unsigned servers, int script) {
     return quorum_at - begin;
 }
 
-static void measure(const char *what, const char *url, unsigned servers) {
-    static int64_t trips[ROUNDS], floors[ROUNDS], votes[ROUNDS], acquires[ROUNDS], releases[ROUNDS];
+/* A lock, and what its cycles took. */
+struct subject {
+    const char *key, *options;
+    struct pawl *client;
+    struct pawl_lock *lock;
+    int64_t acquires[MOST_ROUNDS], releases[MOST_ROUNDS];
+    long sleeps;
+};
+static struct subject subjects[] = {{.key = "default", .options = ""}, {.key = "spin0", .options = "?spin=0"}};
+enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
+
+static void open_subject(struct subject *subject, const char *servers) {
+    struct pawl_error error;
+    char url[4200];
+
+    snprintf(url, sizeof url, "%s%s", servers, subject->options);
+    check(pawl_open(url, NULL, &subject->client, &error), &error);
+    check(pawl_mutex_new(subject->client, "bench:alone", 0, &subject->lock, &error), &error);
+    subject->sleeps = 0;
+}
+
+static void cycle(struct subject *subject, int round) {
     struct rusage before, after;
     struct pawl_error error;
-    struct pawl_lock *lock;
-    struct pawl *client;
-    double trip;
+    int64_t begin, middle, end;
 
-    check(pawl_open(url, NULL, &client, &error), &error);
-    check(pawl_mutex_new(client, "bench:alone", 0, &lock, &error), &error);
-    for (int i = -WARM; i < ROUNDS; i++) {
-        int64_t begin, middle, end, round = bare_trip(), least = floor_trip(servers, NOTHING), vote = floor_trip(servers, VOTE);
+    getrusage(RUSAGE_THREAD, &before);
+    begin = now_ns();
+    check(pawl_acquire(subject->lock, PAWL_FOREVER, &error), &error);
+    middle = now_ns();
+    check(pawl_release(subject->lock, &error), &error);
+    end = now_ns();
+    getrusage(RUSAGE_THREAD, &after);
+    if (round < 0)
+        return;
+    subject->acquires[round] = middle - begin;
+    subject->releases[round] = end - middle;
+    subject->sleeps += after.ru_nvcsw - before.ru_nvcsw;
+}
+
+static void print_subject(struct subject *subject) {
+    printf(", \"%s\": {\"acquire\": %.1f, \"acquire_p99\": %.1f, \"release\": %.1f, \"sleeps\": %.2f}", subject->key,
+           part_us(subject->acquires, 0.5), part_us(subject->acquires, 0.99), part_us(subject->releases, 0.5),
+           (double)subject->sleeps / rounds);
+}
+
+static void measure(const char *what, const char *url, unsigned servers) {
+    static int64_t trips[MOST_ROUNDS], floors[MOST_ROUNDS], votes[MOST_ROUNDS];
+
+    for (int i = 0; i < SUBJECTS; i++)
+        open_subject(&subjects[i], url);
+    for (int i = -WARM; i < rounds; i++) {
+        int64_t trip = bare_trip(), least = floor_trip(servers, NOTHING), vote = floor_trip(servers, VOTE);
 
         floor_trip(servers, UNVOTE);
-        if (i == 0)
-            getrusage(RUSAGE_SELF, &before);
-        begin = now_ns();
-        check(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
-        middle = now_ns();
-        check(pawl_release(lock, &error), &error);
-        end = now_ns();
+        for (int k = 0; k < SUBJECTS; k++)
+            cycle(&subjects[k], i);
         if (i < 0)
             continue;
-        trips[i] = round;
+        trips[i] = trip;
         floors[i] = least;
         votes[i] = vote;
-        acquires[i] = middle - begin;
-        releases[i] = end - middle;
     }
-    getrusage(RUSAGE_SELF, &after);
-    trip = part_us(trips, 0.5);
-    printf("%-22s bare EVALSHA %.1f us; all at once, to the majority's answer %.2f round trips; with a vote's least work %.2f\n",
-           what, trip, part_us(floors, 0.5) / trip, part_us(votes, 0.5) / trip);
-    printf("%-22s acquire %.1f us = %.2f round trips (p99 %.2f), %.2f of that least; release %.1f us = %.2f; %.1f voluntary "
-           "switches a round\n",
-           "", part_us(acquires, 0.5), part_us(acquires, 0.5) / trip, part_us(acquires, 0.99) / trip,
-           part_us(acquires, 0.5) / part_us(votes, 0.5), part_us(releases, 0.5), part_us(releases, 0.5) / trip,
-           (double)(after.ru_nvcsw - before.ru_nvcsw) / ROUNDS);
-    pawl_lock_free(lock);
-    pawl_close(client);
+    printf("{\"servers\": \"%s\", \"trip\": %.1f, \"floor\": %.1f, \"vote\": %.1f", what, part_us(trips, 0.5), part_us(floors, 0.5),
+           part_us(votes, 0.5));
+    for (int i = 0; i < SUBJECTS; i++) {
+        print_subject(&subjects[i]);
+        pawl_lock_free(subjects[i].lock);
+        pawl_close(subjects[i].client);
+    }
+    printf("}\n");
+    fflush(stdout);
 }
 
 int main(int argc, char **argv) {
@@ -151,13 +187,14 @@ int main(int argc, char **argv) {
     redisReply *reply;
     pid_t last;
 
-    if (argc < 5 || argc - 2 > MOST) {
-        fprintf(stderr, "usage: bench-redlock PID PORT PORT PORT...\n");
+    rounds = argc > 1 ? atoi(argv[1]) : 0;
+    last = argc > 2 ? (pid_t)atoi(argv[2]) : 0;
+    if (argc < 6 || argc - 3 > MOST || rounds < 1 || rounds > MOST_ROUNDS || last < 2) {
+        fprintf(stderr, "usage: bench-redlock ROUNDS PID PORT PORT PORT...\n");
         return 64;
     }
-    last = (pid_t)atoi(argv[1]);
-    for (count = 0; count < (unsigned)argc - 2; count++) {
-        const char *port = argv[2 + count];
+    for (count = 0; count < (unsigned)argc - 3; count++) {
+        const char *port = argv[3 + count];
 
         sprintf(url + strlen(url), "%s127.0.0.1:%s", count ? "," : "", port);
         bare[count] = redisConnect("127.0.0.1", atoi(port));
@@ -171,9 +208,9 @@ int main(int argc, char **argv) {
             freeReplyObject(reply);
         }
     }
-    measure("all servers", url, count);
+    measure("all", url, count);
     kill(last, SIGSTOP);
-    measure("one server stopped", url, count - 1);
+    measure("one stopped", url, count - 1);
     kill(last, SIGCONT);
     for (unsigned i = 0; i < count; i++)
         redisFree(bare[i]);

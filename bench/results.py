@@ -13,6 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NAMES = {
     "local": "`local:`",
     "redis": "Redis",
+    "redis0": "Redis, `?spin=0`",
     "cluster": "Redis Cluster",
     "five": "Redlock, 5 servers",
     "zk1": "ZooKeeper, 1 node",
@@ -99,73 +100,115 @@ class Figures:
     def peer_values(self, peer, line, measure):
         return [one[measure] for one in self.run.peer_figures.get(peer, {}).get(line, []) if measure in one]
 
+    def against(self, target, row, measure, limit):
+        """In how many of `limit`, a row of the same target."""
+        return ratio(self.middle(target, row, measure), self.middle(target, limit, measure))
+
+    def votes(self, servers, which):
+        """Of an acquire over several servers, in round trips to one: a value per round."""
+        return [one[which]["acquire"] / one["trip"] for one in self.run.votes if one["servers"] == servers]
+
 
 def ratio(one, two):
     return one / two if one and two else None
 
 
+def median(values):
+    return statistics.median(values) if values else None
+
+
 def goals(figures):
-    """Each goal: what, the limit, whether at most or at least, what was measured, and from what."""
-    middle, peer = figures.middle, figures.peer
-    pair = ratio(middle("local", "write", "rate"), middle("local", "pair", "rate"))
+    """Each goal: what, the limit, whether at most or at least, what was measured, and the same with ?spin=0 where that is a choice."""
+    middle, peer, against = figures.middle, figures.peer, figures.against
     curator_pair = peer("curator", "alone", "p50_us")
-    yield "`local:` uncontended, against flock(2)", 0.3, False, pair
     yield (
-        "`local:` hand-off of 2 processes, against a bare futex throw",
-        1.5,
+        "`local:` uncontended, against flock(2)",
+        0.3,
         False,
-        ratio(middle("local", "turns2", "p50_ns"), middle("local", "trip", "p50_ns")),
+        ratio(middle("local", "write", "rate"), middle("local", "pair", "rate")),
+        None,
     )
-    yield (
-        "Redis uncontended acquire, against a bare EVALSHA",
-        1.15,
-        False,
-        ratio(middle("redis", "acquire", "p50_ns"), middle("redis", "write", "p50_ns")),
-    )
-    yield (
-        "Redis hand-off of 2 processes, in bare round trips (PING)",
-        1.5,
-        False,
-        ratio(middle("redis", "turns2", "p50_ns"), middle("redis", "trip", "p50_ns")),
-    )
+    what = "`local:` hand-off of 2 processes, against a bare futex throw"
+    yield what, 1.5, False, against("local", "turns2", "p50_ns", "trip"), None
+    for what, limit, row, bare in (
+        ("Redis uncontended acquire, against a bare EVALSHA", 1.15, "acquire", "write"),
+        ("Redis hand-off of 2 processes, in bare round trips (PING)", 1.5, "turns2", "trip"),
+    ):
+        yield what, limit, False, against("redis", row, "p50_ns", bare), against("redis0", row, "p50_ns", bare)
+    for what, servers in (("", "all"), (", one stopped", "one stopped")):
+        what = f"Redlock uncontended acquire, 5 servers{what}, in round trips to one (EVALSHA)"
+        yield what, 1.6, False, median(figures.votes(servers, "default")), median(figures.votes(servers, "spin0"))
     yield (
         "ZooKeeper uncontended cycle, against Curator",
         0.6,
         False,
         ratio(middle("zk1", "pair", "p50_ns"), curator_pair and curator_pair * 1000),
+        None,
     )
     for sessions in (2, 16, 64):
-        yield (
-            f"ZooKeeper hand-offs a second, against Curator, {sessions} sessions",
-            1.5,
-            True,
-            ratio(middle("zk1", f"turns{sessions}", "rate"), peer("curator", f"turns {sessions}", "rate")),
-        )
-    yield (
-        "16 threads of one process on one lock, against Curator",
-        20,
-        True,
-        ratio(middle("zk1", "threads16", "rate"), peer("curator", "threads 16", "rate")),
-    )
-    yield (
-        "16 threads of one process on one lock, against Redisson",
-        20,
-        True,
-        ratio(middle("redis", "threads16", "rate"), peer("redisson", "threads 16", "rate")),
-    )
-    for key, engine, limit in (("redis", "Redis", 2), ("zk1", "ZooKeeper", 6)):
-        for count in (1000, 10000):
-            what = f"requests per hand-off with {count:,} waiters, {engine}"
-            yield what, limit, False, middle(key, f"queue{count}", "requests")
+        what = f"ZooKeeper hand-offs a second, against Curator, {sessions} sessions"
+        yield what, 1.5, True, ratio(middle("zk1", f"turns{sessions}", "rate"), peer("curator", f"turns {sessions}", "rate")), None
+    what = "16 threads of one process on one lock, against Curator"
+    yield what, 20, True, ratio(middle("zk1", "threads16", "rate"), peer("curator", "threads 16", "rate")), None
+    redisson = peer("redisson", "threads 16", "rate")
+    what = "16 threads of one process on one lock, against Redisson"
+    yield what, 20, True, *(ratio(middle(key, "threads16", "rate"), redisson) for key in ("redis", "redis0"))
+    for count in (1000, 10000):
+        what = f"requests per hand-off with {count:,} waiters, Redis"
+        yield what, 2, False, *(middle(key, f"queue{count}", "requests") for key in ("redis", "redis0"))
+    for count in (1000, 10000):
+        what = f"requests per hand-off with {count:,} waiters, ZooKeeper"
+        yield what, 6, False, middle("zk1", f"queue{count}", "requests"), None
 
 
 def goal_rows(figures):
-    for what, limit, at_least, value in goals(figures):
+    for what, limit, at_least, value, sleeping in goals(figures):
+        goal, beside = f"{'>=' if at_least else '<='} {limit}", three(sleeping) if sleeping is not None else ""
         if value is None:
-            yield [what, f"{'>=' if at_least else '<='} {limit}", "not measured", ""]
+            yield [what, goal, "not measured", beside, ""]
         else:
             reached = value >= limit if at_least else value <= limit
-            yield [what, f"{'>=' if at_least else '<='} {limit}", three(value), "reached" if reached else "**not reached**"]
+            yield [what, goal, three(value), beside, "reached" if reached else "**not reached**"]
+
+
+BUSY_ROWS = (("acquire", "write", "EVALSHA"), ("pair", "write", "EVALSHA"))
+BUSY_ROWS += (("turns2", "trip", "PING"), ("turns16", "trip", "PING"), ("turns64", "trip", "PING"))
+
+
+def busy_rows(figures):
+    """Redis as it is, with ?spin=0, and beside a bare client that waits busily too."""
+
+    def times(value):
+        return three(value) if value else ""
+
+    def cpu(key, row):
+        value = figures.middle(key, row, "client_cpu_ns")
+        return as_time(value) if value else ""
+
+    for row, bare, name in BUSY_ROWS:
+        title = figures.row("redis", row).get("title")
+        if title:
+            yield [
+                f"{title}, in {name}s",
+                times(figures.against("redis", row, "p50_ns", bare)),
+                times(figures.against("redis0", row, "p50_ns", bare)),
+                times(ratio(figures.middle("redis", row, "p50_ns"), figures.middle("redis", f"{bare}_busy", "p50_ns"))),
+                cpu("redis", row),
+                cpu("redis0", row),
+            ]
+
+
+def vote_rows(figures):
+    """An acquire over five servers, in round trips to one."""
+    for servers, title in (("all", "all five there"), ("one stopped", "one stopped")):
+        rounds = [one for one in figures.run.votes if one["servers"] == servers]
+        if rounds:
+            yield [
+                title,
+                spread([one["trip"] * 1000 for one in rounds], as_time),
+                *(spread([one[key] / one["trip"] for one in rounds], three) for key in ("floor", "vote")),
+                *(spread(figures.votes(servers, key), three) for key in ("default", "spin0")),
+            ]
 
 
 def engine_rows(figures):
@@ -175,7 +218,7 @@ def engine_rows(figures):
     for row in sorted(set(order), key=lambda row: ROW_ORDER.index(row)):
         for key in keys:
             found = figures.row(key, row)
-            if not any(measure in found for measure in MEASURES):
+            if "rate" not in found and "p50_ns" not in found:
                 continue
             against = against_bare(figures, key, row)
             yield [
@@ -189,9 +232,8 @@ def engine_rows(figures):
             ]
 
 
-ROW_ORDER = (
-    "trip write read acquire pair turns2 turns16 turns64 threads16 exact16 own64 reads90 reads99 queue1000 queue10000 holds10000 kill"
-).split()
+ROW_ORDER = "trip write read trip_busy write_busy acquire pair turns2 turns16 turns64 threads16 exact16 own64".split()
+ROW_ORDER += "reads90 reads99 queue1000 queue10000 holds10000 kill".split()
 
 
 def against_bare(figures, key, row):
@@ -235,6 +277,7 @@ def peer_rows(figures):
                 continue
             engine = ENGINE_OF.get(key)
             ours = figures.middle(engine, row, "rate") if engine else None
+            sleeping = figures.middle(f"{engine}0", row, "rate") if engine else None
             p50 = figures.peer(key, line, "p50_us")
             yield [
                 title,
@@ -243,6 +286,7 @@ def peer_rows(figures):
                 as_time(p50 * 1000) if p50 else "",
                 as_number(ours) if ours else "",
                 "(an outside reference)" if not ours else f"{as_number(ours / rate)} x" if rate else "(it had no turn at all)",
+                f"{as_number(sleeping / rate)} x" if sleeping and rate else "",
             ]
 
 
@@ -348,13 +392,20 @@ CHOOSING = (
 )
 
 
+def choosing_keys(run):
+    """The engines one chooses among."""
+    return [key for key in run.pawl if key != "redis0"]
+
+
 def choosing_rows(figures):
     """For docs/choosing.md."""
     for title, row, measure, tell in CHOOSING:
-        values = [figures.middle(key, row, measure) for key in figures.run.pawl]
+        values = [figures.middle(key, row, measure) for key in choosing_keys(figures.run)]
         if any(value is not None for value in values):
             yield [title] + [tell(value) if value is not None else "-" for value in values]
 
+
+VOTE_TITLES = ["", "bare EVALSHA", "all at once", "... with the least work of a vote", "acquire", "... with `?spin=0`"]
 
 PAGE = """# What was measured
 
@@ -366,6 +417,8 @@ say more. `pawl bench` measures your own servers.
 
 ![latency by percentile, hand-offs a second, hand-offs in bare round trips]({picture})
 
+*The picture is of the last two rounds; the tables are of all.*
+
 <!-- quote readme -->
 {readme}
 <!-- /quote -->
@@ -375,6 +428,25 @@ say more. `pawl bench` measures your own servers.
 <!-- quote goals -->
 {goals}
 <!-- /quote -->
+
+## Busy waiting
+
+What is called bare is measured with a client that sleeps until the answer is there: hiredis on a blocking connection, as most
+programs use it. The kernel then has to wake it, which may take longer than the server's work. A caller of pawl's that waits alone
+for an answer of Redis looks for it for up to 70 µs before it sleeps, unless that was in vain lately: so an acquire can take less
+than a bare EVALSHA, and the first column compares unlike clients, though it is what users get. The second has pawl with `?spin=0`,
+which sleeps at once: both clients sleep. The third has a bare client that looks for its answers for as long: both wait busily. CPU
+of all clients is for each hand-off.
+
+{busy}
+
+## Redlock
+
+An acquire over five servers, in bare round trips (EVALSHA) to one of them, taken in turns in one process; also while one of the
+five is stopped. Beside it what the plainest loop over poll() reaches when it sends to all at once and reads until a majority has
+answered: with an empty script, and with the least that a vote can be.
+
+{votes}
 
 ## At a glance
 
@@ -428,11 +500,13 @@ def page(run, picture):
         machine="\n".join(f"- {line}" for line in machine_lines(run)),
         picture=picture,
         readme=table(QUOTE_TITLES, quote_rows(figures)),
-        choosing=table([""] + [NAMES[key] for key in run.pawl], choosing_rows(figures)),
-        goals=table(["", "goal", "measured", ""], goal_rows(figures)),
+        choosing=table([""] + [NAMES[key] for key in choosing_keys(run)], choosing_rows(figures)),
+        goals=table(["", "goal", "measured", "with `?spin=0`", ""], goal_rows(figures)),
+        busy=table(["", "as users get it", "both sleep", "both wait busily", "CPU of clients", "... with `?spin=0`"], busy_rows(figures)),
+        votes=table(VOTE_TITLES, vote_rows(figures)),
         engines=table(["", "", "a second", "median", "p99", "p99.9", "of bare"], engine_rows(figures)),
         load=table(["", "", "requests", "CPU of clients", "CPU of servers", "memory here", "memory there"], load_rows(figures)),
-        peers=table(["", "", "a second", "median", "pawl, a second", "pawl is"], peer_rows(figures)),
+        peers=table(["", "", "a second", "median", "pawl, a second", "pawl is", "with `?spin=0`"], peer_rows(figures)),
         calls=table(["", "", "calls", "which", "sleeps"], call_rows(figures)),
         command=table(["a command under a free lock", "", "more than `true`"], command_rows(figures)),
         left_out=left_out(run),

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run bench-redlock (redlock.c) on several servers, the last of which is stopped half way through."""
+
+import json
+import os
+import signal
+import subprocess
+
+PATIENCE_S = 120
+
+
+def measure(program, several, rounds):
+    """What it printed: {"servers": "all", "trip": us, "default": {"acquire": us, ...}, ...}, and the same with one stopped."""
+    last = several.servers[-1].process.pid
+    command = [program, str(rounds), str(last)] + [str(server.port) for server in several.servers]
+    try:
+        output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S).stdout
+    finally:
+        os.kill(last, signal.SIGCONT)  # whatever became of the program
+    return [json.loads(line) for line in output.splitlines()]
