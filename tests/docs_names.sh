@@ -57,9 +57,13 @@ command_exists() {
 page=docs/background.md
 equal "docs/background.zh.md names the same as $page" "$(columns $page)" "$(columns docs/background.zh.md)"
 check "$page has a line for every section" [ "$(columns $page | wc -l)" -gt 50 ]
+equal "... each with a command, a file and a test" "$(grep -E '^\|' $page | grep -cvE '^\|(---| section )')" "$(columns $page | wc -l)"
 while IFS= read -r command; do
     check "$page: there is a command '$command'" command_exists "$command"
-done < <(columns $page | cut -d'|' -f1 | sed 's/^ *`//; s/` *$//' | sort -u)
+done < <({
+    columns $page | cut -d'|' -f1
+    grep -oE '`(make [a-z]+|pitfalls/run [0-9]+)`' $page
+} | sed 's/^ *`//; s/` *$//' | sort -u)
 while IFS= read -r file; do
     check "$page: there is a file $file" [ -e "$file" ]
 done < <(columns $page | cut -d'|' -f2 | grep -oE '[^ `]+' | sort -u)
