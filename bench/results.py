@@ -19,7 +19,7 @@ NAMES = {
     "zk1": "ZooKeeper, 1 node",
     "zk3": "ZooKeeper, 3 nodes",
 }
-PEER_NAMES = {"curator3": "Curator, 3 nodes"}
+PEER_NAMES = {"curator3": "Curator, 3 nodes", "redlock5": "node-redlock, 5 servers"}
 ENGINE_OF = {
     "flock": "local",
     "ofd": "local",
@@ -27,6 +27,7 @@ ENGINE_OF = {
     "redisson": "redis",
     "redis-py": "redis",
     "redlock": "redis",
+    "redlock5": "five",
     "curator": "zk1",
     "kazoo": "zk1",
     "curator3": "zk3",
@@ -343,7 +344,7 @@ def machine_lines(run):
     for key in run.pawl:
         if run.pawl[key]["server"]:
             yield f"{NAMES[key]}: {run.pawl[key]['server']}"
-    yield "peers: " + ", ".join(f"{peer.name} {peer.version}".strip() for peer in run.peers if peer.key != "curator3")
+    yield "peers: " + ", ".join(f"{peer.name} {peer.version}".strip() for peer in run.peers if peer.key not in PEER_NAMES)
 
 
 def left_out(run):

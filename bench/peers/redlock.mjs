@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// node-redlock on one server, with as many tries as it takes; all else as it comes. It polls: 200 ms, with jitter.
+// node-redlock on one server or on several, with as many tries as it takes; all else as it comes. It polls: 200 ms, with jitter.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -9,17 +9,19 @@ const Redis = require("ioredis");
 const { default: Redlock } = require("redlock");
 const { version } = JSON.parse(readFileSync(process.env.MODULES + "/node_modules/redlock/package.json"));
 
-const [host, port] = process.argv[2].split(":");
+const servers = process.argv[2].split(",").map((address) => address.split(":"));
 const LEASE_MS = 10000;
 const say = (document) => process.stdout.write(JSON.stringify(document) + "\n");
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => Number(process.hrtime.bigint());
+const connect = () => servers.map(([host, port]) => new Redis({ host, port: Number(port) }));
 
 function open(name) {
-  const connection = new Redis({ host, port: Number(port) });
-  const redlock = new Redlock([connection], { retryCount: -1 });
+  const connections = connect();
+  const redlock = new Redlock(connections, { retryCount: -1 });
   redlock.on("error", () => {});
-  return { acquire: () => redlock.acquire([name], LEASE_MS), close: () => connection.quit() };
+  const close = () => Promise.all(connections.map((connection) => connection.quit()));
+  return { acquire: () => redlock.acquire([name], LEASE_MS), close };
 }
 
 function tell(rate, times) {
@@ -84,9 +86,10 @@ async function answer([workload, ...numbers]) {
 }
 
 async function clean() {
-  const connection = new Redis({ host, port: Number(port) });
-  for (const key of await connection.keys("*pawl-bench-peer*")) await connection.del(key);
-  await connection.quit();
+  for (const connection of connect()) {
+    for (const key of await connection.keys("*pawl-bench-peer*")) await connection.del(key);
+    await connection.quit();
+  }
 }
 
 say({ peer: "node-redlock", version });
