@@ -432,19 +432,26 @@ static void test_slow_connection(void **state) {
     pawl_lock_free(other);
 }
 
+/* Nobody is let in, and who waits is told when it asks again, and leaves the queue; what is held can be released. */
 static void test_out_of_memory(void **state) {
-    struct pawl_lock *lock = mutex_of(near, "lock"), *held = mutex_of(near, "held");
+    struct pawl_lock *lock = mutex_of(near, "lock"), *held = mutex_of(near, "held"), *waiting = mutex_of(far, "held");
+    struct taker taker;
 
     (void)state;
     assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, waiting, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{held}", 1);
     freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 1"));
     assert_fails(PAWL_ENOSPACE, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_int_equal(end_taker(&taker), PAWL_ENOSPACE);
+    await_integer(&server, "EXISTS pawl:queue:{held}", 0);
     assert_works(pawl_release(held, &error), &error);
     freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 0"));
     assert_int_equal(redis_server_integer(&server, "EXISTS lock held"), 0);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     pawl_lock_free(lock);
     pawl_lock_free(held);
+    pawl_lock_free(waiting);
 }
 
 /* The server may not write: it can't save to its disk (MISCONF), or has too few replicas (NOREPLICAS). Nobody is let in, a try ends at once

@@ -139,25 +139,77 @@ static void test_foreign_holder_that_expires(void **state) {
     pawl_lock_free(lock);
 }
 
-static void test_foreign_holder_without_end(void **state) {
-    struct pawl_lock *lock = mutex_of(one, "lock");
+/* A holder of either family that has no time never ends by itself; it is shown as that, and an operator frees it. Who gave up waiting for
+ * it has left nothing behind. */
+static void endless_holder(const char *options, const char *holder) {
+    struct pawl *client = open_at(server.port, options, 0);
+    struct pawl_lock *lock = mutex_of(client, "lock");
     struct pawl_entry entry;
     struct taker taker;
 
-    (void)state;
-    freeReplyObject(redis_server_command(&server, "SET lock redis-py-without-a-timeout"));
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    freeReplyObject(redis_server_command(&server, holder));
     assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 100, &error), &error);
+    await_integer(&server, "EXISTS pawl:queue:{lock}", 0);
     start_taker(&taker, lock, PAWL_FOREVER);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    assert_int_equal(pawl_inspect(two, "lock", copy_entry, &entry, &error), 1);
+    assert_int_equal(pawl_inspect(client, "lock", copy_entry, &entry, &error), 1);
     assert_true(entry.flags & PAWL_ENTRY_FOREIGN && entry.remaining_ms == PAWL_FOREVER);
-    assert_fails(PAWL_EUNSUPPORTED, pawl_break(two, "lock", entry.token, 0, &error), &error);
-    assert_fails(PAWL_ETOKEN, pawl_break(two, "lock", entry.token + 1, PAWL_BREAK_NOW, &error), &error);
-    freeReplyObject(redis_server_command(&server, "DEL lock"));
-    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
-    assert_int_equal(pawl_inspect(two, "lock", copy_entry, &entry, &error), 1);
-    assert_works(pawl_break(two, "lock", entry.token, PAWL_BREAK_NOW, &error), &error);
+    assert_fails(PAWL_EUNSUPPORTED, pawl_break(client, "lock", entry.token, 0, &error), &error);
+    assert_fails(PAWL_ETOKEN, pawl_break(client, "lock", entry.token + 1, PAWL_BREAK_NOW, &error), &error);
+    assert_works(pawl_break(client, "lock", entry.token, PAWL_BREAK_NOW, &error), &error);
     assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void test_foreign_holder_without_end(void **state) {
+    static const char *const layouts[] = {"?layout=redisson", "?layout=plain"};
+    static const char *const holders[] = {"SET lock redis-py-without-a-timeout", "HSET lock " REDISSON " 1"};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        endless_holder(layouts[i / 2], holders[i % 2]);
+}
+
+/* A pawl of the other layout is met as any other program of that family: it excludes and is excluded, and is freed by an operator. */
+static void test_pawls_of_both_layouts(void **state) {
+    struct pawl *plain = open_at(server.port, "?layout=plain", 0);
+    struct pawl_lock *locks[] = {mutex_of(one, "lock"), mutex_of(plain, "lock")};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct pawl_lock *held = locks[i], *other = locks[1 - i];
+
+        assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+        assert_fails(PAWL_EHELD, pawl_acquire(other, 0, &error), &error);
+        assert_fails(PAWL_ETIMEOUT, pawl_acquire(other, 20, &error), &error);
+        await_integer(&server, "EXISTS pawl:queue:{lock}", 0);
+        assert_works(pawl_break(i ? one : plain, "lock", pawl_token(held), PAWL_BREAK_NOW, &error), &error);
+        assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+        assert_fails(PAWL_ELOST, pawl_release(held, &error), &error);
+        assert_works(pawl_release(other, &error), &error);
+        assert_int_equal(redis_server_integer(&server, "EXISTS lock pawl:who:{lock}"), 0);
+    }
+    pawl_lock_free(locks[0]);
+    pawl_lock_free(locks[1]);
+    pawl_close(plain);
+}
+
+/* It becomes something that is no lock while somebody waits: that one is told, and does not stay in the queue. */
+static void test_key_of_another_type_while_waiting(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock");
+    struct taker taker;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    freeReplyObject(redis_server_command(&server, "RPUSH list x"));
+    freeReplyObject(redis_server_command(&server, "RENAME list lock"));
+    assert_int_equal(end_taker(&taker), PAWL_EKIND);
+    await_integer(&server, "EXISTS pawl:queue:{lock}", 0);
     pawl_lock_free(lock);
 }
 
@@ -178,7 +230,6 @@ static void test_keys_of_other_types(void **state) {
     pawl_lock_free(rwlock);
 }
 
-/* Redisson's FencedLock counts on where pawl stopped, and pawl where it did. */
 /* A large hash has its fields in no order: a mutex's owner and record, a read-write lock's mode and owner are told apart all the same. */
 static void test_kinds_whatever_the_order_of_fields(void **state) {
     (void)state;
@@ -207,6 +258,7 @@ static void test_kinds_whatever_the_order_of_fields(void **state) {
     freeReplyObject(redis_server_command(&server, "CONFIG SET hash-max-listpack-entries 128"));
 }
 
+/* Redisson's FencedLock counts on where pawl stopped, and pawl where it did. */
 static void test_tokens_are_comparable_with_fenced_locks(void **state) {
     struct pawl_lock *lock = mutex_of(one, "lock");
     uint64_t token, theirs;
@@ -626,6 +678,8 @@ int main(void) {
         TEST(test_redisson_holder_with_count_two),
         TEST(test_foreign_holder_that_expires),
         TEST(test_foreign_holder_without_end),
+        TEST(test_pawls_of_both_layouts),
+        TEST(test_key_of_another_type_while_waiting),
         TEST(test_keys_of_other_types),
         TEST(test_kinds_whatever_the_order_of_fields),
         TEST(test_tokens_are_comparable_with_fenced_locks),

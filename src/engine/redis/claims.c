@@ -385,6 +385,26 @@ static uint64_t short_grant(const struct redis *redis, const struct rclaim *clai
     return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
 }
 
+static void fill_release(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
+    fill_call(redis, claim, call);
+    put_wish(redis, claim, call->extra); /* as it stands in the queue, if it does */
+    call->argv[REDIS_CALL_COMMON] = call->keys.channel;
+}
+
+/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock in vain. */
+static void refused(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    struct node *node = claim->node;
+    int script = SCRIPT_RELEASE + (int)claim->claim->kind;
+    bool waited = claim->state == RCLAIM_WAITING && redis->options.layout != LAYOUT_VOTER;
+    struct redis_call call;
+
+    if (waited)
+        fill_release(redis, claim, &call);
+    pawl__claim_refuse(redis, claim, why);
+    if (waited)
+        pawl__script_send(node, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL, &(struct request){0});
+}
+
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
@@ -398,7 +418,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
     if (!without_result(redis, request, reply, &why)) {
         result = pawl__reply_number(reply, 0, -3);
         if (reply->type == REDIS_REPLY_ERROR) {
-            pawl__claim_refuse(redis, claim, &why);
+            refused(redis, claim, &why);
         } else if ((first = short_grant(redis, claim, reply))) {
             claim->node->contended = false;
             pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
@@ -409,7 +429,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
             queued(redis, claim, reply);
         } else {
             pawl__claim_misfit(claim->claim, result, &why);
-            pawl__claim_refuse(redis, claim, &why);
+            refused(redis, claim, &why);
         }
     } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
         pawl__claim_not_now(redis, claim, &why);
@@ -465,9 +485,7 @@ static void release_answered(struct redis *redis, struct request *request, redis
 static void send_release(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
-    fill_call(redis, claim, &call);
-    put_wish(redis, claim, call.extra); /* as it stands in the queue, if it does */
-    call.argv[REDIS_CALL_COMMON] = call.keys.channel;
+    fill_release(redis, claim, &call);
     send_call(claim, SCRIPT_RELEASE + (int)claim->claim->kind, 1, &call, release_answered);
 }
 

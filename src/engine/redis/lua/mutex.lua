@@ -16,7 +16,7 @@ local function keep(owner, ttl)
 end
 
 local function drop(owner)
-    if not vacate(owner) then
+    if not vacate(owner) and not expel(owner) then
         return false
     end
     HOLDER = nil

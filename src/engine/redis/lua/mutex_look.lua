@@ -29,8 +29,14 @@ local function look()
     return 'open'
 end
 
+-- Take a holder of the plain family away, by its value.
+local function expel(owner)
+    return redis.pcall('GET', LOCK) == owner and call('DEL', LOCK, WHO) > 0
+end
+
 local function record_of(owner)
-    return call('HGET', LOCK, '@' .. owner)
+    local record = redis.pcall('HGET', LOCK, '@' .. owner)
+    return type(record) == 'string' and record
 end
 
 local function put_record(owner, record)

@@ -17,6 +17,11 @@ local function owner_and_record()
     return string.match(call('GET', WHO) or '', '^(%S+) (.*)$')
 end
 
+-- Take a holder of Redisson's away, by its field.
+local function expel(owner)
+    return redis.pcall('HEXISTS', LOCK, owner) == 1 and call('DEL', LOCK) > 0
+end
+
 local function record_of(owner)
     local holder, record = owner_and_record()
     return holder == owner and record
