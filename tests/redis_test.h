@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "core.h"
 #include "engine/redis/redis.h"
 #include "redis_server.h"
 #include "test.h"
@@ -66,6 +67,11 @@ static inline struct pawl_lock *mutex_of(struct pawl *client, const char *name) 
 
     assert_works(pawl_mutex_new(client, name, 0, &lock, &error), &error);
     return lock;
+}
+
+/* The server of a client that has one. */
+static inline struct node *node_of(struct pawl *client) {
+    return TAILQ_FIRST(&redis_of(client->engine)->nodes);
 }
 
 /* Are answers of this node outstanding? */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -166,6 +167,36 @@ static void test_answer_to_release_is_lost(void **state) {
     await(proxy_dropped(proxy), "the answer was never held back");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void note_result(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock;
+    (void)why;
+    *(int *)data = result;
+}
+
+/* A hold that came to the service thread is released by another: nobody parks for the answer, and the service thread must be listening
+ * for it, not only look at it by chance when its next timer wakes it. */
+static void test_answer_to_release_is_listened_for(void **state) {
+    struct node *node = node_of(near);
+    struct pawl_lock *lock;
+    int result = 1;
+
+    (void)state;
+    assert_works(pawl_mutex_new(near, "lock", PAWL_TASK, &lock, &error), &error);
+    assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, note_result, &result, &error), &error);
+    await(pawl_dispatch(near) == 1, "it is never granted");
+    assert_int_equal(result, 0);
+    await(!owes_answers(node), "answers never come");
+    kill(server.pid, SIGSTOP);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl__redis_lock(node->redis);
+    result = !TAILQ_EMPTY(&node->commands.sent) && node->commands.watched & EPOLLIN;
+    pawl__redis_unlock(node->redis);
+    kill(server.pid, SIGCONT);
+    assert_true(result);
+    await_integer(&server, "EXISTS lock", 0);
     pawl_lock_free(lock);
 }
 
@@ -658,6 +689,7 @@ int main(void) {
         TEST(test_answer_to_acquire_is_lost),
         TEST(test_unknown_outcome_is_released),
         TEST(test_answer_to_release_is_lost),
+        TEST(test_answer_to_release_is_listened_for),
         TEST(test_cut_off_longer_than_the_lease),
         TEST(test_late_renewal_changes_nothing),
         TEST(test_late_grant_has_the_token_of_the_last),

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core.h"
 #include "redis_one.h"
 
 /* As Redisson names its owners: a UUID of version 4, and a thread's number. */
@@ -479,10 +478,6 @@ static void test_frozen_winner_costs_its_claim(void **state) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     pawl_lock_free(held);
     pawl_lock_free(behind);
-}
-
-static struct node *node_of(struct pawl *client) {
-    return TAILQ_FIRST(&redis_of(client->engine)->nodes);
 }
 
 /* Hand the lock to one that waits, after this was done to what its client knows of the server's clock. How often it then asks. */

@@ -600,6 +600,14 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
     return PAWL__PENDING;
 }
 
+/* Who waits for the answer reads it; of a claim that was adopted that is the service thread, which must be made to. */
+static void unlock_asked(struct redis *redis, const struct rclaim *claim) {
+    if (claim->adopted)
+        pawl__redis_unlock(redis);
+    else
+        pawl__redis_unlock_asked(redis);
+}
+
 int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
@@ -624,7 +632,7 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
         claim->failures = 0;
         pawl__claim_drive(redis, claim);
     }
-    pawl__redis_unlock_asked(redis);
+    unlock_asked(redis, claim);
     return PAWL__PENDING;
 }
 
@@ -636,7 +644,7 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
     claim->state = RCLAIM_DOWNGRADING;
     claim->asked = false;
     pawl__claim_drive(redis, claim);
-    pawl__redis_unlock_asked(redis);
+    unlock_asked(redis, claim);
     return PAWL__PENDING;
 }
 
