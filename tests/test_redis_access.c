@@ -9,6 +9,7 @@
 #include "redis_test.h"
 
 #define SECRET "s3cret-Wort"
+#define LEASE_MS 10000
 
 static struct redis_server server;
 static char logged[4096];
@@ -20,7 +21,7 @@ static void log_text(enum pawl_log_level level, const char *text, void *data) {
 }
 
 static int open_url(const char *url, unsigned flags, struct pawl **ret) {
-    struct pawl_options how = {.size = sizeof how, .flags = flags, .log = log_text};
+    struct pawl_options how = {.size = sizeof how, .flags = flags, .log = log_text, .lease_ms = LEASE_MS};
 
     logged[0] = '\0';
     return pawl_open(url, &how, ret, &error);
@@ -41,7 +42,8 @@ static int start(void **state) {
     redis_server_certify(&server);
     server.tls = true;
     redis_server_start(&server);
-    freeReplyObject(redis_server_command(&server, "ACL SETUSER pawl on >" SECRET " " SMALLEST_RIGHTS));
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER pawl on >" SECRET));
+    give_smallest_rights(&server, "pawl");
     return 0;
 }
 
@@ -51,24 +53,46 @@ static int stop(void **state) {
     return 0;
 }
 
-static void test_smallest_rights(void **state) {
-    struct pawl_lock *rwlock, *semaphore, *one, *two;
-    struct pawl *client, *other;
-    struct taker taker;
-    char url[256];
+/* How often the server refused something to a user since this was last asked. */
+static long refusals(void) {
+    redisReply *log = redis_server_command(&server, "ACL LOG 128");
+    long count = (long)log->elements;
 
-    (void)state;
-    snprintf(url, sizeof url, "redis://pawl:" SECRET "@127.0.0.1:%u?prefix=app:", server.port);
-    assert_works(open_url(url, 0, &client), &error);
-    assert_works(open_url(url, 0, &other), &error);
-    use(client, "m");
-    one = mutex_of(client, "q");
-    two = mutex_of(other, "q");
-    assert_works(pawl_acquire(one, PATIENCE_MS, &error), &error);
+    freeReplyObject(log);
+    freeReplyObject(redis_server_command(&server, "ACL LOG RESET"));
+    return count;
+}
+
+static int count_entry(const struct pawl_entry *entry, void *data) {
+    (void)entry;
+    ++*(int *)data;
+    return 0;
+}
+
+/* Of a mutex, in either layout: taken, waited for, handed on, renewed, listed, taken together with others. */
+static void use_mutexes(struct pawl *client, struct pawl *other) {
+    const struct pawl_part set[] = {{.lock = mutex_of(client, "a")}, {.lock = mutex_of(client, "b")}};
+    struct pawl_lock *two = mutex_of(other, "a");
+    struct taker taker;
+    int entries = 0;
+
+    assert_works(pawl_acquire_all(set, 2, PATIENCE_MS, &error), &error);
     start_taker(&taker, two, PAWL_FOREVER);
-    await_integer(&server, "ZCARD pawl:queue:{app:q}", 1);
-    assert_works(pawl_release(one, &error), &error);
+    await_integer(&server, "ZCARD pawl:queue:{app:a}", 1);
+    assert_works(pawl_inspect(client, NULL, count_entry, &entries, &error), &error);
+    assert_int_equal(entries, 3);
+    freeReplyObject(redis_server_command(&server, "PEXPIRE app:a 60000"));
+    await(redis_server_plain(&server, "PTTL app:a") <= LEASE_MS, "it is never renewed");
+    assert_works(pawl_release_all(set, 2, &error), &error);
     assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(set[0].lock);
+    pawl_lock_free(set[1].lock);
+    pawl_lock_free(two);
+}
+
+static void use_other_kinds(struct pawl *client, struct pawl *other) {
+    struct pawl_lock *rwlock, *semaphore;
+
     assert_works(pawl_rwlock_new(client, "rw", 0, &rwlock, &error), &error);
     assert_works(pawl_acquire(rwlock, PATIENCE_MS, &error), &error);
     assert_works(pawl_downgrade(rwlock, &error), &error);
@@ -77,12 +101,30 @@ static void test_smallest_rights(void **state) {
     assert_works(pawl_acquire_permits(semaphore, 2, PATIENCE_MS, &error), &error);
     assert_works(pawl_break(other, "sem", pawl_token(semaphore), PAWL_BREAK_NOW, &error), &error);
     assert_fails(PAWL_ELOST, pawl_release(semaphore, &error), &error);
-    pawl_lock_free(one);
-    pawl_lock_free(two);
     pawl_lock_free(rwlock);
     pawl_lock_free(semaphore);
-    pawl_close(client);
-    pawl_close(other);
+}
+
+/* All of it is allowed, and what only would be nice to know is not made up: nothing is said of settings that can't be read. */
+static void test_smallest_rights(void **state) {
+    static const char *const layouts[] = {"redisson", "plain"};
+    struct pawl *client, *other;
+    char url[256];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(url, sizeof url, "redis://pawl:" SECRET "@127.0.0.1:%u?prefix=app:&layout=%s", server.port, layouts[i]);
+        assert_works(open_url(url, 0, &client), &error);
+        assert_string_equal(logged, "");
+        assert_works(open_url(url, 0, &other), &error);
+        refusals(); /* INFO, CONFIG GET: what the connection asks for and can do without */
+        use_mutexes(client, other);
+        if (i == 0)
+            use_other_kinds(client, other);
+        assert_int_equal(refusals(), 0);
+        pawl_close(client);
+        pawl_close(other);
+    }
 }
 
 static void test_no_right_to_the_key(void **state) {

@@ -187,9 +187,10 @@ static void test_smallest_rights(void **state) {
     char url[600];
 
     (void)state;
-    for (int i = 0; i < 3; i++)
-        freeReplyObject(
-            redis_server_command(&servers[i], "ACL SETUSER few on >secret " SMALLEST_RIGHTS " +getset +zremrangebyscore"));
+    for (int i = 0; i < 3; i++) {
+        give_smallest_rights(&servers[i], "few");
+        freeReplyObject(redis_server_command(&servers[i], "ACL SETUSER few on >secret +getset +zremrangebyscore"));
+    }
     snprintf(url, sizeof url, "redlock://few:secret@%s", url_of(3, "?prefix=app:") + strlen("redlock://"));
     assert_works(pawl_open(url, &how, &client, &error), &error);
     assert_works(pawl_open(url, &how, &other, &error), &error);

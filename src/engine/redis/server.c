@@ -89,7 +89,7 @@ static void warn_once(struct node *node, const char *policy) {
                    "%s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy "
                    "noeviction",
                    redis->url, policy);
-    if (!node->server_aof)
+    if (node->server_known && !node->server_aof)
         pawl__warn(&redis->base, "%s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
                    redis->url);
     if (node->server_replicas && !node->server_min_replicas && !redis->options.replicas)
