@@ -180,7 +180,8 @@ static void test_unix_socket_and_database(void **state) {
     pawl_close(client);
     assert_int_equal(redis_server_integer(&server, "EXISTS redisson_lock_token:{here}"), 1);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/99999", server.port);
-    assert_true(open_url(url, 0, &client) < 0);
+    assert_fails(PAWL_EURL, open_url(url, 0, &client), &error);
+    assert_contains(error.text, "database");
     assert_fails(PAWL_ECONNLOST, open_url("unix:///no/such/socket", 0, &client), &error);
 }
 
@@ -204,14 +205,16 @@ static void test_tls(void **state) {
              server.tls_port, d, d, d);
     assert_fails(PAWL_EACCES, open_url(url, 0, &client), &error); /* a certificate for another name */
     snprintf(url, sizeof url, "rediss://localhost:%u?ca=%s/ca.crt", server.tls_port, d);
-    assert_true(open_url(url, 0, &client) < 0); /* the server wants a client certificate */
+    assert_fails(PAWL_EACCES, open_url(url, 0, &client), &error); /* the server wants a client certificate */
+    assert_contains(error.text, "?cert=");
     snprintf(url, sizeof url, "rediss://localhost:%u?verify=none&cert=%s/client.crt&key=%s/client.key", server.tls_port, d, d);
     assert_works(open_url(url, 0, &client), &error);
     pawl_close(client);
     snprintf(url, sizeof url, "rediss://localhost:%u?ca=/no/such/file", server.tls_port);
     assert_fails(PAWL_EACCES, open_url(url, 0, &client), &error);
     snprintf(url, sizeof url, "rediss://localhost:%u?ca=%s/ca.crt&connect=500", server.port, d);
-    assert_true(open_url(url, 0, &client) < 0); /* a server that speaks no TLS */
+    assert_fails(PAWL_ECONNLOST, open_url(url, 0, &client), &error); /* a server that speaks no TLS */
+    assert_contains(error.text, "TLS");
     snprintf(url, sizeof url, "redis://localhost:%u?ca=%s/ca.crt", server.port, d);
     assert_fails(PAWL_EOPTION, open_url(url, 0, &client), &error);
 }

@@ -214,15 +214,21 @@ static void test_key_of_another_type_while_waiting(void **state) {
 
 static void test_keys_of_other_types(void **state) {
     struct pawl_lock *lock = mutex_of(one, "lock"), *rwlock;
+    struct pawl_entry entry;
 
     (void)state;
     assert_works(pawl_rwlock_new(one, "lock", 0, &rwlock, &error), &error);
     freeReplyObject(redis_server_command(&server, "RPUSH lock x"));
     assert_fails(PAWL_EKIND, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
     assert_fails(PAWL_EKIND, pawl_acquire_shared(rwlock, 0, &error), &error);
+    assert_fails(PAWL_EKIND, pawl_inspect(two, "lock", copy_entry, &entry, &error), &error); /* it is not free */
+    assert_contains(error.text, "list");
+    assert_works(pawl_inspect(two, NULL, copy_entry, &entry, &error), &error);
     assert_int_equal(redis_server_integer(&server, "LLEN lock"), 1);
     freeReplyObject(redis_server_command(&server, "FLUSHALL"));
     freeReplyObject(redis_server_command(&server, "RPUSH redisson_lock_token:{lock} x"));
+    assert_fails(PAWL_EKIND, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SET redisson_lock_token:{lock} no-number"));
     assert_fails(PAWL_EKIND, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
     assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
     pawl_lock_free(lock);

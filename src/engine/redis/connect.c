@@ -118,7 +118,6 @@ static void connected(struct link *link) {
 }
 
 static void shake(struct link *link) {
-    char text[160];
     int rc = SSL_do_handshake(link->ssl), error;
 
     if (rc == 1) {
@@ -129,8 +128,7 @@ static void shake(struct link *link) {
     link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
         return;
-    pawl__link_drop(link, SSL_get_verify_result(link->ssl) != X509_V_OK ? PAWL_EACCES : PAWL_ECONNLOST, "TLS failed: %s",
-                    pawl__tls_error(link->ssl, error, text, sizeof text));
+    pawl__link_ended(link);
 }
 
 /* Is the descriptor of a connection that is being made writable by now? */
@@ -329,6 +327,17 @@ static void ping(struct link *link, int64_t now) {
     pawl__link_send(link, 1, (const char *[]){"PING"}, &length, &request);
 }
 
+const char *pawl__link_missing(const struct link *link) {
+    switch (link->state) {
+    case LINK_SHAKING:
+        return "it accepts connections, but no TLS handshake came about";
+    case LINK_GREETING:
+        return "it accepts connections, but gave no answer";
+    default:
+        return "no connection";
+    }
+}
+
 void pawl__link_tick(struct link *link, int64_t now) {
     if (now < pawl__link_due(link))
         return;
@@ -341,7 +350,8 @@ void pawl__link_tick(struct link *link, int64_t now) {
     else if (link->state == LINK_CONNECTING && is_connected(link))
         pawl__link_progress(link);
     else if (link->state != LINK_UP)
-        pawl__link_drop(link, PAWL_ECONNLOST, "no connection within %lld ms", (long long)(connect_patience(link) / REDIS_MS));
+        pawl__link_drop(link, PAWL_ECONNLOST, "%s within %lld ms", pawl__link_missing(link),
+                        (long long)(connect_patience(link) / REDIS_MS));
     else if (TAILQ_FIRST(&link->sent) && now >= TAILQ_FIRST(&link->sent)->sent_at + link->redis->options.command_ns)
         pawl__link_drop(link, PAWL_ECONNLOST, "no answer within %lld ms", (long long)(link->redis->options.command_ns / REDIS_MS));
     else

@@ -113,7 +113,7 @@ static int connect_now(struct node *node, struct pawl_error *reterr) {
         if (why)
             return pawl__fail(reterr, why->code, "%s", why->text);
         if (pawl__boottime() >= deadline)
-            return pawl__fail(reterr, PAWL_ECONNLOST, "%s: no connection within %lld ms", redis->url,
+            return pawl__fail(reterr, PAWL_ECONNLOST, "%s: %s within %lld ms", redis->url, pawl__link_missing(&node->commands),
                               (long long)(patience / REDIS_MS));
     }
 }

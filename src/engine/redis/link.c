@@ -33,7 +33,7 @@ void pawl__link_init(struct link *link, struct node *node, bool subscriber, cons
     TAILQ_INIT(&link->sent);
 }
 
-/* ---- Out ------------------------------------------------------------------------------------------------------------------ */
+/* ---- The socket ----------------------------------------------------------------------------------------------------------- */
 
 /* How much the socket took; 0: nothing just now; -1: broken. */
 static ssize_t write_some(struct link *link, const char *data, size_t size) {
@@ -52,6 +52,27 @@ static ssize_t write_some(struct link *link, const char *data, size_t size) {
     return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
 }
 
+/* How many bytes came; 0: none just now; -1: the end. */
+static ssize_t read_some(struct link *link, char *buffer, size_t size) {
+    ssize_t n;
+    int error;
+
+    if (!link->ssl) {
+        n = recv(link->fd, buffer, size, 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        return n == 0 ? -1 : n;
+    }
+    n = SSL_read(link->ssl, buffer, (int)size);
+    if (n > 0)
+        return n;
+    error = SSL_get_error(link->ssl, (int)n);
+    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+/* ---- Out ------------------------------------------------------------------------------------------------------------------ */
+
 /* As much of `out` as the socket takes. False: it is broken. */
 static bool write_out(struct link *link) {
     ssize_t n = write_some(link, link->out, link->out_used);
@@ -63,11 +84,28 @@ static bool write_out(struct link *link) {
     return true;
 }
 
+void pawl__link_ended(struct link *link) {
+    char text[256] = "the server closed the connection";
+    int code = link->ssl ? pawl__tls_error(link->ssl, text, sizeof text) : PAWL_ECONNLOST;
+
+    pawl__link_drop(link, code, "%s", text);
+}
+
+/* Why, the server may have said by an alert of TLS: that it wants a client certificate comes when the handshake is over for us. */
+static void write_failed(struct link *link) {
+    char byte;
+
+    if (link->ssl && read_some(link, &byte, 1) < 0)
+        pawl__link_ended(link);
+    else
+        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+}
+
 void pawl__link_flush(struct link *link) {
     if (link->fd < 0 || !link->out_used || link->state < LINK_GREETING)
         return;
     if (!write_out(link))
-        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+        write_failed(link);
 }
 
 /* Room for so many bytes more. */
@@ -135,7 +173,7 @@ bool pawl__link_send(struct link *link, int argc, const char **argv, const size_
     }
     if (!ok) {
         free(copy);
-        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+        write_failed(link);
         return false;
     }
     if (!request) {
@@ -230,25 +268,6 @@ static void take_replies(struct link *link) {
     }
 }
 
-/* How many bytes came; 0: none just now; -1: the end. */
-static ssize_t read_some(struct link *link, char *buffer, size_t size) {
-    ssize_t n;
-    int error;
-
-    if (!link->ssl) {
-        n = recv(link->fd, buffer, size, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return 0;
-        return n == 0 ? -1 : n;
-    }
-    n = SSL_read(link->ssl, buffer, (int)size);
-    if (n > 0)
-        return n;
-    error = SSL_get_error(link->ssl, (int)n);
-    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
-    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
-}
-
 void pawl__link_read(struct link *link) {
     char buffer[READ_SIZE];
     ssize_t n;
@@ -258,7 +277,7 @@ void pawl__link_read(struct link *link) {
             return;
         n = read_some(link, buffer, sizeof buffer);
         if (n < 0) {
-            pawl__link_drop(link, PAWL_ECONNLOST, "the server closed the connection");
+            pawl__link_ended(link);
             return;
         }
         if (n == 0)

@@ -389,6 +389,8 @@ void pawl__link_flush(struct link *link);
 void pawl__link_read(struct link *link);
 /* It is of no use any more: close it, and let everything that is unanswered know. */
 void pawl__link_drop(struct link *link, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same when the other side has ended it. */
+void pawl__link_ended(struct link *link);
 /* It is down, and could not even be tried: this is why. */
 void pawl__link_fail(struct link *link, const struct pawl_error *why);
 
@@ -419,6 +421,8 @@ void pawl__link_progress(struct link *link);
 /* The moment at which something must be done about the link by the clock. */
 int64_t pawl__link_due(const struct link *link);
 void pawl__link_tick(struct link *link, int64_t now);
+/* What one that is not up yet is waiting for, in words. */
+const char *pawl__link_missing(const struct link *link);
 
 /* node.c: the mutex is held, but for new and free. */
 
@@ -453,8 +457,8 @@ int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr);
 /* NULL: without TLS. */
 SSL_CTX *pawl__link_tls(const struct link *link);
 SSL *pawl__tls_new(const struct link *link);
-/* What went wrong, in words. */
-const char *pawl__tls_error(SSL *ssl, int rc, char *buffer, size_t size);
+/* What went wrong, in words; and its code. */
+int pawl__tls_error(SSL *ssl, char *ret, size_t size);
 
 /* server.c: what the server is, and what about it endangers locks. */
 enum { SERVER_CHECKS = 3 };

@@ -41,7 +41,15 @@ static const struct meaning meanings[] = {
     {"WRONGTYPE", REPLY_REFUSED, PAWL_EKIND, "a key that the lock needs holds something else"},
     {"MOVED", REPLY_MOVED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
     {"ASK", REPLY_ASK, PAWL_ECONNLOST, "the slot is being moved: wait"},
+    {"SELECT", REPLY_REFUSED, PAWL_EURL, "the URL names a database that it does not have"},
     {"CROSSSLOT", REPLY_REFUSED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
+};
+
+/* What the server says without a word in front, and the word that it is as good as. */
+static const char *const phrases[][2] = {
+    {"attempted to access a non local key", "TRYAGAIN"}, /* it is at the other node while its slot moves */
+    {"value is not an integer", "WRONGTYPE"},            /* a counter that is none */
+    {"DB index is out of range", "SELECT"},
 };
 
 static bool begins(const char *text, const char *word) {
@@ -50,11 +58,11 @@ static bool begins(const char *text, const char *word) {
     return strncmp(text, word, length) == 0 && (text[length] == ' ' || text[length] == '\0');
 }
 
-/* Errors raised inside a script are wrapped: older servers put the word somewhere behind. One has no word: a key that is at the other node
- * while its slot moves. */
+/* Errors raised inside a script are wrapped: older servers put the word somewhere behind. */
 static const struct meaning *find(const char *text) {
-    if (strstr(text, "attempted to access a non local key"))
-        text = "TRYAGAIN";
+    for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++)
+        if (strstr(text, phrases[i][0]))
+            text = phrases[i][1];
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
         if (begins(text, meanings[i].word))
             return &meanings[i];

@@ -434,6 +434,13 @@ static int show_waiters(const struct sight *sight, const struct showing *showing
     return rc;
 }
 
+/* Is there something under the lock's name that no lock is made of? */
+static bool is_no_lock(const struct sight *sight) {
+    const char *type = part(sight, AT_TYPE)->str;
+
+    return strcmp(type, "none") != 0 && strcmp(type, "hash") != 0 && strcmp(type, "string") != 0;
+}
+
 static int survey_one(struct redis *redis, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct showing showing = {visit, data};
     struct sight sight;
@@ -441,7 +448,10 @@ static int survey_one(struct redis *redis, const char *name, pawl_visit_fn *visi
 
     if (rc < 0)
         return rc;
-    rc = each_holder(&sight, show_holder, &showing);
+    if (is_no_lock(&sight))
+        rc = pawl__fail(reterr, PAWL_EKIND, "the key of '%s' holds a %s, which is no lock", name, part(&sight, AT_TYPE)->str);
+    else
+        rc = each_holder(&sight, show_holder, &showing);
     if (rc == 0)
         rc = show_waiters(&sight, &showing);
     freeReplyObject(sight.reply);
@@ -589,8 +599,10 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
     if (names.count)
         qsort(names.list, names.count, sizeof *names.list, compare_names);
     for (size_t i = 0; i < names.count && rc == 0; i++)
-        if (i == 0 || strcmp(names.list[i], names.list[i - 1]) != 0)
+        if (i == 0 || strcmp(names.list[i], names.list[i - 1]) != 0) {
             rc = survey_one(redis, names.list[i], visit, data, reterr);
+            rc = rc == PAWL_EKIND ? 0 : rc; /* it does not keep the others from being shown */
+        }
     free_names(&names);
     return rc;
 }

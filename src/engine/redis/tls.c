@@ -132,16 +132,23 @@ SSL *pawl__tls_new(const struct link *link) {
     return ssl;
 }
 
-const char *pawl__tls_error(SSL *ssl, int rc, char *buffer, size_t size) {
+/* A certificate is what failed: the server's, or ours, of which it tells by an alert. */
+int pawl__tls_error(SSL *ssl, char *ret, size_t size) {
     long verified = SSL_get_verify_result(ssl);
     unsigned long error = ERR_get_error();
+    char words[160] = "";
 
-    if (verified != X509_V_OK && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE)
-        snprintf(buffer, size, "the server's certificate does not pass: %s", X509_verify_cert_error_string(verified));
-    else if (error)
-        ERR_error_string_n(error, buffer, size);
-    else
-        snprintf(buffer, size, rc == SSL_ERROR_ZERO_RETURN ? "the server closed the connection" : "the connection broke off");
+    if (error)
+        ERR_error_string_n(error, words, sizeof words);
     ERR_clear_error();
-    return buffer;
+    if (verified != X509_V_OK && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE) {
+        snprintf(ret, size, "TLS failed: the server's certificate does not pass: %s", X509_verify_cert_error_string(verified));
+        return PAWL_EACCES;
+    }
+    if (strstr(words, "alert") && strstr(words, "certificate")) {
+        snprintf(ret, size, "TLS failed: the server wants another client certificate: write ?cert= and &key= (%s)", words);
+        return PAWL_EACCES;
+    }
+    snprintf(ret, size, words[0] ? "TLS failed: %s" : "the server closed the connection", words);
+    return PAWL_ECONNLOST;
 }
