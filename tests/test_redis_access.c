@@ -142,6 +142,31 @@ static void test_no_right_to_the_key(void **state) {
     pawl_close(client);
 }
 
+/* What a script may not do ends it halfway: a hold without a time would never end. */
+static void test_no_right_in_the_middle(void **state) {
+    static const char *const commands[] = {"incrby", "hset", "pexpire"};
+    struct pawl *client;
+    struct pawl_lock *lock, *other;
+    char url[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        freeReplyObject(redis_server_command(&server, "ACL SETUSER other reset on >" SECRET " ~* &* +@all -%s", commands[i]));
+        snprintf(url, sizeof url, "redis://other:" SECRET "@127.0.0.1:%u", server.port);
+        assert_works(open_url(url, 0, &client), &error);
+        lock = mutex_of(client, "lock");
+        assert_fails(PAWL_EACCES, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+        assert_contains(error.text, "docs/redis.md");
+        other = mutex_of(client, "other");
+        assert_fails(PAWL_EACCES, pawl_acquire_all((struct pawl_part[]){{.lock = lock}, {.lock = other}}, 2, PAWL_FOREVER, &error),
+                     &error);
+        await_integer(&server, "EXISTS lock pawl:queue:{lock} other pawl:queue:{other}", 0);
+        pawl_lock_free(lock);
+        pawl_lock_free(other);
+        pawl_close(client);
+    }
+}
+
 static void test_wrong_password_and_no_secrets_anywhere(void **state) {
     struct pawl_info info;
     struct pawl *client;
@@ -267,6 +292,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smallest_rights),
         cmocka_unit_test(test_no_right_to_the_key),
+        cmocka_unit_test(test_no_right_in_the_middle),
         cmocka_unit_test(test_wrong_password_and_no_secrets_anywhere),
         cmocka_unit_test(test_unix_socket_and_database),
         cmocka_unit_test(test_tls),

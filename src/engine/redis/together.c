@@ -154,11 +154,6 @@ static void decided(struct redis *redis, struct together *together, const struct
     }
 }
 
-/* A server of a cluster runs no script over keys of different slots, even if it has all of them. */
-static bool spans_slots(const redisReply *reply) {
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "CROSSSLOT", strlen("CROSSSLOT")) == 0;
-}
-
 static void all_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct together *together = request->data;
     struct pawl_error why;
@@ -186,11 +181,8 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
     case REPLY_AGAIN:
         all_not_now(redis, together, &why);
         break;
-    case REPLY_REFUSED:
-        if (spans_slots(reply))
-            part_ways(redis, together, true);
-        else
-            all_refused(redis, together, &why);
+    case REPLY_REFUSED: /* of several slots, say; or it ended halfway: who asks by itself finds what it has, or undoes it */
+        part_ways(redis, together, true);
         break;
     case REPLY_READONLY:
         part_ways(redis, together, false);
