@@ -112,6 +112,10 @@ bool is_gone(const struct pawl_entry *entry) {
     return entry->pid > 0 && is_of_this_host(entry) && kill((pid_t)entry->pid, 0) < 0 && errno == ESRCH;
 }
 
+bool is_endless(const struct pawl_entry *entry, const struct pawl_info *info) {
+    return !is_waiter(entry) && entry->remaining_ms == PAWL_FOREVER && info->lease_ms != PAWL_FOREVER;
+}
+
 const char *kind_name(enum pawl_kind kind) {
     switch (kind) {
     case PAWL_MUTEX:

@@ -24,6 +24,8 @@ bool is_waiter(const struct pawl_entry *entry);
 bool is_own(const struct pawl_entry *entry);
 /* Of this host, and there is no such process: then what it started keeps the hold. */
 bool is_gone(const struct pawl_entry *entry);
+/* Where others have leases, this holder has none, and nobody would notice its death: only an operator ends it. */
+bool is_endless(const struct pawl_entry *entry, const struct pawl_info *info);
 const char *kind_name(enum pawl_kind kind);
 const char *mode_name(enum pawl_mode mode);
 

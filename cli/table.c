@@ -31,6 +31,8 @@ static void describe_state(char *out, size_t size, const struct pawl_entry *entr
         note = ", broken";
     else if (is_gone(entry))
         note = ", pid gone";
+    else if (entry->flags & PAWL_ENTRY_FOREIGN)
+        note = ", foreign";
     if (is_waiter(entry))
         snprintf(out, size, "waits %u%s", entry->position, note);
     else
@@ -56,8 +58,10 @@ static void describe_age(char *out, size_t size, const struct pawl_entry *entry)
                  duration_in_words(words, sizeof words, wall_ms() - entry->since_ms));
 }
 
-static void describe_left(char *out, size_t size, const struct pawl_entry *entry) {
-    if (is_waiter(entry) || entry->remaining_ms == PAWL_FOREVER)
+static void describe_left(char *out, size_t size, const struct pawl_entry *entry, const struct pawl_info *info) {
+    if (is_endless(entry, info))
+        snprintf(out, size, "no end");
+    else if (is_waiter(entry) || entry->remaining_ms == PAWL_FOREVER)
         snprintf(out, size, "-");
     else if (entry->remaining_ms < 0)
         snprintf(out, size, "?");
@@ -65,7 +69,7 @@ static void describe_left(char *out, size_t size, const struct pawl_entry *entry
         duration_in_words(out, size, entry->remaining_ms);
 }
 
-static void fill_row(struct row *row, const struct pawl_entry *entry) {
+static void fill_row(struct row *row, const struct pawl_entry *entry, const struct pawl_info *info) {
     printable(row->cells[0], CELL_SIZE, entry->name);
     describe_state(row->cells[1], CELL_SIZE, entry);
     snprintf(row->cells[2], CELL_SIZE, entry->token != 0 ? "%" PRIu64 : "-", entry->token);
@@ -74,7 +78,7 @@ static void fill_row(struct row *row, const struct pawl_entry *entry) {
     snprintf(row->cells[5], CELL_SIZE, entry->pid != 0 ? "%" PRId64 : "?", entry->pid);
     printable(row->cells[6], CELL_SIZE, or_unknown(entry->command));
     describe_age(row->cells[7], CELL_SIZE, entry);
-    describe_left(row->cells[8], CELL_SIZE, entry);
+    describe_left(row->cells[8], CELL_SIZE, entry, info);
     printable(row->cells[9], CELL_SIZE, entry->label);
 }
 
@@ -118,12 +122,12 @@ void print_table(FILE *out, const struct status_view *view, const struct snapsho
     widen(widths, &row);
     struct row title = row;
     for (size_t i = 0; i < snapshot->count; i++) {
-        fill_row(&row, &snapshot->entries[i]);
+        fill_row(&row, &snapshot->entries[i], view->info);
         widen(widths, &row);
     }
     print_row(out, widths, &title);
     for (size_t i = 0; i < snapshot->count; i++) {
-        fill_row(&row, &snapshot->entries[i]);
+        fill_row(&row, &snapshot->entries[i], view->info);
         print_row(out, widths, &row);
     }
 }

@@ -57,10 +57,11 @@ static const char *time_of_day(char *out, size_t size, int64_t unix_ms) {
     return out;
 }
 
-static void append_holder(struct text *text, const struct pawl_entry *holder) {
+static void append_holder(struct text *text, const struct pawl_entry *holder, const struct pawl_info *info) {
+    const char *unknown = holder->flags & PAWL_ENTRY_FOREIGN ? "a program that is not pawl" : "unknown host";
     char since[32];
 
-    append(text, "%s", holder->host[0] != '\0' ? holder->host : "unknown host");
+    append(text, "%s", holder->host[0] != '\0' ? holder->host : unknown);
     if (holder->pid != 0)
         append(text, " pid %lld", (long long)holder->pid);
     if (holder->command[0] != '\0')
@@ -73,6 +74,8 @@ static void append_holder(struct text *text, const struct pawl_entry *holder) {
         append(text, ", asked to give up");
     if (holder->flags & PAWL_ENTRY_STOPPED)
         append(text, ", STOPPED, nobody moves until it goes on");
+    if (is_endless(holder, info))
+        append(text, ", which never ends by itself: pawl break frees it");
 }
 
 /* Which of the waiters is this process? Its own pid and host say so; with none found, it would be the last. */
@@ -91,17 +94,24 @@ static size_t count_ahead(const struct snapshot *snapshot) {
     return ahead;
 }
 
-static void append_queue(struct text *text, const struct snapshot *snapshot) {
+/* Returns whether they are such that a crash of theirs is noticed. */
+static bool append_queue(struct text *text, const struct snapshot *snapshot, const struct pawl_info *info) {
     size_t holders = 0;
+    bool noticed = true;
 
-    for (size_t i = 0; i < snapshot->count; i++)
-        if (!is_waiter(&snapshot->entries[i]) && holders++ == 0)
-            append_holder(text, &snapshot->entries[i]);
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct pawl_entry *entry = &snapshot->entries[i];
+
+        if (!is_waiter(entry) && holders++ == 0)
+            append_holder(text, entry, info);
+        noticed = noticed && !is_endless(entry, info);
+    }
     if (holders == 0)
         append(text, "nobody right now");
     else if (holders > 1)
         append(text, " and %zu more", holders - 1);
     append(text, ", %zu ahead", count_ahead(snapshot));
+    return noticed;
 }
 
 static void append_notice(struct text *text, const struct pawl_info *info) {
@@ -111,15 +121,16 @@ static void append_notice(struct text *text, const struct pawl_info *info) {
         append(text, ", a crash shows at once");
     else
         append(text, ", a crash shows within %s", duration_in_words(words, sizeof words, info->notice_ms));
-    append(text, ", %s", info->url);
 }
 
 static void describe(struct text *text, int64_t waited_ms) {
     struct snapshot snapshot;
     struct pawl_info info;
     struct pawl_error error;
+    bool noticed = true;
     char words[32];
 
+    pawl_describe(line.client, &info);
     text->used = 0;
     append(text, "waiting ");
     if (waited_ms >= 1000)
@@ -128,11 +139,12 @@ static void describe(struct text *text, int64_t waited_ms) {
     if (snapshot_take(&snapshot, line.client, line.name, &error) < 0) {
         append(text, "somebody (%s)", error.text);
     } else {
-        append_queue(text, &snapshot);
+        noticed = append_queue(text, &snapshot, &info);
         snapshot_finish(&snapshot);
     }
-    pawl_describe(line.client, &info);
-    append_notice(text, &info);
+    if (noticed)
+        append_notice(text, &info);
+    append(text, ", %s", info.url);
 }
 
 /* Is this the command of a `pawl run` that holds the very lock? Then the two may wait for each other for ever, and only the user
