@@ -113,8 +113,8 @@ kill -STOP "$server"
 refused 69 "a server that stands still" "*no answer*" "$PAWL" run -u "redis://anna:hush-hush@127.0.0.1:$port?connect=500" x -- true
 kill -CONT "$server"
 secret=redis://anna:hush-hush@127.0.0.1:$port
-all=$("$PAWL" run -v --trace -u "$secret" mine -- sh -c '"$PAWL" status --raw -u "$1"; "$PAWL" status --json --raw -u "$1"' sh "$secret" 2>&1
-    "$PAWL" doctor "$secret" 2>&1)
+look='"$PAWL" status --raw -u "$1"; "$PAWL" status --json --raw -u "$1"; "$PAWL" doctor "$1"'
+all=$("$PAWL" run -v --trace -u "$secret" mine -- sh -c "$look" sh "$secret" 2>&1)
 matches "a user's locks are shown" "*mine*" "$all"
 check "... and a secret nowhere" [ "${all/hush/}" = "$all" ]
 
