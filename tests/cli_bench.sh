@@ -81,6 +81,20 @@ start_redis() {
     return 1
 }
 
+start_sentinel() { # it watches the Redis that is there
+    for _ in 1 2 3 4 5; do
+        watcher=$((20000 + RANDOM % 20000))
+        printf 'sentinel monitor main 127.0.0.1 %d 1\n' "$port" >"$scratch/sentinel.conf"
+        redis-server "$scratch/sentinel.conf" --sentinel --port "$watcher" --bind 127.0.0.1 --dir "$scratch" \
+            --logfile "$scratch/sentinel.log" &
+        pids+=($!)
+        if eventually redis-cli -p "$watcher" sentinel get-master-addr-by-name main >/dev/null 2>&1; then
+            return 0
+        fi
+    done
+    return 1
+}
+
 if [[ $("$PAWL" --version) != *redis* ]]; then
     skip "on Redis" "this build has no engine for it"
 elif ! command -v redis-server >/dev/null; then
@@ -98,6 +112,13 @@ else
     equal "... and nothing missing" "[]" "$(json '[r["missing"] for r in rows["redis"].values() if "missing" in r]')"
     equal "... and no key left" "0" "$(redis-cli -p "$port" dbsize)"
     check "the picture is XML" is_xml "$scratch/two.svg"
+    status_is 0 "with ?spin=0" tiny --json -u "redis://127.0.0.1:$port?spin=0"
+    equal "... nobody waits busily" "False" "$(json '"trip_busy" in rows["redis"]')"
+    check "a sentinel is started" start_sentinel
+    status_is 0 "through a sentinel" tiny --json -u "redis-sentinel://127.0.0.1:$watcher/main/3"
+    equal "... the primary is what is measured" "1 PING" \
+        "$(json '"%d %s" % (d["targets"][0]["servers_here"], rows["redis"]["trip"]["bare"])')"
+    equal "... and no key left there" "0" "$(redis-cli -p "$port" -n 3 dbsize)"
 fi
 
 # ---- ZooKeeper ----

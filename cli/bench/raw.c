@@ -26,6 +26,12 @@ static const struct raw_impl *find(const char *scheme) {
     return NULL;
 }
 
+bool raw_resolve(struct address *address, char *why, size_t size) {
+    const struct raw_impl *impl = find(address->scheme);
+
+    return impl == NULL || impl->resolve == NULL || impl->resolve(address, why, size);
+}
+
 struct raw *raw_open(const struct address *address, const char *id, char *why, size_t size) {
     const struct raw_impl *impl = find(address->scheme);
     struct raw *raw = malloc(sizeof *raw);

@@ -13,8 +13,10 @@
 enum raw_act { RAW_TRIP, RAW_WRITE, RAW_READ, RAW_TRIP_BUSY, RAW_WRITE_BUSY, RAW_ACTS };
 
 struct raw_impl {
-    const char *schemes[8];      /* of URLs; NULL at the end */
+    const char *schemes[10];     /* of URLs; NULL at the end */
     const char *names[RAW_ACTS]; /* NULL: there is no such thing here */
+    /* Where the URL names those who know the servers: put the servers in their place. NULL: it never does. False: `why` says why not. */
+    bool (*resolve)(struct address *address, char *why, size_t size);
     /* A connection of its own. `id` is what all names begin with. NULL: `why` says why not. */
     void *(*open)(const struct address *address, const char *id, char *why, size_t size);
     void (*close)(void *connection);
@@ -32,6 +34,8 @@ struct raw {
     void *connection;
 };
 
+/* Once, before it is opened: from now on the address is that of the servers. False: `why` says why not. */
+bool raw_resolve(struct address *address, char *why, size_t size);
 /* NULL: not for this URL, or not now; `why` says it. */
 struct raw *raw_open(const struct address *address, const char *id, char *why, size_t size);
 void raw_close(struct raw *raw);

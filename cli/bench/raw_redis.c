@@ -6,7 +6,7 @@
  * busily looks for it BUSY_NS long before it sleeps; PING and EVALSHA are measured that way too.
  *
  * Where the URL names several servers (a cluster's, or those of a Redlock) the first of them is asked; requests are counted and keys are
- * removed on all that it names.
+ * removed on all that it names. Where it names sentinels, they are asked once where the primary is, and the primary is what is meant.
  *
  * Requests are counted by the server (INFO commandstats), which counts what a script calls too. The engine asks by scripts alone; so the
  * calls that no script makes are the requests.
@@ -85,9 +85,9 @@ static bool succeeds_busily(redisContext *context, const char *first, const char
     return reply != NULL;
 }
 
-static redisContext *connect_to(const struct address *address, size_t host) {
+static redisContext *connect_to(const struct address *address, size_t host, const char *default_port) {
     const struct timeval patience = {.tv_sec = 10};
-    const char *port = address->hosts[host].port[0] != '\0' ? address->hosts[host].port : "6379";
+    const char *port = address->hosts[host].port[0] != '\0' ? address->hosts[host].port : default_port;
     redisContext *context = address->host_count > 0 && address->hosts[host].name[0] != '\0'
                                 ? redisConnectWithTimeout(address->hosts[host].name, atoi(port), patience)
                                 : redisConnectUnixWithTimeout(address->path, patience);
@@ -97,17 +97,73 @@ static redisContext *connect_to(const struct address *address, size_t host) {
     return context;
 }
 
+static bool show_password(redisContext *context, const char *user, const char *secret) {
+    bool named = user[0] != '\0';
+
+    return secret[0] == '\0' || succeeds(context, "AUTH", named ? user : secret, named ? secret : NULL);
+}
+
 static bool log_in(redisContext *context, const struct address *address) {
     char db[32];
-    bool named = address->user[0] != '\0';
 
-    if (address->secret[0] != '\0' &&
-        !succeeds(context, "AUTH", named ? address->user : address->secret, named ? address->secret : NULL))
+    if (!show_password(context, address->user, address->secret))
         return false;
     address_option(address, "db", db, sizeof db);
     if (db[0] == '\0' && address->host_count > 0)
         snprintf(db, sizeof db, "%s", address->path[0] == '/' ? address->path + 1 : "");
     return db[0] == '\0' || succeeds(context, "SELECT", db, NULL);
+}
+
+static bool is_of_sentinels(const struct address *address) {
+    const char *end = strstr(address->scheme, "sentinel");
+
+    return end != NULL && end[strlen("sentinel")] == '\0';
+}
+
+/* Ask one sentinel. */
+static bool learn_primary(const struct address *address, size_t host, const char *name, char *ret_host, size_t host_size,
+                          char *ret_port, size_t port_size) {
+    char user[256], secret[256];
+    redisContext *context = connect_to(address, host, "26379");
+    redisReply *reply = NULL;
+
+    address_option(address, "sentinel-user", user, sizeof user);
+    address_option(address, "sentinel-password", secret, sizeof secret);
+    if (context != NULL && context->err == 0 && show_password(context, user, secret))
+        reply = ask(context, "SENTINEL", "get-master-addr-by-name", name);
+    bool known = reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+    if (known) {
+        snprintf(ret_host, host_size, "%s", reply->element[0]->str);
+        snprintf(ret_port, port_size, "%s", reply->element[1]->str);
+    }
+    freeReplyObject(reply);
+    if (context != NULL)
+        redisFree(context);
+    return known;
+}
+
+/* The path is /name[/db]. */
+static bool redis_resolve(struct address *address, char *why, size_t size) {
+    char name[ADDRESS_SIZE], db[ADDRESS_SIZE], host[256], port[8];
+    size_t i = 0;
+
+    if (!is_of_sentinels(address))
+        return true;
+    const char *begin = address->path + (address->path[0] == '/');
+    size_t length = strcspn(begin, "/");
+    snprintf(name, sizeof name, "%.*s", (int)length, begin);
+    snprintf(db, sizeof db, "%s", begin + length);
+    while (i < address->host_count && !learn_primary(address, i, name, host, sizeof host, port, sizeof port))
+        i++;
+    if (i == address->host_count) {
+        snprintf(why, size, "no sentinel says where the primary is");
+        return false;
+    }
+    address->host_count = 1;
+    snprintf(address->hosts[0].name, sizeof address->hosts[0].name, "%s", host);
+    snprintf(address->hosts[0].port, sizeof address->hosts[0].port, "%s", port);
+    snprintf(address->path, sizeof address->path, "%s", db);
+    return true;
 }
 
 static void redis_close(void *connection) {
@@ -120,7 +176,7 @@ static void redis_close(void *connection) {
 
 static bool connect_all(struct redis *redis, const struct address *address, char *why, size_t size) {
     do {
-        redisContext *context = redis->contexts[redis->count] = connect_to(address, redis->count);
+        redisContext *context = redis->contexts[redis->count] = connect_to(address, redis->count, "6379");
 
         if (context == NULL) {
             snprintf(why, size, "out of memory");
@@ -267,7 +323,8 @@ static bool redis_clean(void *connection) {
 }
 
 const struct raw_impl raw_redis = {
-    .schemes = {"redis", "redis+unix", "unix", "redis+cluster", "redis-cluster", "redlock"},
+    .schemes = {"redis", "redis+unix", "unix", "redis+cluster", "redis-cluster", "redlock", "redis-sentinel", "redis+sentinel"},
+    .resolve = redis_resolve,
     .names = {"PING", "EVALSHA", "GET", "PING", "EVALSHA"},
     .open = redis_open,
     .close = redis_close,

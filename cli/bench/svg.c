@@ -259,6 +259,8 @@ static const char *title_of(const struct target *target, char *out, size_t size)
         snprintf(out, size, "Redlock, %zu servers", target->address.host_count);
     else if (strstr(target->address.scheme, "cluster") != NULL)
         snprintf(out, size, "Redis Cluster");
+    else if (strstr(target->address.scheme, "sentinel") != NULL)
+        snprintf(out, size, "Redis with Sentinel");
     else
         snprintf(out, size, "%s", target->server[0] != '\0' ? target->server : target->engine);
     if (options != NULL)

@@ -81,6 +81,8 @@ static void open_raw(struct target *target, const struct bench *bench) {
         snprintf(target->raw_missing, sizeof target->raw_missing, "the URL is too long");
         return;
     }
+    if (!raw_resolve(&target->address, target->raw_missing, sizeof target->raw_missing))
+        return;
     target->raw = raw_open(&target->address, bench->id, target->raw_missing, sizeof target->raw_missing);
     if (target->raw != NULL)
         target->raw->impl->describe(target->raw->connection, target->server, sizeof target->server);
