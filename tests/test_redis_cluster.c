@@ -569,6 +569,71 @@ static void test_uncovered_slots(void **state) {
 }
 
 /* A primary dies while its lock is held and waited for, and its replica takes over. */
+struct maps {
+    pthread_mutex_t mutex;
+    pthread_cond_t come;
+    int count;
+};
+
+static void count_map(enum pawl_log_level level, const char *text, void *data) {
+    struct maps *maps = data;
+
+    (void)level;
+    if (!strstr(text, "CLUSTER SLOTS: "))
+        return;
+    pthread_mutex_lock(&maps->mutex);
+    maps->count++;
+    pthread_cond_broadcast(&maps->come);
+    pthread_mutex_unlock(&maps->mutex);
+}
+
+static void await_map(struct maps *maps, int count) {
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    pthread_mutex_lock(&maps->mutex);
+    while (maps->count < count && pthread_cond_timedwait(&maps->come, &maps->mutex, &until) == 0)
+        continue;
+    assert_true(maps->count >= count);
+    pthread_mutex_unlock(&maps->mutex);
+}
+
+/* A node that is stopped keeps its connections. When it is asked for the map, another one is asked soon, and not when its time is up. */
+static void test_a_silent_node_is_asked_for_the_map(void **state) {
+    struct maps maps = {.mutex = PTHREAD_MUTEX_INITIALIZER, .come = PTHREAD_COND_INITIALIZER};
+    struct pawl_options how = {.size = sizeof how, .flags = PAWL_OPEN_TRACE, .log = count_map, .log_data = &maps};
+    struct pawl_lock *locks[CLUSTER_PRIMARIES];
+    struct pawl *client;
+    struct redis *redis;
+    char url[300];
+
+    (void)state;
+    snprintf(url, sizeof url, "%s?command=600000", cluster.url);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    for (int i = 0; i < CLUSTER_PRIMARIES; i++) { /* connect to all of them */
+        locks[i] = mutex_of(client, (const char *[]){"a", "b", "c"}[i]);
+        assert_works(pawl_acquire(locks[i], PATIENCE_MS, &error), &error);
+    }
+    redis = redis_of(client->engine);
+    kill(redis_cluster_node(&cluster, "a", -1)->pid, SIGSTOP);
+    for (int i = 0; i < CLUSTER_PRIMARIES; i++) { /* they are asked in turn: one of these times it is the silent one's */
+        int before = maps.count;
+
+        pawl__redis_lock(redis);
+        pawl__cluster_refresh(redis);
+        pawl__redis_unlock(redis);
+        await_map(&maps, before + 1);
+    }
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        kill(cluster.nodes[i].pid, SIGCONT);
+    for (int i = 0; i < CLUSTER_PRIMARIES; i++) {
+        pawl_release(locks[i], &error); /* one that was stopped for long may have been replaced, and forgotten it */
+        pawl_lock_free(locks[i]);
+    }
+    pawl_close(client);
+}
+
 static void test_a_primary_dies(void **state) {
     struct pawl *one = open_url("?replicas=1&retry=20,200", 30000), *two = open_url("?replicas=1&retry=20,200", 30000);
     struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
@@ -614,6 +679,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_mid_call, set_up),
+        cmocka_unit_test_setup(test_a_silent_node_is_asked_for_the_map, set_up),
         cmocka_unit_test_setup(test_a_primary_dies, set_up),
         /* The last: it leaves the cluster's epochs in disorder. */
         cmocka_unit_test_setup(test_uncovered_slots, set_up),

@@ -4,7 +4,7 @@
  *
  * A lock's keys and channels are in one slot, and a slot is at one primary at a time: redis->slots says where, as far as we know. A node is
  * connected when a lock there is first asked for. The map is asked for (CLUSTER SLOTS) at open, when a node says that a slot has
- * moved, and when a node can't be reached; from any node that can. What MOVED says counts at once.
+ * moved, and when a node can't be reached; from any node that can, and from the next one if that is silent. What MOVED says counts at once.
  *
  * When a slot moves, so do its claims (pawl__claim_rehome): whatever was on its way to the old node counts no more, and is asked again at
  * the new one. Every request may be asked twice, so that nothing else is to be done; holds are renewed at once, to see that they are there.
@@ -20,8 +20,9 @@
 #include "engine/redis/redis.h"
 #include "error.h"
 
-/* The map is asked for at most so often. */
+/* The map is asked for at most so often; and from another node when there is no answer for so long. */
 #define REFRESH_NS (200 * REDIS_MS)
+#define SILENT_NS (500 * REDIS_MS)
 
 /* ---- Slots -------------------------------------------------------------------------------------------------------------------- */
 
@@ -192,10 +193,16 @@ static void take_map(struct redis *redis, const struct node *from, const redisRe
     pawl__redis_set_link(redis);
 }
 
+/* The answer of a node that was silent for long is older than that of one which was asked after it. */
 static void map_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct pawl_error why;
 
-    redis->map_asked = false;
+    if (request->step < redis->map_turn_known) {
+        freeReplyObject(reply);
+        return;
+    }
+    redis->map_turn_known = request->step;
+    redis->refresh_at = PAWL__NEVER;
     if (reply && reply->type == REDIS_REPLY_ARRAY) {
         take_map(redis, request->node, reply);
     } else if (reply) {
@@ -214,14 +221,19 @@ static void map_answered(struct redis *redis, struct request *request, redisRepl
 void pawl__cluster_refresh(struct redis *redis) {
     int64_t when = redis->refreshed_at + REFRESH_NS;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER || redis->map_asked || redis->closing || redis->refresh_at != PAWL__NEVER)
+    if (redis->options.topology != TOPOLOGY_CLUSTER || redis->closing || redis->refresh_at != PAWL__NEVER)
         return;
     redis->refresh_at = when;
     pawl__redis_due(redis, when);
 }
 
+/* Is there an answer to come? */
+static bool map_asked(const struct redis *redis) {
+    return redis->map_turn != redis->map_turn_known;
+}
+
 void pawl__cluster_reached(struct redis *redis) {
-    if (redis->options.topology != TOPOLOGY_CLUSTER || redis->refresh_at == PAWL__NEVER)
+    if (redis->options.topology != TOPOLOGY_CLUSTER || redis->refresh_at == PAWL__NEVER || map_asked(redis))
         return;
     redis->refresh_at = 0; /* it can be asked now */
     pawl__redis_due(redis, 0);
@@ -247,21 +259,21 @@ static struct node *next_node(struct redis *redis) {
 }
 
 void pawl__cluster_tick(struct redis *redis, int64_t now) {
-    struct request request = {.answered = map_answered, .script = -1};
+    struct request request = {.answered = map_answered, .script = -1, .step = redis->map_turn + 1};
     struct node *node;
+    bool asked = false;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER || redis->map_asked || now < redis->refresh_at)
+    if (redis->options.topology != TOPOLOGY_CLUSTER || now < redis->refresh_at)
         return;
     node = next_node(redis);
     redis->refreshed_at = now;
-    redis->refresh_at = PAWL__NEVER;
-    if (node->commands.state == LINK_UP) {
-        redis->map_asked = pawl__link_say(&node->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
-    } else {
+    if (node->commands.state == LINK_UP)
+        asked = pawl__link_say(&node->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
+    else
         pawl__node_want(node); /* and then */
-    }
-    if (!redis->map_asked)
-        pawl__cluster_refresh(redis);
+    redis->map_turn += asked;
+    redis->refresh_at = now + (asked ? SILENT_NS : REFRESH_NS);
+    pawl__redis_due(redis, redis->refresh_at);
 }
 
 /* `MOVED SLOT HOST:PORT`, or ASK: the node that it names; NULL: none that makes sense. */

@@ -305,10 +305,11 @@ struct redis {
 
     /* cluster.c */
     struct node **slots; /* who has each of them, or NULL */
-    bool mapped, map_asked;
+    bool mapped;
     unsigned uncovered;
     int64_t refresh_at, refreshed_at;
-    struct node *refresh_node; /* who was asked last */
+    int map_turn, map_turn_known; /* counts what was asked for; of the last that was answered */
+    struct node *refresh_node;    /* who was asked last */
 
     /* ear.c */
     struct ear_list ears[REDIS_EARS], idle_ears;
