@@ -135,7 +135,7 @@ static int check_voters(struct redlock *redlock, unsigned *retup, unsigned *rett
 }
 
 /* Too few: with the reason of the first that is not there. */
-static int too_few(struct redlock *redlock, unsigned up, struct pawl_error *reterr) {
+static int too_few(struct redlock *redlock, unsigned missing, struct pawl_error *reterr) {
     struct pawl__voter_view view;
     const char *why = "they don't answer";
 
@@ -146,7 +146,7 @@ static int too_few(struct redlock *redlock, unsigned up, struct pawl_error *rete
         why = view.why.text;
         break;
     }
-    return pawl__fail(reterr, PAWL_ECONNLOST, "%u of the %u servers of %.200s can be reached, and %u are needed: %s", up,
+    return pawl__fail(reterr, PAWL_ECONNLOST, "%u of the %u servers of %.200s can't be reached, and %u are needed: %s", missing,
                       redlock->crew.count, redlock->url, redlock->quorum, why);
 }
 
@@ -173,7 +173,8 @@ static int connect_now(struct redlock *redlock, struct pawl_error *reterr) {
     }
     if (up >= redlock->quorum)
         return 0;
-    return too_few(redlock, up, reterr);
+    /* Those that are still being tried may be there: it does not matter any more. */
+    return too_few(redlock, redlock->crew.count - up - (now < until ? trying : 0), reterr);
 }
 
 static void warn_of_voters(struct redlock *redlock) {
