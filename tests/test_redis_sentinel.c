@@ -252,6 +252,8 @@ static void test_not_a_sentinel(void **state) {
     (void)state;
     assert_true(try_open("redis-sentinel://127.0.0.1:%u/mymaster", watched.servers[0].port) < 0);
     assert_contains(error.text, "it is no sentinel");
+    assert_fails(PAWL_ETOPOLOGY, try_open("redis://127.0.0.1:%u", watched.sentinels[0].port), &error);
+    assert_contains(error.text, "redis-sentinel:");
 }
 
 /* A primary with a replica, and for each a sentinel that takes it for the primary. Apart from the others: sentinels find each other. */

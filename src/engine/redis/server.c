@@ -44,8 +44,20 @@ static void check_cluster(struct node *node, const char *version) {
         pawl__link_drop(&node->commands, PAWL_EVERSION, "the node's version is %s: in a cluster pawl needs 7.0 or later", version);
 }
 
+/* Not in a cluster: one that others vote with is looked at by those who count (redlock/engine.c). */
+static void check_alone(struct node *node, const char *version, const char *mode) {
+    if (strcmp(mode, "sentinel") == 0)
+        pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is a sentinel: write redis-sentinel://HOST:PORT/NAME");
+    else if (node->server_is_replica)
+        pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
+    else if (node->server_in_cluster && node->redis->options.layout != LAYOUT_VOTER)
+        pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:");
+    else if (version[0] && atoi(version) < 5)
+        pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
+}
+
 static void check_info(struct node *node, const char *info) {
-    char version[32], role[16], aof[8], saves[16], replicas[16], loading[8], cluster[8];
+    char version[32], role[16], aof[8], saves[16], replicas[16], loading[8], cluster[8], mode[16];
 
     pawl__server_info(info, "redis_version", version, sizeof version);
     pawl__server_info(info, "role", role, sizeof role);
@@ -55,6 +67,7 @@ static void check_info(struct node *node, const char *info) {
     pawl__server_info(info, "loading", loading, sizeof loading);
     pawl__server_info(info, "run_id", node->server_run_id, sizeof node->server_run_id);
     pawl__server_info(info, "cluster_enabled", cluster, sizeof cluster);
+    pawl__server_info(info, "redis_mode", mode, sizeof mode);
     node->server_in_cluster = strcmp(cluster, "1") == 0;
     node->server_is_replica = strcmp(role, "slave") == 0;
     if (node->redis->options.layout == LAYOUT_VOTER)
@@ -62,10 +75,8 @@ static void check_info(struct node *node, const char *info) {
     pawl__redis_note(node->redis, NULL, "server: version %s, %s", version, role);
     if (node->redis->options.topology == TOPOLOGY_CLUSTER)
         check_cluster(node, version);
-    else if (node->server_is_replica)
-        pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
-    else if (version[0] && atoi(version) < 5)
-        pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
+    else
+        check_alone(node, version, mode);
     node->server_known = true;
     node->server_replicas = (unsigned)strtoul(replicas, NULL, 10);
     node->server_aof = strcmp(aof, "0") != 0;
