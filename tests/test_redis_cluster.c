@@ -542,13 +542,25 @@ static void test_bad_input(void **state) {
     assert_fails(PAWL_ETOPOLOGY, try_open("redis-cluster://127.0.0.1:%u", alone.port), &error);
     assert_contains(error.text, "cluster");
     redis_server_free(&alone);
-    /* One of its servers, as if it were alone. */
-    client = open_at(another(redis_cluster_node(&cluster, "lock", -1))->port, "", LEASE_MS);
-    lock = mutex_of(client, "lock");
-    assert_fails(PAWL_ETOPOLOGY, pawl_acquire(lock, 0, &error), &error);
-    assert_contains(error.text, "redis-cluster:");
+    /* One of its servers, as if it were alone: also where that one has the lock's slot, for it may move. */
+    for (int i = 0; i < CLUSTER_PRIMARIES; i++) {
+        assert_fails(PAWL_ETOPOLOGY, try_open("redis://127.0.0.1:%u", cluster.nodes[i].port), &error);
+        assert_contains(error.text, "redis-cluster:");
+    }
+}
+
+/* Each node has one replica. No matter how long is waited for the second: the error says what is missing. */
+static void test_more_replicas_than_there_are(void **state) {
+    struct pawl *client = open_url("?replicas=2", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_fails(PAWL_EREPLICAS, pawl_acquire(lock, 0, &error), &error);
+    assert_fails(PAWL_EREPLICAS, pawl_acquire(lock, 300, &error), &error);
+    assert_contains(error.text, "too few replicas");
     pawl_lock_free(lock);
     pawl_close(client);
+    await_integer(redis_cluster_node(&cluster, "lock", -1), "EXISTS lock", 0);
 }
 
 static void test_uncovered_slots(void **state) {
@@ -666,6 +678,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_locks_are_everywhere, set_up),
         cmocka_unit_test_setup(test_survey_of_all_nodes, set_up),
         cmocka_unit_test_setup(test_bad_input, set_up),
+        cmocka_unit_test_setup(test_more_replicas_than_there_are, set_up),
         cmocka_unit_test_setup(test_a_slot_moves, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_with_replicas, set_up),
         cmocka_unit_test_setup(test_a_slot_is_half_moved, set_up),

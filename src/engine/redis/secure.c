@@ -106,10 +106,20 @@ static void counted(struct redis *redis, struct request *request, redisReply *re
     pawl__redis_note(redis, NULL, "WAIT: %u of %u replicas have it", have, wanted);
     node->replicas_short = have < wanted;
     node->replicas_had = have;
+    node->server_replicas = have > node->server_replicas ? have : node->server_replicas;
     node->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : node->renew_at;
     pawl__redis_set_link(node->redis);
     freeReplyObject(reply);
     end_round(node, have < wanted ? fell_short : secured);
+}
+
+/* Where the server has said that it has too few, one need not wait in order to know why nothing is granted. */
+static void expect_shortfall(struct node *node) {
+    if (!node->server_known || node->server_replicas >= node->redis->options.replicas)
+        return;
+    node->replicas_short = true;
+    node->replicas_had = node->server_replicas;
+    pawl__redis_set_link(node->redis);
 }
 
 /* A write, in the slot of the first of them, and WAIT. */
@@ -131,6 +141,7 @@ static void begin_round(struct node *node) {
     TAILQ_CONCAT(&node->in_round, &node->to_secure, securing);
     node->round_open = true;
     node->round_wrote = false;
+    expect_shortfall(node);
     if (pawl__link_say(&node->witness, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
         pawl__link_say(&node->witness, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
 }
