@@ -227,8 +227,8 @@ def engine_rows(figures):
                 NAMES[key] + (f", {found['bare']}" if found["bare"] else ""),
                 spread(found.get("rate"), as_number),
                 spread(found.get("p50_ns"), as_time),
-                spread(found.get("p99_ns"), as_time).split(" [")[0],
-                spread(found.get("p999_ns"), as_time).split(" [")[0],
+                spread(found.get("p99_ns"), as_time),
+                spread(found.get("p999_ns"), as_time),
                 against,
             ]
 
@@ -279,12 +279,12 @@ def peer_rows(figures):
             engine = ENGINE_OF.get(key)
             ours = figures.middle(engine, row, "rate") if engine else None
             sleeping = figures.middle(f"{engine}0", row, "rate") if engine else None
-            p50 = figures.peer(key, line, "p50_us")
+            p50s = [value * 1000 for value in figures.peer_values(key, line, "p50_us")]
             yield [
                 title,
                 name,
                 spread(figures.peer_values(key, line, "rate"), as_number),
-                as_time(p50 * 1000) if p50 else "",
+                spread(p50s, as_time),
                 as_number(ours) if ours else "",
                 "(an outside reference)" if not ours else f"{as_number(ours / rate)} x" if rate else "(it had no turn at all)",
                 f"{as_number(sleeping / rate)} x" if sleeping and rate else "",
@@ -434,10 +434,10 @@ say more. `pawl bench` measures your own servers.
 
 What is called bare is measured with a client that sleeps until the answer is there: hiredis on a blocking connection, as most
 programs use it. The kernel then has to wake it, which may take longer than the server's work. A caller of pawl's that waits alone
-for an answer of Redis looks for it for up to 70 µs before it sleeps, unless that was in vain lately: so an acquire can take less
-than a bare EVALSHA, and the first column compares unlike clients, though it is what users get. The second has pawl with `?spin=0`,
-which sleeps at once: both clients sleep. The third has a bare client that looks for its answers for as long: both wait busily. CPU
-of all clients is for each hand-off.
+for an answer of Redis looks for it for up to 70 µs before it sleeps, unless that was in vain lately (never while it waits for a
+lock): so an acquire can take less than a bare EVALSHA, and the first column compares unlike clients, though it is what users get.
+The second has pawl with `?spin=0`, which sleeps at once: both clients sleep. The third has a bare client that looks for its
+answers for as long: both wait busily. CPU of all clients is for each hand-off.
 
 {busy}
 
