@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../cli/torture/proxy.h"
 #include "redis_one.h"
 
 /* How often the time of a key was seen to rise until it was gone. */
@@ -146,6 +147,96 @@ static void test_limit_outlives_the_process(void **state) {
     pawl_close(client);
 }
 
+/* Many holds of one process are renewed together: a script for each hundred that are due, not one for each hold. */
+static void test_many_holds_are_renewed_together(void **state) {
+    enum { HOLDS = 500 };
+    static const char stretch[] = "for i = 0, 499 do redis.call('PEXPIRE', 'lock-' .. i, 600000) end return 1";
+    struct pawl *client = open_at(server.port, "", 9000);
+    static struct pawl_lock *locks[HOLDS];
+    long scripts;
+
+    (void)state;
+    for (int i = 0; i < HOLDS; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "lock-%d", i);
+        locks[i] = mutex_of(client, name);
+        assert_works(pawl_acquire(locks[i], PATIENCE_MS, &error), &error);
+    }
+    assert_int_equal(redis_server_integer(&server, "EVAL %s 0", stretch), 1);
+    scripts = redis_server_scripts(&server);
+    for (int i = 0; i < HOLDS; i++)
+        await(redis_server_integer(&server, "PTTL lock-%d", i) <= 60000, "lock-%d is not renewed", i);
+    assert_in_range(redis_server_scripts(&server) - scripts, 1, HOLDS / 4);
+    for (int i = 0; i < HOLDS; i++) {
+        assert_int_equal(pawl_state(locks[i]), PAWL_HELD);
+        pawl_lock_free(locks[i]);
+    }
+    pawl_close(client);
+}
+
+/* In the plain layout too, a renewal that finds another's value leaves it as it is, and one that finds nothing revives nothing. */
+static void test_late_renewal_of_a_plain_lock(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *client = open_at(server.port, "?layout=plain", 1500);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    char value[64];
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SET lock somebody-else PX 100000"));
+    await_loss(&losses);
+    assert_string_equal(redis_server_text(&server, value, sizeof value, "GET lock"), "somebody-else");
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), 1501, 100000);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "DEL lock"), 1);
+    losses.lost = 0;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "DEL lock"), 1);
+    await_loss(&losses);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* A grant lies in the winner's socket until its claim has ended and the next one has entered. The winner does not believe it: it queues
+ * again, and holds when the other has released. */
+static void test_grant_that_lay_in_the_socket(void **state) {
+    struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
+    struct pawl *one = open_at(server.port, "", 0), *two = open_at(proxy_port(proxy), "?command=60000", 0),
+                *three = open_at(server.port, "", 0);
+    struct pawl_lock *held = mutex_of(one, "lock"), *won = mutex_of(two, "lock"), *next;
+    struct taker winner, other;
+
+    (void)state;
+    assert_works(pawl_mutex_new(three, "lock", PAWL_TASK, &next, &error), &error); /* another thread than its taker's releases it */
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_holder(&winner, won, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    await(!owes_answers(node_of(two)), "the answer never comes");
+    proxy_freeze(proxy, true);
+    start_holder(&other, next, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 2);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&other), 0); /* the claim's time was all that the winner cost it */
+    assert_true(taker_waits(&winner));
+    proxy_freeze(proxy, false);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1); /* it has heard of the grant, and asked */
+    assert_true(taker_waits(&winner));
+    assert_works(pawl_release(next, &error), &error);
+    assert_int_equal(end_taker(&winner), 0);
+    assert_true(winner.token > other.token);
+    pawl_lock_free(held);
+    pawl_lock_free(won);
+    pawl_lock_free(next);
+    pawl_close(one);
+    pawl_close(two);
+    pawl_close(three);
+    proxy_free(proxy);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, empty_server)
 
 int main(void) {
@@ -155,6 +246,9 @@ int main(void) {
         TEST(test_limit_of_a_hold_that_was_handed_over),
         TEST(test_limit_of_readers_and_permits),
         TEST(test_limit_outlives_the_process),
+        TEST(test_many_holds_are_renewed_together),
+        TEST(test_late_renewal_of_a_plain_lock),
+        TEST(test_grant_that_lay_in_the_socket),
     };
     const char *why;
 

@@ -371,6 +371,33 @@ static void test_fewer_than_asked_for(void **state) {
     assert_fails(PAWL_EOPTION, pawl_open(url, NULL, &client, &error), &error);
 }
 
+static void keep_log(enum pawl_log_level level, const char *text, void *data) {
+    (void)level;
+    strncat(data, text, 1023 - strlen(data));
+}
+
+/* At open it is said that a failover may forget what is held; not where either side waits for replicas. */
+static void test_replicas_that_nobody_waits_for(void **state) {
+    static const struct {
+        const char *options, *min_replicas;
+        bool warned;
+    } cases[] = {{"", "0", true}, {"?replicas=1", "0", false}, {"", "1", false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char logged[1024] = "", url[128];
+        struct pawl_options how = {.size = sizeof how, .log = keep_log, .log_data = logged};
+        struct pawl *client;
+
+        freeReplyObject(redis_server_command(primary, "CONFIG SET min-replicas-to-write %s", cases[i].min_replicas));
+        snprintf(url, sizeof url, "redis://127.0.0.1:%u%s", primary->port, cases[i].options);
+        assert_works(pawl_open(url, &how, &client, &error), &error);
+        assert_true(!strstr(logged, "has replicas but does not wait") == !cases[i].warned);
+        pawl_close(client);
+    }
+    freeReplyObject(redis_server_command(primary, "CONFIG SET min-replicas-to-write 0"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_grant_is_on_the_replicas, set_up),
@@ -382,6 +409,7 @@ int main(void) {
         cmocka_unit_test_setup(test_the_witness_is_cut_off, set_up),
         cmocka_unit_test_setup(test_many_at_once, set_up),
         cmocka_unit_test_setup(test_fewer_than_asked_for, set_up),
+        cmocka_unit_test_setup(test_replicas_that_nobody_waits_for, set_up),
         cmocka_unit_test_setup(test_two_servers_at_one_address, set_up),
         cmocka_unit_test_setup(test_the_second_address, set_up),
         cmocka_unit_test_setup(test_doctor_reads_the_clocks_of_replicas, set_up),
