@@ -214,18 +214,24 @@ static void test_pawls_of_both_layouts(void **state) {
 
 /* It becomes something that is no lock while somebody waits: that one is told, and does not stay in the queue. */
 static void test_key_of_another_type_while_waiting(void **state) {
-    struct pawl_lock *lock = mutex_of(one, "lock");
+    struct pawl_lock *locks[] = {mutex_of(one, "lock"), NULL};
     struct taker taker;
 
     (void)state;
-    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
-    start_taker(&taker, lock, PAWL_FOREVER);
-    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    freeReplyObject(redis_server_command(&server, "RPUSH list x"));
-    freeReplyObject(redis_server_command(&server, "RENAME list lock"));
-    assert_int_equal(end_taker(&taker), PAWL_EKIND);
-    await_integer(&server, "EXISTS pawl:queue:{lock}", 0);
-    pawl_lock_free(lock);
+    assert_works(pawl_rwlock_new(one, "lock", 0, &locks[1], &error), &error);
+    for (int i = 0; i < 2; i++) {
+        freeReplyObject(redis_server_command(&server, "DEL lock"));
+        freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON "%s 1", i ? ":write" : ""));
+        if (i == 1)
+            freeReplyObject(redis_server_command(&server, "HSET lock mode write"));
+        start_taker(&taker, locks[i], PAWL_FOREVER);
+        await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        freeReplyObject(redis_server_command(&server, "RPUSH list x"));
+        freeReplyObject(redis_server_command(&server, "RENAME list lock"));
+        assert_int_equal(end_taker(&taker), PAWL_EKIND);
+        await_integer(&server, "EXISTS pawl:queue:{lock}", 0);
+        pawl_lock_free(locks[i]);
+    }
 }
 
 static void test_keys_of_other_types(void **state) {

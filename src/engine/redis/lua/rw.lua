@@ -104,9 +104,8 @@ local function keep(owner, ttl)
 end
 
 local function drop(owner)
-    local count = call('HGET', LOCK, owner)
-    local was = call('HDEL', LOCK, owner, owner .. ':write')
-    if was == 0 then
+    local count = redis.pcall('HGET', LOCK, owner)
+    if type(count) == 'table' or call('HDEL', LOCK, owner, owner .. ':write') == 0 then
         return false
     end
     call('HDEL', WHO, owner)
