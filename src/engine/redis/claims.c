@@ -192,7 +192,7 @@ static void send_call(struct rclaim *claim, int script, int extra, struct redis_
     struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
     int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
 
-    if (claim->node->redis->options.layout == LAYOUT_VOTER)
+    if (is_voter(claim->node->redis))
         keys = pawl__voter_call(claim, script, call, &argc);
     /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
     claim->asked = pawl__script_send(claim->node, script, keys, argc, call->argv, NULL, &request);
@@ -260,7 +260,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
 
 /* Who queues must be able to hear. */
 static bool may_queue(struct redis *redis, struct rclaim *claim) {
-    if (redis->options.topology != TOPOLOGY_CLUSTER)
+    if (!in_cluster(redis))
         return true;
     pawl__ear_find(redis, claim);
     return pawl__ear_on(claim);
@@ -316,7 +316,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         pawl__claim_refuse(redis, claim, &why);
         return;
     }
-    if (redis->options.layout == LAYOUT_VOTER) {
+    if (is_voter(redis)) {
         pawl__voter_waits(redis, claim, ms_left);
         return;
     }
@@ -380,7 +380,7 @@ void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct
 static uint64_t short_grant(const struct redis *redis, const struct rclaim *claim, const redisReply *reply) {
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1)
         return 0;
-    if (redis->options.layout == LAYOUT_VOTER)
+    if (is_voter(redis))
         return claim->floor;
     return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
 }
@@ -396,7 +396,7 @@ static void fill_release(const struct redis *redis, const struct rclaim *claim, 
 static void refused(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
     struct node *node = claim->node;
     int script = SCRIPT_RELEASE + (int)claim->claim->kind;
-    bool undo = (torn || claim->state == RCLAIM_WAITING) && redis->options.layout != LAYOUT_VOTER;
+    bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
     struct redis_call call;
 
     if (undo)
@@ -525,7 +525,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         pawl__ear_open(redis, claim);
         break;
     case RCLAIM_WAITING:
-        if (redis->options.layout == LAYOUT_VOTER)
+        if (is_voter(redis))
             break; /* it asks again when it is told to */
         /* fall through */
     case RCLAIM_ASKING:
@@ -567,7 +567,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
 
     claim->claim = seam;
     claim->node = node;
-    if (redis->options.topology == TOPOLOGY_CLUSTER) {
+    if (in_cluster(redis)) {
         claim->slot = pawl__cluster_slot_of(redis, seam->name);
         pawl__node_want(node);
     }
@@ -575,7 +575,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
     claim->mode = seam->mode;
     if (!claim->since[0])
         pawl__put_number(claim->since, (uint64_t)unix_ms());
-    claim->adopted |= redis->options.layout == LAYOUT_VOTER;
+    claim->adopted |= is_voter(redis);
     claim->timer_at = PAWL__NEVER;
     pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), seam->id[1]);
     insert(redis, claim);

@@ -50,7 +50,7 @@ int pawl__cluster_check_name(const struct redis *redis, const char *name, struct
     struct redis_keys keys;
     unsigned slot;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER)
+    if (!in_cluster(redis))
         return 0;
     pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &keys);
     slot = pawl__cluster_slot(keys.lock);
@@ -71,7 +71,7 @@ unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name) {
 struct node *pawl__node_for(const struct redis *redis, const char *name) {
     struct node *node;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER)
+    if (!in_cluster(redis))
         return TAILQ_FIRST(&redis->nodes);
     node = redis->slots[pawl__cluster_slot_of(redis, name)];
     return node ? node : TAILQ_FIRST(&redis->nodes); /* it will say that nobody has the slot */
@@ -221,7 +221,7 @@ static void map_answered(struct redis *redis, struct request *request, redisRepl
 void pawl__cluster_refresh(struct redis *redis) {
     int64_t when = redis->refreshed_at + REFRESH_NS;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER || redis->closing || redis->refresh_at != PAWL__NEVER)
+    if (!in_cluster(redis) || redis->closing || redis->refresh_at != PAWL__NEVER)
         return;
     redis->refresh_at = when;
     pawl__redis_due(redis, when);
@@ -233,7 +233,7 @@ static bool map_asked(const struct redis *redis) {
 }
 
 void pawl__cluster_reached(struct redis *redis) {
-    if (redis->options.topology != TOPOLOGY_CLUSTER || redis->refresh_at == PAWL__NEVER || map_asked(redis))
+    if (!in_cluster(redis) || redis->refresh_at == PAWL__NEVER || map_asked(redis))
         return;
     redis->refresh_at = 0; /* it can be asked now */
     pawl__redis_due(redis, 0);
@@ -263,7 +263,7 @@ void pawl__cluster_tick(struct redis *redis, int64_t now) {
     struct node *node;
     bool asked = false;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER || now < redis->refresh_at)
+    if (!in_cluster(redis) || now < redis->refresh_at)
         return;
     node = next_node(redis);
     redis->refreshed_at = now;
@@ -298,7 +298,7 @@ bool pawl__cluster_moved(struct node *from, const redisReply *reply) {
     struct node *node;
     unsigned slot;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER || !(node = named_node(redis, from, reply->str, &slot)))
+    if (!in_cluster(redis) || !(node = named_node(redis, from, reply->str, &slot)))
         return false;
     pawl__redis_note(redis, NULL, "%.100s", reply->str);
     set_slot(redis, slot, node);
@@ -311,7 +311,7 @@ struct node *pawl__cluster_asked(struct node *from, const redisReply *reply) {
     struct node *node;
     unsigned slot;
 
-    if (from->redis->options.topology != TOPOLOGY_CLUSTER || !(node = named_node(from->redis, from, reply->str, &slot)))
+    if (!in_cluster(from->redis) || !(node = named_node(from->redis, from, reply->str, &slot)))
         return NULL;
     pawl__node_want(node);
     return node;

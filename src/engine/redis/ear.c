@@ -97,7 +97,7 @@ void pawl__ear_find(struct redis *redis, struct rclaim *claim) {
     struct redis_keys keys;
     struct ear *ear;
 
-    if (claim->ear || redis->options.topology != TOPOLOGY_CLUSTER)
+    if (claim->ear || !in_cluster(redis))
         return;
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
     snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
@@ -111,7 +111,7 @@ void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
     struct redis_keys keys;
     struct ear *ear = claim->ear;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER)
+    if (!in_cluster(redis))
         return;
     if (!ear) {
         pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);

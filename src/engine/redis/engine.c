@@ -162,7 +162,7 @@ static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
     struct node *node;
     int rc;
 
-    if (redis->options.topology == TOPOLOGY_CLUSTER) {
+    if (in_cluster(redis)) {
         rc = pawl__cluster_setup(redis, reterr);
         return rc < 0 ? rc : pawl__cluster_connect(redis, reterr);
     }

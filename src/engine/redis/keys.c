@@ -24,11 +24,11 @@ static void after(char *to, const char *key, bool bare, const char *suffix) {
 
 /* A voter's counter has the record in it. */
 const char *pawl__redis_token_prefix(const struct redis *redis) {
-    return redis->options.layout == LAYOUT_VOTER ? "pawl:vote" : "redisson_lock_token";
+    return is_voter(redis) ? "pawl:vote" : "redisson_lock_token";
 }
 
 const char *pawl__redis_queue_prefix(const struct redis *redis) {
-    return redis->options.layout == LAYOUT_VOTER ? "pawl:wait" : "pawl:queue";
+    return is_voter(redis) ? "pawl:wait" : "pawl:queue";
 }
 
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret) {
@@ -38,9 +38,9 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     bare = strchr(ret->lock, '{');
     before(ret->token, pawl__redis_token_prefix(redis), ret->lock, bare);
     before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock, bare);
-    before(ret->who, redis->options.layout == LAYOUT_VOTER ? "pawl:vote" : "pawl:who", ret->lock, bare);
+    before(ret->who, is_voter(redis) ? "pawl:vote" : "pawl:who", ret->lock, bare);
     before(ret->witness, "pawl:witness", ret->lock, bare);
-    if (redis->options.topology == TOPOLOGY_CLUSTER) {
+    if (in_cluster(redis)) {
         before(ret->inbox, "pawl:inbox", ret->lock, bare);
         strcat(ret->inbox, ":");
     } else {

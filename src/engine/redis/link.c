@@ -198,7 +198,7 @@ bool pawl__link_say(struct link *link, int argc, const char **argv, const struct
 
 /* What comes on a subscriber without being the answer to a request, or in turn: messages; and in a cluster all that is said of channels. */
 static bool take_push(struct link *link, const redisReply *reply) {
-    bool cluster = link->redis->options.topology == TOPOLOGY_CLUSTER && link->state == LINK_UP;
+    bool cluster = in_cluster(link->redis) && link->state == LINK_UP;
     const char *word, *channel;
 
     if (cluster && reply->type == REDIS_REPLY_ERROR) { /* to SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again */

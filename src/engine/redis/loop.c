@@ -41,7 +41,7 @@ void pawl__redis_lock(struct redis *redis) {
 
 /* Is it for the service thread to read the answers on `commands`? Those of a voter are read by whoever serves them all. */
 static bool reads_answers(const struct node *node) {
-    return !node->leading && node->redis->options.layout != LAYOUT_VOTER;
+    return !node->leading && !is_voter(node->redis);
 }
 
 /* Is it for the service thread to read the inbox? Right after a leader did so the next one is likely to: then not at once. */
@@ -192,7 +192,7 @@ void pawl__redis_untell(struct redis *redis, struct rclaim *claim) {
 
 /* Tokens are the core's to read from the grant on: a renewal leaves them alone, but for those of a voter, which it may raise. */
 static void fill_claim(const struct redis *redis, struct rclaim *claim, unsigned what) {
-    if (what & TELL_GRANTED || redis->options.layout == LAYOUT_VOTER) {
+    if (what & TELL_GRANTED || is_voter(redis)) {
         claim->claim->token = claim->token;
         claim->claim->token_count = claim->token_count;
     }
@@ -313,7 +313,7 @@ static int64_t sooner(int64_t a, int64_t b) {
 }
 
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
-    int64_t due = redis->options.topology == TOPOLOGY_CLUSTER ? sooner(deadline, redis->refresh_at) : deadline;
+    int64_t due = in_cluster(redis) ? sooner(deadline, redis->refresh_at) : deadline;
     struct rclaim *claim;
     struct node *node;
     struct link *link;

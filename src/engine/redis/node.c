@@ -37,7 +37,7 @@ struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
     pawl__link_init(&node->inbox, node, true, "inbox");
     pawl__link_init(&node->witness, node, false, "witness");
     pawl__link_init(&node->guide, node, true, "sentinel");
-    for (int i = 0; redis->options.topology == TOPOLOGY_CLUSTER && (link = pawl__node_link(node, i)); i++)
+    for (int i = 0; in_cluster(redis) && (link = pawl__node_link(node, i)); i++)
         link->retry_at = PAWL__NEVER; /* until it is wanted */
     TAILQ_INSERT_TAIL(&redis->nodes, node, entry);
     return node;
@@ -114,7 +114,7 @@ static unsigned most_failures(struct node *node) {
 
 void pawl__redis_set_link(struct redis *redis) {
     struct node *node;
-    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
+    bool cluster = in_cluster(redis);
     int code = 0;
 
     TAILQ_FOREACH(node, &redis->nodes, entry) {
@@ -129,7 +129,7 @@ void pawl__redis_set_link(struct redis *redis) {
 }
 
 bool pawl__node_hopeful(struct node *node) {
-    return node->redis->options.topology == TOPOLOGY_CLUSTER && most_failures(node) == 0;
+    return in_cluster(node->redis) && most_failures(node) == 0;
 }
 
 /* Behind one name there may be several servers, and what one of them was told another does not know: how far a write has come, or who
@@ -159,7 +159,7 @@ void pawl__node_changed(struct node *node) {
     pawl__redis_set_link(redis);
     pawl__node_kick_leader(node);
     pthread_cond_broadcast(&redis->called); /* somebody may wait for the node */
-    if (!up && redis->options.topology == TOPOLOGY_CLUSTER && node->wanted && most_failures(node)) {
+    if (!up && in_cluster(redis) && node->wanted && most_failures(node)) {
         pawl__cluster_refresh(redis);
         pawl__claims_refuse_tries(node);
     }

@@ -181,7 +181,7 @@ void pawl__push_track_next(const struct rclaim *claim) {
 /* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
 static void look_again(struct redis *redis, struct rclaim *claim) {
     claim->asks_again = claim->asked;
-    if (redis->options.layout != LAYOUT_VOTER)
+    if (!is_voter(redis))
         pawl__claim_drive(redis, claim);
     else if (!claim->asked)
         pawl__voter_waits(redis, claim, 0);
@@ -229,7 +229,7 @@ static void take_foreign(struct redis *redis, const char *channel, const char *w
 }
 
 static void stop_listening(struct redis *redis, const struct rclaim *claim) {
-    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
+    bool cluster = in_cluster(redis);
     struct request request = {.script = -1};
     struct redis_keys keys;
 
@@ -262,7 +262,7 @@ static void listened(struct redis *redis, struct request *request, redisReply *r
 }
 
 void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
-    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
+    bool cluster = in_cluster(redis);
     struct request request = {.answered = listened, .script = -1};
     struct redis_keys keys;
 

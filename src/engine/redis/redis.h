@@ -334,6 +334,15 @@ static inline struct redis *redis_of(struct pawl__engine *engine) {
     return (struct redis *)engine;
 }
 
+static inline bool in_cluster(const struct redis *redis) {
+    return redis->options.topology == TOPOLOGY_CLUSTER;
+}
+
+/* One of several servers that vote: see voter.h. */
+static inline bool is_voter(const struct redis *redis) {
+    return redis->options.layout == LAYOUT_VOTER;
+}
+
 static inline struct rclaim *rclaim_of(struct pawl__claim *claim) {
     return pawl__claim_state(claim);
 }

@@ -146,7 +146,7 @@ static const char *hold_key(const struct rclaim *claim, struct renew_texts *text
 static size_t keys_each(const struct redis *redis, enum pawl_kind kind) {
     if (!record_beside(redis, kind))
         return 1;
-    return kind != PAWL_MUTEX && redis->options.topology == TOPOLOGY_CLUSTER ? KEYS_MOST : 2;
+    return kind != PAWL_MUTEX && in_cluster(redis) ? KEYS_MOST : 2;
 }
 
 /* KEYS: lock, record and what decides of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
@@ -278,7 +278,7 @@ void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
     struct request *request;
     struct node *node;
 
-    if (redis->options.topology != TOPOLOGY_CLUSTER)
+    if (!in_cluster(redis))
         return; /* one server answers in order: nothing is on its way when a claim ends */
     TAILQ_FOREACH(node, &redis->nodes, entry) {
         TAILQ_FOREACH(request, &node->commands.sent, link) {

@@ -146,7 +146,7 @@ static void make_cluster(void) {
 }
 
 int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {
-    bool cluster = redis->options.topology == TOPOLOGY_CLUSTER;
+    bool cluster = in_cluster(redis);
 
     pthread_once(&once, make_all);
     if (cluster)
@@ -161,14 +161,14 @@ int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr) {
  * more, which is nowhere: then neither node runs it until the slot has moved. Renewals are run: they only set times, of keys that are
  * there. */
 static bool wants_whole_slot(const struct node *node, int number) {
-    return node->redis->options.topology == TOPOLOGY_CLUSTER && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
+    return in_cluster(node->redis) && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
 }
 
 bool pawl__script_send(struct node *node, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
-    bool cluster = node->redis->options.topology == TOPOLOGY_CLUSTER;
+    bool cluster = in_cluster(node->redis);
     const struct script *script = &(cluster ? cluster_scripts : scripts)[node->redis->options.layout][number];
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;

@@ -50,7 +50,7 @@ static void check_alone(struct node *node, const char *version, const char *mode
         pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is a sentinel: write redis-sentinel://HOST:PORT/NAME");
     else if (node->server_is_replica)
         pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
-    else if (node->server_in_cluster && node->redis->options.layout != LAYOUT_VOTER)
+    else if (node->server_in_cluster && !is_voter(node->redis))
         pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:");
     else if (version[0] && atoi(version) < 5)
         pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
@@ -70,10 +70,10 @@ static void check_info(struct node *node, const char *info) {
     pawl__server_info(info, "redis_mode", mode, sizeof mode);
     node->server_in_cluster = strcmp(cluster, "1") == 0;
     node->server_is_replica = strcmp(role, "slave") == 0;
-    if (node->redis->options.layout == LAYOUT_VOTER)
+    if (is_voter(node->redis))
         check_time(node, info);
     pawl__redis_note(node->redis, NULL, "server: version %s, %s", version, role);
-    if (node->redis->options.topology == TOPOLOGY_CLUSTER)
+    if (in_cluster(node->redis))
         check_cluster(node, version);
     else
         check_alone(node, version, mode);

@@ -50,7 +50,7 @@ static void await_node(struct node *node) {
     int64_t deadline = pawl__boottime() + node->redis->options.connect_ns;
     bool never = false;
 
-    if (node->redis->options.topology != TOPOLOGY_CLUSTER)
+    if (!in_cluster(node->redis))
         return;
     pawl__node_want(node);
     pawl__redis_unlock(node->redis); /* which has the service thread see to it */
@@ -102,7 +102,7 @@ static struct node *ask_again(struct node *node, const redisReply *reply, enum r
 
     if (class == REPLY_NOSCRIPT)
         return node;
-    if (node->redis->options.topology != TOPOLOGY_CLUSTER)
+    if (!in_cluster(node->redis))
         return NULL;
     if (class == REPLY_MOVED) {
         pawl__redis_lock(node->redis);
@@ -553,7 +553,7 @@ static int add_held(struct node *node, char *const *used, size_t count, struct n
 /* The counters of tokens are those of all locks that ever were: only what is held is of interest. */
 static int read_tokens(struct node *node, const redisReply *keys, const char *prefix, struct names *names,
                        struct pawl_error *reterr) {
-    size_t batch = node->redis->options.topology == TOPOLOGY_CLUSTER ? 1 : HELD_BATCH; /* there, a script is of one slot */
+    size_t batch = in_cluster(node->redis) ? 1 : HELD_BATCH; /* there, a script is of one slot */
     struct names used = {0};
     int rc = read_page(node, keys, prefix, &used, reterr);
 
@@ -567,7 +567,7 @@ struct node *pawl__node_next(struct redis *redis, struct node *node) {
     pawl__redis_lock(redis);
     do {
         node = node ? TAILQ_NEXT(node, entry) : TAILQ_FIRST(&redis->nodes);
-    } while (node && redis->options.topology == TOPOLOGY_CLUSTER && !node->slot_count);
+    } while (node && in_cluster(redis) && !node->slot_count);
     pawl__redis_unlock(redis);
     return node;
 }
@@ -578,7 +578,7 @@ static int scan_all(struct redis *redis, struct names *names, struct pawl_error 
 
     while (rc == 0 && (node = pawl__node_next(redis, node))) {
         rc = scan(node, pawl__redis_queue_prefix(redis), read_page, names, reterr);
-        if (rc == 0 && redis->options.layout != LAYOUT_VOTER)
+        if (rc == 0 && !is_voter(redis))
             rc = scan(node, "pawl:who", read_page, names, reterr);
         if (rc == 0 && redis->options.layout != LAYOUT_PLAIN)
             rc = scan(node, pawl__redis_token_prefix(redis), read_tokens, names, reterr);

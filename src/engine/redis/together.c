@@ -208,7 +208,7 @@ void pawl__together_detach(struct request *request, const struct rclaim *claim) 
 
 /* Are they where one script can have all of them? */
 static bool in_one_place(const struct redis *redis, struct pawl__claim *const seams[], size_t count) {
-    for (size_t i = 1; i < count && redis->options.topology == TOPOLOGY_CLUSTER; i++)
+    for (size_t i = 1; i < count && in_cluster(redis); i++)
         if (pawl__cluster_slot_of(redis, seams[i]->name) != pawl__cluster_slot_of(redis, seams[0]->name))
             return false;
     return true;
