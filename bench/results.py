@@ -245,7 +245,7 @@ def against_bare(figures, key, row):
         value = ratio(figures.middle(key, limit, "rate"), figures.middle(key, row, "rate"))
     else:
         value = ratio(figures.middle(key, row, "p50_ns"), figures.middle(key, limit, "p50_ns"))
-    return f"{three(value)} x {figures.row(key, limit)['bare']}" if value else ""
+    return f"{as_number(value)} x {figures.row(key, limit)['bare']}" if value else ""
 
 
 def load_rows(figures):
@@ -256,7 +256,7 @@ def load_rows(figures):
                 yield [
                     found["title"],
                     NAMES[key],
-                    spread(found.get("requests"), three),
+                    spread(found.get("requests"), as_number),
                     spread(found.get("client_cpu_ns"), as_time),
                     spread(found.get("server_cpu_ns"), as_time),
                     spread(found.get("client_memory"), as_bytes).split(" [")[0],
