@@ -519,6 +519,66 @@ static void test_record_outlives_its_hold(void **state) {
     pawl_close(client);
 }
 
+/* ---- Turns ------------------------------------------------------------------------------------------------------------------ */
+
+/* Clients that wait, as far as a server can see: one that waits longest and has died, and two that live if anybody listens. */
+#define DEAD "00000000-0000-8000-8000-000000000000:7 x 1 1000 "
+#define FIRST "11111111-1111-8111-8111-111111111111:7 x 1 2000 "
+#define SECOND "22222222-2222-8222-8222-222222222222:7 x 1 3000 "
+#define FIRST_INBOX "pawl:inbox:11111111-1111-8111-8111-111111111111"
+
+static redisContext *listen_at(const struct redis_server *server, const char *channel) {
+    redisContext *context = redisConnect("127.0.0.1", (int)server->port);
+
+    assert_non_null(context);
+    assert_int_equal(context->err, 0);
+    assert_int_equal(redisSetTimeout(context, (struct timeval){.tv_sec = PATIENCE_MS / 1000}), REDIS_OK);
+    freeReplyObject(redisCommand(context, "SUBSCRIBE %s", channel));
+    return context;
+}
+
+static void assert_heard(redisContext *context, const char *text) {
+    redisReply *reply = NULL;
+
+    assert_int_equal(redisGetReply(context, (void **)&reply), REDIS_OK);
+    assert_int_equal(reply->elements, 3);
+    assert_string_equal(reply->element[2]->str, text);
+    freeReplyObject(reply);
+}
+
+static void hold_once(void) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    await_integer(&servers[0], "EXISTS lock", 1);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The end of a hold is told to the one that waits longest, of those that live; and not again to one that did nothing about it. */
+static void test_the_end_is_told_to_one(void **state) {
+    static const char *const waiters[] = {SECOND, FIRST, DEAD};
+    redisContext *first = listen_at(&servers[0], FIRST_INBOX);
+    char score[32];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) /* long from now: nobody takes them for those that have died */
+        redis_server_integer(&servers[0], "ZADD pawl:wait:{lock} 9000000000000 %s", waiters[i]);
+    hold_once();
+    assert_heard(first, "w 7");
+    assert_string_equal(redis_server_text(&servers[0], score, sizeof score, "ZSCORE pawl:wait:{lock} %s", FIRST),
+                        "9000000000000.5");
+    assert_string_equal(redis_server_text(&servers[0], score, sizeof score, "ZSCORE pawl:wait:{lock} %s", SECOND), "9000000000000");
+    assert_int_equal(redis_server_integer(&servers[0], "ZCARD pawl:wait:{lock}"), 2);
+    hold_once();
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1); /* it was the second's turn, and it has died */
+    redis_server_integer(&servers[0], "PUBLISH " FIRST_INBOX " end");
+    assert_heard(first, "end");
+    redisFree(first);
+}
+
 /* ---- Many waiters of one client --------------------------------------------------------------------------------------------- */
 
 enum { WAITERS = 16, CHANGES = 8 };
@@ -691,6 +751,7 @@ int main(int argc, char **argv) {
         TEST(test_tokens_rise_when_majorities_differ),
         TEST(test_foreign_holder),
         TEST(test_record_outlives_its_hold),
+        TEST(test_the_end_is_told_to_one),
         TEST(test_nobody_has_a_majority),
         TEST(test_of_many_waiters_one_asks),
         TEST(test_who_releases_lets_others_go_first),

@@ -317,6 +317,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         return;
     }
     if (is_voter(redis)) {
+        claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
         pawl__voter_waits(redis, claim, ms_left);
         return;
     }

@@ -123,6 +123,15 @@ static void take_break(struct redis *redis, struct rclaim *claim, const struct n
     pawl__claim_lost(redis, claim, !gone, "the hold of '%s' was broken by an operator: stop and release it", claim->claim->name);
 }
 
+/* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
+static void look_again(struct redis *redis, struct rclaim *claim) {
+    claim->asks_again = claim->asked;
+    if (!is_voter(redis))
+        pawl__claim_drive(redis, claim);
+    else if (!claim->asked)
+        pawl__voter_waits(redis, claim, 0);
+}
+
 static void take_message(struct redis *redis, const char *text) {
     struct numbers said;
     struct rclaim *claim;
@@ -138,6 +147,8 @@ static void take_message(struct redis *redis, const char *text) {
         take_head(redis, claim, &said);
     else if (text[0] == 'b')
         take_break(redis, claim, &said);
+    else if (text[0] == 'w' && (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING))
+        look_again(redis, claim); /* of a voter: it is its turn */
 }
 
 /* ---- Tracking --------------------------------------------------------------------------------------------------------------
@@ -176,15 +187,6 @@ void pawl__push_track(struct node *node) {
 void pawl__push_track_next(const struct rclaim *claim) {
     if (claim->node->tracks && claim->foreign_held)
         send_words(&claim->node->commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
-}
-
-/* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
-static void look_again(struct redis *redis, struct rclaim *claim) {
-    claim->asks_again = claim->asked;
-    if (!is_voter(redis))
-        pawl__claim_drive(redis, claim);
-    else if (!claim->asked)
-        pawl__voter_waits(redis, claim, 0);
 }
 
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */

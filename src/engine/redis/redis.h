@@ -224,6 +224,8 @@ struct rclaim {
     bool listens;       /* on the foreign channel of its lock */
     bool freed;         /* it was lost because an operator freed its lock */
     bool registered;    /* a voter: the server has it among those that wait */
+    bool lines_up;      /* a voter: it is not to be taken ahead of those */
+    bool passes_on;     /* a voter: its end is told to the first of those */
     bool in_set;        /* it is asked for together with others: see together.c */
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */

@@ -77,17 +77,31 @@ static void put_ballot(const struct rclaim *claim, const struct redis_call *call
     strcpy(to, call->wish);
 }
 
+void pawl__voter_line_up(struct pawl__claim *claim) {
+    rclaim_of(claim)->lines_up = true;
+}
+
+unsigned pawl__voter_crowd(struct pawl__claim *claim) {
+    return rclaim_of(claim)->position;
+}
+
+void pawl__voter_pass_on(struct pawl__claim *claim) {
+    rclaim_of(claim)->passes_on = true;
+}
+
 /* A voter's scripts need little, and each argument costs the server as much as a call: what is not said is the common case. */
 int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc) {
     const struct redis_keys *keys = &call->keys;
 
     if (script == SCRIPT_RELEASE) {
-        const char *release[] = {keys->lock, keys->queue, claim->owner, call->extra};
+        const char *release[] = {keys->lock, keys->queue, claim->owner, claim->held_before ? "" : call->extra, "1"};
 
         memcpy(call->argv, release, sizeof release);
-        *retargc = claim->held_before ? 3 : 4;
+        *retargc = !claim->passes_on ? 4 : claim->held_before ? 3 : 5;
         return 2;
     }
+    if (claim->lines_up && !claim->claim->try_only && !claim->registered)
+        call->asks = "3";
     put_ballot(claim, call, call->rest);
     const char *acquire[] = {keys->lock, keys->token, claim->owner, call->lease, call->rest, call->asks};
 
@@ -102,7 +116,8 @@ void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_lef
     claim->asks_again = false;
     claim->state = RCLAIM_WAITING;
     claim->registered = true;
-    claim->foreign_held = true; /* so that the next time it is tracked */
+    claim->foreign_held = claim->position ==
+                          0; /* so that the next time it is tracked; where others wait, they are told of their turn */
     claim->again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
     pawl__redis_tell(redis, claim, TELL_WAITS);
 }

@@ -38,6 +38,12 @@ void pawl__voter_warn(struct pawl__engine *engine);
 
 /* Before submit, in claim memory that is zeroed: the least that the token is to be, and since when (Unix time, ms) its owner has waited. */
 void pawl__voter_prepare(struct pawl__claim *claim, uint64_t floor, int64_t since_ms);
+/* Likewise: it does not want the lock ahead of those that wait already. */
+void pawl__voter_line_up(struct pawl__claim *claim);
+/* While it waits: how many others did, when it asked last. */
+unsigned pawl__voter_crowd(struct pawl__claim *claim);
+/* Before it is withdrawn: it was a hold, so those that wait are to be told. */
+void pawl__voter_pass_on(struct pawl__claim *claim);
 /* A claim that waits asks again, for a token from `floor` on. */
 void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *claim, uint64_t floor);
 /* Renew a held claim, and have no later holder get a token below `token + count`; its record gets this token. Answered by `renewed`,

@@ -7,17 +7,19 @@
  * is slow as a whole is waited for, and a voter that alone is slow is not.
  *
  * After an attempt that failed every vote is taken back, those too that silent voters may have given; one that comes late is taken back
- * when it comes. Voters that said no keep us on their list of those that wait, and tell when the key changes; when so many of them did
- * that a quorum may be free, the next attempt begins. Bids that got some votes, and took them from each other, wait a random while first,
- * twice as long each time.
+ * when it comes. Voters that said no keep us on their list of those that wait. The end of a hold is told to the one that waits longest, the
+ * same at all voters (voter_release.lua). Who waits alone also hears of every change of the key, for holders that are not pawl's tell
+ * nobody. When so many voters have said so that a quorum may be free, the next attempt begins. Were all told that wait, they would take
+ * each other's votes, the more the more they are. Bids that did wait a random while first, twice as long each time.
  *
- * Who lets go of a lock that others wait for, and wants it again, gives them the time that an attempt takes, twice over, and a moment to
- * hear of it: it would always be ahead of them otherwise, by the way that the news of its release has to go.
+ * Who lets go of a lock that others wait for, and wants it again at once, lines up behind them: it would always be ahead of them
+ * otherwise, by the way that the news of its release has to go.
  *
  * Of the bids of one client for one name only the oldest tries (it is the head); those behind it are QUEUED and ask nobody, since they
  * would only take votes from each other. The next becomes the head when this one is granted, refused or withdrawn: then it waits like
  * those of other clients, and has no better chance than they.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,9 @@
 #define STRAGGLERS_NS (20 * REDLOCK_MS)
 #define SPLIT_NS REDLOCK_MS
 #define YIELD_NS REDLOCK_MS
-enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8 };
+#define CROWD_NS (100 * REDLOCK_MS)
+#define APART_NS (5 * REDLOCK_MS)
+enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, CROWD_MOST = 10 };
 
 static int64_t between(struct redlock *redlock, int64_t low, int64_t high) {
     redlock->random = redlock->random * 1664525u + 1013904223u;
@@ -135,15 +139,40 @@ static bool quorum_tracks(const struct redlock *redlock) {
     return count >= redlock->quorum;
 }
 
+/* How many others wait, as the voter says where that are fewest. */
+static unsigned crowd_of(const struct redlock *redlock, const struct bid *bid) {
+    unsigned crowd = UINT_MAX;
+
+    for (unsigned i = 0; i < redlock->crew.count; i++) {
+        const struct vote *vote = bid->votes[i];
+
+        if (vote && vote->state == VOTE_WAITS && vote->crowd < crowd)
+            crowd = vote->crowd;
+    }
+    return crowd == UINT_MAX ? 0 : crowd;
+}
+
+/* How long it rests if it hears nothing. Who waits alone hears of all changes, if it asks once more: that is then tracked. Of many, each is
+ * told when it is its turn; and they ask the less often the more they are. */
+static int64_t rest(struct redlock *redlock, const struct bid *bid, int64_t crowd) {
+    if (crowd)
+        return between(redlock, crowd * CROWD_NS, crowd * CROWD_NS * 3 / 2);
+    if (bid->attempts == 1)
+        return between(redlock, 0, REDLOCK_MS);
+    if (quorum_tracks(redlock))
+        return between(redlock, 1000 * REDLOCK_MS, 1500 * REDLOCK_MS);
+    return between(redlock, 50 * REDLOCK_MS, 150 * REDLOCK_MS);
+}
+
 void pawl__bid_plan(struct redlock *redlock, struct bid *bid) {
+    unsigned crowd = crowd_of(redlock, bid);
     int64_t now = pawl__boottime(), when = quorum_free_at(redlock, bid), latest;
 
-    if (bid->attempts == 1)
-        latest = now + between(redlock, 0, REDLOCK_MS); /* the second one is that which voters track */
-    else if (quorum_tracks(redlock))
-        latest = now + between(redlock, 1000 * REDLOCK_MS, 1500 * REDLOCK_MS);
-    else
-        latest = now + between(redlock, 50 * REDLOCK_MS, 150 * REDLOCK_MS);
+    crowd = crowd < CROWD_MOST ? crowd : CROWD_MOST;
+    latest = bid->splits ? bid->not_before
+                         : now + rest(redlock, bid, crowd); /* of those that took each other's votes one must go on */
+    if (when > now && when < latest)                        /* a holder's time ends, and nobody is told */
+        when += between(redlock, 0, crowd * APART_NS);
     when = when < bid->not_before ? bid->not_before : when;
     pawl__bid_set_timer(redlock, bid, when < latest ? when : latest);
 }
@@ -305,17 +334,12 @@ int64_t pawl__bids_tick(struct redlock *redlock, int64_t now) {
     return due;
 }
 
-/* The first attempt: at once, unless we owe others the precedence. */
+/* The first attempt: if we owe others the precedence, behind them. */
 static void begin(struct redlock *redlock, struct bid *bid) {
-    int64_t now = pawl__boottime(), until = *yield_until(redlock, bid->claim);
+    int64_t now = pawl__boottime();
 
-    if (bid->claim->try_only || now >= until) {
-        attempt(redlock, bid, now);
-        return;
-    }
-    bid->state = BID_RESTING;
-    bid->not_before = until;
-    pawl__bid_set_timer(redlock, bid, until);
+    bid->lines_up = now < *yield_until(redlock, bid->claim);
+    attempt(redlock, bid, now);
 }
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
@@ -367,7 +391,10 @@ int pawl__redlock_withdraw(struct pawl__engine *engine, struct pawl__claim *clai
         TAILQ_REMOVE(&redlock->holding, bid, all);
         TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
         for (unsigned i = 0; i < redlock->crew.count; i++)
-            bid->granted_votes += bid->votes[i] && bid->votes[i]->state == VOTE_GRANTED;
+            if (bid->votes[i]) {
+                bid->granted_votes += bid->votes[i]->state == VOTE_GRANTED;
+                pawl__voter_pass_on(&bid->votes[i]->claim);
+            }
     }
     bid->state = BID_LEAVING;
     bid->lost_votes = 0;

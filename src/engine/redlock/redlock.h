@@ -14,7 +14,7 @@
  *       ^  | no quorum possible      | (votes lost, or too late)
  *       |  v                         |
  *     RESTING <----------------------+       withdraw: any state -> LEAVING --(free at a quorum)--> NONE
- *       ^  (random delay, or the voters say that the lock is free; after a release of ours for which others waited, a moment for them)
+ *       ^  (random delay, or the voters say that the lock is free, or that it is our turn)
  *       |
  *     QUEUED (while an older bid of this client for the same name waits)
  *
@@ -60,6 +60,7 @@ struct vote {
     struct bid *bid;       /* NULL: it is over, but for this vote */
     unsigned seat;
     enum vote_state state;
+    unsigned crowd; /* WAITS: how many others do */
     uint64_t token; /* GRANTED: the first of ... */
     uint32_t token_count;
     int64_t sent_at, lease_ns; /* GRANTED */
@@ -93,6 +94,7 @@ struct bid {
     int64_t timer_at;                    /* ASKING, RAISING: too late; RESTING: try again; LEAVING: nothing of it can be left */
     int64_t not_before;                  /* RESTING: however free the lock is */
     unsigned attempts, answered;         /* so far; voters in this attempt */
+    bool lines_up;                       /* its first attempt is behind those that wait already */
     unsigned splits;                     /* attempts in a row that got votes, but too few */
     unsigned errors;                     /* voters that will never agree */
     uint64_t token;
@@ -138,7 +140,7 @@ struct redlock {
     uint64_t next_id;
     int64_t last_since_ms;
     int64_t attempt_ns;               /* how long the last attempt took that was granted */
-    int64_t yield_until[YIELD_NAMES]; /* by the hash of a name: when we may bid for it again */
+    int64_t yield_until[YIELD_NAMES]; /* by the hash of a name: until when we line up for it */
     uint32_t random;
     char notes[2048]; /* noted while the mutex was held */
     size_t notes_used;
@@ -210,7 +212,7 @@ pawl__downgrade_fn pawl__redlock_downgrade;
 void pawl__bid_judge(struct redlock *redlock, struct bid *bid);
 /* It rests: when to try again? */
 void pawl__bid_plan(struct redlock *redlock, struct bid *bid);
-/* Others wait for a lock that we let go: it is theirs first. */
+/* Others wait for a lock that we let go: for a moment it is theirs first. */
 void pawl__bid_yield(struct redlock *redlock, const struct pawl__claim *claim);
 /* It leaves: is it gone? */
 void pawl__bid_leave(struct redlock *redlock, struct bid *bid);

@@ -156,6 +156,8 @@ static void submit_vote(struct redlock *redlock, struct bid *bid, unsigned seat,
     vote->claim.max_hold_ns = time_left(bid);
     atomic_store(&vote->claim.token_want, atomic_load(&bid->claim->token_want));
     pawl__voter_prepare(&vote->claim, floor, bid->since_ms);
+    if (bid->lines_up && bid->attempts == 1)
+        pawl__voter_line_up(&vote->claim);
     if (voter->impl->submit(voter, &vote->claim, &why) < 0) {
         free(vote);
         return;
@@ -322,6 +324,7 @@ static void on_waits(void *core, struct pawl__claim *claim, int64_t when) {
         bid->answered += vote->state == VOTE_ASKED;
         vote->state = VOTE_WAITS;
         vote->again_at = when;
+        vote->crowd = pawl__voter_crowd(claim);
         if (bid->state == BID_HOLDING)
             pawl__vote_return(redlock, vote); /* a holder does not wait; once that is through, it asks anew */
         else if (bid->state == BID_RESTING)

@@ -1,10 +1,34 @@
--- Take a vote back, whatever it was: KEYS lock, those that wait; ARGV owner, and what it wanted if it may be among those.
---   0: did not hold       1: held, and not any more       2: likewise, and others wait
-if redis.pcall('GET', KEYS[1]) == ARGV[1] then
-    redis.call('DEL', KEYS[1])
-    return 1 + redis.call('EXISTS', KEYS[2])
+-- Take a vote back, whatever it was: KEYS lock, those that wait; ARGV owner, and if it may be no hold: what it wanted if it may be among
+-- those that wait, or nothing; and 1 if it may be a hold nevertheless.
+--   0: did not hold       1: held, and not any more       2: likewise, and another was told that it is its turn
+-- The end of a hold is told to the one that waits longest, by what it says itself: so all servers tell the same one, and not all that
+-- wait need to look. Half a millisecond in its score says that it was told and has not asked since: then it is another's turn. It stays in
+-- sight of those that line up.
+local held = redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])
+if not held then
+    if ARGV[2] and ARGV[2] ~= '' then
+        redis.call('ZREM', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
+    end
+    return 0
 end
-if ARGV[2] then
-    redis.call('ZREM', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
+if ARGV[2] and not ARGV[3] or redis.call('EXISTS', KEYS[2]) == 0 then
+    return 1
 end
-return 0
+local all, order, score = redis.call('ZRANGE', KEYS[2], 0, 127, 'WITHSCORES'), {}, {}
+for i = 1, #all, 2 do
+    local since = string.match(all[i], ' %a %d+ (%d+)')
+    if since and all[i + 1] % 1 == 0 then
+        order[#order + 1] = since .. ' ' .. all[i]
+        score[order[#order]] = all[i + 1]
+    end
+end
+table.sort(order)
+for _, next in ipairs(order) do
+    local member, inbox, number = string.match(next, ' ((.-):(%d+) .*)$')
+    if redis.call('PUBLISH', 'pawl:inbox:' .. inbox, 'w ' .. number) > 0 then
+        redis.call('ZADD', KEYS[2], score[next] + 0.5, member)
+        return 2
+    end
+    redis.call('ZREM', KEYS[2], member) -- it has died
+end
+return 1
