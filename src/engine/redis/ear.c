@@ -92,7 +92,8 @@ static void join(struct redis *redis, struct rclaim *claim, struct ear *ear) {
     TAILQ_INSERT_TAIL(&ear->claims, claim, hearing);
 }
 
-void pawl__ear_find(struct redis *redis, struct rclaim *claim) {
+/* Give it the ear of its lock, if there is one; or, where it needs one, make it. */
+static void attach(struct redis *redis, struct rclaim *claim, bool needs) {
     char channel[REDIS_KEY_MAX + REDIS_UUID];
     struct redis_keys keys;
     struct ear *ear;
@@ -102,25 +103,23 @@ void pawl__ear_find(struct redis *redis, struct rclaim *claim) {
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
     snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
     ear = find(redis, channel);
+    if (!ear && needs)
+        ear = make(redis, channel);
     if (ear)
         join(redis, claim, ear);
 }
 
-void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
-    char channel[REDIS_KEY_MAX + REDIS_UUID];
-    struct redis_keys keys;
-    struct ear *ear = claim->ear;
+void pawl__ear_find(struct redis *redis, struct rclaim *claim) {
+    attach(redis, claim, false);
+}
 
-    if (!in_cluster(redis))
+void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
+    struct ear *ear;
+
+    attach(redis, claim, true);
+    ear = claim->ear;
+    if (!ear) /* not in a cluster; or no memory: then it asks again by its timer */
         return;
-    if (!ear) {
-        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
-        snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
-        ear = find(redis, channel);
-        if (!ear && !(ear = make(redis, channel)))
-            return; /* no memory: it asks again by its timer */
-        join(redis, claim, ear);
-    }
     if (ear->node == claim->node && (ear->on || ear->asked))
         return;
     ear->node = claim->node;

@@ -160,28 +160,23 @@ static bool many_sent(const struct link *link) {
 }
 
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request) {
-    struct request *copy = calloc(1, sizeof *copy);
+    struct request *copy = request ? malloc(sizeof *copy) : NULL;
     bool straight = !link->out_used && !(link->state == LINK_UP && many_sent(link));
-    bool ok = copy && put_command(link, argc, argv, lengths);
 
-    if (ok) {
-        if (request)
-            *copy = *request;
+    if (copy) {
+        *copy = *request;
         copy->node = link->node;
         copy->sent_at = pawl__boottime();
-        ok = !straight || write_out(link);
     }
-    if (!ok) {
+    if ((request && !copy) || !put_command(link, argc, argv, lengths) || (straight && !write_out(link))) {
         free(copy);
         write_failed(link);
         return false;
     }
-    if (!request) {
-        free(copy);
-        return true;
+    if (copy) {
+        TAILQ_INSERT_TAIL(&link->sent, copy, link);
+        pawl__redis_due(link->redis, copy->sent_at + link->redis->options.command_ns); /* somebody must notice if no answer comes */
     }
-    TAILQ_INSERT_TAIL(&link->sent, copy, link);
-    pawl__redis_due(link->redis, copy->sent_at + link->redis->options.command_ns); /* somebody must notice if no answer comes */
     return true;
 }
 

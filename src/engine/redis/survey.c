@@ -64,7 +64,6 @@ static redisReply *call_server(struct node *node, int script, int keys, int argc
     struct redis *redis = node->redis;
     struct sync_call *call = calloc(1, sizeof *call);
     struct request request = {.answered = call_answered, .data = call, .script = -1};
-    size_t lengths[8];
     redisReply *reply = NULL;
     bool ok;
 
@@ -74,15 +73,12 @@ static redisReply *call_server(struct node *node, int script, int keys, int argc
     }
     pawl__redis_lock(redis);
     await_node(node);
-    if (node->commands.state != LINK_UP) {
+    if (node->commands.state != LINK_UP)
         ok = false;
-    } else if (script >= 0) {
+    else if (script >= 0)
         ok = pawl__script_send(node, script, keys, argc, argv, NULL, &request);
-    } else {
-        for (int i = 0; i < argc; i++)
-            lengths[i] = strlen(argv[i]);
-        ok = pawl__link_send(&node->commands, argc, argv, lengths, &request);
-    }
+    else
+        ok = pawl__link_say(&node->commands, argc, argv, &request);
     if (ok && pawl__node_wait(node, &call->done, pawl__boottime() + CALL_NS))
         reply = call->reply;
     if (!reply)
@@ -319,22 +315,27 @@ static int each_holder(const struct sight *sight, holder_fn *fn, void *data) {
     return fn(sight, &holder, data);
 }
 
+static struct node *server_of(struct redis *redis, const char *name) {
+    struct node *node;
+
+    pawl__redis_lock(redis);
+    node = pawl__node_for(redis, name);
+    pawl__redis_unlock(redis);
+    return node;
+}
+
 static int look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
     struct redis_keys rwlock;
     struct redis_call call;
-    struct node *node;
     int rc = pawl__cluster_check_name(redis, name, reterr);
 
     if (rc < 0)
         return rc;
-    pawl__redis_lock(redis);
-    node = pawl__node_for(redis, name);
-    pawl__redis_unlock(redis);
     pawl__redis_keys(redis, name, PAWL_RWLOCK, &rwlock);
     pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", &call);
     call.argv[REDIS_CALL_COMMON] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = pawl__node_call(node, SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
+    ret->reply = pawl__node_call(server_of(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
     if (!ret->reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
@@ -630,13 +631,9 @@ static int match_token(const struct sight *sight, const struct holder *holder, v
 /* How many were told; -1: it does not hold; else reterr says why. */
 static int call_break(struct redis *redis, const char *name, enum pawl_kind kind, struct redis_call *call, int *rettold,
                       struct pawl_error *reterr) {
-    struct node *node;
-    redisReply *reply;
+    redisReply *reply = pawl__node_call(server_of(redis, name), SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
+                                        call->argv, reterr);
 
-    pawl__redis_lock(redis);
-    node = pawl__node_for(redis, name);
-    pawl__redis_unlock(redis);
-    reply = pawl__node_call(node, SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call->argv, reterr);
     if (!reply)
         return reterr->code;
     *rettold = reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : -1;
