@@ -362,16 +362,8 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
         pawl__fail(ret, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->name);
 }
 
-static void note_pair(struct node *node, int64_t local, int64_t server_us) {
-    if (server_us <= 0)
-        return;
-    pawl__push_tie(node, local, server_us);
-    if (!node->token_floor)
-        node->token_floor = server_us;
-}
-
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
-    note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
+    pawl__push_tie(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
     claim->node->contended = claim->state == RCLAIM_WAITING;
     pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
                         request->sent_at, pawl__claim_lease_ns(redis, claim));
@@ -427,7 +419,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
         } else if (result == 1) {
             pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {
-            note_pair(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
+            pawl__push_tie(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);
         } else {
             pawl__claim_misfit(claim->claim, result, &why);

@@ -38,7 +38,7 @@ static unsigned crc16(const char *data, size_t length) {
     return crc & 0xffff;
 }
 
-unsigned pawl__cluster_slot(const char *key) {
+static unsigned slot_of_key(const char *key) {
     const char *open = strchr(key, '{'), *close = open ? strchr(open + 1, '}') : NULL;
 
     if (close && close > open + 1)
@@ -53,8 +53,8 @@ int pawl__cluster_check_name(const struct redis *redis, const char *name, struct
     if (!in_cluster(redis))
         return 0;
     pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &keys);
-    slot = pawl__cluster_slot(keys.lock);
-    if (slot == pawl__cluster_slot(keys.who) && slot == pawl__cluster_slot(keys.beside))
+    slot = slot_of_key(keys.lock);
+    if (slot == slot_of_key(keys.who) && slot == slot_of_key(keys.beside))
         return 0;
     return pawl__fail(
         reterr, PAWL_ENAME,
@@ -65,7 +65,7 @@ unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name) {
     char key[REDIS_KEY_MAX];
 
     snprintf(key, sizeof key, "%s%s", redis->options.prefix, name);
-    return pawl__cluster_slot(key);
+    return slot_of_key(key);
 }
 
 struct node *pawl__node_for(const struct redis *redis, const char *name) {

@@ -25,11 +25,17 @@
 #define TIE_NS (100 * REDIS_MS)
 #define SERVER_US_MAX (INT64_MAX / 4000) /* of a clock that makes sense; and in nanoseconds there is room for it */
 
+static bool makes_sense(int64_t server_us) {
+    return server_us > 0 && server_us <= SERVER_US_MAX;
+}
+
 void pawl__push_tie(struct node *node, int64_t local, int64_t server_us) {
     int64_t here, there;
 
-    if (server_us <= 0 || server_us > SERVER_US_MAX)
+    if (!makes_sense(server_us))
         return;
+    if (!node->token_floor)
+        node->token_floor = server_us;
     node->pair_local = local;
     node->pair_server = server_us;
     here = pawl__boottime() - node->tie_local; /* at the most: it was asked then, or later */
@@ -82,7 +88,7 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const struct n
     uint64_t token = (uint64_t)said->n[GRANT_TOKEN];
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
 
-    if (said->count != GRANT_NUMBERS || !count || ms <= 0 || ms > INT64_C(1) << 40 || at <= 0 || at > SERVER_US_MAX)
+    if (said->count != GRANT_NUMBERS || !count || ms <= 0 || ms > INT64_C(1) << 40 || !makes_sense(at))
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;

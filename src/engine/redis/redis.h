@@ -648,8 +648,7 @@ void pawl__sentinel_check_role(struct node *node, const redisReply *reply);
 /* cluster.c: the mutex is held, but at open. */
 int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr);
 int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr);
-unsigned pawl__cluster_slot(const char *key);
-/* That of the lock of this name. */
+/* The slot of the lock of this name. */
 unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name);
 /* Are all keys of this lock in one slot? */
 int pawl__cluster_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);

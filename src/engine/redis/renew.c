@@ -253,12 +253,6 @@ void pawl__renew_forget(struct rclaim *claim) {
 
 /* ---- Claims that end, or move ------------------------------------------------------------------------------------------------- */
 
-static void unheeded(struct redis *redis, struct request *request, redisReply *reply) {
-    (void)redis;
-    (void)request;
-    freeReplyObject(reply);
-}
-
 static void detach(struct request *request, const struct rclaim *claim) {
     struct batch *batch = request->data;
 
@@ -267,7 +261,7 @@ static void detach(struct request *request, const struct rclaim *claim) {
             if (batch->claims[i] == claim)
                 batch->claims[i] = NULL;
     } else if (request->claim == claim) {
-        request->answered = unheeded;
+        request->answered = NULL;
         request->claim = NULL;
     } else {
         pawl__together_detach(request, claim);

@@ -9,6 +9,7 @@
 --   announce()                    tell waiters that are not pawl that something is free
 --   left()                        ms until a holder may end by itself; -1: never
 --   foreign()                     is a holder not a pawl?
+--   record_of(owner)              a holder's record, if there is one; put_record(owner, record) writes it
 -- Every call costs about a microsecond of the server's only thread: so there are as few as can be.
 local LOCK, TOKEN, QUEUE, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local TURN = string.gsub(QUEUE, '^pawl:queue', 'pawl:turn')

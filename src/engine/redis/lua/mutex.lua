@@ -9,8 +9,7 @@ local function admit(owner, _, _, ttl, record)
 end
 
 local function keep(owner, ttl)
-    call('PEXPIRE', LOCK, ttl)
-    call('PEXPIRE', WHO, ttl)
+    prolong(ttl)
     local record = record_of(owner)
     return record and with_token(record)
 end

@@ -34,6 +34,10 @@ local function expel(owner)
     return redis.pcall('GET', LOCK) == owner and call('DEL', LOCK, WHO) > 0
 end
 
+local function prolong(ttl)
+    call('PEXPIRE', LOCK, ttl)
+end
+
 local function record_of(owner)
     local record = redis.pcall('HGET', LOCK, '@' .. owner)
     return type(record) == 'string' and record

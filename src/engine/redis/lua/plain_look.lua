@@ -22,6 +22,11 @@ local function expel(owner)
     return redis.pcall('HEXISTS', LOCK, owner) == 1 and call('DEL', LOCK) > 0
 end
 
+local function prolong(ttl)
+    call('PEXPIRE', LOCK, ttl)
+    call('PEXPIRE', WHO, ttl)
+end
+
 local function record_of(owner)
     local holder, record = owner_and_record()
     return holder == owner and record
