@@ -128,6 +128,16 @@ is_held() {
     ! is_free "$1"
 }
 
+# FILTER, ARGUMENT...: of pawl status --json, a Python expression of `d`, the document, and `l`, its locks.
+json() {
+    local filter=$1
+    shift
+    "$PAWL" status --json "$@" | python3 -c '
+import json, sys
+document = json.load(sys.stdin)
+print(eval(sys.argv[1], {"d": document, "l": document["locks"]}))' "$filter"
+}
+
 # How many wait for the lock?
 waiters() {
     "$PAWL" status --json "$1" | grep -o '"position":[1-9]' | wc -l

@@ -21,15 +21,6 @@ redis() {
 # A warning at every command would be in the way of all that is looked at below.
 redis CONFIG SET appendonly yes
 
-json() { # FILTER, ARGUMENT...: of pawl status --json
-    local filter=$1
-    shift
-    "$PAWL" status --json "$@" | python3 -c '
-import json, sys
-document = json.load(sys.stdin)
-print(eval(sys.argv[1], {"d": document, "l": document["locks"]}))' "$filter"
-}
-
 # ---- Holders and waiters, a break ----
 
 start holder "$PAWL" run --label 'by night' nightly -- sh -c 'echo "$PAWL_TOKEN" >&3; exec sleep 120'

@@ -5,15 +5,6 @@
 # shellcheck source=tests/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
 
-json() { # FILTER, ARGUMENT...: of pawl status --json
-    local filter=$1
-    shift
-    "$PAWL" status --json "$@" | python3 -c '
-import json, sys
-document = json.load(sys.stdin)
-print(eval(sys.argv[1], {"d": document, "l": document["locks"]}))' "$filter"
-}
-
 # ---- Nothing there ----
 
 status_is 0 "status of nothing" "$PAWL" status

@@ -13,15 +13,6 @@ if ! start_zookeeper; then
     exit
 fi
 
-json() { # FILTER, ARGUMENT...: of pawl status --json
-    local filter=$1
-    shift
-    "$PAWL" status --json "$@" | python3 -c '
-import json, sys
-document = json.load(sys.stdin)
-print(eval(sys.argv[1], {"d": document, "l": document["locks"]}))' "$filter"
-}
-
 trace_has() { # TEXT
     grep -q -- "$1" "$scratch/trace"
 }
