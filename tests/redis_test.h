@@ -17,6 +17,22 @@
 
 static struct pawl_error error;
 
+static inline bool may_run(int argc, char **argv) {
+    const char *why;
+
+    if (!redis_server_exists(&why)) {
+        printf("1..0 # SKIP %s\n", why);
+        return false;
+    }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return true;
+}
+
+/* What main() returns: they are run if there is a redis-server; with an argument, those whose names match it. */
+#define run_redis_tests(argc, argv, name, tests, set_up, tear_down)                                                                \
+    (may_run(argc, argv) ? cmocka_run_group_tests_name(name, tests, set_up, tear_down) : 0)
+
 /* A client of such a URL; `lease_ms` 0: the default. */
 static inline struct pawl *open_client(int64_t lease_ms, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -288,7 +288,7 @@ static void test_doctor_names_the_settings(void **state) {
     freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory-policy noeviction"));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smallest_rights),
         cmocka_unit_test(test_no_right_to_the_key),
@@ -299,11 +299,6 @@ int main(void) {
         cmocka_unit_test(test_what_endangers_locks_is_said_once),
         cmocka_unit_test(test_doctor_names_the_settings),
     };
-    const char *why;
 
-    if (!redis_server_exists(&why)) {
-        printf("1..0 # SKIP %s\n", why);
-        return 0;
-    }
-    return cmocka_run_group_tests_name("redis access", tests, start, stop);
+    return run_redis_tests(argc, argv, "redis access", tests, start, stop);
 }

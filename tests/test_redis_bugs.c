@@ -402,7 +402,7 @@ static void test_time_counts_from_the_grant(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup(name, empty_server)
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_cancel_races_the_grant),
         TEST(test_server_pauses_longer_than_we_wait),
@@ -415,11 +415,6 @@ int main(void) {
         TEST(test_release_that_never_arrived),
         TEST(test_time_counts_from_the_grant),
     };
-    const char *why;
 
-    if (!redis_server_exists(&why)) {
-        printf("1..0 # SKIP %s\n", why);
-        return 0;
-    }
-    return cmocka_run_group_tests_name("redis bugs", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "redis bugs", tests, NULL, stop_server);
 }

@@ -697,13 +697,6 @@ int main(int argc, char **argv) {
         /* The last: it leaves the cluster's epochs in disorder. */
         cmocka_unit_test_setup(test_uncovered_slots, set_up),
     };
-    const char *missing;
 
-    if (!redis_server_exists(&missing)) {
-        printf("1..0 # SKIP %s\n", missing);
-        return 0;
-    }
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("redis cluster", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redis cluster", tests, NULL, stop_servers);
 }

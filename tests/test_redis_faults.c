@@ -683,7 +683,7 @@ static void test_late_grant_has_the_token_of_the_last(void **state) {
     pawl_lock_free(lock);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_acquire_cannot_be_written),
         TEST(test_the_inbox_leads_elsewhere),
@@ -714,11 +714,6 @@ int main(void) {
         TEST(test_readonly_replica),
         TEST(test_bad_addresses),
     };
-    const char *why;
 
-    if (!redis_server_exists(&why)) {
-        printf("1..0 # SKIP %s\n", why);
-        return 0;
-    }
-    return cmocka_run_group_tests_name("redis faults", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "redis faults", tests, NULL, stop_server);
 }

@@ -239,7 +239,7 @@ static void test_grant_that_lay_in_the_socket(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup(name, empty_server)
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_lease_without_renewal),
         TEST(test_renewed_up_to_the_limit),
@@ -250,11 +250,6 @@ int main(void) {
         TEST(test_late_renewal_of_a_plain_lock),
         TEST(test_grant_that_lay_in_the_socket),
     };
-    const char *why;
 
-    if (!redis_server_exists(&why)) {
-        printf("1..0 # SKIP %s\n", why);
-        return 0;
-    }
-    return cmocka_run_group_tests_name("redis lease", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "redis lease", tests, NULL, stop_server);
 }

@@ -398,7 +398,7 @@ static void test_replicas_that_nobody_waits_for(void **state) {
     freeReplyObject(redis_server_command(primary, "CONFIG SET min-replicas-to-write 0"));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_grant_is_on_the_replicas, set_up),
         cmocka_unit_test_setup(test_a_shortfall_is_undone, set_up),
@@ -415,11 +415,6 @@ int main(void) {
         cmocka_unit_test_setup(test_doctor_reads_the_clocks_of_replicas, set_up),
         cmocka_unit_test_setup(test_a_primary_is_demoted, set_up),
     };
-    const char *missing;
 
-    if (!redis_server_exists(&missing)) {
-        printf("1..0 # SKIP %s\n", missing);
-        return 0;
-    }
-    return cmocka_run_group_tests_name("redis replicas", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redis replicas", tests, NULL, stop_servers);
 }

@@ -375,13 +375,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_failovers_mid_call, set_up),
         cmocka_unit_test_setup(test_some_sentinels_are_gone, set_up),
     };
-    const char *missing;
 
-    if (!redis_server_exists(&missing)) {
-        printf("1..0 # SKIP %s\n", missing);
-        return 0;
-    }
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("redis sentinel", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redis sentinel", tests, NULL, stop_servers);
 }

@@ -261,7 +261,7 @@ static void test_slots_of_a_cluster(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_round_trip),
         TEST(test_nothing_is_taken_if_one_is_held),
@@ -275,11 +275,6 @@ int main(void) {
         TEST(test_plain_layout),
         TEST(test_slots_of_a_cluster),
     };
-    const char *missing = NULL;
 
-    if (!redis_server_exists(&missing)) {
-        printf("1..0 # SKIP %s\n", missing);
-        return 0;
-    }
-    return cmocka_run_group_tests_name("sets on redis", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "sets on redis", tests, NULL, stop_server);
 }

@@ -252,7 +252,7 @@ static void test_number_that_is_asked_for(void **state) {
 
 #define TEST(function) cmocka_unit_test_setup(function, empty_server)
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_asked_for_by_what_was_used),
         TEST(test_one_for_one),
@@ -262,11 +262,6 @@ int main(void) {
         TEST(test_tokens_rise_while_the_counter_is_lost),
         cmocka_unit_test(test_number_that_is_asked_for),
     };
-    const char *why;
 
-    if (!redis_server_exists(&why)) {
-        printf("1..0 # SKIP %s\n", why);
-        return 0;
-    }
-    return cmocka_run_group_tests_name("redis tokens", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "redis tokens", tests, NULL, stop_server);
 }

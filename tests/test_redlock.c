@@ -758,15 +758,8 @@ int main(int argc, char **argv) {
         TEST(test_head_of_many_waiters_gives_up),
         TEST(test_doctor_looks_at_all),
     };
-    const char *why;
 
     if (argc == 4 && strcmp(argv[1], "--be-paused") == 0)
         return hold_and_be_paused(argv[2], atoi(argv[3]));
-    if (!redis_server_exists(&why)) {
-        printf("1..0 # SKIP %s\n", why);
-        return 0;
-    }
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("redlock", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redlock", tests, NULL, stop_servers);
 }

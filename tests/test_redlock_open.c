@@ -251,13 +251,6 @@ int main(int argc, char **argv) {
         TEST(test_part_of_a_cluster_among_them),
         TEST(test_smallest_rights),
     };
-    const char *why;
 
-    if (!redis_server_exists(&why)) {
-        printf("1..0 # SKIP %s\n", why);
-        return 0;
-    }
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("redlock_open", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redlock_open", tests, NULL, stop_servers);
 }

@@ -25,9 +25,9 @@ bool redis_ask(const struct servers *servers, int index, char *answer, size_t si
 bool redis_is_primary(const struct servers *servers, int index);
 bool redis_flush(const struct servers *servers, int index);
 /* Take a primary from the others, as the fault says: kill it, or cut it off from them, whose connections come from addresses of their own,
- * and from nobody else; and end that: returns how many connections had something to say. `buses`: further proxies, one for each; may
- * be NULL. */
+ * and from nobody else. `buses`: further proxies, one for each; may be NULL. */
 void redis_depose(struct servers *servers, struct proxy *const *buses, enum fault fault, int index);
+/* The cut is over. Returns how many connections had something to say meanwhile. */
 unsigned redis_join(const struct servers *servers, struct proxy *const *buses);
 /* While clients are idle: keys that would stay for ever. */
 void redis_litter(struct servers *servers, residue_fn *found, void *data);
