@@ -590,7 +590,8 @@ pawl__submit_all_fn pawl__redis_submit_all;
 void pawl__together_detach(struct request *request, const struct rclaim *claim);
 
 /* push.c: what comes by the inbox. */
-/* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of tokens. */
+/* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of
+ * tokens. */
 void pawl__push_tie(struct node *node, int64_t local, int64_t server_us);
 void pawl__node_push(struct node *node, const redisReply *reply);
 /* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
