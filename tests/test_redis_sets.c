@@ -228,7 +228,7 @@ static void test_plain_layout(void **state) {
     pawl_close(client);
 }
 
-/* A cluster of one: it has all of them, but runs no script over keys of different slots. Names with a tag in common are in one slot. */
+/* A cluster of one: it has all of them, and yet no script may be over keys of different slots. Names with a tag in common are in one. */
 static void test_slots_of_a_cluster(void **state) {
     struct redis_server node = {.extra = "cluster-enabled yes\n"};
     struct pawl *client;
@@ -238,7 +238,7 @@ static void test_slots_of_a_cluster(void **state) {
     redis_server_start(&node);
     freeReplyObject(redis_server_command(&node, "CLUSTER ADDSLOTSRANGE 0 16383"));
     await_integer(&node, "INCR x", 1); /* an error, which counts as 0, until the cluster is well */
-    client = open_at(node.port, "", 0);
+    client = open_client(0, "redis-cluster://127.0.0.1:%u", node.port);
     make_parts(client, parts);
     for (int i = 0; i < 2; i++) {
         assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
