@@ -69,11 +69,12 @@ static void write_configuration(const struct redis_server *server) {
     snprintf(path, sizeof path, "%s/redis.conf", server->directory);
     file = fopen(path, "w");
     assert_non_null(file);
-    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nlogfile %s/log\n%s%s\n", server->port, server->socket_path,
-            server->directory, server->directory, server->sentinel ? "" : "save \"\"\n", server->extra);
+    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nlogfile %s/log\n%s", server->port, server->socket_path,
+            server->directory, server->directory, server->sentinel ? "" : "save \"\"\n");
     if (server->tls)
         fprintf(file, "tls-port %u\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n",
                 server->tls_port, server->directory, server->directory, server->directory);
+    fprintf(file, "%s\n", server->extra);
     assert_int_equal(fclose(file), 0);
 }
 

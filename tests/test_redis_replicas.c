@@ -359,6 +359,38 @@ static void test_doctor_reads_the_clocks_of_replicas(void **state) {
     close(second.clock_fd);
 }
 
+/* Over TLS too, as everything else that the URL says. */
+static void test_doctor_reads_the_clocks_of_replicas_over_tls(void **state) {
+    struct redis_server first = {.tls = true, .extra = "repl-diskless-sync-delay 0\n"}, second = {.tls = true};
+    struct findings findings = {.text = ""};
+    const char *papers = first.directory;
+    struct pawl *client;
+
+    (void)state;
+    redis_server_certify(&first);
+    redis_server_certify(&second); /* of another authority, so it uses the first one's */
+    redis_server_start(&first);
+    snprintf(second.extra, sizeof second.extra,
+             "tls-replication yes\nreplicaof localhost %u\nrepl-ping-replica-period 1\n"
+             "tls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n",
+             first.tls_port, papers, papers, papers);
+    redis_server_start(&second);
+    redis_await_replicas(&first, 1);
+    client = open_client(LEASE_MS,
+                         "rediss://localhost:%u?connect=20000&command=20000&servername=localhost&ca=%s/ca.crt&cert=%s/client.crt"
+                         "&key=%s/client.key",
+                         first.tls_port, papers, papers, papers);
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    assert_contains(findings.text, "the clocks of the 2 servers are");
+    freeReplyObject(redis_server_command(&second, "CONFIG SET requirepass secret"));
+    findings.text[0] = '\0';
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    assert_contains(findings.text, "could not be read from here");
+    pawl_close(client);
+    redis_server_free(&second);
+    redis_server_free(&first);
+}
+
 static void test_fewer_than_asked_for(void **state) {
     struct pawl *client;
     char url[128];
@@ -413,6 +445,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_two_servers_at_one_address, set_up),
         cmocka_unit_test_setup(test_the_second_address, set_up),
         cmocka_unit_test_setup(test_doctor_reads_the_clocks_of_replicas, set_up),
+        cmocka_unit_test_setup(test_doctor_reads_the_clocks_of_replicas_over_tls, set_up),
         cmocka_unit_test_setup(test_a_primary_is_demoted, set_up),
     };
 

@@ -87,8 +87,8 @@ static void examine_replicas(struct examination *exam, const char *info) {
     else if (setting(exam, "min-replicas-to-write", least, sizeof least))
         pawl__found(&exam->exam, PAWL_FINDING_WARNING,
                     "write ?replicas=1 into the URL (docs/redis.md has figures), or know that two may hold after a failover",
-                    "it has %s replicas%s, and does not wait until they have a lock: a failover may forget it", replicas,
-                    atoi(least) > 0 ? ", writes only while some are there" : "");
+                    "it has %s replica%s%s, and does not wait until they have a lock: a failover may forget it", replicas,
+                    atoi(replicas) == 1 ? "" : "s", atoi(least) > 0 ? ", writes only while some are there" : "");
 }
 
 static int64_t unix_us(void) {
@@ -149,61 +149,96 @@ static struct timeval timeval_of(int64_t ns) {
     return (struct timeval){.tv_sec = ns / 1000000000, .tv_usec = ns % 1000000000 / 1000};
 }
 
-/* One command and its answer, without the signal that hiredis' own way of writing may raise. NULL: there is none. */
-static redisReply *ask(redisContext *context, int argc, const char **argv) {
-    void *reply = NULL;
-    char *text = NULL;
-    int length = (int)redisFormatCommandArgv(&text, argc, argv, NULL);
+/* A connection that blocks. */
+struct talk {
+    redisContext *context;
+    redisReader *reader;
+    SSL *ssl; /* or NULL */
+};
 
-    if (length > 0 && send(context->fd, text, (size_t)length, MSG_NOSIGNAL) == length)
-        redisGetReply(context, &reply);
+static bool begin_talk(const struct redis *redis, const char *host, int port, struct talk *ret) {
+    const struct redis_options *options = &redis->options;
+
+    ret->reader = redisReaderCreate();
+    ret->context = redisConnectWithTimeout(host, port, timeval_of(options->connect_ns));
+    if (!ret->reader || !ret->context || ret->context->err ||
+        redisSetTimeout(ret->context, timeval_of(options->command_ns)) != REDIS_OK)
+        return false;
+    if (!options->tls.on)
+        return true;
+    ret->ssl = pawl__tls_over(redis->tls, &options->tls, host, ret->context->fd);
+    return ret->ssl && SSL_do_handshake(ret->ssl) == 1;
+}
+
+static void end_talk(struct talk *talk) {
+    if (talk->ssl) {
+        SSL_free(talk->ssl);
+        ERR_clear_error();
+    }
+    if (talk->context)
+        redisFree(talk->context);
+    if (talk->reader)
+        redisReaderFree(talk->reader);
+}
+
+/* One command and its answer, without the signal that hiredis' own way of writing may raise. NULL: there is none. */
+static redisReply *ask(struct talk *talk, int argc, const char **argv) {
+    void *reply = NULL;
+    char *text = NULL, part[512];
+    int length = (int)redisFormatCommandArgv(&text, argc, argv, NULL), fd = talk->context->fd, n = 0;
+
+    if (length > 0)
+        n = talk->ssl ? SSL_write(talk->ssl, text, length) : (int)send(fd, text, (size_t)length, MSG_NOSIGNAL);
     if (length > 0)
         redisFreeCommand(text);
+    while (n > 0 && !reply) {
+        n = talk->ssl ? SSL_read(talk->ssl, part, sizeof part) : (int)recv(fd, part, sizeof part, 0);
+        if (n > 0 &&
+            (redisReaderFeed(talk->reader, part, (size_t)n) != REDIS_OK || redisReaderGetReply(talk->reader, &reply) != REDIS_OK))
+            break;
+    }
     return reply;
 }
 
-static bool log_in(redisContext *context, const struct redis_options *options) {
+static bool log_in(struct talk *talk, const struct redis_options *options) {
     const char *argv[3] = {"AUTH", options->user[0] ? options->user : options->password, options->password};
     redisReply *reply;
     bool ok;
 
     if (!options->user[0] && !options->password[0])
         return true;
-    reply = ask(context, options->user[0] ? 3 : 2, argv);
+    reply = ask(talk, options->user[0] ? 3 : 2, argv);
     ok = reply && reply->type != REDIS_REPLY_ERROR;
     freeReplyObject(reply);
     return ok;
 }
 
 static bool read_replica_clock(struct examination *exam, const char *name, const char *host, int port) {
-    const struct redis_options *options = &exam->node->redis->options;
-    redisContext *context = redisConnectWithTimeout(host, port, timeval_of(options->connect_ns));
+    const struct redis *redis = exam->node->redis;
+    struct talk talk = {.ssl = NULL};
     redisReply *reply = NULL;
     int64_t before = 0;
     bool ok;
 
-    if (context && !context->err && redisSetTimeout(context, timeval_of(options->command_ns)) == REDIS_OK &&
-        log_in(context, options)) {
+    if (begin_talk(redis, host, port, &talk) && log_in(&talk, &redis->options)) {
         before = unix_us();
-        reply = ask(context, 1, (const char *[]){"TIME"});
+        reply = ask(&talk, 1, (const char *[]){"TIME"});
     }
     ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
     if (ok)
         note_clock(exam, name, reply, before);
     freeReplyObject(reply);
-    if (context)
-        redisFree(context);
+    end_talk(&talk);
     return ok;
 }
 
 static void examine_replica_clock(struct examination *exam, const char *host, int port) {
-    bool tls = exam->node->redis->options.tls.on;
     char name[REPLICA_NAME];
 
     snprintf(name, sizeof name, "%s:%d", host, port);
-    if (tls || !read_replica_clock(exam, name, host, port))
-        pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "compare it with the primary's yourself", "the clock of its replica %s %s",
-                    name, tls ? "is not read over TLS" : "could not be read from here");
+    if (!read_replica_clock(exam, name, host, port))
+        pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "compare it with the primary's yourself",
+                    "the clock of its replica %s could not be read from here", name);
 }
 
 /* `slave0:ip=HOST,port=PORT,...` of INFO, a line for each. */

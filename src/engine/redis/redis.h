@@ -469,6 +469,8 @@ int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr);
 /* NULL: without TLS. */
 SSL_CTX *pawl__link_tls(const struct link *link);
 SSL *pawl__tls_new(const struct link *link);
+/* Likewise over any socket, to a server at `host`. */
+SSL *pawl__tls_over(SSL_CTX *context, const struct redis_tls *tls, const char *host, int fd);
 /* What went wrong, in words; and its code. */
 int pawl__tls_error(SSL *ssl, char *ret, size_t size);
 

@@ -112,10 +112,15 @@ SSL_CTX *pawl__link_tls(const struct link *link) {
 
 SSL *pawl__tls_new(const struct link *link) {
     const struct redis_options *options = &link->redis->options;
-    const char *given = link == &link->node->guide ? options->sentinel_tls.name : options->tls.name;
-    const char *name = given[0] ? given : pawl__addresses_host(link->addresses);
+    const struct redis_tls *tls = link == &link->node->guide ? &options->sentinel_tls : &options->tls;
+
+    return pawl__tls_over(pawl__link_tls(link), tls, pawl__addresses_host(link->addresses), link->fd);
+}
+
+SSL *pawl__tls_over(SSL_CTX *context, const struct redis_tls *tls, const char *host, int fd) {
+    const char *name = tls->name[0] ? tls->name : host;
     struct in6_addr address;
-    SSL *ssl = SSL_new(pawl__link_tls(link));
+    SSL *ssl = SSL_new(context);
     bool ok;
 
     if (!ssl)
@@ -124,7 +129,7 @@ SSL *pawl__tls_new(const struct link *link) {
         ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
     else
         ok = SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
-    if (!ok || !attach(ssl, link->fd)) {
+    if (!ok || !attach(ssl, fd)) {
         SSL_free(ssl);
         return NULL;
     }
