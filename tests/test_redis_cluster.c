@@ -512,7 +512,7 @@ static void test_doctor_looks_at_all_primaries(void **state) {
         snprintf(part, sizeof part, "good: 127.0.0.1:%u is a Redis", cluster.nodes[i].port);
         assert_int_equal(strstr(findings.text, part) != NULL, redis_cluster_has_slots(&cluster.nodes[i]));
     }
-    assert_contains(findings.text, "warning: it has 1 replicas, and does not wait until they have a lock");
+    assert_contains(findings.text, "warning: it has 1 replica, and does not wait until they have a lock");
     assert_contains(findings.text, "the clocks of the 6 servers are");
     pawl_close(client);
 }
