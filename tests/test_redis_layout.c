@@ -373,6 +373,24 @@ static void test_semaphore_is_redissons(void **state) {
     pawl_lock_free(lock);
 }
 
+/* Redisson's permits are 16 bytes of any kind. An operator frees one as any other hold. */
+static void test_permit_of_redissons_is_broken(void **state) {
+    struct pawl_entry entry;
+    struct pawl_lock *lock;
+
+    (void)state;
+    assert_works(pawl_semaphore_new(one, "sem", 1, 0, &lock, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SET sem 0"));
+    freeReplyObject(redis_server_command(&server, "EVAL %s 0",
+                                         "redis.call('ZADD', '{sem}:timeout', 9000000000000, '\\255:1\\0 \\n9876543210')"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(pawl_inspect(two, "sem", copy_entry, &entry, &error), 1);
+    assert_true(entry.flags & PAWL_ENTRY_FOREIGN && entry.mode == PAWL_PERMITS && entry.permits == 1);
+    assert_works(pawl_break(two, "sem", entry.token, PAWL_BREAK_NOW, &error), &error);
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    pawl_lock_free(lock);
+}
+
 /* Redisson #4462: a crash leaks no permit. */
 static void test_permits_of_the_dead_come_back(void **state) {
     struct pawl *mortal = open_at(server.port, "", 500);
@@ -722,6 +740,7 @@ int main(int argc, char **argv) {
         TEST(test_rwlock_is_redissons),
         TEST(test_dead_reader_does_not_live_on_others_renewals),
         TEST(test_semaphore_is_redissons),
+        TEST(test_permit_of_redissons_is_broken),
         TEST(test_permits_of_the_dead_come_back),
         TEST(test_names_and_prefix),
         TEST(test_wrongly_deleted_lock_in_five_steps),

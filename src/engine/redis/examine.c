@@ -29,7 +29,7 @@ struct examination {
 static bool setting(struct examination *exam, const char *name, char *ret, size_t size) {
     const char *argv[] = {"CONFIG", "GET", name};
     struct pawl_error why;
-    redisReply *reply = pawl__node_call(exam->node, -1, 0, 3, argv, &why);
+    redisReply *reply = pawl__node_call(exam->node, -1, 0, 3, argv, NULL, &why);
     bool ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 
     if (ok)
@@ -127,7 +127,7 @@ static void examine_clock(struct examination *exam) {
     const char *argv[] = {"TIME"};
     struct pawl_error why;
     int64_t before = unix_us(), ahead;
-    redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, &why);
+    redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, NULL, &why);
     char name[REPLICA_NAME];
 
     if (!reply) {
@@ -273,7 +273,7 @@ static void compare_clocks(struct examination *exam) {
 static int examine_node(struct examination *exam, struct pawl_error *reterr) {
     const char *argv[] = {"INFO", "everything"};
     struct pawl_error why;
-    redisReply *reply = pawl__node_call(exam->node, -1, 0, 2, argv, &why);
+    redisReply *reply = pawl__node_call(exam->node, -1, 0, 2, argv, NULL, &why);
     char version[32], name[REPLICA_NAME];
 
     if (reply && reply->type == REDIS_REPLY_STRING) {

@@ -695,8 +695,10 @@ void pawl__secure_failed(const struct node *node, const char *name, struct pawl_
 pawl__examine_fn pawl__redis_examine;
 
 /* survey.c */
-/* Run a command (script -1) or a script, and wait for its answer, which is not an error. NULL: reterr says why. */
-redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr);
+/* Run a command (script -1) or a script, and wait for its answer, which is not an error. NULL: reterr says why. `lengths` of a script's
+ * arguments; NULL: they are texts. */
+redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                            struct pawl_error *reterr);
 /* The next server that has locks, after `node` or from the first; NULL: there are no more. No mutex held. */
 struct node *pawl__node_next(struct redis *redis, struct node *node);
 pawl__survey_fn pawl__redis_survey;

@@ -60,7 +60,8 @@ static void await_node(struct node *node) {
 }
 
 /* Run a command (script -1) or a script, and wait. NULL: reterr says why. */
-static redisReply *call_server(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
+static redisReply *call_server(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                               struct pawl_error *reterr) {
     struct redis *redis = node->redis;
     struct sync_call *call = calloc(1, sizeof *call);
     struct request request = {.answered = call_answered, .data = call, .script = -1};
@@ -76,7 +77,7 @@ static redisReply *call_server(struct node *node, int script, int keys, int argc
     if (node->commands.state != LINK_UP)
         ok = false;
     else if (script >= 0)
-        ok = pawl__script_send(node, script, keys, argc, argv, NULL, &request);
+        ok = pawl__script_send(node, script, keys, argc, argv, lengths, &request);
     else
         ok = pawl__link_say(&node->commands, argc, argv, &request);
     if (ok && pawl__node_wait(node, &call->done, pawl__boottime() + CALL_NS))
@@ -113,13 +114,14 @@ static struct node *ask_again(struct node *node, const redisReply *reply, enum r
     return node;
 }
 
-redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, struct pawl_error *reterr) {
+redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                            struct pawl_error *reterr) {
     struct pawl_error why = {0};
     enum reply_class class;
     redisReply *reply;
 
     for (int tries = 0; node && tries < 50; tries++) {
-        reply = call_server(node, script, keys, argc, argv, reterr);
+        reply = call_server(node, script, keys, argc, argv, lengths, reterr);
         if (!reply)
             return NULL;
         class = pawl__reply_class(reply, &why);
@@ -335,7 +337,8 @@ static int look(struct redis *redis, const char *name, struct sight *ret, struct
     pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", &call);
     call.argv[REDIS_CALL_COMMON] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = pawl__node_call(server_of(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, reterr);
+    ret->reply = pawl__node_call(server_of(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL,
+                                 reterr);
     if (!ret->reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
@@ -513,7 +516,7 @@ static int scan(struct node *node, const char *prefix, page_fn *page, struct nam
     snprintf(match, sizeof match, "%s:*", prefix);
     for (int round = 0; round < SCAN_ROUNDS; round++) {
         const char *argv[] = {"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
-        redisReply *reply = pawl__node_call(node, -1, 0, 6, argv, reterr);
+        redisReply *reply = pawl__node_call(node, -1, 0, 6, argv, NULL, reterr);
 
         if (!reply)
             return reterr ? reterr->code : PAWL_ECONNLOST;
@@ -541,7 +544,7 @@ static int add_held(struct node *node, char *const *used, size_t count, struct n
         strcpy(stpcpy(keys[i], node->redis->options.prefix), used[i]);
         argv[i] = keys[i];
     }
-    reply = pawl__node_call(node, SCRIPT_HELD, 0, (int)count, argv, reterr);
+    reply = pawl__node_call(node, SCRIPT_HELD, 0, (int)count, argv, NULL, reterr);
     if (!reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     for (size_t i = 0; i < count && rc == 0; i++)
@@ -629,11 +632,18 @@ static int match_token(const struct sight *sight, const struct holder *holder, v
 }
 
 /* How many were told; -1: it does not hold; else reterr says why. */
-static int call_break(struct redis *redis, const char *name, enum pawl_kind kind, struct redis_call *call, int *rettold,
-                      struct pawl_error *reterr) {
-    redisReply *reply = pawl__node_call(server_of(redis, name), SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
-                                        call->argv, reterr);
+static int call_break(struct redis *redis, const char *name, enum pawl_kind kind, const struct holder *holder, bool now,
+                      int *rettold, struct pawl_error *reterr) {
+    enum { ARGS = REDIS_CALL_COMMON + 1 };
+    struct redis_call call;
+    size_t lengths[ARGS];
+    redisReply *reply;
 
+    pawl__call_fill(redis, NULL, name, kind, holder->owner, &call);
+    call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
+    for (int i = 0; i < ARGS; i++) /* Redisson's permits are bytes of any kind */
+        lengths[i] = call.argv[i] == holder->owner ? holder->length : strlen(call.argv[i]);
+    reply = pawl__node_call(server_of(redis, name), SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, ARGS, call.argv, lengths, reterr);
     if (!reply)
         return reterr->code;
     *rettold = reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : -1;
@@ -645,17 +655,13 @@ static int call_break(struct redis *redis, const char *name, enum pawl_kind kind
 static int run_break(struct redis *redis, const char *name, enum pawl_kind kind, const struct holder *holder, bool now,
                      struct pawl_error *reterr) {
     int64_t deadline = pawl__boottime() + DEAF_NS;
-    struct redis_call call;
-    int told, rc;
+    int told, rc = call_break(redis, name, kind, holder, now, &told, reterr);
 
-    pawl__call_fill(redis, NULL, name, kind, holder->owner, &call);
-    call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
-    rc = call_break(redis, name, kind, &call, &told, reterr);
     if (rc == 0 && told < 0)
         return pawl__fail(reterr, PAWL_ETOKEN, "the hold of '%s' was released meanwhile", name);
     while (rc == 0 && told == 0 && !now && pawl__boottime() < deadline) {
         nanosleep(&(struct timespec){.tv_nsec = DEAF_STEP_NS}, NULL);
-        rc = call_break(redis, name, kind, &call, &told, reterr);
+        rc = call_break(redis, name, kind, holder, now, &told, reterr);
     }
     return rc;
 }
