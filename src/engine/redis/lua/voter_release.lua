@@ -14,21 +14,26 @@ end
 if ARGV[2] and not ARGV[3] or redis.call('EXISTS', KEYS[2]) == 0 then
     return 1
 end
-local all, order, score = redis.call('ZRANGE', KEYS[2], 0, 127, 'WITHSCORES'), {}, {}
-for i = 1, #all, 2 do
-    local since = string.match(all[i], ' %a %d+ (%d+)')
-    if since and all[i + 1] % 1 == 0 then
-        order[#order + 1] = since .. ' ' .. all[i]
-        score[order[#order]] = all[i + 1]
+local all, find, sub = redis.call('ZRANGE', KEYS[2], 0, 127, 'WITHSCORES'), string.find, string.sub
+for _ = 1, #all / 2 do
+    local first, best
+    for i = 1, #all, 2 do
+        local space = all[i + 1] % 1 == 0 and find(all[i], ' x 1 ', 38, true)
+        local since = space and sub(all[i], space + 5, space + 17) -- as many digits in all of them
+        if since and (not best or since < best or since == best and all[i] < all[first]) then
+            first, best = i, since
+        end
     end
-end
-table.sort(order)
-for _, next in ipairs(order) do
-    local member, inbox, number = string.match(next, ' ((.-):(%d+) .*)$')
-    if redis.call('PUBLISH', 'pawl:inbox:' .. inbox, 'w ' .. number) > 0 then
-        redis.call('ZADD', KEYS[2], score[next] + 0.5, member)
+    if not first then
+        break
+    end
+    local member = all[first]
+    local number = sub(member, 38, find(member, ' ', 38, true) - 1)
+    if redis.call('PUBLISH', 'pawl:inbox:' .. sub(member, 1, 36), 'w ' .. number) > 0 then
+        redis.call('ZADD', KEYS[2], all[first + 1] + 0.5, member)
         return 2
     end
     redis.call('ZREM', KEYS[2], member) -- it has died
+    all[first + 1] = 0.5
 end
 return 1
