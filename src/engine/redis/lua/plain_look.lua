@@ -33,5 +33,9 @@ local function record_of(owner)
 end
 
 local function put_record(owner, record)
-    call('SET', WHO, owner .. ' ' .. record, 'KEEPTTL')
+    local left = call('PTTL', WHO) -- KEEPTTL came with 6.0
+    call('SET', WHO, owner .. ' ' .. record)
+    if left > 0 then
+        call('PEXPIRE', WHO, left)
+    end
 end
