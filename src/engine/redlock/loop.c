@@ -216,20 +216,26 @@ static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Is the next answer worth looking for? The first one takes as long as the voters do, which may run on our CPUs; the others are close
+ * behind it. And who follows has use for the CPU, too. */
+static bool is_eager(const struct redlock *redlock, const struct bid *bid) {
+    return bid->state != BID_RESTING && bid->answered > 0 && TAILQ_EMPTY(&redlock->followers);
+}
+
 /* Sleep until an answer comes, or until time asks for something. The mutex is held, and released meanwhile. */
 static void lead(struct redlock *redlock, struct bid *bid, int64_t deadline) {
     int64_t due = sooner(deadline, pawl__bids_tick(redlock, pawl__boottime()));
-    bool alone;
+    bool eager;
 
     if (bid->tell & BID_TELL_PARKED)
         return;
-    alone = TAILQ_EMPTY(&redlock->followers) && bid->state != BID_RESTING;
+    eager = is_eager(redlock, bid);
     redlock->leader = bid;
     redlock->leader_thread = pthread_self();
     pawl__redlock_due(redlock,
                       pawl__boottime() + LATE_NS); /* so that somebody looks at answers that this thread does not wait for */
     pawl__redlock_unlock(redlock);
-    pawl__crew_lead(&redlock->crew, due, alone);
+    pawl__crew_lead(&redlock->crew, due, eager);
     pawl__redlock_lock(redlock);
     redlock->leader = NULL;
 }
