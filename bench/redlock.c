@@ -9,9 +9,10 @@
  * ?spin=0, whose client sleeps while it waits, as hiredis does. Beside them stand two floors, which the plainest loop over poll() reaches,
  * sending to all servers at once until a majority has answered: with that script; and with one that does the least that a vote can be, a
  * key that is taken, a token and a record. Where the servers share few cores with the client, the second is what an acquire can be measured
- * by: the servers work one after the other.
+ * by: the servers work one after the other. So all of it is measured once more with the servers 2 ms away, as far as the client can
+ * tell: there the round trip counts, and not whose core it is.
  *
- * Prints JSON, a line for each half; times in microseconds.
+ * Prints JSON, a line for each half of both; times in microseconds.
  */
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -24,8 +25,9 @@
 #include <unistd.h>
 
 #include "pawl.h"
+#include "torture/proxy.h"
 
-enum { MOST_ROUNDS = 10000, WARM = 300, MOST = 31 };
+enum { MOST_ROUNDS = 10000, MOST = 31, AWAY_FEWER = 10 };
 
 enum { NOTHING, VOTE, UNVOTE, SCRIPTS };
 static const char *const bodies[SCRIPTS] = {
@@ -38,6 +40,7 @@ static redisContext *bare[MOST];
 static char sha[SCRIPTS][41];
 static unsigned count;
 static int rounds;
+static const char *where = "";
 
 static void check(int rc, const struct pawl_error *error) {
     if (rc < 0) {
@@ -159,7 +162,7 @@ static void measure(const char *what, const char *url, unsigned servers) {
 
     for (int i = 0; i < SUBJECTS; i++)
         open_subject(&subjects[i], url);
-    for (int i = -WARM; i < rounds; i++) {
+    for (int i = -rounds / 5; i < rounds; i++) {
         int64_t trip = bare_trip(), least = floor_trip(servers, NOTHING), vote = floor_trip(servers, VOTE);
 
         floor_trip(servers, UNVOTE);
@@ -171,8 +174,8 @@ static void measure(const char *what, const char *url, unsigned servers) {
         floors[i] = least;
         votes[i] = vote;
     }
-    printf("{\"servers\": \"%s\", \"trip\": %.1f, \"floor\": %.1f, \"vote\": %.1f", what, part_us(trips, 0.5), part_us(floors, 0.5),
-           part_us(votes, 0.5));
+    printf("{\"servers\": \"%s%s\", \"trip\": %.1f, \"floor\": %.1f, \"vote\": %.1f", what, where, part_us(trips, 0.5),
+           part_us(floors, 0.5), part_us(votes, 0.5));
     for (int i = 0; i < SUBJECTS; i++) {
         print_subject(&subjects[i]);
         pawl_lock_free(subjects[i].lock);
@@ -182,9 +185,60 @@ static void measure(const char *what, const char *url, unsigned servers) {
     fflush(stdout);
 }
 
-int main(int argc, char **argv) {
-    char url[1024] = "redlock://";
+static void connect_bare(unsigned server, unsigned port) {
     redisReply *reply;
+
+    bare[server] = redisConnect("127.0.0.1", (int)port);
+    if (!bare[server] || bare[server]->err) {
+        fprintf(stderr, "bench-redlock: no server at port %u\n", port);
+        exit(1);
+    }
+    for (int i = 0; i < SCRIPTS; i++) {
+        reply = redisCommand(bare[server], "SCRIPT LOAD %s", bodies[i]);
+        snprintf(sha[i], sizeof sha[i], "%s", reply && reply->str ? reply->str : "");
+        freeReplyObject(reply);
+    }
+}
+
+/* All of them, and then without the last, which is stopped. */
+static void measure_both(const unsigned *ports, pid_t last) {
+    char url[1024] = "redlock://";
+
+    for (unsigned i = 0; i < count; i++) {
+        sprintf(url + strlen(url), "%s127.0.0.1:%u", i ? "," : "", ports[i]);
+        connect_bare(i, ports[i]);
+    }
+    measure("all", url, count);
+    kill(last, SIGSTOP);
+    measure("one stopped", url, count - 1);
+    kill(last, SIGCONT);
+    for (unsigned i = 0; i < count; i++)
+        redisFree(bare[i]);
+}
+
+/* The same with proxies before them that hold each answer back. */
+static void measure_away(const unsigned *ports, pid_t last) {
+    struct proxy *proxies[MOST];
+    unsigned through[MOST];
+
+    where = ", 2 ms away";
+    rounds = rounds < AWAY_FEWER ? 1 : rounds / AWAY_FEWER;
+    for (unsigned i = 0; i < count; i++) {
+        proxies[i] = proxy_new(ports[i], NULL, NULL, NULL);
+        if (!proxies[i]) {
+            fprintf(stderr, "bench-redlock: no proxy can be had\n");
+            exit(1);
+        }
+        proxy_delay(proxies[i], 2);
+        through[i] = proxy_port(proxies[i]);
+    }
+    measure_both(through, last);
+    for (unsigned i = 0; i < count; i++)
+        proxy_free(proxies[i]);
+}
+
+int main(int argc, char **argv) {
+    unsigned ports[MOST];
     pid_t last;
 
     rounds = argc > 1 ? atoi(argv[1]) : 0;
@@ -193,26 +247,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: bench-redlock ROUNDS PID PORT PORT PORT...\n");
         return 64;
     }
-    for (count = 0; count < (unsigned)argc - 3; count++) {
-        const char *port = argv[3 + count];
-
-        sprintf(url + strlen(url), "%s127.0.0.1:%s", count ? "," : "", port);
-        bare[count] = redisConnect("127.0.0.1", atoi(port));
-        if (!bare[count] || bare[count]->err) {
-            fprintf(stderr, "bench-redlock: no server at port %s\n", port);
-            return 1;
-        }
-        for (int i = 0; i < SCRIPTS; i++) {
-            reply = redisCommand(bare[count], "SCRIPT LOAD %s", bodies[i]);
-            snprintf(sha[i], sizeof sha[i], "%s", reply && reply->str ? reply->str : "");
-            freeReplyObject(reply);
-        }
-    }
-    measure("all", url, count);
-    kill(last, SIGSTOP);
-    measure("one stopped", url, count - 1);
-    kill(last, SIGCONT);
-    for (unsigned i = 0; i < count; i++)
-        redisFree(bare[i]);
+    for (count = 0; count < (unsigned)argc - 3; count++)
+        ports[count] = (unsigned)atoi(argv[3 + count]);
+    measure_both(ports, last);
+    measure_away(ports, last);
     return 0;
 }

@@ -10,7 +10,8 @@ PATIENCE_S = 120
 
 
 def measure(program, several, rounds):
-    """What it printed: {"servers": "all", "trip": us, "default": {"acquire": us, ...}, ...}, and the same with one stopped."""
+    """What it printed: {"servers": "all", "trip": us, "default": {"acquire": us, ...}, ...}, the same with one stopped, and both
+    with servers that are 2 ms away."""
     last = several.servers[-1].process.pid
     command = [program, str(rounds), str(last)] + [str(server.port) for server in several.servers]
     try:
