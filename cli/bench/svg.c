@@ -270,7 +270,7 @@ static const char *title_of(const struct target *target, char *out, size_t size)
 
 /* As people write it: a picture has all letters. */
 static char *time_text(char *out, size_t size, double ns) {
-    char plain[32], *unit;
+    char plain[24], *unit;
 
     in_time_units(plain, sizeof plain, ns);
     unit = strstr(plain, " us");
@@ -294,7 +294,7 @@ static void draw_legend(FILE *out, const struct bench *bench) {
     for (size_t i = 0; i < bench->count; i++) {
         const struct target *target = &bench->targets[i];
         double trip = figure_median(&target->results[ROW_TRIP].figures[P50]);
-        char title[128], time[32], where[160];
+        char title[128], time[40], where[160];
         int length = short_address(where, sizeof where, target->shown);
 
         if (trip > 0)
