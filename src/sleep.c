@@ -9,23 +9,14 @@
 #include "engine.h"
 
 #define NS_PER_S INT64_C(1000000000)
-#define NS_PER_US INT64_C(1000)
 #define NAP_NS (60 * NS_PER_S)
-enum { SPIN_US_MAX = 10000, DOUBT_MOST = 10, PAUSES = 10 };
+enum { DOUBT_MOST = 10, PAUSES = 10 };
 
 static bool have_several_cpus(void) {
     cpu_set_t set;
 
     /* It fails where there are more than the set holds. */
     return sched_getaffinity(0, sizeof set, &set) < 0 || CPU_COUNT(&set) > 1;
-}
-
-int pawl__spin_option(struct pawl__url *url, int64_t *ret_ns, struct pawl_error *reterr) {
-    long long us = PAWL__SPIN_NS / NS_PER_US;
-    int rc = pawl__url_number(url, "spin", 0, SPIN_US_MAX, &us, reterr);
-
-    *ret_ns = us * NS_PER_US;
-    return rc;
 }
 
 void pawl__spin_init(struct spin *spin, int64_t span_ns) {

@@ -18,8 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "url.h"
-
 #if defined(__x86_64__) || defined(__i386__)
 #define SPIN_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__)
@@ -28,8 +26,6 @@
 #define SPIN_PAUSE() __asm__ volatile("" ::: "memory")
 #endif
 
-#define PAWL__SPIN_NS INT64_C(70000)
-
 /* What looking has brought so far. One thread at a time waits by it. */
 struct spin {
     int64_t span_ns; /* how long to look; 0: never */
@@ -37,8 +33,6 @@ struct spin {
     unsigned rest;   /* how many waits go to sleep at once, still */
 };
 
-/* The URL's option spin=US. */
-int pawl__spin_option(struct pawl__url *url, int64_t *ret_ns, struct pawl_error *reterr);
 /* For at most `span_ns`; never if there is but one CPU for us: whoever is waited for could not run. */
 void pawl__spin_init(struct spin *spin, int64_t span_ns);
 

@@ -21,9 +21,9 @@ static const struct pawl__member_ops *ops_of(const struct pawl__engine *member) 
 
 /* ---- Opening and closing -------------------------------------------------------------------------------------------------- */
 
-int pawl__crew_init(struct pawl__crew *crew, int64_t spin_ns, struct pawl_error *reterr) {
+int pawl__crew_init(struct pawl__crew *crew, struct pawl_error *reterr) {
     pthread_mutex_init(&crew->turn, NULL);
-    pawl__spin_init(&crew->spin, spin_ns);
+    crew->spin = (struct spin){0};
     crew->count = 0;
     crew->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     crew->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

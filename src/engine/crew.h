@@ -33,10 +33,10 @@ struct pawl__crew {
     unsigned count;
     pthread_mutex_t turn;
     int wake_fd, timer_fd, lead_fd;
-    struct spin spin; /* the leading caller's */
+    struct spin spin; /* the leading caller's; it never looks unless the engine in front has it begin (pawl__spin_init) */
 };
 
-int pawl__crew_init(struct pawl__crew *crew, int64_t spin_ns, struct pawl_error *reterr);
+int pawl__crew_init(struct pawl__crew *crew, struct pawl_error *reterr);
 /* Open one more. Its notes (with the place's name, which stays the caller's) and warnings go where those of `front` go, its upcalls to `up`
  * with `front`. */
 int pawl__crew_add(struct pawl__crew *crew, const struct pawl__engine_impl *impl, const struct pawl__setup *setup,

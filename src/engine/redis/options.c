@@ -16,7 +16,6 @@
 
 #include "engine/redis/redis.h"
 #include "error.h"
-#include "sleep.h"
 #include "url.h"
 
 enum {
@@ -28,6 +27,8 @@ enum {
     LEASE_MS = 30000,
     CLAIM_MS = 2000
 };
+/* Looking for an answer costs no more than to be woken, where that is dear. */
+enum { SPIN_US = 70, SPIN_US_MAX = 10000 };
 enum { RETRY_BASE_MS = 50, RETRY_MAX_MS = 2000, TIME_MS_MAX = 3600000, REPLICAS_MAX = 100 };
 
 static int copy(const char *what, const char *from, char *to, size_t size, struct pawl_error *reterr) {
@@ -221,7 +222,7 @@ static int take_retry(struct pawl__url *url, struct redis_options *ret, struct p
 }
 
 static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_options *ret, struct pawl_error *reterr) {
-    long long connect = CONNECT_MS, command = 0, claim = CLAIM_MS, replicas = 0;
+    long long connect = CONNECT_MS, command = 0, claim = CLAIM_MS, replicas = 0, spin = SPIN_US;
     int rc;
 
     ret->lease_ns = lease_ns ? lease_ns : LEASE_MS * REDIS_MS;
@@ -229,7 +230,7 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_opti
         (rc = pawl__url_number(url, "command", 10, TIME_MS_MAX, &command, reterr)) < 0 ||
         (rc = pawl__url_number(url, "claim", 100, TIME_MS_MAX, &claim, reterr)) < 0 ||
         (rc = pawl__url_number(url, "replicas", 0, REPLICAS_MAX, &replicas, reterr)) < 0 ||
-        (rc = pawl__spin_option(url, &ret->spin_ns, reterr)) < 0)
+        (rc = pawl__url_number(url, "spin", 0, SPIN_US_MAX, &spin, reterr)) < 0)
         return rc;
     /* So that a connection that is only half there is given up while there is time to renew over another one. */
     if (!command)
@@ -239,6 +240,7 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_opti
     ret->connect_ns = connect * REDIS_MS;
     ret->command_ns = command * REDIS_MS;
     ret->replicas = (unsigned)replicas;
+    ret->spin_ns = spin * REDIS_US;
     ret->claim_ns = claim * REDIS_MS < ret->lease_ns ? claim * REDIS_MS : ret->lease_ns;
     return take_retry(url, ret, reterr);
 }
@@ -311,8 +313,8 @@ void pawl__redis_describe_url(const struct redis_options *options, char *buffer,
         fprintf(to, "%sreplicas=%u", separator, options->replicas);
         separator = "&";
     }
-    if (options->spin_ns != PAWL__SPIN_NS)
-        fprintf(to, "%sspin=%lld", separator, (long long)options->spin_ns / 1000);
+    if (options->spin_ns != SPIN_US * REDIS_US)
+        fprintf(to, "%sspin=%lld", separator, (long long)(options->spin_ns / REDIS_US));
     fclose(to);
     buffer[size - 1] = '\0';
 }

@@ -48,6 +48,7 @@
 #include "record.h"
 #include "url.h"
 
+#define REDIS_US INT64_C(1000)
 #define REDIS_MS INT64_C(1000000)
 
 /* LAYOUT_VOTER is for one of several servers that vote: see voter.h. */

@@ -48,6 +48,10 @@ int64_t pawl__voter_patience(struct pawl__engine *engine) {
     return redis_of(engine)->options.connect_ns;
 }
 
+int64_t pawl__voter_spin(struct pawl__engine *engine) {
+    return redis_of(engine)->options.spin_ns;
+}
+
 void pawl__voter_warn(struct pawl__engine *engine) {
     pawl__server_warn(node_of(redis_of(engine)));
 }
@@ -116,8 +120,8 @@ void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_lef
     claim->asks_again = false;
     claim->state = RCLAIM_WAITING;
     claim->registered = true;
-    claim->foreign_held = claim->position ==
-                          0; /* so that the next time it is tracked; where others wait, they are told of their turn */
+    /* So that the next time it is tracked; where others wait, each is told of its turn. */
+    claim->foreign_held = claim->position == 0;
     claim->again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
     pawl__redis_tell(redis, claim, TELL_WAITS);
 }

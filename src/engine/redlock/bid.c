@@ -169,9 +169,9 @@ void pawl__bid_plan(struct redlock *redlock, struct bid *bid) {
     int64_t now = pawl__boottime(), when = quorum_free_at(redlock, bid), latest;
 
     crowd = crowd < CROWD_MOST ? crowd : CROWD_MOST;
-    latest = bid->splits ? bid->not_before
-                         : now + rest(redlock, bid, crowd); /* of those that took each other's votes one must go on */
-    if (when > now && when < latest)                        /* a holder's time ends, and nobody is told */
+    /* Of those that took each other's votes one must go on. */
+    latest = bid->splits ? bid->not_before : now + rest(redlock, bid, crowd);
+    if (when > now && when < latest) /* a holder's time ends, and nobody is told */
         when += between(redlock, 0, crowd * APART_NS);
     when = when < bid->not_before ? bid->not_before : when;
     pawl__bid_set_timer(redlock, bid, when < latest ? when : latest);

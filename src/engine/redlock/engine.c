@@ -195,8 +195,8 @@ static void warn_of_voters(struct redlock *redlock) {
 
 /* ---- The table ------------------------------------------------------------------------------------------------------------ */
 
-static int init(struct redlock *redlock, int64_t spin_ns, struct pawl_error *reterr) {
-    int rc = pawl__crew_init(&redlock->crew, spin_ns, reterr);
+static int init(struct redlock *redlock, struct pawl_error *reterr) {
+    int rc = pawl__crew_init(&redlock->crew, reterr);
 
     pthread_mutex_init(&redlock->mutex, NULL);
     TAILQ_INIT(&redlock->bids);
@@ -257,20 +257,19 @@ static int open_voters(struct redlock *redlock, const struct pawl__setup *setup,
     pawl__redis_engine.describe(redlock->crew.members[0], &info);
     redlock->lease_ns = info.lease_ms * REDLOCK_MS;
     redlock->connect_ns = pawl__voter_patience(redlock->crew.members[0]);
+    pawl__spin_init(&redlock->crew.spin, pawl__voter_spin(redlock->crew.members[0]));
     return connect_now(redlock, reterr);
 }
 
 static int redlock_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
     struct redlock *redlock = redlock_of(engine);
     struct pawl_error why;
-    int64_t spin_ns;
     int rc;
 
-    if ((rc = check_hosts(setup->url, reterr)) < 0 || (rc = check_options(setup->url, reterr)) < 0 ||
-        (rc = pawl__spin_option(setup->url, &spin_ns, reterr)) < 0)
+    if ((rc = check_hosts(setup->url, reterr)) < 0 || (rc = check_options(setup->url, reterr)) < 0)
         return rc;
     describe_url(redlock, setup->url);
-    rc = init(redlock, spin_ns, &why);
+    rc = init(redlock, &why);
     if (rc < 0 || (rc = open_voters(redlock, setup, &why)) < 0) {
         redlock_close(engine, 0);
         return pawl__fail(reterr, why.code, "%s", why.text);

@@ -232,8 +232,8 @@ static void lead(struct redlock *redlock, struct bid *bid, int64_t deadline) {
     eager = is_eager(redlock, bid);
     redlock->leader = bid;
     redlock->leader_thread = pthread_self();
-    pawl__redlock_due(redlock,
-                      pawl__boottime() + LATE_NS); /* so that somebody looks at answers that this thread does not wait for */
+    /* So that somebody looks at answers that this thread does not wait for. */
+    pawl__redlock_due(redlock, pawl__boottime() + LATE_NS);
     pawl__redlock_unlock(redlock);
     pawl__crew_lead(&redlock->crew, due, eager);
     pawl__redlock_lock(redlock);
