@@ -77,7 +77,7 @@ _pawl() {
     hold) options=$take ;;
     status) options='--json --raw --names --watch -u --url --help' ;;
     doctor) options='-u --url --help' ;;
-    bench) options='--json --svg --large -r --rounds --span -u --url --help' ;;
+    bench) options='--json --svg --large --only -r --rounds --span -u --url --help' ;;
     torture) options='-u --url --start --clients --threads --locks --kinds --time --faults --least --pace --seed --lease --hold --options
         -o --output --schedule --check --help' ;;
     break) options='--token --now -u --url --help' ;;

@@ -30,6 +30,9 @@ matches "... says what is wanted" "*1 to 99*" "$said"
 status_is 64 "a span of no time" "$PAWL" bench --span 1ms
 status_is 64 "a word without an option" "$PAWL" bench local:
 matches "... says how a URL is given" "*-u*" "$said"
+status_is 64 "a workload that there is none of" "$PAWL" bench --only pair,turns3
+matches "... says which there are" "*'pair,turns3'*turns2, turns16*" "$said"
+status_is 64 "no workload at all" "$PAWL" bench --only ''
 status_is 64 "no such engine" "$PAWL" bench -u nosuch://host
 status_is 64 "an unknown option in the URL" "$PAWL" bench -u "local:$scratch/locks?nosuch=1"
 status_is 69 "nobody listens there" "$PAWL" bench -u local: -u 'redis://127.0.0.1:1?connect=500&retry=10,10,1'
@@ -53,6 +56,8 @@ equal "... and the bare operation beside it" "flock(2) True" \
     "$(json '"%s %s" % (rows["local"]["pair"]["against"], rows["local"]["pair"]["ratio"] > 0)')"
 equal "... and nothing missing" "[]" "$(json '[r["row"] for t in d["targets"] for r in t["rows"] if "missing" in r]')"
 check "the picture is XML" is_xml "$scratch/picture.svg"
+status_is 0 "two workloads alone" tiny --only threads16,turns2 --json
+equal "... and no others" "['turns2', 'threads16']" "$(json 'list(rows["local"])')"
 status_is 0 "a directory of somebody's" tiny -u "local:$scratch/own" --json
 equal "... has no lock in it afterwards" "" "$("$PAWL" status --names -u "local:$scratch/own")"
 equal "nothing was left in the temporary directory" "" "$(find "$scratch" -name 'pawl-bench*')"

@@ -103,6 +103,7 @@ struct bench {
     int rounds;
     int64_t span_ms; /* of each workload in each round */
     bool large;      /* 10,000 waiters, 10,000 holds */
+    unsigned chosen; /* a bit for each row whose workload is to run; 0: no choice was made */
     char id[32];     /* what every name begins with */
     int64_t began_ms;
     int signal; /* that ended the run; 0: none */
@@ -110,6 +111,10 @@ struct bench {
 
 /* rounds.c: run all workloads. 0, or the exit status after having said what went wrong. */
 int bench_run(struct bench *bench);
+/* Of all workloads, only those that are named here with commas between them. False: one of the names is none. */
+bool bench_choose(struct bench *bench, const char *names);
+/* Their names, one by one; NULL: there are no more. */
+const char *bench_workload(size_t number);
 
 /* target.c */
 int target_open(struct target *target, const struct bench *bench, const char *url);

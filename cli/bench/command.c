@@ -23,6 +23,7 @@ static const char help[] = "Usage: pawl bench [OPTION]... [-u URL]...\n"
                            "                      local: alone, in a directory of its own\n"
                            "  -r, --rounds N      1 to 99; default 5\n"
                            "      --span SECONDS  each workload in each round; or 200ms; default 0.4\n"
+                           "      --only NAMES    these workloads alone, named as in --json: pair,kill\n"
                            "      --large         queues of 10,000 and 10,000 held locks too\n"
                            "      --json          the same for programs\n"
                            "      --svg FILE      draw it too\n"
@@ -33,13 +34,18 @@ static const char help[] = "Usage: pawl bench [OPTION]... [-u URL]...\n"
                            "Example\n"
                            "  pawl bench -u local: -u redis://db.example -u zk://zk.example/bench --svg b.svg\n";
 
-enum { OPTION_SPAN = 300, OPTION_LARGE, OPTION_SVG };
+enum { OPTION_SPAN = 300, OPTION_LARGE, OPTION_ONLY, OPTION_SVG };
 
 static const struct option long_options[] = {
-    {"url", required_argument, NULL, 'u'},          {"rounds", required_argument, NULL, 'r'},
-    {"span", required_argument, NULL, OPTION_SPAN}, {"large", no_argument, NULL, OPTION_LARGE},
-    {"json", no_argument, NULL, OPTION_JSON},       {"svg", required_argument, NULL, OPTION_SVG},
-    {"help", no_argument, NULL, OPTION_HELP},       {NULL, 0, NULL, 0},
+    {"url", required_argument, NULL, 'u'},
+    {"rounds", required_argument, NULL, 'r'},
+    {"span", required_argument, NULL, OPTION_SPAN},
+    {"large", no_argument, NULL, OPTION_LARGE},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"svg", required_argument, NULL, OPTION_SVG},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"only", required_argument, NULL, OPTION_ONLY},
+    {NULL, 0, NULL, 0},
 };
 
 struct choices {
@@ -64,6 +70,15 @@ static int set_span(struct bench *bench, const char *text) {
     return 0;
 }
 
+static int refuse_names(const char *text) {
+    char names[400] = "";
+    size_t length = 0;
+
+    for (size_t i = 0; bench_workload(i) != NULL && length < sizeof names; i++)
+        length += (size_t)snprintf(names + length, sizeof names - length, i == 0 ? "%s" : ", %s", bench_workload(i));
+    return usage_error("--only wants names with commas between them, not '%s'; there are %s", text, names);
+}
+
 static int add_url(struct choices *choices, const char *url) {
     if (choices->count == BENCH_TARGETS)
         return usage_error("pawl bench measures %d URLs at most", BENCH_TARGETS);
@@ -82,6 +97,8 @@ static int set_option(struct bench *bench, struct choices *choices, int option, 
     case OPTION_LARGE:
         bench->large = true;
         return 0;
+    case OPTION_ONLY:
+        return bench_choose(bench, optarg) ? 0 : refuse_names(optarg);
     case OPTION_JSON:
         choices->json = true;
         return 0;

@@ -55,6 +55,40 @@ static const struct workload {
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
+static size_t workload_named(const char *name, size_t length) {
+    size_t w = 0;
+
+    for (; w < WORKLOADS; w++) {
+        const char *key = row_descriptions[workloads[w].row].key;
+
+        if (strlen(key) == length && strncmp(key, name, length) == 0)
+            break;
+    }
+    return w;
+}
+
+bool bench_choose(struct bench *bench, const char *names) {
+    for (const char *name = names;; name++) {
+        size_t length = strcspn(name, ","), w = workload_named(name, length);
+
+        if (w == WORKLOADS)
+            return false;
+        bench->chosen |= 1u << workloads[w].row;
+        name += length;
+        if (*name == '\0')
+            return true;
+    }
+}
+
+const char *bench_workload(size_t number) {
+    return number < WORKLOADS ? row_descriptions[workloads[number].row].key : NULL;
+}
+
+/* Is it to be measured at all? What was named is, however large. */
+static bool is_wanted(const struct bench *bench, const struct workload *workload) {
+    return bench->chosen ? bench->chosen & 1u << workload->row : !workload->large || bench->large;
+}
+
 /* `step` of this round. */
 static void show_progress(const struct bench *bench, int round, size_t step, const struct job *job) {
     char line[ADDRESS_SIZE + 256];
@@ -95,8 +129,7 @@ static void run_round(struct bench *bench, int round, struct board *board) {
 
             if (crew_signal() != 0)
                 return;
-            if (round >= workloads[w].rounds || (workloads[w].large && !bench->large) ||
-                target->results[job.row].missing[0] != '\0')
+            if (round >= workloads[w].rounds || !is_wanted(bench, &workloads[w]) || target->results[job.row].missing[0] != '\0')
                 continue;
             show_progress(bench, round, w * bench->count + t, &job);
             if (pointless(target, job.row) != NULL)
