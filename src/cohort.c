@@ -105,7 +105,7 @@ void pawl__cohort_let_go(struct cohort *cohort) {
     pthread_mutex_unlock(&cohort->mutex);
     /* The word may be gone by now, with the stack that it was on: then this wakes nobody, or somebody who looks and sleeps on. */
     if (wake)
-        futex_wake(wake, 1);
+        futex_wake_own(wake, 1);
 }
 
 int pawl__cohort_unlock(struct cohort *cohort) {
@@ -148,7 +148,7 @@ static void wake(struct cohort *cohort, struct waiter *waiter) {
         return;
     atomic_store(&waiter->sleeping, 0);
     if (cohort->wake)
-        futex_wake(cohort->wake, 1);
+        futex_wake_own(cohort->wake, 1);
     cohort->wake = &waiter->sleeping;
 }
 
@@ -245,7 +245,7 @@ void pawl__cohort_nudge(struct claim *claim) {
 static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t now) {
     atomic_store(&waiter->sleeping, 1);
     pawl__cohort_let_go(cohort);
-    futex_wait(&waiter->sleeping, 1, pawl__nap_ns(now, waiter->deadline));
+    futex_wait_own(&waiter->sleeping, 1, pawl__nap_ns(now, waiter->deadline));
     pthread_mutex_lock(&cohort->mutex);
     atomic_store(&waiter->sleeping, 0);
 }

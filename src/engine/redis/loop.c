@@ -158,7 +158,7 @@ static void rouse(struct rclaim *claim) {
     if (claim->node && claim->node->leader == claim)
         bell_ring(claim->node->lead_fd);
     if (atomic_exchange(&claim->word, 0))
-        futex_wake(&claim->word, 1);
+        futex_wake_own(&claim->word, 1);
 }
 
 static unsigned serve_tells(const struct rclaim *claim) {
@@ -447,7 +447,7 @@ static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) 
         TAILQ_INSERT_TAIL(&node->followers, claim, follower);
     }
     pawl__redis_unlock(redis);
-    futex_wait(&claim->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
+    futex_wait_own(&claim->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
     pawl__redis_lock(redis);
     atomic_store(&claim->word, 0);
     if (claim->follows) {

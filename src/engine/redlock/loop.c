@@ -75,7 +75,7 @@ static void rouse(struct redlock *redlock, struct bid *bid) {
     if (redlock->leader == bid && !pthread_equal(redlock->leader_thread, pthread_self()))
         pawl__crew_rouse(&redlock->crew);
     if (atomic_exchange(&bid->word, 0))
-        futex_wake(&bid->word, 1);
+        futex_wake_own(&bid->word, 1);
 }
 
 static unsigned serve_tells(const struct bid *bid) {
@@ -258,7 +258,7 @@ static void follow(struct redlock *redlock, struct bid *bid, int64_t deadline) {
     bid->follows = true;
     TAILQ_INSERT_TAIL(&redlock->followers, bid, follower);
     pawl__redlock_unlock(redlock);
-    futex_wait(&bid->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
+    futex_wait_own(&bid->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
     pawl__redlock_lock(redlock);
     atomic_store(&bid->word, 0);
     bid->follows = false;
