@@ -9,6 +9,7 @@
 
 #include "core.h"
 #include "findings.h"
+#include "redis_rivals.h"
 #include "redis_test.h"
 #include "redis_topology.h"
 
@@ -385,61 +386,26 @@ static void test_a_set_that_is_answered_too_late(void **state) {
 }
 
 /* Threads of two clients that take and release all the while their slot goes round. */
-struct worker {
-    pthread_t thread;
-    struct pawl_lock *lock;
-    atomic_bool *stop;
-    atomic_int *inside, *errors;
-    unsigned taken;
-};
-
-static void *work(void *data) {
-    struct worker *worker = data;
-    struct pawl_error why;
-
-    while (!atomic_load(worker->stop)) {
-        if (pawl_acquire(worker->lock, PATIENCE_MS, &why) < 0) {
-            fprintf(stderr, "# %s\n", why.text);
-            atomic_fetch_add(worker->errors, 1);
-            break;
-        }
-        if (atomic_fetch_add(worker->inside, 1) != 0)
-            atomic_fetch_add(worker->errors, 1);
-        atomic_fetch_sub(worker->inside, 1);
-        worker->taken++;
-        if (pawl_release(worker->lock, &why) < 0) {
-            fprintf(stderr, "# %s\n", why.text);
-            atomic_fetch_add(worker->errors, 1);
-        }
-    }
-    return NULL;
-}
-
 static void test_a_slot_moves_mid_call(void **state) {
-    enum { WORKERS = 4, MOVES = 12 };
-    struct worker workers[WORKERS];
-    struct pawl *clients[WORKERS];
-    atomic_bool stop = false;
-    atomic_int inside = 0, errors = 0;
+    enum { CLIENTS = 4, MOVES = 12 };
+    struct rivals rivals = {0};
+    struct pawl *clients[CLIENTS];
 
     (void)state;
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < CLIENTS; i++) {
         clients[i] = open_url("?handoff=0", LEASE_MS);
-        workers[i] = (struct worker){.lock = mutex_of(clients[i], "lock"), .stop = &stop, .inside = &inside, .errors = &errors};
-        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        rivals_add(&rivals, mutex_of(clients[i], "lock"));
     }
     for (int i = 0; i < MOVES; i++) {
         redis_cluster_move(&cluster, "lock", another(redis_cluster_node(&cluster, "lock", -1)));
         nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
     }
-    atomic_store(&stop, true);
-    for (int i = 0; i < WORKERS; i++) {
-        pthread_join(workers[i].thread, NULL);
-        assert_true(workers[i].taken > 0);
-        pawl_lock_free(workers[i].lock);
+    rivals_end(&rivals);
+    assert_int_equal(rivals.lost, 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        pawl_lock_free(rivals.members[i].lock);
         pawl_close(clients[i]);
     }
-    assert_int_equal(errors, 0);
 }
 
 /* A holder whose channel is not subscribed to at the moment, be it that its grant has just come or that its connection is new, hears of a

@@ -9,6 +9,7 @@
 
 #include "core.h"
 #include "redis_one.h"
+#include "redis_rivals.h"
 
 enum { TASKS = 8 };
 
@@ -174,54 +175,25 @@ static void test_lost_counter_goes_on_above_reserved_tokens(void **state) {
 
 /* ---- Threads -------------------------------------------------------------------------------------------------------------- */
 
-enum { CLIENTS = 2, THREADS = 6, ROUNDS = 150 };
-
-struct worker {
-    pthread_t thread;
-    struct pawl_lock *lock;
-    _Atomic uint64_t *last;
-    _Atomic int *left;
-    bool failed;
-};
-
-static void *work(void *data) {
-    struct worker *worker = data;
-
-    for (int i = 0; i < ROUNDS && !worker->failed; i++) {
-        worker->failed = pawl_acquire(worker->lock, PATIENCE_MS, NULL) != 0 ||
-                         pawl_token(worker->lock) <= atomic_load(worker->last);
-        atomic_store(worker->last, pawl_token(worker->lock));
-        pawl_release(worker->lock, NULL);
-    }
-    atomic_fetch_sub(worker->left, 1);
-    return NULL;
-}
-
 /* Two processes' worth of threads hand on and hand over, while the counter is lost again and again. */
 static void test_tokens_rise_while_the_counter_is_lost(void **state) {
-    struct worker workers[CLIENTS * THREADS];
+    enum { CLIENTS = 2, THREADS = 6, TURNS = 150 };
+    struct rivals rivals = {0};
     struct pawl_lock *locks[CLIENTS];
     struct pawl *clients[CLIENTS];
-    _Atomic int left = CLIENTS * THREADS;
-    _Atomic uint64_t last = 0;
 
     (void)state;
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = open_at(server.port, "", 0);
         locks[i] = mutex_of(clients[i], "lock");
     }
-    for (int i = 0; i < CLIENTS * THREADS; i++) {
-        workers[i] = (struct worker){.lock = locks[i % CLIENTS], .last = &last, .left = &left};
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-    }
-    while (atomic_load(&left) > 0) {
+    for (int i = 0; i < CLIENTS * THREADS; i++)
+        rivals_add(&rivals, locks[i % CLIENTS]);
+    while (rivals_least(&rivals) < TURNS && !atomic_load(&rivals.failures)) {
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
         redis_server_integer(&server, "DEL redisson_lock_token:{lock}");
     }
-    for (int i = 0; i < CLIENTS * THREADS; i++) {
-        pthread_join(workers[i].thread, NULL);
-        assert_false(workers[i].failed);
-    }
+    rivals_end(&rivals);
     for (int i = 0; i < CLIENTS; i++) {
         pawl_lock_free(locks[i]);
         pawl_close(clients[i]);
