@@ -386,7 +386,7 @@ static void fill_release(const struct redis *redis, const struct rclaim *claim, 
 
 /* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock in vain; and
  * if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
-static void refused(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
+static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
     struct node *node = claim->node;
     int script = SCRIPT_RELEASE + (int)claim->claim->kind;
     bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
@@ -412,7 +412,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
     if (!without_result(redis, request, reply, &why)) {
         result = pawl__reply_number(reply, 0, -3);
         if (reply->type == REDIS_REPLY_ERROR) {
-            refused(redis, claim, true, &why);
+            refuse_and_undo(redis, claim, true, &why);
         } else if ((first = short_grant(redis, claim, reply))) {
             claim->node->contended = false;
             pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
@@ -423,7 +423,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
             queued(redis, claim, reply);
         } else {
             pawl__claim_misfit(claim->claim, result, &why);
-            refused(redis, claim, false, &why);
+            refuse_and_undo(redis, claim, false, &why);
         }
     } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
         pawl__claim_not_now(redis, claim, &why);

@@ -38,7 +38,10 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     bare = strchr(ret->lock, '{');
     before(ret->token, pawl__redis_token_prefix(redis), ret->lock, bare);
     before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock, bare);
-    before(ret->who, is_voter(redis) ? "pawl:vote" : "pawl:who", ret->lock, bare);
+    if (is_voter(redis))
+        strcpy(ret->who, ret->token);
+    else
+        before(ret->who, "pawl:who", ret->lock, bare);
     before(ret->witness, "pawl:witness", ret->lock, bare);
     if (in_cluster(redis)) {
         before(ret->inbox, "pawl:inbox", ret->lock, bare);

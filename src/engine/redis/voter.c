@@ -93,15 +93,25 @@ void pawl__voter_pass_on(struct pawl__claim *claim) {
     rclaim_of(claim)->passes_on = true;
 }
 
+/* Returns how many words the script needs: the end of a hold is told to the next one, the end of a mere vote to nobody; and where it is not
+ * known which it was, the server sees. */
+static int put_release(const struct rclaim *claim, struct redis_call *call) {
+    enum { HOLD = 3, VOTE = 4, EITHER = 5 };
+    const struct redis_keys *keys = &call->keys;
+    const char *words[EITHER] = {keys->lock, keys->queue, claim->owner, claim->held_before ? "" : call->extra, "1"};
+
+    memcpy(call->argv, words, sizeof words);
+    if (!claim->passes_on)
+        return VOTE;
+    return claim->held_before ? HOLD : EITHER;
+}
+
 /* A voter's scripts need little, and each argument costs the server as much as a call: what is not said is the common case. */
 int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc) {
     const struct redis_keys *keys = &call->keys;
 
     if (script == SCRIPT_RELEASE) {
-        const char *release[] = {keys->lock, keys->queue, claim->owner, claim->held_before ? "" : call->extra, "1"};
-
-        memcpy(call->argv, release, sizeof release);
-        *retargc = !claim->passes_on ? 4 : claim->held_before ? 3 : 5;
+        *retargc = put_release(claim, call);
         return 2;
     }
     if (claim->lines_up && !claim->claim->try_only && !claim->registered)
