@@ -9,7 +9,7 @@ export TMPDIR=$scratch
 
 json() { # FILTER: of the JSON in $scratch/output
     python3 -c '
-import json, sys
+import json, statistics, sys
 d = json.load(open(sys.argv[1]))
 rows = {t["engine"]: {r["row"]: r for r in t["rows"]} for t in d["targets"]}
 print(eval(sys.argv[2]))' "$scratch/output" "$1"
@@ -54,10 +54,20 @@ equal "... and a spread around the median" "True" \
     "$(json 'all(r["p50_ns"]["low"] <= r["p50_ns"]["median"] <= r["p50_ns"]["high"] for r in rows["local"].values() if "p50_ns" in r)')"
 equal "... and the bare operation beside it" "flock(2) True" \
     "$(json '"%s %s" % (rows["local"]["pair"]["against"], rows["local"]["pair"]["ratio"] > 0)')"
+equal "... in a ratio that is taken within each round" "True" "$(json '(lambda ours, bare, told: abs(
+    told / statistics.median(one / two for one, two in zip(ours, bare)) - 1) < 0.001)(
+    rows["local"]["turns2"]["p50_ns"]["rounds"], rows["local"]["trip"]["p50_ns"]["rounds"], rows["local"]["turns2"]["ratio"])')"
 equal "... and nothing missing" "[]" "$(json '[r["row"] for t in d["targets"] for r in t["rows"] if "missing" in r]')"
 check "the picture is XML" is_xml "$scratch/picture.svg"
 status_is 0 "two workloads alone" tiny --only threads16,turns2 --json
 equal "... and no others" "['turns2', 'threads16']" "$(json 'list(rows["local"])')"
+if command -v script >/dev/null; then
+    timeout 120 script -qfc "'$PAWL' bench --only pair,turns2 --rounds 2 --span 20ms" "$scratch/seen" </dev/null >/dev/null 2>&1
+    equal "... and how far it is, on a terminal, counts those alone" "0 25 50 75" \
+        "$(grep -oE '[0-9]+ %, round' "$scratch/seen" | grep -oE '^[0-9]+' | xargs)"
+else
+    skip "how far it is" "there is no script(1) (Debian: bsdutils)"
+fi
 status_is 0 "a directory of somebody's" tiny -u "local:$scratch/own" --json
 equal "... has no lock in it afterwards" "" "$("$PAWL" status --names -u "local:$scratch/own")"
 equal "nothing was left in the temporary directory" "" "$(find "$scratch" -name 'pawl-bench*')"
@@ -86,6 +96,10 @@ start_redis() {
     return 1
 }
 
+knows_primary() { # PORT of a sentinel: it is ours, and not somebody else's
+    redis-cli -p "$1" sentinel get-master-addr-by-name main 2>/dev/null | grep -qx "$port"
+}
+
 start_sentinel() { # it watches the Redis that is there
     for _ in 1 2 3 4 5; do
         watcher=$((20000 + RANDOM % 20000))
@@ -93,7 +107,7 @@ start_sentinel() { # it watches the Redis that is there
         redis-server "$scratch/sentinel.conf" --sentinel --port "$watcher" --bind 127.0.0.1 --dir "$scratch" \
             --logfile "$scratch/sentinel.log" &
         pids+=($!)
-        if eventually redis-cli -p "$watcher" sentinel get-master-addr-by-name main >/dev/null 2>&1; then
+        if eventually knows_primary "$watcher"; then
             return 0
         fi
     done

@@ -4,7 +4,7 @@
  *
  * A run is made of rounds; within a round every workload takes its turn on every target, so that a noisy machine hits all alike. What a
  * round says about one row of the table is a sample per measure; what is told is the median of the rounds with the lowest and the
- * highest.
+ * highest. A ratio is taken within each round, too, and the median of these ratios is told.
  *
  * The process that people start opens no client itself. Every workload runs in processes that it forks (crew.h) and that end with the
  * workload; so nothing of the last one is in the way of the next, and what a client costs can be read off its process.
@@ -120,7 +120,7 @@ const char *bench_workload(size_t number);
 int target_open(struct target *target, const struct bench *bench, const char *url);
 void target_close(struct target *target, const struct bench *bench);
 
-/* ratio.c: the row beside what it is compared with. 0: not known. */
+/* ratio.c: the row beside what it is compared with, median of the rounds' ratios. 0: not known. */
 double ratio_to_limit(const struct target *target, enum row row);
 /* What the limit is called on this target: "PING". */
 const char *limit_name(const struct target *target, enum row row);

@@ -13,24 +13,24 @@ bool row_is_known(const struct target *target, enum row row) {
     return false;
 }
 
-/* ns of one, by the rate or by the median. */
-static double one_takes(const struct target *target, enum row row, bool by_rate) {
-    const struct figure *figures = target->results[row].figures;
-    double rate = figure_median(&figures[RATE]);
-
-    if (by_rate)
-        return rate > 0 ? 1e9 / rate : 0;
-    return figure_median(&figures[P50]);
-}
-
+/* Taken within each round, where the machine was the same for both; then the median of that. Samples of one round stand at the same place:
+ * a row that failed is not measured again. */
 double ratio_to_limit(const struct target *target, enum row row) {
     enum row limit = row_descriptions[row].limit;
     bool by_rate = row_descriptions[row].limit_by_rate && strcmp(target->engine, "local") == 0;
+    enum measure measure = by_rate ? RATE : P50;
+    struct figure ratios = {0};
 
     if (limit == ROWS)
         return 0;
-    double bare = one_takes(target, limit, by_rate);
-    return bare > 0 ? one_takes(target, row, by_rate) / bare : 0;
+    const struct figure *ours = &target->results[row].figures[measure], *bare = &target->results[limit].figures[measure];
+    for (int round = 0; round < ours->count && round < bare->count; round++) {
+        double one = ours->values[round], other = bare->values[round];
+
+        if (one > 0 && other > 0)
+            figure_add(&ratios, by_rate ? other / one : one / other);
+    }
+    return figure_median(&ratios);
 }
 
 const char *limit_name(const struct target *target, enum row row) {

@@ -84,20 +84,33 @@ const char *bench_workload(size_t number) {
     return number < WORKLOADS ? row_descriptions[workloads[number].row].key : NULL;
 }
 
-/* Is it to be measured at all? What was named is, however large. */
-static bool is_wanted(const struct bench *bench, const struct workload *workload) {
-    return bench->chosen ? bench->chosen & 1u << workload->row : !workload->large || bench->large;
+/* Is it to be measured in this round? What was named is, however large. */
+static bool is_due(const struct bench *bench, const struct workload *workload, int round) {
+    bool wanted = bench->chosen ? bench->chosen & 1u << workload->row : !workload->large || bench->large;
+
+    return wanted && round < workload->rounds;
 }
 
-/* `step` of this round. */
-static void show_progress(const struct bench *bench, int round, size_t step, const struct job *job) {
+/* How far it is: workloads on targets, in all rounds. */
+struct progress {
+    size_t done, total;
+};
+
+static size_t count_steps(const struct bench *bench) {
+    size_t steps = 0;
+
+    for (int round = 0; round < bench->rounds; round++)
+        for (size_t w = 0; w < WORKLOADS; w++)
+            steps += is_due(bench, &workloads[w], round) ? bench->count : 0;
+    return steps;
+}
+
+static void show_progress(const struct bench *bench, int round, const struct progress *progress, const struct job *job) {
     char line[ADDRESS_SIZE + 256];
-    size_t steps = WORKLOADS * bench->count;
 
     if (!isatty(STDERR_FILENO))
         return;
-    snprintf(line, sizeof line, "%3zu %%, round %d of %d: %s, %s",
-             100 * ((size_t)round * steps + step) / ((size_t)bench->rounds * steps), round + 1, bench->rounds,
+    snprintf(line, sizeof line, "%3zu %%, round %d of %d: %s, %s", 100 * progress->done / progress->total, round + 1, bench->rounds,
              row_descriptions[job->row].title, job->target->shown);
     cut_to_columns(line, terminal_columns(STDERR_FILENO) - 1);
     dprintf(STDERR_FILENO, "\r\033[K%s", line);
@@ -119,35 +132,35 @@ static const char *pointless(const struct target *target, enum row row) {
     return NULL;
 }
 
-static void run_round(struct bench *bench, int round, struct board *board) {
-    for (size_t w = 0; w < WORKLOADS; w++)
-        for (size_t t = 0; t < bench->count; t++) {
-            /* Another goes first in each round. */
-            struct target *target = &bench->targets[(t + (size_t)round) % bench->count];
-            struct job job = {
-                .bench = bench, .target = target, .row = workloads[w].row, .number = workloads[w].number, .board = board};
+static void run_workload(struct bench *bench, const struct workload *workload, int round, struct progress *progress,
+                         struct board *board) {
+    for (size_t t = 0; t < bench->count && crew_signal() == 0; t++, progress->done++) {
+        /* Another goes first in each round. */
+        struct target *target = &bench->targets[(t + (size_t)round) % bench->count];
+        struct job job = {.bench = bench, .target = target, .row = workload->row, .number = workload->number, .board = board};
 
-            if (crew_signal() != 0)
-                return;
-            if (round >= workloads[w].rounds || !is_wanted(bench, &workloads[w]) || target->results[job.row].missing[0] != '\0')
-                continue;
-            show_progress(bench, round, w * bench->count + t, &job);
-            if (pointless(target, job.row) != NULL)
-                note_missing(&target->results[job.row], pointless(target, job.row));
-            else
-                workloads[w].measure(&job);
-        }
+        if (target->results[job.row].missing[0] != '\0')
+            continue;
+        show_progress(bench, round, progress, &job);
+        if (pointless(target, job.row) != NULL)
+            note_missing(&target->results[job.row], pointless(target, job.row));
+        else
+            workload->measure(&job);
+    }
 }
 
 int bench_run(struct bench *bench) {
     struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct progress progress = {.total = count_steps(bench)};
 
     if (board == MAP_FAILED) {
         say("out of memory");
         return EXIT_SYSTEM;
     }
     for (int round = 0; round < bench->rounds && crew_signal() == 0; round++)
-        run_round(bench, round, board);
+        for (size_t w = 0; w < WORKLOADS; w++)
+            if (is_due(bench, &workloads[w], round))
+                run_workload(bench, &workloads[w], round, &progress, board);
     hide_progress();
     munmap(board, sizeof *board);
     return 0;
