@@ -97,17 +97,28 @@ public final class Peer {
         void run() throws Exception;
     }
 
-    private Thread loop(Step step) {
+    private static Thread start(Step step) {
         Thread thread = new Thread(() -> {
             try {
-                while (!stop.get())
-                    step.run();
+                step.run();
             } catch (Exception error) {
                 System.err.println(error);
             }
         });
         thread.start();
         return thread;
+    }
+
+    private Thread loop(Step step) {
+        return start(() -> {
+            while (!stop.get())
+                step.run();
+        });
+    }
+
+    private static void join(Thread[] threads) throws InterruptedException {
+        for (Thread thread : threads)
+            thread.join();
     }
 
     private String count(long ms, Thread[] threads, Client[] clients) throws Exception {
@@ -119,10 +130,9 @@ public final class Peer {
         double rate = total.get() * 1e9 / (System.nanoTime() - begin);
         counts = false;
         stop.set(true);
-        for (Thread thread : threads)
-            thread.join();
-        for (Client client : clients)
-            client.close();
+        join(threads);
+        /* At the same time: closing one takes a library a while. */
+        join(Arrays.stream(clients).map(client -> start(client::close)).toArray(Thread[]::new));
         return tell(rate, samples == null ? null : Arrays.copyOf(samples, sampleCount));
     }
 
