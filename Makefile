@@ -56,7 +56,7 @@ models: ## check the models of the queues exhaustively with spin (some minutes, 
 	@models/check
 
 .PHONY: bench
-bench: all ## measure beside all peers, about fifteen minutes, and write bench/RESULTS.md; QUICK=1: three minutes
+bench: all ## measure beside all peers, about twenty minutes, and write bench/RESULTS.md; QUICK=1: five minutes
 	@BUILD_DIR=$(BUILD) bench/run
 	@bench/quote
 

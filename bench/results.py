@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/RESULTS.md, from the figures of a run."""
+"""bench/RESULTS.md, from what a run has found."""
 
-import datetime
-import os
-import platform
-import statistics
-import subprocess
-
+import goals
+import machine
 import syscalls
+from figures import MEASURES, Figures, as_bytes, as_number, as_time, median, spread, table, three
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NAMES = {
     "local": "`local:`",
     "redis": "Redis",
@@ -32,146 +28,6 @@ ENGINE_OF = {
     "kazoo": "zk1",
     "curator3": "zk3",
 }
-MEASURES = ("rate", "p50_ns", "p99_ns", "p999_ns", "requests", "client_cpu_ns", "server_cpu_ns", "client_memory", "server_memory")
-
-
-def merge(into, target):
-    """Put the rounds of one `pawl bench --json` to those that are there."""
-    into["server"] = target.get("server", "")
-    rows = into.setdefault("rows", {})
-    for row in target["rows"]:
-        have = rows.setdefault(row["row"], {"title": row["title"], "bare": row.get("bare", ""), "against": row.get("against", "")})
-        if "missing" in row:
-            have["missing"] = row["missing"]
-        for measure in MEASURES:
-            if measure in row:
-                have.setdefault(measure, []).extend(row[measure]["rounds"])
-
-
-def three(value, unit=""):
-    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:.{digits}f}{unit}"
-
-
-def as_time(ns):
-    for limit, unit, factor in ((999.5, "ns", 1), (999.5e3, "µs", 1e3), (999.5e6, "ms", 1e6)):
-        if ns < limit:
-            return three(ns / factor, " " + unit)
-    return three(ns / 1e9, " s")
-
-
-def as_number(number):
-    return f"{number:,.0f}" if number >= 99.5 else three(number) if number >= 0.00995 or not number else f"{number:.2g}"
-
-
-def as_bytes(number):
-    return three(number / 1e6, " MB") if number >= 999.5e3 else three(number / 1e3, " kB")
-
-
-def spread(values, tell):
-    """Median, with the lowest and the highest."""
-    if not values:
-        return ""
-    middle = tell(statistics.median(values))
-    return middle if len(values) < 2 else f"{middle} [{tell(min(values))} .. {tell(max(values))}]"
-
-
-def table(titles, rows):
-    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows if row])
-
-
-class Figures:
-    """What a run has found, by name."""
-
-    def __init__(self, run):
-        self.run = run
-
-    def row(self, target, row):
-        return self.run.pawl.get(target, {}).get("rows", {}).get(row, {})
-
-    def middle(self, target, row, measure):
-        values = self.row(target, row).get(measure)
-        return statistics.median(values) if values else None
-
-    def peer(self, peer, line, measure):
-        values = [one[measure] for one in self.run.peer_figures.get(peer, {}).get(line, []) if measure in one]
-        return statistics.median(values) if values else None
-
-    def peer_values(self, peer, line, measure):
-        return [one[measure] for one in self.run.peer_figures.get(peer, {}).get(line, []) if measure in one]
-
-    def against(self, target, row, measure, limit):
-        """In how many of `limit`, a row of the same target."""
-        return ratio(self.middle(target, row, measure), self.middle(target, limit, measure))
-
-    def votes(self, servers, which):
-        """Of an acquire over several servers, in round trips to one: a value per round."""
-        return [one[which]["acquire"] / one["trip"] for one in self.run.votes if one["servers"] == servers]
-
-
-def ratio(one, two):
-    return one / two if one and two else None
-
-
-def median(values):
-    return statistics.median(values) if values else None
-
-
-def goals(figures):
-    """Each goal: what, the limit, whether at most or at least, what was measured, and the same with ?spin=0 where that is a choice."""
-    middle, peer, against = figures.middle, figures.peer, figures.against
-    curator_pair = peer("curator", "alone", "p50_us")
-    yield (
-        "`local:` uncontended, against flock(2)",
-        0.3,
-        False,
-        ratio(middle("local", "write", "rate"), middle("local", "pair", "rate")),
-        None,
-    )
-    what = "`local:` hand-off of 2 processes, against a bare futex throw"
-    yield what, 1.5, False, against("local", "turns2", "p50_ns", "trip"), None
-    for what, limit, row, bare in (
-        ("Redis uncontended acquire, against a bare EVALSHA", 1.15, "acquire", "write"),
-        ("Redis hand-off of 2 processes, in bare round trips (PING)", 1.5, "turns2", "trip"),
-    ):
-        yield what, limit, False, against("redis", row, "p50_ns", bare), against("redis0", row, "p50_ns", bare)
-    for servers, what in VOTES.items():
-        what = f"Redlock uncontended acquire, {what}, in round trips to one (EVALSHA)"
-        yield what, 1.6, False, median(figures.votes(servers, "default")), median(figures.votes(servers, "spin0"))
-    yield (
-        "ZooKeeper uncontended cycle, against Curator",
-        0.6,
-        False,
-        ratio(middle("zk1", "pair", "p50_ns"), curator_pair and curator_pair * 1000),
-        None,
-    )
-    for sessions in (2, 16, 64):
-        what = f"ZooKeeper hand-offs a second, against Curator, {sessions} sessions"
-        yield what, 1.5, True, ratio(middle("zk1", f"turns{sessions}", "rate"), peer("curator", f"turns {sessions}", "rate")), None
-    what = "16 threads of one process on one lock, against Curator"
-    yield what, 20, True, ratio(middle("zk1", "threads16", "rate"), peer("curator", "threads 16", "rate")), None
-    redisson = peer("redisson", "threads 16", "rate")
-    what = "16 threads of one process on one lock, against Redisson"
-    yield what, 20, True, *(ratio(middle(key, "threads16", "rate"), redisson) for key in ("redis", "redis0"))
-    for count in (1000, 10000):
-        what = f"requests per hand-off with {count:,} waiters, Redis"
-        yield what, 2, False, *(middle(key, f"queue{count}", "requests") for key in ("redis", "redis0"))
-    for count in (1000, 10000):
-        what = f"requests per hand-off with {count:,} waiters, ZooKeeper"
-        yield what, 6, False, middle("zk1", f"queue{count}", "requests"), None
-
-
-def goal_rows(figures):
-    for what, limit, at_least, value, sleeping in goals(figures):
-        goal, beside = f"{'>=' if at_least else '<='} {limit}", three(sleeping) if sleeping is not None else ""
-        if value is None:
-            yield [what, goal, "not measured", beside, ""]
-        else:
-            reached = value >= limit if at_least else value <= limit
-            yield [what, goal, three(value), beside, "reached" if reached else "**not reached**"]
-
-
 BUSY_ROWS = (("acquire", "write", "EVALSHA"), ("pair", "write", "EVALSHA"))
 BUSY_ROWS += (("turns2", "trip", "PING"), ("turns16", "trip", "PING"), ("turns64", "trip", "PING"))
 
@@ -179,67 +35,50 @@ BUSY_ROWS += (("turns2", "trip", "PING"), ("turns16", "trip", "PING"), ("turns64
 def busy_rows(figures):
     """Redis as it is, with ?spin=0, and beside a bare client that waits busily too."""
 
-    def times(value):
-        return three(value) if value else ""
+    def times(key, row, bare):
+        return spread(figures.ratios(("pawl", key, row, "p50_ns"), ("pawl", key, bare, "p50_ns")), three)
 
     def cpu(key, row):
-        value = figures.middle(key, row, "client_cpu_ns")
-        return as_time(value) if value else ""
+        return spread(figures.values("pawl", key, row, "client_cpu_ns"), as_time)
 
     for row, bare, name in BUSY_ROWS:
-        title = figures.row("redis", row).get("title")
-        if title:
+        if row in figures.found["titles"]:
             yield [
-                f"{title}, in {name}s",
-                times(figures.against("redis", row, "p50_ns", bare)),
-                times(figures.against("redis0", row, "p50_ns", bare)),
-                times(ratio(figures.middle("redis", row, "p50_ns"), figures.middle("redis", f"{bare}_busy", "p50_ns"))),
+                f"{figures.found['titles'][row]}, in {name}s",
+                times("redis", row, bare),
+                times("redis0", row, bare),
+                times("redis", row, f"{bare}_busy"),
                 cpu("redis", row),
                 cpu("redis0", row),
             ]
 
 
-# As bench-redlock calls them, and what they are.
-VOTES = {
-    "all": "5 servers",
-    "one stopped": "5 servers, one stopped",
-    "all, 2 ms away": "5 servers 2 ms away",
-    "one stopped, 2 ms away": "5 servers 2 ms away, one stopped",
-}
-
-
 def vote_rows(figures):
     """An acquire over five servers, in round trips to one."""
-    for servers, title in VOTES.items():
-        rounds = [one for one in figures.run.votes if one["servers"] == servers]
-        if rounds:
+    for servers, title in goals.VOTES.items():
+        trip = ("votes", servers, "trip")
+        if figures.values(*trip):
             yield [
                 title,
-                spread([one["trip"] * 1000 for one in rounds], as_time),
-                *(spread([one[key] / one["trip"] for one in rounds], three) for key in ("floor", "vote")),
-                *(spread(figures.votes(servers, key), three) for key in ("default", "spin0")),
+                spread([us * 1000 for us in figures.values(*trip)], as_time),
+                *(spread(figures.ratios(("votes", servers, key), trip), three) for key in ("floor", "vote")),
+                *(spread(figures.ratios(("votes", servers, key, "acquire"), trip), three) for key in ("default", "spin0")),
             ]
 
 
 def engine_rows(figures):
-    keys = list(figures.run.pawl)
-    first = figures.run.pawl[keys[0]]["rows"]
-    order = [row for row in first] + [row for key in keys for row in figures.run.pawl[key]["rows"] if row not in first]
-    for row in sorted(set(order), key=lambda row: ROW_ORDER.index(row)):
-        for key in keys:
-            found = figures.row(key, row)
-            if "rate" not in found and "p50_ns" not in found:
-                continue
-            against = against_bare(figures, key, row)
-            yield [
-                found["title"],
-                NAMES[key] + (f", {found['bare']}" if found["bare"] else ""),
-                spread(found.get("rate"), as_number),
-                spread(found.get("p50_ns"), as_time),
-                spread(found.get("p99_ns"), as_time),
-                spread(found.get("p999_ns"), as_time),
-                against,
-            ]
+    for row in ROW_ORDER:
+        for key in figures.found["servers"]:
+            values = {measure: figures.values("pawl", key, row, measure) for measure in MEASURES}
+            bare = figures.found["bare"].get(key, {}).get(row)
+            if values["rate"] or values["p50_ns"]:
+                yield [
+                    figures.found["titles"][row],
+                    NAMES[key] + (f", {bare}" if bare else ""),
+                    spread(values["rate"], as_number),
+                    *(spread(values[measure], as_time) for measure in ("p50_ns", "p99_ns", "p999_ns")),
+                    against_bare(figures, key, row),
+                ]
 
 
 ROW_ORDER = "trip write read trip_busy write_busy acquire pair turns2 turns16 turns64 threads16 exact16 own64".split()
@@ -250,140 +89,98 @@ def against_bare(figures, key, row):
     limit = {"acquire": "write", "pair": "write"}.get(row, "trip" if row.startswith(("turns", "queue")) else None)
     if limit is None:
         return ""
+    dividend, divisor = ("pawl", key, row, "p50_ns"), ("pawl", key, limit, "p50_ns")
     if key == "local" and row == "pair":  # shorter than reading a clock twice: by the rate
-        value = ratio(figures.middle(key, limit, "rate"), figures.middle(key, row, "rate"))
-    else:
-        value = ratio(figures.middle(key, row, "p50_ns"), figures.middle(key, limit, "p50_ns"))
-    return f"{as_number(value)} x {figures.row(key, limit)['bare']}" if value else ""
+        dividend, divisor = ("pawl", key, limit, "rate"), ("pawl", key, row, "rate")
+    values = figures.ratios(dividend, divisor)
+    return f"{spread(values, as_number)} x {figures.found['bare'][key][limit]}" if values else ""
 
 
 def load_rows(figures):
     for row in ("turns2", "turns16", "turns64", "threads16", "own64", "queue1000", "queue10000", "holds10000"):
-        for key in figures.run.pawl:
-            found = figures.row(key, row)
-            if "client_cpu_ns" in found:
+        for key in figures.found["servers"]:
+            values = {measure: figures.values("pawl", key, row, measure) for measure in MEASURES}
+            if values["client_cpu_ns"]:
                 yield [
-                    found["title"],
+                    figures.found["titles"][row],
                     NAMES[key],
-                    spread(found.get("requests"), as_number),
-                    spread(found.get("client_cpu_ns"), as_time),
-                    spread(found.get("server_cpu_ns"), as_time),
-                    spread(found.get("client_memory"), as_bytes).split(" [")[0],
-                    spread(found.get("server_memory"), as_bytes).split(" [")[0],
+                    spread(values["requests"], as_number),
+                    spread(values["client_cpu_ns"], as_time),
+                    spread(values["server_cpu_ns"], as_time),
+                    *(as_bytes(median(values[name])) if values[name] else "" for name in ("client_memory", "server_memory")),
                 ]
 
 
-LINES = (("alone", "pair", "uncontended acquire + release"), ("turns 2", "turns2", "hand-off, 2 clients"))
-LINES += (("turns 16", "turns16", "hand-off, 16 clients"), ("turns 64", "turns64", "hand-off, 64 clients"))
-LINES += (("threads 16", "threads16", "16 threads of one client"),)
+# The workloads that peers have: as they are asked for them, and the row of pawl's.
+LINES = {"alone": "pair", "turns 2": "turns2", "turns 16": "turns16", "turns 64": "turns64", "threads 16": "threads16"}
+LINE_TITLES = {"alone": "uncontended acquire + release", "threads 16": "16 threads of one client"}
+LINE_TITLES |= {f"turns {count}": f"hand-off, {count} clients" for count in (2, 16, 64)}
 
 
 def peer_rows(figures):
-    names = {peer.key: PEER_NAMES.get(peer.key, peer.name) for peer in figures.run.peers}
-    for line, row, title in LINES:
-        for key, name in names.items():
-            rate = figures.peer(key, line, "rate")
-            if rate is None:
-                continue
+    for line, row in LINES.items():
+        for key, peer in figures.found["peers"].items():
+            rates = figures.values("peers", key, line, "rate")
             engine = ENGINE_OF.get(key)
-            ours = figures.middle(engine, row, "rate") if engine else None
-            sleeping = figures.middle(f"{engine}0", row, "rate") if engine else None
-            p50s = [value * 1000 for value in figures.peer_values(key, line, "p50_us")]
+            if not rates:
+                continue
+            times, sleeping = (
+                figures.ratios(("pawl", target, row, "rate"), ("peers", key, line, "rate"))
+                for target in (engine, goals.SLEEPING.get(engine))
+            )
             yield [
-                title,
-                name,
-                spread(figures.peer_values(key, line, "rate"), as_number),
-                spread(p50s, as_time),
-                as_number(ours) if ours else "",
-                "(an outside reference)" if not ours else f"{as_number(ours / rate)} x" if rate else "(it had no turn at all)",
-                f"{as_number(sleeping / rate)} x" if sleeping and rate else "",
+                LINE_TITLES[line],
+                PEER_NAMES.get(key, peer["name"]),
+                spread(rates, as_number),
+                spread(figures.values("peers", key, line, "p50_ns"), as_time),
+                spread(figures.values("pawl", engine, row, "rate"), as_number),
+                spread(times, as_number) if engine else "(an outside reference)",
+                spread(sleeping, as_number),
             ]
 
 
 def command_rows(figures):
-    """Each command, and what it takes more than `true`."""
-    rounds = figures.run.command
-    names = list(rounds[0]) if rounds else []
-    base = statistics.median([one["true"] * 1e6 for one in rounds]) if rounds else 0
-    for name in names:
-        values = [one[name] * 1e6 for one in rounds if one.get(name)]
-        if values:
-            more = as_time(max(statistics.median(values) - base, 0)) if name != "true" else ""
-            yield [f"`{name}`" if name == "true" else name, spread(values, as_time), more]
-        else:
-            yield [name, "could not be run", ""]
+    """Each command, and what it takes more than `true` did in the same round."""
+    for name in dict.fromkeys(name for one in figures.rounds for name in one.get("command", {})):
+        both = [(one["command"][name] * 1e6, one["command"]["true"] * 1e6) for one in figures.rounds if one.get("command", {}).get(name)]
+        more = [max(ns - least, 0) for ns, least in both] if name != "true" else []
+        ran = spread([ns for ns, _ in both], as_time) or "could not be run"
+        yield [f"`{name}`" if name == "true" else name, ran, spread(more, as_time)]
 
 
 def call_rows(figures):
     titles = {"alone": "uncontended acquire + release", "turns": "hand-off among 2 processes"}
     for what, title in titles.items():
-        for key in figures.run.pawl:
-            if (key, what) in figures.run.calls:
-                calls, sleeps = figures.run.calls[key, what]
-                yield [title, NAMES[key], three(sum(calls.values())), syscalls.as_text(calls), three(sleeps)]
+        for key, (calls, sleeps) in figures.found["calls"].get(what, {}).items():
+            yield [title, NAMES[key], three(sum(calls.values())), syscalls.as_text(calls), three(sleeps)]
 
 
-def output_of(*command):
-    try:
-        return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout.strip()
-    except OSError:
-        return ""
+def machine_lines(found):
+    yield f"pawl: {found['version']}, commit {found['commit'] or 'not known'}{'; a quick run' if found['quick'] else ''}"
+    yield from machine.lines(found)
+    for key, server in found["servers"].items():
+        if server:
+            yield f"{NAMES[key]}: {server}"
+    peers = [f"{peer['name']} {peer['version']}".strip() for key, peer in found["peers"].items() if key not in PEER_NAMES]
+    yield "peers: " + ", ".join(peers)
 
 
-def cpu_model():
-    for line in open("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
-def memory_gib():
-    for line in open("/proc/meminfo"):
-        if line.startswith("MemTotal"):
-            return int(line.split()[1]) / 1048576
-    return 0
-
-
-def machine_lines(run):
-    seconds = datetime.datetime.now().timestamp() - run.began
-    yield f"date: {datetime.datetime.fromtimestamp(run.began):%Y-%m-%d}, {seconds / 60:.1f} minutes{', a quick run' if run.quick else ''}"
-    yield f"pawl: {run.version}, commit {output_of('git', 'describe', '--always', '--dirty') or 'not known'}"
-    yield f"machine: {cpu_model()}, {os.cpu_count()} processors, {memory_gib():.1f} GiB; {platform.system()} {platform.release()}"
-    yield f"load average when it began: {run.load:.1f}"
-    for key in run.pawl:
-        if run.pawl[key]["server"]:
-            yield f"{NAMES[key]}: {run.pawl[key]['server']}"
-    yield "peers: " + ", ".join(f"{peer.name} {peer.version}".strip() for peer in run.peers if peer.key not in PEER_NAMES)
-
-
-def left_out(run):
-    seen = {}
-    for key, why in run.left_out:
-        seen.setdefault(f"- {key}: {why}", None)
-    for key in run.pawl:
-        for row in run.pawl[key]["rows"].values():
-            if "missing" in row:
-                seen.setdefault(f"- {NAMES[key]}, {row['title']}: {row['missing']}", None)
-    if run.quick:
-        seen.setdefault("- queues of 10,000 and 10,000 held locks: this was a quick run", None)
-    seen.setdefault("- failover: `make failover` measures it, and writes FAILOVER.md", None)
-    return "\n".join(seen)
+def left_out(found):
+    lines = [f"- {name}: {why}" for name, why in found["left_out"]]
+    if found["quick"]:
+        lines.append("- queues of 10,000 and 10,000 held locks: this was a quick run")
+    lines.append("- failover: `make failover` measures it, and writes FAILOVER.md")
+    return "\n".join(dict.fromkeys(lines))  # each once
 
 
 def quote_rows(figures):
     """The few that the README shows."""
-    for key in figures.run.pawl:
-        yield [
-            NAMES[key],
-            as_time(figures.middle(key, "trip", "p50_ns") or 0),
-            as_time(figures.middle(key, "pair", "p50_ns") or 0),
-            as_number(figures.middle(key, "turns2", "rate") or 0),
-            as_number(figures.middle(key, "turns16", "rate") or 0),
-            as_number(figures.middle(key, "threads16", "rate") or 0),
-            as_time(figures.middle(key, "kill", "p50_ns") or 0),
-        ]
+    for key in figures.found["servers"]:
+        yield [NAMES[key]] + [tell(figures.middle("pawl", key, row, measure) or 0) for row, measure, tell in QUOTED]
 
 
+QUOTED = (("trip", "p50_ns", as_time), ("pair", "p50_ns", as_time), ("turns2", "rate", as_number), ("turns16", "rate", as_number))
+QUOTED += (("threads16", "rate", as_number), ("kill", "p50_ns", as_time))
 QUOTE_TITLES = ["", "bare round trip", "acquire + release", "hand-offs/s, 2 processes", "16 processes", "16 threads, holds/s"]
 QUOTE_TITLES += ["after kill -9 (lease 2 s)"]
 
@@ -402,15 +199,15 @@ CHOOSING = (
 )
 
 
-def choosing_keys(run):
+def choosing_keys(found):
     """The engines one chooses among."""
-    return [key for key in run.pawl if key != "redis0"]
+    return [key for key in found["servers"] if key not in goals.SLEEPING.values()]
 
 
 def choosing_rows(figures):
     """For docs/choosing.md."""
     for title, row, measure, tell in CHOOSING:
-        values = [figures.middle(key, row, measure) for key in choosing_keys(figures.run)]
+        values = [figures.middle("pawl", key, row, measure) for key in choosing_keys(figures.found)]
         if any(value is not None for value in values):
             yield [title] + [tell(value) if value is not None else "-" for value in values]
 
@@ -419,15 +216,24 @@ VOTE_TITLES = ["", "bare EVALSHA", "all at once", "... with the least work of a 
 
 PAGE = """# What was measured
 
-Written by `make bench`; not to be edited. Each figure is the median of the rounds, with the lowest and the highest in brackets.
-Within a round all took their turn. Client and server ran on one machine, so times say little about yours; ratios within this run
-say more. `pawl bench` measures your own servers.
+Written by `make bench`; not to be edited. Client and server ran on one machine, so times say little about yours; ratios within this
+run say more. `pawl bench` measures your own servers.
+
+Each figure is the median of the rounds, with the lowest and the highest in brackets; all rounds count. {rounds} rounds are of the
+tables: workload by workload, pawl on all engines and then all peers took their turn. {pairs} more are of pairs, for the goals: the two
+sides of a comparison within seconds of each other, ours first in every other round; where the bare server or the kernel is the other
+side, both are of one call of `pawl bench` or, for Redlock, of one process that takes them in turns.
+
+**A ratio is taken within each round**, and what is told is the median of these ratios, with the lowest and the highest: a machine that
+is shared may be twice as fast in one minute as in the next, which hits both sides of a round alike. So a ratio is not the quotient of
+the two figures that stand beside it. Where a comparison has rounds of pairs, its ratio is of those wherever it stands on this page. All
+rounds are in [{raw}]({raw}).
 
 {machine}
 
 ![latency by percentile, hand-offs a second, hand-offs in bare round trips]({picture})
 
-*The picture is of the last two rounds; the tables are of all.*
+*The picture is of two rounds of its own.*
 
 <!-- quote readme -->
 {readme}
@@ -507,20 +313,23 @@ often a thread of theirs went to sleep and was woken.
 """
 
 
-def page(run, picture):
-    figures = Figures(run)
+def page(found, picture, raw):
+    figures = Figures(found)
     return PAGE.format(
-        machine="\n".join(f"- {line}" for line in machine_lines(run)),
+        machine="\n".join(f"- {line}" for line in machine_lines(found)),
+        rounds=len([one for one in figures.rounds if "peers" in one]),
+        pairs=len(figures.pairs),
         picture=picture,
+        raw=raw,
         readme=table(QUOTE_TITLES, quote_rows(figures)),
-        choosing=table([""] + [NAMES[key] for key in choosing_keys(run)], choosing_rows(figures)),
-        goals=table(["", "goal", "measured", "with `?spin=0`", ""], goal_rows(figures)),
+        choosing=table([""] + [NAMES[key] for key in choosing_keys(found)], choosing_rows(figures)),
+        goals=table(["", "goal", "measured", "rounds", "with `?spin=0`", ""], goals.rows(figures)),
         busy=table(["", "as users get it", "both sleep", "both wait busily", "CPU of clients", "... with `?spin=0`"], busy_rows(figures)),
         votes=table(VOTE_TITLES, vote_rows(figures)),
         engines=table(["", "", "a second", "median", "p99", "p99.9", "of bare"], engine_rows(figures)),
         load=table(["", "", "requests", "CPU of clients", "CPU of servers", "memory here", "memory there"], load_rows(figures)),
-        peers=table(["", "", "a second", "median", "pawl, a second", "pawl is", "with `?spin=0`"], peer_rows(figures)),
+        peers=table(["", "", "a second", "median", "pawl, a second", "pawl is x times", "with `?spin=0`"], peer_rows(figures)),
         calls=table(["", "", "calls", "which", "sleeps"], call_rows(figures)),
         command=table(["a command under a free lock", "", "more than `true`"], command_rows(figures)),
-        left_out=left_out(run),
+        left_out=left_out(found),
     )
