@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { ADDRESS_SIZE = 1024, ADDRESS_HOSTS = 8 };
+enum { ADDRESS_SIZE = 1024, ADDRESS_HOSTS = 64 };
 
 struct address {
     char scheme[32];

@@ -5,8 +5,9 @@
  * A client that sleeps until the answer is there is woken by the kernel, which may take longer than the server did. One that waits
  * busily looks for it BUSY_NS long before it sleeps; PING and EVALSHA are measured that way too.
  *
- * Where the URL names several servers (a cluster's, or those of a Redlock) the first of them is asked; requests are counted and keys are
- * removed on all that it names. Where it names sentinels, they are asked once where the primary is, and the primary is what is meant.
+ * Where the URL names several servers (those of a Redlock) the first of them is asked; requests are counted and keys are removed on all of
+ * them. Where it names sentinels, they are asked once where the primary is, and the primary is what is meant. Where it names nodes of a
+ * cluster, one of them is asked for all primaries: a name may live on any of these, however few the URL has.
  *
  * Requests are counted by the server (INFO commandstats), which counts what a script calls too. The engine asks by scripts alone; so the
  * calls that no script makes are the requests.
@@ -114,10 +115,11 @@ static bool log_in(redisContext *context, const struct address *address) {
     return db[0] == '\0' || succeeds(context, "SELECT", db, NULL);
 }
 
-static bool is_of_sentinels(const struct address *address) {
-    const char *end = strstr(address->scheme, "sentinel");
+/* "redis-sentinel", "redis+cluster". */
+static bool is_of(const struct address *address, const char *kind) {
+    const char *end = strstr(address->scheme, kind);
 
-    return end != NULL && end[strlen("sentinel")] == '\0';
+    return end != NULL && end[strlen(kind)] == '\0';
 }
 
 /* Ask one sentinel. */
@@ -143,12 +145,10 @@ static bool learn_primary(const struct address *address, size_t host, const char
 }
 
 /* The path is /name[/db]. */
-static bool redis_resolve(struct address *address, char *why, size_t size) {
+static bool find_primary(struct address *address, char *why, size_t size) {
     char name[ADDRESS_SIZE], db[ADDRESS_SIZE], host[256], port[8];
     size_t i = 0;
 
-    if (!is_of_sentinels(address))
-        return true;
     const char *begin = address->path + (address->path[0] == '/');
     size_t length = strcspn(begin, "/");
     snprintf(name, sizeof name, "%.*s", (int)length, begin);
@@ -164,6 +164,69 @@ static bool redis_resolve(struct address *address, char *why, size_t size) {
     snprintf(address->hosts[0].port, sizeof address->hosts[0].port, "%s", port);
     snprintf(address->path, sizeof address->path, "%s", db);
     return true;
+}
+
+static bool has_host(const struct address *address, const char *name, const char *port) {
+    for (size_t i = 0; i < address->host_count; i++)
+        if (strcmp(address->hosts[i].name, name) == 0 && strcmp(address->hosts[i].port, port) == 0)
+            return true;
+    return false;
+}
+
+/* One range of CLUSTER SLOTS: its first, its last, its primary, its replicas. A node may not know its own name: then it is `asked`'s. */
+static bool add_primary_of(const redisReply *range, const char *asked, struct address *primaries) {
+    const redisReply *node = range->type == REDIS_REPLY_ARRAY && range->elements >= 3 ? range->element[2] : NULL;
+    char port[8];
+
+    if (node == NULL || node->type != REDIS_REPLY_ARRAY || node->elements < 2 || node->element[1]->type != REDIS_REPLY_INTEGER)
+        return false;
+    const char *name = node->element[0]->type == REDIS_REPLY_STRING && node->element[0]->len > 0 ? node->element[0]->str : asked;
+    snprintf(port, sizeof port, "%d", (int)(node->element[1]->integer & 0xffff));
+    if (has_host(primaries, name, port))
+        return true;
+    if (primaries->host_count == ADDRESS_HOSTS)
+        return false;
+    size_t at = primaries->host_count++;
+    snprintf(primaries->hosts[at].name, sizeof primaries->hosts[at].name, "%s", name);
+    snprintf(primaries->hosts[at].port, sizeof primaries->hosts[at].port, "%s", port);
+    return true;
+}
+
+/* Ask one node; all primaries, or none. */
+static bool learn_primaries(const struct address *address, size_t host, struct address *primaries) {
+    redisContext *context = connect_to(address, host, "6379");
+    redisReply *reply = NULL;
+
+    primaries->host_count = 0;
+    if (context != NULL && context->err == 0 && show_password(context, address->user, address->secret))
+        reply = ask(context, "CLUSTER", "SLOTS", NULL);
+    bool known = reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0;
+    for (size_t i = 0; known && i < reply->elements; i++)
+        known = add_primary_of(reply->element[i], address->hosts[host].name, primaries);
+    freeReplyObject(reply);
+    if (context != NULL)
+        redisFree(context);
+    return known;
+}
+
+static bool find_primaries(struct address *address, char *why, size_t size) {
+    struct address primaries = *address;
+    size_t i = 0;
+
+    while (i < address->host_count && !learn_primaries(address, i, &primaries))
+        i++;
+    if (i == address->host_count) {
+        snprintf(why, size, "no node tells the primaries of its cluster, or there are more than %d", ADDRESS_HOSTS);
+        return false;
+    }
+    *address = primaries;
+    return true;
+}
+
+static bool redis_resolve(struct address *address, char *why, size_t size) {
+    if (is_of(address, "sentinel"))
+        return find_primary(address, why, size);
+    return !is_of(address, "cluster") || find_primaries(address, why, size);
 }
 
 static void redis_close(void *connection) {
