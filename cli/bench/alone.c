@@ -7,6 +7,8 @@
  *
  * On `local:` a pair takes less time than reading the clock twice. There the rate is from many pairs in a row, and so is that of flock(2);
  * the percentiles have a reading of the clock in them.
+ *
+ * What a pair costs in requests, CPU and memory is read off a process that does nothing else.
  */
 #include <string.h>
 
@@ -106,6 +108,22 @@ static void work(const struct job *job, int number) {
     raw_close(alone.raw);
 }
 
+static void work_without_bare(const struct job *job, int number) {
+    struct pawl *client = member_open(job);
+    struct pawl_lock *lock = member_mutex(job, client);
+    struct pawl_error error;
+
+    (void)number;
+    member_ready(job);
+    while (!member_stopped(job)) {
+        member_check(job, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+        member_check(job, pawl_release(lock, &error), &error);
+        atomic_fetch_add_explicit(&job->board->turns, 1, memory_order_relaxed);
+    }
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* From many in a row where there are such; else from the mean of single ones. */
 static void add_rate(struct result *result, uint64_t many, int64_t many_ns, const struct histogram *histogram) {
     double mean = histogram_mean(histogram);
@@ -137,4 +155,6 @@ void measure_alone(struct job *job) {
     add_latency(&results[ROW_ACQUIRE], &board->acquire);
     add_latency(&results[ROW_PAIR], &board->latency);
     add_rate(&results[ROW_PAIR], board->bulk_count[0], board->bulk_ns[0], &board->latency);
+    if (crew_count(job, 1, work_without_bare, &used, &ns))
+        add_usage(&results[ROW_PAIR], job->target, &used);
 }
