@@ -298,7 +298,7 @@ static void draw_legend(FILE *out, const struct bench *bench) {
         int length = short_address(where, sizeof where, target->shown);
 
         if (trip > 0)
-            snprintf(where + length, sizeof where - (size_t)length, "  %s %s", limit_name(target, ROW_TRIP),
+            snprintf(where + length, sizeof where - (size_t)length, ", %s %s", limit_name(target, ROW_TRIP),
                      time_text(time, sizeof time, trip));
         fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\"/>\n", x, y - 12, colours[i]);
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"legend\">", x + 22, y);
@@ -334,7 +334,8 @@ void bench_print_svg(FILE *out, const struct bench *bench) {
             "Sans',sans-serif;fill:#222}.title{font-size:26px;font-weight:"
             "bold}.note{font-size:13px;fill:#666}.head{font-size:16px;font-weight:bold}.legend{font-size:14px}.tick{font-size:12px;"
             "fill:#555}"
-            ".value{font-size:11px}.middle{text-anchor:middle}.end{text-anchor:end}.grid{stroke:#e4e4e4;stroke-width:1}"
+            ".value{font-size:11px;paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}.middle{text-anchor:"
+            "middle}.end{text-anchor:end}.grid{stroke:#e4e4e4;stroke-width:1}"
             ".axis{stroke:#888;stroke-width:1}.one{stroke:#888;stroke-width:1.5;stroke-dasharray:4 "
             "4}.whisker{stroke:#222;stroke-width:1.5;stroke-opacity:.6}"
             ".legend{font-weight:bold}.where{font-weight:normal;fill:#666;font-size:13px}</style>\n"

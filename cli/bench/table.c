@@ -3,7 +3,9 @@
  * table.c - pawl bench, for people: two tables, of speed and of load; in each a block per row, a line in it per target. Targets have
  * numbers, since their URLs are long.
  */
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -131,7 +133,7 @@ static void measure_widths(const struct layout *layout, const struct bench *benc
 static void print_line(FILE *out, const struct layout *layout, const int widths[COLUMNS], const struct line *line) {
     int last = COLUMNS - 1;
 
-    while (last > 0 && line->cells[last][0] == '\0')
+    while (last > 0 && (line->cells[last][0] == '\0' || widths[last] == 0))
         last--;
     for (int i = 0; i <= last; i++) {
         int blanks = widths[i] - columns_of(line->cells[i]);
@@ -169,11 +171,31 @@ static void print_block(FILE *out, const struct layout *layout, const struct ben
     }
 }
 
+static int total_width(const int widths[COLUMNS]) {
+    int total = -2;
+
+    for (int i = 0; i < COLUMNS; i++)
+        total += widths[i] > 0 ? widths[i] + 2 : 0;
+    return total;
+}
+
+/* A terminal that is too narrow gets the spread of fewer figures, from the left, and is told so: lines that wrap can't be read. */
+static void fit(FILE *out, const struct layout *layout, int widths[COLUMNS]) {
+    int room = isatty(fileno(out)) ? terminal_columns(fileno(out)) : INT_MAX, wanted = total_width(widths);
+
+    for (int i = 0; i < COLUMNS && total_width(widths) > room; i++)
+        if (i > 0 && layout->titles.cells[i][0] == '\0')
+            widths[i] = 0;
+    if (total_width(widths) < wanted)
+        fprintf(out, "(some brackets are left out: they need %d columns; --json has them)\n", wanted);
+}
+
 static void print_layout(FILE *out, const struct layout *layout, const struct bench *bench) {
     int widths[COLUMNS] = {0};
 
     measure_widths(layout, bench, widths);
     fputc('\n', out);
+    fit(out, layout, widths);
     print_line(out, layout, widths, &layout->titles);
     for (enum row row = 0; row < ROWS; row++)
         print_block(out, layout, bench, row, widths);
@@ -197,7 +219,8 @@ void bench_print_table(FILE *out, const struct bench *bench) {
     print_targets(out, bench);
     if (bench->rounds > 1)
         fprintf(out, "medians of %d rounds, with the lowest and the highest in brackets\n", bench->rounds);
-    fputs("requests and CPU are for each turn, of held locks for each second; memory is of one client, and of all servers here\n",
+    fputs("requests and CPU are for each turn, of held locks for each second;\n"
+          "memory is of one client, and of all servers here\n",
           out);
     for (int i = 0; i < LAYOUTS; i++)
         print_layout(out, &layouts[i], bench);
