@@ -84,10 +84,10 @@ equal "... and nothing was left in the temporary directory" "" "$(find "$scratch
 
 # ---- Redis ----
 
-start_redis() {
+start_redis() { # [OPTION...]: at $port
     for _ in 1 2 3 4 5; do
         port=$((20000 + RANDOM % 20000))
-        redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" --logfile "$scratch/redis.log" &
+        redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" --logfile "$scratch/redis.log" "$@" &
         pids+=($!)
         if eventually redis-cli -p "$port" ping >/dev/null 2>&1; then
             return 0
@@ -98,6 +98,26 @@ start_redis() {
 
 knows_primary() { # PORT of a sentinel: it is ours, and not somebody else's
     redis-cli -p "$1" sentinel get-master-addr-by-name main 2>/dev/null | grep -qx "$port"
+}
+
+start_cluster() { # at ${nodes[@]}: two primaries
+    nodes=()
+    for slots in '0 8191' '8192 16383'; do
+        start_redis --cluster-enabled yes --cluster-config-file "$scratch/nodes-${#nodes[@]}.conf" || return 1
+        nodes+=("$port")
+        # shellcheck disable=SC2086 # two words
+        redis-cli -p "$port" cluster addslotsrange $slots >/dev/null
+    done
+    redis-cli -p "${nodes[0]}" cluster meet 127.0.0.1 "${nodes[1]}" >/dev/null
+    eventually is_whole "${nodes[0]}" && eventually is_whole "${nodes[1]}"
+}
+
+has_keys() { # PORT
+    [ "$(redis-cli -p "$1" dbsize)" != 0 ]
+}
+
+is_whole() { # PORT
+    redis-cli -p "$1" cluster info | grep -q cluster_state:ok
 }
 
 start_sentinel() { # it watches the Redis that is there
@@ -131,6 +151,9 @@ else
     equal "... and nothing missing" "[]" "$(json '[r["missing"] for r in rows["redis"].values() if "missing" in r]')"
     equal "... and no key left" "0" "$(redis-cli -p "$port" dbsize)"
     check "the picture is XML" is_xml "$scratch/two.svg"
+    equal "... what a pair asks of the server" "True" "$(json '1.5 < rows["redis"]["pair"]["requests"]["median"] < 3')"
+    equal "... and what each has that waits in a long queue" "True" \
+        "$(json 'all(rows[e]["queue1000"]["client_memory"]["low"] > 250 * 64 for e in rows)')"
     status_is 0 "with ?spin=0" tiny --json -u "redis://127.0.0.1:$port?spin=0"
     equal "... nobody waits busily" "False" "$(json '"trip_busy" in rows["redis"]')"
     check "a sentinel is started" start_sentinel
@@ -138,6 +161,22 @@ else
     equal "... the primary is what is measured" "1 PING" \
         "$(json '"%d %s" % (d["targets"][0]["servers_here"], rows["redis"]["trip"]["bare"])')"
     equal "... and no key left there" "0" "$(redis-cli -p "$port" -n 3 dbsize)"
+    check "a cluster is started" start_cluster
+    status_is 0 "a cluster of which the URL names one node" tiny --json --only turns2,own64 -u "redis-cluster://127.0.0.1:${nodes[1]}"
+    equal "... all servers are looked at" "2" "$(json 'd["targets"][0]["servers_here"]')"
+    equal "... and asked for their requests" "True True" \
+        "$(json '"%s %s" % tuple(1.5 < rows["redis"][r]["requests"]["median"] < 9 for r in ("turns2", "own64"))')"
+    equal "... and no key left on either" "0 0" "$(redis-cli -p "${nodes[0]}" dbsize) $(redis-cli -p "${nodes[1]}" dbsize)"
+    check "a Redis that will not live long" start_redis
+    "$PAWL" bench --rounds 99 --span 20ms --json --only turns2,threads16 -u "redis://127.0.0.1:$port" >"$scratch/half" &
+    started=$!
+    pids+=("$started")
+    check "... is measured" eventually has_keys "$port"
+    redis-cli -p "$port" shutdown nosave now
+    ended "$started"
+    equal "... and its end ends the run with a status of its own" 69 "$status"
+    equal "... and is said" "True" \
+        "$(python3 -c 'import json, sys; print("missing" in json.load(sys.stdin)["targets"][0]["rows"][0])' <"$scratch/half")"
 fi
 
 # ---- ZooKeeper ----

@@ -92,6 +92,7 @@ struct target {
     char raw_missing[200]; /* why bare operations can't be measured */
     pid_t servers[ADDRESS_HOSTS];
     size_t server_count;    /* those on this host */
+    int failure;            /* the exit status, if something could not be measured; 0: nothing went wrong */
     struct result *results; /* ROWS of them */
 };
 

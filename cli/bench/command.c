@@ -29,7 +29,7 @@ static const char help[] = "Usage: pawl bench [OPTION]... [-u URL]...\n"
                            "      --svg FILE      draw it too\n"
                            "      --help          this text; the whole story is in pawl(1)\n"
                            "\n"
-                           "Exit status: 0, and else as of pawl run.\n"
+                           "Exit status: 0; if something could not be measured, or went wrong, as of pawl run.\n"
                            "\n"
                            "Example\n"
                            "  pawl bench -u local: -u redis://db.example -u zk://zk.example/bench --svg b.svg\n";
@@ -154,6 +154,18 @@ static int measure(struct bench *bench, const struct choices *choices) {
     return status == 0 ? bench_run(bench) : status;
 }
 
+/* What could not be measured is in the table with its reason; and nobody should take half of it for the whole. */
+static int tell_failures(const struct bench *bench) {
+    int status = 0;
+
+    for (size_t i = 0; i < bench->count; i++)
+        if (bench->targets[i].failure != 0) {
+            say("not everything could be measured at %s: see 'not measured' there", bench->targets[i].shown);
+            status = status != 0 ? status : bench->targets[i].failure;
+        }
+    return status;
+}
+
 static int measure_and_tell(struct bench *bench, const struct choices *choices) {
     FILE *svg;
     int status = open_svg(choices->svg, &svg);
@@ -163,6 +175,7 @@ static int measure_and_tell(struct bench *bench, const struct choices *choices) 
     if (status == 0 && crew_signal() == 0) {
         choices->json ? bench_print_json(stdout, bench) : bench_print_table(stdout, bench);
         status = finish_output(write_svg(bench, choices->svg, svg));
+        status = status != 0 ? status : tell_failures(bench);
     } else if (svg != NULL) {
         fclose(svg);
         unlink(choices->svg);

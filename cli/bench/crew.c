@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "../signals.h"
+#include "workloads.h"
 
 enum { PATIENCE_MS = 60000 };
 
@@ -144,6 +145,18 @@ const char *crew_trouble(const struct crew *crew) {
     return atomic_load(&crew->job->board->failed) == 2 ? crew->job->board->failure.text : "";
 }
 
+bool crew_failed(const struct crew *crew) {
+    const struct job *job = crew->job;
+    const char *why = crew_trouble(crew);
+
+    if (why[0] == '\0')
+        return false;
+    note_missing(&job->target->results[job->row], why);
+    if (job->target->failure == 0)
+        job->target->failure = job->board->failure.code != 0 ? exit_of(job->board->failure.code) : EXIT_UNREACHABLE;
+    return true;
+}
+
 void crew_usage(const struct crew *crew, struct usage *ret) {
     const struct target *target = crew->job->target;
 
@@ -200,12 +213,7 @@ bool crew_count(struct job *job, int processes, member_fn *work, struct usage *r
     crew_finish(&crew);
     /* They took further turns until they heard of the end. */
     atomic_store(&job->board->turns, turns);
-    if (!good || crew_trouble(&crew)[0] != '\0') {
-        snprintf(job->target->results[job->row].missing, sizeof job->target->results[job->row].missing, "%.*s",
-                 (int)sizeof job->target->results[job->row].missing - 1, crew_trouble(&crew));
-        return false;
-    }
-    return true;
+    return !crew_failed(&crew) && good;
 }
 
 /* ---- A member ------------------------------------------------------------------------------------------------------------- */

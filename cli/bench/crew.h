@@ -69,7 +69,9 @@ void crew_stage(struct crew *crew, uint32_t stage);
 bool crew_await_stage(struct crew *crew, uint32_t stage, int64_t ms);
 /* Stop them, and wait until they are gone. */
 void crew_finish(struct crew *crew);
-/* Why it failed; "" if it did not. Valid after crew_finish. */
+/* After crew_finish: did it fail? Then why stands in the row that is missing now. */
+bool crew_failed(const struct crew *crew);
+/* Why; "" if it did not. */
 const char *crew_trouble(const struct crew *crew);
 void crew_usage(const struct crew *crew, struct usage *ret);
 

@@ -53,10 +53,8 @@ void measure_kill(struct job *job) {
     job->lease_ms = LEASE_MS;
     bool good = crew_start(&crew, job, 2, hold_or_inherit) && kill_holder(&crew, &ns);
     crew_finish(&crew);
-    if (!good || crew_trouble(&crew)[0] != '\0') {
-        note_missing(result, crew_trouble(&crew));
+    if (crew_failed(&crew) || !good)
         return;
-    }
     histogram_clear(&job->board->latency);
     histogram_add(&job->board->latency, ns);
     add_latency(result, &job->board->latency);

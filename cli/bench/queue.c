@@ -3,7 +3,9 @@
  * queue.c - a long queue: what does letting the next one in cost, when thousands wait? And what do thousands of holds cost?
  *
  * A waiter is an asynchronous acquire with ?handoff=0, which is a claim of its own at the engine; so thousands of them fit into four
- * processes. Stages: the holder holds; all waiters have asked; the holder lets go; the last one was let in.
+ * processes. Stages: the holder holds; all waiters have asked; the holder lets go; the last one was let in. What they asked for before the
+ * holder let go is not counted: the requests are those of handing on. Nobody ends before the counters were read, since what has ended
+ * has no CPU time and no memory any more.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -30,6 +32,7 @@ static void hold_first(const struct job *job) {
     member_await_stage(job, STAGE_RELEASED);
     atomic_store(&job->board->released_at, bench_now_ns());
     pawl_release(lock, NULL);
+    member_await_stop(job);
     pawl_lock_free(lock);
     pawl_close(client);
 }
@@ -109,7 +112,7 @@ static void stand_in_queue(const struct job *job, int number) {
     asked(job);
     dispatch_until_done(job, client, &queuer);
     /* Ending takes time too, and must not be seen in the figures of the others. */
-    member_await_stage(job, STAGE_EMPTY);
+    member_await_stop(job);
     for (int i = 0; i < count; i++)
         pawl_lock_free(locks[i]);
     pawl_close(client);
@@ -138,6 +141,9 @@ static bool count_queue(struct crew *crew, struct usage *ret_used, double *ret_n
     crew_usage(crew, ret_used);
     usage_subtract(ret_used, &before);
     ret_used->turns = crew->job->number;
+    /* Of interest while all of them waited. */
+    ret_used->client_memory = before.client_memory;
+    ret_used->server_memory = before.server_memory;
     return true;
 }
 
@@ -151,10 +157,8 @@ void measure_queue(struct job *job) {
     job->options = "handoff=0";
     bool good = crew_start(&crew, job, QUEUERS + 1, hold_or_queue) && count_queue(&crew, &used, &ns);
     crew_finish(&crew);
-    if (!good || crew_trouble(&crew)[0] != '\0') {
-        note_missing(result, crew_trouble(&crew));
+    if (crew_failed(&crew) || !good)
         return;
-    }
     figure_add(&result->figures[RATE], job->number / ns * 1e9);
     add_latency(result, &job->board->latency);
     add_usage(result, job->target, &used);
@@ -214,10 +218,8 @@ void measure_holds(struct job *job) {
     name_lock(job);
     bool good = crew_start(&crew, job, 1, hold_many) && count_holds(&crew, &used, &seconds);
     crew_finish(&crew);
-    if (!good || crew_trouble(&crew)[0] != '\0') {
-        note_missing(result, crew_trouble(&crew));
+    if (crew_failed(&crew) || !good)
         return;
-    }
     used.turns = seconds; /* a second counts as a turn */
     add_usage(result, job->target, &used);
 }
