@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "signals.h"
@@ -178,6 +179,7 @@ static int wait_for_all(struct take *take, int64_t deadline, struct pawl_error *
 
     /* The try may have used it up; 0 would be another try. */
     left = left > 0 ? left : 1;
+    take->waited_ms = left;
     int result = pawl_acquire_all_start(take->parts, take->options->count, left, on_acquired, &outcome, error);
     if (result < 0)
         return result;
@@ -223,13 +225,25 @@ static void explain_misfit(const struct take *take, const struct pawl_error *err
     say("%s%s", error->text, hint);
 }
 
+/* The library tells the time that it was given, which is less than the user's by what the try took: say the user's. */
+static void explain_late(const struct take *take, const struct pawl_error *error) {
+    char given[64];
+    int length = snprintf(given, sizeof given, " within %lld ms", (long long)take->waited_ms);
+    const char *at = strstr(error->text, given);
+
+    if (at == NULL)
+        say("%s", error->text);
+    else
+        say("%.*s within %lld ms%s", (int)(at - error->text), error->text, (long long)take->options->wait_ms, at + length);
+}
+
 static int explain_failure(const struct take *take, int result, const struct pawl_error *error) {
     const struct take_options *options = take->options;
 
     if (result == PAWL_EHELD || result == PAWL_ETIMEOUT) {
         /* As flock(1): scripts that only try expect no noise. People expect an answer. */
         if (options->verbose || isatty(STDERR_FILENO))
-            say("%s", error->text);
+            explain_late(take, error);
         return options->conflict_exit;
     }
     if (result == PAWL_EKIND || result == PAWL_ELIMIT)

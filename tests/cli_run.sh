@@ -94,7 +94,7 @@ took=$((($(date +%s%N) - begin) / 1000000))
 check "... and the deadline is one ($took ms)" [ "$took" -ge 290 -a "$took" -lt 3000 ]
 check "... and the first are given back" is_free x
 said=$("$PAWL" run -v -w 0.1 x y z -- true 2>&1)
-matches "-v names the lock that is waited for" "pawl: waiting for 'z': held by *'z' was not acquired within *" "$said"
+matches "-v names the lock that is waited for" "pawl: waiting for 'z': held by *'z' was not acquired within 100 ms: *" "$said"
 check "... once" [ "$(wc -l <<<"$said")" = 2 ]
 start waits "$PAWL" run x y z -- true
 waiting=$started
