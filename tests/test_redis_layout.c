@@ -188,6 +188,19 @@ static void test_foreign_holder_without_end(void **state) {
         endless_holder(layouts[i / 2], holders[i % 2]);
 }
 
+/* Some put a whole document where the owner is expected. It is named and freed like any other. */
+static void test_foreign_holder_with_a_long_name(void **state) {
+    char command[6000], owner[5000];
+
+    (void)state;
+    memset(owner, 'x', sizeof owner);
+    owner[sizeof owner - 1] = '\0';
+    for (int i = 0; i < 2; i++) {
+        snprintf(command, sizeof command, i == 0 ? "SET lock %s" : "HSET lock %s 1", owner);
+        endless_holder("", command);
+    }
+}
+
 /* A pawl of the other layout is met as any other program of that family: it excludes and is excluded, and is freed by an operator. */
 static void test_pawls_of_both_layouts(void **state) {
     struct pawl *plain = open_at(server.port, "?layout=plain", 0);
@@ -732,6 +745,7 @@ int main(int argc, char **argv) {
         TEST(test_redisson_holder_with_count_two),
         TEST(test_foreign_holder_that_expires),
         TEST(test_foreign_holder_without_end),
+        TEST(test_foreign_holder_with_a_long_name),
         TEST(test_pawls_of_both_layouts),
         TEST(test_key_of_another_type_while_waiting),
         TEST(test_keys_of_other_types),

@@ -220,9 +220,9 @@ static uint64_t foreign_token(const char *owner, size_t length) {
     return hash | UINT64_C(1) << 63;
 }
 
-/* One holder, as it is found in the lock's key. */
+/* One holder, as it is found in the lock's key; valid as long as the reply that it was read from. */
 struct holder {
-    char owner[600]; /* what the server calls it; cut where that is longer */
+    const char *owner; /* what the server calls it: bytes of any kind, however many */
     size_t length;
     enum pawl_mode mode;
     int64_t left_ms; /* -1: no end */
@@ -241,8 +241,8 @@ static void complete_holder(const struct sight *sight, struct holder *holder) {
 
 static void set_owner(struct holder *holder, const char *text, size_t length) {
     memset(holder, 0, sizeof *holder);
-    holder->length = length < sizeof holder->owner ? length : sizeof holder->owner - 1;
-    memcpy(holder->owner, text, holder->length);
+    holder->owner = text;
+    holder->length = length;
     holder->permits = 1;
 }
 
@@ -678,12 +678,14 @@ int pawl__redis_break(struct pawl__engine *engine, const char *name, uint64_t to
     if (rc < 0)
         return rc;
     each_holder(&sight, match_token, &search);
-    freeReplyObject(sight.reply);
     if (!search.any)
-        return pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", name,
-                          (unsigned long long)token);
-    if (!search.found.facts.known && !now)
-        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the holder of '%s' is not a pawl and can't be asked: only --now frees it",
-                          name);
-    return run_break(redis, name, sight.kind, &search.found, now, reterr);
+        rc = pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", name,
+                        (unsigned long long)token);
+    else if (!search.found.facts.known && !now)
+        rc = pawl__fail(reterr, PAWL_EUNSUPPORTED, "the holder of '%s' is not a pawl and can't be asked: only --now frees it",
+                        name);
+    else
+        rc = run_break(redis, name, sight.kind, &search.found, now, reterr);
+    freeReplyObject(sight.reply);
+    return rc;
 }
