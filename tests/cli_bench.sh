@@ -162,7 +162,8 @@ else
         "$(json '"%d %s" % (d["targets"][0]["servers_here"], rows["redis"]["trip"]["bare"])')"
     equal "... and no key left there" "0" "$(redis-cli -p "$port" -n 3 dbsize)"
     check "a cluster is started" start_cluster
-    status_is 0 "a cluster of which the URL names one node" tiny --json --only turns2,own64 -u "redis-cluster://127.0.0.1:${nodes[1]}"
+    status_is 0 "a cluster of which the URL names one node" \
+        "$PAWL" bench --rounds 1 --span 300ms --json --only turns2,own64 -u "redis-cluster://127.0.0.1:${nodes[1]}"
     equal "... all servers are looked at" "2" "$(json 'd["targets"][0]["servers_here"]')"
     equal "... and asked for their requests" "True True" \
         "$(json '"%s %s" % tuple(rows["redis"][r]["requests"]["median"] > 0 for r in ("turns2", "own64"))')"
