@@ -97,7 +97,7 @@ def against_bare(figures, key, row):
 
 
 def load_rows(figures):
-    for row in ("turns2", "turns16", "turns64", "threads16", "own64", "queue1000", "queue10000", "holds10000"):
+    for row in ("pair", "turns2", "turns16", "turns64", "threads16", "own64", "queue1000", "queue10000", "holds10000"):
         for key in figures.found["servers"]:
             values = {measure: figures.values("pawl", key, row, measure) for measure in MEASURES}
             if values["client_cpu_ns"]:
@@ -280,7 +280,7 @@ a single operation in the same process. `read` rows are what the server takes fo
 
 ## Load
 
-For each hand-off or hold: requests that reach the servers, CPU time of all clients and of all servers; for held locks: in a
+For each pair, hand-off or hold: requests that reach the servers, CPU time of all clients and of all servers; for held locks: in a
 second. Memory is what one client process, and all servers, have for themselves.
 
 {load}
