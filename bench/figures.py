@@ -68,6 +68,8 @@ class Figures:
 
 
 def three(value, unit=""):
+    if math.isinf(value):
+        return "∞"
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{digits}f}{unit}"
 
@@ -80,9 +82,7 @@ def as_time(ns):
 
 
 def as_number(number):
-    if math.isinf(number):
-        return "∞"
-    return f"{number:,.0f}" if number >= 99.5 else three(number) if number >= 0.00995 or not number else f"{number:.2g}"
+    return f"{number:,.0f}" if 99.5 <= number < math.inf else three(number) if number >= 0.00995 or not number else f"{number:.2g}"
 
 
 def as_bytes(number):

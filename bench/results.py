@@ -226,8 +226,8 @@ side, both are of one call of `pawl bench` or, for Redlock, of one process that 
 
 **A ratio is taken within each round**, and what is told is the median of these ratios, with the lowest and the highest: a machine that
 is shared may be twice as fast in one minute as in the next, which hits both sides of a round alike. So a ratio is not the quotient of
-the two figures that stand beside it. Where a comparison has rounds of pairs, its ratio is of those wherever it stands on this page. All
-rounds are in [{raw}]({raw}).
+the two figures that stand beside it; ∞ is that of a round in which the other side had no turn at all. Where a comparison has rounds of
+pairs, its ratio is of those wherever it stands on this page. All rounds are in [{raw}]({raw}).
 
 {machine}
 
