@@ -27,20 +27,22 @@ struct sightings {
     bool failed;
 };
 
-static bool same_client(const char *a, const char *b) {
-    return strncmp(a, b, CLIENT_BYTES) == 0;
-}
+/* Sightings of one entry stand together, whichever servers they are from. */
+static int by_identity(const void *a, const void *b) {
+    const struct sighting *x = a, *y = b;
+    unsigned flags = PAWL_ENTRY_WAITER | PAWL_ENTRY_FOREIGN;
+    int order = strcmp(x->name, y->name);
+    uint64_t one, other;
 
-static bool same(const struct sighting *sighting, const struct pawl_entry *entry) {
-    const struct pawl_entry *known = &sighting->entry;
-
-    if (strcmp(known->name, entry->name) != 0 || (known->flags ^ entry->flags) & (PAWL_ENTRY_WAITER | PAWL_ENTRY_FOREIGN))
-        return false;
-    if (entry->flags & PAWL_ENTRY_FOREIGN)
-        return strcmp(known->raw, entry->raw) == 0;
-    if (entry->flags & PAWL_ENTRY_WAITER)
-        return same_client(known->raw, entry->raw) && known->since_ms == entry->since_ms;
-    return same_client(known->raw, entry->raw) && known->token == entry->token;
+    if (!order)
+        order = (int)(x->entry.flags & flags) - (int)(y->entry.flags & flags);
+    if (!order)
+        order = x->entry.flags & PAWL_ENTRY_FOREIGN ? strcmp(x->raw, y->raw) : strncmp(x->raw, y->raw, CLIENT_BYTES);
+    if (order || x->entry.flags & PAWL_ENTRY_FOREIGN)
+        return order;
+    one = x->entry.flags & PAWL_ENTRY_WAITER ? (uint64_t)x->entry.since_ms : x->entry.token;
+    other = y->entry.flags & PAWL_ENTRY_WAITER ? (uint64_t)y->entry.since_ms : y->entry.token;
+    return one < other ? -1 : one > other;
 }
 
 static bool copy_entry(struct sighting *to, const struct pawl_entry *entry) {
@@ -53,25 +55,34 @@ static bool copy_entry(struct sighting *to, const struct pawl_entry *entry) {
     return to->name && to->host && to->command && to->label && to->raw;
 }
 
-static void merge(struct sighting *sighting, const struct pawl_entry *entry) {
-    sighting->servers++;
-    sighting->entry.flags |= entry->flags;
+static void free_sighting(struct sighting *sighting) {
+    free(sighting->name);
+    free(sighting->host);
+    free(sighting->command);
+    free(sighting->label);
+    free(sighting->raw);
+}
+
+static void free_sightings(struct sightings *all) {
+    for (size_t i = 0; i < all->count; i++)
+        free_sighting(&all->list[i]);
+    free(all->list);
+}
+
+static void merge(struct sighting *into, const struct sighting *other) {
+    into->servers += other->servers;
+    into->entry.flags |= other->entry.flags;
     /* It holds as long as most of its servers have it; the shortest of them is not too much to promise. */
-    if (entry->remaining_ms < sighting->entry.remaining_ms)
-        sighting->entry.remaining_ms = entry->remaining_ms;
+    if (other->entry.remaining_ms < into->entry.remaining_ms)
+        into->entry.remaining_ms = other->entry.remaining_ms;
 }
 
 static int collect(const struct pawl_entry *entry, void *data) {
     struct sightings *all = data;
     struct sighting *bigger;
 
-    for (size_t i = 0; i < all->count; i++)
-        if (same(&all->list[i], entry)) {
-            merge(&all->list[i], entry);
-            return 0;
-        }
     if (all->count == all->size) {
-        bigger = all->count < ENTRIES_MOST ? realloc(all->list, (all->size * 2 + 16) * sizeof *bigger) : NULL;
+        bigger = all->count < 2 * ENTRIES_MOST ? realloc(all->list, (all->size * 2 + 16) * sizeof *bigger) : NULL;
         if (!bigger) {
             all->failed = true;
             return 1;
@@ -83,15 +94,22 @@ static int collect(const struct pawl_entry *entry, void *data) {
     return all->failed;
 }
 
-static void free_sightings(struct sightings *all) {
-    for (size_t i = 0; i < all->count; i++) {
-        free(all->list[i].name);
-        free(all->list[i].host);
-        free(all->list[i].command);
-        free(all->list[i].label);
-        free(all->list[i].raw);
-    }
-    free(all->list);
+/* One sighting of each entry: after every server, so that there are never more than two lists of them. */
+static void merge_all(struct sightings *all) {
+    size_t kept = 0;
+
+    if (all->count == 0)
+        return;
+    qsort(all->list, all->count, sizeof all->list[0], by_identity);
+    for (size_t i = 1; i < all->count; i++)
+        if (by_identity(&all->list[kept], &all->list[i]) == 0) {
+            merge(&all->list[kept], &all->list[i]);
+            free_sighting(&all->list[i]);
+        } else {
+            all->list[++kept] = all->list[i];
+        }
+    all->count = kept + 1;
+    all->failed |= all->count > ENTRIES_MOST;
 }
 
 static bool usable(struct redlock *redlock, unsigned seat) {
@@ -114,6 +132,8 @@ static int look(struct redlock *redlock, const char *name, struct sightings *ret
 
         if (usable(redlock, i) && voter->impl->survey(voter, name, collect, ret, &why) >= 0)
             answered++;
+        if (!ret->failed)
+            merge_all(ret);
     }
     if (ret->failed)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory, or more locks than can be listed: ask for one by its name");
