@@ -147,7 +147,7 @@ class ZooKeeper:
     def start(home):
         path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
         return spawn(
-            ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
+            ["java", "-Xmx256m", "-XX:+UseSerialGC", "-Dzookeeper.jmx.log4j.disable=true"]
             + ["-Dzookeeper.preAllocSize=1024", "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{home}/zoo.cfg"]
         )
 
