@@ -112,6 +112,10 @@ start_cluster() { # at ${nodes[@]}: two primaries
     eventually is_whole "${nodes[0]}" && eventually is_whole "${nodes[1]}"
 }
 
+has_keys() { # PORT
+    [ "$(redis-cli -p "$1" dbsize)" != 0 ]
+}
+
 is_whole() { # PORT
     redis-cli -p "$1" cluster info | grep -q cluster_state:ok
 }
@@ -164,6 +168,16 @@ else
     equal "... and asked for their requests" "True True" \
         "$(json '"%s %s" % tuple(rows["redis"][r]["requests"]["median"] > 0 for r in ("turns2", "own64"))')"
     equal "... and no key left on either" "0 0" "$(redis-cli -p "${nodes[0]}" dbsize) $(redis-cli -p "${nodes[1]}" dbsize)"
+    check "a Redis that will not live long" start_redis
+    "$PAWL" bench --rounds 99 --span 20ms --json --only turns2,threads16 -u "redis://127.0.0.1:$port?retry=50,50,5" >"$scratch/half" &
+    started=$!
+    pids+=("$started")
+    check "... is measured" eventually has_keys "$port"
+    redis-cli -p "$port" shutdown nosave now
+    ended "$started"
+    equal "... and its end ends the run with a status of its own" 69 "$status"
+    equal "... and is said" "True" \
+        "$(python3 -c 'import json, sys; print("missing" in json.load(sys.stdin)["targets"][0]["rows"][0])' <"$scratch/half")"
 fi
 
 # ---- ZooKeeper ----

@@ -38,7 +38,7 @@ static void pair(struct alone *alone) {
     struct pawl_error error;
     int64_t begin = bench_now_ns();
 
-    member_check(alone->job, pawl_acquire(alone->lock, PAWL_FOREVER, &error), &error);
+    member_check(alone->job, pawl_acquire(alone->lock, TURN_MS, &error), &error);
     int64_t middle = bench_now_ns();
     member_check(alone->job, pawl_release(alone->lock, &error), &error);
     int64_t end = bench_now_ns();
@@ -54,7 +54,7 @@ static void many_pairs(struct alone *alone) {
     int64_t begin = bench_now_ns();
 
     for (int i = 0; i < MANY; i++) {
-        member_check(alone->job, pawl_acquire(alone->lock, PAWL_FOREVER, &error), &error);
+        member_check(alone->job, pawl_acquire(alone->lock, TURN_MS, &error), &error);
         member_check(alone->job, pawl_release(alone->lock, &error), &error);
     }
     if (!member_counts(alone->job))
@@ -116,7 +116,7 @@ static void work_without_bare(const struct job *job, int number) {
     (void)number;
     member_ready(job);
     while (!member_stopped(job)) {
-        member_check(job, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+        member_check(job, pawl_acquire(lock, TURN_MS, &error), &error);
         member_check(job, pawl_release(lock, &error), &error);
         atomic_fetch_add_explicit(&job->board->turns, 1, memory_order_relaxed);
     }

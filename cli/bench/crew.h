@@ -82,6 +82,9 @@ void usage_subtract(struct usage *after, const struct usage *before);
 bool crew_count(struct job *job, int processes, member_fn *work, struct usage *ret_used, double *ret_ns);
 
 /* In a member. */
+
+/* How long it waits for its turn: for longer than anybody needs whose server is there. */
+enum { TURN_MS = 20000 };
 struct pawl *member_open(const struct job *job);
 struct pawl_lock *member_mutex(const struct job *job, struct pawl *client);
 /* Say why and end. */

@@ -26,7 +26,7 @@ static void hold_first(const struct job *job) {
     struct pawl_lock *lock = member_mutex(job, client);
     struct pawl_error error;
 
-    member_check(job, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    member_check(job, pawl_acquire(lock, TURN_MS, &error), &error);
     member_set_stage(job, STAGE_HELD);
     asked(job);
     member_await_stage(job, STAGE_RELEASED);

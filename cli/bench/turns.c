@@ -18,7 +18,7 @@ static void take_turn(const struct job *job, struct pawl_lock *lock, uint32_t se
     struct pawl_error error;
 
     atomic_fetch_add(&board->waiting, 1);
-    member_check(job, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    member_check(job, pawl_acquire(lock, TURN_MS, &error), &error);
     atomic_fetch_sub(&board->waiting, 1);
     int64_t now = bench_now_ns(), released_at = atomic_load_explicit(&board->released_at, memory_order_relaxed);
     if (atomic_load_explicit(&board->owner, memory_order_relaxed) != self) {
@@ -77,7 +77,7 @@ static void *contend_in_thread(void *data) {
     while (!member_stopped(job)) {
         int64_t begin = bench_now_ns();
 
-        member_check(job, pawl_acquire(thread->lock, PAWL_FOREVER, &error), &error);
+        member_check(job, pawl_acquire(thread->lock, TURN_MS, &error), &error);
         if (member_counts(job))
             histogram_add(&job->board->latency, bench_now_ns() - begin);
         atomic_fetch_add_explicit(&job->board->turns, 1, memory_order_relaxed);
@@ -154,8 +154,7 @@ static void read_or_write(const struct job *job, int number) {
         bool reads = next_random(&random) % 100 < (uint32_t)job->number;
         int64_t begin = bench_now_ns();
 
-        member_check(job, reads ? pawl_acquire_shared(lock, PAWL_FOREVER, &error) : pawl_acquire(lock, PAWL_FOREVER, &error),
-                     &error);
+        member_check(job, reads ? pawl_acquire_shared(lock, TURN_MS, &error) : pawl_acquire(lock, TURN_MS, &error), &error);
         if (member_counts(job))
             histogram_add(&job->board->latency, bench_now_ns() - begin);
         atomic_fetch_add_explicit(&job->board->turns, 1, memory_order_relaxed);
