@@ -7,11 +7,16 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 JARS = "/usr/share/java"
 PATIENCE_S = 90
 started = []
+
+# Whoever ends a run by a signal gets the clean-up of its end, too: else the servers would outlive it.
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda number, frame: sys.exit(128 + number))
 
 
 class Missing(Exception):
