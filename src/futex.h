@@ -12,11 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sleep while *word is `value`, for `ns` at most. The clock stands still in suspend; so callers sleep in slices. */
-static inline void futex_wait(const void *word, uint32_t value, int64_t ns) {
+static inline void futex_wait_by(int operation, const void *word, uint32_t value, int64_t ns) {
     struct timespec timeout = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 
-    syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+    syscall(SYS_futex, word, operation, value, &timeout, NULL, 0);
+}
+
+/* Sleep while *word is `value`, for `ns` at most. The clock stands still in suspend; so callers sleep in slices. */
+static inline void futex_wait(const void *word, uint32_t value, int64_t ns) {
+    futex_wait_by(FUTEX_WAIT, word, value, ns);
 }
 
 static inline void futex_wake(const void *word, int count) {
@@ -25,9 +29,7 @@ static inline void futex_wake(const void *word, int count) {
 
 /* The same for a word that only threads of this process know, which the kernel finds faster. */
 static inline void futex_wait_own(const void *word, uint32_t value, int64_t ns) {
-    struct timespec timeout = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, NULL, 0);
+    futex_wait_by(FUTEX_WAIT_PRIVATE, word, value, ns);
 }
 
 static inline void futex_wake_own(const void *word, int count) {

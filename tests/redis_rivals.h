@@ -2,8 +2,8 @@
  *
  * redis_rivals.h - threads that want one lock all the time, while the test makes trouble; and see that it is a lock.
  *
- * Each counts itself in and out, so that two at once are seen, and looks whether its token is higher than the last one's. A hold that is
- * lost before its release is told by that; whether it may be is for the test to say.
+ * Each counts itself in and out, so that two at once are seen, and looks whether its token is higher than the last one's. Holds that were
+ * lost, as their release says, are counted; whether there may be any is for the test to say.
  */
 #ifndef PAWL_REDIS_RIVALS_H
 #define PAWL_REDIS_RIVALS_H

@@ -120,6 +120,8 @@ const char *bench_workload(size_t number);
 /* target.c */
 int target_open(struct target *target, const struct bench *bench, const char *url);
 void target_close(struct target *target, const struct bench *bench);
+/* The row has no sample of this round, and why. */
+void note_missing(struct result *result, const char *why);
 
 /* ratio.c: the row beside what it is compared with, median of the rounds' ratios. 0: not known. */
 double ratio_to_limit(const struct target *target, enum row row);

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "../signals.h"
-#include "workloads.h"
 
 enum { PATIENCE_MS = 60000 };
 
@@ -145,7 +144,7 @@ const char *crew_trouble(const struct crew *crew) {
     return atomic_load(&crew->job->board->failed) == 2 ? crew->job->board->failure.text : "";
 }
 
-bool crew_failed(const struct crew *crew) {
+bool crew_note_failure(const struct crew *crew) {
     const struct job *job = crew->job;
     const char *why = crew_trouble(crew);
 
@@ -213,7 +212,7 @@ bool crew_count(struct job *job, int processes, member_fn *work, struct usage *r
     crew_finish(&crew);
     /* They took further turns until they heard of the end. */
     atomic_store(&job->board->turns, turns);
-    return !crew_failed(&crew) && good;
+    return !crew_note_failure(&crew) && good;
 }
 
 /* ---- A member ------------------------------------------------------------------------------------------------------------- */

@@ -69,8 +69,8 @@ void crew_stage(struct crew *crew, uint32_t stage);
 bool crew_await_stage(struct crew *crew, uint32_t stage, int64_t ms);
 /* Stop them, and wait until they are gone. */
 void crew_finish(struct crew *crew);
-/* After crew_finish: did it fail? Then why stands in the row that is missing now. */
-bool crew_failed(const struct crew *crew);
+/* After crew_finish: if it failed, put the reason into its row, which is missing now. Did it? */
+bool crew_note_failure(const struct crew *crew);
 /* Why; "" if it did not. */
 const char *crew_trouble(const struct crew *crew);
 void crew_usage(const struct crew *crew, struct usage *ret);

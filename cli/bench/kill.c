@@ -53,7 +53,7 @@ void measure_kill(struct job *job) {
     job->lease_ms = LEASE_MS;
     bool good = crew_start(&crew, job, 2, hold_or_inherit) && kill_holder(&crew, &ns);
     crew_finish(&crew);
-    if (crew_failed(&crew) || !good)
+    if (crew_note_failure(&crew) || !good)
         return;
     histogram_clear(&job->board->latency);
     histogram_add(&job->board->latency, ns);

@@ -157,7 +157,7 @@ void measure_queue(struct job *job) {
     job->options = "handoff=0";
     bool good = crew_start(&crew, job, QUEUERS + 1, hold_or_queue) && count_queue(&crew, &used, &ns);
     crew_finish(&crew);
-    if (crew_failed(&crew) || !good)
+    if (crew_note_failure(&crew) || !good)
         return;
     figure_add(&result->figures[RATE], job->number / ns * 1e9);
     add_latency(result, &job->board->latency);
@@ -218,7 +218,7 @@ void measure_holds(struct job *job) {
     name_lock(job);
     bool good = crew_start(&crew, job, 1, hold_many) && count_holds(&crew, &used, &seconds);
     crew_finish(&crew);
-    if (crew_failed(&crew) || !good)
+    if (crew_note_failure(&crew) || !good)
         return;
     used.turns = seconds; /* a second counts as a turn */
     add_usage(result, job->target, &used);

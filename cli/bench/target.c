@@ -120,3 +120,7 @@ void target_close(struct target *target, const struct bench *bench) {
         nftw(target->scratch, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     free(target->results);
 }
+
+void note_missing(struct result *result, const char *why) {
+    snprintf(result->missing, sizeof result->missing, "%s", why);
+}

@@ -29,7 +29,3 @@ void add_usage(struct result *result, const struct target *target, const struct 
         figure_add(&result->figures[SERVER_MEMORY], used->server_memory);
     }
 }
-
-void note_missing(struct result *result, const char *why) {
-    snprintf(result->missing, sizeof result->missing, "%s", why);
-}

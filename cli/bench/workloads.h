@@ -28,7 +28,5 @@ void name_lock(struct job *job);
 void add_latency(struct result *result, const struct histogram *histogram);
 /* Add what each turn cost. */
 void add_usage(struct result *result, const struct target *target, const struct usage *used);
-/* The row has no sample of this round, and why. */
-void note_missing(struct result *result, const char *why);
 
 #endif

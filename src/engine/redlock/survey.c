@@ -27,6 +27,11 @@ struct sightings {
     bool failed;
 };
 
+/* What tells two holds, or two waits, of one client apart. */
+static uint64_t number_of(const struct pawl_entry *entry) {
+    return entry->flags & PAWL_ENTRY_WAITER ? (uint64_t)entry->since_ms : entry->token;
+}
+
 /* Sightings of one entry stand together, whichever servers they are from. */
 static int by_identity(const void *a, const void *b) {
     const struct sighting *x = a, *y = b;
@@ -40,8 +45,8 @@ static int by_identity(const void *a, const void *b) {
         order = x->entry.flags & PAWL_ENTRY_FOREIGN ? strcmp(x->raw, y->raw) : strncmp(x->raw, y->raw, CLIENT_BYTES);
     if (order || x->entry.flags & PAWL_ENTRY_FOREIGN)
         return order;
-    one = x->entry.flags & PAWL_ENTRY_WAITER ? (uint64_t)x->entry.since_ms : x->entry.token;
-    other = y->entry.flags & PAWL_ENTRY_WAITER ? (uint64_t)y->entry.since_ms : y->entry.token;
+    one = number_of(&x->entry);
+    other = number_of(&y->entry);
     return one < other ? -1 : one > other;
 }
 
