@@ -402,6 +402,19 @@ static void scribble(struct table *table, int count) {
     }
 }
 
+/* A guard that names the living is what a process that was stopped inside looks like: each call takes its whole time then, as
+ * test_stopped_inside_the_guard sees, and forty rounds of that would look like a hang. */
+static void free_guards_of_the_living(struct local *local) {
+    uint32_t slot, generation, hash = pawl__name_hash("name", 4);
+
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t bucket = (hash + i) & (BUCKET_COUNT - 1);
+
+        if (pawl__local_guard_owner(local, bucket, &slot, &generation) && !pawl__local_dead(local, slot, generation))
+            atomic_store(&local->table->buckets[bucket].guard, 0);
+    }
+}
+
 static int visit_nothing(const struct pawl_entry *entry, void *data) {
     (void)entry, (void)data;
     return 0;
@@ -422,6 +435,7 @@ static void use_damaged(void *data) {
             if (inner(claims[i])->ref == 0)
                 acquire(engines[i % 2], claims[i], MS / 10);
         scribble(table_of(engines[0]), 1 + (int)(roll() % 4));
+        free_guards_of_the_living(local_of(engines[0]));
         engines[0]->impl->survey(engines[0], NULL, visit_nothing, NULL, NULL);
         engines[0]->impl->break_hold(engines[0], "name", claims[0]->token, true, NULL);
         for (int i = 0; i < 4; i++)
@@ -461,6 +475,32 @@ static void test_scribbling_never_crashes(void **data) {
                 fail_msg("round %d: %s", i, pawl_error_name(rc));
         }
     }
+}
+
+/* Two holders of no permits, each before the other: whoever adds up what they hold never comes to an end of them. */
+static void join_circle(void *data) {
+    struct pawl__engine *engine = engine_open(data);
+    struct pawl__claim *claims[3];
+    struct node *nodes[2];
+
+    alarm(20); /* against a hang */
+    for (int i = 0; i < 3; i++)
+        claims[i] = claim_new("name", PAWL_SEMAPHORE, PAWL_PERMITS, 1, 3);
+    for (int i = 0; i < 2; i++) {
+        if (submit(engine, claims[i]) != PAWL__DONE)
+            _exit(1);
+        nodes[i] = &table_of(engine)->nodes[inner(claims[i])->ref - 1];
+        nodes[i]->permits = 0;
+    }
+    SET(nodes[0]->prev, pawl__local_ref(local_of(engine), nodes[1]));
+    _exit(submit(engine, claims[2]) == PAWL_EFORMAT ? 0 : 2);
+}
+
+static void test_list_in_a_circle(void **data) {
+    int status = reap(spawn(join_circle, *data));
+
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* Random bytes over all that is in use, with nobody there. */
@@ -508,6 +548,7 @@ int main(void) {
         T(test_ceiling_is_met_by_a_release),
         T(test_tokens_rise_across_wipe_and_reboot),
         T(test_scribbling_never_crashes),
+        T(test_list_in_a_circle),
         T(test_random_bytes_are_healed),
     };
 

@@ -64,13 +64,14 @@ struct node *pawl__local_prev(struct local *local, struct section *section, cons
     return step(local, section, node ? GET(node->prev) : GET(section->bucket->tail), steps);
 }
 
-/* The nearest node of the same name before this one (NULL: before the end), or behind it. */
-static struct node *before(struct local *local, struct section *section, const struct node *from, const struct node *like) {
-    uint32_t steps = 0;
-    struct node *node = pawl__local_prev(local, section, from, &steps);
+/* The nearest node of the same name before this one (NULL: before the end), or behind it. Who goes on from what was found goes on
+ * counting steps: a damaged list may lead in a circle. */
+static struct node *before(struct local *local, struct section *section, const struct node *from, const struct node *like,
+                           uint32_t *steps) {
+    struct node *node = pawl__local_prev(local, section, from, steps);
 
     while (node && !pawl__local_same_name(node, like))
-        node = pawl__local_prev(local, section, node, &steps);
+        node = pawl__local_prev(local, section, node, steps);
     return node;
 }
 
@@ -202,13 +203,14 @@ void pawl__local_regrant(struct local *local, struct section *section, const str
 void pawl__local_regrant_all(struct local *local, struct section *section) {
     uint32_t steps = 0;
 
-    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node && !section->more;
+    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node && !section->more && !section->damaged;
          node = pawl__local_next(local, section, node, &steps)) {
         struct node *previous;
+        uint32_t back = 0;
 
         if (state_of(GET(node->state)) != NODE_WAITING)
             continue;
-        previous = before(local, section, node, node);
+        previous = before(local, section, node, node, &back);
         if (!previous || state_of(GET(previous->state)) != NODE_WAITING)
             pawl__local_regrant(local, section, node);
     }
@@ -228,7 +230,8 @@ static void append(struct section *section, struct node *node, struct node *tail
 
 /* Would the node, put at the end, be granted at once? */
 static enum verdict judge(struct local *local, struct section *section, struct node *node) {
-    struct node *last = before(local, section, NULL, node);
+    uint32_t steps = 0;
+    struct node *last = before(local, section, NULL, node, &steps);
     struct crowd crowd = {0};
 
     if (!last)
@@ -241,7 +244,7 @@ static enum verdict judge(struct local *local, struct section *section, struct n
         return VERDICT_WAITING; /* FIFO: who does not fit yet is not passed by */
     if (GET(node->mode) == PAWL_SHARED)
         return GET(last->mode) == PAWL_SHARED ? VERDICT_HELD : VERDICT_WAITING;
-    for (; last && fits(node, &crowd); last = before(local, section, last, node))
+    for (; last && fits(node, &crowd); last = before(local, section, last, node, &steps))
         crowd_add(&crowd, last);
     return section->damaged ? VERDICT_DAMAGED : fits(node, &crowd) ? VERDICT_HELD : VERDICT_WAITING;
 }
@@ -317,10 +320,11 @@ bool pawl__local_linked(struct local *local, struct section *section, uint32_t r
 /* Can the end of this holder let anybody in? Not that of one reader among several: then there are still others in the way. */
 static bool matters(struct local *local, struct section *section, const struct node *node, uint32_t word) {
     struct node *next;
+    uint32_t steps = 0;
 
     if (GET(node->mode) != PAWL_SHARED || !holds(word))
         return true;
-    if (before(local, section, node, node))
+    if (before(local, section, node, node, &steps))
         return false;
     next = behind(local, section, node);
     return next && !holds(GET(next->state));
