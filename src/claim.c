@@ -21,6 +21,12 @@
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
+/* May a claim go on beyond its bounds? It asks when this part of its hand-offs is left to be joined; ... */
+enum { EXTEND_LEAD = 4 };
+/* ... looks for the answer when so many are left; ... */
+enum { EXTEND_LOOKS = 4 };
+/* ... and after a question in vain, 1, 3, 7, ... up to so many claims do not ask. */
+enum { EXTEND_RESTS = 63 };
 /* The part of a lease by which a hold may be renewed earlier than it must, together with others. */
 enum { RENEW_EARLY = 30 };
 
@@ -47,6 +53,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct waiter *waiter
         return NULL;
     memset(claim, 0, sizeof *claim + state_size);
     claim->cohort = cohort;
+    claim->serves_most = 1 + client->handoffs;
     TAILQ_INIT(&claim->waiters);
     TAILQ_INIT(&claim->holds);
     claim->seam = (struct pawl__claim){
@@ -95,6 +102,54 @@ uint64_t pawl__claim_token(struct claim *claim) {
     if (claim->tokens_used < claim->seam.token_count)
         return claim->seam.token + claim->tokens_used++;
     return engine->impl->retoken ? engine->impl->retoken(engine, &claim->seam) : 0;
+}
+
+void pawl__claim_extend(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+    struct pawl__engine *engine = cohort->engine;
+    uint32_t handoffs = cohort->client->handoffs;
+
+    if (!engine->impl->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
+        cohort->extend_rests || claim->served + handoffs / EXTEND_LEAD < claim->serves_most)
+        return;
+    claim->extend_sent = pawl__now(engine);
+    engine->impl->extend(engine, &claim->seam, claim->served + handoffs - claim->seam.token_count);
+}
+
+void pawl__claim_take_extension(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+    uint32_t more;
+
+    if (!claim->extend_sent || !atomic_load_explicit(&claim->seam.token_more, memory_order_relaxed))
+        return;
+    more = atomic_exchange(&claim->seam.token_more, 0);
+    claim->seam.token_count += more;
+    claim->serves_most = claim->seam.token_count;
+    claim->join_until = pawl__time_add(claim->extend_sent, cohort->client->handoff_ns);
+    claim->extend_sent = 0;
+    cohort->extend_misses = 0;
+    pawl__note(cohort->engine, &claim->seam, "goes on, since nobody else waits: %u tokens more", more);
+}
+
+void pawl__claim_look_for_extension(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->engine;
+
+    if (claim->extend_sent && claim->served + EXTEND_LOOKS >= claim->serves_most)
+        engine->impl->extend(engine, &claim->seam, 0);
+    pawl__claim_take_extension(claim);
+}
+
+/* The claim ends. Was it in vain that it asked? Then the next ones do not: others want the lock, or the answer takes too long. */
+static void judge_extension(const struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+
+    if (cohort->extend_rests) {
+        cohort->extend_rests--;
+    } else if (claim->extend_sent) {
+        if (cohort->extend_misses < EXTEND_RESTS)
+            cohort->extend_misses = 2 * cohort->extend_misses + 1;
+        cohort->extend_rests = cohort->extend_misses;
+    }
 }
 
 static void note_lease(struct claim *claim) {
@@ -204,6 +259,7 @@ int pawl__claim_retire(struct claim *claim) {
     }
     if (claim->tokens_used)
         cohort->tokens_used = claim->tokens_used;
+    judge_extension(claim);
     TAILQ_REMOVE(&cohort->claims, claim, link);
     rc = engine->impl->withdraw(engine, &claim->seam);
     if (rc != PAWL__PENDING) {

@@ -15,6 +15,8 @@
  * first acquire that joined it. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
  * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
  * number: they have waited longest.
+ * An engine that knows that nobody else waits may let a claim go on (pawl__claim_extend). Then the bounds count anew, from the moment when
+ * it was asked: whoever comes to wait later is passed by as many as before.
  *
  * Who waits in the engine: the first waiter of a pending claim, if it is a thread and the engine lets callers park; else serve().
  * When the first waiter goes away, pawl__cohort_nudge() finds another.
@@ -274,7 +276,7 @@ static bool past_join_bound(const struct claim *claim) {
 }
 
 /* The claim that a newcomer may join, or NULL. */
-static struct claim *joinable(const struct cohort *cohort, const struct waiter *waiter) {
+static struct claim *joinable(struct cohort *cohort, const struct waiter *waiter) {
     struct claim *last = TAILQ_LAST(&cohort->claims, claim_list);
 
     if (!cohort->joins || !last || last->seam.mode != waiter->mode || last->doomed || last->lost || last->downgrading)
@@ -283,7 +285,8 @@ static struct claim *joinable(const struct cohort *cohort, const struct waiter *
         return NULL;
     if (last->seam.max_hold_ns || waiter->max_hold_ns) /* each has all of its time, counted from its own grant */
         return NULL;
-    if (last->served > cohort->client->handoffs || past_join_bound(last))
+    pawl__claim_look_for_extension(last);
+    if (last->served >= last->serves_most || past_join_bound(last))
         return NULL;
     return last;
 }
@@ -345,6 +348,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
 
         if (more || !claim->parked)
             pawl__cohort_nudge(claim);
+        pawl__claim_extend(claim);
     }
 }
 
@@ -446,7 +450,10 @@ static bool hand_on(struct claim *claim) {
     struct waiter *next = TAILQ_FIRST(&claim->waiters);
     uint64_t token;
 
-    if (!next || claim->lost || claim->downgrading || claim->seam.mode != next->mode || past_join_bound(claim))
+    if (!next || claim->lost || claim->downgrading || claim->seam.mode != next->mode)
+        return false;
+    pawl__claim_take_extension(claim);
+    if (past_join_bound(claim))
         return false;
     token = pawl__claim_token(claim);
     if (!token)

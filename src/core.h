@@ -101,9 +101,11 @@ struct cohort {
     enum pawl_kind kind;
     uint32_t limit;
     bool nonreentrant;
-    bool joins;                  /* may acquires share a claim? */
-    uint32_t tokens_used;        /* by the last claim that was held */
-    struct claim_list claims;    /* pending and held ones, in the order of their submission */
+    bool joins;               /* may acquires share a claim? */
+    uint32_t tokens_used;     /* by the last claim that was held */
+    unsigned extend_misses;   /* how long claims left the engine alone after the last that asked in vain whether it may go on ... */
+    unsigned extend_rests;    /* ... and how many of these are still to come */
+    struct claim_list claims; /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
     struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
     struct part_list parts;      /* of the sets that are being acquired */
@@ -130,8 +132,10 @@ struct claim {
     bool suspect;         /* its holders were told so */
     bool renewing;        /* a renewal was asked for and is not answered yet */
     uint32_t served;      /* acquires that joined it */
+    uint32_t serves_most; /* at most so many may */
     uint32_t tokens_used;
-    int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
+    int64_t join_until;  /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
+    int64_t extend_sent; /* when the engine was asked whether it may go on beyond both; 0: it was not, or has said yes */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t lease_ns, renew_at, suspect_at, assured_until;
     int64_t hold_until; /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
@@ -296,6 +300,12 @@ void pawl__claim_adopt_all(struct cohort *cohort);
 int pawl__claim_downgrade(struct claim *claim);
 /* A token for one more hold under the claim; 0: there is none to be had. */
 uint64_t pawl__claim_token(struct claim *claim);
+/* Somebody has joined: if the claim nears its bound, ask the engine whether it may go on, since nobody else waits. */
+void pawl__claim_extend(struct claim *claim);
+/* Has the engine said yes? Then the claim's bounds are new; they count from when it was asked, since nobody waited any earlier. */
+void pawl__claim_take_extension(struct claim *claim);
+/* The same, and look for the answer if there is hardly any room left. */
+void pawl__claim_look_for_extension(struct claim *claim);
 /* Look whether the claim is lost by now; if so, its holders are told. */
 void pawl__claim_refresh(struct claim *claim);
 /* Expiry, suspicion, renewal. Returns when to look again. */

@@ -6,29 +6,52 @@
  * Those who wait are tasks: each joins the claim within the call that starts it, and nothing is left to chance.
  */
 #include <poll.h>
+#include <signal.h>
 
 #include "core.h"
 #include "redis_one.h"
 #include "redis_rivals.h"
 
-enum { TASKS = 8 };
+enum { TASKS = 8, WISHES = 3, LAYOUTS = 2 };
 
 /* Handles of one lock in one client; the tokens of the holds that the last round had, in their order. */
 struct crowd {
-    struct pawl *client;
+    struct pawl *client, *other; /* `other` may be NULL: a client with callbacks of its own */
     struct pawl_lock *holder, *tasks[TASKS];
     uint64_t tokens[1 + TASKS];
     int count;
 };
 
-static void open_crowd(struct crowd *crowd, const char *layout) {
+/* What the crowd wants: a mutex, in either layout, or to write where others might read. */
+static const char *const wishes[WISHES] = {"redisson", "plain", "rwlock"};
+
+static bool writes(const char *wish) {
+    return strcmp(wish, "rwlock") == 0;
+}
+
+static struct pawl *open_for(const char *wish, int handoffs) {
     char options[64];
 
-    snprintf(options, sizeof options, "?handoff=64,60000&layout=%s", layout);
-    *crowd = (struct crowd){.client = open_at(server.port, options, 0)};
-    crowd->holder = mutex_of(crowd->client, "lock");
+    snprintf(options, sizeof options, "?handoff=%d,60000&layout=%s", handoffs, writes(wish) ? "redisson" : wish);
+    return open_at(server.port, options, 0);
+}
+
+static struct pawl_lock *lock_for(struct pawl *client, const char *wish, unsigned flags) {
+    struct pawl_lock *lock;
+
+    assert_works((writes(wish) ? pawl_rwlock_new : pawl_mutex_new)(client, "lock", flags, &lock, &error), &error);
+    return lock;
+}
+
+static void open_crowd_of(struct crowd *crowd, int handoffs, const char *wish) {
+    *crowd = (struct crowd){.client = open_for(wish, handoffs)};
+    crowd->holder = lock_for(crowd->client, wish, 0);
     for (int i = 0; i < TASKS; i++)
-        assert_works(pawl_mutex_new(crowd->client, "lock", PAWL_TASK, &crowd->tasks[i], &error), &error);
+        crowd->tasks[i] = lock_for(crowd->client, wish, PAWL_TASK);
+}
+
+static void open_crowd(struct crowd *crowd, const char *layout) {
+    open_crowd_of(crowd, 64, layout);
 }
 
 static void close_crowd(struct crowd *crowd) {
@@ -46,40 +69,59 @@ static void acquired(struct pawl_lock *lock, int result, const struct pawl_error
     assert_works(pawl_release(lock, &error), &error);
 }
 
-/* One holds, all the others come to wait for it, and it lets go. */
-static void take_round(struct crowd *crowd) {
-    struct pollfd fd = {.fd = pawl_fd(crowd->client), .events = POLLIN};
-
+static void hold(struct crowd *crowd) {
     assert_works(pawl_acquire(crowd->holder, PATIENCE_MS, &error), &error);
     crowd->tokens[0] = pawl_token(crowd->holder);
     crowd->count = 1;
-    for (int i = 0; i < TASKS; i++)
+}
+
+/* Tasks come to wait, up to this one. */
+static void join_before(struct crowd *crowd, int from, int end) {
+    for (int i = from; i < end; i++)
         assert_works(pawl_acquire_start(crowd->tasks[i], PAWL_EXCLUSIVE, 1, PATIENCE_MS, acquired, crowd, &error), &error);
-    assert_works(pawl_release(crowd->holder, &error), &error);
-    while (crowd->count < 1 + TASKS) {
-        if (poll(&fd, 1, PATIENCE_MS) != 1)
+}
+
+/* See that so many of the tasks have their turn. */
+static void await_turns(struct crowd *crowd, int tasks) {
+    struct pollfd fds[] = {{.fd = pawl_fd(crowd->client), .events = POLLIN},
+                           {.fd = crowd->other ? pawl_fd(crowd->other) : -1, .events = POLLIN}};
+
+    while (crowd->count < 1 + tasks) {
+        if (poll(fds, 2, PATIENCE_MS) < 1)
             fail_msg("no callback became due");
         pawl_dispatch(crowd->client);
+        if (crowd->other)
+            pawl_dispatch(crowd->other);
     }
     for (int i = 1; i < crowd->count; i++)
         assert_true(crowd->tokens[i] > crowd->tokens[i - 1]);
+}
+
+static void let_all_have_it(struct crowd *crowd) {
+    assert_works(pawl_release(crowd->holder, &error), &error);
+    await_turns(crowd, TASKS);
+}
+
+/* One holds, all the others come to wait for it, and it lets go. */
+static void take_round(struct crowd *crowd) {
+    hold(crowd);
+    join_before(crowd, 0, TASKS);
+    let_all_have_it(crowd);
 }
 
 static long long counter(void) {
     return redis_server_integer(&server, "GET redisson_lock_token:{lock}");
 }
 
-static const char *const layouts[] = {"redisson", "plain"};
-
 /* What was of use is asked for again: the second time all of them are served without a further request. */
 static void test_asked_for_by_what_was_used(void **state) {
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < LAYOUTS; i++) {
         struct crowd crowd;
         long before;
 
         empty_server(NULL);
-        open_crowd(&crowd, layouts[i]);
+        open_crowd(&crowd, wishes[i]);
         take_round(&crowd);
         before = redis_server_scripts(&server);
         take_round(&crowd);
@@ -112,12 +154,12 @@ static void test_one_for_one(void **state) {
 /* The counter is ahead of the clock, by whatever made it so: then a claim gets one token, however many it wants. */
 static void test_counter_does_not_outrun_the_clock(void **state) {
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < LAYOUTS; i++) {
         struct crowd crowd;
         long long ahead;
 
         empty_server(NULL);
-        open_crowd(&crowd, layouts[i]);
+        open_crowd(&crowd, wishes[i]);
         take_round(&crowd);
         ahead = redis_server_integer(&server, "INCRBY redisson_lock_token:{lock} 3600000000");
         for (int round = 0; round < 2; round++) {
@@ -170,6 +212,175 @@ static void test_lost_counter_goes_on_above_reserved_tokens(void **state) {
     assert_fails(PAWL_ELOST, pawl_release(crowd.holder, &error), &error);
     take_round(&crowd);
     assert_true(crowd.tokens[0] > (uint64_t)reserved);
+    close_crowd(&crowd);
+}
+
+/* ---- Going on ------------------------------------------------------------------------------------------------------------- */
+
+/* With four hand-offs a claim serves five, and asks whether it may go on when the fourth joins it. It may: then it serves four more than
+ * had joined it by then, which is eight. */
+enum { HANDOFFS = 4, ASKS_AT = 4, SERVES = 1 + HANDOFFS, SERVES_MORE = ASKS_AT + HANDOFFS };
+
+/* How many claims were made so far. */
+static uint64_t claims_of(const struct crowd *crowd) {
+    return crowd->holder->cohort->next_id & ((UINT64_C(1) << 40) - 1);
+}
+
+/* May it go on? The server answers in order: once another question is answered, that one is. */
+static bool may_go_on(const struct crowd *crowd) {
+    struct claim *claim = TAILQ_FIRST(&crowd->holder->cohort->claims);
+
+    assert_true(claim->extend_sent > 0);
+    assert_fails(PAWL_ETOKEN, pawl_break(crowd->client, "lock", 1, false, &error), &error);
+    return atomic_load(&claim->seam.token_more) > 0;
+}
+
+/* Nobody else waits: one claim serves all of them, and its tokens are one row. */
+static void test_goes_on_while_nobody_else_waits(void **state) {
+    (void)state;
+    for (int i = 0; i < WISHES; i++) {
+        struct crowd crowd;
+        uint64_t claims;
+
+        empty_server(NULL);
+        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
+        claims = claims_of(&crowd);
+        hold(&crowd);
+        join_before(&crowd, 0, ASKS_AT - 1);
+        assert_true(may_go_on(&crowd));
+        join_before(&crowd, ASKS_AT - 1, SERVES_MORE - 2);
+        assert_true(may_go_on(&crowd));
+        join_before(&crowd, SERVES_MORE - 2, TASKS);
+        let_all_have_it(&crowd);
+        for (int j = 1; j <= TASKS; j++)
+            assert_true(crowd.tokens[j] == crowd.tokens[0] + (uint64_t)j);
+        assert_true(claims_of(&crowd) == claims + 1);
+        close_crowd(&crowd);
+    }
+}
+
+/* The operator's break finds the hold by a token that it got while it was going on. */
+static void test_hold_that_went_on_is_broken_by_its_token(void **state) {
+    (void)state;
+    for (int i = 0; i < WISHES; i++) {
+        struct crowd crowd;
+
+        empty_server(NULL);
+        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
+        hold(&crowd);
+        join_before(&crowd, 0, ASKS_AT - 1);
+        assert_true(may_go_on(&crowd));
+        assert_works(pawl_break(crowd.client, "lock", crowd.tokens[0] + SERVES_MORE - 1, false, &error), &error);
+        await(pawl_state(crowd.holder) == PAWL_LOST, "the holder is not told");
+        assert_fails(PAWL_ELOST, pawl_release(crowd.holder, &error), &error);
+        await_turns(&crowd, ASKS_AT - 1);
+        close_crowd(&crowd);
+    }
+}
+
+static uint64_t others_token;
+
+static void other_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)data;
+    assert_works(result, why);
+    others_token = pawl_token(lock);
+    assert_works(pawl_release(lock, &error), &error);
+}
+
+/* Another process comes to wait before the claim is told to go on, or after that. How many of the crowd are served before it? */
+static int served_before_another(const char *wish, bool goes_on) {
+    struct pawl_lock *lock;
+    struct crowd crowd;
+    int before = 0;
+
+    open_crowd_of(&crowd, HANDOFFS, wish);
+    crowd.other = open_for(wish, HANDOFFS);
+    lock = lock_for(crowd.other, wish, PAWL_TASK);
+    hold(&crowd); /* a counter that is new gives one at first */
+    assert_works(pawl_release(crowd.holder, &error), &error);
+    crowd.holder->cohort->tokens_used = SERVES; /* so that it asks for all that it can use */
+    hold(&crowd);
+    if (goes_on) {
+        join_before(&crowd, 0, ASKS_AT - 1);
+        assert_true(may_go_on(&crowd));
+    }
+    assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PATIENCE_MS, other_acquired, NULL, &error), &error);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    if (!goes_on) {
+        join_before(&crowd, 0, ASKS_AT - 1);
+        assert_false(may_go_on(&crowd));
+    }
+    join_before(&crowd, ASKS_AT - 1, TASKS);
+    let_all_have_it(&crowd);
+    while (before < crowd.count && crowd.tokens[before] < others_token)
+        before++;
+    close_crowd(&crowd);
+    pawl_lock_free(lock);
+    pawl_close(crowd.other);
+    return before;
+}
+
+/* It ends at its bound as ever where somebody waits already, and at the new one if somebody came after it was told to go on. */
+static void test_stops_for_another(void **state) {
+    (void)state;
+    for (int i = 0; i < WISHES; i++) {
+        empty_server(NULL);
+        assert_int_equal(served_before_another(wishes[i], false), SERVES);
+        assert_int_equal(served_before_another(wishes[i], true), SERVES_MORE);
+    }
+}
+
+/* A program that is not pawl listens for the lock's end: it is to have its chance. */
+static void test_stops_for_a_foreign_program(void **state) {
+    struct crowd crowd;
+    redisContext *listener = redisConnect("127.0.0.1", (int)server.port);
+
+    (void)state;
+    freeReplyObject(redisCommand(listener, "SUBSCRIBE redisson_lock__channel:{lock}"));
+    open_crowd_of(&crowd, HANDOFFS, "redisson");
+    hold(&crowd);
+    join_before(&crowd, 0, ASKS_AT - 1);
+    assert_false(may_go_on(&crowd));
+    join_before(&crowd, ASKS_AT - 1, TASKS);
+    let_all_have_it(&crowd);
+    close_crowd(&crowd);
+    redisFree(listener);
+}
+
+/* The counter is lost while the lock is held: what it would give now does not follow what the holder has. */
+static void test_does_not_go_on_with_other_tokens(void **state) {
+    struct crowd crowd;
+
+    (void)state;
+    for (int i = 0; i < WISHES; i++) {
+        empty_server(NULL);
+        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
+        hold(&crowd);
+        redis_server_integer(&server, "INCRBY redisson_lock_token:{lock} 7");
+        join_before(&crowd, 0, ASKS_AT - 1);
+        assert_false(may_go_on(&crowd));
+        join_before(&crowd, ASKS_AT - 1, TASKS);
+        let_all_have_it(&crowd);
+        assert_true(crowd.tokens[1] > crowd.tokens[0] + 7);
+        close_crowd(&crowd);
+    }
+}
+
+/* The answer comes when the claim has long been at its bound, and another waits behind it. */
+static void test_answer_that_comes_too_late(void **state) {
+    struct crowd crowd;
+    uint64_t claims;
+
+    (void)state;
+    open_crowd_of(&crowd, HANDOFFS, "redisson");
+    claims = claims_of(&crowd);
+    hold(&crowd);
+    kill(server.pid, SIGSTOP);
+    join_before(&crowd, 0, TASKS);
+    kill(server.pid, SIGCONT);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    let_all_have_it(&crowd);
+    assert_true(claims_of(&crowd) > claims + 1);
     close_crowd(&crowd);
 }
 
@@ -231,6 +442,12 @@ int main(int argc, char **argv) {
         TEST(test_counter_does_not_outrun_the_clock),
         TEST(test_as_many_as_the_clock_allows),
         TEST(test_lost_counter_goes_on_above_reserved_tokens),
+        TEST(test_goes_on_while_nobody_else_waits),
+        TEST(test_hold_that_went_on_is_broken_by_its_token),
+        TEST(test_stops_for_another),
+        TEST(test_stops_for_a_foreign_program),
+        TEST(test_does_not_go_on_with_other_tokens),
+        TEST(test_answer_that_comes_too_late),
         TEST(test_tokens_rise_while_the_counter_is_lost),
         cmocka_unit_test(test_number_that_is_asked_for),
     };

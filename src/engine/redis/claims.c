@@ -507,6 +507,47 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
     send_call(claim, SCRIPT_DOWNGRADE, 1, &call, downgrade_answered);
 }
 
+/* ---- Going on ------------------------------------------------------------------------------------------------------------- */
+
+/* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
+static void extend_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    (void)redis;
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
+        atomic_fetch_add(&request->claim->claim->token_more, (uint32_t)reply->integer);
+    freeReplyObject(reply);
+}
+
+static void send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
+    struct request request = {.answered = extend_answered, .claim = claim};
+    const struct pawl__claim *seam = claim->claim;
+    struct redis_call call;
+    char next[24];
+
+    fill_call(redis, claim, &call);
+    pawl__put_number(call.want, count);
+    pawl__put_number(next, seam->token + seam->token_count);
+    call.argv[REDIS_CALL_COMMON] = call.want;
+    call.argv[REDIS_CALL_COMMON + 1] = call.keys.channel;
+    call.argv[REDIS_CALL_COMMON + 2] = next;
+    pawl__script_send(claim->node, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3, call.argv, NULL,
+                      &request);
+}
+
+/* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
+void pawl__redis_extend(struct pawl__engine *engine, struct pawl__claim *seam, uint32_t count) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    if (!count) {
+        pawl__node_look(claim->node);
+    } else if (claim->state == RCLAIM_HOLDING && claim->node->commands.state == LINK_UP && !redis->options.replicas) {
+        send_extend(redis, claim, count);
+        pawl__node_look_later(claim->node);
+    }
+    pawl__redis_unlock_asked(redis);
+}
+
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
     if (claim->asked || claim->node->commands.state != LINK_UP)
         return;

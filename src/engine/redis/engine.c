@@ -246,6 +246,7 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .submit_all = pawl__redis_submit_all,
     .withdraw = pawl__redis_withdraw,
     .downgrade = pawl__redis_downgrade,
+    .extend = pawl__redis_extend,
     .park = pawl__redis_park,
     .unpark = pawl__redis_unpark,
     .adopt = pawl__redis_adopt,

@@ -28,8 +28,9 @@
 
 /* Timers that keep waiting claims alive need not be exact: those that are due so soon go together. */
 #define SLACK_NS (20 * REDIS_MS)
-/* How long the inbox is left alone when a leader has done with it. */
+/* How long the inbox is left alone when a leader has done with it, and answers that nobody waits for. */
 #define INBOX_REST_NS (10 * REDIS_MS)
+#define ANSWERS_REST_NS (10 * REDIS_MS)
 /* A claim that is sent to and fro by nodes that do not agree goes slowly. */
 #define REHOME_NS (50 * REDIS_MS)
 
@@ -295,6 +296,8 @@ static void run_timers(struct redis *redis, int64_t now) {
     TAILQ_FOREACH(node, &redis->nodes, entry) {
         if (now >= node->inbox_due)
             node->inbox_due = 0;
+        if (now >= node->answers_due)
+            node->answers_due = 0;
         for (int i = 0; (link = pawl__node_link(node, i)); i++)
             pawl__link_tick(link, now);
         pawl__sentinel_tick(node);
@@ -321,6 +324,8 @@ int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
     TAILQ_FOREACH(node, &redis->nodes, entry) {
         if (node->inbox_due)
             due = sooner(due, node->inbox_due);
+        if (node->answers_due)
+            due = sooner(due, node->answers_due);
         for (int i = 0; (link = pawl__node_link(node, i)); i++)
             due = sooner(due, pawl__link_due(link));
     }
@@ -625,6 +630,18 @@ bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline) {
     if (leads)
         abdicate(node);
     return *done;
+}
+
+void pawl__node_look_later(struct node *node) {
+    if (node->answers_due)
+        return;
+    node->answers_due = pawl__boottime() + ANSWERS_REST_NS;
+    pawl__redis_due(node->redis, node->answers_due);
+}
+
+void pawl__node_look(struct node *node) {
+    if (!node->leading && node->commands.state == LINK_UP)
+        pawl__link_read(&node->commands);
 }
 
 void pawl__node_kick_leader(struct node *node) {

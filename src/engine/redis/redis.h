@@ -60,7 +60,8 @@ enum redis_script {
     SCRIPT_RELEASE = SCRIPT_ACQUIRE + 3,
     SCRIPT_RENEW = SCRIPT_RELEASE + 3,
     SCRIPT_BREAK = SCRIPT_RENEW + 3,
-    SCRIPT_DOWNGRADE = SCRIPT_BREAK + 3,
+    SCRIPT_EXTEND = SCRIPT_BREAK + 3, /* not of a semaphore, whose acquires are claims of their own */
+    SCRIPT_DOWNGRADE = SCRIPT_EXTEND + 2,
     SCRIPT_SURVEY,
     SCRIPT_HELD,
     SCRIPT_ACQUIRE_ALL,
@@ -258,6 +259,7 @@ struct node {
     const struct rclaim *leader; /* ... and sleeps in poll for this claim */
     bool leader_waits;           /* ... for a push, and so reads the inbox too */
     int64_t inbox_due;           /* 0, or: if no leader does, the service thread reads the inbox from then on */
+    int64_t answers_due;         /* 0, or: the service thread reads an answer then that nobody has looked for */
     bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
     bool gave_up;                /* as many tries to connect as the URL allows have failed */
     int lead_fd;
@@ -375,6 +377,10 @@ void pawl__redis_untell(struct redis *redis, struct rclaim *claim);
 void pawl__redis_due(struct redis *redis, int64_t when);
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
 bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline);
+/* Something was asked whose answer nobody waits for; whoever wants it looks now and then, and later the service thread does. */
+void pawl__node_look_later(struct node *node);
+/* Take what has been answered, unless somebody else reads. */
+void pawl__node_look(struct node *node);
 /* What is next by the clock, or `deadline`. */
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline);
 /* Tell the core what there is to be told. The mutex is held, but not while it calls up. */
@@ -566,6 +572,7 @@ void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct
 pawl__submit_fn pawl__redis_submit;
 pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
+pawl__extend_fn pawl__redis_extend;
 pawl__hindered_fn pawl__redis_hindered;
 /* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim);

@@ -16,12 +16,12 @@
 #include "error.h"
 
 extern const char pawl__lua_acquire[], pawl__lua_acquire_all[], pawl__lua_break[], pawl__lua_common[], pawl__lua_downgrade[],
-    pawl__lua_fast_acquire[], pawl__lua_fast_queue[], pawl__lua_fast_release[], pawl__lua_held[], pawl__lua_holders[],
-    pawl__lua_mutex[], pawl__lua_mutex_holder[], pawl__lua_mutex_key[], pawl__lua_mutex_look[], pawl__lua_plain_holder[],
-    pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[], pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[],
-    pawl__lua_renew_mutex[], pawl__lua_renew_plain[], pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[],
-    pawl__lua_semaphore[], pawl__lua_survey[], pawl__lua_voter_acquire[], pawl__lua_voter_held[], pawl__lua_voter_look[],
-    pawl__lua_voter_raise[], pawl__lua_voter_release[];
+    pawl__lua_extend[], pawl__lua_fast_acquire[], pawl__lua_fast_extend[], pawl__lua_fast_queue[], pawl__lua_fast_release[],
+    pawl__lua_held[], pawl__lua_holders[], pawl__lua_mutex[], pawl__lua_mutex_holder[], pawl__lua_mutex_key[],
+    pawl__lua_mutex_look[], pawl__lua_plain_holder[], pawl__lua_plain_key[], pawl__lua_plain_look[], pawl__lua_probe[],
+    pawl__lua_queue[], pawl__lua_release[], pawl__lua_renew[], pawl__lua_renew_mutex[], pawl__lua_renew_plain[],
+    pawl__lua_renew_rw[], pawl__lua_renew_semaphore[], pawl__lua_rw[], pawl__lua_semaphore[], pawl__lua_survey[],
+    pawl__lua_voter_acquire[], pawl__lua_voter_held[], pawl__lua_voter_look[], pawl__lua_voter_raise[], pawl__lua_voter_release[];
 
 enum { LAYOUTS = 3 };
 
@@ -118,6 +118,8 @@ static bool make_layout(enum redis_layout layout) {
     }
     for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
         ok = ok && MAKE(SCRIPT_RENEW + kind, renews[kind], pawl__lua_renew);
+    ok = ok && MAKE(SCRIPT_EXTEND, plain ? "" : pawl__lua_fast_extend, common, look, pawl__lua_mutex, pawl__lua_extend);
+    ok = ok && MAKE(SCRIPT_EXTEND + PAWL_RWLOCK, common, pawl__lua_holders, pawl__lua_rw, pawl__lua_extend);
     ok = ok && MAKE(SCRIPT_DOWNGRADE, common, pawl__lua_holders, pawl__lua_rw, queue, pawl__lua_downgrade);
     ok = ok && make_acquire_all(all, key, look);
     ok = ok && MAKE(SCRIPT_HELD, pawl__lua_held);
