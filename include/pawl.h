@@ -209,10 +209,12 @@ struct pawl_options {
  *
  * NULL: $PAWL_URL, else `local:`. Options that every URL takes:
  *
- *     ?handoff=N[,MS]      how often (default 64), and for how long (default 10 ms), threads of this process may hand a hold to
- *                          each other before the next process has its turn. 0: never; then order is exact among all threads.
+ *     ?handoff=N[,MS]      how often (default 127), and for how long (default 10 ms), threads of this process may hand a hold to
+ *                          each other before the next process that waits has its turn. 0: never; then order is exact among all
+ *                          threads.
  *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too. */
 PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, struct pawl **ret, struct pawl_error *reterr);
+#define PAWL_HANDOFFS 127 /* the default of ?handoff=: for so many each engine has tokens */
 
 /* End every pending acquire, release every hold, close. NULL is fine. Handles that still exist answer PAWL_ECLOSED. */
 PAWL_PUBLIC void pawl_close(struct pawl *client);

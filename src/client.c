@@ -19,7 +19,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-enum { HANDOFFS = 64, HANDOFFS_MAX = 100000, HANDOFF_MS = 10, HANDOFF_MS_MAX = 60000 };
+enum { HANDOFFS_MAX = 100000, HANDOFF_MS = 10, HANDOFF_MS_MAX = 60000 };
 enum { LEASE_MS_MIN = 100, LEASE_MS_MAX = 86400000 };
 
 #define STRING(x) #x
@@ -91,7 +91,7 @@ static int take_identity(const struct pawl_options *options, struct pawl__identi
 /* ?handoff=N[,MS] */
 static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_error *reterr) {
     const char *text = pawl__url_option(url, "handoff");
-    long count = HANDOFFS, ms = HANDOFF_MS;
+    long count = PAWL_HANDOFFS, ms = HANDOFF_MS;
     char *end;
 
     if (text) {

@@ -218,6 +218,15 @@ static bool set_up_page(struct rig *rig) {
     return true;
 }
 
+/* How often a hold may be handed on inside a client: one thread hands on to nobody. */
+static long handoffs_of(const struct rig_options *options) {
+    const char *option = options->url_options ? strstr(options->url_options, "handoff=") : NULL;
+
+    if (options->threads < 2)
+        return 0;
+    return option ? strtol(option + strlen("handoff="), NULL, 10) : PAWL_HANDOFFS;
+}
+
 /* The first records: what a checker must know. */
 static void write_head(struct rig *rig, int64_t lease_ms) {
     static const char *const names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] = "rwlock", [PAWL_SEMAPHORE] = "semaphore"};
@@ -226,8 +235,7 @@ static void write_head(struct rig *rig, int64_t lease_ms) {
     note(rig, RECORD_ENGINE, "%s", rig->options->engine);
     note(rig, RECORD_SEED, "%" PRIu64, rig->options->schedule.seed);
     note(rig, RECORD_LEASE, "%" PRId64, lease_ms == PAWL_FOREVER ? 0 : lease_ms * 1000000);
-    /* One thread hands on to nobody. */
-    note(rig, RECORD_HANDOFF, "%d", rig->options->threads > 1 ? 64 : 0);
+    note(rig, RECORD_HANDOFF, "%ld", handoffs_of(rig->options));
     for (int i = 0; i < rig->page->locks; i++)
         note(rig, RECORD_LOCK, "%d %s %u", i, names[rig->page->lock[i].kind], rig->page->lock[i].limit);
     for (int i = 0; i < FAULT_KINDS; i++)
