@@ -21,12 +21,9 @@
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
-/* May a claim go on beyond its bounds? It asks when this part of its hand-offs is left to be joined; ... */
-enum { EXTEND_LEAD = 4 };
-/* ... looks for the answer when so many are left; ... */
-enum { EXTEND_LOOKS = 4 };
-/* ... and after a question in vain, 1, 3, 7, ... up to so many claims do not ask. */
-enum { EXTEND_RESTS = 63 };
+/* May a claim go on beyond its bounds? It asks when this part of either is left; after a question in vain, 1, 3, 7, ... up to so many claims
+ * do not ask. */
+enum { EXTEND_LEAD = 4, EXTEND_RESTS = 63 };
 /* The part of a lease by which a hold may be renewed earlier than it must, together with others. */
 enum { RENEW_EARLY = 30 };
 
@@ -104,39 +101,40 @@ uint64_t pawl__claim_token(struct claim *claim) {
     return engine->impl->retoken ? engine->impl->retoken(engine, &claim->seam) : 0;
 }
 
-void pawl__claim_extend(struct claim *claim) {
-    struct cohort *cohort = claim->cohort;
-    struct pawl__engine *engine = cohort->engine;
-    uint32_t handoffs = cohort->client->handoffs;
+static bool nears_bounds(const struct claim *claim) {
+    const struct pawl *client = claim->cohort->client;
 
-    if (!engine->impl->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
-        cohort->extend_rests || claim->served + handoffs / EXTEND_LEAD < claim->serves_most)
-        return;
-    claim->extend_sent = pawl__now(engine);
-    engine->impl->extend(engine, &claim->seam, claim->served + handoffs - claim->seam.token_count);
+    return claim->served + client->handoffs / EXTEND_LEAD >= claim->serves_most ||
+           (claim->join_until && pawl__now(client->engine) >= claim->join_until - client->handoff_ns / EXTEND_LEAD);
 }
 
-void pawl__claim_take_extension(struct claim *claim) {
+void pawl__claim_ask_to_go_on(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+    struct pawl__engine *engine = cohort->engine;
+
+    if (!engine->impl->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
+        cohort->extend_rests || !nears_bounds(claim))
+        return;
+    claim->extend_sent = pawl__now(engine);
+    engine->impl->extend(engine, &claim->seam, claim->served + cohort->client->handoffs - claim->seam.token_count);
+}
+
+void pawl__claim_go_on(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
     uint32_t more;
 
-    if (!claim->extend_sent || !atomic_load_explicit(&claim->seam.token_more, memory_order_relaxed))
+    if (!claim->extend_sent)
         return;
+    cohort->engine->impl->extend(cohort->engine, &claim->seam, 0);
     more = atomic_exchange(&claim->seam.token_more, 0);
+    if (!more)
+        return;
     claim->seam.token_count += more;
     claim->serves_most = claim->seam.token_count;
     claim->join_until = pawl__time_add(claim->extend_sent, cohort->client->handoff_ns);
     claim->extend_sent = 0;
     cohort->extend_misses = 0;
     pawl__note(cohort->engine, &claim->seam, "goes on, since nobody else waits: %u tokens more", more);
-}
-
-void pawl__claim_look_for_extension(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->engine;
-
-    if (claim->extend_sent && claim->served + EXTEND_LOOKS >= claim->serves_most)
-        engine->impl->extend(engine, &claim->seam, 0);
-    pawl__claim_take_extension(claim);
 }
 
 /* The claim ends. Was it in vain that it asked? Then the next ones do not: others want the lock, or the answer takes too long. */

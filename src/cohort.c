@@ -15,7 +15,7 @@
  * first acquire that joined it. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
  * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
  * number: they have waited longest.
- * An engine that knows that nobody else waits may let a claim go on (pawl__claim_extend). Then the bounds count anew, from the moment when
+ * An engine that knows that nobody else waits may let a claim go on (pawl__claim_go_on). Then the bounds count anew, from the moment when
  * it was asked: whoever comes to wait later is passed by as many as before.
  *
  * Who waits in the engine: the first waiter of a pending claim, if it is a thread and the engine lets callers park; else serve().
@@ -271,8 +271,21 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
 
 /* ---- Joining -------------------------------------------------------------------------------------------------------------- */
 
-static bool past_join_bound(const struct claim *claim) {
+static bool is_late(const struct claim *claim) {
     return claim->join_until && pawl__now(claim->cohort->engine) >= claim->join_until;
+}
+
+/* Is the claim within its bounds, the new ones if it may go on? */
+static bool may_be_joined(struct claim *claim) {
+    if (claim->served >= claim->serves_most || is_late(claim))
+        pawl__claim_go_on(claim);
+    return claim->served < claim->serves_most && !is_late(claim);
+}
+
+static bool may_be_handed_on(struct claim *claim) {
+    if (is_late(claim) || claim->tokens_used == claim->seam.token_count)
+        pawl__claim_go_on(claim);
+    return !is_late(claim);
 }
 
 /* The claim that a newcomer may join, or NULL. */
@@ -285,10 +298,7 @@ static struct claim *joinable(struct cohort *cohort, const struct waiter *waiter
         return NULL;
     if (last->seam.max_hold_ns || waiter->max_hold_ns) /* each has all of its time, counted from its own grant */
         return NULL;
-    pawl__claim_look_for_extension(last);
-    if (last->served >= last->serves_most || past_join_bound(last))
-        return NULL;
-    return last;
+    return may_be_joined(last) ? last : NULL;
 }
 
 /* A hold that the waiter's thread has through another handle of the same name. */
@@ -348,7 +358,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
 
         if (more || !claim->parked)
             pawl__cohort_nudge(claim);
-        pawl__claim_extend(claim);
+        pawl__claim_ask_to_go_on(claim);
     }
 }
 
@@ -450,10 +460,7 @@ static bool hand_on(struct claim *claim) {
     struct waiter *next = TAILQ_FIRST(&claim->waiters);
     uint64_t token;
 
-    if (!next || claim->lost || claim->downgrading || claim->seam.mode != next->mode)
-        return false;
-    pawl__claim_take_extension(claim);
-    if (past_join_bound(claim))
+    if (!next || claim->lost || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
         return false;
     token = pawl__claim_token(claim);
     if (!token)

@@ -300,12 +300,10 @@ void pawl__claim_adopt_all(struct cohort *cohort);
 int pawl__claim_downgrade(struct claim *claim);
 /* A token for one more hold under the claim; 0: there is none to be had. */
 uint64_t pawl__claim_token(struct claim *claim);
-/* Somebody has joined: if the claim nears its bound, ask the engine whether it may go on, since nobody else waits. */
-void pawl__claim_extend(struct claim *claim);
-/* Has the engine said yes? Then the claim's bounds are new; they count from when it was asked, since nobody waited any earlier. */
-void pawl__claim_take_extension(struct claim *claim);
-/* The same, and look for the answer if there is hardly any room left. */
-void pawl__claim_look_for_extension(struct claim *claim);
+/* Somebody has joined: if the claim nears its bounds, ask the engine whether it may go on, since nobody else waits. */
+void pawl__claim_ask_to_go_on(struct claim *claim);
+/* It is at its bounds. If the engine has said yes they are new; they count from when it was asked, since nobody waited any earlier. */
+void pawl__claim_go_on(struct claim *claim);
 /* Look whether the claim is lost by now; if so, its holders are told. */
 void pawl__claim_refresh(struct claim *claim);
 /* Expiry, suspicion, renewal. Returns when to look again. */

@@ -259,6 +259,29 @@ static void test_goes_on_while_nobody_else_waits(void **state) {
     }
 }
 
+/* The same when time is nearly up: it is asked early enough, and it goes on from then. */
+static void test_goes_on_when_time_is_up(void **state) {
+    struct crowd crowd;
+    struct claim *claim;
+
+    (void)state;
+    open_crowd_of(&crowd, 1000, "redisson");
+    hold(&crowd);
+    claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
+    join_before(&crowd, 0, 1);
+    assert_true(claim->extend_sent == 0);
+    claim->join_until = pawl__boottime() + crowd.client->handoff_ns / 8;
+    join_before(&crowd, 1, 2);
+    assert_true(may_go_on(&crowd));
+    claim->join_until = pawl__boottime();
+    join_before(&crowd, 2, 3);
+    claim->join_until = pawl__boottime();
+    join_before(&crowd, 3, TASKS);
+    assert_true(claim->served == 4); /* and the others have a claim of their own */
+    let_all_have_it(&crowd);
+    close_crowd(&crowd);
+}
+
 /* The operator's break finds the hold by a token that it got while it was going on. */
 static void test_hold_that_went_on_is_broken_by_its_token(void **state) {
     (void)state;
@@ -443,6 +466,7 @@ int main(int argc, char **argv) {
         TEST(test_as_many_as_the_clock_allows),
         TEST(test_lost_counter_goes_on_above_reserved_tokens),
         TEST(test_goes_on_while_nobody_else_waits),
+        TEST(test_goes_on_when_time_is_up),
         TEST(test_hold_that_went_on_is_broken_by_its_token),
         TEST(test_stops_for_another),
         TEST(test_stops_for_a_foreign_program),
