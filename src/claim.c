@@ -21,9 +21,10 @@
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
-/* May a claim go on beyond its bounds? It asks when this part of either is left; after a question in vain, 1, 3, 7, ... up to so many claims
- * do not ask. */
-enum { EXTEND_LEAD = 4, EXTEND_RESTS = 63 };
+/* May a claim go on beyond its bounds? It asks when a quarter of its hand-offs is left, or half of its time: each hold that is shorter than
+ * that time has somebody join within the second half. After a question in vain, 1, 3, 7, ... up to EXTEND_RESTS claims do not ask. None goes
+ * on for ever: its tokens are counted in 32 bits. */
+enum { EXTEND_HANDOFFS = 4, EXTEND_TIME = 2, EXTEND_RESTS = 63, EXTEND_SERVED = 1 << 30 };
 /* The part of a lease by which a hold may be renewed earlier than it must, together with others. */
 enum { RENEW_EARLY = 30 };
 
@@ -104,8 +105,8 @@ uint64_t pawl__claim_token(struct claim *claim) {
 static bool nears_bounds(const struct claim *claim) {
     const struct pawl *client = claim->cohort->client;
 
-    return claim->served + client->handoffs / EXTEND_LEAD >= claim->serves_most ||
-           (claim->join_until && pawl__now(client->engine) >= claim->join_until - client->handoff_ns / EXTEND_LEAD);
+    return claim->served + client->handoffs / EXTEND_HANDOFFS >= claim->serves_most ||
+           (claim->join_until && pawl__now(client->engine) >= claim->join_until - client->handoff_ns / EXTEND_TIME);
 }
 
 void pawl__claim_ask_to_go_on(struct claim *claim) {
@@ -113,7 +114,7 @@ void pawl__claim_ask_to_go_on(struct claim *claim) {
     struct pawl__engine *engine = cohort->engine;
 
     if (!engine->impl->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
-        cohort->extend_rests || !nears_bounds(claim))
+        cohort->extend_rests || claim->served >= EXTEND_SERVED || !nears_bounds(claim))
         return;
     claim->extend_sent = pawl__now(engine);
     engine->impl->extend(engine, &claim->seam, claim->served + cohort->client->handoffs - claim->seam.token_count);
@@ -127,6 +128,7 @@ void pawl__claim_go_on(struct claim *claim) {
         return;
     cohort->engine->impl->extend(cohort->engine, &claim->seam, 0);
     more = atomic_exchange(&claim->seam.token_more, 0);
+    claim->extend_missed = more == 0;
     if (!more)
         return;
     claim->seam.token_count += more;
@@ -143,7 +145,7 @@ static void judge_extension(const struct claim *claim) {
 
     if (cohort->extend_rests) {
         cohort->extend_rests--;
-    } else if (claim->extend_sent) {
+    } else if (claim->extend_missed) {
         if (cohort->extend_misses < EXTEND_RESTS)
             cohort->extend_misses = 2 * cohort->extend_misses + 1;
         cohort->extend_rests = cohort->extend_misses;

@@ -136,6 +136,7 @@ struct claim {
     uint32_t tokens_used;
     int64_t join_until;  /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     int64_t extend_sent; /* when the engine was asked whether it may go on beyond both; 0: it was not, or has said yes */
+    bool extend_missed;  /* there was no yes when it was needed */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t lease_ns, renew_at, suspect_at, assured_until;
     int64_t hold_until; /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */

@@ -265,7 +265,7 @@ static void test_goes_on_when_time_is_up(void **state) {
     struct claim *claim;
 
     (void)state;
-    open_crowd_of(&crowd, 1000, "redisson");
+    open_crowd_of(&crowd, 2 * TASKS, "redisson");
     hold(&crowd);
     claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
     join_before(&crowd, 0, 1);
@@ -278,6 +278,68 @@ static void test_goes_on_when_time_is_up(void **state) {
     claim->join_until = pawl__boottime();
     join_before(&crowd, 3, TASKS);
     assert_true(claim->served == 4); /* and the others have a claim of their own */
+    let_all_have_it(&crowd);
+    close_crowd(&crowd);
+}
+
+static int keep_entry(const struct pawl_entry *entry, void *data) {
+    *(struct pawl_entry *)data = *entry;
+    return 0;
+}
+
+/* Its numbers, not its texts. */
+static struct pawl_entry shown(const struct crowd *crowd) {
+    struct pawl_entry entry = {0};
+
+    assert_works(pawl_inspect(crowd->client, "lock", keep_entry, &entry, &error), &error);
+    return entry;
+}
+
+/* A counter that is new gives one token, and is written down with it: a hold before the one that counts. */
+static void hold_for_the_second_time(struct crowd *crowd) {
+    hold(crowd);
+    assert_works(pawl_release(crowd->holder, &error), &error);
+    crowd->holder->cohort->tokens_used = SERVES; /* so that it asks for all that it can use */
+    hold(crowd);
+}
+
+/* Who looks sees the first token still, and is not told that somebody has held the lock for as long as it has been going on. */
+static void test_hold_that_went_on_is_shown(void **state) {
+    (void)state;
+    for (int i = 0; i < WISHES; i++) {
+        struct crowd crowd;
+        int64_t since;
+
+        empty_server(NULL);
+        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
+        hold_for_the_second_time(&crowd);
+        since = shown(&crowd).since_ms;
+        assert_true(shown(&crowd).token == crowd.tokens[0]);
+        await(server_time() / 1000 > since + 1, "the server's clock stands still");
+        join_before(&crowd, 0, ASKS_AT - 1);
+        assert_true(may_go_on(&crowd));
+        assert_true(shown(&crowd).token == crowd.tokens[0]);
+        assert_true(shown(&crowd).since_ms > since);
+        join_before(&crowd, ASKS_AT - 1, TASKS);
+        let_all_have_it(&crowd);
+        close_crowd(&crowd);
+    }
+}
+
+/* Some time it does not even ask: before its numbers overflow. */
+static void test_does_not_go_on_for_ever(void **state) {
+    struct crowd crowd;
+    struct claim *claim;
+
+    (void)state;
+    open_crowd_of(&crowd, HANDOFFS, "redisson");
+    hold(&crowd);
+    claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
+    claim->served = UINT32_C(1) << 30;
+    claim->serves_most = claim->served + 1;
+    join_before(&crowd, 0, 1);
+    assert_true(claim->extend_sent == 0);
+    join_before(&crowd, 1, TASKS);
     let_all_have_it(&crowd);
     close_crowd(&crowd);
 }
@@ -319,10 +381,7 @@ static int served_before_another(const char *wish, bool goes_on) {
     open_crowd_of(&crowd, HANDOFFS, wish);
     crowd.other = open_for(wish, HANDOFFS);
     lock = lock_for(crowd.other, wish, PAWL_TASK);
-    hold(&crowd); /* a counter that is new gives one at first */
-    assert_works(pawl_release(crowd.holder, &error), &error);
-    crowd.holder->cohort->tokens_used = SERVES; /* so that it asks for all that it can use */
-    hold(&crowd);
+    hold_for_the_second_time(&crowd);
     if (goes_on) {
         join_before(&crowd, 0, ASKS_AT - 1);
         assert_true(may_go_on(&crowd));
@@ -370,21 +429,24 @@ static void test_stops_for_a_foreign_program(void **state) {
     redisFree(listener);
 }
 
-/* The counter is lost while the lock is held: what it would give now does not follow what the holder has. */
+/* The counter is moved, or lost, while the lock is held: what it would give now does not follow what the holder has. */
 static void test_does_not_go_on_with_other_tokens(void **state) {
     struct crowd crowd;
 
     (void)state;
-    for (int i = 0; i < WISHES; i++) {
+    for (int i = 0; i < 2 * WISHES; i++) {
+        bool lost = i >= WISHES;
+
         empty_server(NULL);
-        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
-        hold(&crowd);
-        redis_server_integer(&server, "INCRBY redisson_lock_token:{lock} 7");
+        open_crowd_of(&crowd, HANDOFFS, wishes[i % WISHES]);
+        hold_for_the_second_time(&crowd);
+        redis_server_integer(&server, lost ? "DEL redisson_lock_token:{lock}" : "INCRBY redisson_lock_token:{lock} 7");
         join_before(&crowd, 0, ASKS_AT - 1);
         assert_false(may_go_on(&crowd));
+        assert_true(shown(&crowd).token == crowd.tokens[0]);
         join_before(&crowd, ASKS_AT - 1, TASKS);
         let_all_have_it(&crowd);
-        assert_true(crowd.tokens[1] > crowd.tokens[0] + 7);
+        assert_true(crowd.tokens[SERVES] > crowd.tokens[0] + 7); /* the first of the next claim */
         close_crowd(&crowd);
     }
 }
@@ -405,6 +467,46 @@ static void test_answer_that_comes_too_late(void **state) {
     let_all_have_it(&crowd);
     assert_true(claims_of(&crowd) > claims + 1);
     close_crowd(&crowd);
+}
+
+/* Nobody looks for the answer: it is read all the same, in good time. */
+static void test_answer_that_nobody_looks_for(void **state) {
+    struct crowd crowd = {.client = open_at(server.port, "?handoff=4,60000&command=300", 0)};
+    struct claim *claim;
+
+    (void)state;
+    crowd.holder = lock_for(crowd.client, "redisson", 0);
+    for (int i = 0; i < TASKS; i++)
+        crowd.tasks[i] = lock_for(crowd.client, "redisson", PAWL_TASK);
+    hold(&crowd);
+    claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
+    join_before(&crowd, 0, ASKS_AT - 1);
+    await(atomic_load(&claim->seam.token_more) > 0, "nobody reads it");
+    join_before(&crowd, ASKS_AT - 1, TASKS);
+    let_all_have_it(&crowd);
+    close_crowd(&crowd);
+}
+
+/* Who asked in vain does not ask for the next claim, then for the next three, then for seven. */
+static void test_leaves_the_server_alone_for_a_while(void **state) {
+    static const bool asks[] = {true, true, false, true, false, false, true};
+    redisContext *listener = redisConnect("127.0.0.1", (int)server.port);
+    struct crowd crowd;
+
+    (void)state;
+    freeReplyObject(redisCommand(listener, "SUBSCRIBE redisson_lock__channel:{lock}"));
+    open_crowd_of(&crowd, HANDOFFS, "redisson");
+    for (size_t round = 0; round < sizeof asks / sizeof asks[0]; round++) { /* of three claims each, the second of which may ask */
+        hold_for_the_second_time(&crowd);
+        join_before(&crowd, 0, ASKS_AT - 1);
+        assert_true((TAILQ_FIRST(&crowd.holder->cohort->claims)->extend_sent > 0) == asks[round]);
+        if (asks[round])
+            assert_false(may_go_on(&crowd));
+        join_before(&crowd, ASKS_AT - 1, TASKS);
+        let_all_have_it(&crowd);
+    }
+    close_crowd(&crowd);
+    redisFree(listener);
 }
 
 /* ---- Threads -------------------------------------------------------------------------------------------------------------- */
@@ -467,11 +569,15 @@ int main(int argc, char **argv) {
         TEST(test_lost_counter_goes_on_above_reserved_tokens),
         TEST(test_goes_on_while_nobody_else_waits),
         TEST(test_goes_on_when_time_is_up),
+        TEST(test_hold_that_went_on_is_shown),
+        TEST(test_does_not_go_on_for_ever),
         TEST(test_hold_that_went_on_is_broken_by_its_token),
         TEST(test_stops_for_another),
         TEST(test_stops_for_a_foreign_program),
         TEST(test_does_not_go_on_with_other_tokens),
         TEST(test_answer_that_comes_too_late),
+        TEST(test_answer_that_nobody_looks_for),
+        TEST(test_leaves_the_server_alone_for_a_while),
         TEST(test_tokens_rise_while_the_counter_is_lost),
         cmocka_unit_test(test_number_that_is_asked_for),
     };

@@ -30,7 +30,8 @@ static int64_t told_by(const struct check *check, const struct stroke_seen *stro
 }
 
 /* Of the hold that this became: when was the claim asked for at the earliest? Threads of one process hand a claim on, each time with the
- * next token of those that came with it; so these stand side by side, and are no more than there may be hand-offs. */
+ * next token of those that came with it; so these stand side by side. Of more than there may be hand-offs the last count: a claim that went
+ * on did so since nobody waited. */
 static int64_t asked_since(const struct check *check, const struct attempt *attempt) {
     uint64_t most = attempt->mode == 'p' ? 0 : check->handoff;
     int64_t since = attempt->call;

@@ -28,9 +28,8 @@
 
 /* Timers that keep waiting claims alive need not be exact: those that are due so soon go together. */
 #define SLACK_NS (20 * REDIS_MS)
-/* How long the inbox is left alone when a leader has done with it, and answers that nobody waits for. */
+/* How long the inbox is left alone when a leader has done with it. */
 #define INBOX_REST_NS (10 * REDIS_MS)
-#define ANSWERS_REST_NS (10 * REDIS_MS)
 /* A claim that is sent to and fro by nodes that do not agree goes slowly. */
 #define REHOME_NS (50 * REDIS_MS)
 
@@ -296,8 +295,10 @@ static void run_timers(struct redis *redis, int64_t now) {
     TAILQ_FOREACH(node, &redis->nodes, entry) {
         if (now >= node->inbox_due)
             node->inbox_due = 0;
-        if (now >= node->answers_due)
+        if (node->answers_due && now >= node->answers_due) {
             node->answers_due = 0;
+            pawl__node_look(node); /* before it is taken for silent */
+        }
         for (int i = 0; (link = pawl__node_link(node, i)); i++)
             pawl__link_tick(link, now);
         pawl__sentinel_tick(node);
@@ -635,7 +636,7 @@ bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline) {
 void pawl__node_look_later(struct node *node) {
     if (node->answers_due)
         return;
-    node->answers_due = pawl__boottime() + ANSWERS_REST_NS;
+    node->answers_due = pawl__boottime() + node->redis->options.command_ns / 2;
     pawl__redis_due(node->redis, node->answers_due);
 }
 

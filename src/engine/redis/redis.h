@@ -27,7 +27,7 @@
  * Who reads? A thread that waits in park() for its answer reads it itself if no other thread does so already: no wake-up lies between
  * the server's answer and the caller. It `leads` its claim's node; it works on whatever comes from there, also for others. Those others
  * sleep on a futex each (they `follow`). Without a leader the service thread reads, in serve(). Its epoll set says what it watches: see
- * watch() in loop.c.
+ * watch() in loop.c. What is asked to go on (claims.c) nobody waits for: whoever wants to know looks (pawl__node_look).
  * Only the service thread connects, keeps time and calls up.
  */
 #ifndef PAWL_REDIS_H
@@ -259,7 +259,7 @@ struct node {
     const struct rclaim *leader; /* ... and sleeps in poll for this claim */
     bool leader_waits;           /* ... for a push, and so reads the inbox too */
     int64_t inbox_due;           /* 0, or: if no leader does, the service thread reads the inbox from then on */
-    int64_t answers_due;         /* 0, or: the service thread reads an answer then that nobody has looked for */
+    int64_t answers_due;         /* 0, or: by then the service thread reads an answer that nobody has looked for */
     bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
     bool gave_up;                /* as many tries to connect as the URL allows have failed */
     int lead_fd;
@@ -361,8 +361,8 @@ static inline bool rclaim_holds(const struct rclaim *claim) {
 void pawl__redis_lock(struct redis *redis);
 /* Also flushes notes and wakes the service thread if it was asked for. */
 void pawl__redis_unlock(struct redis *redis);
-/* The same right after a request about a claim that its caller will wait for: who does reads the answer, so that the service thread need
- * not be made to. */
+/* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need not be
+ * made to. */
 void pawl__redis_unlock_asked(struct redis *redis);
 /* Have the leader look around. */
 void pawl__node_kick_leader(struct node *node);

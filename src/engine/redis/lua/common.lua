@@ -44,7 +44,7 @@ local function take_tokens(want)
 end
 
 -- The record of a mutex's holder leaves its first token 0 where it was written in the common case: then it is what the counter says, which
--- nobody moves while the mutex is held.
+-- nobody moves while the mutex is held, but the holder, who writes it down then (extend.lua).
 local function with_token(record)
     local want, rest = string.match(record, '^0 (%d+)( .*)$')
     local last = want and call('GET', TOKEN)

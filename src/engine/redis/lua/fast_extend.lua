@@ -1,12 +1,13 @@
 -- The common case: nobody waits for the mutex, and its counter has neither been lost nor does it outrun the time.
 local record = redis.pcall('HGET', KEYS[1], '@' .. ARGV[1])
-local first, had, rest = string.match(type(record) == 'string' and record or '', '^(%d+) (%d+) (x .*)$')
+local first, had, who = string.match(type(record) == 'string' and record or '', '^(%d+) (%d+) x 1 %d+ (.*)$')
 if first and redis.call('EXISTS', KEYS[3]) == 0 and redis.call('PUBSUB', 'NUMSUB', ARGV[5])[2] == 0 then
     local clock, last = redis.call('TIME'), redis.call('INCRBY', KEYS[2], ARGV[4])
-    local next = last - ARGV[4] + 1
-    if next == tonumber(ARGV[6]) and next >= tonumber(ARGV[3]) and last <= clock[1] * 1000000 + clock[2] then
+    local next, now = last - ARGV[4] + 1, clock[1] * 1000000 + clock[2]
+    if next == tonumber(ARGV[6]) and next >= tonumber(ARGV[3]) and last <= now then
         first = first == '0' and string.format('%.0f', next - had) or first
-        redis.call('HSET', KEYS[1], '@' .. ARGV[1], table.concat({first, had + ARGV[4], rest}, ' '))
+        record = string.format('%s %d x 1 %.0f %s', first, had + ARGV[4], now / 1000, who)
+        redis.call('HSET', KEYS[1], '@' .. ARGV[1], record)
         return last - next + 1
     end
     redis.call('DECRBY', KEYS[2], ARGV[4])
