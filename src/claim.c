@@ -21,9 +21,9 @@
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
-/* May a claim go on beyond its bounds? It asks when a quarter of its hand-offs is left, or half of its time: each hold that is shorter than
- * that time has somebody join within the second half. After a question in vain, 1, 3, 7, ... up to EXTEND_RESTS claims do not ask. None goes
- * on for ever: its tokens are counted in 32 bits. */
+/* May a claim go on beyond its bounds? It asks when a quarter of its hand-offs is left, or half of its time: so that where holds are
+ * shorter than that somebody joins in the second half. After a question in vain, 1, 3, 7, ... up to EXTEND_RESTS claims do not ask. None
+ * goes on for ever: its tokens are counted in 32 bits. */
 enum { EXTEND_HANDOFFS = 4, EXTEND_TIME = 2, EXTEND_RESTS = 63, EXTEND_SERVED = 1 << 30 };
 /* The part of a lease by which a hold may be renewed earlier than it must, together with others. */
 enum { RENEW_EARLY = 30 };

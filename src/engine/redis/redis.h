@@ -361,8 +361,8 @@ static inline bool rclaim_holds(const struct rclaim *claim) {
 void pawl__redis_lock(struct redis *redis);
 /* Also flushes notes and wakes the service thread if it was asked for. */
 void pawl__redis_unlock(struct redis *redis);
-/* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need not be
- * made to. */
+/* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need
+ * not be made to. */
 void pawl__redis_unlock_asked(struct redis *redis);
 /* Have the leader look around. */
 void pawl__node_kick_leader(struct node *node);
