@@ -74,10 +74,20 @@ class Watch:
         }
 
 
+def date_of(watched):
+    began = datetime.datetime.fromtimestamp(watched["began"], datetime.timezone.utc)
+    return f"{began:%Y-%m-%d}, {watched['seconds'] / 60:.1f} minutes"
+
+
+def short_lines(watched):
+    """The same, of a run that is told of beside another."""
+    yield date_of(watched)
+    yield f"{as_share(watched['idle'])} idle, {as_share(watched['stolen'])} stolen, {as_share(watched['others'])} used by others"
+
+
 def lines(watched):
     """What end() returned, in words."""
-    began = datetime.datetime.fromtimestamp(watched["began"], datetime.timezone.utc)
-    yield f"date: {began:%Y-%m-%d}, {watched['seconds'] / 60:.1f} minutes"
+    yield f"date: {date_of(watched)}"
     yield f"machine: {watched['machine']}"
     yield f"load average: {watched['load'][0]:.1f} when it began, {watched['load'][1]:.1f} when it ended, itself included"
     yield (
