@@ -79,10 +79,10 @@ def date_of(watched):
     return f"{began:%Y-%m-%d}, {watched['seconds'] / 60:.1f} minutes"
 
 
-def short_lines(watched):
-    """The same, of a run that is told of beside another."""
-    yield date_of(watched)
-    yield f"{as_share(watched['idle'])} idle, {as_share(watched['stolen'])} stolen, {as_share(watched['others'])} used by others"
+def in_short(watched):
+    """What end() returned, of a run that is told of beside another."""
+    shares = f"{as_share(watched['idle'])} idle, {as_share(watched['stolen'])} stolen, {as_share(watched['others'])} used by others"
+    return f"{date_of(watched)}, {shares}"
 
 
 def lines(watched):

@@ -159,7 +159,7 @@ def machine_lines(found):
     yield f"pawl: {found['version']}, commit {found['commit'] or 'not known'}{'; a quick run' if found['quick'] else ''}"
     yield from machine.lines(found)
     for run in found.get("earlier", []):
-        yield f"{run['pairs']} of the rounds of pairs are of a run of the same code before that: {', '.join(machine.short_lines(run))}"
+        yield f"{run['pairs']} of the rounds of pairs are of a run of the same code before that: {machine.in_short(run)}"
     for key, server in found["servers"].items():
         if server:
             yield f"{NAMES[key]}: {server}"

@@ -126,8 +126,7 @@ void pawl__claim_go_on(struct claim *claim) {
 
     if (!claim->extend_sent)
         return;
-    cohort->engine->impl->extend(cohort->engine, &claim->seam, 0);
-    more = atomic_exchange(&claim->seam.token_more, 0);
+    more = cohort->engine->impl->extended(cohort->engine, &claim->seam);
     claim->extend_missed = more == 0;
     if (!more)
         return;

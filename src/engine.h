@@ -20,8 +20,8 @@
  *
  * Submit and withdraw are idempotent by the claim's id: running either again after a lost reply does no harm.
  *
- * Threads: the core calls submit, withdraw, downgrade, retoken and extend for one claim from one thread at a time, but for many claims
- * at once. park() runs with no lock of the core held, and while it runs nothing but unpark() is called for its claim.
+ * Threads: the core calls submit, withdraw, downgrade, retoken, extend and extended for one claim from one thread at a time, but for
+ * many claims at once. park() runs with no lock of the core held, and while it runs nothing but unpark() is called for its claim.
  *
  * Memory: a claim may be freed as soon as the engine has said that it is gone, so no upcall for it may be on its way then. For a
  * claim that serve() looks after, withdraw and downgrade therefore answer PENDING, and serve() says `settled` or `downgraded`.
@@ -61,11 +61,10 @@ struct pawl__claim {
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
-    uint64_t token;              /* the first of ... */
-    uint32_t token_count;        /* ... so many that belong to this claim alone */
-    _Atomic uint32_t token_more; /* and so many behind them, by extend(): the core adds them to the others */
-    int64_t sent_at;             /* pawl__now() when the request left that granted or last renewed the claim */
-    int64_t lease_ns;            /* what it asked for; PAWL__NEVER: the hold does not expire */
+    uint64_t token;       /* the first of ... */
+    uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of extend() */
+    int64_t sent_at;      /* pawl__now() when the request left that granted or last renewed the claim */
+    int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
 };
 
 /* Points in time and spans are nanoseconds of the engine's clock (CLOCK_BOOTTIME but for the simulation). */
@@ -153,9 +152,10 @@ typedef int pawl__downgrade_fn(struct pawl__engine *, struct pawl__claim *);
  * claim's token_count are there. */
 typedef uint64_t pawl__retoken_fn(struct pawl__engine *, struct pawl__claim *);
 /* Optional: ask for so many more tokens for a held exclusive claim, to follow those that it has, on condition that nobody but its own
- * process wants the lock. Never blocks, and may be asked in vain: what is given shows in token_more. With 0, only look whether there is an
- * answer: else it may be a while until it shows. */
+ * process wants the lock. Never blocks, and may be asked in vain. */
 typedef void pawl__extend_fn(struct pawl__engine *, struct pawl__claim *, uint32_t count);
+/* With extend: how many were given since it was last asked here? 0: none, or there is no answer yet. Never blocks. */
+typedef uint32_t pawl__extended_fn(struct pawl__engine *, struct pawl__claim *);
 
 /* Optional: wait in the calling thread until what is pending for the claim is decided. DONE: granted, gone or downgraded.
  * PENDING: the deadline has passed or unpark() was called, nothing is decided. Negative: the claim is gone (see submit). */
@@ -219,6 +219,7 @@ struct pawl__engine_impl {
     pawl__downgrade_fn *downgrade;
     pawl__retoken_fn *retoken;
     pawl__extend_fn *extend;
+    pawl__extended_fn *extended;
     pawl__park_fn *park;
     pawl__unpark_fn *unpark;
     pawl__adopt_fn *adopt;

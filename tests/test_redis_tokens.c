@@ -43,11 +43,16 @@ static struct pawl_lock *lock_for(struct pawl *client, const char *wish, unsigne
     return lock;
 }
 
-static void open_crowd_of(struct crowd *crowd, int handoffs, const char *wish) {
-    *crowd = (struct crowd){.client = open_for(wish, handoffs)};
+/* A crowd of this client's. */
+static void gather(struct crowd *crowd, struct pawl *client, const char *wish) {
+    *crowd = (struct crowd){.client = client};
     crowd->holder = lock_for(crowd->client, wish, 0);
     for (int i = 0; i < TASKS; i++)
         crowd->tasks[i] = lock_for(crowd->client, wish, PAWL_TASK);
+}
+
+static void open_crowd_of(struct crowd *crowd, int handoffs, const char *wish) {
+    gather(crowd, open_for(wish, handoffs), wish);
 }
 
 static void open_crowd(struct crowd *crowd, const char *layout) {
@@ -226,13 +231,23 @@ static uint64_t claims_of(const struct crowd *crowd) {
     return crowd->holder->cohort->next_id & ((UINT64_C(1) << 40) - 1);
 }
 
+static bool was_extended(const struct crowd *crowd, struct claim *claim) {
+    struct redis *redis = redis_of(crowd->client->engine);
+    bool added;
+
+    pawl__redis_lock(redis);
+    added = rclaim_of(&claim->seam)->tokens_added > 0;
+    pawl__redis_unlock_asked(redis);
+    return added;
+}
+
 /* May it go on? The server answers in order: once another question is answered, that one is. */
 static bool may_go_on(const struct crowd *crowd) {
     struct claim *claim = TAILQ_FIRST(&crowd->holder->cohort->claims);
 
     assert_true(claim->extend_sent > 0);
     assert_fails(PAWL_ETOKEN, pawl_break(crowd->client, "lock", 1, false, &error), &error);
-    return atomic_load(&claim->seam.token_more) > 0;
+    return was_extended(crowd, claim);
 }
 
 /* Nobody else waits: one claim serves all of them, and its tokens are one row. */
@@ -412,13 +427,20 @@ static void test_stops_for_another(void **state) {
     }
 }
 
-/* A program that is not pawl listens for the lock's end: it is to have its chance. */
-static void test_stops_for_a_foreign_program(void **state) {
-    struct crowd crowd;
+/* Listen for the lock's end, as a program does that is not pawl. */
+static redisContext *listen_from_outside(void) {
     redisContext *listener = redisConnect("127.0.0.1", (int)server.port);
 
-    (void)state;
     freeReplyObject(redisCommand(listener, "SUBSCRIBE redisson_lock__channel:{lock}"));
+    return listener;
+}
+
+/* Somebody else listens for the lock's end: it is to have its chance. */
+static void test_stops_for_a_foreign_program(void **state) {
+    redisContext *listener = listen_from_outside();
+    struct crowd crowd;
+
+    (void)state;
     open_crowd_of(&crowd, HANDOFFS, "redisson");
     hold(&crowd);
     join_before(&crowd, 0, ASKS_AT - 1);
@@ -471,17 +493,15 @@ static void test_answer_that_comes_too_late(void **state) {
 
 /* Nobody looks for the answer: it is read all the same, in good time. */
 static void test_answer_that_nobody_looks_for(void **state) {
-    struct crowd crowd = {.client = open_at(server.port, "?handoff=4,60000&command=300", 0)};
+    struct crowd crowd;
     struct claim *claim;
 
     (void)state;
-    crowd.holder = lock_for(crowd.client, "redisson", 0);
-    for (int i = 0; i < TASKS; i++)
-        crowd.tasks[i] = lock_for(crowd.client, "redisson", PAWL_TASK);
+    gather(&crowd, open_at(server.port, "?handoff=4,60000&command=300", 0), "redisson");
     hold(&crowd);
     claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
     join_before(&crowd, 0, ASKS_AT - 1);
-    await(atomic_load(&claim->seam.token_more) > 0, "nobody reads it");
+    await(was_extended(&crowd, claim), "nobody reads it");
     join_before(&crowd, ASKS_AT - 1, TASKS);
     let_all_have_it(&crowd);
     close_crowd(&crowd);
@@ -490,11 +510,10 @@ static void test_answer_that_nobody_looks_for(void **state) {
 /* Who asked in vain does not ask for the next claim, then for the next three, then for seven. */
 static void test_leaves_the_server_alone_for_a_while(void **state) {
     static const bool asks[] = {true, true, false, true, false, false, true};
-    redisContext *listener = redisConnect("127.0.0.1", (int)server.port);
+    redisContext *listener = listen_from_outside();
     struct crowd crowd;
 
     (void)state;
-    freeReplyObject(redisCommand(listener, "SUBSCRIBE redisson_lock__channel:{lock}"));
     open_crowd_of(&crowd, HANDOFFS, "redisson");
     for (size_t round = 0; round < sizeof asks / sizeof asks[0]; round++) { /* of three claims each, the second of which may ask */
         hold_for_the_second_time(&crowd);

@@ -513,7 +513,7 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
 static void extend_answered(struct redis *redis, struct request *request, redisReply *reply) {
     (void)redis;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
-        atomic_fetch_add(&request->claim->claim->token_more, (uint32_t)reply->integer);
+        request->claim->tokens_added += (uint32_t)reply->integer;
     freeReplyObject(reply);
 }
 
@@ -539,13 +539,24 @@ void pawl__redis_extend(struct pawl__engine *engine, struct pawl__claim *seam, u
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    if (!count) {
-        pawl__node_look(claim->node);
-    } else if (claim->state == RCLAIM_HOLDING && claim->node->commands.state == LINK_UP && !redis->options.replicas) {
+    if (claim->state == RCLAIM_HOLDING && claim->node->commands.state == LINK_UP && !redis->options.replicas) {
         send_extend(redis, claim, count);
         pawl__node_look_later(claim->node);
     }
     pawl__redis_unlock_asked(redis);
+}
+
+uint32_t pawl__redis_extended(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    uint32_t added;
+
+    pawl__redis_lock(redis);
+    pawl__node_look(claim->node);
+    added = claim->tokens_added;
+    claim->tokens_added = 0;
+    pawl__redis_unlock_asked(redis);
+    return added;
 }
 
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {

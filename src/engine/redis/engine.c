@@ -247,6 +247,7 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .withdraw = pawl__redis_withdraw,
     .downgrade = pawl__redis_downgrade,
     .extend = pawl__redis_extend,
+    .extended = pawl__redis_extended,
     .park = pawl__redis_park,
     .unpark = pawl__redis_unpark,
     .adopt = pawl__redis_adopt,

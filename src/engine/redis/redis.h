@@ -240,6 +240,7 @@ struct rclaim {
     /* What the core is told with TELL_GRANTED and TELL_RENEWED: written into the claim only by the one who tells. */
     uint64_t token;
     uint32_t token_count;
+    uint32_t tokens_added; /* by extend(), and the core has not heard of them */
     int64_t sent_at, lease_ns;
     int64_t held_since;    /* HOLDING: sent_at of the grant */
     bool heir;             /* is to lead next */
@@ -573,6 +574,7 @@ pawl__submit_fn pawl__redis_submit;
 pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
 pawl__extend_fn pawl__redis_extend;
+pawl__extended_fn pawl__redis_extended;
 pawl__hindered_fn pawl__redis_hindered;
 /* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
