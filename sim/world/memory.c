@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * memory.c - malloc and its like for the code in the world: each block belongs to a process, and goes with it.
+ *
+ * What malloc returns is filled with a pattern: what is read before it was written must be the same in every run.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "names.h"
+
+struct block {
+    TAILQ_ENTRY(block) link;
+    struct process *process;
+    void *raw; /* what the real malloc returned */
+    size_t size;
+    size_t unused; /* so that what follows is aligned */
+};
+_Static_assert(sizeof(struct block) % 16 == 0, "what follows is aligned");
+
+static struct block *block_of(void *pointer) {
+    return (struct block *)pointer - 1;
+}
+
+static void *take(size_t size, size_t alignment) {
+    size_t extra = alignment > 16 ? alignment : 0;
+    char *raw = malloc(sizeof(struct block) + extra + size), *at = raw + sizeof(struct block);
+    struct block *block;
+
+    if (raw == NULL)
+        abort();
+    if (extra > 0)
+        at += (alignment - (uintptr_t)at % alignment) % alignment;
+    block = block_of(at);
+    *block = (struct block){.process = world.current->process, .raw = raw, .size = size};
+    block->process->allocated += size;
+    TAILQ_INSERT_TAIL(&block->process->blocks, block, link);
+    return at;
+}
+
+static void give_back(struct block *block) {
+    block->process->allocated -= block->size;
+    TAILQ_REMOVE(&block->process->blocks, block, link);
+    free(block->raw);
+}
+
+void memory_free_all(struct process *process) {
+    while (!TAILQ_EMPTY(&process->blocks))
+        give_back(TAILQ_FIRST(&process->blocks));
+}
+
+void *sim_malloc(size_t size) {
+    void *pointer = take(size, 16);
+
+    memset(pointer, 0xa5, size);
+    return pointer;
+}
+
+void *sim_calloc(size_t count, size_t size) {
+    void *pointer = take(count * size, 16);
+
+    memset(pointer, 0, count * size);
+    return pointer;
+}
+
+void sim_free(void *pointer) {
+    if (pointer != NULL)
+        give_back(block_of(pointer));
+}
+
+void *sim_realloc(void *pointer, size_t size) {
+    void *bigger = sim_malloc(size);
+
+    if (pointer != NULL) {
+        size_t before = block_of(pointer)->size;
+
+        memcpy(bigger, pointer, before < size ? before : size);
+        sim_free(pointer);
+    }
+    return bigger;
+}
+
+void *sim_reallocarray(void *pointer, size_t count, size_t size) {
+    return sim_realloc(pointer, count * size);
+}
+
+int sim_posix_memalign(void **ret, size_t alignment, size_t size) {
+    *ret = take(size, alignment);
+    memset(*ret, 0xa5, size);
+    return 0;
+}
+
+char *sim_strndup(const char *text, size_t most) {
+    size_t length = strnlen(text, most);
+    char *copy = sim_malloc(length + 1);
+
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+char *sim_strdup(const char *text) {
+    return sim_strndup(text, strlen(text));
+}
+
+int sim_vasprintf(char **ret, const char *format, va_list arguments) {
+    va_list again;
+    int length;
+
+    va_copy(again, arguments);
+    length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    *ret = sim_malloc((size_t)length + 1);
+    return vsnprintf(*ret, (size_t)length + 1, format, arguments);
+}
+
+int sim_asprintf(char **ret, const char *format, ...) {
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = sim_vasprintf(ret, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+/* ---- A stream into memory ------------------------------------------------------------------------------------------------- */
+
+struct stream {
+    char **text;
+    size_t *size;
+};
+
+static ssize_t stream_write(void *cookie, const char *bytes, size_t size) {
+    struct stream *stream = cookie;
+
+    *stream->text = sim_realloc(*stream->text, *stream->size + size + 1);
+    memcpy(*stream->text + *stream->size, bytes, size);
+    *stream->size += size;
+    (*stream->text)[*stream->size] = '\0';
+    return (ssize_t)size;
+}
+
+static int stream_close(void *cookie) {
+    free(cookie);
+    return 0;
+}
+
+FILE *sim_open_memstream(char **text, size_t *size) {
+    struct stream *stream = malloc(sizeof *stream);
+
+    *stream = (struct stream){.text = text, .size = size};
+    *text = sim_calloc(1, 1);
+    *size = 0;
+    return fopencookie(stream, "w", (cookie_io_functions_t){.write = stream_write, .close = stream_close});
+}

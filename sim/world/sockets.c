@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sockets.c - TCP sockets, for the code in the world: the client's end of a connection (net.c has the rest).
+ *
+ * Every address of the loopback leads to the same servers; the port says which.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "internal.h"
+#include "names.h"
+
+enum { SHORT_WRITE_ONE_IN = 60 };
+
+static int fail(int error) {
+    errno = error;
+    return -1;
+}
+
+unsigned socket_ready(const struct file *file) {
+    unsigned events = 0;
+
+    switch (file->state) {
+    case SOCKET_NEW:
+        return POLLOUT | POLLHUP;
+    case SOCKET_CONNECTING:
+        return 0;
+    case SOCKET_OPEN:
+        if (net_room(file->far) > 0)
+            events |= POLLOUT;
+        break;
+    case SOCKET_ENDED:
+        events |= POLLIN | POLLOUT;
+        break;
+    case SOCKET_BROKEN:
+        events |= POLLIN | POLLOUT | POLLERR | POLLHUP;
+        break;
+    }
+    if (file->in_at < file->in_used)
+        events |= POLLIN;
+    return events;
+}
+
+void socket_close(struct file *file) {
+    if (file->far != NULL)
+        net_close(file->far);
+    file->far = NULL;
+}
+
+int sim_socket(int family, int type, int protocol) {
+    (void)protocol;
+    world_charge();
+    if (family != AF_INET && family != AF_INET6)
+        return fail(EAFNOSUPPORT);
+    return file_add(FILE_SOCKET, type & SOCK_NONBLOCK);
+}
+
+static unsigned port_of(const struct sockaddr *address) {
+    /* The port is at the same place in both families. */
+    return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
+
+static bool is_connecting(const struct file *file) {
+    return file->state == SOCKET_CONNECTING;
+}
+
+int sim_connect(int fd, const struct sockaddr *address, socklen_t length) {
+    struct file *file = file_of(fd, FILE_SOCKET);
+    int error;
+
+    (void)length;
+    world_charge();
+    if (file == NULL)
+        return -1;
+    if (file->state == SOCKET_OPEN)
+        return fail(EISCONN);
+    if (file->state == SOCKET_CONNECTING)
+        return fail(EALREADY);
+    file->port = port_of(address);
+    error = net_connect(file, file->port);
+    if (error != 0)
+        return fail(error);
+    if (file->nonblocking)
+        return fail(EINPROGRESS);
+    while (is_connecting(file))
+        world_block(NULL, true, WORLD_NEVER);
+    error = file->error;
+    file->error = 0;
+    return error != 0 ? fail(error) : 0;
+}
+
+/* ---- Bytes ---------------------------------------------------------------------------------------------------------------- */
+
+/* Until something can be read, or the time that was set is up. */
+static bool await_bytes(const struct file *file) {
+    int64_t deadline = file->receive_ns > 0 ? process_clock(file->process) + file->receive_ns : WORLD_NEVER;
+
+    while (file->in_at == file->in_used && file->state == SOCKET_OPEN) {
+        if (file->nonblocking || process_clock(file->process) >= deadline)
+            return false;
+        world_block(NULL, true, deadline);
+    }
+    return true;
+}
+
+ssize_t sim_recv(int fd, void *to, size_t size, int flags) {
+    struct file *file = file_of(fd, FILE_SOCKET);
+    size_t count;
+
+    world_charge();
+    if (file == NULL)
+        return -1;
+    if (file->state == SOCKET_NEW || file->state == SOCKET_CONNECTING)
+        return fail(file->state == SOCKET_NEW ? ENOTCONN : EAGAIN);
+    if (!await_bytes(file))
+        return fail(EAGAIN);
+    if (file->in_at == file->in_used) {
+        if (file->state == SOCKET_ENDED || file->error == 0)
+            return 0;
+        int error = file->error;
+
+        file->error = 0;
+        return fail(error);
+    }
+    count = file->in_used - file->in_at < size ? file->in_used - file->in_at : size;
+    if (file->dribble > 0 && !(flags & MSG_PEEK)) {
+        count = 1;
+        file->dribble--;
+    }
+    memcpy(to, file->in + file->in_at, count);
+    if (!(flags & MSG_PEEK))
+        file->in_at += count;
+    return (ssize_t)count;
+}
+
+ssize_t sim_send(int fd, const void *from, size_t size, int flags) {
+    struct file *file = file_of(fd, FILE_SOCKET);
+    size_t taken;
+
+    (void)flags;
+    world_charge();
+    if (file == NULL)
+        return -1;
+    if (file->state == SOCKET_NEW || file->state == SOCKET_CONNECTING)
+        return fail(file->state == SOCKET_NEW ? EPIPE : EAGAIN);
+    if (file->state == SOCKET_BROKEN)
+        return fail(EPIPE);
+    if (size > 1 && chance_one_in(&world.wire, world.options.short_writes))
+        size = 1 + chance_below(&world.wire, size - 1);
+    while ((taken = net_send(file->far, from, size)) == 0 && size > 0) {
+        if (file->nonblocking)
+            return fail(EAGAIN);
+        world_block(NULL, true, WORLD_NEVER);
+        if (file->state == SOCKET_BROKEN)
+            return fail(EPIPE);
+    }
+    world_may_switch();
+    return (ssize_t)taken;
+}
+
+int sim_shutdown(int fd, int how) {
+    struct file *file = file_of(fd, FILE_SOCKET);
+
+    (void)how;
+    if (file == NULL)
+        return -1;
+    if (file->state == SOCKET_NEW)
+        return fail(ENOTCONN);
+    socket_close(file);
+    file->state = SOCKET_ENDED;
+    return 0;
+}
+
+/* ---- Options and names ---------------------------------------------------------------------------------------------------- */
+
+int sim_setsockopt(int fd, int level, int option, const void *value, socklen_t size) {
+    struct file *file = file_of(fd, FILE_SOCKET);
+
+    (void)size;
+    if (file == NULL)
+        return -1;
+    if (level == SOL_SOCKET && option == SO_RCVTIMEO) {
+        const struct timeval *time = value;
+
+        file->receive_ns = time->tv_sec * WORLD_SECOND + time->tv_usec * 1000;
+    } else if (level == IPPROTO_TCP && option == TCP_USER_TIMEOUT) {
+        file->user_timeout_ns = *(const unsigned *)value * WORLD_MS;
+    }
+    return 0;
+}
+
+int sim_getsockopt(int fd, int level, int option, void *value, socklen_t *size) {
+    struct file *file = file_of(fd, FILE_SOCKET);
+
+    if (file == NULL)
+        return -1;
+    memset(value, 0, *size);
+    if (level == SOL_SOCKET && option == SO_ERROR) {
+        memcpy(value, &file->error, sizeof file->error);
+        file->error = 0;
+    }
+    return 0;
+}
+
+static void write_address(unsigned port, struct sockaddr *to, socklen_t *size) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    memcpy(to, &address, *size < sizeof address ? *size : sizeof address);
+    *size = sizeof address;
+}
+
+int sim_getpeername(int fd, struct sockaddr *to, socklen_t *size) {
+    struct file *file = file_of(fd, FILE_SOCKET);
+
+    if (file == NULL)
+        return -1;
+    if (file->state != SOCKET_OPEN && file->state != SOCKET_ENDED)
+        return fail(ENOTCONN);
+    write_address(file->port, to, size);
+    return 0;
+}
+
+int sim_getsockname(int fd, struct sockaddr *to, socklen_t *size) {
+    if (file_of(fd, FILE_SOCKET) == NULL)
+        return -1;
+    write_address((unsigned)(40000 + fd), to, size);
+    return 0;
+}
+
+int sim_bind(int fd, const struct sockaddr *address, socklen_t length) {
+    (void)fd;
+    (void)address;
+    (void)length;
+    return fail(EADDRNOTAVAIL);
+}
+
+/* Numbers, and localhost: nobody else is known. */
+int sim_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret) {
+    struct {
+        struct addrinfo info;
+        struct sockaddr_in address;
+    } *found;
+    struct in_addr number;
+
+    if (host == NULL || inet_pton(AF_INET, host, &number) != 1) {
+        if (hints != NULL && hints->ai_flags & AI_NUMERICHOST)
+            return EAI_NONAME;
+        world_charge();
+        if (host != NULL && strcmp(host, "localhost") != 0)
+            return EAI_NONAME;
+        number.s_addr = htonl(INADDR_LOOPBACK);
+    }
+    found = sim_calloc(1, sizeof *found);
+    found->address = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)(service != NULL ? atoi(service) : 0)), .sin_addr = number};
+    found->info = (struct addrinfo){.ai_family = AF_INET,
+                                    .ai_socktype = SOCK_STREAM,
+                                    .ai_protocol = IPPROTO_TCP,
+                                    .ai_addrlen = sizeof found->address,
+                                    .ai_addr = (struct sockaddr *)&found->address};
+    *ret = &found->info;
+    return 0;
+}
+
+void sim_freeaddrinfo(struct addrinfo *info) {
+    sim_free(info);
+}

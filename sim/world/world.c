@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * world.c - the scheduler and the clock.
+ *
+ *     while the main thread has not returned:
+ *         some thread can run      -> choose one by the seed, and let it run until it blocks or loses its turn
+ *         nobody can               -> the clock goes on to the next thing that is due: bytes that arrive, a server's own moment, a
+ *                                     sleeper's deadline
+ *
+ * Whatever a thread asks of the system costs it some virtual time, so that a loop that only looks at the clock ends. What becomes due
+ * meanwhile happens at once, in that thread's call: a thread that looks again and again sees bytes arrive.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "points.h"
+
+enum { STEPS_A_SECOND = 400000, COST_LOW = 20, COST_HIGH = 2000, PRIORITY_SPAN = 4000 };
+#define BEGIN (3600 * WORLD_SECOND)
+/* When a world begins, by the wall clock: some day, and in the middle of a millisecond. */
+#define WALL_BEGIN (INT64_C(1800000000) * WORLD_SECOND + 437123)
+
+struct world world;
+
+/* ---- Chance --------------------------------------------------------------------------------------------------------------- */
+
+struct chance chance_new(uint64_t seed, uint64_t salt) {
+    struct chance chance = {.state = seed * UINT64_C(0x9e3779b97f4a7c15) ^ (salt + 1) * UINT64_C(0xbf58476d1ce4e5b9)};
+
+    chance_number(&chance);
+    return chance;
+}
+
+uint64_t chance_number(struct chance *chance) {
+    uint64_t z = chance->state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint64_t chance_below(struct chance *chance, uint64_t sides) {
+    return chance_number(chance) % sides;
+}
+
+int64_t chance_between(struct chance *chance, int64_t low, int64_t high) {
+    return low + (int64_t)chance_below(chance, (uint64_t)(high - low) + 1);
+}
+
+bool chance_one_in(struct chance *chance, unsigned sides) {
+    return sides > 0 && chance_below(chance, sides) == 0;
+}
+
+/* ---- What is seen of it --------------------------------------------------------------------------------------------------- */
+
+int64_t world_now(void) {
+    return world.now;
+}
+
+int64_t world_wall_ms(void) {
+    return (WALL_BEGIN + world.now - BEGIN) / WORLD_MS;
+}
+
+uint64_t world_hash(void) {
+    return world.hash;
+}
+
+void world_hash_add(const void *bytes, size_t size) {
+    const unsigned char *at = bytes;
+    uint64_t hash = world.hash ^ size;
+
+    for (; size >= 8; size -= 8, at += 8) {
+        uint64_t word;
+
+        memcpy(&word, at, 8);
+        hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
+        hash ^= hash >> 32;
+    }
+    for (; size > 0; size--)
+        hash = (hash ^ *at++) * UINT64_C(0x100000001b3);
+    world.hash = hash;
+}
+
+uint64_t world_steps(void) {
+    return world.steps;
+}
+
+bool world_traced(void) {
+    return world.options.trace != NULL;
+}
+
+void world_trace(const char *format, ...) {
+    va_list arguments;
+
+    if (world.options.trace == NULL)
+        return;
+    fprintf(world.options.trace, "%12.6f  ", (double)(world.now - BEGIN) / 1e9);
+    va_start(arguments, format);
+    vfprintf(world.options.trace, format, arguments);
+    va_end(arguments);
+    fputc('\n', world.options.trace);
+}
+
+/* ---- Due ------------------------------------------------------------------------------------------------------------------ */
+
+void world_due(int64_t when) {
+    if (when < world.due)
+        world.due = when;
+}
+
+static void make_ready(struct thread *thread, bool timed_out) {
+    thread->state = THREAD_READY;
+    thread->timed_out = timed_out;
+    thread->key = NULL;
+    thread->polls = false;
+    thread->until = WORLD_NEVER;
+}
+
+/* Sleepers whose time has come; returns when the next one's will. */
+static int64_t wake_sleepers(void) {
+    int64_t next = WORLD_NEVER;
+    struct process *process;
+    struct thread *thread;
+
+    TAILQ_FOREACH(process, &world.processes, link) {
+        if (process->resume_at <= world.now)
+            world_resume(process);
+        else if (process->resume_at < next)
+            next = process->resume_at;
+        TAILQ_FOREACH(thread, &process->threads, link) {
+            if (thread->state != THREAD_BLOCKED)
+                continue;
+            if (thread->until <= world.now)
+                make_ready(thread, true);
+            else if (thread->until < next)
+                next = thread->until;
+        }
+    }
+    return next;
+}
+
+/* All that is due by now. */
+static void happen(void) {
+    int64_t sleepers, bytes;
+
+    world.due = WORLD_NEVER;
+    bytes = net_carry();
+    sleepers = wake_sleepers();
+    world_due(bytes < sleepers ? bytes : sleepers);
+}
+
+void world_charge(void) {
+    world.now += chance_between(&world.cost, COST_LOW, COST_HIGH);
+    if (world.now >= world.due)
+        happen();
+}
+
+/* ---- Blocking and waking -------------------------------------------------------------------------------------------------- */
+
+bool world_block(const void *key, bool polls, int64_t deadline) {
+    struct thread *self = world.current;
+
+    self->key = key;
+    self->polls = polls;
+    self->deadline = deadline;
+    self->until = process_true_time(self->process, deadline);
+    self->state = THREAD_BLOCKED;
+    world_due(self->until);
+    thread_leave();
+    return !self->timed_out;
+}
+
+int world_wake(struct process *process, const void *key, int count) {
+    struct thread *thread;
+    int woken = 0;
+
+    TAILQ_FOREACH(thread, &process->threads, link) {
+        if (woken == count)
+            break;
+        if (thread->state == THREAD_BLOCKED && thread->key == key) {
+            make_ready(thread, false);
+            woken++;
+        }
+    }
+    return woken;
+}
+
+void world_notify(struct process *process) {
+    struct thread *thread;
+
+    TAILQ_FOREACH(thread, &process->threads, link) {
+        if (thread->state == THREAD_BLOCKED && thread->polls)
+            make_ready(thread, false);
+    }
+}
+
+void world_yield(void) {
+    world.current->state = THREAD_READY;
+    thread_leave();
+}
+
+void world_may_switch(void) {
+    if (world.current != NULL && chance_one_in(&world.schedule, world.options.preempt))
+        world_yield();
+}
+
+void sim_point(void) {
+    world_may_switch();
+}
+
+/* ---- The scheduler -------------------------------------------------------------------------------------------------------- */
+
+static bool can_run(const struct process *process, const struct thread *thread) {
+    return thread->state == THREAD_READY && !process->paused;
+}
+
+/* With priorities: the highest; and at some moments the running one becomes the lowest, so that also rare orders come about. */
+static struct thread *choose_highest(void) {
+    struct thread *best = NULL, *thread;
+    struct process *process;
+
+    TAILQ_FOREACH(process, &world.processes, link) {
+        TAILQ_FOREACH(thread, &process->threads, link) {
+            if (can_run(process, thread) && (best == NULL || thread->priority > best->priority))
+                best = thread;
+        }
+    }
+    if (best != NULL && world.priority_changes > 0 && chance_one_in(&world.schedule, PRIORITY_SPAN)) {
+        best->priority = (unsigned)world.priority_changes--;
+        return choose_highest();
+    }
+    return best;
+}
+
+static struct thread *choose_any(void) {
+    struct thread *chosen = NULL, *thread;
+    struct process *process;
+    unsigned ready = 0;
+
+    TAILQ_FOREACH(process, &world.processes, link) {
+        TAILQ_FOREACH(thread, &process->threads, link) {
+            if (can_run(process, thread)) {
+                chosen = thread;
+                ready++;
+            }
+        }
+    }
+    if (ready < 2)
+        return chosen;
+    uint64_t turn = chance_below(&world.schedule, ready);
+
+    TAILQ_FOREACH(process, &world.processes, link) {
+        TAILQ_FOREACH(thread, &process->threads, link) {
+            if (can_run(process, thread) && turn-- == 0)
+                return thread;
+        }
+    }
+    return chosen;
+}
+
+/* A process that ends frees its threads here, where none of them runs. */
+static void after(struct thread *thread) {
+    struct process *process = thread->process;
+
+    if (process->ended) {
+        while (!TAILQ_EMPTY(&process->threads))
+            thread_free(TAILQ_FIRST(&process->threads));
+    } else if (thread->state == THREAD_DEAD && thread->detached) {
+        thread_free(thread);
+    } else if (thread->state == THREAD_DEAD) {
+        world_wake(process, &thread->result, -1);
+    }
+}
+
+static bool is_paused_now(struct process *process) {
+    if (process->pause_in == 0 || --process->pause_in > 0)
+        return false;
+    process->resume_at = world.now + process->pause_span;
+    world_due(process->resume_at);
+    world_pause(process);
+    return true;
+}
+
+static bool is_livelock(void) {
+    int64_t second = world.now / WORLD_SECOND;
+
+    world.steps++;
+    if (second != world.second) {
+        world.second = second;
+        world.steps_in_second = 0;
+    }
+    return ++world.steps_in_second > STEPS_A_SECOND;
+}
+
+static void look_whether_done(void) {
+    struct thread *thread = TAILQ_FIRST(&world.main->threads);
+
+    if (world.done != NULL && thread->state == THREAD_BLOCKED && world.done(world.done_data))
+        make_ready(thread, false);
+}
+
+static enum world_end run(void) {
+    while (!world.main->ended) {
+        struct thread *thread = world.options.priorities > 0 ? choose_highest() : choose_any();
+
+        if (thread == NULL) {
+            if (world.due == WORLD_NEVER)
+                return WORLD_STUCK;
+            if (world.due > world.now)
+                world.now = world.due;
+            happen();
+        } else if (!is_paused_now(thread->process)) {
+            thread_run(thread);
+            after(thread);
+            world_charge();
+        }
+        look_whether_done();
+        if (is_livelock())
+            return WORLD_LIVELOCK;
+        if (world.now > BEGIN + world.options.limit_ns)
+            return WORLD_LATE;
+    }
+    return WORLD_DONE;
+}
+
+/* ---- The main thread ------------------------------------------------------------------------------------------------------ */
+
+struct main_call {
+    void (*main)(void *data);
+    void *data;
+};
+
+static int run_main(void *data) {
+    struct main_call *call = data;
+
+    call->main(call->data);
+    return 0;
+}
+
+void world_sleep(int64_t until) {
+    while (world.now < until)
+        world_block(NULL, false, until);
+}
+
+bool world_wait(bool (*done)(void *data), void *data, int64_t until) {
+    while (!done(data)) {
+        if (world.now >= until)
+            return false;
+        world.done = done;
+        world.done_data = data;
+        world_block(NULL, false, until);
+        world.done = NULL;
+    }
+    return true;
+}
+
+enum world_end world_run(const struct world_options *options, void (*main)(void *data), void *data) {
+    struct main_call call = {.main = main, .data = data};
+    enum world_end end;
+
+    world = (struct world){
+        .options = *options,
+        .now = BEGIN,
+        .due = WORLD_NEVER,
+        .schedule = chance_new(options->seed, 1),
+        .cost = chance_new(options->seed, 2),
+        .wire = chance_new(options->seed, 3),
+        .fate = chance_new(options->seed, 4),
+        .priority_changes = options->priorities,
+        .next_pid = 1000,
+    };
+    if (world.options.far_ns == 0) {
+        world.options.near_ns = 20000;
+        world.options.far_ns = 200000;
+    }
+    if (world.options.limit_ns == 0)
+        world.options.limit_ns = 3600 * WORLD_SECOND;
+    TAILQ_INIT(&world.processes);
+    net_begin();
+    world.main = world_spawn("main", run_main, &call);
+    end = run();
+    world.ending = true;
+    while (!TAILQ_EMPTY(&world.processes))
+        process_free(TAILQ_FIRST(&world.processes));
+    net_end();
+    return end;
+}
