@@ -52,7 +52,7 @@
 #define REDIS_MS INT64_C(1000000)
 
 /* LAYOUT_VOTER is for one of several servers that vote: see voter.h. */
-enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_VOTER };
+enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_VOTER, REDIS_LAYOUTS };
 
 /* The scripts; see scripts.c. The first three of each are in the order of enum pawl_kind. */
 enum redis_script {
@@ -525,8 +525,15 @@ const char *pawl__redis_queue_prefix(const struct redis *redis);
 /* The name of the lock whose record key this is; NULL: it is not one. */
 const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer);
 
+/* scripts.py writes them; of a layout that has no such script: zeros. */
+struct pawl__script {
+    const char *sha1; /* as EVALSHA wants it */
+    size_t length;
+    const char *const *parts; /* NULL ends them */
+};
+extern const struct pawl__script pawl__scripts[REDIS_LAYOUTS][SCRIPT_COUNT], pawl__cluster_scripts[REDIS_LAYOUTS][SCRIPT_COUNT];
+
 /* scripts.c */
-int pawl__scripts_setup(struct redis *redis, struct pawl_error *reterr);
 /* Ask the server to run a script. */
 bool pawl__script_send(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request);
@@ -713,10 +720,5 @@ redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, c
 struct node *pawl__node_next(struct redis *redis, struct node *node);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
-
-/* sha1.c */
-enum { SHA_HEX = 40 };
-/* As EVALSHA wants it. */
-void pawl__sha1_hex(const char *text, size_t length, char ret[SHA_HEX + 1]);
 
 #endif

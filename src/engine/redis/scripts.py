@@ -1,0 +1,115 @@
+#!/usr/bin/python3
+"""Put the scripts together from the parts in lua/, and write a C file with all of them: scripts.py OUTPUT FILE.lua...
+
+The parts are constants of that file, without comments and indents, which would go over the wire at every EVAL. A script is a list of
+parts, with its length and its SHA-1, by which EVALSHA names it. In a cluster a message goes to a channel of its own slot, so there each
+script stands once more with the commands for that.
+"""
+
+import hashlib
+import os
+import re
+import sys
+
+SHARDED = {"'PUBLISH'": "'SPUBLISH'", "'NUMSUB'": "'SHARDNUMSUB'"}
+
+# Parts that are no file: a name and its text.
+GLUE = {
+    "no_fast_path": "local DROPPED, TURN_DUE = false, false\n",
+    "as_kind_0": "local kinds = {}\nkinds['0'] = function(KEYS, ARGV, PROBE)\n",
+    "as_kind_1": "end\nkinds['1'] = function(KEYS, ARGV, PROBE)\n",
+    "as_kind_2": "end\nkinds['2'] = function(KEYS, ARGV, PROBE)\n",
+    "kinds_end": "end\n",
+}
+
+
+def scripts_of_layout(plain):
+    """For the mutexes of Redisson, or of the plain family; the other kinds are the same in both."""
+    family = "plain" if plain else "mutex"
+    key, look, holder = f"{family}_key", f"{family}_look", f"{family}_holder"
+    mutex = ["common", look, "mutex"]
+    rw, semaphore = ["common", "holders", "rw"], ["common", "holders", "semaphore"]
+    acquire = ["queue", "probe", "acquire"]
+    all_kinds = ["as_kind_0", key, *mutex, *acquire, "as_kind_1", *rw, *acquire, "as_kind_2", *semaphore, *acquire, "kinds_end"]
+    return {
+        "SCRIPT_ACQUIRE": [key, "fast_acquire", holder, "fast_queue", *mutex, "queue", "acquire"],
+        "SCRIPT_ACQUIRE + PAWL_RWLOCK": [*rw, "queue", "acquire"],
+        "SCRIPT_ACQUIRE + PAWL_SEMAPHORE": [*semaphore, "queue", "acquire"],
+        "SCRIPT_RELEASE": [key, "fast_release", *mutex, "queue", "release"],
+        "SCRIPT_RELEASE + PAWL_RWLOCK": ["no_fast_path", *rw, "queue", "release"],
+        "SCRIPT_RELEASE + PAWL_SEMAPHORE": ["no_fast_path", *semaphore, "queue", "release"],
+        "SCRIPT_RENEW": ["renew_" + family, "renew"],
+        "SCRIPT_RENEW + PAWL_RWLOCK": ["renew_rw", "renew"],
+        "SCRIPT_RENEW + PAWL_SEMAPHORE": ["renew_semaphore", "renew"],
+        "SCRIPT_BREAK": [key, *mutex, "queue", "break"],
+        "SCRIPT_BREAK + PAWL_RWLOCK": [*rw, "queue", "break"],
+        "SCRIPT_BREAK + PAWL_SEMAPHORE": [*semaphore, "queue", "break"],
+        "SCRIPT_EXTEND": [*([] if plain else ["fast_extend"]), *mutex, "extend"],
+        "SCRIPT_EXTEND + PAWL_RWLOCK": [*rw, "extend"],
+        "SCRIPT_DOWNGRADE": [*rw, "queue", "downgrade"],
+        "SCRIPT_ACQUIRE_ALL": [*all_kinds, "acquire_all"],
+        "SCRIPT_HELD": ["held"],
+        "SCRIPT_SURVEY": ["common", "plain_look", "survey"],
+    }
+
+
+# Mutexes alone, and short ways through all of it.
+VOTER = {
+    "SCRIPT_ACQUIRE": ["voter_acquire"],
+    "SCRIPT_RELEASE": ["voter_release"],
+    "SCRIPT_RENEW": ["renew_plain", "renew"],
+    "SCRIPT_RAISE": ["voter_raise"],
+    "SCRIPT_HELD": ["voter_held"],
+    "SCRIPT_BREAK": ["common", "voter_look", "break"],
+    "SCRIPT_SURVEY": ["common", "voter_look", "survey"],
+}
+
+LAYOUTS = {"LAYOUT_REDISSON": scripts_of_layout(False), "LAYOUT_PLAIN": scripts_of_layout(True), "LAYOUT_VOTER": VOTER}
+
+
+def read_part(path):
+    lines = (re.sub(r"(^|\s)--.*$", "", line.rstrip("\n")).strip() for line in open(path))
+    return "".join(line + "\n" for line in lines if line)
+
+
+def shard(text):
+    for word, sharded in SHARDED.items():
+        text = text.replace(word, sharded)
+    return text
+
+
+def c_string(text):
+    lines = text.replace("\\", "\\\\").replace('"', '\\"').split("\n")
+    return "\n".join(f'    "{line}\\n"' for line in lines[:-1])
+
+
+def write_table(out, name, layouts, parts, prefix_of):
+    out.write(f"\nconst struct pawl__script {name}[REDIS_LAYOUTS][SCRIPT_COUNT] = {{\n")
+    for layout, scripts in layouts.items():
+        for script, names in scripts.items():
+            body = "".join(parts[part] for part in names)
+            digest = hashlib.sha1(body.encode()).hexdigest()
+            list_of_parts = ", ".join(prefix_of(part) + part for part in names)
+            out.write(f'    [{layout}][{script}] = {{"{digest}", {len(body.encode())},\n')
+            out.write(f"        (const char *const[]){{{list_of_parts}, NULL}}}},\n")
+    out.write("};\n")
+
+
+def main():
+    parts = {os.path.splitext(os.path.basename(path))[0]: read_part(path) for path in sys.argv[2:]} | GLUE
+    sharded = {name: shard(text) for name, text in parts.items()}
+    # Redlock's servers are no cluster.
+    clusters = {layout: scripts for layout, scripts in LAYOUTS.items() if scripts is not VOTER}
+    used = {part for scripts in clusters.values() for names in scripts.values() for part in names}
+    with open(sys.argv[1], "w") as out:
+        out.write('/* Made by scripts.py. */\n#include "engine/redis/redis.h"\n')
+        for name, text in parts.items():
+            out.write(f"\nstatic const char lua_{name}[] =\n{c_string(text)};\n")
+            if sharded[name] != text and name in used:
+                out.write(f"\nstatic const char sharded_{name}[] =\n{c_string(sharded[name])};\n")
+        write_table(out, "pawl__scripts", LAYOUTS, parts, lambda part: "lua_")
+        write_table(out, "pawl__cluster_scripts", clusters, sharded,
+                    lambda part: "lua_" if sharded[part] == parts[part] else "sharded_")
+
+
+main()
