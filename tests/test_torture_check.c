@@ -104,6 +104,24 @@ static void test_exclusion(void **state) {
               "\n40 0.1.0 drop 0\n41 0.1.0 gone 0 -19\n50 1.1.0 drop 0\n51 1.1.0 gone 0 0\n" END);
 }
 
+/* A program that is not pawl: its holds have no token, and exclude pawl's; what two such do to each other is not judged. */
+#define FOREIGN "0 0.1.0 start 100\n0 1.1.0 foreign redisson_lock\n0 2.1.0 foreign kazoo_lock\n"
+
+static void test_foreigners(void **state) {
+    (void)state;
+    breaks(RULE_EXCLUSION,
+           FOREIGN "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n20 1.1.0 want 0 x 1 -1\n30 1.1.0 got 0 0 900" NS
+                   "\n40 0.1.0 drop 0\n41 0.1.0 gone 0 0\n50 1.1.0 drop 0\n51 1.1.0 gone 0 0\n" END);
+    breaks(RULE_PERMITS,
+           FOREIGN "10 0.1.0 want 2 p 2 -1\n11 0.1.0 got 2 5 900" NS "\n20 1.1.0 want 2 p 2 -1\n30 1.1.0 got 2 0 900" NS
+                   "\n40 0.1.0 drop 2\n41 0.1.0 gone 2 0\n50 1.1.0 drop 2\n51 1.1.0 gone 2 0\n" END);
+    breaks(RULE_ERROR, FOREIGN "10 1.1.0 want 0 x 1 -1\n11 1.1.0 fail 0 -9\n" END);
+    holds(FOREIGN
+          "10 1.1.0 want 0 x 1 -1\n11 1.1.0 got 0 0 900" NS "\n20 2.1.0 want 0 x 1 -1\n30 2.1.0 got 0 0 900" NS
+          "\n40 1.1.0 drop 0\n41 1.1.0 gone 0 0\n50 2.1.0 lost 0 0\n50 2.1.0 drop 0\n51 2.1.0 gone 0 0\n60 0.1.0 want 0 x 1 -1\n"
+          "61 0.1.0 got 0 5 900" NS "\n70 0.1.0 drop 0\n71 0.1.0 gone 0 0\n" END);
+}
+
 static void test_readers_and_writers(void **state) {
     (void)state;
     holds(TWO "10 0.1.0 want 1 s 1 -1\n11 0.1.0 got 1 5 900" NS "\n12 1.1.0 want 1 s 1 -1\n13 1.1.0 got 1 6 900" NS
@@ -311,6 +329,14 @@ static void test_order(void **state) {
     /* Not seen, seen by an entry that is older than the acquire, or under a fault that may cost a place: nothing can be said. */
     holds(QUEUE("") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
     holds(QUEUE("30 rig seen 0 25" NS " 1.1@19" NS "\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
+    /* An entry of the ms in which the acquire began is its own, whatever the fraction of a ms at which the run began... */
+    breaks(RULE_ORDER, QUEUE("30 rig seen 0 25" NS " 1.1@19000001\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
+    breaks(RULE_ORDER, QUEUE("30 rig seen 0 25" NS " 1.1@19999999\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
+    /* ... unless it may be that of another of this process, which waited in that ms and does not any more. */
+    holds(QUEUE("20 1.1.1 want 0 x 1 0\n22 1.1.1 fail 0 -10\n30 rig seen 0 25" NS " 1.1@19500000\n") OVERTAKE("2", "6")
+              OVERTAKE("3", "7") AT_LAST);
+    breaks(RULE_ORDER, QUEUE("21 1.1.1 want 0 x 1 0\n22 1.1.1 fail 0 -10\n30 rig seen 0 25" NS " 1.1@19500000\n") OVERTAKE("2", "6")
+                           OVERTAKE("3", "7") AT_LAST);
     holds(QUEUE("30 rig seen 0 15" NS " 1.1@22" NS "\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
     holds(QUEUE("30 rig seen 0 25" NS " 1.1@22" NS "\n") "42 rig fault 0 client-stop 1\n43 rig healed 0 1\n" OVERTAKE("2", "6")
               OVERTAKE("3", "7") AT_LAST);
@@ -521,6 +547,7 @@ static void test_schedule(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exclusion),
+        cmocka_unit_test(test_foreigners),
         cmocka_unit_test(test_readers_and_writers),
         cmocka_unit_test(test_permits),
         cmocka_unit_test(test_tokens),

@@ -14,6 +14,8 @@
 #include "check_state.h"
 #include "pawl.h"
 
+enum { ENTRY_NS = 1000000 }; /* an entry's time is that of the ms in which it was made */
+
 const char *const rule_names[RULE_COUNT] = {
 #define RULE_NAME(name, word) word,
     RULES(RULE_NAME)
@@ -102,6 +104,7 @@ static bool on_start(struct check *check, const struct record *record) {
         close_process(check, process, record->time);
     }
     *process = (struct process){.life = record->who.life, .number = check->process_count++, .killed = NEVER, .alive = true};
+    process->foreign = record->kind == RECORD_FOREIGN;
     for (int i = 0; i < HISTORY_THREADS; i++)
         process->open[i] = -1;
     return true;
@@ -130,6 +133,7 @@ static bool on_want(struct check *check, const struct record *record) {
         .who = record->who,
         .lock = (short)record->lock,
         .mode = record->mode,
+        .foreign = process->foreign,
     };
     check->verdict.attempts++;
     return true;
@@ -145,7 +149,7 @@ static bool on_got(struct check *check, const struct record *record, struct atte
     attempt->granted = record->time;
     attempt->token = (uint64_t)record->numbers[0];
     attempt->promise = record->numbers[1] < 0 ? NEVER : record->time + record->numbers[1];
-    if (attempt->token == 0)
+    if (attempt->token == 0 && !attempt->foreign)
         check_complain(check, RULE_TOKEN, "line %zu: a hold without a token", check->lines);
     count_hold(&check->verdict, attempt->mode);
     return true;
@@ -376,6 +380,22 @@ static bool on_ended(struct check *check, const struct record *record) {
     return true;
 }
 
+/* Entries are dated by the ms, rounded down. So an entry of the very ms in which an acquire began may be its own, or that of another of this
+ * process that was waiting in that ms, too. */
+static bool is_alone(const struct check *check, const struct attempt *attempt, int64_t since) {
+    enum { FAR = 4096 };
+    size_t own = (size_t)(attempt - check->attempts);
+
+    for (size_t i = own > FAR ? own - FAR : 0; i < check->attempt_count && check->attempts[i].call < since + ENTRY_NS; i++) {
+        const struct attempt *other = &check->attempts[i];
+
+        if (i != own && other->process == attempt->process && other->lock == attempt->lock && other->granted >= since &&
+            other->ended >= since)
+            return false;
+    }
+    return true;
+}
+
 /* Of the waiter `SLOT.LIFE@SINCE`: its only attempt on this lock, if that began before the rig looked and no later than the entry was
  * made. */
 static void see_waiter(struct check *check, const struct record *record, struct who who, int64_t since) {
@@ -391,7 +411,8 @@ static void see_waiter(struct check *check, const struct record *record, struct 
             return;
         found = attempt;
     }
-    if (found == NULL || found->call >= record->numbers[0] || found->call > since || found->seen != NEVER)
+    if (found == NULL || found->call >= record->numbers[0] || found->seen != NEVER || found->call >= since + ENTRY_NS ||
+        (found->call > since && !is_alone(check, found, since)))
         return;
     found->seen = record->time;
     check->verdict.watched++;
@@ -466,7 +487,7 @@ static bool on_rig(struct check *check, const struct record *record) {
 static bool on_client(struct check *check, const struct record *record) {
     struct attempt *attempt = open_attempt(check, record->who);
 
-    if (record->kind == RECORD_START)
+    if (record->kind == RECORD_START || record->kind == RECORD_FOREIGN)
         return on_start(check, record);
     if (record->kind == RECORD_WANT)
         return on_want(check, record);

@@ -33,7 +33,7 @@ static int64_t told_by(const struct check *check, const struct stroke_seen *stro
  * next token of those that came with it; so these stand side by side. Of more than there may be hand-offs the last count: a claim that went
  * on did so since nobody waited. */
 static int64_t asked_since(const struct check *check, const struct attempt *attempt) {
-    uint64_t most = attempt->mode == 'p' ? 0 : check->handoff;
+    uint64_t most = attempt->mode == 'p' || attempt->foreign ? 0 : check->handoff;
     int64_t since = attempt->call;
 
     for (size_t i = attempt->rank; most-- > 0 && i-- > 0;) {
@@ -55,11 +55,11 @@ static bool may_be_taken(const struct check *check, const struct stroke_seen *st
 }
 
 /* Was it never assured of the hold for longer than one may be that this fault took? What was granted after the fault is, as a rule: that is
- * how one is told from the other. */
+ * how one is told from the other. A foreigner is told of nothing. */
 static bool knew_in_time(const struct check *check, const struct stroke_seen *stroke, const struct attempt *attempt) {
     int64_t until = attempt->promise != NEVER ? attempt->promise : attempt->believed;
 
-    return until <= told_by(check, stroke) || until <= attempt->granted;
+    return attempt->foreign || until <= told_by(check, stroke) || until <= attempt->granted;
 }
 
 /* Does a fault explain that a hold is believed at `moment` that is not on the servers? 1: yes. 0: no. -1: it would, had the hold not been
@@ -120,8 +120,10 @@ static void complain_of_overlap(struct check *check, enum rule rule, const struc
                    new->attempt->who.life, new->attempt->token, (double)(end - new->begin) / 1e6, (double)new->begin / 1e9);
 }
 
-/* One of the two is not on the servers any more. */
+/* One of the two is not on the servers any more. What foreigners do to each other is not pawl's. */
 static void judge_overlap(struct check *check, const struct span *old, const struct span *new) {
+    if (old->attempt->foreign && new->attempt->foreign)
+        return;
     int one = explained(check, old->attempt, new->begin), other = explained(check, new->attempt, new->begin);
 
     if (one > 0 || other > 0)
@@ -150,10 +152,13 @@ static void let_go(struct sweep *sweep, int64_t time) {
 static void check_permits(struct check *check, const struct sweep *sweep, const struct span *span) {
     uint64_t limit = check->locks[span->attempt->lock].limit, all = span->attempt->permits, sure = 0, untold = 0;
     const struct span *oldest = NULL;
+    bool foreign = span->attempt->foreign;
 
-    for (size_t i = 0; i < sweep->count; i++)
+    for (size_t i = 0; i < sweep->count; i++) {
         all += sweep->held[i]->attempt->permits;
-    if (all <= limit)
+        foreign &= sweep->held[i]->attempt->foreign;
+    }
+    if (all <= limit || foreign)
         return;
     for (size_t i = 0; i <= sweep->count; i++) {
         const struct span *held = i < sweep->count ? sweep->held[i] : span;
@@ -186,7 +191,7 @@ static void check_rise(struct check *check, struct sweep *sweep, const struct sp
     const struct span *before = span->mode == 'x' ? sweep->highest : sweep->highest_exclusive;
     uint64_t token = span->attempt->token;
 
-    if (span->mode == 'p' || span->begin != span->attempt->granted)
+    if (span->mode == 'p' || span->begin != span->attempt->granted || span->attempt->foreign)
         return;
     if (before != NULL && before->end <= span->begin && token <= before->attempt->token &&
         !may_fall(check, before->begin, span->begin) && !may_be_late(check, span->attempt))
@@ -349,7 +354,7 @@ static bool sort_by_token(struct check *check) {
     if (sorted == NULL)
         return false;
     for (size_t i = 0; i < check->attempt_count; i++)
-        if (check->attempts[i].granted != NEVER)
+        if (check->attempts[i].granted != NEVER && !check->attempts[i].foreign)
             sorted[check->granted_count++] = &check->attempts[i];
     qsort(sorted, check->granted_count, sizeof sorted[0], by_token);
     for (size_t i = 0; i < check->granted_count; i++)

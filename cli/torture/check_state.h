@@ -27,7 +27,8 @@ struct attempt {
     short lock;
     char mode;
     bool has_read;
-    bool kept; /* until its release, which said so */
+    bool kept;    /* until its release, which said so */
+    bool foreign; /* of a program that is not pawl: it has no token */
 };
 
 struct stroke_seen {
@@ -41,7 +42,7 @@ struct process {
     unsigned life;
     uint32_t number;
     int64_t killed; /* NEVER */
-    bool alive;
+    bool alive, foreign;
     ptrdiff_t open[HISTORY_THREADS]; /* the attempt of each thread; -1 */
 };
 

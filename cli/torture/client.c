@@ -73,8 +73,9 @@ static bool is_sure(struct thread *thread, const struct wish *wish) {
     return assured != 0;
 }
 
+/* Time that is over already, since the process was stopped on the way here, is no time: poll would take it for all time. */
 static void nap(int64_t ms) {
-    poll(NULL, 0, (int)ms);
+    poll(NULL, 0, ms > 0 ? (int)ms : 0);
 }
 
 /* ---- Loss ----------------------------------------------------------------------------------------------------------------- */

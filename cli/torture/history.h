@@ -44,6 +44,7 @@
     X(END, "end", "")                                                                                                              \
     /* of a client's thread */                                                                                                     \
     X(START, "start", "n")                                                                                                         \
+    X(FOREIGN, "foreign", "w")                                                                                                     \
     X(WANT, "want", "lmni")                                                                                                        \
     X(GOT, "got", "lni")                                                                                                           \
     X(FAIL, "fail", "li")                                                                                                          \

@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clients.h"
@@ -278,6 +279,13 @@ static void make_url(const struct rig *rig, bool proxied, char ret[RIG_URL]) {
              more == NULL ? "" : more);
 }
 
+static int64_t wall_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static int set_up(struct rig *rig) {
     const struct rig_options *options = rig->options;
     const bool *faults = options->schedule.faults;
@@ -313,7 +321,7 @@ static int set_up(struct rig *rig) {
     if (status != 0)
         return status;
     rig->history.began = rig->page->began = history_clock();
-    rig->page->began_wall = wall_ms();
+    rig->page->began_wall = wall_ns();
     write_head(rig, lease_ms);
     rig->clients.page = rig->page;
     rig->clients.history = &rig->history;

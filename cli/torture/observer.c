@@ -44,7 +44,8 @@ static int note_entry(const struct pawl_entry *entry, void *data) {
         view->token = entry->token;
         return 0;
     }
-    int64_t since = (entry->since_ms - view->page->began_wall) * 1000000;
+    /* The beginning of the ms in which the entry was made: no more than that is known of it. */
+    int64_t since = entry->since_ms * 1000000 - view->page->began_wall;
 
     if (entry->since_ms == 0 || since < 0 || !find_client(view->page, entry->pid, &slot, &life) ||
         view->used + 64 > sizeof view->text)

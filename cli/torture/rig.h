@@ -41,7 +41,7 @@ struct page {
     int64_t longest_ms; /* how long the longest holds are */
     int64_t hold_ms;    /* and all others at most; 0: mostly a moment */
     int64_t began;      /* history_clock() */
-    int64_t began_wall; /* wall_ms() then */
+    int64_t began_wall; /* Unix time then, in ns */
     int clients, threads, locks;
     struct rig_lock lock[RIG_LOCKS_MAX];
     struct {
