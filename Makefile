@@ -55,6 +55,16 @@ models: ## check the models of the queues exhaustively with spin (some minutes, 
 	@tools/deps models
 	@models/check
 
+.PHONY: sim
+sim: ## pawl in a simulated world, under faults by the thousand; TIME=20s or COUNT=500, SEED=4711, ENGINES="redis zookeeper"
+	@tools/deps sim
+	@BUILD='$(BUILD)' TIME='$(TIME)' COUNT='$(COUNT)' SEED='$(SEED)' ENGINES='$(ENGINES)' tools/sim
+
+.PHONY: mutants
+mutants: ## put mistakes into pawl, one by one, and see each found in the simulated world
+	@tools/deps sim
+	@tools/mutants
+
 .PHONY: bench
 bench: all ## measure beside all peers, about twenty minutes, and write bench/RESULTS.md; QUICK=1: five minutes
 	@BUILD_DIR=$(BUILD) bench/run

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calm.c - see calm.h. Whenever something happens to a lock, those who wait for it are looked at: from the moment at which one could have it
+ * until the moment at which it has it, or can't have it any more, it has waited in vain.
+ */
+#include "calm.h"
+
+#include <string.h>
+
+enum { ROUND_TRIPS = 60 };
+#define NEVER INT64_MAX
+#define MOMENT INT64_C(100000000) /* what was under way so long ago has arrived */
+#define ALIVE                                                                                                                      \
+    INT64_C(2600000000) /* who waits asks again within that time: ALIVE_NS in src/engine/redis/claims.c, and a quarter of it */
+
+void calm_begin(struct calm *calm, int clients, int64_t far_us) {
+    memset(calm, 0, sizeof *calm);
+    calm->clients = clients;
+    calm->bound_ns = INT64_C(1000000000) + ROUND_TRIPS * far_us * 1000;
+    for (int i = 0; i < CALM_SLOTS; i++)
+        for (int j = 0; j < CALM_THREADS; j++)
+            calm->threads[i][j].lock = -1;
+    for (int i = 0; i < CALM_SLOTS; i++)
+        for (int j = 0; j < CALM_LOCKS; j++)
+            calm->could[i][j] = -NEVER;
+}
+
+/* Must the one wait for the other? */
+static bool is_ahead(const struct calm *calm, const struct calm_thread *other, int slot, const struct calm_thread *waiter) {
+    if (other->holds)
+        return true;
+    return slot < calm->clients && waiter->mode != 'x' && other->asked < waiter->asked;
+}
+
+/* Could it have the lock? `early`: who lets go just now may have done so. */
+static bool is_able(const struct calm *calm, const struct calm_thread *waiter, bool early) {
+    int64_t permits = waiter->permits;
+
+    for (int i = 0; i < calm->slots; i++)
+        for (int j = 0; j < calm->width; j++) {
+            const struct calm_thread *other = &calm->threads[i][j];
+
+            if (other == waiter || other->lock != waiter->lock || (early && other->drops) || !is_ahead(calm, other, i, waiter))
+                continue;
+            if (waiter->mode == 'x' || other->mode == 'x')
+                return false;
+            permits += waiter->mode == 'p' ? other->permits : 0;
+        }
+    return waiter->mode != 'p' || permits <= calm->locks[waiter->lock].limit;
+}
+
+static void measure(struct calm *calm, int slot, int thread, int64_t now) {
+    const struct calm_thread *waiter = &calm->threads[slot][thread];
+    int64_t dead_until = calm->locks[waiter->lock].dead_until;
+    int64_t since = waiter->able < dead_until ? dead_until : waiter->able;
+
+    if (slot >= calm->clients || waiter->able == NEVER || now - since <= calm->worst_ns)
+        return;
+    calm->worst_ns = now - since;
+    calm->worst_at = now;
+    calm->worst = (struct who){.slot = slot, .thread = thread, .life = waiter->life};
+    calm->worst_lock = waiter->lock;
+}
+
+/* Something has happened to the lock. */
+static void look(struct calm *calm, int lock, int64_t now) {
+    for (int i = 0; i < calm->slots; i++)
+        for (int j = 0; j < calm->width; j++) {
+            struct calm_thread *waiter = &calm->threads[i][j];
+
+            if (waiter->lock != lock || waiter->holds)
+                continue;
+            if (is_able(calm, waiter, false)) {
+                waiter->able = waiter->able < now ? waiter->able : now;
+            } else {
+                measure(calm, i, j, now);
+                waiter->able = NEVER;
+            }
+        }
+}
+
+/* It waits no more, or does not hold any more. */
+static void leave(struct calm *calm, int slot, int thread, int64_t now) {
+    struct calm_thread *self = &calm->threads[slot][thread];
+    int lock = self->lock;
+
+    if (lock < 0)
+        return;
+    if (self->holds || is_able(calm, self, true))
+        calm->could[slot][lock] = now;
+    if (!self->holds)
+        measure(calm, slot, thread, now);
+    *self = (struct calm_thread){.lock = -1};
+    look(calm, lock, now);
+}
+
+static void want(struct calm *calm, struct calm_thread *self, const struct record *record) {
+    *self = (struct calm_thread){.asked = record->time,
+                                 .able = NEVER,
+                                 .lock = (short)record->lock,
+                                 .mode = record->mode,
+                                 .permits = record->numbers[0],
+                                 .life = record->who.life};
+    look(calm, record->lock, record->time);
+}
+
+static void by_client(struct calm *calm, const struct record *record) {
+    int slot = record->who.slot, thread = record->who.thread;
+
+    if (slot >= CALM_SLOTS || thread >= CALM_THREADS || record->lock >= CALM_LOCKS)
+        return;
+    struct calm_thread *self = &calm->threads[slot][thread];
+
+    calm->slots = calm->slots > slot ? calm->slots : slot + 1;
+    calm->width = calm->width > thread ? calm->width : thread + 1;
+    switch (record->kind) {
+    case RECORD_WANT:
+        want(calm, self, record);
+        break;
+    case RECORD_GOT:
+        measure(calm, slot, thread, record->time);
+        self->holds = true;
+        look(calm, record->lock, record->time);
+        break;
+    case RECORD_DOWN:
+        self->mode = 's';
+        look(calm, record->lock, record->time);
+        break;
+    case RECORD_DROP:
+        self->drops = true;
+        break;
+    case RECORD_FAIL:
+    case RECORD_GONE:
+        leave(calm, slot, thread, record->time);
+        break;
+    default:
+        break;
+    }
+}
+
+/* How long may it last what this client leaves behind? */
+static int64_t remains(const struct calm *calm, int slot, int lock, int64_t now) {
+    int64_t most = calm->lease_ns > ALIVE ? calm->lease_ns : ALIVE;
+    bool waits = false;
+
+    if (now - calm->could[slot][lock] < MOMENT + calm->bound_ns / 10)
+        return most;
+    for (int i = 0; i < calm->width; i++) {
+        const struct calm_thread *thread = &calm->threads[slot][i];
+
+        if (thread->lock == lock && (thread->holds || is_able(calm, thread, true)))
+            return most;
+        waits |= thread->lock == lock;
+    }
+    return waits && calm->locks[lock].shared ? ALIVE : 0;
+}
+
+static void kill(struct calm *calm, int slot, int64_t now) {
+    for (int lock = 0; lock < CALM_LOCKS && slot < CALM_SLOTS; lock++) {
+        int64_t until = now + remains(calm, slot, lock, now);
+
+        if (until > now && until > calm->locks[lock].dead_until)
+            calm->locks[lock].dead_until = until;
+    }
+}
+
+static void by_rig(struct calm *calm, const struct record *record) {
+    switch (record->kind) {
+    case RECORD_LEASE:
+        calm->lease_ns = record->numbers[0];
+        break;
+    case RECORD_LOCK:
+        if (record->lock >= CALM_LOCKS)
+            break;
+        calm->locks[record->lock].limit = record->numbers[0];
+        calm->locks[record->lock].shared = record->text[0] != 'm';
+        break;
+    case RECORD_KILL:
+        kill(calm, record->process.slot, record->time);
+        break;
+    case RECORD_EXIT:
+        for (int i = 0; i < calm->width && record->process.slot < CALM_SLOTS; i++)
+            leave(calm, record->process.slot, i, record->time);
+        break;
+    default:
+        break;
+    }
+}
+
+void calm_line(struct calm *calm, const char *line, size_t length) {
+    struct record record;
+
+    if (!history_parse(line, length, &record))
+        return;
+    calm->hung += record.kind == RECORD_HUNG;
+    calm->lost += record.kind == RECORD_LOST && record.who.slot < calm->clients;
+    if (calm->hasty)
+        return;
+    if (record.who.slot >= 0)
+        by_client(calm, &record);
+    else
+        by_rig(calm, &record);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * swarm.c - from a seed to a plan. Every run has options of its own, and only some of the faults: what never strikes can't hide what
+ * another fault would show.
+ *
+ * Each purpose has a stream of its own, so that what is drawn for one is the same whatever is drawn, or asked for, of the others.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "pawl.h"
+#include "foreigners.h"
+#include "plan.h"
+
+/* What a stream is for. Numbers stay as they are, so that seeds keep their meaning. */
+enum purpose {
+    FOR_FAULTS = 100,
+    FOR_SIZE = 101,
+    FOR_TIMES = 102,
+    FOR_THREADS = 103,
+    FOR_WIRE = 104,
+    FOR_URL = 105,
+    FOR_SERVERS = 106,
+    FOR_KINDS = 107,
+    FOR_OBSERVER = 108,
+    FOR_ACTORS = 109,
+};
+
+enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
+
+uint64_t plan_seed(uint64_t seed, uint64_t index) {
+    struct dice dice = dice_new(seed, UINT64_C(0x706c616e) + index);
+
+    return dice_number(&dice) % UINT64_C(1000000000000);
+}
+
+/* Real servers refuse a script at its first write or not at all, so a script that is cut off in the middle is for those who ask for it. */
+static bool is_drawn(const struct plan *plan, int fault) {
+    return fault != SIM_WRITE_INSIDE && service_has(plan->service, fault);
+}
+
+/* How old a grant is that was pushed to a client, only the server's clock says. A client that heard nothing while that clock was wrong may
+ * believe an old one: docs/guarantees.md, "What is not promised". So a run has the one or the other. */
+static void part_clocks_and_silence(struct plan *plan, bool clocks) {
+    static const int of_clocks[] = {FAULT_SERVER_CLOCK, FAULT_SERVER_FAST, SIM_SERVER_JUMP, SIM_SERVER_RATE};
+    static const int of_silence[] = {FAULT_CLIENT_STOP, FAULT_PARTITION_CLIENT, FAULT_HALF_OPEN, SIM_PAUSE};
+
+    for (int i = 0; i < 4; i++)
+        plan->faults[clocks ? of_silence[i] : of_clocks[i]] = false;
+}
+
+/* Some runs have none: then it must be calm. Else each is in by a coin; a kind that others would drown out comes alone now and then. */
+static void draw_faults(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_FAULTS);
+    uint64_t roll = dice_below(&dice, 100), share = 15 + dice_below(&dice, 50);
+
+    for (int i = 0; i < SIM_FAULT_KINDS; i++) {
+        bool in = dice_below(&dice, 100) < share;
+
+        plan->faults[i] = roll >= CALM_PERCENT && in && is_drawn(plan, i);
+    }
+    if (strncmp(plan->service->prefix, "zk", 2) != 0)
+        part_clocks_and_silence(plan, roll % 3 == 0);
+}
+
+static void draw_kinds(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_KINDS);
+    uint64_t set = dice_between(&dice, 1, 7);
+
+    for (int i = 0; i < 3; i++)
+        plan->kinds[i] = set >> i & 1;
+    if (plan->service->mutex_only) {
+        plan->kinds[PAWL_MUTEX] = true;
+        plan->kinds[PAWL_RWLOCK] = plan->kinds[PAWL_SEMAPHORE] = false;
+    }
+}
+
+static void draw_size(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_SIZE);
+
+    plan->clients = dice_between(&dice, 2, dice_percent(&dice, 30) ? 6 : 3);
+    plan->threads = dice_between(&dice, 1, dice_percent(&dice, 30) ? 4 : 2);
+    plan->locks = dice_between(&dice, 1, dice_percent(&dice, 30) ? 4 : 2);
+}
+
+/* Mostly holds that last: an acquire costs real time, and idle time costs nothing. */
+static void draw_times(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_TIMES);
+
+    plan->time = TIME_MS;
+    plan->lease = dice_between(&dice, 10, 40) * 100;
+    plan->pace = dice_between(&dice, 100, 400);
+    plan->hold = dice_percent(&dice, 80) ? dice_between(&dice, 100, 600) : dice_between(&dice, 10, 100);
+}
+
+static void draw_threads(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_THREADS);
+
+    plan->preempt = dice_percent(&dice, 30) ? 0 : dice_between(&dice, 2, 41);
+    plan->priorities = dice_percent(&dice, 20) ? dice_between(&dice, 1, 6) : 0;
+}
+
+/* From the same host to another continent. */
+static void draw_wire(struct plan *plan) {
+    static const struct {
+        int64_t near, far;
+    } profiles[] = {{0, 0}, {0, 0}, {0, 0}, {5, 60}, {200, 3000}, {1000, 1500}, {2000, 30000}};
+    struct dice dice = dice_new(plan->seed, FOR_WIRE);
+    size_t profile = dice_below(&dice, sizeof profiles / sizeof profiles[0]);
+
+    plan->near = profiles[profile].near;
+    plan->far = profiles[profile].far;
+    plan->onebyte = dice_percent(&dice, 20) ? dice_between(&dice, 1, 40) : 0;
+}
+
+static void add_option(struct plan *plan, const char *option) {
+    size_t used = strlen(plan->url);
+
+    snprintf(plan->url + used, sizeof plan->url - used, "%s%s", used > 0 ? "&" : "", option);
+}
+
+/* What the engines' URLs take: docs/redis.md, docs/zookeeper.md. */
+static void draw_url(struct plan *plan) {
+    static const char *const handoffs[] = {"handoff=0", "handoff=1", "handoff=3"};
+    struct dice dice = dice_new(plan->seed, FOR_URL);
+    uint64_t handoff = dice_below(&dice, 10);
+    bool spin = dice_percent(&dice, 30), plain = dice_percent(&dice, 12), retry = dice_percent(&dice, 20),
+         command = dice_percent(&dice, 20), claim = dice_percent(&dice, 20);
+    bool redis = strncmp(plan->service->prefix, "redis", 5) == 0;
+    bool kazoo = strncmp(plan->service->prefix, "zk", 2) == 0 && dice_percent(&dice, 12);
+
+    plan->url[0] = '\0';
+    if (handoff < sizeof handoffs / sizeof handoffs[0])
+        add_option(plan, handoffs[handoff]);
+    if (kazoo)
+        add_option(plan, "compat=kazoo");
+    if (!redis)
+        return;
+    if (spin)
+        add_option(plan, "spin=0");
+    if (retry)
+        add_option(plan, "retry=5");
+    if (command)
+        add_option(plan, "command=150");
+    if (claim)
+        add_option(plan, "claim=300");
+    /* The plain layout has mutexes alone. */
+    if (plain) {
+        add_option(plan, "layout=plain");
+        plan->kinds[PAWL_MUTEX] = true;
+        plan->kinds[PAWL_RWLOCK] = plan->kinds[PAWL_SEMAPHORE] = false;
+    }
+}
+
+static void draw_servers(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_SERVERS);
+
+    plan->down = plan->lease * dice_between(&dice, 30, 150) / 100;
+    plan->version = dice_below(&dice, 6);
+    bool nonsense = dice_percent(&dice, 2), throttle = dice_percent(&dice, 4);
+
+    plan->nonsense = nonsense ? dice_between(&dice, 20, 2000) : 0;
+    plan->throttle = throttle && strncmp(plan->service->prefix, "zk", 2) == 0 ? dice_between(&dice, 2, 50) : 0;
+}
+
+static void draw_observer(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_OBSERVER);
+
+    /* Looking costs as much as all the rest. Without somebody who looks, nobody breaks a hold. */
+    plan->observer = dice_percent(&dice, 40);
+    plan->faults[FAULT_BREAK_NOW] = plan->faults[FAULT_BREAK_NOW] && plan->observer != 0;
+    plan->requests = 0;
+    plan->textbook = 0;
+}
+
+/* What a foreigner does not survive by itself, whatever pawl does: a script of its own that ends half way; and, for those that write down
+ * times of their own clock, a server whose clock is another. `calm`: no fault at all. */
+static void spare_foreigners(struct plan *plan, bool calm) {
+    bool by_their_clock = plan->actors[ACTOR_CLASS_redisson_permits];
+
+    plan->nonsense = plan->throttle = 0;
+    for (int i = 0; i < SIM_FAULT_KINDS; i++) {
+        int row = sim_row(i);
+
+        if (calm || row == FAULT_DISK_FULL || (by_their_clock && (row == FAULT_SERVER_CLOCK || row == FAULT_SERVER_FAST)))
+            plan->faults[i] = false;
+    }
+}
+
+/* How pawl gives way to foreigners, and hears of them, is a matter of microseconds: holds that last a moment, and a short time, since each of so
+ * many acquires costs real time. A client that is alone with them has no other that would wake it by chance. */
+static void draw_moments(struct plan *plan, struct dice *dice) {
+    plan->hold = 0;
+    plan->time = MOMENTS_MS;
+    plan->clients = dice_percent(dice, 50) ? 1 : dice_between(dice, 2, 4);
+    plan->threads = plan->clients == 1 ? dice_between(dice, 1, 8) : dice_between(dice, 1, 3);
+    plan->locks = dice_between(dice, 1, 2);
+}
+
+/* These do not go together with pawl's locks, and are left to scenes of their own: RSemaphore, whose counter is no semaphore of pawl's; and
+ * FairLock, whose release tells nobody but the first of its own queue. */
+static bool is_at_odds(int class) {
+    return class == ACTOR_CLASS_redisson_semaphore || class == ACTOR_CLASS_redisson_fair;
+}
+
+/* Foreigners are in every fifth run, and then one or more of those that fit. */
+static void draw_actors(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_ACTORS);
+    bool any = dice_percent(&dice, 20), found = false, calm = dice_percent(&dice, 60), moments = dice_percent(&dice, 60);
+
+    for (int i = 0; i < ACTOR_CLASSES; i++) {
+        bool in = dice_percent(&dice, 40);
+
+        plan->actors[i] = any && in && !is_at_odds(i) && foreigner_fits(plan, i);
+        found |= plan->actors[i];
+    }
+    if (!found)
+        return;
+    if (plan->actors[ACTOR_CLASS_zk_stray])
+        plan->actors[ACTOR_CLASS_go_lock] = false; /* it fails by itself where it can't read a name */
+    spare_foreigners(plan, calm);
+    if (moments)
+        draw_moments(plan, &dice);
+}
+
+void plan_draw_strokes(struct plan *plan) {
+    struct schedule_options options = {
+        .seed = plan->seed, .time_ms = plan->time, .lease_ms = plan->lease, .pace = (unsigned)plan->pace};
+
+    strokes_draw(&options, plan->faults, &plan->strokes);
+}
+
+void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t seed) {
+    plan->service = service;
+    plan->seed = seed;
+    draw_faults(plan);
+    draw_kinds(plan);
+    draw_size(plan);
+    draw_times(plan);
+    draw_threads(plan);
+    draw_wire(plan);
+    draw_url(plan);
+    draw_servers(plan);
+    draw_observer(plan);
+    draw_actors(plan);
+    plan_draw_strokes(plan);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verdict.c - see verdict.h.
+ */
+#include "verdict.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buffer.h"
+#include "calm.h"
+#include "plan.h"
+#include "torture/check.h"
+
+static const char *const own_rules[] = {"calm", "hung", "livelock", "stuck", "late", "leak", "requests"};
+enum { OWN_RULES = sizeof own_rules / sizeof own_rules[0] };
+
+bool verdict_knows(const char *rule) {
+    for (int i = 0; i < RULE_COUNT; i++)
+        if (strcmp(rule_names[i], rule) == 0)
+            return true;
+    for (int i = 0; i < OWN_RULES; i++)
+        if (strcmp(own_rules[i], rule) == 0)
+            return true;
+    return false;
+}
+
+bool outcome_breaks(const struct outcome *outcome, const char *rule) {
+    for (unsigned i = 0; i < outcome->findings; i++)
+        if (rule == NULL || strcmp(outcome->list[i].rule, rule) == 0)
+            return true;
+    return false;
+}
+
+__attribute__((format(printf, 3, 4))) static void find(struct outcome *outcome, const char *rule, const char *format, ...) {
+    va_list arguments;
+
+    outcome->violations++;
+    if (outcome->findings == FINDINGS || outcome_breaks(outcome, rule))
+        return;
+    struct finding *finding = &outcome->list[outcome->findings++];
+
+    snprintf(finding->rule, sizeof finding->rule, "%s", rule);
+    va_start(arguments, format);
+    vsnprintf(finding->text, sizeof finding->text, format, arguments);
+    va_end(arguments);
+}
+
+static const char *after_end(enum world_end end) {
+    static const char *const rules[] = {
+        [WORLD_DONE] = NULL, [WORLD_LATE] = "late", [WORLD_STUCK] = "stuck", [WORLD_LIVELOCK] = "livelock"};
+
+    return rules[end];
+}
+
+/* A world that ended too early has no `end` in its history; that is said by a rule of its own. */
+static void close_history(const struct facts *facts, struct outcome *ret) {
+    size_t size;
+    const char *text = buffer_text(&size), *last = size > 1 ? memrchr(text, '\n', size - 1) : NULL;
+    char line[64];
+
+    if (facts->end == WORLD_DONE)
+        return;
+    find(ret, after_end(facts->end), "the world came to this end after %" PRIu64 " steps", facts->steps);
+    snprintf(line, sizeof line, "%" PRId64 " rig end\n", last != NULL ? (int64_t)strtoll(last + 1, NULL, 10) : 0);
+    buffer_add(line);
+}
+
+/* Of servers that lie nothing can be held against pawl, but that it lives and ends. */
+static bool counts(const struct plan *plan, const char *rule) {
+    static const char *const always[] = {"crash", "livelock", "stuck", "late", "leak"};
+
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+        if (strcmp(always[i], rule) == 0)
+            return true;
+    return plan->nonsense == 0;
+}
+
+static void judge_history(const struct plan *plan, struct outcome *ret, struct calm *calm) {
+    struct check *check = check_new(oracle_text);
+    struct verdict *verdict = malloc(sizeof *verdict);
+    size_t size;
+    const char *text = buffer_text(&size), *end = text + size, *newline;
+
+    for (const char *line = text; line < end; line = newline + 1) {
+        newline = memchr(line, '\n', (size_t)(end - line));
+        check_line(check, line, (size_t)(newline - line));
+        calm_line(calm, line, (size_t)(newline - line));
+    }
+    check_finish(check, verdict);
+    for (size_t i = 0; i < verdict->texts; i++)
+        if (counts(plan, rule_names[verdict->first[i].rule]))
+            find(ret, rule_names[verdict->first[i].rule], "%s", verdict->first[i].text);
+    ret->holds = verdict->exclusive + verdict->shared + verdict->permits;
+    ret->watched = verdict->watched;
+    check_free(check);
+    free(verdict);
+}
+
+static void judge_requests(const struct plan *plan, struct outcome *ret) {
+    uint64_t most = ret->holds * (uint64_t)plan->requests / 100;
+
+    if (plan->requests > 0 && plan_is_calm(plan) && plan->observer == 0 && ret->messages > most)
+        find(ret, "requests", "%" PRIu64 " messages for %" PRIu64 " holds; %" PRIu64 " are allowed", ret->messages, ret->holds,
+             most);
+}
+
+/* Who waits on a Redis asks again within this time, whatever it was not told: ALIVE_NS in src/engine/redis/claims.c, and a quarter. */
+#define ASKS_AGAIN (2600 * WORLD_MS)
+
+/* How much longer may it take because of this fault until somebody has a lock that it could have? -1: nobody knows. On Redis the dead are
+ * passed over at once, a clock that is wrong makes nobody wait, and after a cut all is asked again. */
+static int64_t delays(const struct plan *plan, int fault) {
+    bool one = strcmp(plan->service->word, "redis") == 0;
+
+    if (strncmp(plan->service->prefix, "redis", 5) != 0 || strcmp(plan->service->word, "redis-replicas") == 0)
+        return -1;
+    switch (fault) {
+    case FAULT_CLIENT_KILL:
+    case FAULT_CLIENT_CLOCK:
+    case SIM_CLIENT_JUMP:
+        return 0;
+    case FAULT_SERVER_FAST:
+    case SIM_SERVER_RATE: /* what the dead held lasts by that clock */
+        return plan->faults[FAULT_CLIENT_KILL] ? -1 : 0;
+    case FAULT_CUT:
+    case SIM_REPLY_LOST:
+    case SIM_CUT_INSIDE:
+        return one ? ASKS_AGAIN : -1;
+    default:
+        return -1;
+    }
+}
+
+/* Is it known how long anybody may wait for what it could have? */
+static bool bounds_waits(const struct plan *plan, int64_t *more) {
+    *more = 0;
+    for (size_t i = 0; i < plan->strokes.count; i++) {
+        int64_t longer = delays(plan, plan->strokes.list[i].fault);
+
+        if (longer < 0)
+            return false;
+        *more = longer > *more ? longer : *more;
+    }
+    return counts(plan, "calm");
+}
+
+/* Nothing strikes that could take a hold from a client that lives. A slot that moves does not, unless it takes long. */
+static bool spares_holders(const struct plan *plan) {
+    const struct oracle *oracle = service_oracle(plan->service);
+
+    for (size_t i = 0; i < plan->strokes.count; i++) {
+        const struct sim_stroke *stroke = &plan->strokes.list[i];
+
+        if (oracle->faults[sim_row(stroke->fault)].told != TOLD_NEVER &&
+            (stroke->fault != FAULT_SLOT_MIGRATION || stroke->span_ms > plan->lease / 3 || strstr(plan->url, "claim=") != NULL))
+            return false;
+    }
+    return counts(plan, "calm") && !plan_has_foreigners(plan);
+}
+
+static void judge_waits(const struct plan *plan, const struct calm *calm, struct outcome *ret) {
+    if (!calm->hasty && calm->worst_ns > calm->bound_ns)
+        find(ret, "calm", "client %d.%u waited for lock %d for %.3f s while it could have had it, until %.6f s", calm->worst.slot,
+             calm->worst.life, calm->worst_lock, (double)calm->worst_ns / 1e9, (double)calm->worst_at / 1e9);
+    if (calm->lost > 0 && spares_holders(plan))
+        find(ret, "calm", "%u holds were told as lost, and nothing could have taken them", calm->lost);
+}
+
+void verdict_give(const struct plan *plan, const struct facts *facts, struct outcome *ret) {
+    static struct calm calm;
+    int64_t more;
+
+    *ret = (struct outcome){.hash = facts->hash,
+                            .steps = facts->steps,
+                            .strokes = facts->strokes,
+                            .messages = facts->messages - facts->messages_before};
+    memcpy(ret->at_site, facts->at_site, sizeof ret->at_site);
+    calm_begin(&calm, (int)plan->clients, plan->far);
+    calm.hasty = !bounds_waits(plan, &more);
+    calm.bound_ns += more;
+    close_history(facts, ret);
+    judge_history(plan, ret, &calm);
+    judge_waits(plan, &calm, ret);
+    if (calm.hung > 0)
+        find(ret, "hung", "%u clients did not come to an end", calm.hung);
+    if (facts->leaked > 0)
+        find(ret, "leak", "clients did not free %zu bytes", facts->leaked);
+    if (facts->words[0] != '\0')
+        find(ret, "crash", "%s", facts->words);
+    judge_requests(plan, ret);
+}
