@@ -106,7 +106,7 @@ static bool nears_bounds(const struct claim *claim) {
     const struct pawl *client = claim->cohort->client;
 
     return claim->served + client->handoffs / EXTEND_HANDOFFS >= claim->serves_most ||
-           (claim->join_until && pawl__now(client->engine) >= claim->join_until - client->handoff_ns / EXTEND_TIME);
+           (claim->join_until && pawl__boottime() >= claim->join_until - client->handoff_ns / EXTEND_TIME);
 }
 
 void pawl__claim_ask_to_go_on(struct claim *claim) {
@@ -116,7 +116,7 @@ void pawl__claim_ask_to_go_on(struct claim *claim) {
     if (!engine->impl->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
         cohort->extend_rests || claim->served >= EXTEND_SERVED || !nears_bounds(claim))
         return;
-    claim->extend_sent = pawl__now(engine);
+    claim->extend_sent = pawl__boottime();
     engine->impl->extend(engine, &claim->seam, claim->served + cohort->client->handoffs - claim->seam.token_count);
 }
 
@@ -174,7 +174,7 @@ static int64_t hold_until(const struct claim *claim) {
 
     if (!seam->max_hold_ns)
         return PAWL__NEVER;
-    return pawl__time_add(seam->lease_ns == PAWL__NEVER ? pawl__now(claim->cohort->engine) : seam->sent_at, seam->max_hold_ns);
+    return pawl__time_add(seam->lease_ns == PAWL__NEVER ? pawl__boottime() : seam->sent_at, seam->max_hold_ns);
 }
 
 /* The engine has granted the claim: so are its first waiter, or all that share it. */
@@ -338,7 +338,7 @@ static int settle(struct claim *claim) {
     int rc;
 
     do {
-        rc = park(claim, pawl__now(client->engine) + SETTLE_NS, NULL);
+        rc = park(claim, pawl__boottime() + SETTLE_NS, NULL);
         if (rc != PAWL__PENDING) {
             settled(claim);
             return ours && rc == PAWL_ELOST ? rc : 0;
@@ -431,7 +431,7 @@ void pawl__claim_refresh(struct claim *claim) {
         return;
     if (engine->impl->check && engine->impl->check(engine, &claim->seam) < 0)
         lose_broken(claim);
-    else if (claim->assured_until != PAWL__NEVER && pawl__now(engine) >= claim->assured_until)
+    else if (claim->assured_until != PAWL__NEVER && pawl__boottime() >= claim->assured_until)
         lose_expired(claim);
 }
 

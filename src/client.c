@@ -129,7 +129,7 @@ static void log_warning(void *data, const char *text) {
 
 static void log_note(void *data, const struct pawl__claim *claim, const char *text) {
     struct pawl *client = data;
-    int64_t us = (pawl__now(client->engine) - client->opened_at) / 1000;
+    int64_t us = (pawl__boottime() - client->opened_at) / 1000;
     char line[640];
 
     snprintf(line, sizeof line, "+%lld.%06llds %s%s%s%s", (long long)(us / 1000000), (long long)(us % 1000000), claim ? "'" : "",
@@ -232,17 +232,15 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
         engine->note = log_note;
         engine->note_data = client;
     }
-    client->opened_at = pawl__now(engine);
+    client->opened_at = pawl__boottime();
     rc = impl->open(engine, setup, reterr);
     if (rc < 0)
         return rc;
-    if (engine->stepped)
-        client->opened_at = pawl__now(engine); /* a simulated clock is there only now */
     rc = pawl__url_leftover(setup->url, reterr);
     if (rc == 0 && engine->note && !pawl__trace_install(engine))
         rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     if (rc < 0) {
-        impl->close(engine, pawl__now(engine));
+        impl->close(engine, pawl__boottime());
         return rc;
     }
     client->info.engine = impl->name;
@@ -270,7 +268,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
         return rc;
     /* Leases are renewed by it, and holds ended, whoever waits for claims. */
     if ((!impl->park || impl->renew || client->max_hold_ns) && !pawl__service_start(client)) {
-        impl->close(client->engine, pawl__now(client->engine));
+        impl->close(client->engine, pawl__boottime());
         pawl__trace_remove(client->engine);
         return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started");
     }
@@ -350,7 +348,7 @@ static void wait_idle(struct pawl *client, int64_t deadline) {
     pthread_mutex_lock(&client->events_mutex);
     while (atomic_load(&client->inside))
         pthread_cond_wait(&client->events_idle, &client->events_mutex);
-    while (atomic_load(&client->leaving) && !client->engine->stepped && (left = deadline - pawl__now(client->engine)) > 0) {
+    while (atomic_load(&client->leaving) && (left = deadline - pawl__boottime()) > 0) {
         clock_gettime(CLOCK_MONOTONIC, &until);
         left += until.tv_nsec;
         until.tv_sec += left / 1000000000;
@@ -378,7 +376,7 @@ void pawl_close(struct pawl *client) {
 
     if (!client || atomic_load(&client->forked))
         return;
-    deadline = pawl__now(client->engine) + PAWL__CLOSE_NS;
+    deadline = pawl__boottime() + PAWL__CLOSE_NS;
     atomic_store(&client->closed, true);
     close_cohorts(client);
     wait_idle(client, deadline);

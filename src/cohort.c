@@ -253,11 +253,9 @@ static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t no
 }
 
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
-    struct pawl__engine *engine = cohort->engine;
-
     while (waiter->state == WAITER_WAITING) {
         struct claim *claim = waiter->claim;
-        int64_t now = pawl__now(engine);
+        int64_t now = pawl__boottime();
 
         if (now >= waiter->deadline)
             pawl__cohort_end_late(waiter);
@@ -272,7 +270,7 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
 /* ---- Joining -------------------------------------------------------------------------------------------------------------- */
 
 static bool is_late(const struct claim *claim) {
-    return claim->join_until && pawl__now(claim->cohort->engine) >= claim->join_until;
+    return claim->join_until && pawl__boottime() >= claim->join_until;
 }
 
 /* Is the claim within its bounds, the new ones if it may go on? */
@@ -341,7 +339,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
     uint64_t token;
 
     if (claim->state == CLAIM_HELD && !claim->join_until)
-        claim->join_until = pawl__time_add(pawl__now(cohort->engine), cohort->client->handoff_ns);
+        claim->join_until = pawl__time_add(pawl__boottime(), cohort->client->handoff_ns);
     if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
         token = pawl__claim_token(claim);
         if (!token) {

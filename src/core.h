@@ -320,8 +320,6 @@ bool pawl__service_start(struct pawl *client);
 void pawl__service_stop(struct pawl *client);
 /* Have the service thread look at the clock at `when`, if not earlier. Any mutex may be held. */
 void pawl__service_due(struct pawl *client, int64_t when);
-/* One round of the service thread's work, without serve(): for tests on a virtual clock. */
-int64_t pawl__service_tick(struct pawl *client);
 
 /* dispatch.c */
 

@@ -17,9 +17,6 @@ static const struct pawl__engine_impl *const engines[] = {
 #ifdef HAVE_ZOOKEEPER
     &pawl__zookeeper_engine,
 #endif
-#ifdef PAWL_WITH_SIM
-    &pawl__sim_engine,
-#endif
 #ifdef PAWL_WITH_TEXTBOOK
     &pawl__textbook_engine,
 #endif
@@ -49,10 +46,6 @@ int64_t pawl__boottime(void) {
 
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t pawl__now(const struct pawl__engine *engine) {
-    return engine->impl->now ? engine->impl->now(engine) : pawl__boottime();
 }
 
 void pawl__note(const struct pawl__engine *engine, const struct pawl__claim *claim, const char *format, ...) {

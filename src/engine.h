@@ -63,11 +63,11 @@ struct pawl__claim {
 
     uint64_t token;       /* the first of ... */
     uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of extend() */
-    int64_t sent_at;      /* pawl__now() when the request left that granted or last renewed the claim */
+    int64_t sent_at;      /* pawl__boottime() when the request left that granted or last renewed the claim */
     int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
 };
 
-/* Points in time and spans are nanoseconds of the engine's clock (CLOCK_BOOTTIME but for the simulation). */
+/* Points in time and spans are nanoseconds of CLOCK_BOOTTIME. */
 #define PAWL__NEVER INT64_MAX
 
 /* Who is asking: goes into the engine's records as it is. */
@@ -121,7 +121,6 @@ struct pawl__engine {
     const struct pawl__engine_impl *traced_impl; /* engine/trace.c: what it stands in front of */
     const struct pawl__upcalls *traced_up;
     void *traced_core;
-    bool stepped;     /* tests: no service thread; the test itself does its work */
     _Atomic int link; /* 0, or PAWL_ECONNLOST while the server can't be reached: the code for acquires whose time is up */
 };
 
@@ -188,9 +187,6 @@ typedef int pawl__break_fn(struct pawl__engine *, const char *name, uint64_t tok
 /* Optional. As pawl_examine. */
 typedef int pawl__examine_fn(struct pawl__engine *, pawl_finding_fn *visit, void *data, struct pawl_error *reterr);
 
-/* The clock, in ns. NULL: CLOCK_BOOTTIME. */
-typedef int64_t pawl__now_fn(const struct pawl__engine *);
-
 /* Optional: what it takes to serve several engines in one thread; see engine/crew.h. None of these sleeps. */
 struct pawl__member_ops {
     /* Readable when serve() with a deadline that has passed has something to do. */
@@ -231,7 +227,6 @@ struct pawl__engine_impl {
     pawl__survey_fn *survey;
     pawl__break_fn *break_hold;
     pawl__examine_fn *examine;
-    pawl__now_fn *now;
     const struct pawl__member_ops *member;
 };
 
@@ -248,9 +243,7 @@ void pawl__note(const struct pawl__engine *engine, const struct pawl__claim *cla
 /* Tell the operator. */
 void pawl__warn(const struct pawl__engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Now, by the engine's clock. */
-int64_t pawl__now(const struct pawl__engine *engine);
-/* CLOCK_BOOTTIME in ns. */
+/* Now: CLOCK_BOOTTIME in ns. */
 int64_t pawl__boottime(void);
 
 /* The engine for a URL's scheme, or NULL. `list` names all of them, separated by blanks. */
@@ -261,8 +254,7 @@ extern const struct pawl__engine_impl pawl__local_engine;
 extern const struct pawl__engine_impl pawl__redis_engine;     /* where hiredis and OpenSSL are there */
 extern const struct pawl__engine_impl pawl__redlock_engine;   /* likewise */
 extern const struct pawl__engine_impl pawl__zookeeper_engine; /* where libzookeeper is there */
-extern const struct pawl__engine_impl pawl__sim_engine;       /* in test builds only */
-extern const struct pawl__engine_impl pawl__textbook_engine;  /* the same, and where both of the others are there */
+extern const struct pawl__engine_impl pawl__textbook_engine;  /* in test builds only, where both of the others are there */
 
 /* Step between the core and an open engine, so that every call across the seam is noted. False: out of memory. See engine/trace.c. */
 bool pawl__trace_install(struct pawl__engine *engine);

@@ -325,18 +325,18 @@ bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_
 
 /* The deadline needs the clock, which a lock that is free does not: so it is set when it is known that the waiter waits. One of a set
  * has the deadline of the set. */
-static void set_deadline(struct waiter *waiter, struct pawl *client) {
+static void set_deadline(struct waiter *waiter) {
     int64_t now;
 
     if (waiter->deadline)
         return;
-    now = pawl__now(client->engine);
+    now = pawl__boottime();
     waiter->deadline = waiter->try_only ? now + PAWL__TRY_NS : pawl__deadline(now, waiter->timeout_ms);
 }
 
 /* Wait. The handle may be freed and the client closed meanwhile: the caller has a share in both until end_wait(). */
 static void wait_for(struct pawl_lock *lock, struct waiter *waiter) {
-    set_deadline(waiter, lock->client);
+    set_deadline(waiter);
     lock->references++;
     lock->pending++;
     atomic_fetch_add(&lock->client->inside, 1);
@@ -431,7 +431,7 @@ void pawl__lock_expect(struct event *event) {
     event->waiter->event = event;
     lock->references++; /* for the event */
     lock->pending++;
-    set_deadline(event->waiter, lock->client);
+    set_deadline(event->waiter);
 }
 
 /* Queue up, or enter by right, and have the event come. The cohort is locked. */
@@ -631,7 +631,7 @@ enum pawl_state pawl_state(const struct pawl_lock *lock) {
         return PAWL_NOT_HELD;
     if (hold->lost)
         state = PAWL_LOST;
-    else if (hold->claim->suspect_at != PAWL__NEVER && pawl__now(lock->client->engine) >= hold->claim->suspect_at)
+    else if (hold->claim->suspect_at != PAWL__NEVER && pawl__boottime() >= hold->claim->suspect_at)
         state = PAWL_SUSPECT;
     pawl__cohort_unlock(lock->cohort);
     return state;
@@ -673,7 +673,7 @@ int64_t pawl_remaining_ms(const struct pawl_lock *lock) {
     if (!hold->lost && hold->claim->assured_until == PAWL__NEVER)
         remaining = PAWL_FOREVER;
     else if (!hold->lost)
-        remaining = (hold->claim->assured_until - pawl__now(lock->client->engine)) / 1000000;
+        remaining = (hold->claim->assured_until - pawl__boottime()) / 1000000;
     pawl__cohort_unlock(lock->cohort);
     return remaining < 0 ? 0 : remaining;
 }

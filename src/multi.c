@@ -58,7 +58,7 @@ static struct multi *new_multi(const struct pawl_part parts[], size_t count, int
 
     if (!multi)
         return NULL;
-    now = pawl__now(parts[0].lock->client->engine);
+    now = pawl__boottime();
     atomic_init(&multi->references, 1);
     pthread_mutex_init(&multi->mutex, NULL);
     multi->timeout_ms = timeout_ms;
@@ -307,7 +307,7 @@ static bool unclaimed(struct part *const parts[], size_t count) {
 
 /* With all cohorts locked: ask for the parts. 1: the outcomes will be known. */
 static int ask(struct multi *multi, struct part *const parts[], size_t count) {
-    int64_t soon = pawl__now(multi->first->client->engine) + PAWL__TRY_NS;
+    int64_t soon = pawl__boottime() + PAWL__TRY_NS;
     struct waiter *waiters[PAWL__TOGETHER_MAX] = {NULL};
 
     for (size_t i = 0; i < count; i++) {

@@ -41,8 +41,9 @@ static int64_t tick_all(struct pawl *client, int64_t now) {
     return due;
 }
 
-int64_t pawl__service_tick(struct pawl *client) {
-    int64_t now = pawl__now(client->engine);
+/* One round of its work, without serve(). Returns when the next is due. */
+static int64_t tick(struct pawl *client) {
+    int64_t now = pawl__boottime();
 
     /* Breaks are seen by asking, not by the clock: then every round looks. */
     if (now >= atomic_load(&client->due) || (impl_of(client)->check && atomic_load(&client->attentive))) {
@@ -60,7 +61,7 @@ static void *service_main(void *data) {
     client->service_self = pthread_self();
     pthread_mutex_unlock(&client->events_mutex);
     while (!atomic_load(&client->service_stop))
-        impl_of(client)->serve(client->engine, pawl__service_tick(client));
+        impl_of(client)->serve(client->engine, tick(client));
     return NULL;
 }
 
@@ -68,7 +69,7 @@ bool pawl__service_start(struct pawl *client) {
     sigset_t all, before;
     bool runs;
 
-    if (client->engine->stepped || atomic_load(&client->service_state) == SERVICE_RUNS)
+    if (atomic_load(&client->service_state) == SERVICE_RUNS)
         return true;
     pthread_mutex_lock(&client->service_mutex);
     runs = atomic_load(&client->service_state) == SERVICE_RUNS;

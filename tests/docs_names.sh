@@ -9,10 +9,10 @@
 cd "$(dirname "$0")/.." || exit 1
 quoted='`test_[a-z0-9_]+`'
 
-# A test is a function of a program in tests/, or a program that Meson knows by that name.
+# A test is a function of a program in tests/ or sim/tests/, or a program that Meson knows by that name.
 known=$(
     {
-        sed -n 's/^static void \(test_[a-z0-9_]*\)(void .*/\1/p' tests/*.c
+        sed -n 's/^static void \(test_[a-z0-9_]*\)(void .*/\1/p' tests/*.c sim/tests/*.c
         meson introspect --tests "$BUILD_DIR" | grep -oE '"name": "[a-z0-9_-]+"' | cut -d'"' -f4
     } | sort -u
 )

@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,29 +100,6 @@ static void run_server(const struct redis_server *server) {
     _exit(127);
 }
 
-static bool answers(struct redis_server *server) {
-    const struct timeval patience = {.tv_sec = 5};
-    redisReply *reply;
-    bool ok;
-
-    redisFree(server->context);
-    server->context = redisConnectUnixWithTimeout(server->socket_path, patience);
-    if (!server->context || server->context->err) {
-        redisFree(server->context);
-        server->context = NULL;
-        return false;
-    }
-    redisSetTimeout(server->context, (struct timeval){.tv_sec = 30});
-    reply = redisCommand(server->context, "PING");
-    ok = reply && (reply->type == REDIS_REPLY_STATUS || strncmp(reply->str, "NOAUTH", 6) == 0);
-    freeReplyObject(reply);
-    if (!ok) { /* it is loading */
-        redisFree(server->context);
-        server->context = NULL;
-    }
-    return ok;
-}
-
 void redis_server_prepare(struct redis_server *server) {
     if (server->directory[0])
         return;
@@ -158,7 +134,7 @@ bool redis_server_await(struct redis_server *server) {
 
     /* That a server listens makes no sound: it can only be tried. */
     for (int i = 0; i < PATIENCE_MS / 5; i++) {
-        if (answers(server))
+        if (redis_server_answers(server))
             return true;
         if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
             server->pid = 0; /* somebody else took the port */
@@ -214,95 +190,15 @@ void redis_server_free(struct redis_server *server) {
     server->directory[0] = '\0';
 }
 
-static redisReply *command(struct redis_server *server, const char *format, va_list args) {
-    redisReply *reply = NULL;
-    va_list again;
+/* A directory in place of its file: nobody can write that, not even root. */
+void redis_server_let_save(struct redis_server *server, bool possible) {
+    char path[200], wanted[64], info[8192];
 
-    /* A sentinel closes all connections to a server that it makes a replica: then once more. */
-    for (int i = 0; i < 2 && !reply; i++) {
-        if (i > 0 && !answers(server))
-            fail_msg("the test's own connection broke, and can't be made anew");
-        va_copy(again, args);
-        reply = redisvCommand(server->context, format, again);
-        va_end(again);
-    }
-    if (!reply)
-        fail_msg("the test's own connection broke: %s", server->context->errstr);
-    return reply;
-}
-
-redisReply *redis_server_command(struct redis_server *server, const char *format, ...) {
-    redisReply *reply;
-    va_list args;
-
-    va_start(args, format);
-    reply = command(server, format, args);
-    va_end(args);
-    return reply;
-}
-
-long long redis_server_integer(struct redis_server *server, const char *format, ...) {
-    redisReply *reply;
-    long long number;
-    va_list args;
-
-    va_start(args, format);
-    reply = command(server, format, args);
-    va_end(args);
-    number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
-    freeReplyObject(reply);
-    return number;
-}
-
-const char *redis_server_text(struct redis_server *server, char *buffer, size_t size, const char *format, ...) {
-    redisReply *reply;
-    va_list args;
-
-    va_start(args, format);
-    reply = command(server, format, args);
-    va_end(args);
-    snprintf(buffer, size, "%s", reply->str ? reply->str : "");
-    freeReplyObject(reply);
-    return buffer;
-}
-
-long long redis_server_plain(struct redis_server *server, const char *text) {
-    const char *argv[16];
-    char *copy = strdup(text), *rest = copy, *word;
-    redisReply *reply;
-    long long number;
-    int argc = 0;
-
-    while (argc < 16 && (word = strsep(&rest, " ")))
-        argv[argc++] = word;
-    reply = redisCommandArgv(server->context, argc, argv, NULL);
-    free(copy);
-    if (!reply)
-        fail_msg("the test's own connection broke: %s", server->context->errstr);
-    number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
-    freeReplyObject(reply);
-    return number;
-}
-
-long redis_server_stat(struct redis_server *server, const char *command, const char *what) {
-    redisReply *reply = redis_server_command(server, "INFO commandstats");
-    char key[64];
-    const char *line, *at;
-    long number;
-
-    snprintf(key, sizeof key, "cmdstat_%s:", command);
-    line = strstr(reply->str, key);
-    snprintf(key, sizeof key, "%s=", what);
-    at = line ? strstr(line, key) : NULL;
-    number = at && at < strchr(line, '\n') ? strtol(at + strlen(key), NULL, 10) : 0;
-    freeReplyObject(reply);
-    return number;
-}
-
-long redis_server_calls(struct redis_server *server, const char *command) {
-    return redis_server_stat(server, command, "calls");
-}
-
-long redis_server_scripts(struct redis_server *server) {
-    return redis_server_calls(server, "eval") + redis_server_calls(server, "evalsha");
+    snprintf(path, sizeof path, "%s/dump.rdb", server->directory);
+    assert_int_equal(possible ? rmdir(path) : mkdir(path, 0755), 0);
+    freeReplyObject(redis_server_command(server, "BGSAVE"));
+    snprintf(wanted, sizeof wanted, "rdb_last_bgsave_status:%s", possible ? "ok" : "err");
+    await(strstr(redis_server_text(server, info, sizeof info, "INFO persistence"), "rdb_bgsave_in_progress:0") &&
+              strstr(info, wanted),
+          "the server never says %s", wanted);
 }

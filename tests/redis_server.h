@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * redis_server.h - Redis servers that a test starts for itself: on loopback, on a free port, in a temporary directory; stopped by pid.
+ *
+ * redis_server.c starts real ones. In a program that lives in the simulated world they are simulated (sim/tests/world_redis_server.c), and
+ * kill() with SIGSTOP or SIGCONT and such a pid stops one and lets it go on there, too. Those have no TLS, and no clock_fd.
  */
 #ifndef PAWL_REDIS_SERVER_H
 #define PAWL_REDIS_SERVER_H
@@ -37,10 +40,15 @@ void redis_server_start(struct redis_server *server);
 /* The two halves of that, for a server that was started before: not in a thread that ends, since the server would end with it. */
 void redis_server_launch(struct redis_server *server);
 bool redis_server_await(struct redis_server *server);
+/* Does it answer now? The test's own connection is made anew. */
+bool redis_server_answers(struct redis_server *server);
 /* Ask it to end with `signal`, and wait until it has. */
 void redis_server_stop(struct redis_server *server, int signal);
 /* Stop it and remove its directory. */
 void redis_server_free(struct redis_server *server);
+
+/* Its disk is full, or is not any more, and it knows: if it is to save at all (CONFIG SET save), it refuses to write meanwhile. */
+void redis_server_let_save(struct redis_server *server, bool possible);
 
 /* Run a command (as redisCommand) on a connection of the test's own. The reply is the caller's to free. */
 redisReply *redis_server_command(struct redis_server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -17,21 +17,54 @@
 
 static struct pawl_error error;
 
-static inline bool may_run(int argc, char **argv) {
+/* Is the word one of the words? */
+static inline bool is_listed(const char *words, const char *word) {
+    size_t length = strlen(word);
+
+    for (const char *at = words; (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+#ifdef PAWL_IN_WORLD
+enum { IN_WORLD = true };
+#else
+enum { IN_WORLD = false };
+#endif
+
+/* Is it to be run here? */
+static inline bool is_chosen(int argc, char **argv, const char *name, const char *machine) {
+    if (is_listed(machine, name))
+        return !IN_WORLD;
+    for (int i = 2; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return true;
+    return argc < 2 || strcmp(argv[1], "--smoke") != 0;
+}
+
+/* What main() returns. `machine` names, separated by blanks, the tests that need a real machine: those are left out in the simulated world.
+ * Arguments: a pattern that names must match; or `--smoke` and names, for those alone and what needs a real machine. */
+static inline int run_chosen_tests(int argc, char **argv, const char *group, const struct CMUnitTest *tests, size_t count,
+                                   const char *machine, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
+    struct CMUnitTest chosen[64];
+    size_t used = 0;
     const char *why;
 
     if (!redis_server_exists(&why)) {
         printf("1..0 # SKIP %s\n", why);
-        return false;
+        return 0;
     }
-    if (argc > 1)
+    if (argc == 2 && strcmp(argv[1], "--smoke") != 0)
         cmocka_set_test_filter(argv[1]);
-    return true;
+    assert_true(count <= sizeof chosen / sizeof chosen[0]);
+    for (size_t i = 0; i < count; i++)
+        if (is_chosen(argc, argv, tests[i].name, machine))
+            chosen[used++] = tests[i];
+    return _cmocka_run_group_tests(group, chosen, used, set_up, tear_down);
 }
-
-/* What main() returns: they are run if there is a redis-server; with an argument, those whose names match it. */
-#define run_redis_tests(argc, argv, name, tests, set_up, tear_down)                                                                \
-    (may_run(argc, argv) ? cmocka_run_group_tests_name(name, tests, set_up, tear_down) : 0)
+#define run_redis_tests(argc, argv, name, tests, machine, set_up, tear_down)                                                       \
+    run_chosen_tests(argc, argv, name, tests, sizeof(tests) / sizeof(tests)[0], machine, set_up, tear_down)
 
 /* A client of such a URL; `lease_ms` 0: the default. */
 static inline struct pawl *open_client(int64_t lease_ms, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -22,6 +22,9 @@ struct redis_watched {
     char url[200];
 };
 
+/* For those below: start all of it, and wait no longer than until each answers; start it as redis_watched_reset() wants it. */
+void redis_watched_launch(struct redis_watched *watched);
+void redis_watched_relaunch(struct redis_watched *watched);
 /* Start all of it, and wait until both replicas are in step and the sentinels agree. */
 void redis_watched_start(struct redis_watched *watched);
 void redis_watched_free(struct redis_watched *watched);
@@ -45,6 +48,8 @@ struct redis_cluster {
     char url[200];
 };
 
+/* For the next one: no longer than until each answers. */
+void redis_cluster_launch(struct redis_cluster *cluster);
 /* Start all of it, and wait until every node says that the cluster is well. */
 void redis_cluster_start(struct redis_cluster *cluster);
 void redis_cluster_free(struct redis_cluster *cluster);

@@ -300,5 +300,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_doctor_names_the_settings),
     };
 
-    return run_redis_tests(argc, argv, "redis access", tests, start, stop);
+    return run_redis_tests(argc, argv, "redis access", tests, "test_tls", start, stop);
 }

@@ -419,7 +419,7 @@ static void test_break_that_nobody_hears_at_first(void **state) {
     (void)state;
     assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
-    assert_true(redis_server_integer(node, "CLIENT KILL TYPE pubsub") > 0); /* it comes back half a second later */
+    await(redis_server_integer(node, "CLIENT KILL TYPE pubsub") > 0, "nobody listens"); /* it comes back half a second later */
     assert_works(pawl_break(two, "lock", pawl_token(lock), false, &error), &error);
     await_loss(&losses);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
@@ -664,5 +664,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_uncovered_slots, set_up),
     };
 
-    return run_redis_tests(argc, argv, "redis cluster", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redis cluster", tests, "", NULL, stop_servers);
 }

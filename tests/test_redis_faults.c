@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redis_faults.c - a real server, and a connection to it that misbehaves: lost answers, cuts, half-open connections, servers that
+ * test_redis_faults.c - a server, and a connection to it that misbehaves: lost answers, cuts, half-open connections, servers that
  * stop, forget, refuse or restart. The names of the bugs are those of the libraries whose users met them.
  */
 #include <arpa/inet.h>
@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,8 +66,8 @@ static void test_the_inbox_leads_elsewhere(void **state) {
     pawl_close(near);
     near = NULL;
     proxy_aim(proxy, second.port);
-    assert_int_equal(redis_server_integer(&server, "CLIENT KILL TYPE pubsub"), 1);
-    await_integer(&server, "EXISTS lock", 0); /* renewed there no more */
+    assert_in_range(redis_server_integer(&server, "CLIENT KILL TYPE pubsub"), 1, 2); /* the other one's may still be there */
+    await_integer(&server, "EXISTS lock", 0);                                        /* renewed there no more */
     await_loss(&losses);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
@@ -526,17 +525,8 @@ static void test_too_few_replicas(void **state) {
     refused_for_a_while("NOREPLICAS", PAWL_EREPLICAS, need_no_replicas);
 }
 
-/* A directory in place of its file: nobody can write that, not even root. */
 static void let_it_save(bool possible) {
-    char path[200], wanted[64], info[8192];
-
-    snprintf(path, sizeof path, "%s/dump.rdb", server.directory);
-    assert_int_equal(possible ? rmdir(path) : mkdir(path, 0755), 0);
-    freeReplyObject(redis_server_command(&server, "BGSAVE"));
-    snprintf(wanted, sizeof wanted, "rdb_last_bgsave_status:%s", possible ? "ok" : "err");
-    await(strstr(redis_server_text(&server, info, sizeof info, "INFO persistence"), "rdb_bgsave_in_progress:0") &&
-              strstr(info, wanted),
-          "the server never says %s", wanted);
+    redis_server_let_save(&server, possible);
 }
 
 static void test_server_that_cannot_save(void **state) {
@@ -715,5 +705,5 @@ int main(int argc, char **argv) {
         TEST(test_bad_addresses),
     };
 
-    return run_redis_tests(argc, argv, "redis faults", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "redis faults", tests, "test_busy_server", NULL, stop_server);
 }

@@ -338,5 +338,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_some_sentinels_are_gone, set_up),
     };
 
-    return run_redis_tests(argc, argv, "redis sentinel", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redis sentinel", tests,
+                           "test_sentinels_disagree test_sentinels_with_a_password test_sentinels_with_tls", NULL, stop_servers);
 }

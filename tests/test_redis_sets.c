@@ -276,5 +276,5 @@ int main(int argc, char **argv) {
         TEST(test_slots_of_a_cluster),
     };
 
-    return run_redis_tests(argc, argv, "sets on redis", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "sets on redis", tests, "", NULL, stop_server);
 }

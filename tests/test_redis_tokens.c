@@ -601,5 +601,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_number_that_is_asked_for),
     };
 
-    return run_redis_tests(argc, argv, "redis tokens", tests, NULL, stop_server);
+    return run_redis_tests(argc, argv, "redis tokens", tests, "", NULL, stop_server);
 }

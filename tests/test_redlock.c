@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redlock.c - five real servers, of which some are stopped, restarted or cut off. What every engine must do is in test_contract.c,
+ * test_redlock.c - five servers, of which some are stopped, restarted or cut off. What every engine must do is in test_contract.c,
  * what is refused at open in test_redlock_open.c; the names of the bugs are those of the libraries whose users met them.
  */
 #include <poll.h>
@@ -761,5 +761,5 @@ int main(int argc, char **argv) {
 
     if (argc == 4 && strcmp(argv[1], "--be-paused") == 0)
         return hold_and_be_paused(argv[2], atoi(argv[3]));
-    return run_redis_tests(argc, argv, "redlock", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redlock", tests, "test_paused_client", NULL, stop_servers);
 }

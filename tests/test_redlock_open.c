@@ -252,5 +252,5 @@ int main(int argc, char **argv) {
         TEST(test_smallest_rights),
     };
 
-    return run_redis_tests(argc, argv, "redlock_open", tests, NULL, stop_servers);
+    return run_redis_tests(argc, argv, "redlock_open", tests, "", NULL, stop_servers);
 }

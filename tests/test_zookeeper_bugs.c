@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_zookeeper_bugs.c - the bugs that users of other clients had, by name, each forced against a real server.
+ * test_zookeeper_bugs.c - the bugs that users of other clients had, by name, each forced.
  */
 #include "zookeeper_harness.h"
 

@@ -5,8 +5,6 @@
  */
 #include "zookeeper_harness.h"
 
-#include <poll.h>
-
 /* ---- Cuts ----------------------------------------------------------------------------------------------------------------- */
 
 /* Acquire and release while the proxy strikes once; whatever was cut, the lock is held with one node, and then with none. */
@@ -225,50 +223,7 @@ static void test_zookeeper_4712_the_event_never_comes(void **state) {
     pawl__zk_doubt_sessions = sessions;
 }
 
-/* ---- The service thread's bell -------------------------------------------------------------------------------------------- */
-
-enum { RINGS = 20000000 };
-
-static void *ring_often(void *data) {
-    struct pawl *client = data;
-
-    for (int i = 0; i < RINGS; i++)
-        pawl__zk_wake(client->engine);
-    return NULL;
-}
-
-static void on_answer(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
-    (void)lock;
-    (void)why;
-    *(int *)data = result;
-}
-
-/* Whoever rings just when the service thread silences the bell is heard, and so is everybody after that: deadlines are kept. */
-static void test_a_ring_is_never_lost(void **state) {
-    struct pawl *client = open_direct(""), *other = open_direct("");
-    struct pawl_lock *held = new_mutex(other, 0), *task = new_mutex(client, PAWL_TASK);
-    int64_t patience = pawl__boottime() + PATIENCE_MS * ZK_MS;
-    pthread_t ringers[2];
-    int result = 1;
-
-    (void)state;
-    acquire(held);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&ringers[i], NULL, ring_often, client), 0);
-    for (int i = 0; i < 2; i++)
-        pthread_join(ringers[i], NULL);
-    assert_works(pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, 50, on_answer, &result, &error), &error);
-    while (result == 1 && pawl__boottime() < patience) {
-        poll(NULL, 0, 5);
-        pawl_dispatch(client);
-    }
-    assert_int_equal(result, PAWL_ETIMEOUT);
-    release(held);
-    pawl_lock_free(task);
-    pawl_lock_free(held);
-    pawl_close(client);
-    pawl_close(other);
-}
+/* ---- A right that is taken away -------------------------------------------------------------------------------------------- */
 
 /* An administrator takes the right to delete away, and gives it back: the node goes, and who waits is let in, while the session of the one
  * that released lives on. */
@@ -313,7 +268,6 @@ int main(int argc, char **argv) {
         TEST(test_drop_while_waiting_ends_at_the_deadline),
         TEST(test_release_wakes_one),
         TEST(test_zookeeper_4712_the_event_never_comes),
-        TEST(test_a_ring_is_never_lost),
         TEST(test_a_delete_that_is_refused_is_tried_again),
     };
 

@@ -164,8 +164,8 @@ enum { REDIS_SLOT_COUNT = 16384 };
 unsigned redis_slot_of(const char *key, size_t length);
 /* A slot in which keys are, by a number that is drawn: false if there is none. */
 bool redis_slot_in_use(struct redis_group *group, int64_t now, uint64_t draw, unsigned *ret_slot);
-/* Begin to move a slot to another primary (SETSLOT IMPORTING, MIGRATING); move keys until so many are left behind (MIGRATE), returns how
- * many were moved; end it (SETSLOT NODE at all primaries). False: it can't be done. */
+/* Begin to move a slot to another primary (SETSLOT IMPORTING, MIGRATING); move its keys (MIGRATE), but for those that stay, a bit of `leave`
+ * for each, returns how many were moved; end it (SETSLOT NODE at all primaries). False: it can't be done. */
 bool redis_slot_move_begin(struct redis_group *group, int64_t now, unsigned slot, unsigned to);
 unsigned redis_slot_move_keys(struct redis_group *group, int64_t now, unsigned slot, unsigned leave);
 bool redis_slot_move_end(struct redis_group *group, int64_t now, unsigned slot);

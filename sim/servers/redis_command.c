@@ -264,8 +264,7 @@ static bool may_write(struct ctx *ctx) {
 }
 
 static bool may_user(struct ctx *ctx) {
-    static const char *const texts[] = {"", "NOPERM this user has no permissions to run the '%s' command",
-                                        "NOPERM this user has no permissions to access one of the keys used as arguments",
+    static const char *const texts[] = {"", "", "NOPERM this user has no permissions to access one of the keys used as arguments",
                                         "NOPERM this user has no permissions to access one of the channels used as arguments"};
     enum acl_denied why;
     int index = 0;
@@ -284,8 +283,10 @@ static bool may_user(struct ctx *ctx) {
         char name[128];
 
         redis__acl_command_name(ctx->command, ctx->argc, ctx->argv, name, sizeof name);
-        redis__reply_error(ctx, ctx->script ? "ERR The user executing the script can't run this command or subcommand" : texts[why],
-                           name);
+        if (ctx->script)
+            redis__reply_error(ctx, "ERR The user executing the script can't run this command or subcommand");
+        else
+            redis__reply_error(ctx, "NOPERM this user has no permissions to run the '%s' command", name);
     } else if (ctx->script) {
         redis__reply_error(ctx, why == ACL_KEY
                                     ? "ERR The user executing the script can't access at least one of the keys mentioned in "
@@ -387,6 +388,29 @@ static bool is_paused(const struct ctx *ctx) {
            (ctx->command->run == redis__command_exec && ctx->session->multi);
 }
 
+/* The true answer, but for one of its numbers. False: it has none. */
+static bool twist_number(struct redis *redis, struct buffer *out, size_t from) {
+    static const char *const numbers[] = {":0\r\n", ":-1\r\n", ":2147483648\r\n", ":9223372036854775807\r\n"};
+    const char *number = numbers[redis_draw(&redis->random) % (sizeof numbers / sizeof numbers[0])];
+    size_t count = 0, place = 0, end;
+
+    for (size_t i = from; i < out->size; i++)
+        if (out->bytes[i] == ':' && (i == from || out->bytes[i - 1] == '\n') && redis_draw(&redis->random) % ++count == 0)
+            place = i;
+    if (count == 0)
+        return false;
+    for (end = place; end < out->size && out->bytes[end] != '\n'; end++)
+        ;
+    end += end < out->size;
+    struct text rest = redis__text_copy((struct text){out->bytes + end, out->size - end});
+
+    out->size = place;
+    redis__buffer_add(out, number, strlen(number));
+    redis__buffer_add(out, rest.s, rest.n);
+    text_free(rest);
+    return true;
+}
+
 /* A reply that is whole and makes no sense. */
 static void talk_nonsense(struct redis *redis, struct buffer *out, size_t from) {
     static const char *const replies[] = {":0\r\n",
@@ -408,6 +432,8 @@ static void talk_nonsense(struct redis *redis, struct buffer *out, size_t from) 
                                           "$20\r\n99999999999999999999\r\n"};
     const char *reply = replies[redis_draw(&redis->random) % (sizeof replies / sizeof replies[0])];
 
+    if (redis_draw(&redis->random) % 2 == 0 && twist_number(redis, out, from))
+        return;
     out->size = from;
     redis__buffer_add(out, reply, strlen(reply));
 }

@@ -279,7 +279,7 @@ unsigned redis_slot_move_keys(struct redis_group *group, int64_t now, unsigned s
     redis__begin_moment(giver);
     for (key = key_in_slot(giver, NULL, slot); key; key = next) {
         next = key_in_slot(giver, key, slot);
-        if (redis__store_ended(giver, key) || seen++ < leave)
+        if (redis__store_ended(giver, key) || leave >> seen++ % 32 & 1)
             continue;
         move_key(giver, taker, key);
         moved++;

@@ -401,6 +401,57 @@ static uint64_t hash_of_chat(uint64_t seed) {
     return world_hash();
 }
 
+/* A thread that accepts, answers in upper case, and closes; until nobody listens any more. */
+static void *answer_loudly(void *data) {
+    int listener = *(int *)data, fd;
+    char byte;
+
+    while ((fd = sim_accept(listener, NULL, NULL)) >= 0) {
+        if (sim_recv(fd, &byte, 1, 0) == 1)
+            assert_int_equal(sim_send(fd, &(char){(char)(byte - 'a' + 'A')}, 1, 0), 1);
+        assert_int_equal(sim_recv(fd, &byte, 1, 0), 0); /* the client closes first */
+        sim_close(fd);
+    }
+    return NULL;
+}
+
+static void call_a_thread(void *data) {
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    int listener = sim_socket(AF_INET, SOCK_STREAM, 0);
+    socklen_t size = sizeof address;
+    pthread_t thread;
+    char answer;
+
+    assert_int_equal(sim_bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(sim_listen(listener, 8), 0);
+    assert_int_equal(sim_getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(sim_pthread_create(&thread, NULL, answer_loudly, &listener), 0);
+    for (int i = 0; i < 3; i++) {
+        int fd = sim_socket(AF_INET, SOCK_STREAM, 0);
+
+        assert_int_equal(sim_connect(fd, (struct sockaddr *)&address, size), 0);
+        assert_int_equal(sim_send(fd, "x", 1, 0), 1);
+        assert_int_equal(sim_recv(fd, &answer, 1, 0), 1);
+        assert_int_equal(answer, 'X');
+        sim_close(fd);
+    }
+    sim_shutdown(listener, SHUT_RDWR);
+    sim_pthread_join(thread, NULL);
+    sim_close(listener);
+    assert_int_equal(sim_connect(sim_socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&address, size), -1);
+    *(bool *)data = true;
+}
+
+static void test_a_thread_may_listen(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        bool done = false;
+
+        assert_int_equal(run(seed, call_a_thread, &done), WORLD_DONE);
+        assert_true(done);
+    }
+}
+
 static void test_the_same_seed_gives_the_same_bytes(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++)
@@ -419,6 +470,7 @@ int main(void) {
         cmocka_unit_test(test_a_reply_is_lost_and_the_request_carried_out),
         cmocka_unit_test(test_a_server_that_is_down_refuses),
         cmocka_unit_test(test_what_was_held_up_comes_later_and_the_killed_hang_up),
+        cmocka_unit_test(test_a_thread_may_listen),
         cmocka_unit_test(test_a_stopped_process_does_not_run),
         cmocka_unit_test(test_what_is_not_freed_is_counted),
         cmocka_unit_test(test_the_same_seed_gives_the_same_bytes),

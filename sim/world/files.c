@@ -44,11 +44,16 @@ struct file *file_of(int fd, enum file_kind kind) {
 }
 
 int file_add(enum file_kind kind, bool nonblocking) {
-    struct process *process = world.current->process;
     struct file *file = calloc(1, sizeof *file);
+
+    *file = (struct file){.kind = kind, .nonblocking = nonblocking, .process = world.current->process, .expires = WORLD_NEVER};
+    return file_place(file);
+}
+
+int file_place(struct file *file) {
+    struct process *process = file->process;
     int fd = FIRST_FD;
 
-    *file = (struct file){.kind = kind, .nonblocking = nonblocking, .process = process, .expires = WORLD_NEVER};
     while (fd < process->file_room && process->files[fd] != NULL)
         fd++;
     if (fd >= process->file_room) {

@@ -5,7 +5,7 @@
  *     world.c      the scheduler and the clock           memory.c   malloc and its like, counted per process
  *     thread.c     coroutines and how they switch         sync.c     mutexes, conditions, futexes, threads as pawl sees them
  *     process.c    processes: globals, clocks, their end  files.c    descriptors, poll, epoll, eventfd, timerfd
- *     net.c        servers, connections, their faults     sockets.c  sockets as pawl sees them
+ *     net.c        servers, connections, their faults     sockets.c  sockets as pawl sees them; listen.c: those that listen
  *     system.c     clocks, chance and identity as pawl sees them
  *
  * Functions called sim_NAME stand in for the C library's NAME in the code that lives in the world, and in no other.
@@ -94,6 +94,7 @@ struct world {
     struct chance schedule, cost, wire, fate;
     uint64_t priority_changes; /* still to come */
     pid_t next_pid;
+    unsigned ports_given;
     bool ending;
 };
 extern struct world world;
@@ -122,6 +123,7 @@ void world_yield(void);
 bool world_block(const void *key, bool polls, int64_t deadline);
 /* Wake so many of the threads that wait for this key. Returns how many. */
 int world_wake(struct process *process, const void *key, int count);
+void world_event(struct process *process, enum world_event event);
 /* A descriptor of the process may have become ready. */
 void world_notify(struct process *process);
 
@@ -152,7 +154,14 @@ struct watch {
     uint64_t data;
 };
 
-enum socket_state { SOCKET_NEW, SOCKET_CONNECTING, SOCKET_OPEN, SOCKET_ENDED /* the other side closed */, SOCKET_BROKEN };
+enum socket_state {
+    SOCKET_NEW,
+    SOCKET_CONNECTING,
+    SOCKET_OPEN,
+    SOCKET_ENDED, /* the other side closed */
+    SOCKET_BROKEN,
+    SOCKET_LISTENS,
+};
 
 struct file {
     enum file_kind kind;
@@ -164,9 +173,12 @@ struct file {
     size_t watch_count, watch_room;
     /* of a socket: */
     enum socket_state state;
-    int error;        /* not told yet */
-    struct link *far; /* the connection; NULL: none any more */
-    char *in;         /* what has come */
+    int error;            /* not told yet */
+    struct link *far;     /* the connection; NULL: none any more, or it was accepted */
+    struct link *client;  /* the same of one that was accepted */
+    struct site *site;    /* of one that listens */
+    struct file *waiting; /* the first that came to one that listens; of that one, the next */
+    char *in;             /* what has come */
     size_t in_at, in_used, in_room;
     size_t dribble; /* so many bytes of it are read one at a time */
     int64_t receive_ns, user_timeout_ns;
@@ -175,9 +187,21 @@ struct file {
 
 struct file *file_of(int fd, enum file_kind kind);
 int file_add(enum file_kind kind, bool nonblocking);
+/* Give a descriptor to one that has none. */
+int file_place(struct file *file);
 void files_close_all(struct process *process);
 unsigned socket_ready(const struct file *file);
 void socket_close(struct file *file);
+/* Bytes have come. */
+void socket_take(struct file *file, const char *bytes, size_t size);
+void listener_close(struct file *file);
+extern const struct server_ops listener_ops;
+/* What connect(), send() and getaddrinfo() are, unless a test has its own. */
+struct sockaddr;
+struct addrinfo;
+int socket_connect(int fd, const struct sockaddr *address, unsigned length);
+ssize_t socket_send(int fd, const void *from, size_t size, int flags);
+int socket_look_up(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret);
 
 /* ---- net.c ---------------------------------------------------------------------------------------------------------------- */
 

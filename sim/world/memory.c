@@ -13,7 +13,7 @@
 
 struct block {
     TAILQ_ENTRY(block) link;
-    struct process *process;
+    struct process *process; /* NULL: allocated while no thread of the world ran */
     void *raw; /* what the real malloc returned */
     size_t size;
     size_t unused; /* so that what follows is aligned */
@@ -34,15 +34,19 @@ static void *take(size_t size, size_t alignment) {
     if (extra > 0)
         at += (alignment - (uintptr_t)at % alignment) % alignment;
     block = block_of(at);
-    *block = (struct block){.process = world.current->process, .raw = raw, .size = size};
-    block->process->allocated += size;
-    TAILQ_INSERT_TAIL(&block->process->blocks, block, link);
+    *block = (struct block){.process = world.current != NULL ? world.current->process : NULL, .raw = raw, .size = size};
+    if (block->process != NULL) {
+        block->process->allocated += size;
+        TAILQ_INSERT_TAIL(&block->process->blocks, block, link);
+    }
     return at;
 }
 
 static void give_back(struct block *block) {
-    block->process->allocated -= block->size;
-    TAILQ_REMOVE(&block->process->blocks, block, link);
+    if (block->process != NULL) {
+        block->process->allocated -= block->size;
+        TAILQ_REMOVE(&block->process->blocks, block, link);
+    }
     free(block->raw);
 }
 

@@ -58,7 +58,9 @@ int sim_pthread_attr_setdetachstate(pthread_attr_t *attributes, int state);
 int sim_pthread_create(pthread_t *ret, const pthread_attr_t *attributes, void *(*start)(void *), void *data);
 pthread_t sim_pthread_self(void);
 int sim_pthread_join(pthread_t id, void **ret);
+int sim_pthread_tryjoin_np(pthread_t id, void **ret);
 int sim_pthread_once(pthread_once_t *once, void (*init)(void));
+int sim_pthread_setcancelstate(int state, int *before);
 int sim_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
 int sim_pthread_atfork(void (*before)(void), void (*parent)(void), void (*child)(void));
 int sim_sched_yield(void);
@@ -91,9 +93,17 @@ int sim_setsockopt(int fd, int level, int option, const void *value, socklen_t s
 int sim_getsockopt(int fd, int level, int option, void *value, socklen_t *size);
 int sim_getpeername(int fd, struct sockaddr *to, socklen_t *size);
 int sim_getsockname(int fd, struct sockaddr *to, socklen_t *size);
-int sim_bind(int fd, const struct sockaddr *address, socklen_t length);
 int sim_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret);
 void sim_freeaddrinfo(struct addrinfo *info);
+
+/* net.c */
+int sim_kill(pid_t pid, int number);
+
+/* listen.c */
+int sim_bind(int fd, const struct sockaddr *address, socklen_t length);
+int sim_listen(int fd, int most);
+int sim_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
+int sim_accept(int fd, struct sockaddr *address, socklen_t *size);
 
 /* system.c */
 int sim_clock_gettime(clockid_t clock, struct timespec *ret);

@@ -10,10 +10,12 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
+#include "names.h"
 
 enum { LANE_ROOM = 1 << 16, RULES_MOST = 32 };
 #define RETRANSMIT (200 * WORLD_MS)
@@ -272,10 +274,15 @@ static void note_wire(const struct link *link, const char *way, const struct seg
 }
 
 static void open_at_server(struct link *link) {
-    if (link->site->up)
+    struct site *site = link->site;
+
+    if (site->up)
         lane_add(link, &link->to_client, SEGMENT_OPEN, NULL, 0);
     else
         lane_add(link, &link->to_client, SEGMENT_RESET, NULL, 0)->error = ECONNREFUSED;
+    /* Who sits in accept() hears of it at once, other servers when there is something to read. */
+    if (site->up && site->ops == &listener_ops)
+        link->session = site->ops->accept(site->server, link, world.now);
 }
 
 static void hand_in(struct link *link, const char *bytes, size_t size) {
@@ -333,21 +340,18 @@ static void arrive_at_server(struct link *link, struct segment *segment) {
 static void arrive_at_client(struct link *link, struct segment *segment) {
     struct file *socket = link->socket;
 
+    static const enum world_event events[] = {
+        [SEGMENT_DATA] = EVENT_BYTES, [SEGMENT_OPEN] = EVENT_OPEN, [SEGMENT_END] = EVENT_END, [SEGMENT_RESET] = EVENT_RESET};
+
     if (socket == NULL)
         return;
+    world_event(socket->process, events[segment->kind]);
     switch (segment->kind) {
     case SEGMENT_OPEN:
         socket->state = SOCKET_OPEN;
         break;
     case SEGMENT_DATA:
-        if (socket->in_at == socket->in_used)
-            socket->in_at = socket->in_used = 0;
-        if (socket->in_used + segment->size > socket->in_room) {
-            socket->in_room = (socket->in_used + segment->size) * 2;
-            socket->in = realloc(socket->in, socket->in_room);
-        }
-        memcpy(socket->in + socket->in_used, segment->bytes, segment->size);
-        socket->in_used += segment->size;
+        socket_take(socket, segment->bytes, segment->size);
         if (chance_one_in(&link->chance, world.options.one_byte))
             socket->dribble += segment->size;
         break;
@@ -502,6 +506,25 @@ struct site *world_site(unsigned port, const char *name, const struct server_ops
     return site;
 }
 
+enum { FIRST_SITE = 100000 };
+
+pid_t world_site_pid(const struct site *site) {
+    return FIRST_SITE + (pid_t)site->port;
+}
+
+int sim_kill(pid_t pid, int number) {
+    struct site *site = pid > FIRST_SITE ? find_site((unsigned)(pid - FIRST_SITE)) : NULL;
+
+    if (site == NULL || (number != SIGSTOP && number != SIGCONT))
+        process_die(-6, "kill(%d, %d) was called: there are no such signals in this world", (int)pid, number);
+    if (number == SIGSTOP)
+        world_site_pause(site);
+    else
+        world_site_resume(site);
+    world_charge();
+    return 0;
+}
+
 /* The server's kernel says so in its place: what was sent before may still arrive. */
 static void hang_up(struct link *link) {
     if (link->over)
@@ -585,6 +608,8 @@ static void cut(struct link *link, enum world_cut how) {
     case CUT_RESET:
         lane_clear(&link->to_client);
         end_session(link);
+        if (link->process != NULL)
+            world_event(link->process, EVENT_RESET);
         break_socket(link, ECONNRESET);
         break;
     case CUT_CLOSE:

@@ -77,6 +77,12 @@ struct process *world_spawn(const char *name, int (*main)(void *data), void *dat
     return process;
 }
 
+const void *world_global(const struct process *process, const void *variable) {
+    if (world.loaded == process)
+        return variable;
+    return process->globals + ((const char *)variable - __start_sim_globals);
+}
+
 pid_t world_pid(const struct process *process) {
     return process->pid;
 }
@@ -124,6 +130,8 @@ void process_die(int status, const char *format, ...) {
     vsnprintf(process->words, sizeof process->words, format, arguments);
     va_end(arguments);
     world_trace("%s (%d): %s", process->name, (int)process->pid, process->words);
+    if (process == world.main)
+        fprintf(stderr, "# %s\n", process->words); /* the world ends with it, and nobody is left who could ask */
     process_end(process, status);
     abort(); /* it does not come back */
 }

@@ -2,7 +2,10 @@
  *
  * sockets.c - TCP sockets, for the code in the world: the client's end of a connection (net.c has the rest).
  *
- * Every address of the loopback leads to the same servers; the port says which.
+ * Every address of the loopback leads to the same servers; the port says which. The path of a Unix socket is one, too: /simulated/6379.
+ *
+ * A test that is linked with the world may have functions of its own in place of connect(), send() and getaddrinfo(), as it may on a real
+ * machine. Theirs call these by syscall() and dlsym().
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "internal.h"
 #include "names.h"
@@ -33,7 +37,7 @@ unsigned socket_ready(const struct file *file) {
     case SOCKET_CONNECTING:
         return 0;
     case SOCKET_OPEN:
-        if (net_room(file->far) > 0)
+        if (file->client != NULL || net_room(file->far) > 0)
             events |= POLLOUT;
         break;
     case SOCKET_ENDED:
@@ -42,6 +46,8 @@ unsigned socket_ready(const struct file *file) {
     case SOCKET_BROKEN:
         events |= POLLIN | POLLOUT | POLLERR | POLLHUP;
         break;
+    case SOCKET_LISTENS:
+        return file->waiting != NULL ? POLLIN : 0;
     }
     if (file->in_at < file->in_used)
         events |= POLLIN;
@@ -49,20 +55,40 @@ unsigned socket_ready(const struct file *file) {
 }
 
 void socket_close(struct file *file) {
+    if (file->site != NULL)
+        listener_close(file);
+    if (file->client != NULL)
+        link_close(file->client);
     if (file->far != NULL)
         net_close(file->far);
-    file->far = NULL;
+    file->far = file->client = NULL;
+}
+
+void socket_take(struct file *file, const char *bytes, size_t size) {
+    if (file->in_at == file->in_used)
+        file->in_at = file->in_used = 0;
+    if (file->in_used + size > file->in_room) {
+        file->in_room = (file->in_used + size) * 2;
+        file->in = realloc(file->in, file->in_room);
+    }
+    memcpy(file->in + file->in_used, bytes, size);
+    file->in_used += size;
 }
 
 int sim_socket(int family, int type, int protocol) {
     (void)protocol;
     world_charge();
-    if (family != AF_INET && family != AF_INET6)
+    if (family != AF_INET && family != AF_INET6 && family != AF_UNIX)
         return fail(EAFNOSUPPORT);
     return file_add(FILE_SOCKET, type & SOCK_NONBLOCK);
 }
 
 static unsigned port_of(const struct sockaddr *address) {
+    if (address->sa_family == AF_UNIX) {
+        const char *path = ((const struct sockaddr_un *)address)->sun_path, *last = strrchr(path, '/');
+
+        return last != NULL ? (unsigned)strtoul(last + 1, NULL, 10) : 0;
+    }
     /* The port is at the same place in both families. */
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
@@ -71,7 +97,9 @@ static bool is_connecting(const struct file *file) {
     return file->state == SOCKET_CONNECTING;
 }
 
-int sim_connect(int fd, const struct sockaddr *address, socklen_t length) {
+__attribute__((weak, alias("socket_connect"))) int sim_connect(int fd, const struct sockaddr *address, socklen_t length);
+
+int socket_connect(int fd, const struct sockaddr *address, socklen_t length) {
     struct file *file = file_of(fd, FILE_SOCKET);
     int error;
 
@@ -99,11 +127,11 @@ int sim_connect(int fd, const struct sockaddr *address, socklen_t length) {
 /* ---- Bytes ---------------------------------------------------------------------------------------------------------------- */
 
 /* Until something can be read, or the time that was set is up. */
-static bool await_bytes(const struct file *file) {
+static bool await_bytes(const struct file *file, bool waits) {
     int64_t deadline = file->receive_ns > 0 ? process_clock(file->process) + file->receive_ns : WORLD_NEVER;
 
     while (file->in_at == file->in_used && file->state == SOCKET_OPEN) {
-        if (file->nonblocking || process_clock(file->process) >= deadline)
+        if (!waits || process_clock(file->process) >= deadline)
             return false;
         world_block(NULL, true, deadline);
     }
@@ -119,7 +147,7 @@ ssize_t sim_recv(int fd, void *to, size_t size, int flags) {
         return -1;
     if (file->state == SOCKET_NEW || file->state == SOCKET_CONNECTING)
         return fail(file->state == SOCKET_NEW ? ENOTCONN : EAGAIN);
-    if (!await_bytes(file))
+    if (!await_bytes(file, !file->nonblocking && !(flags & MSG_DONTWAIT)))
         return fail(EAGAIN);
     if (file->in_at == file->in_used) {
         if (file->state == SOCKET_ENDED || file->error == 0)
@@ -140,22 +168,27 @@ ssize_t sim_recv(int fd, void *to, size_t size, int flags) {
     return (ssize_t)count;
 }
 
-ssize_t sim_send(int fd, const void *from, size_t size, int flags) {
+__attribute__((weak, alias("socket_send"))) ssize_t sim_send(int fd, const void *from, size_t size, int flags);
+
+ssize_t socket_send(int fd, const void *from, size_t size, int flags) {
     struct file *file = file_of(fd, FILE_SOCKET);
     size_t taken;
 
-    (void)flags;
     world_charge();
     if (file == NULL)
         return -1;
+    if (file->client != NULL) {
+        link_send(file->client, from, size);
+        return (ssize_t)size;
+    }
     if (file->state == SOCKET_NEW || file->state == SOCKET_CONNECTING)
         return fail(file->state == SOCKET_NEW ? EPIPE : EAGAIN);
-    if (file->state == SOCKET_BROKEN)
+    if (file->state == SOCKET_BROKEN || file->far == NULL)
         return fail(EPIPE);
     if (size > 1 && chance_one_in(&world.wire, world.options.short_writes))
         size = 1 + chance_below(&world.wire, size - 1);
     while ((taken = net_send(file->far, from, size)) == 0 && size > 0) {
-        if (file->nonblocking)
+        if (file->nonblocking || flags & MSG_DONTWAIT)
             return fail(EAGAIN);
         world_block(NULL, true, WORLD_NEVER);
         if (file->state == SOCKET_BROKEN)
@@ -175,6 +208,7 @@ int sim_shutdown(int fd, int how) {
         return fail(ENOTCONN);
     socket_close(file);
     file->state = SOCKET_ENDED;
+    world_notify(file->process); /* who sits in accept() */
     return 0;
 }
 
@@ -229,25 +263,23 @@ int sim_getpeername(int fd, struct sockaddr *to, socklen_t *size) {
 }
 
 int sim_getsockname(int fd, struct sockaddr *to, socklen_t *size) {
-    if (file_of(fd, FILE_SOCKET) == NULL)
+    const struct file *file = file_of(fd, FILE_SOCKET);
+
+    if (file == NULL)
         return -1;
-    write_address((unsigned)(40000 + fd), to, size);
+    write_address(file->state == SOCKET_LISTENS ? file->port : (unsigned)(40000 + fd), to, size);
     return 0;
 }
 
-int sim_bind(int fd, const struct sockaddr *address, socklen_t length) {
-    (void)fd;
-    (void)address;
-    (void)length;
-    return fail(EADDRNOTAVAIL);
-}
+__attribute__((weak, alias("socket_look_up"))) int sim_getaddrinfo(const char *host, const char *service,
+                                                                   const struct addrinfo *hints, struct addrinfo **ret);
 
 /* Numbers, and localhost: nobody else is known. */
-int sim_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret) {
+int socket_look_up(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret) {
     struct {
         struct addrinfo info;
         struct sockaddr_in address;
-    } *found;
+    } * found;
     struct in_addr number;
 
     if (host == NULL || inet_pton(AF_INET, host, &number) != 1) {

@@ -93,9 +93,12 @@ int sim_pthread_mutex_unlock(pthread_mutex_t *real) {
 
 /* ---- Conditions ----------------------------------------------------------------------------------------------------------- */
 
+/* Of a condition and of its attributes nothing is kept but the clock by which it is timed; 0 is the wall clock, also in one that was
+ * never made. */
 int sim_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes) {
-    (void)attributes;
     memset(cond, 0, sizeof *cond);
+    if (attributes != NULL)
+        memcpy(cond, attributes, sizeof(clockid_t));
     return 0;
 }
 
@@ -129,9 +132,11 @@ int sim_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clo
     return wait_until(cond, mutex, process_clock(self_process()) + left);
 }
 
-/* The tests' and the rig's conditions are on the wall clock, pawl's own are never timed by this call. */
 int sim_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {
-    return sim_pthread_cond_clockwait(cond, mutex, CLOCK_REALTIME, until);
+    clockid_t clock;
+
+    memcpy(&clock, cond, sizeof clock);
+    return sim_pthread_cond_clockwait(cond, mutex, clock, until);
 }
 
 int sim_pthread_cond_signal(pthread_cond_t *cond) {
@@ -147,7 +152,7 @@ int sim_pthread_cond_broadcast(pthread_cond_t *cond) {
 }
 
 int sim_pthread_condattr_init(pthread_condattr_t *attributes) {
-    (void)attributes;
+    memset(attributes, 0, sizeof *attributes);
     return 0;
 }
 
@@ -157,8 +162,8 @@ int sim_pthread_condattr_destroy(pthread_condattr_t *attributes) {
 }
 
 int sim_pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t clock) {
-    (void)attributes;
-    (void)clock;
+    _Static_assert(sizeof *attributes >= sizeof clock, "there is room for it");
+    memcpy(attributes, &clock, sizeof clock);
     return 0;
 }
 
@@ -237,6 +242,17 @@ int sim_pthread_join(pthread_t id, void **ret) {
     return ESRCH;
 }
 
+int sim_pthread_tryjoin_np(pthread_t id, void **ret) {
+    const struct thread *thread;
+
+    world_charge();
+    TAILQ_FOREACH(thread, &self_process()->threads, link) {
+        if (thread->number == (uint64_t)id && thread->state != THREAD_DEAD)
+            return EBUSY;
+    }
+    return sim_pthread_join(id, ret);
+}
+
 int sim_pthread_once(pthread_once_t *once, void (*init)(void)) {
     enum { FRESH, RUNS, OVER };
 
@@ -247,6 +263,14 @@ int sim_pthread_once(pthread_once_t *once, void (*init)(void)) {
     }
     while (*once == RUNS)
         world_yield();
+    return 0;
+}
+
+/* Nobody is cancelled here. */
+int sim_pthread_setcancelstate(int state, int *before) {
+    (void)state;
+    if (before != NULL)
+        *before = PTHREAD_CANCEL_ENABLE;
     return 0;
 }
 

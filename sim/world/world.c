@@ -104,6 +104,17 @@ void world_trace(const char *format, ...) {
     fputc('\n', world.options.trace);
 }
 
+static void (*on_event)(struct process *process, enum world_event event);
+
+void world_on_event(void (*seen)(struct process *process, enum world_event event)) {
+    on_event = seen;
+}
+
+void world_event(struct process *process, enum world_event event) {
+    if (on_event != NULL && !process->ended)
+        on_event(process, event);
+}
+
 /* ---- Due ------------------------------------------------------------------------------------------------------------------ */
 
 void world_due(int64_t when) {
@@ -133,9 +144,10 @@ static int64_t wake_sleepers(void) {
         TAILQ_FOREACH(thread, &process->threads, link) {
             if (thread->state != THREAD_BLOCKED)
                 continue;
-            if (thread->until <= world.now)
+            if (thread->until <= world.now) {
+                world_event(process, EVENT_TIMER);
                 make_ready(thread, true);
-            else if (thread->until < next)
+            } else if (thread->until < next)
                 next = thread->until;
         }
     }

@@ -77,7 +77,7 @@ pid_t world_pid(const struct process *process);
 bool world_ended(const struct process *process);
 int world_status(const struct process *process);  /* of one that ended: what main returned, or _exit got; -9: killed; -6: aborted */
 const char *world_words(const struct process *process); /* what it said last on stderr, or of an assertion that failed; "" */
-size_t world_leaked(const struct process *process); /* of one that returned: bytes that it did not free, but for those of its globals */
+size_t world_leaked(const struct process *process); /* of one that returned: bytes that it did not free */
 void world_reap(struct process *process);
 void world_kill(struct process *process);         /* SIGKILL: bytes that it sent still arrive */
 void world_pause(struct process *process);        /* SIGSTOP, SIGCONT */
@@ -88,9 +88,18 @@ void world_pause_later(struct process *process, unsigned switches, int64_t span_
 /* Its clocks: what the wall clock is ahead by, and how fast all of them run. */
 void world_set_clock(struct process *process, int64_t wall_ahead_ns, double rate);
 
+/* Its own value of a global variable of the code in the world. */
+const void *world_global(const struct process *process, const void *variable);
+
+/* What happens to processes, as it happens, for whoever counts; NULL: nobody does. */
+enum world_event { EVENT_BYTES, EVENT_OPEN, EVENT_END, EVENT_RESET, EVENT_TIMER };
+void world_on_event(void (*seen)(struct process *process, enum world_event event));
+
 /* ---- Servers and the network ---------------------------------------------------------------------------------------------- */
 
 struct site *world_site(unsigned port, const char *name, const struct server_ops *ops, void *server);
+/* The process that it would be: kill() by code in the world, with SIGSTOP or SIGCONT, pauses it and lets it go on. */
+pid_t world_site_pid(const struct site *site);
 /* Down: every connection is reset, and new ones are refused. */
 void world_site_down(struct site *site);
 void world_site_up(struct site *site);

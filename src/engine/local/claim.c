@@ -228,7 +228,7 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
         default:
             rc = test_obstacles(local, state, verdict, &obstacles, deadline, reterr);
         }
-        if (rc == PAWL_ETIMEOUT || (rc >= 0 && rounds >= 16 && pawl__now(&local->engine) >= deadline))
+        if (rc == PAWL_ETIMEOUT || (rc >= 0 && rounds >= 16 && pawl__boottime() >= deadline))
             return PAWL__PENDING;
         if (rc < 0)
             return rc;

@@ -101,13 +101,13 @@ int pawl__local_enter(struct local *local, struct section *section, uint32_t has
 
     if (pawl__local_enter_try(local, section, hash))
         return PAWL__DONE;
-    start = now = pawl__now(&local->engine);
+    start = now = pawl__boottime();
     for (;;) {
         until = now + wait;
         while ((word = atomic_load(&section->bucket->guard)) != 0 && now < until && now < deadline &&
                !(stop && atomic_load(stop))) {
             sleep_on(section->bucket, word, (until < deadline ? until : deadline) - now);
-            now = pawl__now(&local->engine);
+            now = pawl__boottime();
         }
         /* Others may sleep too, and the bit that said so is gone: set it again, whoever leaves wakes once too often. */
         if (word == 0 && take(local, section->bucket, GUARD_SLEEPERS))
@@ -165,7 +165,7 @@ void pawl__local_leave(struct local *local, struct section *section) {
     wake_all(local, section);
     if (section->robbed != 0)
         note_robbed(local, section);
-    while (section->more && pawl__local_enter(local, section, hash, pawl__now(&local->engine) + 1000 * MS, NULL) == PAWL__DONE) {
+    while (section->more && pawl__local_enter(local, section, hash, pawl__boottime() + 1000 * MS, NULL) == PAWL__DONE) {
         pawl__local_regrant_all(local, section);
         unlock(local, section->bucket);
         wake_all(local, section);

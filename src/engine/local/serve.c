@@ -102,9 +102,9 @@ static bool begin_wait(struct local *local, struct local_claim *state) {
 
 /* ---- One step for one claim. True: an upcall was made, and the claim may be freed ---- */
 
-static void pause_claim(struct local *local, struct local_claim *state) {
+static void pause_claim(struct local_claim *state) {
     state->pause = state->pause == 0 ? PAUSE_FIRST : state->pause < PAUSE_LONGEST / 2 ? 2 * state->pause : PAUSE_LONGEST;
-    state->retry_at = pawl__now(&local->engine) + state->pause;
+    state->retry_at = pawl__boottime() + state->pause;
 }
 
 static bool settle(struct local *local, struct local_claim *state, int rc, const struct pawl_error *error) {
@@ -128,12 +128,12 @@ static bool attend_wait(struct local *local, struct local_claim *state, struct p
     int rc;
 
     if (!begin_wait(local, state)) {
-        pause_claim(local, state);
+        pause_claim(state);
         return false;
     }
     for (int i = 0; i < 8; i++) {
         word = atomic_load(place);
-        rc = pawl__local_look(local, state, state->wait, pawl__now(&local->engine), error);
+        rc = pawl__local_look(local, state, state->wait, pawl__boottime(), error);
         if (rc != PAWL__PENDING)
             return settle(local, state, rc, error);
         if (state->phase != PHASE_WAITING) {
@@ -145,17 +145,17 @@ static bool attend_wait(struct local *local, struct local_claim *state, struct p
             break;
     }
     state->seen = word;
-    state->retry_at = state->wait->tick != 0 ? state->wait->tick : pawl__now(&local->engine) + PAUSE_FIRST;
+    state->retry_at = state->wait->tick != 0 ? state->wait->tick : pawl__boottime() + PAUSE_FIRST;
     return false;
 }
 
 static bool attend_link(struct local *local, struct local_claim *state, struct pawl_error *error) {
-    int rc = pawl__local_link(local, state, pawl__now(&local->engine), error);
+    int rc = pawl__local_link(local, state, pawl__boottime(), error);
 
     if (rc != PAWL__PENDING)
         return settle(local, state, rc, error);
     if (state->phase == PHASE_UNLINKED) {
-        pause_claim(local, state);
+        pause_claim(state);
         return false;
     }
     return attend_wait(local, state, error);
@@ -167,9 +167,9 @@ static bool attend_finish(struct local *local, struct local_claim *state) {
     int rc;
 
     end_wait(local, state);
-    rc = pawl__local_finish(local, state, pawl__now(&local->engine), NULL);
+    rc = pawl__local_finish(local, state, pawl__boottime(), NULL);
     if (rc == PAWL__PENDING) {
-        pause_claim(local, state);
+        pause_claim(state);
         return false;
     }
     state->pause = 0;
@@ -192,7 +192,7 @@ static bool attend(struct local *local, struct local_claim *state, struct pawl_e
     }
     if (state->phase == PHASE_WAITING && state->wait && GET(local->table->nodes[GET(state->ref) - 1].state) != state->seen)
         state->retry_at = 0;
-    if (state->phase == PHASE_NONE || pawl__now(&local->engine) < state->retry_at)
+    if (state->phase == PHASE_NONE || pawl__boottime() < state->retry_at)
         return false;
     switch (state->phase) {
     case PHASE_UNLINKED:
@@ -322,7 +322,7 @@ void pawl__local_serve(struct pawl__engine *engine, int64_t deadline) {
         if (attend_all(local) || broken(local) || atomic_exchange(&local->serve_woken, false))
             return;
         until = next_due(local, deadline);
-        if (pawl__now(engine) >= deadline)
+        if (pawl__boottime() >= deadline)
             return;
         sleep_until(local, until);
         if (pawl__local_gone(local))

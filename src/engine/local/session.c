@@ -139,7 +139,7 @@ const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, si
 /* Take one node of the session out of its bucket's list, if it is in one, and free it. */
 static bool recover_node(struct local *local, uint32_t ref, uint64_t owner, int64_t deadline, unsigned *count) {
     struct node *node = &local->table->nodes[ref - 1];
-    int64_t patience = pawl__now(&local->engine) + PATIENCE;
+    int64_t patience = pawl__boottime() + PATIENCE;
     struct section section;
     uint32_t hash;
     bool damaged;
@@ -321,7 +321,7 @@ static int more_slots(struct local *local, uint32_t high, bool *ret_first) {
 static void bury(struct local *local) {
     struct table *table = local->table;
     uint32_t sessions = GET(table->header.session_high), blocks = GET(table->header.block_high);
-    int64_t deadline = pawl__now(&local->engine) + 100 * MS;
+    int64_t deadline = pawl__boottime() + 100 * MS;
     uint64_t word;
 
     for (uint32_t slot = 0; slot < sessions && slot < SESSION_COUNT; slot++) {

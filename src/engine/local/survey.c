@@ -70,7 +70,7 @@ static int copy_bucket(struct local *local, uint32_t hash, const char *name, siz
     do {
         if (!copy->room && !copy_grow(copy))
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-        copy->stopped = pawl__local_enter(local, &section, hash, pawl__now(&local->engine) + GUARD_WITHIN, NULL) != PAWL__DONE;
+        copy->stopped = pawl__local_enter(local, &section, hash, pawl__boottime() + GUARD_WITHIN, NULL) != PAWL__DONE;
         complete = copy_nodes(local, &section, name, length, copy);
         if (!copy->stopped)
             pawl__local_leave(local, &section);
@@ -82,7 +82,7 @@ static int copy_bucket(struct local *local, uint32_t hash, const char *name, siz
 
 /* Recover the dead among those copied. True: there were some. */
 static bool bury_dead(struct local *local, const struct copy *copy) {
-    int64_t deadline = pawl__now(&local->engine) + GUARD_WITHIN;
+    int64_t deadline = pawl__boottime() + GUARD_WITHIN;
     uint64_t last = 0;
     bool any = false;
 
@@ -252,7 +252,7 @@ int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t to
 
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
-    if (pawl__local_enter(local, &section, hash, pawl__now(engine) + 2000 * MS, NULL) != PAWL__DONE)
+    if (pawl__local_enter(local, &section, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
         return pawl__fail(reterr, PAWL_ETIMEOUT, "a process stands still inside the table's guard for %s: see `pawl status`", name);
     node = find_holder(local, &section, name, token, &other);
     if (!node) {
@@ -271,6 +271,6 @@ int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t to
     if (channel != 0)
         pawl__local_channel_poke(local, slot, channel - 1);
     if (pawl__local_dead(local, slot, generation)) /* nobody will let go: do it for it */
-        pawl__local_recover(local, slot, generation, pawl__now(engine) + GUARD_WITHIN);
+        pawl__local_recover(local, slot, generation, pawl__boottime() + GUARD_WITHIN);
     return 0;
 }

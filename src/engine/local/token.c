@@ -136,7 +136,7 @@ int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl
     }
     if (fd < 0)
         return pawl__fail_errno(reterr, "can't open %s/token.hi", local->path);
-    while ((rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && pawl__now(&local->engine) < deadline)
+    while ((rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && pawl__boottime() < deadline)
         nanosleep(&nap, NULL);
     if (atomic_load(&local->table->header.token_ceiling) > before)
         rc = 0; /* another did it */

@@ -142,7 +142,7 @@ static void note_passed_over(struct local *local, struct wait *wait) {
 }
 
 static void mind_laggard(struct local *local, struct section *section, struct node *laggard, struct wait *wait) {
-    int64_t now = pawl__now(&local->engine);
+    int64_t now = pawl__boottime();
 
     if (!laggard) {
         wait->laggard = 0;
@@ -219,7 +219,7 @@ static int64_t tick_after(struct local *local, int64_t now, uint64_t distance) {
 /* Watch or test everybody in the way; recover the dead. Says when to look again: 0 means at once. */
 static int64_t renew_vigil(struct local *local, struct local_claim *state, struct wait *wait, const struct view *view,
                            int64_t deadline) {
-    int64_t now = pawl__now(&local->engine);
+    int64_t now = pawl__boottime();
     int64_t tick = tick_after(local, now, view->distance);
     bool recovered = false;
 
@@ -292,7 +292,7 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
     /* Never sleep for the guard here: thousands that look would stand in the way of the one that releases. */
     if (pawl__local_enter(local, &section, hash, 0, NULL) != PAWL__DONE) {
         wait->refused += wait->refused < 6;
-        wait->tick = pawl__now(&local->engine) + (MS << wait->refused);
+        wait->tick = pawl__boottime() + (MS << wait->refused);
         return settle(local, state, reterr);
     }
     wait->refused = 0;
@@ -336,7 +336,7 @@ static int nap(struct local *local, struct local_claim *state, int64_t until, st
         rc = settle(local, state, reterr);
         if (rc != PAWL__PENDING || state->phase != PHASE_WAITING || unparked(state))
             return rc;
-        now = pawl__now(&local->engine);
+        now = pawl__boottime();
         if (now >= until)
             return PAWL__PENDING;
         futex_wait(&node->state, word, pawl__nap_ns(now, until));
@@ -378,13 +378,13 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
         rc = pawl__local_look(local, state, &wait, deadline, reterr);
         if (rc != PAWL__PENDING || state->phase != PHASE_WAITING || unparked(state))
             break;
-        if (wait.tick == 0 && (wait.haste < 16 || pawl__now(&local->engine) < deadline))
+        if (wait.tick == 0 && (wait.haste < 16 || pawl__boottime() < deadline))
             continue;
-        if (pawl__now(&local->engine) >= deadline)
+        if (pawl__boottime() >= deadline)
             break;
         until = wait.tick < deadline ? wait.tick : deadline;
         if (!channel)
-            rc = nap(local, state, until < pawl__now(&local->engine) + TICK_BLIND ? until : pawl__now(&local->engine) + TICK_BLIND,
+            rc = nap(local, state, until < pawl__boottime() + TICK_BLIND ? until : pawl__boottime() + TICK_BLIND,
                      reterr);
         else if (!restless(local, state, word))
             poll_once(&wait, channel, until);
@@ -397,7 +397,7 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
 
 static int wait_for_grant(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr) {
     struct node *node = &local->table->nodes[GET(state->ref) - 1];
-    int64_t now = pawl__now(&local->engine);
+    int64_t now = pawl__boottime();
     struct channel *channel;
     int rc;
 

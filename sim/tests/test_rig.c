@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_rig.c - what the rig of the simulated world is made of, as far as it is pure: plans and strokes as text, what is drawn from a seed,
+ * the shrinker on failures that are made up, the lines of the regression file, and how long somebody waited for a free lock.
+ */
+#include <stdlib.h>
+
+#include "../../tests/test.h"
+
+#include "rig/calm.h"
+#include "rig/plan.h"
+#include "rig/regressions.h"
+#include "rig/shrink.h"
+
+static const struct sim_service *redis(void) {
+    return service_find("redis", 5);
+}
+
+/* ---- Strokes and plans ------------------------------------------------------------------------------------------------------ */
+
+static void test_strokes_as_text(void **state) {
+    static const char text[] = "cut@10+20#4711,reply-lost@30+0#8,client-kill@40+0#18446744073709551615";
+    struct strokes strokes;
+    char again[256];
+
+    (void)state;
+    assert_true(strokes_read(text, &strokes));
+    assert_int_equal(strokes.count, 3);
+    assert_int_equal(strokes.list[1].fault, SIM_REPLY_LOST);
+    assert_int_equal(strokes_write(&strokes, again, sizeof again), strlen(text));
+    assert_string_equal(again, text);
+    assert_true(strokes_read("-", &strokes));
+    assert_int_equal(strokes.count, 0);
+    strokes_write(&strokes, again, sizeof again);
+    assert_string_equal(again, "-");
+    assert_false(strokes_read("", &strokes));
+    assert_false(strokes_read("cut@10+20", &strokes));
+    assert_false(strokes_read("cut@10+20#1,", &strokes));
+    assert_false(strokes_read("cut@10+20#1;cut@10+20#1", &strokes));
+    assert_false(strokes_read("cat@10+20#1", &strokes));
+    assert_false(strokes_read("cut@-10+20#1", &strokes));
+}
+
+static void test_targets_of_lost_replies(void **state) {
+    (void)state;
+    for (unsigned number = 1; number <= REPLY_NUMBERS; number += 7)
+        for (unsigned site = 0; site < 8; site++) {
+            uint64_t target = reply_target(number, number % 2, site);
+
+            assert_int_equal(reply_number(target), number);
+            assert_int_equal(reply_before(target), number % 2);
+            assert_int_equal(reply_site(target), site);
+        }
+}
+
+static void test_options_as_text(void **state) {
+    struct plan plan, other;
+    char text[4096], again[4096], why[160];
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++)
+        for (int i = 0; service_number(i) != NULL; i++) {
+            plan_draw(&plan, service_number(i), seed);
+            assert_true(plan_write_options(&plan, text, sizeof text) < sizeof text);
+            plan_draw(&other, service_number(i), seed + 1000);
+            if (!plan_read_options(&other, text, why, sizeof why))
+                fail_msg("%s: %s", text, why);
+            plan_write_options(&other, again, sizeof again);
+            assert_string_equal(text, again);
+        }
+    assert_false(plan_read_options(&plan, "clients=0", why, sizeof why));
+    assert_false(plan_read_options(&plan, "clients", why, sizeof why));
+    assert_false(plan_read_options(&plan, "cats=3", why, sizeof why));
+    assert_false(plan_read_options(&plan, "clients=3,", why, sizeof why));
+    assert_false(plan_read_options(&plan, "kinds=q", why, sizeof why));
+}
+
+static void test_faults_are_those_of_the_service(void **state) {
+    struct plan plan;
+    char why[160];
+
+    (void)state;
+    plan_draw(&plan, redis(), 1);
+    assert_true(plan_read_options(&plan, "faults=all", why, sizeof why));
+    assert_true(plan.faults[FAULT_CUT] && plan.faults[FAULT_FLUSHALL] && plan.faults[SIM_WRITE_ERROR]);
+    assert_false(plan.faults[FAULT_LEADER_KILL] || plan.faults[FAULT_CORRUPTION] || plan.faults[FAULT_FAILOVER]);
+    assert_false(plan_read_options(&plan, "faults=cut+leader-kill", why, sizeof why));
+    assert_true(plan_read_options(&plan, "faults=none", why, sizeof why));
+    plan_draw_strokes(&plan);
+    assert_true(plan_is_calm(&plan));
+}
+
+/* ---- The swarm -------------------------------------------------------------------------------------------------------------- */
+
+static void test_the_same_seed_is_the_same_plan(void **state) {
+    struct plan *one = calloc(1, sizeof *one), *other = calloc(1, sizeof *other);
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        plan_draw(one, redis(), plan_seed(4711, seed));
+        plan_draw(other, redis(), plan_seed(4711, seed));
+        other->strokes.count = one->strokes.count;
+        assert_memory_equal(one, other, offsetof(struct plan, strokes));
+        assert_memory_equal(one->strokes.list, other->strokes.list, one->strokes.count * sizeof one->strokes.list[0]);
+    }
+    free(one);
+    free(other);
+}
+
+/* Every fault that a service has comes up, some runs are calm, and no plan goes too far. */
+static void test_what_is_drawn(void **state) {
+    enum { SEEDS = 400 };
+    struct plan plan;
+
+    (void)state;
+    for (int i = 0; service_number(i) != NULL; i++) {
+        unsigned struck[SIM_FAULT_KINDS] = {0}, calm = 0;
+
+        for (uint64_t seed = 0; seed < SEEDS; seed++) {
+            plan_draw(&plan, service_number(i), plan_seed(1, seed));
+            calm += plan_is_calm(&plan);
+            for (size_t j = 0; j < plan.strokes.count; j++)
+                struck[plan.strokes.list[j].fault]++;
+            assert_in_range(plan.clients, 1, 6);
+            assert_in_range(plan.threads, 1, 16);
+            assert_in_range(plan.lease, 1000, 4000);
+            assert_true(plan.strokes.count < STROKES_MAX);
+        }
+        assert_in_range(calm, SEEDS / 50, SEEDS / 3);
+        for (int fault = 0; fault < SIM_FAULT_KINDS; fault++)
+            if ((struck[fault] > 0) != (service_has(service_number(i), fault) && fault != SIM_WRITE_INSIDE))
+                fail_msg("%s: %s strikes %u times", service_number(i)->word, sim_word(fault), struck[fault]);
+    }
+}
+
+/* Without one kind of fault, the strokes of the other lanes and of the simulation's own kinds are where they were. */
+static void test_streams_are_apart(void **state) {
+    struct plan with, without;
+    char why[160];
+
+    (void)state;
+    plan_draw(&with, redis(), 5);
+    without = with;
+    assert_true(plan_read_options(&with, "faults=cut+client-kill+reply-lost+pause", why, sizeof why));
+    assert_true(plan_read_options(&without, "faults=client-kill+pause", why, sizeof why));
+    plan_draw_strokes(&with);
+    plan_draw_strokes(&without);
+    assert_true(without.strokes.count > 0 && without.strokes.count < with.strokes.count);
+    for (size_t i = 0, j = 0; i < with.strokes.count; i++)
+        if (without.faults[with.strokes.list[i].fault])
+            assert_memory_equal(&with.strokes.list[i], &without.strokes.list[j++], sizeof with.strokes.list[0]);
+}
+
+/* ---- The shrinker ------------------------------------------------------------------------------------------------------------ */
+
+struct made_up {
+    size_t count, needed[3], needs;
+    unsigned asked;
+};
+
+static bool needs_all(const bool *keep, void *data) {
+    struct made_up *made_up = data;
+    bool all = true;
+
+    made_up->asked++;
+    for (size_t i = 0; i < made_up->needs; i++)
+        all = all && keep[made_up->needed[i]];
+    return all;
+}
+
+static void test_lists_shrink(void **state) {
+    bool keep[100];
+
+    (void)state;
+    for (size_t needs = 0; needs <= 3; needs++)
+        for (size_t count = 3; count <= 100; count += 13) {
+            struct made_up made_up = {.count = count, .needed = {0, count / 2, count - 1}, .needs = needs};
+
+            for (size_t i = 0; i < count; i++)
+                keep[i] = true;
+            assert_int_equal(shrink_list(keep, count, needs_all, &made_up), needs);
+            assert_true(needs_all(keep, &made_up));
+            assert_true(made_up.asked < 12 * 7 + 20);
+        }
+}
+
+/* ---- The regression file ------------------------------------------------------------------------------------------------------ */
+
+static void test_lines_of_the_regression_file(void **state) {
+    static const char line[] = "redis 4711 clients=2,threads=1 cut@10+20#1 exclusion known";
+    struct regression *regression = malloc(sizeof *regression), *again = malloc(sizeof *again);
+    char text[8192], why[160];
+
+    (void)state;
+    assert_true(regression_read(line, regression, why, sizeof why));
+    assert_true(regression->known);
+    assert_string_equal(regression->rule, "exclusion");
+    assert_int_equal(regression->plan.clients, 2);
+    assert_int_equal(regression->plan.seed, 4711);
+    assert_true(regression_write(&regression->plan, regression->rule, false, text, sizeof text) < sizeof text);
+    assert_true(regression_read(text, again, why, sizeof why));
+    assert_false(again->known);
+    assert_int_equal(again->plan.hold, regression->plan.hold);
+    assert_int_equal(again->plan.strokes.count, 1);
+    for (const char *const *none = (const char *const[]){"", "# a comment", "   ", NULL}; *none != NULL; none++) {
+        assert_false(regression_read(*none, regression, why, sizeof why));
+        assert_string_equal(why, "");
+    }
+    for (const char *const *bad =
+             (const char *const[]){"redis 1 - -", "radish 1 - - exclusion", "redis x - - exclusion", "redis 1 - - exclusive",
+                                   "redis 1 - - exclusion unknown", "redis 1 cats=1 - exclusion", "redis 1 - cut exclusion", NULL};
+         *bad != NULL; bad++) {
+        assert_false(regression_read(*bad, regression, why, sizeof why));
+        assert_string_not_equal(why, "");
+    }
+    free(regression);
+    free(again);
+}
+
+/* ---- Calm ---------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t worst_of(const char *const *lines) {
+    static struct calm calm;
+
+    calm_begin(&calm, 2, 0);
+    for (; *lines != NULL; lines++)
+        calm_line(&calm, *lines, strlen(*lines));
+    return calm.worst_ns;
+}
+
+static void test_waiting_for_a_free_lock(void **state) {
+    (void)state;
+    /* Held until 30: what counts is from there on. */
+    assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 x 1 -1", "10 0.1.0 got 0 1 5", "12 1.1.0 want 0 x 1 -1",
+                                                    "29 0.1.0 drop 0", "30 0.1.0 gone 0 0", "47 1.1.0 got 0 2 5", NULL}),
+                     17);
+    /* Who comes later gets it, and the other one has waited as well. */
+    assert_int_equal(
+        worst_of((const char *const[]){"10 0.1.0 want 0 x 1 -1", "90 1.1.0 want 0 x 1 -1", "100 1.1.0 got 0 2 5", NULL}), 90);
+    /* In vain. */
+    assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 x 1 5", "18 0.1.0 fail 0 -11", NULL}), 8);
+    /* Its holder was killed: what the dead had may last for some time. */
+    assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 x 1 -1", "10 0.1.0 got 0 1 5", "12 1.1.0 want 0 x 1 -1",
+                                                    "20 rig kill 0.1", "20 rig exit 0.1 0", "25 1.1.0 got 0 2 5", NULL}),
+                     0);
+    assert_int_equal(worst_of((const char *const[]){"5 rig lease 3000000000", "10 0.1.0 want 0 x 1 -1", "10 0.1.0 got 0 1 5",
+                                                    "12 1.1.0 want 0 x 1 -1", "20 rig kill 0.1", "20 rig exit 0.1 0",
+                                                    "3000000055 1.1.0 got 0 2 5", NULL}),
+                     35);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strokes_as_text),
+        cmocka_unit_test(test_targets_of_lost_replies),
+        cmocka_unit_test(test_options_as_text),
+        cmocka_unit_test(test_faults_are_those_of_the_service),
+        cmocka_unit_test(test_the_same_seed_is_the_same_plan),
+        cmocka_unit_test(test_what_is_drawn),
+        cmocka_unit_test(test_streams_are_apart),
+        cmocka_unit_test(test_lists_shrink),
+        cmocka_unit_test(test_lines_of_the_regression_file),
+        cmocka_unit_test(test_waiting_for_a_free_lock),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
