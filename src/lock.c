@@ -164,7 +164,7 @@ static int end_waiters(struct cohort *cohort, const struct pawl_lock *lock, int 
 restart: /* ending a waiter may end its claim */
     TAILQ_FOREACH(claim, &cohort->claims, link) {
         TAILQ_FOREACH(waiter, &claim->waiters, link) {
-            if (lock && waiter->lock != lock)
+            if (lock && (waiter->lock != lock || waiter->in_set)) /* a set has one end for all its parts: pawl__multi_end() */
                 continue;
             pawl__cohort_end(waiter, code, "the acquire of '%s' was ended: %s", cohort->name, why);
             count++;
@@ -318,6 +318,7 @@ bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_
     waiter->timeout_ms = timeout_ms;
     waiter->max_hold_ns = lock->max_hold_ns;
     waiter->try_only = timeout_ms == 0;
+    waiter->in_set = false;
     waiter->event = NULL;
     atomic_init(&waiter->sleeping, 0);
     return waiter->hold;

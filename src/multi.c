@@ -220,6 +220,7 @@ static struct waiter *make_waiter(struct part *part) {
         return NULL;
     }
     waiter->deadline = multi->deadline;
+    waiter->in_set = true;
     part->waiter = waiter;
     if (event) {
         pawl__lock_expect(event);
