@@ -49,6 +49,7 @@ int pawl__crew_add(struct pawl__crew *crew, const struct pawl__engine_impl *impl
     member->impl = impl;
     member->up = up;
     member->core = front;
+    atomic_init(&member->link, PAWL_ECONNLOST); /* until it says otherwise */
     crew->places[crew->count] = place;
     member->note = front->note ? note_with_place : NULL;
     member->note_data = &crew->places[crew->count];
