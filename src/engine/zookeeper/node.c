@@ -114,7 +114,7 @@ static const char *marker(const struct zk_claim *claim) {
 /* The node is there and ours. False: the claim was refused, or begins anew. */
 static bool take_node(struct zk_claim *claim, const char *path, const struct Stat *stat) {
     struct zk_engine *zk = claim->zk;
-    int64_t number;
+    int64_t number = INT64_MAX;
 
     if (stat->ephemeralOwner != zk->session_id) { /* of an earlier session of ours, which is dying: not ours any more */
         pawl__zk_start(claim);
@@ -136,6 +136,7 @@ static bool take_node(struct zk_claim *claim, const char *path, const struct Sta
         clear_dir(claim);
         return false;
     }
+    pawl__zk_rejoined(claim, number);
     return true;
 }
 

@@ -117,6 +117,11 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
     return nearest == count ? ZK_FIRST : ZK_BEHIND;
 }
 
+/* A name that contenders for a mutex have. Anything else in the directory, whatever its digits say, is not in the queue. */
+static bool is_contender(const char *child) {
+    return strstr(child, pawl__zk_lock_name) || strstr(child, pawl__zk_kazoo_name);
+}
+
 size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t count, size_t *behind) {
     int64_t number = INT64_MAX, other, highest = 0;
     size_t last = count;
@@ -124,7 +129,7 @@ size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t
     pawl__zk_number(own, &number);
     *behind = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!pawl__zk_number(children[i], &other) || other <= number)
+        if (!is_contender(children[i]) || !pawl__zk_number(children[i], &other) || other <= number)
             continue;
         ++*behind;
         if (last == count || other > highest) {

@@ -12,6 +12,8 @@
  *     create + get(last) --there--> QUEUED, watching it --gone--> list, and from here on as ever
  *                        --not there------------------------------^
  *
+ * That its number is below ours is made sure when our own is known: somebody may have made a node by that name with a number of his own.
+ *
  * That it is still there is a guess. A wrong one costs a round trip, no more: so it is made only if that one can hardly have had its turn
  * yet. At least two stood behind us, each of whom has to be let in and to let go; the list is not old; and we let go a moment ago.
  *
@@ -73,4 +75,13 @@ bool pawl__zk_rejoin(struct zk_claim *claim) {
     pawl__zk_say(claim->zk, claim, "in line again behind %s", pawl__zk_short(memory->last));
     pawl__zk_watch_ahead(claim, memory->last);
     return true;
+}
+
+void pawl__zk_rejoined(struct zk_claim *claim, int64_t number) {
+    int64_t last;
+
+    if (claim->watch && pawl__zk_number(claim->watch->path, &last) && last >= number) {
+        pawl__zk_say(claim->zk, claim, "it is not ahead: looking");
+        pawl__zk_look(claim);
+    }
 }

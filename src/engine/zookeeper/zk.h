@@ -422,6 +422,8 @@ int64_t pawl__zk_doubt(struct zk_engine *zk, int64_t now);
 
 /* downgrade.c */
 pawl__downgrade_fn pawl__zk_downgrade;
+/* Our own number is known: is the one that we stand behind ahead of it? */
+void pawl__zk_rejoined(struct zk_claim *claim, int64_t number);
 void pawl__zk_downgrade_resume(struct zk_claim *claim);
 
 /* semaphore.c: from the moment that the claim is first in `locks` */
