@@ -32,7 +32,7 @@
 /* How long a try may stand in a semaphore's queue behind those that pass through. */
 #define TRY_NS (500 * ZK_MS)
 /* When to try again what failed for want of memory. */
-#define STALL_NS ZK_S
+#define STALL_NS (100 * ZK_MS)
 
 static const bool transitions[][ZK_OVER + 1] = {
     [ZK_NEW] = {[ZK_OFFLINE] = true, [ZK_CREATING] = true, [ZK_OVER] = true},
@@ -189,7 +189,9 @@ void pawl__zk_lose(struct zk_claim *claim, bool broken, const char *format, ...)
     pawl__zk_tell(claim, ZK_TELL_LOST);
 }
 
+/* What was asked for together with it may still be answered, and would be read as if all of it had been: it counts no more. */
 void pawl__zk_stall(struct zk_claim *claim) {
+    pawl__zk_next_round(claim);
     claim->stalled = true;
     /* A lost connection ends with a reconnect; anything else is tried again. */
     if (claim->zk->connected)
@@ -355,6 +357,28 @@ void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply) {
 void pawl__zk_look(struct zk_claim *claim) {
     pawl__zk_next_round(claim);
     pawl__zk_send_list(claim);
+}
+
+/* A list that was read before the server caught up says nothing. */
+static void on_synced(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = pawl__zk_asked_for(op);
+
+    if (claim && reply->rc != ZOK)
+        pawl__zk_stall(claim);
+}
+
+void pawl__zk_list_fresh(struct zk_claim *claim, const char *dir, zk_done_fn *done, void *data) {
+    struct zk_op *sync, *list;
+
+    pawl__zk_next_round(claim);
+    sync = dir ? pawl__zk_op_new(claim->zk, claim, on_synced, NULL) : NULL;
+    list = sync ? pawl__zk_op_new(claim->zk, claim, done, data) : NULL;
+    if (sync)
+        pawl__zk_sync(sync, dir);
+    if (list)
+        pawl__zk_list(list, dir, NULL);
+    else
+        pawl__zk_stall(claim);
 }
 
 void pawl__zk_look_again(struct zk_claim *claim, int64_t now) {

@@ -12,7 +12,7 @@
  * and hears of whatever was missed.
  *
  * This is a net below the algorithm, not a part of it: a waiter asks every few sessions, some waiters at a time, and what is caught
- * is warned of. A semaphore's wait for leases is not checked: no node is waited for there.
+ * is warned of. A semaphore's wait for leases is for no node in particular: there the leases are listed again.
  */
 #include "engine/zookeeper/zk.h"
 
@@ -22,7 +22,7 @@ enum { AT_ONCE = 64 };
 int64_t pawl__zk_doubt_sessions = 8; /* for how many session times a claim waits in good faith; tests lower it */
 
 static bool waits(const struct zk_claim *claim) {
-    return claim->state == ZK_QUEUED && claim->watch && claim->watch->armed;
+    return pawl__zk_waits(claim) && claim->watch->armed;
 }
 
 static void on_checked(struct zk_op *op, const struct zk_reply *reply) {
@@ -58,7 +58,10 @@ int64_t pawl__zk_doubt(struct zk_engine *zk, int64_t now) {
         if (!waits(claim) || now - claim->waits_since < pawl__zk_doubt_sessions * zk->timeout_ns)
             continue;
         claim->waits_since = now;
-        ask(claim);
+        if (claim->state == ZK_LEASING)
+            pawl__zk_lease_resume(claim);
+        else
+            ask(claim);
         if (++asked == AT_ONCE)
             break;
     }

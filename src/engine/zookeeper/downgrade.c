@@ -88,17 +88,7 @@ static void on_sought(struct zk_op *op, const struct zk_reply *reply) {
 
 /* The reply was lost: which of the two nodes is there? */
 void pawl__zk_downgrade_resume(struct zk_claim *claim) {
-    struct zk_op *sync, *list;
-
-    pawl__zk_next_round(claim);
-    sync = pawl__zk_op_new(claim->zk, claim, NULL, NULL);
-    list = sync ? pawl__zk_op_new(claim->zk, claim, on_sought, NULL) : NULL;
-    if (sync)
-        pawl__zk_sync(sync, claim->dir);
-    if (list)
-        pawl__zk_list(list, claim->dir, NULL);
-    else
-        pawl__zk_stall(claim);
+    pawl__zk_list_fresh(claim, claim->dir, on_sought, NULL);
 }
 
 /* A name for the read node: a new GUID, the old number. False: no memory. */

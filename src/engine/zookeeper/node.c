@@ -267,18 +267,8 @@ static void on_sought(struct zk_op *op, const struct zk_reply *reply) {
 
 /* The reply to create was lost. A server that lags behind might not show the node yet: make it catch up first. */
 void pawl__zk_find_node(struct zk_claim *claim) {
-    struct zk_op *sync, *list;
-
-    pawl__zk_next_round(claim);
     pawl__zk_set_state(claim, ZK_FINDING);
-    sync = pawl__zk_op_new(claim->zk, claim, NULL, NULL);
-    list = sync ? pawl__zk_op_new(claim->zk, claim, on_sought, NULL) : NULL;
-    if (sync)
-        pawl__zk_sync(sync, claim->dir);
-    if (list)
-        pawl__zk_list(list, claim->dir, NULL);
-    else
-        pawl__zk_stall(claim);
+    pawl__zk_list_fresh(claim, claim->dir, on_sought, NULL);
 }
 
 void pawl__zk_node_data(const struct zk_claim *claim, char data[ZK_DATA_MAX]) {

@@ -19,7 +19,8 @@
 
 bool pawl__zk_reply_lost(int rc) {
     return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZINVALIDSTATE || rc == ZCLOSING || rc == ZSESSIONEXPIRED ||
-           rc == ZSESSIONMOVED || rc == ZMARSHALLINGERROR || rc == ZSYSTEMERROR || rc == ZRUNTIMEINCONSISTENCY;
+           rc == ZSESSIONMOVED || rc == ZMARSHALLINGERROR || rc == ZSYSTEMERROR || rc == ZRUNTIMEINCONSISTENCY ||
+           rc == ZTHROTTLEDOP;
 }
 
 struct zk_op *pawl__zk_op_new(struct zk_engine *zk, struct zk_claim *claim, zk_done_fn *done, void *data) {
@@ -67,6 +68,8 @@ static void answer(struct zk_op *op, const struct zk_reply *reply) {
         TAILQ_REMOVE(&claim->ops, op, of_claim);
     if (op->writes && reply->rc == ZOK)
         pawl__zk_proved(zk, op->sent_at);
+    if (reply->rc == ZTHROTTLEDOP)
+        zk->throttled = true;
     if (op->done)
         op->done(op, reply);
     op_free(op);

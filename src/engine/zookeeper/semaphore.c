@@ -105,6 +105,7 @@ static void look_at_leases(struct zk_claim *claim, bool wait) {
     op = dir ? pawl__zk_op_new(claim->zk, claim, on_leases, NULL) : NULL;
     if (op && wait)
         claim->watch = pawl__zk_watch_new(claim, dir, true, on_event);
+    claim->waits_since = pawl__boottime();
     if (op)
         pawl__zk_list(op, dir, claim->watch);
     else
@@ -198,17 +199,8 @@ void pawl__zk_lease(struct zk_claim *claim) {
 
 void pawl__zk_lease_resume(struct zk_claim *claim) {
     char *dir = leases_dir(claim);
-    struct zk_op *sync, *list;
 
-    pawl__zk_next_round(claim);
-    sync = dir ? pawl__zk_op_new(claim->zk, claim, NULL, NULL) : NULL;
-    list = sync ? pawl__zk_op_new(claim->zk, claim, on_leases, claim) : NULL; /* data: they may not be there */
-    if (sync)
-        pawl__zk_sync(sync, dir);
-    if (list)
-        pawl__zk_list(list, dir, NULL);
-    else
-        pawl__zk_stall(claim);
+    pawl__zk_list_fresh(claim, dir, on_leases, claim); /* data: they may not be there */
     free(dir);
 }
 
@@ -227,7 +219,7 @@ static void on_home_listed(struct zk_op *op, const struct zk_reply *reply) {
         if ((seen = pawl__zk_number(reply->children->data[i], &number)))
             break;
     if (!op->data) { /* sent along with create: acted upon when it is our turn */
-        claim->kind_seen = seen;
+        claim->kind_seen = seen || (reply->rc != ZOK && reply->rc != ZNONODE); /* not known: it is asked again then */
         return;
     }
     if (op->round != claim->round)

@@ -112,6 +112,9 @@ static void on_connected(struct zk_engine *zk) {
     pawl__zk_watches_resume(zk);
     for (claim = TAILQ_FIRST(&zk->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, link);
+        /* The library sets its watches again by a request that may be refused, and does not say so. */
+        if (zk->throttled && pawl__zk_waits(claim))
+            pawl__zk_stall(claim);
         pawl__zk_resume(claim);
     }
     pawl__zk_sweep_resume(zk, true);

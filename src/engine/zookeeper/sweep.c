@@ -16,6 +16,7 @@
 #include "lease.h"
 
 #define SECOND_LOOK_NS ZK_S
+#define AGAIN_NS (100 * ZK_MS)
 /* What was refused is tried again after that, and then after twice as long each time, up to 64 times it. */
 #define REFUSED_NS (250 * ZK_MS)
 
@@ -39,12 +40,20 @@ static void refused(struct zk_doomed *doomed, int rc) {
     doomed->refusals++;
 }
 
+/* No answer that counts: again, when the connection is back, or soon if it was not lost. */
+static void again(struct zk_doomed *doomed) {
+    if (doomed->zk->connected)
+        doomed->look_at = pawl__boottime() + AGAIN_NS;
+}
+
 static void on_deleted(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_doomed *doomed = op->data;
 
     doomed->sent = false;
-    if (pawl__zk_reply_lost(reply->rc))
-        return; /* again, when the connection is back */
+    if (pawl__zk_reply_lost(reply->rc)) {
+        again(doomed);
+        return;
+    }
     if (reply->rc != ZOK && reply->rc != ZNONODE) {
         refused(doomed, reply->rc);
         return;
@@ -53,13 +62,21 @@ static void on_deleted(struct zk_op *op, const struct zk_reply *reply) {
     doomed_free(doomed);
 }
 
+static void on_synced(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_doomed *doomed = op->data;
+
+    doomed->stale = reply->rc != ZOK;
+}
+
 static void on_listed(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_doomed *doomed = op->data;
     bool found = false;
 
     doomed->sent = false;
-    if (pawl__zk_reply_lost(reply->rc))
+    if (pawl__zk_reply_lost(reply->rc) || doomed->stale) {
+        again(doomed);
         return;
+    }
     if (reply->rc != ZOK && reply->rc != ZNONODE) {
         refused(doomed, reply->rc);
         return;
@@ -91,7 +108,7 @@ static void send_doomed(struct zk_doomed *doomed) {
             pawl__zk_delete(op, doomed->path);
         return;
     }
-    sync = pawl__zk_op_new(zk, NULL, NULL, NULL);
+    sync = pawl__zk_op_new(zk, NULL, on_synced, doomed);
     op = sync ? pawl__zk_op_new(zk, NULL, on_listed, doomed) : NULL;
     if (sync)
         pawl__zk_sync(sync, doomed->path);

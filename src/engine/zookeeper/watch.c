@@ -59,8 +59,10 @@ static void on_removed(struct zk_op *op, const struct zk_reply *reply) {
     if (!watch) /* it fired meanwhile */
         return;
     watch->remover = NULL;
-    if (pawl__zk_reply_lost(reply->rc) && zk->handle)
-        return; /* asked again when the connection is back */
+    /* Unless the server took it back, the library still has it, and may call it. It stays until its event comes; when the connection is
+     * back it is asked for again. */
+    if (reply->rc != ZOK && zk->handle)
+        return;
     /* All watches on the path are gone; one that was set since is armed after this answer. */
     for (struct zk_watch *other = TAILQ_FIRST(&zk->watches); other; other = next) {
         next = TAILQ_NEXT(other, link);

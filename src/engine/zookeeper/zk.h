@@ -224,6 +224,7 @@ struct zk_doomed {
     uint64_t session;
     bool by_guid; /* `path` is the directory, and the node's name is not known */
     bool sent;
+    bool stale;        /* by_guid: the server had not caught up when it was asked for the list */
     unsigned looks;    /* by_guid: how often nothing was found */
     unsigned refusals; /* how often the server said no */
     int64_t look_at;   /* not before */
@@ -281,6 +282,7 @@ struct zk_engine {
     bool connected, expired, auth_failed;
     bool fresh;     /* a session that was not connected yet */
     bool corked;    /* requests are kept back until the mutex is let go */
+    bool throttled; /* the servers refuse requests when they have too many */
     bool torn;      /* the library closed its socket while sending, and told nobody */
     _Atomic int fd; /* the library's socket, for forked() */
     int event_fd;
@@ -357,6 +359,10 @@ void pawl__zk_refuse(struct zk_claim *claim, int code, const char *format, ...) 
 void pawl__zk_refuse_rc(struct zk_claim *claim, int rc, const char *doing, const char *path);
 void pawl__zk_lose(struct zk_claim *claim, bool broken, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void pawl__zk_stall(struct zk_claim *claim);
+/* Does it rely on an event that is to come? */
+static inline bool pawl__zk_waits(const struct zk_claim *claim) {
+    return (claim->state == ZK_QUEUED || claim->state == ZK_LEASING) && claim->watch;
+}
 /* Nobody is ahead: hold, as soon as the session is proved. */
 void pawl__zk_grant(struct zk_claim *claim);
 /* A request that left at `sent_at` and went through the leader was answered: the session lived then. */
@@ -364,6 +370,8 @@ void pawl__zk_proved(struct zk_engine *zk, int64_t sent_at);
 /* A heartbeat that left at `sent_at` found all nodes of the claim: it is renewed, or held from now on. */
 void pawl__zk_checked(struct zk_claim *claim, int64_t sent_at);
 void pawl__zk_look(struct zk_claim *claim); /* list the queue again */
+/* List a directory as it is now: a server that lags behind catches up first. `dir` may be NULL: out of memory. */
+void pawl__zk_list_fresh(struct zk_claim *claim, const char *dir, zk_done_fn *done, void *data);
 /* Wait for this one, which is ahead of the claim's node. */
 void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child);
 void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply); /* the answer to that */
@@ -414,6 +422,8 @@ void pawl__zk_leave_memory(struct zk_claim *claim);
 void pawl__zk_forget_memory(struct zk_engine *zk);
 /* A node was asked for: wait behind whom we remember. False: there is nobody, and a list is needed. */
 bool pawl__zk_rejoin(struct zk_claim *claim);
+/* Our own number is known: is the one that we stand behind ahead of it? */
+void pawl__zk_rejoined(struct zk_claim *claim, int64_t number);
 
 /* doubt.c */
 extern int64_t pawl__zk_doubt_sessions; /* so many session times one waits before it doubts; tests lower it */
@@ -422,8 +432,6 @@ int64_t pawl__zk_doubt(struct zk_engine *zk, int64_t now);
 
 /* downgrade.c */
 pawl__downgrade_fn pawl__zk_downgrade;
-/* Our own number is known: is the one that we stand behind ahead of it? */
-void pawl__zk_rejoined(struct zk_claim *claim, int64_t number);
 void pawl__zk_downgrade_resume(struct zk_claim *claim);
 
 /* semaphore.c: from the moment that the claim is first in `locks` */
