@@ -306,8 +306,13 @@ static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left
     pawl__claim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
 }
 
+/* A position in the queue, as far as it matters. */
+static unsigned place(int64_t position) {
+    return position < 0 ? 0 : position < UINT16_MAX ? (unsigned)position : UINT16_MAX;
+}
+
 static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
-    int64_t ms_left = pawl__reply_number(reply, 1, -1);
+    int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
     struct pawl_error why;
     bool seen_foreign;
 
@@ -317,13 +322,13 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         return;
     }
     if (is_voter(redis)) {
-        claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
+        claim->position = place(position);
         pawl__voter_waits(redis, claim, ms_left);
         return;
     }
     claim->node->contended = true;
     claim->state = RCLAIM_WAITING;
-    if (pawl__reply_number(reply, 2, 0) < 0) { /* it has not queued, since it could not be told */
+    if (position < 0) { /* it has not queued, since it could not be told */
         pawl__redis_note(redis, claim, "held, PTTL %lld; listening", (long long)ms_left);
         claim->position = 0;
         wait_more(redis, claim, ms_left);
@@ -332,7 +337,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
             pawl__claim_drive(redis, claim);
         return;
     }
-    claim->position = (unsigned)pawl__reply_number(reply, 2, 0);
+    claim->position = place(position);
     seen_foreign = claim->foreign_held;
     claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
     pawl__redis_note(redis, claim, "queued at %u; %s holds it, PTTL %lld", claim->position,
@@ -416,14 +421,14 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
         } else if ((first = short_grant(redis, claim, reply))) {
             claim->node->contended = false;
             pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
-        } else if (result == 1) {
+        } else if (pawl__reply_grants(reply)) {
             pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {
             pawl__push_tie(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);
         } else {
             pawl__claim_misfit(claim->claim, result, &why);
-            refuse_and_undo(redis, claim, false, &why);
+            refuse_and_undo(redis, claim, result > 0, &why);
         }
     } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
         pawl__claim_not_now(redis, claim, &why);
@@ -512,7 +517,7 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
 /* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
 static void extend_answered(struct redis *redis, struct request *request, redisReply *reply) {
     (void)redis;
-    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST)
         request->claim->tokens_added += (uint32_t)reply->integer;
     freeReplyObject(reply);
 }

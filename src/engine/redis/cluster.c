@@ -162,6 +162,7 @@ static void take_range(struct redis *redis, const struct node *from, const redis
     const redisReply *primary;
     const char *host;
     struct node *node;
+    int64_t last;
 
     if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 || range->element[2]->type != REDIS_REPLY_ARRAY ||
         range->element[2]->elements < 2)
@@ -173,9 +174,9 @@ static void take_range(struct redis *redis, const struct node *from, const redis
     if (!host[0])
         host = pawl__addresses_host(from->addresses);
     node = node_at(redis, host, (unsigned)pawl__reply_number(primary, 1, 0));
-    for (int64_t slot = pawl__reply_number(range, 0, 0); node && slot >= 0 && slot <= pawl__reply_number(range, 1, -1); slot++)
-        if (slot < REDIS_SLOTS)
-            set_slot(redis, (unsigned)slot, node);
+    last = pawl__reply_number(range, 1, -1);
+    for (int64_t slot = pawl__reply_number(range, 0, 0); node && slot >= 0 && slot <= last && slot < REDIS_SLOTS; slot++)
+        set_slot(redis, (unsigned)slot, node);
 }
 
 static void take_map(struct redis *redis, const struct node *from, const redisReply *reply) {

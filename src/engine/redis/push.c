@@ -88,7 +88,8 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const struct n
     uint64_t token = (uint64_t)said->n[GRANT_TOKEN];
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
 
-    if (said->count != GRANT_NUMBERS || !count || ms <= 0 || ms > INT64_C(1) << 40 || !makes_sense(at))
+    if (said->count != GRANT_NUMBERS || token == 0 || token > REDIS_TOKEN_MAX || said->n[GRANT_COUNT] <= 0 ||
+        said->n[GRANT_COUNT] > REDIS_TOKENS_MOST || ms <= 0 || ms > REDIS_SPAN_MOST || !makes_sense(at))
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
@@ -114,7 +115,7 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const struct n
 static void take_head(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
     int64_t ms = said->n[HEAD_MS], ends;
 
-    if (said->count <= HEAD_MS || claim->state != RCLAIM_WAITING)
+    if (said->count <= HEAD_MS || ms > REDIS_SPAN_MOST || claim->state != RCLAIM_WAITING)
         return;
     claim->position = 0;
     ends = ms < 0 ? PAWL__NEVER : pawl__boottime() + (ms + 2) * REDIS_MS;

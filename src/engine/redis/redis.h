@@ -545,12 +545,18 @@ enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_
 enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *ret);
 /* An element of an array as a number, in whatever form; `otherwise` if there is none. */
 int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise);
+/* Milliseconds from now, within what can be counted with; -1: none, or no end. */
+int64_t pawl__reply_span(const redisReply *reply, size_t index);
+/* Is it {1, first token, how many, ...}, with numbers that can be so? */
+bool pawl__reply_grants(const redisReply *reply);
 
 /* claims.c */
 
 /* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. Each argument costs the server as much as
  * a command does: what the common cases do not read is packed into one of them, `rest`. */
 enum { REDIS_CALL_KEYS = 4, REDIS_CALL_COMMON = 7, REDIS_ACQUIRE_ARGS = 10 };
+#define REDIS_TOKENS_MOST (1 << 20)                /* given at once: scripts have 20 bits for it */
+#define REDIS_SPAN_MOST (INT64_C(1) << 40)         /* ms that can be counted in ns */
 #define REDIS_TOKEN_MAX UINT64_C(9007199254740991) /* Lua counts no further */
 struct redis_call {
     struct redis_keys keys;

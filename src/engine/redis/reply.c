@@ -102,6 +102,19 @@ enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *r
     return meaning->class;
 }
 
+bool pawl__reply_grants(const redisReply *reply) {
+    int64_t token = pawl__reply_number(reply, 1, 0), count = pawl__reply_number(reply, 2, 0);
+
+    return pawl__reply_number(reply, 0, 0) == 1 && token > 0 && token <= (int64_t)REDIS_TOKEN_MAX && count > 0 &&
+           count <= REDIS_TOKENS_MOST;
+}
+
+int64_t pawl__reply_span(const redisReply *reply, size_t index) {
+    int64_t ms = pawl__reply_number(reply, index, -1);
+
+    return ms < 0 ? -1 : ms < REDIS_SPAN_MOST ? ms : REDIS_SPAN_MOST;
+}
+
 int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise) {
     const redisReply *element;
 

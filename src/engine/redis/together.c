@@ -122,7 +122,7 @@ static bool grants(const redisReply *reply, size_t count) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count + 1 || pawl__reply_number(reply, 0, 0) != 1)
         return false;
     for (size_t i = 1; i <= count; i++)
-        if (pawl__reply_number(reply->element[i], 0, 0) != 1)
+        if (!pawl__reply_grants(reply->element[i]))
             return false;
     return true;
 }

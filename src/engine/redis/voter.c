@@ -162,7 +162,7 @@ static void raised(struct redis *redis, struct request *request, redisReply *rep
     if (class == REPLY_NOSCRIPT) {
         pawl__redis_tell(redis, claim, TELL_RENEWED); /* nothing new: so it is asked for again, with the script's body */
     } else if (class == REPLY_OK) {
-        bool held = reply->type == REDIS_REPLY_ARRAY && pawl__reply_number(reply, 0, 0) == 1;
+        bool held = pawl__reply_grants(reply);
 
         if (held) {
             claim->token = (uint64_t)pawl__reply_number(reply, 1, 0);
