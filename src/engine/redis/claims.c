@@ -306,6 +306,16 @@ static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left
     pawl__claim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
 }
 
+/* The same, unless it was told meanwhile that it is the first, and when to ask. */
+static void wait_as_told(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    int64_t told = claim->head_until;
+
+    claim->head_until = PAWL__NEVER;
+    wait_more(redis, claim, ms_left);
+    if (told < claim->timer_at)
+        pawl__claim_set_timer(redis, claim, told, true);
+}
+
 /* A position in the queue, as far as it matters. */
 static unsigned place(int64_t position) {
     return position < 0 ? 0 : position < UINT16_MAX ? (unsigned)position : UINT16_MAX;
@@ -344,9 +354,9 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
                      claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
     if (claim->foreign_held && claim->position < EXACT_POSITIONS)
         pawl__push_listen(redis, claim);
-    else
+    else if (claim->head_until == PAWL__NEVER) /* else it was told later than this was written */
         pawl__push_unlisten(redis, claim);
-    wait_more(redis, claim, ms_left);
+    wait_as_told(redis, claim, ms_left);
     /* Once more: it may have been let go since; or so that the server tracks what it reads. */
     if (claim->asks_again || (claim->node->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
         claim->asks_again = false;
@@ -626,7 +636,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
     if (!claim->since[0])
         pawl__put_number(claim->since, (uint64_t)unix_ms());
     claim->adopted |= is_voter(redis);
-    claim->timer_at = PAWL__NEVER;
+    claim->timer_at = claim->head_until = PAWL__NEVER;
     pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), seam->id[1]);
     insert(redis, claim);
 }

@@ -3,7 +3,8 @@
  * push.c - what comes by the inbox: grants, hints and breaks from pawl's own scripts; and the releases of programs that are not pawl.
  *
  *     g NUMBER TOKEN COUNT TIME MS    claim NUMBER holds since the server's TIME (us), for MS
- *     h NUMBER MS                     it is the first that waits, and the holder's time ends in MS (-1: never)
+ *     h NUMBER MS FOREIGN             it is the first that waits, and the holder's time ends in MS (-1: never). FOREIGN 1: the holder is a
+ *                                     program that is not pawl; 0: it is pawl. Earlier versions say nothing of it
  *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already
  *
  * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket for seconds. So it is counted in
@@ -71,7 +72,7 @@ struct numbers {
     int count;
     int64_t n[5];
 };
-enum { NUMBER = 0, GRANT_TOKEN = 1, GRANT_COUNT, GRANT_TIME, GRANT_MS, GRANT_NUMBERS, HEAD_MS = 1, BREAK_NOW = 1 };
+enum { NUMBER = 0, GRANT_TOKEN = 1, GRANT_COUNT, GRANT_TIME, GRANT_MS, GRANT_NUMBERS, HEAD_MS = 1, HEAD_FOREIGN, BREAK_NOW = 1 };
 
 static void read_numbers(const char *text, struct numbers *ret) {
     char *end;
@@ -112,14 +113,21 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const struct n
     pawl__claim_drive(redis, claim);
 }
 
+/* It may overtake the answer to acquire, which was written before: then it counts when that has come. */
 static void take_head(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
     int64_t ms = said->n[HEAD_MS], ends;
 
-    if (said->count <= HEAD_MS || ms > REDIS_SPAN_MOST || claim->state != RCLAIM_WAITING)
+    if (said->count <= HEAD_MS || ms > REDIS_SPAN_MOST || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
         return;
     claim->position = 0;
     ends = ms < 0 ? PAWL__NEVER : pawl__boottime() + (ms + 2) * REDIS_MS;
-    if (ends < claim->timer_at)
+    if (said->count > HEAD_FOREIGN && said->n[HEAD_FOREIGN] == 1) {
+        claim->foreign_held = true;
+        pawl__push_listen(redis, claim);
+    }
+    if (claim->asked)
+        claim->head_until = ends;
+    if (claim->state == RCLAIM_WAITING && ends < claim->timer_at)
         pawl__claim_set_timer(redis, claim, ends, true);
 }
 

@@ -232,6 +232,7 @@ struct rclaim {
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
     int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    int64_t head_until; /* while an answer is on its way: it was told that it is first, and to ask then; else PAWL__NEVER */
     uint64_t floor;     /* a voter: the least that its token is to be; 0: the server's time */
     int64_t again_at;   /* a voter: when the lock may be free */
     unsigned position;

@@ -11,7 +11,8 @@ end
 
 -- Hand what is free to the first in the queue, and the next, as long as there is room. The token is taken first: if the server may not
 -- write, the script ends there, and nobody was told of a grant. Who does not hear is dead and passed over. The one who is first
--- afterwards is told so, and how long it may take: its timer is the one that is always set.
+-- afterwards is told so, how long it may take, and whether a program that is not pawl holds it: its timer is the one that is always set,
+-- and it listens where such programs tell of a release.
 local function hand_on()
     local granted, at, batch = 0, 1, call('ZRANGE', QUEUE, 0, 1, 'WITHSCORES')
     for _ = 1, 1000 do
@@ -25,7 +26,7 @@ local function hand_on()
         end
         local owner, mode, permits, want, record = owner_of(head), wish_of(head, batch[at + 1])
         if not fits(mode, permits) then
-            if tell(owner, 'h', left()) > 0 then
+            if tell(owner, 'h', left() .. (foreign() and ' 1' or ' 0')) > 0 then
                 break
             end
         else

@@ -4,10 +4,14 @@ if DROPPED or drop(OWNER) then
     pass_on(DROPPED and TURN_DUE or not DROPPED and NOW % 16 == 0)
     return 1
 end
-if call('ZREM', QUEUE, OWNER .. ' ' .. EXTRA) == 1 then
+-- Whoever is first now is told so: it alone is sure to hear when the lock is let go.
+local MEMBER = OWNER .. ' ' .. EXTRA
+local rank = call('ZRANK', QUEUE, MEMBER)
+if rank then
+    call('ZREM', QUEUE, MEMBER)
     local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
     look()
-    if first[1] and fits(wish_of(first[1], first[2])) then
+    if first[1] and (rank == 0 or fits(wish_of(first[1], first[2]))) then
         hand_on()
     end
 end
