@@ -171,7 +171,7 @@ struct waiter {
     int64_t timeout_ms; /* for the error's text */
     int64_t max_hold_ns;
     bool try_only;
-    bool in_set; /* it waits for a part of a set, which ends it */
+    bool in_set;               /* it waits for a part of a set, which ends it */
     struct event *event;       /* asynchronous: its callback; else NULL, and a thread waits */
     _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
     struct pawl_error error;   /* why it ended */

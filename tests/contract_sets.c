@@ -462,8 +462,8 @@ static pid_t start_process(struct oracle *oracle, unsigned seed) {
     return pid;
 }
 
-/* In the simulated world nobody forks. The sanitizers don't let a child of a process with threads have its own: of the address sanitizer's allocator a lock may be held, for
- * ever, by a thread that is not there any more. */
+/* In the simulated world nobody forks. The sanitizers don't let a child of a process with threads have its own: of the address
+ * sanitizer's allocator a lock may be held, for ever, by a thread that is not there any more. */
 static bool without_processes(void) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(PAWL_IN_WORLD)
     return true;

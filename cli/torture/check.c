@@ -380,8 +380,8 @@ static bool on_ended(struct check *check, const struct record *record) {
     return true;
 }
 
-/* Entries are dated by the ms, rounded down. So an entry of the very ms in which an acquire began may be its own, or that of another of this
- * process that was waiting in that ms, too. */
+/* Entries are dated by the ms, rounded down. So an entry of the very ms in which an acquire began may be its own, or that of another of
+ * this process that was waiting in that ms, too. */
 static bool is_alone(const struct check *check, const struct attempt *attempt, int64_t since) {
     enum { FAR = 4096 };
     size_t own = (size_t)(attempt - check->attempts);

@@ -187,8 +187,8 @@ static void spare_foreigners(struct plan *plan, bool calm) {
     }
 }
 
-/* How pawl gives way to foreigners, and hears of them, is a matter of microseconds: holds that last a moment, and a short time, since each of so
- * many acquires costs real time. A client that is alone with them has no other that would wake it by chance. */
+/* How pawl gives way to foreigners, and hears of them, is a matter of microseconds: holds that last a moment, and a short time, since
+ * each of so many acquires costs real time. A client that is alone with them has no other that would wake it by chance. */
 static void draw_moments(struct plan *plan, struct dice *dice) {
     plan->hold = 0;
     plan->time = MOMENTS_MS;

@@ -85,7 +85,8 @@ void redis_load_until(struct redis *redis, int64_t until);
     "(stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error."
 #define REDIS_MISCONF_AOF "MISCONF Errors writing to the AOF file: No space left on device"
 
-/* The k-th write command from now on (1: the next), inside of a script or not, fails so; what a script wrote before it stays. 0: forget it. */
+/* The k-th write command from now on (1: the next), inside of a script or not, fails so; what a script wrote before it stays. 0: forget
+ * it. */
 void redis_fail_write(struct redis *redis, uint64_t k, const char *error);
 /* Every write fails so until NULL is given; with MISCONF so does PING. A script is run, and fails at its first write. */
 void redis_fail_writes(struct redis *redis, const char *error);
@@ -164,8 +165,8 @@ enum { REDIS_SLOT_COUNT = 16384 };
 unsigned redis_slot_of(const char *key, size_t length);
 /* A slot in which keys are, by a number that is drawn: false if there is none. */
 bool redis_slot_in_use(struct redis_group *group, int64_t now, uint64_t draw, unsigned *ret_slot);
-/* Begin to move a slot to another primary (SETSLOT IMPORTING, MIGRATING); move its keys (MIGRATE), but for those that stay, a bit of `leave`
- * for each, returns how many were moved; end it (SETSLOT NODE at all primaries). False: it can't be done. */
+/* Begin to move a slot to another primary (SETSLOT IMPORTING, MIGRATING); move its keys (MIGRATE), but for those that stay, a bit of
+ * `leave` for each, returns how many were moved; end it (SETSLOT NODE at all primaries). False: it can't be done. */
 bool redis_slot_move_begin(struct redis_group *group, int64_t now, unsigned slot, unsigned to);
 unsigned redis_slot_move_keys(struct redis_group *group, int64_t now, unsigned slot, unsigned leave);
 bool redis_slot_move_end(struct redis_group *group, int64_t now, unsigned slot);

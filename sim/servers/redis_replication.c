@@ -4,9 +4,9 @@
  *
  *     replica: not linked --SYNC--> CONTINUE, or FULL --> linked: DEED, DEED, ...; ACK every second, and when asked
  *
- * Histories have a name (replid) and an offset. A replica that becomes a primary begins a history of a new name, and remembers up to where it
- * is the same as the old one (replid2, second_offset): who was no further may go on from there, everybody else gets all of it anew and loses
- * what it had beyond. A replica's posts are of one connection (serial); what comes of an earlier one counts no more.
+ * Histories have a name (replid) and an offset. A replica that becomes a primary begins a history of a new name, and remembers up to
+ * where it is the same as the old one (replid2, second_offset): who was no further may go on from there, everybody else gets all of it
+ * anew and loses what it had beyond. A replica's posts are of one connection (serial); what comes of an earlier one counts no more.
  */
 #include <stdio.h>
 

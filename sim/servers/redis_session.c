@@ -5,8 +5,8 @@
  * As in a real server everything that was said while one piece of input was handled is sent at its end, in one piece for each
  * connection; and the connection that was told last is written to first.
  *
- * A script that takes longer than a moment (it can only do so by asking for the time, again and again) keeps the server busy until then: its
- * client is answered at the end, and whatever the others send waits, or is answered BUSY after a while.
+ * A script that takes longer than a moment (it can only do so by asking for the time, again and again) keeps the server busy until then:
+ * its client is answered at the end, and whatever the others send waits, or is answered BUSY after a while.
  */
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  *
  * redis_store.c - the databases, the time of keys, and the journal of what was changed.
  *
- * A key that has ended is gone for whoever reads. It is taken out when somebody comes across it, or by redis__store_expire(); a replica leaves it
- * to its primary to say so, and only does not show it.
+ * A key that has ended is gone for whoever reads. It is taken out when somebody comes across it, or by redis__store_expire(); a replica
+ * leaves it to its primary to say so, and only does not show it.
  *
  * What a command or a script changes is one deed: the state before and after of each key. It is written down only if somebody may want it:
  * a restart that forgets (before), or replicas (after). States are shared, not copied: a value that is in the journal is copied when it is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * differential_groups.c - what the servers of a cluster, replicas and sentinels say, beside what simulated ones say: the same words to both,
- * the same answers, but for numbers that count bytes and time. Ports are called P0, P1, ... on both sides.
+ * differential_groups.c - what the servers of a cluster, replicas and sentinels say, beside what simulated ones say: the same words to
+ * both, the same answers, but for numbers that count bytes and time. Ports are called P0, P1, ... on both sides.
  */
 #include <arpa/inet.h>
 #include <ctype.h>

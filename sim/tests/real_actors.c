@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * real_actors.c - the foreigners of the simulated world (sim/actors) on real servers: each takes part in a lock beside pawl, or beside another
- * of its own kind, and excludes it there as it does in the world. What they speak is what these servers understand.
+ * real_actors.c - the foreigners of the simulated world (sim/actors) on real servers: each takes part in a lock beside pawl, or beside
+ * another of its own kind, and excludes it there as it does in the world. What they speak is what these servers understand.
  *
  * Both sides count themselves in and out in shared memory. Nothing here is timed: a test ends when everybody has had its turns.
  */

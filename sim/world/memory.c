@@ -14,7 +14,7 @@
 struct block {
     TAILQ_ENTRY(block) link;
     struct process *process; /* NULL: allocated while no thread of the world ran */
-    void *raw; /* what the real malloc returned */
+    void *raw;               /* what the real malloc returned */
     size_t size;
     size_t unused; /* so that what follows is aligned */
 };

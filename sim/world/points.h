@@ -24,8 +24,7 @@ void sim_point(void);
 #define atomic_fetch_sub(object, value) (sim_point(), atomic_fetch_sub_explicit(object, value, memory_order_seq_cst))
 #undef atomic_compare_exchange_strong
 #define atomic_compare_exchange_strong(object, expected, value)                                                                    \
-    (sim_point(),                                                                                                                  \
-     atomic_compare_exchange_strong_explicit(object, expected, value, memory_order_seq_cst, memory_order_seq_cst))
+    (sim_point(), atomic_compare_exchange_strong_explicit(object, expected, value, memory_order_seq_cst, memory_order_seq_cst))
 #undef atomic_compare_exchange_weak
 #define atomic_compare_exchange_weak(object, expected, value)                                                                      \
     (sim_point(), atomic_compare_exchange_weak_explicit(object, expected, value, memory_order_seq_cst, memory_order_seq_cst))

@@ -260,8 +260,10 @@ int sim_open(const char *path, int flags, ...) {
 /* What some tests ask for: files to be made, other programs, signals. There are none here, and who asks for one ends. */
 #define NO_CALLS(X)                                                                                                                \
     X(execl)                                                                                                                       \
-    X(execlp) X(execv) X(execvp) X(fork) X(ioctl) X(isatty) X(memfd_create) X(mkdtemp) X(pipe) X(pthread_cancel) X(pthread_kill) X(pthread_testcancel) X(raise) X(system)  \
-        X(waitpid)
+    X(execlp)                                                                                                                      \
+    X(execv)                                                                                                                       \
+    X(execvp) X(fork) X(ioctl) X(isatty) X(memfd_create) X(mkdtemp) X(pipe) X(pthread_cancel) X(pthread_kill)                      \
+        X(pthread_testcancel) X(raise) X(system) X(waitpid)
 #define NO_CALL(name)                                                                                                              \
     void sim_##name(void);                                                                                                         \
     void sim_##name(void) {                                                                                                        \

@@ -33,13 +33,13 @@ struct site; /* a server with its port */
 
 struct world_options {
     uint64_t seed;
-    unsigned preempt;         /* a thread loses its turn at one in so many places where it may; 0: only where it blocks */
-    unsigned priorities;      /* not 0: threads have random priorities, changed at so many places (PCT), instead of equal chances */
-    int64_t near_ns, far_ns;  /* how long bytes travel: between the two; 0, 0: 20 to 200 us */
-    unsigned one_byte;        /* one in so many deliveries comes as single bytes; 0: none */
-    unsigned short_writes;    /* one in so many writes is taken in part only; 0: none */
-    int64_t limit_ns;         /* the world ends here at the latest */
-    FILE *trace;              /* the wire, the switches and the strokes, one line each; NULL */
+    unsigned preempt;        /* a thread loses its turn at one in so many places where it may; 0: only where it blocks */
+    unsigned priorities;     /* not 0: threads have random priorities, changed at so many places (PCT), instead of equal chances */
+    int64_t near_ns, far_ns; /* how long bytes travel: between the two; 0, 0: 20 to 200 us */
+    unsigned one_byte;       /* one in so many deliveries comes as single bytes; 0: none */
+    unsigned short_writes;   /* one in so many writes is taken in part only; 0: none */
+    int64_t limit_ns;        /* the world ends here at the latest */
+    FILE *trace;             /* the wire, the switches and the strokes, one line each; NULL */
 };
 
 enum world_end {
@@ -53,11 +53,11 @@ enum world_end {
 enum world_end world_run(const struct world_options *options, void (*main)(void *data), void *data);
 
 /* Of the world that runs. */
-int64_t world_now(void);      /* ns of true time; begins at one hour */
-int64_t world_wall_ms(void);  /* true wall clock */
-uint64_t world_hash(void);    /* over all bytes on the wire, with their times, and whatever world_hash_add was given */
+int64_t world_now(void);     /* ns of true time; begins at one hour */
+int64_t world_wall_ms(void); /* true wall clock */
+uint64_t world_hash(void);   /* over all bytes on the wire, with their times, and whatever world_hash_add was given */
 void world_hash_add(const void *bytes, size_t size);
-uint64_t world_steps(void);   /* how often a coroutine was run */
+uint64_t world_steps(void); /* how often a coroutine was run */
 void world_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool world_traced(void);
 
@@ -75,12 +75,12 @@ bool world_wait(bool (*done)(void *data), void *data, int64_t until);
 struct process *world_spawn(const char *name, int (*main)(void *data), void *data);
 pid_t world_pid(const struct process *process);
 bool world_ended(const struct process *process);
-int world_status(const struct process *process);  /* of one that ended: what main returned, or _exit got; -9: killed; -6: aborted */
+int world_status(const struct process *process); /* of one that ended: what main returned, or _exit got; -9: killed; -6: aborted */
 const char *world_words(const struct process *process); /* what it said last on stderr, or of an assertion that failed; "" */
-size_t world_leaked(const struct process *process); /* of one that returned: bytes that it did not free */
+size_t world_leaked(const struct process *process);     /* of one that returned: bytes that it did not free */
 void world_reap(struct process *process);
-void world_kill(struct process *process);         /* SIGKILL: bytes that it sent still arrive */
-void world_pause(struct process *process);        /* SIGSTOP, SIGCONT */
+void world_kill(struct process *process);  /* SIGKILL: bytes that it sent still arrive */
+void world_pause(struct process *process); /* SIGSTOP, SIGCONT */
 void world_resume(struct process *process);
 bool world_paused(const struct process *process);
 /* Pause it by itself after so many more switches to it, for that long. */

@@ -384,8 +384,7 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
             break;
         until = wait.tick < deadline ? wait.tick : deadline;
         if (!channel)
-            rc = nap(local, state, until < pawl__boottime() + TICK_BLIND ? until : pawl__boottime() + TICK_BLIND,
-                     reterr);
+            rc = nap(local, state, until < pawl__boottime() + TICK_BLIND ? until : pawl__boottime() + TICK_BLIND, reterr);
         else if (!restless(local, state, word))
             poll_once(&wait, channel, until);
         if (rc != PAWL__PENDING)
