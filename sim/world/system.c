@@ -262,8 +262,19 @@ int sim_open(const char *path, int flags, ...) {
     X(execl)                                                                                                                       \
     X(execlp)                                                                                                                      \
     X(execv)                                                                                                                       \
-    X(execvp) X(fork) X(ioctl) X(isatty) X(memfd_create) X(mkdtemp) X(pipe) X(pthread_cancel) X(pthread_kill)                      \
-        X(pthread_testcancel) X(raise) X(system) X(waitpid)
+    X(execvp)                                                                                                                      \
+    X(fork)                                                                                                                        \
+    X(ioctl)                                                                                                                       \
+    X(isatty)                                                                                                                      \
+    X(memfd_create)                                                                                                                \
+    X(mkdtemp)                                                                                                                     \
+    X(pipe)                                                                                                                        \
+    X(pthread_cancel)                                                                                                              \
+    X(pthread_kill)                                                                                                                \
+    X(pthread_testcancel)                                                                                                          \
+    X(raise)                                                                                                                       \
+    X(system)                                                                                                                      \
+    X(waitpid)
 #define NO_CALL(name)                                                                                                              \
     void sim_##name(void);                                                                                                         \
     void sim_##name(void) {                                                                                                        \
