@@ -51,12 +51,9 @@ static void start(struct sim_clients *clients, int slot) {
     atomic_store(&page->slots[slot].pid, world_pid(client->process));
 }
 
-/* What was wrong with the way between it and the servers ends with it. */
 static void bury(struct sim_clients *clients, int slot) {
     struct sim_client *client = &clients->list[slot];
 
-    world_hole(NULL, client->process, false);
-    world_slow(NULL, client->process, 0);
     world_reap(client->process);
     client->process = NULL;
 }

@@ -10,6 +10,8 @@
 
 #include "run.h"
 
+enum { FEW = 3, ROUNDS = 100 };
+
 /* ---- Lists ---------------------------------------------------------------------------------------------------------------- */
 
 static size_t count_kept(const bool *keep, size_t count) {
@@ -165,6 +167,31 @@ static bool shrink_faults(struct attempt *attempt) {
     return memcmp(next->faults, attempt->plan->faults, sizeof next->faults) != 0 && try_next(attempt);
 }
 
+/* A stroke may matter by nothing but the moment to which it moved the rest: without it, and with other dice, the same may come about. */
+static bool shrink_by_chance(struct attempt *attempt, int round) {
+    size_t count = attempt->plan->strokes.count;
+
+    for (size_t i = 0; i < count; i++) {
+        struct strokes *strokes = &attempt->next.strokes;
+
+        attempt->next = *attempt->plan;
+        memmove(strokes->list + i, strokes->list + i + 1, (count - i - 1) * sizeof strokes->list[0]);
+        strokes->count--;
+        attempt->next.seed = plan_seed(attempt->plan->seed, (uint64_t)round);
+        if (try_next(attempt))
+            return true;
+    }
+    return false;
+}
+
+/* Until there are few enough. */
+static bool shrink_on(struct attempt *attempt) {
+    for (int round = 0; round < ROUNDS && attempt->plan->strokes.count > FEW; round++)
+        if (shrink_by_chance(attempt, round))
+            return true;
+    return false;
+}
+
 unsigned shrink_plan(struct plan *plan, const char *rule, int64_t budget_ms) {
     static const struct {
         size_t offset;
@@ -186,6 +213,7 @@ unsigned shrink_plan(struct plan *plan, const char *rule, int64_t budget_ms) {
         any = shrink_faults(attempt) | shrink_url(attempt) | shrink_actors(attempt);
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
             any |= shrink_number(attempt, numbers[i].offset, numbers[i].least);
+        any = any || shrink_on(attempt);
     }
     tries = attempt->tries;
     free(attempt);

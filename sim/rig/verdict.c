@@ -185,7 +185,7 @@ void verdict_give(const struct plan *plan, const struct facts *facts, struct out
     close_history(facts, ret);
     judge_history(plan, ret, &calm);
     judge_waits(plan, &calm, ret);
-    if (calm.hung > 0)
+    if (calm.hung > 0 && counts(plan, "hung"))
         find(ret, "hung", "%u clients did not come to an end", calm.hung);
     if (facts->leaked > 0)
         find(ret, "leak", "clients did not free %zu bytes", facts->leaked);

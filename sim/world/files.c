@@ -119,6 +119,10 @@ int sim_fcntl(int fd, int command, ...) {
         errno = EBADF;
         return -1;
     }
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) { /* numbers begin at 3 here: nobody needs to keep away from 0 to 2 */
+        errno = EMFILE;
+        return -1;
+    }
     if (command == F_GETFL)
         return O_RDWR | (file->nonblocking ? O_NONBLOCK : 0);
     if (command == F_SETFL)

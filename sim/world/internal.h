@@ -206,6 +206,8 @@ int socket_look_up(const char *host, const char *service, const struct addrinfo 
 /* ---- net.c ---------------------------------------------------------------------------------------------------------------- */
 
 void net_begin(void);
+/* The process is no more. */
+void net_forget(const struct process *process);
 void net_end(void);
 /* Carry what is due. Returns when the next is. */
 int64_t net_carry(void);

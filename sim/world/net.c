@@ -653,6 +653,13 @@ static unsigned set_rule(struct rule rule, bool on) {
     return count;
 }
 
+/* What is wrong with the way of one ends with it: another may come to lie at its address. */
+void net_forget(const struct process *process) {
+    for (size_t i = 0; i < rule_count; i++)
+        if (rules[i].process == process)
+            rules[i--] = rules[--rule_count];
+}
+
 unsigned world_hole(struct site *site, struct process *process, bool on) {
     world_trace("nothing gets through: %s, %s: %s", site != NULL ? site->name : "all servers",
                 process != NULL ? process->name : "all clients", on ? "begins" : "ends");

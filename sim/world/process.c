@@ -139,6 +139,7 @@ void process_die(int status, const char *format, ...) {
 void process_free(struct process *process) {
     process_end(process, -9);
     memory_free_all(process);
+    net_forget(process);
     TAILQ_REMOVE(&world.processes, process, link);
     if (world.loaded == process)
         world.loaded = NULL;
