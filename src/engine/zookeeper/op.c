@@ -99,8 +99,16 @@ static void on_text(int rc, const char *text, const void *data) {
     answer(op_of(data), &reply);
 }
 
+/* The library leaves NULL where a server gave a name of no length at all. */
+static bool has_gaps(const struct String_vector *children) {
+    for (int i = 0; i < children->count; i++)
+        if (!children->data[i])
+            return true;
+    return false;
+}
+
 static void on_children(int rc, const struct String_vector *children, const void *data) {
-    const struct zk_reply reply = {.rc = rc, .children = children};
+    const struct zk_reply reply = {.rc = rc == ZOK && has_gaps(children) ? ZMARSHALLINGERROR : rc, .children = children};
 
     answer(op_of(data), &reply);
 }
