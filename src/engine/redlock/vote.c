@@ -320,7 +320,7 @@ static void on_waits(void *core, struct pawl__claim *claim, int64_t when) {
     struct vote *vote = hear(redlock, claim);
     struct bid *bid = vote->bid;
 
-    if (vote->state == VOTE_ASKED || vote->state == VOTE_WAITS) {
+    if (bid && (vote->state == VOTE_ASKED || vote->state == VOTE_WAITS)) {
         bid->answered += vote->state == VOTE_ASKED;
         vote->state = VOTE_WAITS;
         vote->again_at = when;
