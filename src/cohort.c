@@ -273,6 +273,11 @@ static bool is_late(const struct claim *claim) {
     return claim->join_until && pawl__boottime() >= claim->join_until;
 }
 
+/* Nobody has noticed yet: the process was stopped, or the service thread is late. */
+static bool has_expired(const struct claim *claim) {
+    return claim->state == CLAIM_HELD && claim->assured_until != PAWL__NEVER && pawl__boottime() >= claim->assured_until;
+}
+
 /* Is the claim within its bounds, the new ones if it may go on? */
 static bool may_be_joined(struct claim *claim) {
     if (claim->served >= claim->serves_most || is_late(claim))
@@ -283,7 +288,7 @@ static bool may_be_joined(struct claim *claim) {
 static bool may_be_handed_on(struct claim *claim) {
     if (is_late(claim) || claim->tokens_used == claim->seam.token_count)
         pawl__claim_go_on(claim);
-    return !is_late(claim);
+    return !is_late(claim) && !has_expired(claim);
 }
 
 /* The claim that a newcomer may join, or NULL. */
@@ -296,7 +301,7 @@ static struct claim *joinable(struct cohort *cohort, const struct waiter *waiter
         return NULL;
     if (last->seam.max_hold_ns || waiter->max_hold_ns) /* each has all of its time, counted from its own grant */
         return NULL;
-    return may_be_joined(last) ? last : NULL;
+    return !has_expired(last) && may_be_joined(last) ? last : NULL;
 }
 
 /* A hold that the waiter's thread has through another handle of the same name. */
@@ -308,7 +313,7 @@ static struct hold *other_hold(const struct cohort *cohort, const struct waiter 
         return NULL;
     TAILQ_FOREACH(claim, &cohort->claims, link) {
         TAILQ_FOREACH(hold, &claim->holds, of_claim) {
-            if (hold->owner == waiter->owner && !hold->lost)
+            if (hold->owner == waiter->owner && !hold->lost && !has_expired(claim))
                 return hold;
         }
     }

@@ -143,7 +143,7 @@ static int64_t remains(const struct calm *calm, int slot, int lock, int64_t now)
     int64_t most = calm->lease_ns > ALIVE ? calm->lease_ns : ALIVE;
     bool waits = false;
 
-    if (now - calm->could[slot][lock] < MOMENT + calm->bound_ns / 10)
+    if (calm->could[slot][lock] > now - MOMENT - calm->bound_ns / 10)
         return most;
     for (int i = 0; i < calm->width; i++) {
         const struct calm_thread *thread = &calm->threads[slot][i];

@@ -158,10 +158,11 @@ static void draw_servers(struct plan *plan) {
     plan->down = plan->lease * dice_between(&dice, 30, 150) / 100;
     plan->version = dice_below(&dice, 6);
     bool nonsense = dice_percent(&dice, 3), throttle = dice_percent(&dice, 4);
+    bool zookeeper = strncmp(plan->service->prefix, "zk", 2) == 0;
 
     /* Seldom or often: the more of it, the more kinds of answers it meets; but a client that hears nothing else gets nowhere. */
-    plan->nonsense = nonsense ? INT64_C(4) << dice_below(&dice, 8) : 0;
-    plan->throttle = throttle && strncmp(plan->service->prefix, "zk", 2) == 0 ? dice_between(&dice, 2, 50) : 0;
+    plan->nonsense = !nonsense ? 0 : zookeeper ? dice_between(&dice, 20, 2000) : INT64_C(4) << dice_below(&dice, 8);
+    plan->throttle = throttle && zookeeper ? dice_between(&dice, 2, 50) : 0;
 }
 
 static void draw_observer(struct plan *plan) {
