@@ -173,8 +173,12 @@ static const struct pawl__engine_impl *find_engine(const struct pawl__url *url, 
 static struct pawl *client_new(const struct pawl_options *options) {
     struct pawl *client = calloc(1, sizeof *client);
 
-    if (!client)
+    if (client)
+        client->cohorts = pawl__cohort_table(PAWL__COHORT_BUCKETS);
+    if (!client || !client->cohorts) {
+        free(client);
         return NULL;
+    }
     client->flags = options->flags;
     client->log = options->log;
     client->log_data = options->log_data;
@@ -187,8 +191,8 @@ static struct pawl *client_new(const struct pawl_options *options) {
     pthread_cond_init(&client->events_idle, NULL);
     TAILQ_INIT(&client->for_dispatch);
     TAILQ_INIT(&client->for_service);
-    for (int i = 0; i < PAWL__COHORT_BUCKETS; i++)
-        TAILQ_INIT(&client->cohorts[i]);
+    client->cohort_buckets = PAWL__COHORT_BUCKETS;
+    TAILQ_INIT(&client->every_cohort);
     return client;
 }
 
@@ -200,6 +204,7 @@ static void client_free(struct pawl *client) {
     pthread_mutex_destroy(&client->service_mutex);
     pthread_mutex_destroy(&client->mutex);
     free(client->engine);
+    free(client->cohorts);
     free(client);
 }
 
@@ -327,15 +332,14 @@ static void close_cohorts(struct pawl *client) {
     struct cohort *cohort, *next;
 
     pthread_mutex_lock(&client->mutex);
-    for (int i = 0; i < PAWL__COHORT_BUCKETS; i++)
-        for (cohort = TAILQ_FIRST(&client->cohorts[i]); cohort; cohort = next) {
-            cohort->references++;
-            pthread_mutex_unlock(&client->mutex);
-            pawl__lock_close_cohort(cohort);
-            pthread_mutex_lock(&client->mutex);
-            next = TAILQ_NEXT(cohort, link);
-            pawl__cohort_put(cohort);
-        }
+    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+        cohort->references++;
+        pthread_mutex_unlock(&client->mutex);
+        pawl__lock_close_cohort(cohort);
+        pthread_mutex_lock(&client->mutex);
+        next = TAILQ_NEXT(cohort, every);
+        pawl__cohort_put(cohort);
+    }
     pthread_mutex_unlock(&client->mutex);
 }
 
@@ -363,11 +367,10 @@ static void reap_cohorts(struct pawl *client) {
     struct cohort *cohort, *next;
 
     pthread_mutex_lock(&client->mutex);
-    for (int i = 0; i < PAWL__COHORT_BUCKETS; i++)
-        for (cohort = TAILQ_FIRST(&client->cohorts[i]); cohort; cohort = next) {
-            next = TAILQ_NEXT(cohort, link);
-            pawl__cohort_reap(cohort);
-        }
+    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+        next = TAILQ_NEXT(cohort, every);
+        pawl__cohort_reap(cohort);
+    }
     pthread_mutex_unlock(&client->mutex);
 }
 

@@ -34,13 +34,40 @@
 #include "name.h"
 #include "sleep.h"
 
+struct cohort_list *pawl__cohort_table(size_t buckets) {
+    struct cohort_list *table = malloc(buckets * sizeof *table);
+
+    for (size_t i = 0; table && i < buckets; i++)
+        TAILQ_INIT(&table[i]);
+    return table;
+}
+
+static struct cohort_list *bucket_of(const struct pawl *client, uint32_t hash) {
+    return &client->cohorts[hash & (client->cohort_buckets - 1)];
+}
+
+/* Keep the chains short. Without memory they stay long, and all works. */
+static void grow_table(struct pawl *client) {
+    size_t buckets = 4 * client->cohort_buckets;
+    struct cohort_list *table = client->cohorts_now > client->cohort_buckets ? pawl__cohort_table(buckets) : NULL;
+    struct cohort *cohort;
+
+    if (!table)
+        return;
+    free(client->cohorts);
+    client->cohorts = table;
+    client->cohort_buckets = buckets;
+    TAILQ_FOREACH(cohort, &client->every_cohort, every) {
+        TAILQ_INSERT_TAIL(bucket_of(client, cohort->name_hash), cohort, link);
+    }
+}
+
 struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant) {
     size_t length = strlen(name);
     uint32_t hash = pawl__name_hash(name, length);
-    struct cohort_list *bucket = &client->cohorts[hash % PAWL__COHORT_BUCKETS];
     struct cohort *cohort;
 
-    TAILQ_FOREACH(cohort, bucket, link) {
+    TAILQ_FOREACH(cohort, bucket_of(client, hash), link) {
         if (cohort->name_hash == hash && strcmp(cohort->name, name) == 0 && cohort->kind == kind && cohort->limit == limit &&
             cohort->nonreentrant == nonreentrant) {
             cohort->references++;
@@ -66,18 +93,24 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
     TAILQ_INIT(&cohort->unsettled);
     TAILQ_INIT(&cohort->leaving);
     TAILQ_INIT(&cohort->parts);
-    TAILQ_INSERT_TAIL(bucket, cohort, link);
+    TAILQ_INSERT_TAIL(bucket_of(client, hash), cohort, link);
+    TAILQ_INSERT_TAIL(&client->every_cohort, cohort, every);
+    client->cohorts_now++;
+    grow_table(client);
     return cohort;
 }
 
 void pawl__cohort_free(struct cohort *cohort) {
+    struct pawl *client = cohort->client;
     struct claim *claim;
 
     while ((claim = TAILQ_FIRST(&cohort->leaving))) { /* the client was closed before the engine had settled them */
         TAILQ_REMOVE(&cohort->leaving, claim, link);
         free(claim);
     }
-    TAILQ_REMOVE(&cohort->client->cohorts[cohort->name_hash % PAWL__COHORT_BUCKETS], cohort, link);
+    TAILQ_REMOVE(bucket_of(client, cohort->name_hash), cohort, link);
+    TAILQ_REMOVE(&client->every_cohort, cohort, every);
+    client->cohorts_now--;
     pthread_mutex_destroy(&cohort->mutex);
     free(cohort->spare);
     free(cohort);

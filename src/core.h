@@ -44,7 +44,7 @@ TAILQ_HEAD(cohort_list, cohort);
 TAILQ_HEAD(event_list, event);
 TAILQ_HEAD(part_list, part);
 
-enum { PAWL__COHORT_BUCKETS = 256 };
+enum { PAWL__COHORT_BUCKETS = 256 }; /* at first; a power of two */
 
 enum service_state { SERVICE_NONE, SERVICE_RUNS, SERVICE_OVER };
 
@@ -61,8 +61,11 @@ struct pawl {
     pawl_log_fn *log;
     void *log_data;
 
-    pthread_mutex_t mutex; /* guards the table and `references` */
-    struct cohort_list cohorts[PAWL__COHORT_BUCKETS];
+    pthread_mutex_t mutex;       /* guards the table and `references` */
+    struct cohort_list *cohorts; /* by the hash of the name */
+    size_t cohort_buckets;       /* a power of two, which grows with their number */
+    size_t cohorts_now;
+    struct cohort_list every_cohort;
     unsigned references; /* 1 for the user until pawl_close, 1 per handle */
 
     _Atomic bool closed;
@@ -91,7 +94,8 @@ struct pawl {
 };
 
 struct cohort {
-    TAILQ_ENTRY(cohort) link;
+    TAILQ_ENTRY(cohort) link;  /* client->cohorts[...] */
+    TAILQ_ENTRY(cohort) every; /* client->every_cohort */
     struct pawl *client;
     struct pawl__engine *engine; /* the client's: at hand, since every acquire needs it */
     pthread_mutex_t mutex;
@@ -243,6 +247,8 @@ static inline const struct pawl__engine_impl *impl_of(const struct pawl *client)
 
 /* cohort.c: who waits and who holds. cohort->mutex is held unless said otherwise. */
 
+/* A table for so many buckets. NULL: out of memory. */
+struct cohort_list *pawl__cohort_table(size_t buckets);
 /* Find or make the cohort of a name and kind, with one reference more. client->mutex held. NULL: out of memory. */
 struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant);
 /* Drop a reference. client->mutex held, cohort->mutex not. */

@@ -27,15 +27,13 @@ static int64_t tick_all(struct pawl *client, int64_t now) {
     struct cohort *cohort, *next;
 
     pthread_mutex_lock(&client->mutex);
-    for (int i = 0; i < PAWL__COHORT_BUCKETS; i++) {
-        for (cohort = TAILQ_FIRST(&client->cohorts[i]); cohort; cohort = next) {
-            next = TAILQ_NEXT(cohort, link);
-            pthread_mutex_lock(&cohort->mutex);
-            when = pawl__cohort_tick(cohort, now);
-            pawl__cohort_let_go(cohort);
-            due = when < due ? when : due;
-            pawl__cohort_reap(cohort);
-        }
+    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+        next = TAILQ_NEXT(cohort, every);
+        pthread_mutex_lock(&cohort->mutex);
+        when = pawl__cohort_tick(cohort, now);
+        pawl__cohort_let_go(cohort);
+        due = when < due ? when : due;
+        pawl__cohort_reap(cohort);
     }
     pthread_mutex_unlock(&client->mutex);
     return due;
