@@ -43,7 +43,9 @@
  *   - Strings passed in are copied. Strings handed to a callback are borrowed for the call.
  *   - All functions may be called from any thread. The library installs no signal handler, prints nothing (but for PAWL_TRACE, see
  *     pawl_open), and keeps no state outside its clients but a list of them for fork and a counter that numbers owners.
- *   - A wait is not ended by EINTR: it goes on until its deadline.
+ *   - A wait is not ended by EINTR: it goes on until its deadline. Nor is any function a cancellation point: a thread that pthread_cancel()
+ *     asks to end does so after the call has returned, at its next cancellation point. (Not with PTHREAD_CANCEL_ASYNCHRONOUS.)
+ *     pawl_cancel() is what ends a wait.
  *
  * THE TABLE OF SEMANTICS (docs/semantics.md names the test of each row)
  *

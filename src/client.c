@@ -15,6 +15,7 @@
 #include "core.h"
 #include "error.h"
 #include "lease.h"
+#include "uncancelled.h"
 #include "url.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -248,6 +249,7 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
         impl->close(engine, pawl__boottime());
         return rc;
     }
+    client->does_io = !impl->check || engine->note;
     client->info.engine = impl->name;
     client->info.flags = client->flags & ~(unsigned)PAWL_OPEN_INHERIT;
     impl->describe(engine, &client->info);
@@ -285,6 +287,7 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
     struct pawl__url *url;
     struct pawl *client;
     int rc;
+    UNCANCELLED;
 
     if (!ret)
         return pawl__fail(reterr, PAWL_EINVAL, "there is no place for the client: ret is NULL");
@@ -376,6 +379,7 @@ static void reap_cohorts(struct pawl *client) {
 
 void pawl_close(struct pawl *client) {
     int64_t deadline;
+    UNCANCELLED;
 
     if (!client || atomic_load(&client->forked))
         return;

@@ -57,6 +57,7 @@ struct pawl {
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
     int64_t opened_at;     /* the trace counts from here */
+    bool does_io;          /* any call may; `local:` sees to cancellation itself where it does, since it mostly does not */
     struct pawl_info info; /* as described by the engine */
     pawl_log_fn *log;
     void *log_data;

@@ -11,9 +11,11 @@
 #include "bell.h"
 #include "core.h"
 #include "error.h"
+#include "uncancelled.h"
 
 void pawl__event_post(struct pawl *client, struct event *event) {
     bool by_dispatch = event->acquired || client->flags & PAWL_OPEN_LOSS_BY_DISPATCH;
+    UNCANCELLED;
 
     pthread_mutex_lock(&client->events_mutex);
     if (by_dispatch) {
@@ -30,6 +32,7 @@ void pawl__event_post(struct pawl *client, struct event *event) {
 
 int pawl_fd(struct pawl *client) {
     int fd;
+    UNCANCELLED;
 
     if (!client || atomic_load(&client->forked))
         return client ? PAWL_EFORKED : PAWL_EINVAL;
@@ -101,6 +104,7 @@ static void run(struct event *event) {
 int pawl_dispatch(struct pawl *client) {
     struct event *event;
     int count = 0;
+    UNCANCELLED;
 
     if (!client || atomic_load(&client->forked))
         return client ? PAWL_EFORKED : PAWL_EINVAL;

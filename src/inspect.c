@@ -5,6 +5,7 @@
 #include "core.h"
 #include "error.h"
 #include "name.h"
+#include "uncancelled.h"
 
 static int check_client(const struct pawl *client, struct pawl_error *reterr) {
     if (!client)
@@ -16,6 +17,7 @@ static int check_client(const struct pawl *client, struct pawl_error *reterr) {
 
 int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     int rc = check_client(client, reterr);
+    UNCANCELLED;
 
     if (rc < 0 || (name && (rc = pawl__name_check(name, reterr)) < 0))
         return rc;
@@ -26,6 +28,7 @@ int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, vo
 
 int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned flags, struct pawl_error *reterr) {
     int rc = check_client(client, reterr);
+    UNCANCELLED;
 
     if (rc < 0 || (rc = pawl__name_check(name, reterr)) < 0)
         return rc;
@@ -38,6 +41,7 @@ int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned f
 
 int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
     int rc = check_client(client, reterr);
+    UNCANCELLED;
 
     if (rc < 0)
         return rc;

@@ -20,6 +20,7 @@
 #include "error.h"
 #include "lease.h"
 #include "name.h"
+#include "uncancelled.h"
 
 static _Atomic uint64_t owners; /* numbers given to threads and task handles so far */
 
@@ -177,6 +178,7 @@ restart: /* ending a waiter may end its claim */
 void pawl_lock_free(struct pawl_lock *lock) {
     struct cohort *cohort;
     struct hold *hold;
+    UNCANCELLED;
 
     if (!lock || atomic_load(&lock->client->forked))
         return;
@@ -215,6 +217,7 @@ restart: /* the last hold takes its claim with it */
 int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_error *reterr) {
     int64_t most, wanted;
     int rc;
+    UNCANCELLED;
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
@@ -379,7 +382,10 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     int rc;
 
     rc = pawl__lock_check(lock, mode, permits, timeout_ms, reterr);
-    if (rc < 0 || (rc = pawl__lock_cohort(lock, reterr)) < 0)
+    if (rc < 0)
+        return rc;
+    UNCANCELLED_IF(lock->client->does_io);
+    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     rc = pawl__lock_check_busy(lock, reterr);
     if (rc == 0)
@@ -458,6 +464,7 @@ int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned per
                        void *data, struct pawl_error *reterr) {
     struct event *event;
     int rc;
+    UNCANCELLED;
 
     permits = mode == PAWL_PERMITS ? permits : 1;
     rc = pawl__lock_check(lock, mode, permits, timeout_ms, reterr);
@@ -480,6 +487,7 @@ int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned per
 
 int pawl_cancel(struct pawl_lock *lock) {
     int count, sets;
+    UNCANCELLED;
 
     if (!lock)
         return PAWL_EINVAL;
@@ -544,6 +552,7 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
+    UNCANCELLED_IF(lock->client->does_io);
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     hold = releasable(lock, shared, reterr, &rc);
@@ -587,6 +596,7 @@ int pawl_release_shared(struct pawl_lock *lock, struct pawl_error *reterr) {
 int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr) {
     struct hold *hold;
     int rc;
+    UNCANCELLED;
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
@@ -625,6 +635,7 @@ static struct hold *lock_hold(const struct pawl_lock *lock) {
 }
 
 enum pawl_state pawl_state(const struct pawl_lock *lock) {
+    UNCANCELLED_IF(lock && lock->client->does_io);
     struct hold *hold = lock_hold(lock);
     enum pawl_state state = PAWL_HELD;
 
@@ -655,6 +666,7 @@ int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reter
 }
 
 uint64_t pawl_token(const struct pawl_lock *lock) {
+    UNCANCELLED_IF(lock && lock->client->does_io);
     struct hold *hold = lock_hold(lock);
     uint64_t token;
 
@@ -666,6 +678,7 @@ uint64_t pawl_token(const struct pawl_lock *lock) {
 }
 
 int64_t pawl_remaining_ms(const struct pawl_lock *lock) {
+    UNCANCELLED_IF(lock && lock->client->does_io);
     struct hold *hold = lock_hold(lock);
     int64_t remaining = 0;
 
@@ -681,6 +694,7 @@ int64_t pawl_remaining_ms(const struct pawl_lock *lock) {
 
 int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pawl_error *reterr) {
     int rc;
+    UNCANCELLED;
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");

@@ -25,6 +25,7 @@
 #include "core.h"
 #include "error.h"
 #include "lease.h"
+#include "uncancelled.h"
 
 /* The fate of a set; below zero, the code with which it was ended. */
 enum { FATE_OPEN = 0, FATE_OVER = 1 };
@@ -438,6 +439,7 @@ static int take(struct multi *multi) {
 int pawl_acquire_all(const struct pawl_part parts[], size_t count, int64_t timeout_ms, struct pawl_error *reterr) {
     struct multi *multi;
     int rc = check_parts(parts, count, timeout_ms, reterr);
+    UNCANCELLED;
 
     if (rc < 0)
         return rc;
@@ -542,6 +544,7 @@ int pawl_acquire_all_start(const struct pawl_part parts[], size_t count, int64_t
                            struct pawl_error *reterr) {
     struct multi *multi;
     int rc = check_parts(parts, count, timeout_ms, reterr);
+    UNCANCELLED;
 
     if (rc < 0 || (rc = check_tasks(parts, count, reterr)) < 0)
         return rc;
@@ -578,6 +581,7 @@ static void note_failure(int *worst, int rc, const struct pawl_error *error, str
 int pawl_release_all(const struct pawl_part parts[], size_t count, struct pawl_error *reterr) {
     struct pawl_error error;
     int worst = 0, rc;
+    UNCANCELLED;
 
     if (!parts)
         return pawl__fail(reterr, PAWL_EINVAL, "there is no set to release");

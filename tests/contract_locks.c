@@ -248,6 +248,52 @@ static void test_signals_do_not_end_a_wait(void **state) {
     pawl_lock_free(other);
 }
 
+/* A thread that is cancelled while it waits. */
+struct doomed {
+    struct pawl_lock *lock;
+    int result; /* 100: the acquire has not returned */
+};
+
+static void let_go(void *data) {
+    struct doomed *doomed = data;
+
+    if (doomed->result == 0)
+        pawl_release(doomed->lock, NULL);
+}
+
+static void *acquire_and_be_cancelled(void *data) {
+    struct doomed *doomed = data;
+
+    pthread_cleanup_push(let_go, doomed);
+    doomed->result = pawl_acquire(doomed->lock, PATIENCE_MS, NULL);
+    pthread_testcancel();
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* No function of pawl's is a cancellation point: the acquire comes to its end, and then the thread does. */
+static void test_cancelled_thread(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(two, 0);
+    struct doomed doomed = {other, 100};
+    pthread_t thread;
+    void *result;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_int_equal(pthread_create(&thread, NULL, acquire_and_be_cancelled, &doomed), 0);
+    contract_await_waiters(one, 1);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* longer than any engine is awake before it sleeps */
+    assert_int_equal(pthread_cancel(thread), 0);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(doomed.result, 0);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
 static void test_cancel_from_another_thread(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(two, 0);
     struct contract_thread first, second;
@@ -533,6 +579,7 @@ int contract_run_locks(void) {
         CONTRACT_TEST(test_task_may_be_released_by_any_thread),
         CONTRACT_TEST(test_thread_exits_while_it_holds),
         CONTRACT_TEST(test_signals_do_not_end_a_wait),
+        CONTRACT_TEST(test_cancelled_thread),
         CONTRACT_TEST(test_cancel_from_another_thread),
         CONTRACT_TEST(test_free_with_a_pending_acquire),
         CONTRACT_TEST(test_close_ends_everything),

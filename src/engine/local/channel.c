@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "uncancelled.h"
 
 enum { CHANNELS_MAX = 65536, CHANNELS_STEP = 64 };
 
@@ -93,6 +94,8 @@ void pawl__local_channel_drain(const struct channel *channel) {
 }
 
 void pawl__local_channel_ring(struct local *local, struct channel *channel) {
+    UNCANCELLED;
+
     /* With the mutex: the number of a descriptor that was closed may be the application's by now. */
     pthread_mutex_lock(&local->channel_mutex);
     if (channel->fd >= 0)
@@ -103,6 +106,7 @@ void pawl__local_channel_ring(struct local *local, struct channel *channel) {
 void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t number) {
     char name[32];
     int fd;
+    UNCANCELLED;
 
     if (slot >= SESSION_COUNT || number >= CHANNELS_MAX)
         return;

@@ -17,6 +17,7 @@
 #include "local.h"
 #include "futex.h"
 #include "sleep.h"
+#include "uncancelled.h"
 
 enum { TRIES = 40 };
 #define FIRST_WAIT MS
@@ -160,6 +161,7 @@ static void note_robbed(struct local *local, struct section *section) {
 void pawl__local_leave(struct local *local, struct section *section) {
     uint32_t hash = (uint32_t)(section->bucket - local->table->buckets);
     bool damaged = section->damaged, need_tokens = section->need_tokens;
+    UNCANCELLED_IF(section->more);
 
     unlock(local, section->bucket);
     wake_all(local, section);

@@ -15,6 +15,7 @@
 
 #include "local.h"
 #include "error.h"
+#include "uncancelled.h"
 
 int pawl__local_pool_open(struct local *local, struct pawl_error *reterr) {
     struct pool *pool = &local->pool;
@@ -121,6 +122,7 @@ static int get_slowly(struct local *local, uint32_t *ret, struct pawl_error *ret
     struct pool *pool = &local->pool;
     uint32_t block, node;
     int rc = 0;
+    UNCANCELLED;
 
     pthread_mutex_lock(&pool->mutex);
     if (!pool->first)

@@ -27,6 +27,7 @@
 #include "error.h"
 #include "futex.h"
 #include "sleep.h"
+#include "uncancelled.h"
 
 #define NAP (2 * MS)
 #define TICK (1000 * MS)
@@ -424,6 +425,7 @@ int pawl__local_park(struct pawl__engine *engine, struct pawl__claim *claim, int
     struct local_claim *state = state_of_claim(claim);
     enum phase phase;
     int rc;
+    UNCANCELLED;
 
     do {
         phase = state->phase;
