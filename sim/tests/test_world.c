@@ -382,6 +382,44 @@ static void test_what_is_not_freed_is_counted(void **state) {
     assert_int_equal(run(1, look_at_a_leak, NULL), WORLD_DONE);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) /* which ends the program */
+static int write_to_the_freed(void *data) {
+    char *volatile block = sim_malloc(100);
+
+    (void)data;
+    sim_free(block);
+    block[50] = 1;
+    for (int i = 0; i < 1000; i++)
+        sim_free(sim_malloc(10));
+    return 0;
+}
+
+static int free_twice(void *data) {
+    void *volatile block = sim_malloc(100);
+
+    (void)data;
+    sim_free(block);
+    sim_free(block);
+    return 0;
+}
+
+static void look_at_the_freed(void *data) {
+    struct process *process = world_spawn("writer", write_to_the_freed, NULL);
+
+    (void)data;
+    assert_true(world_wait(has_ended, process, world_now() + WORLD_SECOND));
+    assert_non_null(strstr(world_words(process), "written to after it was freed"));
+    process = world_spawn("twice", free_twice, NULL);
+    assert_true(world_wait(has_ended, process, world_now() + WORLD_SECOND));
+    assert_non_null(strstr(world_words(process), "freed twice"));
+}
+
+static void test_what_is_freed_is_not_touched_again(void **state) {
+    (void)state;
+    assert_int_equal(run(1, look_at_the_freed, NULL), WORLD_DONE);
+}
+#endif
+
 /* ---- The same again ------------------------------------------------------------------------------------------------------- */
 
 static void chat(void *data) {
@@ -473,6 +511,9 @@ int main(void) {
         cmocka_unit_test(test_a_thread_may_listen),
         cmocka_unit_test(test_a_stopped_process_does_not_run),
         cmocka_unit_test(test_what_is_not_freed_is_counted),
+#if !defined(__SANITIZE_ADDRESS__)
+        cmocka_unit_test(test_what_is_freed_is_not_touched_again),
+#endif
         cmocka_unit_test(test_the_same_seed_gives_the_same_bytes),
     };
 

@@ -73,7 +73,8 @@ struct process {
     uint64_t thread_count; /* numbers given so far */
     struct file **files;
     int file_room;
-    struct block_list blocks;
+    struct block_list blocks, freed;
+    unsigned freed_count;
     size_t allocated;
     char *globals; /* its copy of the variables of the code that lives in the world, while another process runs */
     char words[512];

@@ -2,7 +2,9 @@
  *
  * memory.c - malloc and its like for the code in the world: each block belongs to a process, and goes with it.
  *
- * What malloc returns is filled with a pattern: what is read before it was written must be the same in every run.
+ * What malloc returns is filled with a pattern: what is read before it was written must be the same in every run. What is freed is filled
+ * with another, of which no address is one, and stays so for a while: who follows a pointer in there dies at once, and whoever writes into
+ * it is found out when its time is up. (AddressSanitizer does that by itself, and better.)
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +18,8 @@ struct block {
     struct process *process; /* NULL: allocated while no thread of the world ran */
     void *raw;               /* what the real malloc returned */
     size_t size;
-    size_t unused; /* so that what follows is aligned */
+    bool freed;
+    char unused[7]; /* so that what follows is aligned */
 };
 _Static_assert(sizeof(struct block) % 16 == 0, "what follows is aligned");
 
@@ -42,17 +45,62 @@ static void *take(size_t size, size_t alignment) {
     return at;
 }
 
-static void give_back(struct block *block) {
-    if (block->process != NULL) {
-        block->process->allocated -= block->size;
-        TAILQ_REMOVE(&block->process->blocks, block, link);
-    }
+/* ---- What is freed -------------------------------------------------------------------------------------------------------- */
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { FREED_MOST = 0 };
+#else
+enum { FREED_MOST = 128 }; /* blocks of a process that are kept */
+#endif
+enum { FREED_BYTE = 0xdd };
+
+static bool is_untouched(const struct block *block) {
+    const unsigned char *bytes = (const unsigned char *)(block + 1);
+
+    return block->size == 0 || (bytes[0] == FREED_BYTE && memcmp(bytes, bytes + 1, block->size - 1) == 0);
+}
+
+/* The one that was freed first. */
+static void forget_freed(struct process *process) {
+    struct block *block = TAILQ_FIRST(&process->freed);
+    bool untouched = is_untouched(block);
+
+    TAILQ_REMOVE(&process->freed, block, link);
+    process->freed_count--;
     free(block->raw);
+    if (!untouched && world.current != NULL && world.current->process == process)
+        process_die(1, "a block of memory was written to after it was freed");
+}
+
+static void give_back(struct block *block) {
+    struct process *process = block->process;
+
+    if (process == NULL) {
+        free(block->raw);
+        return;
+    }
+    process->allocated -= block->size;
+    TAILQ_REMOVE(&process->blocks, block, link);
+    if (FREED_MOST == 0) {
+        free(block->raw);
+        return;
+    }
+    memset(block + 1, FREED_BYTE, block->size);
+    block->freed = true;
+    TAILQ_INSERT_TAIL(&process->freed, block, link);
+    if (++process->freed_count > FREED_MOST)
+        forget_freed(process);
 }
 
 void memory_free_all(struct process *process) {
-    while (!TAILQ_EMPTY(&process->blocks))
-        give_back(TAILQ_FIRST(&process->blocks));
+    struct block *block;
+
+    while (!TAILQ_EMPTY(&process->freed))
+        forget_freed(process);
+    while ((block = TAILQ_FIRST(&process->blocks)) != NULL) {
+        TAILQ_REMOVE(&process->blocks, block, link);
+        free(block->raw);
+    }
 }
 
 void *sim_malloc(size_t size) {
@@ -70,8 +118,11 @@ void *sim_calloc(size_t count, size_t size) {
 }
 
 void sim_free(void *pointer) {
-    if (pointer != NULL)
-        give_back(block_of(pointer));
+    if (pointer == NULL)
+        return;
+    if (block_of(pointer)->freed)
+        process_die(1, "a block of memory was freed twice");
+    give_back(block_of(pointer));
 }
 
 void *sim_realloc(void *pointer, size_t size) {

@@ -72,6 +72,7 @@ struct process *world_spawn(const char *name, int (*main)(void *data), void *dat
     copy(process->globals, first_globals, globals_size());
     TAILQ_INIT(&process->threads);
     TAILQ_INIT(&process->blocks);
+    TAILQ_INIT(&process->freed);
     TAILQ_INSERT_TAIL(&world.processes, process, link);
     thread_new(process, process_main, process);
     return process;
