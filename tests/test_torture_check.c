@@ -370,6 +370,27 @@ static void test_wakeups(void **state) {
     breaks(RULE_WAKEUP, TWO "10 rig hung 0.1\n" END);
 }
 
+/* 0 takes two locks as one, and has the first while it waits for the second; 1 waits for the first. */
+static void test_sets(void **state) {
+    (void)state;
+#define SET(record)                                                                                                                \
+    TWO "10 0.1.0 " record " 0 x 1 -1\n20 1.1.0 want 0 x 1 -1\n3000 0.1.0 got 0 5 900" NS                                          \
+        "\n3001 0.1.0 drop 0\n3002 0.1.0 gone 0 "                                                                                  \
+        "0\n3003 1.1.0 got 0 6 900" NS "\n3004 1.1.0 drop 0\n3005 1.1.0 gone 0 0\n" END
+    breaks(RULE_WAKEUP, SET("want"));
+    holds(SET("part"));
+#undef SET
+    /* Also when nothing came of it; but not longer than that. */
+    holds(TWO "10 0.1.0 part 0 x 1 -1\n20 1.1.0 want 0 x 1 -1\n3000 0.1.0 fail 0 -11\n3003 1.1.0 got 0 6 900" NS
+              "\n3004 1.1.0 drop 0\n3005 1.1.0 gone 0 0\n" END);
+    breaks(RULE_WAKEUP, TWO "10 0.1.0 part 0 x 1 -1\n20 1.1.0 want 0 x 1 -1\n3000 0.1.0 fail 0 -11\n6003 1.1.0 got 0 6 900" NS
+                            "\n6004 1.1.0 drop 0\n6005 1.1.0 gone 0 0\n" END);
+    /* It has a thread's number for each, and excludes others as any hold does. */
+    breaks(RULE_EXCLUSION, TWO "10 0.1.0 part 0 x 1 -1\n10 0.1.1 part 1 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n11 0.1.1 got 1 6 900" NS
+                               "\n12 1.1.0 want 1 x 1 -1\n13 1.1.0 got 1 7 900" NS "\n14 1.1.0 drop 1\n15 1.1.0 gone 1 0\n"
+                               "20 0.1.0 drop 0\n21 0.1.0 gone 0 0\n22 0.1.1 drop 1\n23 0.1.1 gone 1 0\n" END);
+}
+
 static void test_what_the_rig_saw(void **state) {
     (void)state;
     breaks(RULE_RESIDUE, TWO "10 rig residue a key: pawl:queue:{x}\n" END);
@@ -558,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_loss_without_a_reason),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_wakeups),
+        cmocka_unit_test(test_sets),
         cmocka_unit_test(test_what_the_rig_saw),
         cmocka_unit_test(test_not_a_history),
         cmocka_unit_test(test_torn_record),

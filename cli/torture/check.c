@@ -133,6 +133,7 @@ static bool on_want(struct check *check, const struct record *record) {
         .who = record->who,
         .lock = (short)record->lock,
         .mode = record->mode,
+        .part = record->kind == RECORD_PART,
         .foreign = process->foreign,
     };
     check->verdict.attempts++;
@@ -397,7 +398,7 @@ static bool is_alone(const struct check *check, const struct attempt *attempt, i
 }
 
 /* Of the waiter `SLOT.LIFE@SINCE`: its only attempt on this lock, if that began before the rig looked and no later than the entry was
- * made. */
+ * made. A part of a set may not have joined the queue yet: the entry may be another's. */
 static void see_waiter(struct check *check, const struct record *record, struct who who, int64_t since) {
     struct process *process = process_of(check, who);
     struct attempt *found = NULL;
@@ -407,7 +408,7 @@ static void see_waiter(struct check *check, const struct record *record, struct 
 
         if (attempt == NULL || attempt->lock != record->lock || attempt->granted != NEVER)
             continue;
-        if (found != NULL)
+        if (found != NULL || attempt->part)
             return;
         found = attempt;
     }
@@ -489,7 +490,7 @@ static bool on_client(struct check *check, const struct record *record) {
 
     if (record->kind == RECORD_START || record->kind == RECORD_FOREIGN)
         return on_start(check, record);
-    if (record->kind == RECORD_WANT)
+    if (record->kind == RECORD_WANT || record->kind == RECORD_PART)
         return on_want(check, record);
     if (record->kind == RECORD_BYE)
         return attempt == NULL;

@@ -376,12 +376,17 @@ static void check_tokens(struct check *check) {
 
 /* ---- Wake-ups ------------------------------------------------------------------------------------------------------------- */
 
-static int by_grant(const void *left, const void *right) {
+/* From when on may it be in the way of others? A part of a set is held while the others are waited for. */
+static int64_t taken_at(const struct attempt *attempt) {
+    return attempt->part ? attempt->call : attempt->granted;
+}
+
+static int by_time_taken(const void *left, const void *right) {
     const struct attempt *one = *(const struct attempt *const *)left, *other = *(const struct attempt *const *)right;
 
     if (one->lock != other->lock)
         return one->lock < other->lock ? -1 : 1;
-    return one->granted < other->granted ? -1 : one->granted > other->granted;
+    return taken_at(one) < taken_at(other) ? -1 : taken_at(one) > taken_at(other);
 }
 
 static int by_stroke(const void *left, const void *right) {
@@ -418,7 +423,7 @@ static void check_gap(struct check *check, int lock, int64_t from, int64_t to) {
         int64_t end = attempt->granted < attempt->ended ? attempt->granted : attempt->ended;
         int64_t since = attempt->call > from ? attempt->call : from, until = end < to ? end : to;
 
-        if (attempt->lock != lock || until - since <= idle)
+        if (attempt->lock != lock || attempt->part || until - since <= idle)
             continue;
         int64_t waited = undisturbed(check, since, until);
 
@@ -440,14 +445,14 @@ static void check_wakeups(struct check *check) {
         return;
     }
     for (size_t i = 0; i < check->attempt_count; i++)
-        if (check->attempts[i].granted != NEVER)
+        if (taken_at(&check->attempts[i]) != NEVER)
             sorted[count++] = &check->attempts[i];
-    qsort(sorted, count, sizeof sorted[0], by_grant);
+    qsort(sorted, count, sizeof sorted[0], by_time_taken);
     for (size_t i = 0; i < count; i++) {
         const struct attempt *attempt = sorted[i];
 
-        if (attempt->granted > free_from[attempt->lock])
-            check_gap(check, attempt->lock, free_from[attempt->lock], attempt->granted);
+        if (taken_at(attempt) > free_from[attempt->lock])
+            check_gap(check, attempt->lock, free_from[attempt->lock], taken_at(attempt));
         if (attempt->ended > free_from[attempt->lock])
             free_from[attempt->lock] = attempt->ended;
     }

@@ -27,6 +27,7 @@ struct attempt {
     short lock;
     char mode;
     bool has_read;
+    bool part;    /* of several that are taken as one: while it waits for the others it may have this one already */
     bool kept;    /* until its release, which said so */
     bool foreign; /* of a program that is not pawl: it has no token */
 };

@@ -3,7 +3,9 @@
  * client.c - one client of a run: threads that acquire and release as the dice say, and write down what they see.
  *
  * What a record claims is what the thread could know: `got` is stamped after acquire returned, `drop` before release is called, `sure`
- * before the question is asked. Each thread holds one lock at a time, so that clients never wait for each other in a circle.
+ * before the question is asked. Each thread holds one lock at a time, or several that it took as one (pawl_acquire_all), so that clients
+ * never wait for each other in a circle. Each part of such a set is written down as if another thread had it: the k-th of thread T has the
+ * number T + k * THREADS.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +17,8 @@
 
 #include "rig.h"
 
-enum { OPEN_PATIENCE_MS = 60000, EXIT_BROKEN = 3 };
+enum { OPEN_PATIENCE_MS = 60000, EXIT_BROKEN = 3, SET_MOST = 3, PLACES = SET_MOST * RIG_THREADS_MAX };
+_Static_assert((int)PLACES <= (int)HISTORY_THREADS, "parts of sets have numbers of threads");
 
 struct client {
     struct page *page;
@@ -23,8 +26,8 @@ struct client {
     struct who who;
     struct pawl *pawl;
     struct pawl_lock *locks[RIG_LOCKS_MAX]; /* threads share these */
-    _Atomic uint64_t tokens[RIG_THREADS_MAX];
-    _Atomic int held[RIG_THREADS_MAX]; /* which lock */
+    _Atomic uint64_t tokens[PLACES];        /* by the number in the history */
+    _Atomic int held[PLACES];               /* which lock */
 };
 
 struct thread {
@@ -37,6 +40,7 @@ struct thread {
 
 /* One acquire and what it asks for. */
 struct wish {
+    struct who who; /* in the history */
     int index;
     const struct rig_lock *lock;
     struct pawl_lock *handle;
@@ -52,9 +56,9 @@ static int64_t now(const struct thread *thread) {
 }
 
 /* A record that can't be written makes the history worthless: better no client than one that nobody hears. */
-#define NOTE(thread, time, kind, ...)                                                                                              \
+#define NOTE(thread, wish, time, kind, ...)                                                                                        \
     do {                                                                                                                           \
-        if (!history_append((thread)->client->history, (time), (thread)->who, (kind), __VA_ARGS__))                                \
+        if (!history_append((thread)->client->history, (time), (wish)->who, (kind), __VA_ARGS__))                                  \
             _exit(EXIT_BROKEN);                                                                                                    \
     } while (0)
 
@@ -69,7 +73,7 @@ static bool is_sure(struct thread *thread, const struct wish *wish) {
     int64_t time = now(thread), assured = assured_ns(wish->handle);
 
     if (assured >= 0)
-        NOTE(thread, time, RECORD_SURE, "%d %" PRId64, wish->index, assured);
+        NOTE(thread, wish, time, RECORD_SURE, "%d %" PRId64, wish->index, assured);
     return assured != 0;
 }
 
@@ -87,7 +91,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
     (void)why;
     if (state != PAWL_LOST)
         return;
-    for (int i = 0; i < client->page->threads; i++)
+    for (int i = 0; i < SET_MOST * client->page->threads; i++)
         if (atomic_load(&client->tokens[i]) == token) {
             struct who who = client->who;
 
@@ -147,30 +151,42 @@ static int acquire(struct thread *thread, const struct wish *wish) {
     return pawl_acquire(wish->handle, wish->timeout_ms, NULL);
 }
 
-static bool take(struct thread *thread, const struct wish *wish) {
+static void note_wish(struct thread *thread, const struct wish *wish, enum record_kind kind) {
     static const char letters[] = {[PAWL_EXCLUSIVE] = 'x', [PAWL_SHARED] = 's', [PAWL_PERMITS] = 'p'};
-    struct client *client = thread->client;
 
-    NOTE(thread, now(thread), RECORD_WANT, "%d %c %u %" PRId64, wish->index, letters[wish->mode], wish->permits,
+    NOTE(thread, wish, now(thread), kind, "%d %c %u %" PRId64, wish->index, letters[wish->mode], wish->permits,
          wish->timeout_ms == PAWL_FOREVER ? -1 : wish->timeout_ms);
-    int result = acquire(thread, wish);
-    int64_t time = now(thread);
+}
 
-    if (result < 0) {
-        NOTE(thread, time, RECORD_FAIL, "%d %d", wish->index, result);
-        atomic_fetch_add(&client->page->failed, 1);
-        return false;
-    }
+/* Of an acquire that has returned at that time. */
+static void note_got(struct thread *thread, const struct wish *wish, int64_t time) {
+    struct client *client = thread->client;
     uint64_t token = pawl_token(wish->handle);
     int64_t assured = assured_ns(wish->handle);
 
     /* The loss callback may come from now on, and must not speak of what the history has not heard of. */
-    NOTE(thread, time, RECORD_GOT, "%d %" PRIu64 " %" PRId64, wish->index, token, assured);
-    atomic_store(&client->held[thread->who.thread], wish->index);
-    atomic_store(&client->tokens[thread->who.thread], token);
+    NOTE(thread, wish, time, RECORD_GOT, "%d %" PRIu64 " %" PRId64, wish->index, token, assured);
+    atomic_store(&client->held[wish->who.thread], wish->index);
+    atomic_store(&client->tokens[wish->who.thread], token);
     atomic_fetch_add(&client->page->acquired, 1);
     atomic_fetch_add(&client->page->slots[client->who.slot].holds, 1);
-    return true;
+}
+
+static void note_failed(struct thread *thread, const struct wish *wish, int64_t time, int result) {
+    NOTE(thread, wish, time, RECORD_FAIL, "%d %d", wish->index, result);
+    atomic_fetch_add(&thread->client->page->failed, 1);
+}
+
+static bool take(struct thread *thread, const struct wish *wish) {
+    note_wish(thread, wish, RECORD_WANT);
+    int result = acquire(thread, wish);
+    int64_t time = now(thread);
+
+    if (result < 0)
+        note_failed(thread, wish, time, result);
+    else
+        note_got(thread, wish, time);
+    return result >= 0;
 }
 
 /* ---- Holding -------------------------------------------------------------------------------------------------------------- */
@@ -181,11 +197,11 @@ static void update(struct thread *thread, const struct wish *wish) {
 
     if (!is_sure(thread, wish))
         return;
-    NOTE(thread, now(thread), RECORD_READ, "%d %" PRIu64, wish->index, token);
+    NOTE(thread, wish, now(thread), RECORD_READ, "%d %" PRIu64, wish->index, token);
     if (dice_percent(&thread->dice, 10))
         nap(1);
     if (is_sure(thread, wish))
-        NOTE(thread, now(thread), RECORD_WRITE, "%d %" PRIu64, wish->index, token);
+        NOTE(thread, wish, now(thread), RECORD_WRITE, "%d %" PRIu64, wish->index, token);
 }
 
 static void enter_again(struct thread *thread, const struct wish *wish) {
@@ -194,14 +210,14 @@ static void enter_again(struct thread *thread, const struct wish *wish) {
 
     if (result < 0)
         return;
-    NOTE(thread, now(thread), RECORD_AGAIN, "%d %" PRIu64, wish->index, pawl_token(wish->handle));
+    NOTE(thread, wish, now(thread), RECORD_AGAIN, "%d %" PRIu64, wish->index, pawl_token(wish->handle));
     if (dice_percent(&thread->dice, 20))
         nap(1);
     if (shared)
         pawl_release_shared(wish->handle, NULL);
     else
         pawl_release(wish->handle, NULL);
-    NOTE(thread, now(thread), RECORD_INNER, "%d", wish->index);
+    NOTE(thread, wish, now(thread), RECORD_INNER, "%d", wish->index);
 }
 
 /* Mostly a moment; sometimes some ms; now and then so long that the lease must be renewed. */
@@ -223,12 +239,12 @@ static void dwell(struct thread *thread, const struct wish *wish) {
 }
 
 static void let_go(struct thread *thread, const struct wish *wish, bool shared) {
-    atomic_store(&thread->client->tokens[thread->who.thread], 0);
-    atomic_fetch_sub(&thread->client->page->slots[thread->who.slot].holds, 1);
-    NOTE(thread, now(thread), RECORD_DROP, "%d", wish->index);
+    atomic_store(&thread->client->tokens[wish->who.thread], 0);
+    atomic_fetch_sub(&thread->client->page->slots[wish->who.slot].holds, 1);
+    NOTE(thread, wish, now(thread), RECORD_DROP, "%d", wish->index);
     int result = shared ? pawl_release_shared(wish->handle, NULL) : pawl_release(wish->handle, NULL);
 
-    NOTE(thread, now(thread), RECORD_GONE, "%d %d", wish->index, result);
+    NOTE(thread, wish, now(thread), RECORD_GONE, "%d %d", wish->index, result);
 }
 
 static void hold(struct thread *thread, const struct wish *wish) {
@@ -240,7 +256,7 @@ static void hold(struct thread *thread, const struct wish *wish) {
         enter_again(thread, wish);
     dwell(thread, wish);
     if (wish->lock->kind == PAWL_RWLOCK && wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 20)) {
-        NOTE(thread, now(thread), RECORD_DOWN, "%d", wish->index);
+        NOTE(thread, wish, now(thread), RECORD_DOWN, "%d", wish->index);
         shared = pawl_downgrade(wish->handle, NULL) == 0;
         dwell(thread, wish);
     }
@@ -272,42 +288,128 @@ static struct pawl_lock *new_handle(struct client *client, const struct rig_lock
     return handle;
 }
 
-static struct wish draw(struct thread *thread) {
+/* Which lock, and how much of it. */
+static struct wish draw_one(struct thread *thread) {
     struct page *page = thread->client->page;
     struct dice *dice = &thread->dice;
     int index = (int)dice_below(dice, (uint64_t)page->locks);
-    uint64_t way = dice_below(dice, 100);
-    struct wish wish = {.index = index, .lock = &page->lock[index], .permits = 1, .timeout_ms = PAWL_FOREVER};
+    struct wish wish = {.who = thread->who, .index = index, .lock = &page->lock[index], .permits = 1, .timeout_ms = PAWL_FOREVER};
 
-    if (wish.lock->kind == PAWL_SEMAPHORE) {
-        wish.mode = PAWL_PERMITS;
-        wish.permits = (unsigned)dice_between(dice, 1, wish.lock->limit);
-    } else if (wish.lock->kind == PAWL_RWLOCK && dice_percent(dice, 60)) {
-        wish.mode = PAWL_SHARED;
-    }
-    if (way < 15)
-        wish.timeout_ms = 0;
-    else if (way < 40)
-        wish.timeout_ms = dice_between(dice, 1, 200);
-    wish.task = way >= 90;
-    wish.patience_ms = dice_between(dice, 0, 100);
-    if (wish.task && thread->tasks[index] == NULL)
-        thread->tasks[index] = new_handle(thread->client, wish.lock, PAWL_TASK);
-    wish.handle = wish.task ? thread->tasks[index] : thread->client->locks[index];
+    wish.handle = thread->client->locks[index];
     return wish;
+}
+
+static void draw_mode(struct thread *thread, struct wish *wish) {
+    struct dice *dice = &thread->dice;
+
+    if (wish->lock->kind == PAWL_SEMAPHORE) {
+        wish->mode = PAWL_PERMITS;
+        wish->permits = (unsigned)dice_between(dice, 1, wish->lock->limit);
+    } else if (wish->lock->kind == PAWL_RWLOCK && dice_percent(dice, 60)) {
+        wish->mode = PAWL_SHARED;
+    }
+}
+
+/* With patience, or without, or with some. */
+static void draw_timeout(struct thread *thread, struct wish *wish, uint64_t way) {
+    if (way < 15)
+        wish->timeout_ms = 0;
+    else if (way < 40)
+        wish->timeout_ms = dice_between(&thread->dice, 1, 200);
+}
+
+static struct wish draw(struct thread *thread) {
+    struct wish wish = draw_one(thread);
+    uint64_t way = dice_below(&thread->dice, 100);
+
+    draw_mode(thread, &wish);
+    draw_timeout(thread, &wish, way);
+    wish.task = way >= 90;
+    wish.patience_ms = dice_between(&thread->dice, 0, 100);
+    if (wish.task && thread->tasks[wish.index] == NULL)
+        thread->tasks[wish.index] = new_handle(thread->client, wish.lock, PAWL_TASK);
+    if (wish.task)
+        wish.handle = thread->tasks[wish.index];
+    return wish;
+}
+
+static void have_one(struct thread *thread) {
+    struct wish wish = draw(thread);
+
+    if (take(thread, &wish))
+        hold(thread, &wish);
+    else if (wish.timeout_ms == 0)
+        nap(1); /* don't spin on what others have */
+}
+
+/* ---- Several as one ------------------------------------------------------------------------------------------------------- */
+
+/* Two or three, as many of them as are not the same. */
+static int draw_set(struct thread *thread, struct wish wishes[SET_MOST]) {
+    int count = 0, wanted = (int)dice_between(&thread->dice, 2, SET_MOST);
+
+    for (int i = 0; i < wanted; i++) {
+        struct wish wish = draw_one(thread);
+        bool again = false;
+
+        draw_mode(thread, &wish);
+        for (int j = 0; j < count; j++)
+            again |= wishes[j].index == wish.index;
+        if (again)
+            continue;
+        wish.who.thread += count * thread->client->page->threads;
+        wishes[count++] = wish;
+    }
+    draw_timeout(thread, &wishes[0], dice_below(&thread->dice, 100));
+    for (int i = 1; i < count; i++)
+        wishes[i].timeout_ms = wishes[0].timeout_ms;
+    return count;
+}
+
+static bool take_set(struct thread *thread, const struct wish *wishes, int count) {
+    struct pawl_part parts[SET_MOST];
+
+    for (int i = 0; i < count; i++) {
+        parts[i] = (struct pawl_part){.lock = wishes[i].handle, .mode = wishes[i].mode, .permits = wishes[i].permits};
+        note_wish(thread, &wishes[i], RECORD_PART);
+    }
+    int result = pawl_acquire_all(parts, (size_t)count, wishes[0].timeout_ms, NULL);
+    int64_t time = now(thread);
+
+    for (int i = 0; i < count; i++)
+        if (result < 0)
+            note_failed(thread, &wishes[i], time, result);
+        else
+            note_got(thread, &wishes[i], time);
+    return result >= 0;
+}
+
+static void have_set(struct thread *thread) {
+    struct wish wishes[SET_MOST];
+    int count = draw_set(thread, wishes);
+
+    if (!take_set(thread, wishes, count)) {
+        if (wishes[0].timeout_ms == 0)
+            nap(1);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        if (wishes[i].mode == PAWL_EXCLUSIVE)
+            update(thread, &wishes[i]);
+    dwell(thread, &wishes[0]);
+    for (int i = count; i-- > 0;)
+        let_go(thread, &wishes[i], wishes[i].mode == PAWL_SHARED);
 }
 
 static void *thread_main(void *data) {
     struct thread *thread = data;
+    const struct page *page = thread->client->page;
 
-    while (atomic_load(&thread->client->page->phase) == PHASE_RUN) {
-        struct wish wish = draw(thread);
-
-        if (take(thread, &wish))
-            hold(thread, &wish);
-        else if (wish.timeout_ms == 0)
-            nap(1); /* don't spin on what others have */
-    }
+    while (atomic_load(&page->phase) == PHASE_RUN)
+        if (page->sets > 0 && page->locks > 1 && dice_percent(&thread->dice, (unsigned)page->sets))
+            have_set(thread);
+        else
+            have_one(thread);
     return NULL;
 }
 

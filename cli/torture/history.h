@@ -46,6 +46,7 @@
     X(START, "start", "n")                                                                                                         \
     X(FOREIGN, "foreign", "w")                                                                                                     \
     X(WANT, "want", "lmni")                                                                                                        \
+    X(PART, "part", "lmni")                                                                                                        \
     X(GOT, "got", "lni")                                                                                                           \
     X(FAIL, "fail", "li")                                                                                                          \
     X(AGAIN, "again", "ln")                                                                                                        \

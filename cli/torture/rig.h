@@ -43,6 +43,7 @@ struct page {
     int64_t began;      /* history_clock() */
     int64_t began_wall; /* Unix time then, in ns */
     int clients, threads, locks;
+    int sets; /* of 100 acquires so many are of several locks at once */
     struct rig_lock lock[RIG_LOCKS_MAX];
     struct {
         _Atomic pid_t pid;

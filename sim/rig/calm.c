@@ -94,11 +94,13 @@ static void leave(struct calm *calm, int slot, int thread, int64_t now) {
     look(calm, lock, now);
 }
 
+/* What is taken together with others may be held while those are waited for: it counts as held from the beginning. */
 static void want(struct calm *calm, struct calm_thread *self, const struct record *record) {
     *self = (struct calm_thread){.asked = record->time,
                                  .able = NEVER,
                                  .lock = (short)record->lock,
                                  .mode = record->mode,
+                                 .holds = record->kind == RECORD_PART,
                                  .permits = record->numbers[0],
                                  .life = record->who.life};
     look(calm, record->lock, record->time);
@@ -115,10 +117,12 @@ static void by_client(struct calm *calm, const struct record *record) {
     calm->width = calm->width > thread ? calm->width : thread + 1;
     switch (record->kind) {
     case RECORD_WANT:
+    case RECORD_PART:
         want(calm, self, record);
         break;
     case RECORD_GOT:
-        measure(calm, slot, thread, record->time);
+        if (!self->holds)
+            measure(calm, slot, thread, record->time);
         self->holds = true;
         look(calm, record->lock, record->time);
         break;

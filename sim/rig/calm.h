@@ -15,7 +15,7 @@
 
 #include "torture/history.h"
 
-enum { CALM_SLOTS = 64, CALM_LOCKS = 64, CALM_THREADS = 16 };
+enum { CALM_SLOTS = 64, CALM_LOCKS = 64, CALM_THREADS = 48 };
 
 struct calm_thread {
     int64_t asked;

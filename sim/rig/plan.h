@@ -17,6 +17,8 @@
     X(clients, 64) /* processes */                                                                                                 \
     X(threads, 16) /* of each */                                                                                                   \
     X(locks, 64)                                                                                                                   \
+    X(sets, 100)     /* of 100 acquires so many are of several locks at once */                                                    \
+    X(together, 1)   /* 1: all locks are in one slot of a cluster */                                                               \
     X(time, 3600000) /* ms, as all times unless it says otherwise */                                                               \
     X(lease, 600000)                                                                                                               \
     X(hold, 600000)      /* the longest of the usual holds; 0: mostly a moment */                                                  \

@@ -193,12 +193,14 @@ static void set_up_page(struct rig *rig) {
     page->clients = (int)plan->clients;
     page->threads = (int)plan->threads;
     page->locks = (int)plan->locks;
+    page->sets = (int)plan->sets;
     for (int i = 0, kind = 0; i < page->locks; i++, kind++) {
         while (!plan->kinds[kind % 3])
             kind++;
         page->lock[i].kind = (enum pawl_kind)(kind % 3);
         page->lock[i].limit = kind % 3 == PAWL_SEMAPHORE ? 3 : 1;
-        snprintf(page->lock[i].name, sizeof page->lock[i].name, "torture-%s-%d", kind_names[kind % 3], i);
+        snprintf(page->lock[i].name, sizeof page->lock[i].name, "torture-%s-%s%d", kind_names[kind % 3],
+                 plan->together != 0 ? "{t}" : "", i);
     }
     servers_url(&rig->servers, plan->url, page->url, sizeof page->url);
     memcpy(page->direct, page->url, sizeof page->direct);

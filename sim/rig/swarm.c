@@ -24,6 +24,7 @@ enum purpose {
     FOR_KINDS = 107,
     FOR_OBSERVER = 108,
     FOR_ACTORS = 109,
+    FOR_SETS = 110,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -81,6 +82,14 @@ static void draw_size(struct plan *plan) {
     plan->clients = dice_between(&dice, 2, dice_percent(&dice, 30) ? 6 : 3);
     plan->threads = dice_between(&dice, 1, dice_percent(&dice, 30) ? 4 : 2);
     plan->locks = dice_between(&dice, 1, dice_percent(&dice, 30) ? 4 : 2);
+}
+
+/* Several locks as one: in some runs. In a cluster one script takes them, if they are in one slot. */
+static void draw_sets(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_SETS);
+
+    plan->sets = dice_percent(&dice, 25) ? dice_between(&dice, 10, 60) : 0;
+    plan->together = dice_percent(&dice, 30);
 }
 
 /* Mostly holds that last: an acquire costs real time, and idle time costs nothing. */
@@ -238,6 +247,7 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_faults(plan);
     draw_kinds(plan);
     draw_size(plan);
+    draw_sets(plan);
     draw_times(plan);
     draw_threads(plan);
     draw_wire(plan);
