@@ -116,6 +116,9 @@ static void test_foreigners(void **state) {
            FOREIGN "10 0.1.0 want 2 p 2 -1\n11 0.1.0 got 2 5 900" NS "\n20 1.1.0 want 2 p 2 -1\n30 1.1.0 got 2 0 900" NS
                    "\n40 0.1.0 drop 2\n41 0.1.0 gone 2 0\n50 1.1.0 drop 2\n51 1.1.0 gone 2 0\n" END);
     breaks(RULE_ERROR, FOREIGN "10 1.1.0 want 0 x 1 -1\n11 1.1.0 fail 0 -9\n" END);
+    /* That pawl does not share a semaphore is an error, unless one takes part that counts on its own. */
+    breaks(RULE_ERROR, FOREIGN "10 0.1.0 want 2 p 1 -1\n11 0.1.0 fail 2 -21\n" END);
+    holds(FOREIGN "5 3.1.0 foreign redisson_semaphore\n10 0.1.0 want 2 p 1 -1\n11 0.1.0 fail 2 -21\n" END);
     holds(FOREIGN
           "10 1.1.0 want 0 x 1 -1\n11 1.1.0 got 0 0 900" NS "\n20 2.1.0 want 0 x 1 -1\n30 2.1.0 got 0 0 900" NS
           "\n40 1.1.0 drop 0\n41 1.1.0 gone 0 0\n50 2.1.0 lost 0 0\n50 2.1.0 drop 0\n51 2.1.0 gone 0 0\n60 0.1.0 want 0 x 1 -1\n"

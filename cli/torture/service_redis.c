@@ -136,10 +136,10 @@ static const char *lacks(enum fault fault) {
     return fault == FAULT_FAILOVER ? "there is only one server" : NULL;
 }
 
-/* What stays on purpose: the last token (a voter's has who took it beside it), and a semaphore's count of free permits. */
+/* What stays on purpose: the last token (a voter's has who took it beside it), and a semaphore's count of free permits, with its limit. */
 static bool belongs(const char *key) {
     return strncmp(key, "redisson_lock_token:", 20) == 0 || strncmp(key, "pawl:vote:", 10) == 0 ||
-           strncmp(key, "torture-semaphore-", 18) == 0;
+           strncmp(key, "pawl:limit:", 11) == 0 || strncmp(key, "torture-semaphore-", 18) == 0;
 }
 
 /* Is there no end to its time? The permits of a semaphore have times of their own, and are collected by whoever asks next. */

@@ -208,10 +208,10 @@ static void draw_moments(struct plan *plan, struct dice *dice) {
     plan->locks = dice_between(dice, 1, 2);
 }
 
-/* These do not go together with pawl's locks, and are left to scenes of their own: RSemaphore, whose counter is no semaphore of pawl's; and
- * FairLock, whose release tells nobody but the first of its own queue. */
+/* This does not go together with pawl's locks, and is left to scenes of its own: FairLock, whose release tells nobody but the first of its
+ * own queue. */
 static bool is_at_odds(int class) {
-    return class == ACTOR_CLASS_redisson_semaphore || class == ACTOR_CLASS_redisson_fair;
+    return class == ACTOR_CLASS_redisson_fair;
 }
 
 /* Foreigners are in every fifth run, and then one or more of those that fit. */
@@ -229,7 +229,8 @@ static void draw_actors(struct plan *plan) {
         return;
     if (plan->actors[ACTOR_CLASS_zk_stray])
         plan->actors[ACTOR_CLASS_go_lock] = false; /* it fails by itself where it can't read a name */
-    spare_foreigners(plan, calm);
+    spare_foreigners(
+        plan, calm || plan->actors[ACTOR_CLASS_redisson_semaphore]); /* what that one has when it is cut off is out for ever */
     if (moments)
         draw_moments(plan, &dice);
 }

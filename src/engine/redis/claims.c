@@ -369,7 +369,11 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
     if (result == 0)
         pawl__fail(ret, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->name);
     else if (result == -2)
-        pawl__fail(ret, PAWL_ELIMIT, "the semaphore '%s' is in use with another limit than %u", claim->name, claim->limit);
+        pawl__fail(
+            ret, PAWL_ELIMIT,
+            "the semaphore '%s' is in use with another limit than %u, or another program counts there: choose another name, or if "
+            "nobody uses it, remove its key",
+            claim->name, claim->limit);
     else if (result == -1)
         pawl__fail(ret, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
                    claim->name);

@@ -38,17 +38,25 @@ local function bury_readers(all)
     end
 end
 
+-- The mode of a hash with these fields; nil: it is no such lock. All others are owners: a UUID and a number.
+local function mode_of(all)
+    local mode
+    for i = 1, #all, 2 do
+        if all[i] == 'mode' then
+            mode = all[i + 1]
+        elseif string.sub(all[i], 37, 37) ~= ':' then
+            return nil
+        end
+    end
+    return (mode == 'read' or mode == 'write') and mode or nil
+end
+
 local function look()
     local all = redis.pcall('HGETALL', LOCK)
     if all.err then
         return 'kind'
     end
-    MODE, FIELDS, LEFT = nil, {}, -2
-    for i = 1, #all, 2 do
-        if all[i] == 'mode' then
-            MODE = all[i + 1]
-        end
-    end
+    MODE, FIELDS, LEFT = mode_of(all), {}, -2
     if #all > 0 and not MODE then
         return 'kind'
     end

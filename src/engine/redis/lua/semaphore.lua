@@ -1,6 +1,9 @@
 -- Redisson's PermitExpirableSemaphore: a counter of what is free, and a sorted set with a member per permit that is out, by the time when
--- it ends (ms). Ours are owner:1, owner:2, ...; the time is the server's.
+-- it ends (ms). Ours are owner:1, owner:2, ...; the time is the server's. Redisson's RSemaphore is the counter alone: its permits are out
+-- without a trace. So is any counter of anybody's. So a counter that is not what the limit says is never written over, unless it is what a
+-- pawl has written there (PUT): then none is out.
 local FREE = 0
+local PUT = string.gsub(QUEUE, '^pawl:queue', 'pawl:limit')
 
 local function members(owner, permits)
     local all = {}
@@ -22,19 +25,26 @@ local function reclaim()
     end
 end
 
+-- Nobody uses it: it may have another limit.
+local function put_limit(counted)
+    if call('ZCARD', BESIDE) > 0 or call('ZCARD', QUEUE) > 0 or counted and call('GET', PUT) ~= text(FREE) then
+        return false
+    end
+    call('SET', LOCK, LIMIT)
+    call('SET', PUT, LIMIT)
+    FREE = LIMIT
+    return true
+end
+
 local function look()
     local free = redis.pcall('GET', LOCK)
-    if type(free) == 'table' or (free and not string.match(free, '^-?%d+$')) then
+    if type(free) == 'table' or free and not string.match(free, '^-?%d%d?%d?%d?%d?%d?%d?$') then
         return 'kind'
     end
     FREE = tonumber(free or 0)
     reclaim()
-    if LIMIT and FREE + call('ZCARD', BESIDE) ~= LIMIT then
-        if call('ZCARD', BESIDE) > 0 or call('ZCARD', QUEUE) > 0 then
-            return 'limit'
-        end
-        call('SET', LOCK, LIMIT)
-        FREE = LIMIT
+    if LIMIT and FREE + call('ZCARD', BESIDE) ~= LIMIT and not put_limit(free) then
+        return 'limit'
     end
     return call('ZSCORE', BESIDE, OWNER .. ':1') and 'mine' or 'open'
 end
