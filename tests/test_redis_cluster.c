@@ -385,6 +385,41 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     redis_cluster_move(&cluster, "lock", from);
 }
 
+/* A release is on its way to a node whose slot moves meanwhile, without the key that it frees: asked for again, it finds nothing, and
+ * that is no loss. */
+static void test_a_release_that_is_answered_too_late(void **state) {
+    struct pawl *client = open_url("?command=60000", LEASE_MS);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct redis *redis = redis_of(client->engine);
+    struct pawl_lock *lock;
+    struct node *node;
+    pthread_t thread;
+    void *result;
+
+    (void)state;
+    assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error); /* another thread releases it */
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    node = redis->slots[slot];
+    kill(from->pid, SIGSTOP);
+    assert_int_equal(pthread_create(&thread, NULL, release_it, lock), 0);
+    await(owes_answers(node), "the release is never asked for");
+    give_away(slot, from, to);
+    pawl__redis_lock(redis);
+    redis->refresh_node = node; /* the next is asked, who can answer */
+    redis->refreshed_at = 0;    /* at once: a release is waited for, but not for long */
+    pawl__cluster_refresh(redis);
+    pawl__redis_unlock(redis);
+    pthread_join(thread, &result);
+    assert_int_equal((int)(intptr_t)result, 0);
+    kill(from->pid, SIGCONT);
+    await(!owes_answers(node), "the node never answers");
+    pawl_lock_free(lock);
+    pawl_close(client);
+    await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
+    redis_cluster_move(&cluster, "lock", from);
+}
+
 /* Threads of two clients that take and release all the while their slot goes round. */
 static void test_a_slot_moves_mid_call(void **state) {
     enum { CLIENTS = 4, MOVES = 12 };
@@ -657,6 +692,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_break_that_nobody_hears_at_first, set_up),
         cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
+        cmocka_unit_test_setup(test_a_release_that_is_answered_too_late, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_mid_call, set_up),
         cmocka_unit_test_setup(test_a_silent_node_is_asked_for_the_map, set_up),
         cmocka_unit_test_setup(test_a_primary_dies, set_up),

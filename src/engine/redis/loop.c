@@ -474,6 +474,8 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *
     pawl__claim_detach(redis, claim);
     pawl__secure_forget(claim);
     pawl__push_unlisten(redis, claim);
+    /* A release that is on its way may be carried out yet, and the keys move without what it freed. */
+    claim->resent |= claim->asked && claim->state == RCLAIM_LEAVING;
     claim->renewing = claim->asked = false;
     claim->turn += claim->turn > 0;
     if (claim->state == RCLAIM_SECURING) {
