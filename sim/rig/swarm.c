@@ -40,16 +40,6 @@ static bool is_drawn(const struct plan *plan, int fault) {
     return fault != SIM_WRITE_INSIDE && service_has(plan->service, fault);
 }
 
-/* How old a grant is that was pushed to a client, only the server's clock says. A client that heard nothing while that clock was wrong may
- * believe an old one: docs/guarantees.md, "What is not promised". So a run has the one or the other. */
-static void part_clocks_and_silence(struct plan *plan, bool clocks) {
-    static const int of_clocks[] = {FAULT_SERVER_CLOCK, FAULT_SERVER_FAST, SIM_SERVER_JUMP, SIM_SERVER_RATE};
-    static const int of_silence[] = {FAULT_CLIENT_STOP, FAULT_PARTITION_CLIENT, FAULT_HALF_OPEN, SIM_PAUSE};
-
-    for (int i = 0; i < 4; i++)
-        plan->faults[clocks ? of_silence[i] : of_clocks[i]] = false;
-}
-
 /* Some runs have none: then it must be calm. Else each is in by a coin; a kind that others would drown out comes alone now and then. */
 static void draw_faults(struct plan *plan) {
     struct dice dice = dice_new(plan->seed, FOR_FAULTS);
@@ -60,8 +50,6 @@ static void draw_faults(struct plan *plan) {
 
         plan->faults[i] = roll >= CALM_PERCENT && in && is_drawn(plan, i);
     }
-    if (strncmp(plan->service->prefix, "zk", 2) != 0)
-        part_clocks_and_silence(plan, roll % 3 == 0);
 }
 
 static void draw_kinds(struct plan *plan) {

@@ -89,7 +89,7 @@ static void test_one_is_held(void **state) {
                  "B 0.015s 'b' > withdraw (token 1)\n"
                  "A 0.017s 'b' PUBLISH: granted for 2000 ms\n"
                  "A 0.017s 'b' < granted, token 2\n"
-                 "ab 0.017s acquired, token 2, assured for 1975 ms\n"
+                 "ab 0.017s acquired, token 2, assured for 1970 ms\n"
                  "B 0.017s 'b' < settled\n");
 }
 
@@ -167,7 +167,7 @@ static void test_opposite_orders(void **state) {
                  "C 0.015s 'b' > withdraw (token 1)\n"
                  "A 0.017s 'b' PUBLISH: granted for 2000 ms\n"
                  "A 0.017s 'b' < granted, token 2\n"
-                 "first 0.017s acquired, token 2, assured for 1975 ms\n"
+                 "first 0.017s acquired, token 2, assured for 1970 ms\n"
                  "C 0.017s 'b' < settled\n"
                  "A 0.025s 'a' > withdraw (token 1)\n"
                  "A 0.025s 'b' > withdraw (token 2)\n"
@@ -178,7 +178,7 @@ static void test_opposite_orders(void **state) {
                  "B 0.027s 'b' > submit: exclusive\n"
                  "B 0.027s 'b' < pending\n"
                  "B 0.029s 'b' < granted, token 3\n"
-                 "second 0.029s acquired, token 2, assured for 1973 ms\n");
+                 "second 0.029s acquired, token 2, assured for 1955 ms\n");
 }
 
 /* The time is up while the second is waited for: the first is given back. */

@@ -7,13 +7,10 @@
  *                                     program that is not pawl; 0: it is pawl. Earlier versions say nothing of it
  *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already
  *
- * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket for seconds. So it is counted in
- * the server's time, tied to ours by the last answer (redis->pair_*): a request that left at `pair_local` was worked on at `pair_server`,
- * so the grant began no earlier than pair_local + (TIME - pair_server), by a clock that may run 1 % off. What is too old by that count is
- * asked for again, by acquire, before it is believed.
- *
- * A clock of the server's that is set forward, or runs too fast, makes what is old look new. So nothing that would have begun in our
- * future is believed; and nothing at all while the server's answers show more time to have gone by there than here.
+ * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket, or on its way, for seconds. How long,
+ * the server's clock does not tell: it may have been set, or run fast. But it tells what came first. What it shows to be later than the
+ * answer to a request of ours is later than that request left, by our own clock; so from there the grant is counted. What is too old by that
+ * count, or older than all requests that we know of, is asked for again, by acquire, before it is believed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +19,10 @@
 #include "engine/redis/redis.h"
 #include "lease.h"
 
-/* So long its clock is watched, at the least, before it is believed to run as ours does. */
+/* So far apart are the two pairs of a node, about: a push may be older than an answer that overtook it. */
 #define TIE_NS (100 * REDIS_MS)
+/* What a hold with a limit may lose of it, since it counts from before the grant: one part in so many. */
+enum { LIMIT_PARTS = 16 };
 #define SERVER_US_MAX (INT64_MAX / 4000) /* of a clock that makes sense; and in nanoseconds there is room for it */
 
 static bool makes_sense(int64_t server_us) {
@@ -31,40 +30,30 @@ static bool makes_sense(int64_t server_us) {
 }
 
 void pawl__push_tie(struct node *node, int64_t local, int64_t server_us) {
-    int64_t here, there;
-
     if (!makes_sense(server_us))
         return;
     if (!node->token_floor)
         node->token_floor = server_us;
+    if (local - node->tie_local >= TIE_NS) {
+        node->tie_local = node->pair_local;
+        node->tie_server = node->pair_server;
+    }
     node->pair_local = local;
     node->pair_server = server_us;
-    here = pawl__boottime() - node->tie_local; /* at the most: it was asked then, or later */
-    there = (server_us - node->tie_server) * 1000;
-    if (!node->tie_server)
-        node->runs_fast = false;
-    else if (there > here + here / 100 + REDIS_MS)
-        node->runs_fast = true;
-    else if (here >= TIE_NS)
-        node->runs_fast = false;
-    else
-        return; /* it is too early to say */
-    node->tie_local = local;
-    node->tie_server = server_us;
 }
 
-/* The moment, by our clock, at which the server's `server_us` was at the earliest. */
-static int64_t local_time(const struct node *node, int64_t server_us) {
-    int64_t since = (server_us - node->pair_server) * 1000;
-
-    return node->pair_local + since - (since > 0 ? since / 100 : 0);
+/* The moment, by our clock, that the server's `server_us` was not before; 0: not known. */
+static int64_t not_before(const struct node *node, int64_t server_us) {
+    if (node->pair_server && server_us >= node->pair_server)
+        return node->pair_local;
+    return node->tie_server && server_us >= node->tie_server ? node->tie_local : 0;
 }
 
-/* Is a grant of that moment as fresh as it must be? */
-static bool is_fresh(const struct node *node, int64_t begin, int64_t lease) {
-    int64_t now = pawl__boottime();
+/* Is a grant that may be of that moment as fresh as it must be? */
+static bool is_fresh(const struct rclaim *claim, int64_t begin, int64_t lease) {
+    int64_t now = pawl__boottime(), limit = claim->claim->max_hold_ns;
 
-    return node->pair_server && !node->runs_fast && begin <= now && now < pawl__lease_suspect_at(begin, lease);
+    return begin && now < pawl__lease_suspect_at(begin, lease) && (!limit || now - begin <= limit / LIMIT_PARTS);
 }
 
 /* The numbers of a message, in its order; those of a grant are most. */
@@ -84,7 +73,8 @@ static void read_numbers(const char *text, struct numbers *ret) {
     }
 }
 
-static void take_grant(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
+static void take_grant(struct node *node, struct rclaim *claim, const struct numbers *said) {
+    struct redis *redis = node->redis;
     int64_t ms = said->n[GRANT_MS], at = said->n[GRANT_TIME], begin, lease;
     uint64_t token = (uint64_t)said->n[GRANT_TOKEN];
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
@@ -94,9 +84,9 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const struct n
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
-    begin = local_time(claim->node, at);
+    begin = node == claim->node ? not_before(node, at) : 0; /* in a cluster, its slot may have moved since */
     lease = ms * REDIS_MS;
-    if (is_fresh(claim->node, begin, lease) && !redis->options.replicas) {
+    if (is_fresh(claim, begin, lease) && !redis->options.replicas) {
         claim->turn++; /* what was asked before the grant counts no more */
         claim->asked = false;
         pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", (long long)ms);
@@ -104,7 +94,7 @@ static void take_grant(struct redis *redis, struct rclaim *claim, const struct n
         return;
     }
     pawl__redis_note(redis, claim, "PUBLISH: granted, but %s: asking the server",
-                     redis->options.replicas ? "replicas must have it" : "long ago, or its clock is off");
+                     redis->options.replicas ? "replicas must have it" : "maybe long ago");
     /* By acquire, which tells the token too: a claim that was granted, expired, queued again and granted again has a later one than the
      * first message says. */
     claim->state = RCLAIM_ASKING;
@@ -147,7 +137,8 @@ static void look_again(struct redis *redis, struct rclaim *claim) {
         pawl__voter_waits(redis, claim, 0);
 }
 
-static void take_message(struct redis *redis, const char *text) {
+static void take_message(struct node *node, const char *text) {
+    struct redis *redis = node->redis;
     struct numbers said;
     struct rclaim *claim;
 
@@ -157,7 +148,7 @@ static void take_message(struct redis *redis, const char *text) {
     if (!said.count || !(claim = pawl__claim_find(redis, (uint64_t)said.n[NUMBER])))
         return;
     if (text[0] == 'g')
-        take_grant(redis, claim, &said);
+        take_grant(node, claim, &said);
     else if (text[0] == 'h')
         take_head(redis, claim, &said);
     else if (text[0] == 'b')
@@ -350,7 +341,7 @@ void pawl__node_push(struct node *node, const redisReply *reply) {
         return;
     if (strncmp(channel->str, "pawl:inbox:", 11) == 0 && length > REDIS_UUID &&
         strcmp(channel->str + length - REDIS_UUID, redis->uuid) == 0)
-        take_message(redis, text->str);
+        take_message(node, text->str);
     else
         take_foreign(redis, channel->str, "a foreign holder let go");
 }

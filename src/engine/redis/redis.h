@@ -268,8 +268,7 @@ struct node {
     struct spin spin; /* the leader's */
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
-    int64_t tie_local, tie_server; /* an earlier one, to see how fast the server's clock runs; see push.c */
-    bool runs_fast;                /* too fast, when it was last seen to */
+    int64_t tie_local, tie_server; /* an earlier one; see push.c */
     int64_t
         token_floor; /* the server's time (us) when the connection was new; 0: not known yet. Tokens below it are not believed */
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
