@@ -46,6 +46,7 @@
  *   - A wait is not ended by EINTR: it goes on until its deadline. Nor is any function a cancellation point: a thread that pthread_cancel()
  *     asks to end does so after the call has returned, at its next cancellation point. (Not with PTHREAD_CANCEL_ASYNCHRONOUS.)
  *     pawl_cancel() is what ends a wait.
+ *   - Descriptors of the library's are never 0, 1 or 2, even if these are closed.
  *
  * THE TABLE OF SEMANTICS (docs/semantics.md names the test of each row)
  *

@@ -10,6 +10,7 @@
 
 #include "bell.h"
 #include "core.h"
+#include "descriptor.h"
 #include "error.h"
 #include "uncancelled.h"
 
@@ -38,7 +39,7 @@ int pawl_fd(struct pawl *client) {
         return client ? PAWL_EFORKED : PAWL_EINVAL;
     pthread_mutex_lock(&client->events_mutex);
     if (client->event_fd < 0) {
-        client->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        client->event_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (client->event_fd >= 0 && !TAILQ_EMPTY(&client->for_dispatch))
             bell_ring(client->event_fd);
     }

@@ -4,6 +4,7 @@
  */
 #include "contract.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -410,6 +411,41 @@ static void test_fork(void **state) {
     pawl_lock_free(other);
 }
 
+/* In a process without stdio. 0: none of these numbers is in use, whatever was done. */
+static int use_without_stdio(const char *url) {
+    struct pawl *client = NULL;
+    struct pawl_lock *lock = NULL;
+    int used = 0;
+
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    if (pawl_open(url, NULL, &client, NULL) < 0 || pawl_fd(client) < 0 ||
+        pawl_mutex_new(client, "other lock", 0, &lock, NULL) < 0 || pawl_acquire(lock, PATIENCE_MS, NULL) < 0)
+        return 100;
+    for (int fd = 0; fd < 3; fd++)
+        used += fcntl(fd, F_GETFD) >= 0;
+    pawl_close(client);
+    pawl_lock_free(lock);
+    return used;
+}
+
+static void test_stdio_is_closed(void **state) {
+    int status;
+    pid_t pid;
+
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in a child of a process that has some */
+#endif
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0)
+        _exit(use_without_stdio(contract_engine->url));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void test_kinds_do_not_mix(void **state) {
     struct pawl_lock *mutex = contract_mutex(one, 0), *rwlock = contract_rwlock(two, 0), *three = contract_semaphore(two, 3, 0),
                      *four = contract_semaphore(one, 4, 0);
@@ -585,6 +621,7 @@ int contract_run_locks(void) {
         CONTRACT_TEST(test_close_ends_everything),
         CONTRACT_TEST(test_close_flushes_releases),
         CONTRACT_TEST(test_fork),
+        CONTRACT_TEST(test_stdio_is_closed),
         CONTRACT_TEST(test_kinds_do_not_mix),
         CONTRACT_TEST(test_remaining),
         CONTRACT_TEST(test_semaphore_counts_permits),

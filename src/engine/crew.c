@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bell.h"
+#include "descriptor.h"
 #include "error.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -25,9 +26,9 @@ int pawl__crew_init(struct pawl__crew *crew, struct pawl_error *reterr) {
     pthread_mutex_init(&crew->turn, NULL);
     crew->spin = (struct spin){0};
     crew->count = 0;
-    crew->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    crew->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    crew->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    crew->wake_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    crew->lead_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    crew->timer_fd = above_stdio(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     if (crew->wake_fd < 0 || crew->lead_fd < 0 || crew->timer_fd < 0)
         return pawl__fail_errno(reterr, "no descriptors can be had");
     return 0;

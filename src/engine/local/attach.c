@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "local.h"
 #include "error.h"
 #include "url.h"
@@ -118,11 +119,11 @@ static int open_directory(struct local *local, struct pawl_error *reterr) {
     struct statfs filesystem;
     struct stat status;
 
-    local->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    local->directory_fd = above_stdio(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (local->directory_fd < 0 && errno == ENOENT) {
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
             return pawl__fail_errno(reterr, "can't make the lock directory %s", path);
-        local->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        local->directory_fd = above_stdio(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     }
     if (local->directory_fd < 0)
         return errno == ENOTDIR ? pawl__fail(reterr, PAWL_EURL, "%s is not a directory: name one", path)
@@ -142,14 +143,14 @@ static int open_directory(struct local *local, struct pawl_error *reterr) {
 
 /* s/, where the FIFOs are. */
 static int open_sessions(struct local *local, struct pawl_error *reterr) {
-    int fd = openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = above_stdio(openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     bool made = false;
     struct stat status;
 
     if (fd < 0 && errno == ENOENT) {
         if (mkdirat(local->directory_fd, "s", 0700) < 0 && errno != EEXIST)
             return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
-        fd = openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        fd = above_stdio(openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
         made = true;
     }
     if (fd < 0)
@@ -168,7 +169,7 @@ static int open_sessions(struct local *local, struct pawl_error *reterr) {
 /* ---- The table ---- */
 
 static void read_boot_id(char buffer[BOOT_ID_SIZE]) {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    int fd = above_stdio(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
 
     memset(buffer, 0, BOOT_ID_SIZE);
     if (fd < 0)
@@ -182,9 +183,10 @@ static int open_table(struct local *local, struct pawl_error *reterr) {
     struct stat status;
 
     /* Not O_CREAT at once: in a sticky directory the kernel may refuse that for another user's file. */
-    local->table_fd = openat(local->directory_fd, "table", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    local->table_fd = above_stdio(openat(local->directory_fd, "table", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (local->table_fd < 0 && errno == ENOENT) {
-        local->table_fd = openat(local->directory_fd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        local->table_fd = above_stdio(
+            openat(local->directory_fd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
         if (local->table_fd < 0 && errno != EEXIST && errno != ENOENT)
             return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
     }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "local.h"
 #include "uncancelled.h"
 
@@ -110,7 +111,7 @@ void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t numbe
 
     if (slot >= SESSION_COUNT || number >= CHANNELS_MAX)
         return;
-    fd = openat(local->sessions_fd, channel_name(slot, number, name), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    fd = above_stdio(openat(local->sessions_fd, channel_name(slot, number, name), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
     if (fd < 0)
         return; /* whom it was for looks for itself, once a second */
     (void)!write(fd, "", 1);

@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "local.h"
 #include "error.h"
 
@@ -46,7 +47,7 @@ static const char *lifeline_name(uint32_t slot, char buffer[16]) {
 int pawl__local_watch(struct local *local, uint32_t slot) {
     char name[16];
 
-    return openat(local->sessions_fd, lifeline_name(slot, name), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    return above_stdio(openat(local->sessions_fd, lifeline_name(slot, name), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
 }
 
 bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation) {
@@ -65,7 +66,7 @@ bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation) {
 }
 
 bool pawl__local_anybody(struct local *local) {
-    int fd = openat(local->sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), lifeline;
+    int fd = above_stdio(openat(local->sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), lifeline;
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
     bool found = false;
@@ -78,7 +79,7 @@ bool pawl__local_anybody(struct local *local) {
     while (!found && (entry = readdir(directory))) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || strchr(entry->d_name, '.'))
             continue;
-        lifeline = openat(local->sessions_fd, entry->d_name, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+        lifeline = above_stdio(openat(local->sessions_fd, entry->d_name, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
         found = lifeline >= 0;
         if (found)
             close(lifeline);
@@ -223,7 +224,7 @@ int pawl__local_fifo(struct local *local, const char *name, bool inherit) {
     int fd;
 
     for (int i = 0; i < 3; i++) {
-        fd = openat(local->sessions_fd, name, flags);
+        fd = above_stdio(openat(local->sessions_fd, name, flags));
         if (fd >= 0 || errno != ENOENT)
             break;
         if (mkfifoat(local->sessions_fd, name, local->file_mode) < 0 && errno != EEXIST)

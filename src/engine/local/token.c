@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "local.h"
 #include "error.h"
 
@@ -71,7 +72,7 @@ static int write_fd(int fd, uint64_t ceiling) {
 }
 
 int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_error *reterr) {
-    int fd = openat(local->directory_fd, "token.hi", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = above_stdio(openat(local->directory_fd, "token.hi", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     bool good;
 
     *ret = 0;
@@ -91,7 +92,7 @@ int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_erro
 }
 
 int pawl__local_tokens_write(struct local *local, uint64_t ceiling, struct pawl_error *reterr) {
-    int fd = openat(local->directory_fd, "token.hi.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = above_stdio(openat(local->directory_fd, "token.hi.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
 
     if (fd < 0)
         return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
@@ -128,9 +129,9 @@ int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl
     struct timespec nap = {.tv_nsec = MS};
     int fd, rc;
 
-    fd = openat(local->directory_fd, "token.hi", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    fd = above_stdio(openat(local->directory_fd, "token.hi", O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (fd < 0 && errno == ENOENT) { /* lost while we live: the table knows */
-        fd = openat(local->directory_fd, "token.hi", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        fd = above_stdio(openat(local->directory_fd, "token.hi", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
         if (fd >= 0)
             (void)!fchmod(fd, local->file_mode);
     }

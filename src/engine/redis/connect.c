@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "engine/redis/redis.h"
+#include "descriptor.h"
 #include "error.h"
 
 /* With claims, a link that was silent for so long is pinged. */
@@ -80,7 +81,7 @@ void pawl__link_start(struct link *link) {
         pawl__link_drop(link, PAWL_ECONNLOST, "the host '%.100s' is not known", pawl__addresses_host(link->addresses));
         return;
     }
-    link->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    link->fd = above_stdio(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     link->reader = redisReaderCreate();
     if (link->fd < 0 || !link->reader) {
         pawl__link_drop(link, PAWL_ESYSTEM, "no socket can be had: %s", strerror(errno));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/redis/redis.h"
+#include "descriptor.h"
 #include "error.h"
 
 /* A random UUID, version 8: by that the scripts tell our owners from Redisson's, whose UUIDs are of version 4. */
@@ -41,8 +42,8 @@ static int make_random(struct redis *redis, const char *uuid, struct pawl_error 
 static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
     struct epoll_event event = {.events = EPOLLIN};
 
-    redis->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    redis->epoll_fd = above_stdio(epoll_create1(EPOLL_CLOEXEC));
+    redis->wake_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (redis->epoll_fd < 0 || redis->wake_fd < 0 || epoll_ctl(redis->epoll_fd, EPOLL_CTL_ADD, redis->wake_fd, &event) < 0)
         return pawl__fail_errno(reterr, "no descriptors can be had");
     return 0;

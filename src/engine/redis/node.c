@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/redis/redis.h"
+#include "descriptor.h"
 #include "error.h"
 
 /* Before connections that led to different servers are made anew. */
@@ -22,7 +23,7 @@ struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr) {
         return NULL;
     }
     node->redis = redis;
-    node->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    node->lead_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (node->lead_fd < 0) {
         pawl__fail_errno(reterr, "no descriptors can be had");
         free(node);

@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "error.h"
 #include "url.h"
 
@@ -310,7 +311,7 @@ static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup,
     atomic_init(&zk->fd, -1);
     zk->identity = setup->identity;
     pawl__record_format(&zk->identity, zk->record, sizeof zk->record);
-    zk->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    zk->event_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (zk->event_fd < 0)
         rc = pawl__fail_errno(reterr, "no event descriptor can be had");
     else if ((rc = take_options(zk, setup, reterr)) == 0 && (rc = make_url(zk, reterr)) == 0)

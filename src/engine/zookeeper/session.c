@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "bell.h"
+#include "descriptor.h"
 #include "error.h"
 #include "lease.h"
 #include "sleep.h"
@@ -161,6 +162,15 @@ static bool unanswered(const struct zk_engine *zk) {
     return false;
 }
 
+/* It may open a socket here, and keeps it. */
+static int ask_interest(struct zk_engine *zk, int *ret_fd, int *ret_events, struct timeval *ret_span) {
+    unsigned plugs = atomic_load(&zk->fd) < 0 ? plug_stdio(zk->event_fd) : 0;
+    int rc = zookeeper_interest(zk->handle, ret_fd, ret_events, ret_span);
+
+    unplug_stdio(plugs);
+    return rc;
+}
+
 static void mend(struct zk_engine *zk) {
     const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     struct timeval span;
@@ -168,7 +178,7 @@ static void mend(struct zk_engine *zk) {
 
     for (int i = 0; i < 8 && unanswered(zk); i++) {
         fd = -1;
-        if (zookeeper_interest(zk->handle, &fd, &events, &span) != ZOK || fd < 0)
+        if (ask_interest(zk, &fd, &events, &span) != ZOK || fd < 0)
             continue; /* that was an error too; or it pauses before it connects */
         shutdown(fd, SHUT_RDWR);
         connect(fd, &nowhere, sizeof nowhere); /* ends an attempt to connect */
@@ -292,7 +302,7 @@ static int64_t interest(struct zk_engine *zk, int64_t now, int *ret_fd, short *r
     }
     if (!had)
         zk->attempt_at = now;
-    if (zookeeper_interest(zk->handle, &fd, &events, &span) != ZOK)
+    if (ask_interest(zk, &fd, &events, &span) != ZOK)
         fd = -1;
     due = now + span.tv_sec * ZK_S + span.tv_usec * 1000;
     zk->interest_due = due;

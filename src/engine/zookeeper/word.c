@@ -17,6 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 #define WHY_NS ZK_S
 
 /* Wait until the socket is ready. False: the time is up. */
@@ -36,7 +38,7 @@ static bool ready(int fd, short events, int64_t deadline) {
 }
 
 static int connect_to(const struct addrinfo *info, int64_t deadline) {
-    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+    int fd = above_stdio(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error = 0;
     socklen_t length = sizeof error;
 
     if (fd < 0)
