@@ -155,8 +155,7 @@ void pawl__node_changed(struct node *node) {
     redis->wake_service = true;
     if (up && !same_server(node))
         return;
-    if (!up)
-        pawl__secure_link_lost(node);
+    pawl__secure_anew(node);
     pawl__redis_set_link(redis);
     pawl__node_kick_leader(node);
     pthread_cond_broadcast(&redis->called); /* somebody may wait for the node */

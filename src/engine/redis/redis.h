@@ -286,6 +286,7 @@ struct node {
     /* secure.c */
     struct rclaim_list to_secure, in_round;
     bool round_open, round_wrote;
+    int round_turn;        /* counts rounds: an answer of an earlier one says nothing of this */
     bool replicas_short;   /* the last round found too few, ... */
     unsigned replicas_had; /* ... namely so many */
 
@@ -709,8 +710,8 @@ void pawl__ears_off(struct node *node);
 /* Have replicas confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`. */
 void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
 void pawl__secure_forget(struct rclaim *claim);
-/* One of the connections that it takes is gone. */
-void pawl__secure_link_lost(struct node *node);
+/* One of the connections that it takes is gone; or all of them are there, and something may have waited for that. */
+void pawl__secure_anew(struct node *node);
 /* What to tell who tried. */
 void pawl__secure_failed(const struct node *node, const char *name, struct pawl_error *ret);
 

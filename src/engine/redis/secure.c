@@ -12,7 +12,8 @@
  * lies before it in what replicas are sent. One round is under way at a time; what comes meanwhile goes together in the next.
  *
  * The two connections must lead to one server, or the write proves nothing: node.c compares what the server says of itself. When one of
- * them is lost nothing is known: a grant is asked for again (its owner has it, or not), a renewal is made again.
+ * them is lost nothing is known: a grant is asked for again (its owner has it, or not), a renewal is made again. So is what was granted while
+ * there was no witness, when there is one.
  *
  * Where too few replicas have a renewal, the hold is not renewed: it is renewed again and again, and is lost at the end of its lease.
  */
@@ -79,13 +80,18 @@ static void end_round(struct node *node, end_fn *end) {
     begin_round(node);
 }
 
+/* Is this of the round that is under way? That of one whose claims have been sent elsewhere may still be answered. */
+static bool is_current(const struct request *request) {
+    return request->node->round_open && request->step == request->node->round_turn;
+}
+
 static void wrote(struct redis *redis, struct request *request, redisReply *reply) {
     struct node *node = request->node;
     struct pawl_error why;
 
-    (void)redis;
-    node->round_wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
-    if (reply && !node->round_wrote)
+    if (is_current(request))
+        node->round_wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
+    if (reply && pawl__reply_class(reply, &why) != REPLY_OK)
         pawl__redis_note(redis, NULL, "replicas: nothing was written: %s", why.text);
     if (reply && pawl__reply_class(reply, &why) == REPLY_READONLY) {
         pawl__link_drop(&node->commands, why.code, "%s", why.text);
@@ -98,6 +104,10 @@ static void counted(struct redis *redis, struct request *request, redisReply *re
     struct node *node = request->node;
     unsigned wanted = redis->options.replicas, have;
 
+    if (!is_current(request)) {
+        freeReplyObject(reply);
+        return;
+    }
     if (!reply) {
         end_round(node, unknown);
         return;
@@ -125,7 +135,7 @@ static void expect_shortfall(struct node *node) {
 /* A write, in the slot of the first of them, and WAIT. */
 static void begin_round(struct node *node) {
     struct redis *redis = node->redis;
-    struct request write = {.answered = wrote, .script = -1}, wait = {.answered = counted, .script = -1};
+    struct request write = {.answered = wrote, .script = -1, .step = node->round_turn + 1}, wait = write;
     struct rclaim *claim = TAILQ_FIRST(&node->to_secure);
     struct redis_keys keys;
     char replicas[16], patience[24];
@@ -139,7 +149,9 @@ static void begin_round(struct node *node) {
         claim->in_round = true;
     }
     TAILQ_CONCAT(&node->in_round, &node->to_secure, securing);
+    wait.answered = counted;
     node->round_open = true;
+    node->round_turn++;
     node->round_wrote = false;
     expect_shortfall(node);
     if (pawl__link_say(&node->witness, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
@@ -154,7 +166,7 @@ void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
     begin_round(claim->node);
 }
 
-void pawl__secure_link_lost(struct node *node) {
+void pawl__secure_anew(struct node *node) {
     struct rclaim *claim;
 
     node->round_open = false;
