@@ -141,28 +141,34 @@ static int open_directory(struct local *local, struct pawl_error *reterr) {
     return 0;
 }
 
+/* Open what is there, or make it. -1 with errno. */
+static int open_or_make(struct local *local, const char *name, int flags, mode_t type) {
+    int fd = -1;
+
+    for (int i = 0; fd < 0 && i < 3; i++) {
+        fd = pawl__local_open(local->directory_fd, name, flags, type);
+        if (fd < 0 && errno == ENOENT)
+            fd = pawl__local_make(local, local->directory_fd, name, type, NULL);
+        if (fd < 0 && errno != EEXIST && errno != ENOENT)
+            break;
+    }
+    return fd;
+}
+
+/* Something of this name is there, but not what it should be. */
+static bool is_something_else(int error) {
+    return error == EINVAL || error == EISDIR || error == ENOTDIR || error == ELOOP || error == ENXIO;
+}
+
 /* s/, where the FIFOs are. */
 static int open_sessions(struct local *local, struct pawl_error *reterr) {
-    int fd = above_stdio(openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    bool made = false;
-    struct stat status;
-
-    if (fd < 0 && errno == ENOENT) {
-        if (mkdirat(local->directory_fd, "s", 0700) < 0 && errno != EEXIST)
-            return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
-        fd = above_stdio(openat(local->directory_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-        made = true;
-    }
-    if (fd < 0)
-        return errno == ENOTDIR || errno == ELOOP
-                   ? pawl__fail(reterr, PAWL_EFORMAT, "%s/s is not a directory: %s holds something else than locks", local->path,
-                                local->path)
-                   : pawl__fail_errno(reterr, "can't open %s/s", local->path);
-    local->sessions_fd = fd;
-    if (fstat(fd, &status) == 0 && (made || (status.st_mode & 07777) != local->directory_mode)) {
-        (void)!fchown(fd, local->file_uid, local->file_gid);
-        (void)!fchmod(fd, local->directory_mode); /* only its owner can: who died between mkdir and here comes again */
-    }
+    local->sessions_fd = open_or_make(local, "s", O_RDONLY | O_DIRECTORY, S_IFDIR);
+    if (local->sessions_fd < 0 && is_something_else(errno))
+        return pawl__fail(reterr, PAWL_EFORMAT, "%s/s is not a directory: %s holds something else than locks", local->path,
+                          local->path);
+    if (local->sessions_fd < 0)
+        return pawl__fail_errno(reterr, "can't open or make %s/s", local->path);
+    pawl__local_adjust(local, local->sessions_fd);
     return 0;
 }
 
@@ -179,27 +185,19 @@ static void read_boot_id(char buffer[BOOT_ID_SIZE]) {
     close(fd);
 }
 
+/* Its mode is left alone until it is known to be ours. */
 static int open_table(struct local *local, struct pawl_error *reterr) {
-    struct stat status;
-
-    /* Not O_CREAT at once: in a sticky directory the kernel may refuse that for another user's file. */
-    local->table_fd = above_stdio(openat(local->directory_fd, "table", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (local->table_fd < 0 && errno == ENOENT) {
-        local->table_fd = above_stdio(
-            openat(local->directory_fd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-        if (local->table_fd < 0 && errno != EEXIST && errno != ENOENT)
-            return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
-    }
-    if (local->table_fd < 0 && errno != EISDIR && errno != ELOOP)
-        return pawl__fail_errno(reterr, "can't open %s/table for reading and writing", local->path);
-    if (local->table_fd >= 0 && fstat(local->table_fd, &status) < 0)
-        return pawl__fail_errno(reterr, "can't examine %s/table", local->path);
-    if (local->table_fd < 0 || !S_ISREG(status.st_mode))
+    local->table_fd = open_or_make(local, "table", O_RDWR, S_IFREG);
+    if (local->table_fd >= 0)
+        return 0;
+    if (is_something_else(errno))
         return pawl__fail(reterr, PAWL_EFORMAT, "%s/table is not a file: %s holds something else than locks", local->path,
                           local->path);
-    if ((status.st_mode & 07777) != local->file_mode && fchmod(local->table_fd, local->file_mode) == 0)
-        (void)!fchown(local->table_fd, local->file_uid, local->file_gid);
-    return 0;
+    if (errno == EMLINK)
+        return pawl__fail(reterr, PAWL_EFORMAT,
+                          "%s/table is linked to another name, and may be another's file: remove it, and the directory",
+                          local->path);
+    return pawl__fail_errno(reterr, "can't open %s/table for reading and writing", local->path);
 }
 
 /* The whole of a good header; NULL, or what is wrong with it. */
@@ -248,9 +246,13 @@ static int create(struct local *local, uint64_t base, const char boot_id[BOOT_ID
     struct header *header;
     int rc;
 
+    if (!pawl__local_may_be_long(sizeof(struct table)))
+        return pawl__fail(reterr, PAWL_ENOSPACE, "%s/table is a (sparse) file of %zu MiB, and `ulimit -f` allows no such: raise it",
+                          local->path, sizeof(struct table) >> 20);
     rc = pawl__local_tokens_write(local, base + TOKEN_STEP, reterr);
     if (rc < 0)
         return rc;
+    pawl__local_adjust(local, local->table_fd);
     if (ftruncate(local->table_fd, 0) < 0 || ftruncate(local->table_fd, sizeof(struct table)) < 0)
         return pawl__fail_errno(reterr, "can't enlarge %s/table", local->path);
     errno = pawl__local_reserve(local, 0, offsetof(struct table, sessions));
@@ -317,6 +319,7 @@ static int heal(struct local *local, struct pawl_error *reterr) {
     int rc;
 
     read_boot_id(boot_id);
+    pawl__local_sweep(local);
     if (!fault) {
         rc = map_table(local, reterr);
         if (rc < 0)
@@ -439,6 +442,8 @@ int pawl__local_attach(struct local *local, const struct pawl__setup *setup, str
         rc = open_sessions(local, reterr);
     if (rc == 0)
         rc = lock_table(local, reterr);
+    if (rc == 0)
+        pawl__local_adjust(local, local->table_fd);
     return rc;
 }
 

@@ -11,9 +11,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "descriptor.h"
 #include "local.h"
 #include "uncancelled.h"
 
@@ -68,7 +68,7 @@ struct channel *pawl__local_channel_get(struct local *local) {
     if (!channel)
         channel = add(local);
     if (channel && channel->fd < 0)
-        channel->fd = pawl__local_fifo(local, channel_name(local->slot, channel->number, name), false);
+        channel->fd = pawl__local_fifo(local, channel_name(local->slot, channel->number, name));
     if (channel && channel->fd < 0)
         channel = NULL;
     if (channel)
@@ -111,7 +111,7 @@ void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t numbe
 
     if (slot >= SESSION_COUNT || number >= CHANNELS_MAX)
         return;
-    fd = above_stdio(openat(local->sessions_fd, channel_name(slot, number, name), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    fd = pawl__local_open(local->sessions_fd, channel_name(slot, number, name), O_RDWR, S_IFIFO);
     if (fd < 0)
         return; /* whom it was for looks for itself, once a second */
     (void)!write(fd, "", 1);

@@ -9,6 +9,7 @@
  *     serve.c    the same for claims that the service thread looks after      survey.c   inspection and break
  *     pool.c     whose nodes are free                                         channel.c  waking those who poll
  *     token.c    the ceiling of tokens                                        examine.c  for `pawl doctor`
+ *     files.c    opening and making files
  *
  * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held together with a bucket's guard,
  * nor across a system call that may wait for anybody.
@@ -250,7 +251,21 @@ int64_t pawl__local_wall_ms(void);
 /* Reserve space in the file. 0 or errno. */
 int pawl__local_reserve(struct local *local, size_t offset, size_t length);
 /* Create a FIFO in s/ unless it is there, and open it for reading and writing. -1 with errno. */
-int pawl__local_fifo(struct local *local, const char *name, bool inherit);
+int pawl__local_fifo(struct local *local, const char *name);
+
+/* ---- files.c ---- */
+
+/* Open an existing file of this type (S_IFREG, S_IFIFO, S_IFDIR). -1 with errno; EINVAL, EISDIR, ELOOP: it is something else; EMLINK: it
+ * has other names, too. */
+int pawl__local_open(int at, const char *name, int flags, mode_t type);
+/* Make it, with all that belongs to it, and a file's text on the disk. -1 with errno; EEXIST: another was faster. */
+int pawl__local_make(struct local *local, int at, const char *name, mode_t type, const char *text);
+/* Give what was found, and is ours to change, the mode that the directory says. */
+void pawl__local_adjust(struct local *local, int fd);
+/* Remove what makers left that were killed. Alone. */
+void pawl__local_sweep(struct local *local);
+/* May this process write so much to a file? If it does all the same, that may end it (SIGXFSZ). */
+bool pawl__local_may_be_long(uint64_t size);
 
 /* ---- attach.c ---- */
 

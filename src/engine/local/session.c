@@ -209,37 +209,18 @@ int pawl__local_reserve(struct local *local, size_t offset, size_t length) {
     return rc == EOPNOTSUPP || rc == ENOSYS ? 0 : rc; /* then the file system can't promise space; see docs/local.md */
 }
 
-/* Make a file what the directory says, whatever the umask was. Only its owner can; whoever is not need not. */
-static void set_mode(struct local *local, int fd, const struct stat *status) {
-    if ((status->st_mode & 07777) != local->file_mode && fchmod(fd, local->file_mode) < 0)
-        return;
-    if (local->file_uid != (uid_t)-1 || local->file_gid != status->st_gid)
-        (void)!fchown(fd, local->file_uid, local->file_gid);
-}
+int pawl__local_fifo(struct local *local, const char *name) {
+    int fd = -1;
 
-int pawl__local_fifo(struct local *local, const char *name, bool inherit) {
-    int flags = O_RDWR | O_NONBLOCK | O_NOFOLLOW | (inherit ? 0 : O_CLOEXEC);
-    struct stat status;
-    bool made = false;
-    int fd;
-
-    for (int i = 0; i < 3; i++) {
-        fd = above_stdio(openat(local->sessions_fd, name, flags));
-        if (fd >= 0 || errno != ENOENT)
+    for (int i = 0; fd < 0 && i < 3; i++) {
+        fd = pawl__local_open(local->sessions_fd, name, O_RDWR, S_IFIFO);
+        if (fd >= 0)
+            pawl__local_adjust(local, fd);
+        else if (errno == ENOENT)
+            fd = pawl__local_make(local, local->sessions_fd, name, S_IFIFO, NULL);
+        if (fd < 0 && errno != EEXIST && errno != ENOENT)
             break;
-        if (mkfifoat(local->sessions_fd, name, local->file_mode) < 0 && errno != EEXIST)
-            return -1;
-        made = true;
     }
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &status) < 0 || !S_ISFIFO(status.st_mode)) {
-        close(fd);
-        errno = EINVAL;
-        return -1;
-    }
-    if (made || (status.st_mode & 07777) != local->file_mode)
-        set_mode(local, fd, &status);
     return fd;
 }
 
@@ -262,10 +243,12 @@ static int claim_slot(struct local *local, uint32_t slot, bool usurp, const stru
     _Atomic uint64_t *place = &local->table->words[slot];
     uint64_t word;
     char name[16];
-    int fd = pawl__local_fifo(local, lifeline_name(slot, name), local->inherit);
+    int fd = pawl__local_fifo(local, lifeline_name(slot, name));
 
     if (fd < 0)
-        return errno == EACCES || errno == EINVAL || errno == ELOOP ? 0 : -errno;
+        return errno == EACCES || errno == EINVAL || errno == ELOOP || errno == EMLINK ? 0 : -errno;
+    if (local->inherit)
+        fcntl(fd, F_SETFD, 0);
     word = atomic_load(place);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0 || (word & SESSION_LIVE && !usurp)) {
         close(fd);

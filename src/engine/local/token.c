@@ -6,8 +6,8 @@
  * that is above the ceiling in token.hi, and that is on the disk before the table says so. After a reboot all counters start at the
  * ceiling. It is raised by 2^20 at a time: one fdatasync per million tokens.
  *
- * The file is one line of fixed length, `pawl-tokens 1 ceiling=NNNNNNNNNNNNNNNNNNNN check=HHHHHHHH`, so that a write is one sector.
- * Its writers exclude each other by flock.
+ * The file is one line of fixed length, `pawl-tokens 1 ceiling=NNNNNNNNNNNNNNNNNNNN check=HHHHHHHH`, so that a write is one sector. It is
+ * written in place, since in a sticky directory nobody may replace another user's file. Its writers exclude each other by flock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "descriptor.h"
 #include "local.h"
 #include "error.h"
 
@@ -62,8 +61,13 @@ static bool read_fd(int fd, uint64_t *ret) {
 static int write_fd(int fd, uint64_t ceiling) {
     char line[LINE_SIZE];
     int length = line_format(ceiling, line);
-    ssize_t rc = pwrite(fd, line, (size_t)length, 0);
+    ssize_t rc;
 
+    if (!pawl__local_may_be_long((uint64_t)length)) {
+        errno = EFBIG;
+        return -1;
+    }
+    rc = pwrite(fd, line, (size_t)length, 0);
     if (rc != length) {
         errno = rc < 0 ? errno : ENOSPC;
         return -1;
@@ -71,19 +75,7 @@ static int write_fd(int fd, uint64_t ceiling) {
     return fdatasync(fd);
 }
 
-int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_error *reterr) {
-    int fd = above_stdio(openat(local->directory_fd, "token.hi", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    bool good;
-
-    *ret = 0;
-    if (fd < 0 && errno == ENOENT)
-        return 0;
-    if (fd < 0)
-        return pawl__fail_errno(reterr, "can't open %s/token.hi", local->path);
-    good = read_fd(fd, ret);
-    close(fd);
-    if (good)
-        return 0;
+static int fail_damaged(struct local *local, struct pawl_error *reterr) {
     return pawl__fail(
         reterr, PAWL_EFORMAT,
         "%s/token.hi is damaged, so it is not known which tokens were given: remove the directory to start at 1 again, "
@@ -91,22 +83,62 @@ int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_erro
         local->path);
 }
 
+static int fail_open(struct local *local, struct pawl_error *reterr) {
+    if (errno == EMLINK || errno == EINVAL || errno == ELOOP)
+        return pawl__fail(reterr, PAWL_EFORMAT,
+                          "%s/token.hi is not a file, or is linked to another name: %s holds something else than locks",
+                          local->path, local->path);
+    return pawl__fail_errno(reterr, "can't open %s/token.hi", local->path);
+}
+
+static int fail_write(struct local *local, struct pawl_error *reterr) {
+    if (errno == EFBIG)
+        return pawl__fail(reterr, PAWL_ENOSPACE, "can't write %s/token.hi: `ulimit -f` allows no file of %d bytes: raise it",
+                          local->path, LINE_SIZE);
+    return pawl__fail_errno(reterr, "can't write %s/token.hi", local->path);
+}
+
+int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_error *reterr) {
+    int fd = pawl__local_open(local->directory_fd, "token.hi", O_RDONLY, S_IFREG);
+    bool good;
+
+    *ret = 0;
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0)
+        return fail_open(local, reterr);
+    good = read_fd(fd, ret);
+    close(fd);
+    return good ? 0 : fail_damaged(local, reterr);
+}
+
+/* Open it, or make it with this ceiling. -1 with errno. */
+static int open_or_make(struct local *local, uint64_t ceiling) {
+    int fd = pawl__local_open(local->directory_fd, "token.hi", O_RDWR, S_IFREG);
+    char line[LINE_SIZE];
+
+    if (fd >= 0 || errno != ENOENT)
+        return fd;
+    line_format(ceiling, line);
+    fd = pawl__local_make(local, local->directory_fd, "token.hi", S_IFREG, line);
+    if (fd < 0 && errno == EEXIST) /* another was faster */
+        return pawl__local_open(local->directory_fd, "token.hi", O_RDWR, S_IFREG);
+    if (fd >= 0)
+        fsync(local->directory_fd);
+    return fd;
+}
+
 int pawl__local_tokens_write(struct local *local, uint64_t ceiling, struct pawl_error *reterr) {
-    int fd = above_stdio(openat(local->directory_fd, "token.hi.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    int fd = open_or_make(local, ceiling), rc = 0;
 
     if (fd < 0)
-        return pawl__fail_errno(reterr, "can't write in the lock directory %s", local->path);
-    if (fchmod(fd, local->file_mode) < 0 || write_fd(fd, ceiling) < 0 ||
-        renameat(local->directory_fd, "token.hi.new", local->directory_fd, "token.hi") < 0) {
-        pawl__fail_errno(reterr, "can't write %s/token.hi", local->path);
-        close(fd);
-        unlinkat(local->directory_fd, "token.hi.new", 0);
-        return reterr ? reterr->code : PAWL_ESYSTEM;
-    }
-    (void)!fchown(fd, local->file_uid, local->file_gid);
+        return errno == EMLINK || errno == EINVAL || errno == ELOOP ? fail_open(local, reterr) : fail_write(local, reterr);
+    if (write_fd(fd, ceiling) < 0)
+        rc = fail_write(local, reterr);
+    else
+        pawl__local_adjust(local, fd);
     close(fd);
-    fsync(local->directory_fd);
-    return 0;
+    return rc;
 }
 
 /* With the file flocked: write a higher ceiling, then let the table know. */
@@ -119,7 +151,7 @@ static int raise(struct local *local, int fd, struct pawl_error *reterr) {
     if (ceiling > TOKEN_LAST - TOKEN_STEP)
         return pawl__fail(reterr, PAWL_EOVERFLOW, "the tokens of %s have reached their end: use a new directory", local->path);
     if (write_fd(fd, ceiling + TOKEN_STEP) < 0)
-        return pawl__fail_errno(reterr, "can't write %s/token.hi", local->path);
+        return fail_write(local, reterr);
     atomic_store(place, ceiling + TOKEN_STEP);
     return 0;
 }
@@ -129,14 +161,9 @@ int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl
     struct timespec nap = {.tv_nsec = MS};
     int fd, rc;
 
-    fd = above_stdio(openat(local->directory_fd, "token.hi", O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (fd < 0 && errno == ENOENT) { /* lost while we live: the table knows */
-        fd = above_stdio(openat(local->directory_fd, "token.hi", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-        if (fd >= 0)
-            (void)!fchmod(fd, local->file_mode);
-    }
+    fd = open_or_make(local, before); /* if it was lost while we live: the table knows */
     if (fd < 0)
-        return pawl__fail_errno(reterr, "can't open %s/token.hi", local->path);
+        return errno == EFBIG ? fail_write(local, reterr) : fail_open(local, reterr);
     while ((rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && pawl__boottime() < deadline)
         nanosleep(&nap, NULL);
     if (atomic_load(&local->table->header.token_ceiling) > before)

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * files.c - the files of the directory: opened with suspicion, made complete.
+ *
+ * OPENED. Others may write in the directory, and root may lock in a user's. So no name is believed: what is opened must be what it is to
+ * be (a file, a FIFO) and have no other name, for a second link may lead to anything of anybody's. Only then is it written to, and its
+ * mode set.
+ *
+ * MADE. A new file gets its mode, its group and its content under a name that nobody looks for (`.new-...`), and then the one that it is to
+ * have, in one step that replaces nothing. So whoever finds a file finds all of it, open to all who may lock here, whatever the umask
+ * was, and whenever its maker was killed. What a killed maker left under the other name is removed by the next that is alone.
+ * Some file systems can't give a name without replacing another's: there a link does it, in two steps, or it is made in place.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "descriptor.h"
+#include "local.h"
+
+static const char NEW[] = ".new-";
+enum { TRIES = 3 };
+
+/* ---- Opened ---- */
+
+int pawl__local_open(int at, const char *name, int flags, mode_t type) {
+    int fd = above_stdio(openat(at, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat status;
+    int error = 0;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) < 0)
+        error = errno;
+    else if ((status.st_mode & S_IFMT) != type)
+        error = EINVAL;
+    else if (status.st_nlink > 1 && type != S_IFDIR)
+        error = EMLINK;
+    if (error == 0)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* The directory's mode may have changed since the file was made, or its maker have been a pawl that made it step by step. */
+void pawl__local_adjust(struct local *local, int fd) {
+    struct stat status;
+    mode_t mode;
+
+    if (fstat(fd, &status) < 0 || (status.st_uid != geteuid() && !(geteuid() == 0 && status.st_uid == local->file_uid)))
+        return;
+    mode = S_ISDIR(status.st_mode) ? local->directory_mode : local->file_mode;
+    if ((status.st_mode & 07777) != mode)
+        (void)!fchmod(fd, mode);
+}
+
+bool pawl__local_may_be_long(uint64_t size) {
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size;
+}
+
+/* ---- Made ---- */
+
+static int make_here(int at, const char *name, mode_t type) {
+    switch (type) {
+    case S_IFIFO:
+        return mkfifoat(at, name, 0600) < 0 ? -1 : pawl__local_open(at, name, O_RDWR, type);
+    case S_IFDIR:
+        return mkdirat(at, name, 0700) < 0 ? -1 : pawl__local_open(at, name, O_RDONLY | O_DIRECTORY, type);
+    default:
+        return above_stdio(openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    }
+}
+
+/* The group may not be ours to give: then it is as it comes, as it is for all other files. */
+static bool complete(struct local *local, int fd, mode_t type, const char *text) {
+    struct stat status;
+
+    if (fstat(fd, &status) < 0)
+        return false;
+    if (status.st_uid != geteuid()) {
+        errno = EPERM;
+        return false;
+    }
+    if (local->file_uid != (uid_t)-1 || local->file_gid != status.st_gid)
+        (void)!fchown(fd, local->file_uid, local->file_gid);
+    if (fchmod(fd, type == S_IFDIR ? local->directory_mode : local->file_mode) < 0)
+        return false;
+    return !text || (write(fd, text, strlen(text)) == (ssize_t)strlen(text) && fdatasync(fd) == 0);
+}
+
+/* Give it its name. */
+static int publish(int at, const char *from, const char *to) {
+    return renameat2(at, from, at, to, RENAME_NOREPLACE);
+}
+
+/* The same for what must be complete when it is found. While it has two names, nobody opens it. */
+static int publish_by_link(int at, const char *from, const char *to) {
+    return linkat(at, from, at, to, 0) < 0 ? -1 : unlinkat(at, from, 0);
+}
+
+/* What is found empty does no harm: its owner sets the mode again. */
+static int make_in_place(struct local *local, int at, const char *name, mode_t type) {
+    int fd = make_here(at, name, type);
+
+    if (fd >= 0)
+        complete(local, fd, type, NULL);
+    return fd;
+}
+
+static int make_once(struct local *local, int at, const char *name, mode_t type, const char *text) {
+    bool made, unable, whole = text || type == S_IFIFO;
+    char draft[64];
+    uint64_t number;
+    int fd, error;
+
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return -1;
+    snprintf(draft, sizeof draft, "%s%016" PRIx64, NEW, number);
+    fd = make_here(at, draft, type);
+    if (fd < 0)
+        return -1;
+    made = complete(local, fd, type, text) && publish(at, draft, name) == 0;
+    unable = !made && (errno == EINVAL || errno == ENOSYS);
+    if (made || (unable && whole && publish_by_link(at, draft, name) == 0))
+        return fd;
+    error = errno;
+    close(fd);
+    unlinkat(at, draft, type == S_IFDIR ? AT_REMOVEDIR : 0);
+    errno = error;
+    return unable && !whole ? make_in_place(local, at, name, type) : -1;
+}
+
+int pawl__local_make(struct local *local, int at, const char *name, mode_t type, const char *text) {
+    int fd = -1;
+
+    if (text && !pawl__local_may_be_long(strlen(text))) {
+        errno = EFBIG;
+        return -1;
+    }
+    for (int i = 0; fd < 0 && i < TRIES; i++) {
+        fd = make_once(local, at, name, type, text);
+        if (fd < 0 && errno != ENOENT) /* else it was taken for a dead one's, and swept away */
+            break;
+    }
+    return fd;
+}
+
+static void sweep(int at) {
+    int fd = above_stdio(openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+
+    if (!directory) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((entry = readdir(directory)))
+        if (strncmp(entry->d_name, NEW, strlen(NEW)) == 0 && unlinkat(at, entry->d_name, 0) < 0)
+            unlinkat(at, entry->d_name, AT_REMOVEDIR);
+    closedir(directory);
+}
+
+void pawl__local_sweep(struct local *local) {
+    sweep(local->directory_fd);
+    sweep(local->sessions_fd);
+}
