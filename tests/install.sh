@@ -69,9 +69,36 @@ version_agrees() {
     "$root/opt/pawl/bin/pawl" --version | grep -F "$version" && program gcc c | grep -Fx "pawl $version"
 }
 
+# The pages name files by where they are installed.
+documents_cited() {
+    local file cited
+    cited=$(grep -rhoE '/opt/pawl/share/doc/[^ ]+' "$root/opt/pawl/share/man" | sort -u)
+    [ -n "$cited" ] || return 1
+    ! grep -rn '@[a-z]*@\|Pa docs/' "$root/opt/pawl/share/man" || return 1
+    for file in $cited; do
+        [ -e "$root$file" ] || { echo "a manual page cites $file, which is not installed" && return 1; }
+    done
+}
+
+# Of the READMEs only what leads to the guides: the rest is about the sources.
+links_of_documents() (
+    local page link links status=0
+    cd "$root/opt/pawl/share/doc/pawl" || exit 1
+    for page in README*.md docs/*.md; do
+        links=$(grep -oE '\]\([^)#:]*' "$page" | cut -c 3- | grep -E '^docs/|^bench/|\.md$|\.svg$' | sort -u)
+        for link in $links; do
+            case $page:$link in README*:ARCHITECTURE.md | README*:CONTRIBUTING.md | README*:models/*) continue ;; esac
+            [ -e "$(dirname "$page")/$link" ] || { echo "$page leads to $link, which is not installed" && status=1; }
+        done
+    done
+    exit $status
+)
+
 check 'make install' install_tree
 check 'everything is below PREFIX' nothing_else
 check 'the command runs' "$root/opt/pawl/bin/pawl" --version
+check 'the documents that the manual cites are there' documents_cited
+check 'and so is what they lead to' links_of_documents
 check 'a C program, shared' program gcc c
 check 'a C++ program, shared' program g++ c++
 check 'one version in the command, the library and pawl.pc' version_agrees
