@@ -162,6 +162,16 @@ static int parse_scheme(struct pawl__url *url, char **rest, struct pawl_error *r
     return 0;
 }
 
+/* redis:host:7777/3 would be a path, and the host the default: not what was meant. A secret is not shown. */
+static int refuse_bare_host(const struct pawl__url *url, const char *rest, struct pawl_error *reterr) {
+    const char *at = strrchr(rest, '@');
+
+    if (!*rest || *rest == '/' || strcmp(url->scheme, "local") == 0 || strstr(url->scheme, "unix"))
+        return 0; /* of what names a file, its engine speaks */
+    return pawl__fail(reterr, PAWL_EURL, "the URL's host needs two slashes before it: write %s://%s%.100s", url->scheme,
+                      at ? "USER:PASSWORD@" : "", at ? at + 1 : rest);
+}
+
 int pawl__url_parse(const char *text, struct pawl__url *ret, struct pawl_error *reterr) {
     char *rest = NULL, *query, *path;
     int rc;
@@ -194,6 +204,8 @@ int pawl__url_parse(const char *text, struct pawl__url *ret, struct pawl_error *
         if ((rc = parse_authority(rest, ret, reterr)) < 0)
             return rc;
         rest = path ? path : NULL;
+    } else if ((rc = refuse_bare_host(ret, rest, reterr)) < 0) {
+        return rc;
     }
     if (!rest)
         return 0;

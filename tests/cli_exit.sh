@@ -134,6 +134,10 @@ status_is 0 "a name in Chinese" "$PAWL" run 每夜备份 -- true
 status_is 64 "a URL with a typo" "$PAWL" run -u lcoal: x -- true
 one_sentence "*local*"
 status_is 64 "an engine that is not there" "$PAWL" run -u nosuch://host x -- true
+for scheme in redis rediss redis-sentinel redis-cluster redlock zk; do
+    status_is 64 "$scheme: and a host without its slashes" "$PAWL" run -n -u "$scheme:host:7777/3" x -- true
+    one_sentence "*write $scheme://host:7777/3"
+done
 status_is 64 "a URL from the environment" env PAWL_URL=lcoal: "$PAWL" status
 status_is 64 "an unknown option in the URL" "$PAWL" run -u "$PAWL_URL?frobnicate=1" x -- true
 

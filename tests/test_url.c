@@ -70,6 +70,10 @@ static void test_malformed(void **state) {
     refuses("redis://h:-1", PAWL_EURL, "port");
     refuses("redis://h:", PAWL_EURL, "port ''");
     refuses("redis://a,,b", PAWL_EURL, "empty host");
+    refuses("redis:host:7777/3", PAWL_EURL, "write redis://host:7777/3");
+    refuses("redis:anna:hush@host", PAWL_EURL, "write redis://USER:PASSWORD@host");
+    refuses("zk:a,b/base", PAWL_EURL, "write zk://a,b/base");
+    refuses("redis-sentinel:host/name?db=1", PAWL_EURL, "write redis-sentinel://host/name");
     refuses("redis://[::1", PAWL_EURL, "']'");
     refuses("local:?=3", PAWL_EURL, "without a name");
     refuses("local:?a=1&&b=2", PAWL_EURL, "without a name");
