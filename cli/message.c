@@ -72,6 +72,8 @@ int exit_of(int code) {
         return EXIT_MISFIT;
     case PAWL_ECONNLOST:
     case PAWL_EUNKNOWN:
+    case PAWL_EREPLICAS:
+    case PAWL_ETOPOLOGY:
         return EXIT_UNREACHABLE;
     case PAWL_ENOMEM:
     case PAWL_ESYSTEM:
@@ -82,6 +84,7 @@ int exit_of(int code) {
     case PAWL_EFILESYSTEM:
     case PAWL_EFULL:
     case PAWL_EGONE:
+    case PAWL_EOVERFLOW:
         return EXIT_STORAGE;
     case PAWL_EHELD:
     case PAWL_ETIMEOUT:

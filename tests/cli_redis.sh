@@ -98,6 +98,10 @@ refused 65 "a key that is no lock" "*'list'*no lock*" "$PAWL" run list -- true
 refused 65 "... is not called free either" "*'list'*no lock*" "$PAWL" status list
 refused 64 "a database that is not there" "*database*" "$PAWL" run -u "redis://anna:hush-hush@127.0.0.1:$port/99999" x -- true
 refused 64 "a path without its slashes" "*redis+unix:///path/to/socket*" "$PAWL" run -u redis+unix:socket x -- true
+refused 69 "too few replicas" "*has 0 replicas*asks for 1*" "$PAWL" run -u "$PAWL_URL?replicas=1" x -- true
+refused 69 "no cluster" "*not part of a cluster*" "$PAWL" run -u "redis-cluster://127.0.0.1:$port" x -- true
+refused 69 "no sentinel" "*no sentinel*" "$PAWL" run -u "redis-sentinel://127.0.0.1:$port/name?connect=300" x -- true
+refused 69 "a server twice" "*are the same server*" "$PAWL" run -u "redlock://127.0.0.1:$port,localhost:$port,127.0.0.1:1" x -- true
 refused 69 "nobody listens there" "*can't connect*" "$PAWL" run -u "redis://anna:hush-hush@127.0.0.1:1" x -- true
 refused 69 "a host that is not known" "*not known*" "$PAWL" run -u "redis://anna:hush-hush@no.such.host.invalid" x -- true
 refused 69 "TLS where there is none" "*TLS*" "$PAWL" run -u "rediss://anna:hush-hush@127.0.0.1:$port?connect=500" x -- true

@@ -125,7 +125,7 @@ static void test_bad_urls(void **state) {
     refuse(url, PAWL_EURL, "twice");
     snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,localhost:%u", servers[0].port, servers[1].port,
              servers[0].port);
-    refuse(url, PAWL_EURL, "same server");
+    refuse(url, PAWL_ETOPOLOGY, "same server");
     refuse(url_of(3, "?layout=redisson"), PAWL_EOPTION, "layout");
     refuse(url_of(3, "?nonsense=1"), PAWL_EOPTION, "nonsense");
     refuse(url_of(3, "?ca=/x"), PAWL_EOPTION, "redlocks:");
@@ -144,7 +144,7 @@ static void test_replica_among_them(void **state) {
     snprintf(replica.extra, sizeof replica.extra, "replicaof 127.0.0.1 %u", servers[0].port);
     redis_server_start(&replica);
     snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port, replica.port);
-    refuse(url, PAWL_EURL, "is a replica");
+    refuse(url, PAWL_ETOPOLOGY, "is a replica");
     redis_server_free(&replica);
 }
 
@@ -155,7 +155,7 @@ static void test_part_of_a_cluster_among_them(void **state) {
     (void)state;
     redis_server_start(&shard);
     snprintf(url, sizeof url, "redlock://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", servers[0].port, servers[1].port, shard.port);
-    refuse(url, PAWL_EURL, "part of a Redis Cluster");
+    refuse(url, PAWL_ETOPOLOGY, "part of a Redis Cluster");
     redis_server_free(&shard);
 }
 

@@ -103,14 +103,14 @@ static int check_voter(const struct redlock *redlock, const struct pawl__voter_v
     const char *where = redlock->seats[i].where;
 
     if (views[i].is_replica)
-        return pawl__fail(reterr, PAWL_EURL,
+        return pawl__fail(reterr, PAWL_ETOPOLOGY,
                           "%s is a replica: every server must be a primary of its own, or their majority is not one", where);
     if (views[i].in_cluster)
-        return pawl__fail(reterr, PAWL_EURL,
+        return pawl__fail(reterr, PAWL_ETOPOLOGY,
                           "%s is part of a Redis Cluster, which is one server to its users: name independent ones", where);
     for (unsigned j = 0; j < i && views[i].run_id[0]; j++)
         if (strcmp(views[i].run_id, views[j].run_id) == 0)
-            return pawl__fail(reterr, PAWL_EURL, "%s and %s are the same server: each must be one of its own",
+            return pawl__fail(reterr, PAWL_ETOPOLOGY, "%s and %s are the same server: each must be one of its own",
                               redlock->seats[j].where, where);
     /* A password that is wrong, a certificate that is not trusted: not a failure of the moment. */
     if (views[i].failures && views[i].why.code != PAWL_ECONNLOST)
