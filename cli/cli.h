@@ -43,9 +43,11 @@ int library_error(const struct pawl_error *error);
 int exit_of(int code);
 /* What is in stdout's buffer has been written, or EXIT_STORAGE was said and is returned. */
 int finish_output(int status);
-/* The library's log callback: warnings and the lines of --trace, on stderr. (Not log_message: libzookeeper calls a function of that name,
- * and would get this one.) */
+/* The library's log callback: the lines of --trace on stderr, and warnings from heed_warnings() on. (Not log_message: libzookeeper calls a
+ * function of that name, and would get this one.) */
 void print_log(enum pawl_log_level level, const char *text, void *data);
+/* The client is open. */
+void heed_warnings(void);
 
 /* ---- text.c --------------------------------------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -109,7 +110,17 @@ int finish_output(int status) {
     return status == 0 ? EXIT_STORAGE : status;
 }
 
+/* What is said while a client is being opened is true of every command, today and tomorrow: cron would mail it each time. It is pawl
+ * doctor's to say. */
+static atomic_bool warnings_count;
+
+void heed_warnings(void) {
+    atomic_store(&warnings_count, true);
+}
+
 void print_log(enum pawl_log_level level, const char *text, void *data) {
     (void)data;
+    if (level == PAWL_LOG_WARNING && !atomic_load(&warnings_count))
+        return;
     write_line(level == PAWL_LOG_WARNING ? "pawl: warning: " : "", text);
 }

@@ -196,5 +196,8 @@ int open_client(const char *url, struct pawl **ret) {
     struct pawl_options options = {.size = sizeof options, .log = print_log};
     struct pawl_error error;
 
-    return pawl_open(url, &options, ret, &error) < 0 ? library_error(&error) : 0;
+    if (pawl_open(url, &options, ret, &error) < 0)
+        return library_error(&error);
+    heed_warnings();
+    return 0;
 }

@@ -67,6 +67,7 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
         *status = library_error(&error);
         return false;
     }
+    heed_warnings();
     pawl_describe(take->client, &take->info);
     take->fd = pawl_fd(take->client);
     if (take->fd < 0) {

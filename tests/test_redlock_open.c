@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 
+#include "findings.h"
 #include "redlock_test.h"
 
 /* ---- Names ---------------------------------------------------------------------------------------------------------------- */
@@ -215,6 +216,7 @@ static void test_smallest_rights(void **state) {
 }
 
 static void test_even_number_is_warned_of(void **state) {
+    struct findings findings = {0};
     struct log log = LOG_INIT;
     struct pawl_options how = {.size = sizeof how, .log = keep_log, .log_data = &log};
     struct pawl *client;
@@ -222,6 +224,9 @@ static void test_even_number_is_warned_of(void **state) {
     (void)state;
     assert_works(pawl_open(url_of(4, ""), &how, &client, &error), &error);
     assert_true(log_has(&log, "even number"));
+    assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
+    assert_contains(findings.text,
+                    "warning: the URL names 4 servers: of an even number no more may fail than of one less -> name 3 or 5");
     pawl_close(client);
 }
 

@@ -261,6 +261,17 @@ static int examine_majority(const struct redlock *redlock, unsigned answered, pa
     return tell(visit, data, PAWL_FINDING_WARNING, what, "bring the others back");
 }
 
+static int examine_number(const struct redlock *redlock, pawl_finding_fn *visit, void *data) {
+    char what[200], advice[100];
+
+    if (redlock->crew.count % 2)
+        return 0;
+    snprintf(what, sizeof what, "the URL names %u servers: of an even number no more may fail than of one less",
+             redlock->crew.count);
+    snprintf(advice, sizeof advice, "name %u or %u", redlock->crew.count - 1, redlock->crew.count + 1);
+    return tell(visit, data, PAWL_FINDING_WARNING, what, advice);
+}
+
 static int examine_one(struct redlock *redlock, unsigned seat, pawl_finding_fn *visit, void *data, unsigned *answered) {
     struct examination exam = {.where = redlock->seats[seat].where, .visit = visit, .data = data};
     struct pawl__engine *voter = redlock->crew.members[seat];
@@ -286,5 +297,7 @@ int pawl__redlock_examine(struct pawl__engine *engine, pawl_finding_fn *visit, v
     (void)reterr;
     for (unsigned i = 0; i < redlock->crew.count && rc == 0; i++)
         rc = examine_one(redlock, i, visit, data, &answered);
-    return rc ? rc : examine_majority(redlock, answered, visit, data);
+    if (rc == 0)
+        rc = examine_majority(redlock, answered, visit, data);
+    return rc ? rc : examine_number(redlock, visit, data);
 }
