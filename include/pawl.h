@@ -223,7 +223,8 @@ PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, s
 PAWL_PUBLIC void pawl_close(struct pawl *client);
 
 struct pawl_info {
-    const char *url;    /* resolved: with the directory that `local:` stands for; without secrets. Lives as long as the client */
+    const char *
+        url; /* resolved: with the directory that `local:` stands for, or what tells locks apart; no secrets. Lives as long as the client */
     const char *engine; /* "local" */
     int64_t lease_ms;   /* the lease or session time in force; PAWL_FOREVER: nothing expires */
     int64_t notice_ms;  /* after kill -9 of a holder, when the next one is let in, at the latest; 0: at once */

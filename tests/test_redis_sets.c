@@ -259,6 +259,34 @@ static void test_slots_of_a_cluster(void **state) {
     redis_server_free(&node);
 }
 
+/* The same name under two prefixes, or in two databases, is two locks. Under one prefix it is one, and is told from the others. */
+static void test_prefixes_are_different_locks(void **state) {
+    static const char *const options[] = {"?prefix=a%26b:", "?prefix=b:", "/1?prefix=b:", "/1", "/2"};
+    enum { COUNT = sizeof options / sizeof options[0] };
+    struct pawl *clients[COUNT], *again = open_at(server.port, "?prefix=a%26b:&connect=1000", 5000);
+    struct pawl_part parts[COUNT];
+    struct pawl_info info;
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        clients[i] = open_at(server.port, options[i], 5000);
+        parts[i] = (struct pawl_part){.lock = mutex_of(clients[i], "lock")};
+    }
+    pawl_describe(clients[0], &info);
+    assert_contains(info.url, "/0?prefix=a%26b:");
+    assert_works(pawl_acquire_all(parts, COUNT, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS a&b:lock b:lock"), 2);
+    assert_works(pawl_release_all(parts, COUNT, &error), &error);
+    pawl_lock_free(parts[1].lock);
+    parts[1].lock = mutex_of(again, "lock");
+    assert_fails(PAWL_EINVAL, pawl_acquire_all(parts, 2, 0, &error), &error);
+    for (int i = 0; i < COUNT; i++) {
+        pawl_lock_free(parts[i].lock);
+        pawl_close(clients[i]);
+    }
+    pawl_close(again);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv) {
@@ -274,6 +302,7 @@ int main(int argc, char **argv) {
         TEST(test_forty_locks),
         TEST(test_plain_layout),
         TEST(test_slots_of_a_cluster),
+        TEST(test_prefixes_are_different_locks),
     };
 
     return run_redis_tests(argc, argv, "sets on redis", tests, "", NULL, stop_server);

@@ -230,6 +230,27 @@ static void test_even_number_is_warned_of(void **state) {
     pawl_close(client);
 }
 
+/* Two prefixes, or two databases, are two locks: the resolved URL tells them apart, and so does a set. */
+static void test_url_tells_prefix_and_database(void **state) {
+    struct pawl *one = open_all("/1?prefix=a%3f", 0, NULL), *two = open_all("?db=1&prefix=b", 0, NULL);
+    struct pawl_part parts[2] = {{.lock = NULL}};
+    struct pawl_info info;
+
+    (void)state;
+    pawl_describe(one, &info);
+    assert_contains(info.url, "/1?prefix=a%3F");
+    pawl_describe(two, &info);
+    assert_contains(info.url, "/1?prefix=b");
+    assert_works(pawl_mutex_new(one, "lock", 0, &parts[0].lock, &error), &error);
+    assert_works(pawl_mutex_new(two, "lock", 0, &parts[1].lock, &error), &error);
+    assert_works(pawl_acquire_all(parts, 2, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release_all(parts, 2, &error), &error);
+    for (int i = 0; i < 2; i++)
+        pawl_lock_free(parts[i].lock);
+    pawl_close(one);
+    pawl_close(two);
+}
+
 static void test_only_mutexes(void **state) {
     struct pawl *client = open_all("", 0, NULL);
     struct pawl_lock *lock;
@@ -252,6 +273,7 @@ int main(int argc, char **argv) {
         TEST(test_replica_among_them),
         TEST(test_wrong_password),
         TEST(test_even_number_is_warned_of),
+        TEST(test_url_tells_prefix_and_database),
         TEST(test_only_mutexes),
         TEST(test_part_of_a_cluster_among_them),
         TEST(test_smallest_rights),

@@ -359,9 +359,9 @@ int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr) {
     if (!redis->mapped && why)
         return pawl__fail(reterr, why->code, "%s", why->text);
     if (!redis->mapped)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "%s: none of the %zu nodes answers", redis->url, redis->options.place_count);
+        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
     if (redis->uncovered)
-        return pawl__fail(reterr, PAWL_ETOPOLOGY, "%s: %u of the cluster's %d slots have no primary: see CLUSTER INFO", redis->url,
-                          redis->uncovered, REDIS_SLOTS);
+        return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
+                          redis->url, redis->uncovered, REDIS_SLOTS);
     return 0;
 }

@@ -114,7 +114,7 @@ static int connect_now(struct node *node, struct pawl_error *reterr) {
         if (why)
             return pawl__fail(reterr, why->code, "%s", why->text);
         if (pawl__boottime() >= deadline)
-            return pawl__fail(reterr, PAWL_ECONNLOST, "%s: %s within %lld ms", redis->url, pawl__link_missing(&node->commands),
+            return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: %s within %lld ms", redis->url, pawl__link_missing(&node->commands),
                               (long long)(patience / REDIS_MS));
     }
 }
@@ -125,8 +125,9 @@ static int enough_replicas(const struct node *node, struct pawl_error *reterr) {
 
     if (!node->server_known || node->server_replicas >= redis->options.replicas)
         return 0;
-    return pawl__fail(reterr, PAWL_EREPLICAS, "%s has %u replicas, and the URL asks for %u: look at the replicas, or ask for fewer",
-                      redis->url, node->server_replicas, redis->options.replicas);
+    return pawl__fail(reterr, PAWL_EREPLICAS,
+                      "%.200s has %u replicas, and the URL asks for %u: look at the replicas, or ask for fewer", redis->url,
+                      node->server_replicas, redis->options.replicas);
 }
 
 static void redis_close(struct pawl__engine *engine, int64_t deadline) {

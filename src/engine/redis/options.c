@@ -284,6 +284,13 @@ static void add_places(const struct redis_options *options, FILE *to) {
     }
 }
 
+/* As it must stand in a URL. */
+static void add_text(const char *text, FILE *to) {
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        fprintf(to, isalnum(*c) || strchr("-._~:/", *c) ? "%c" : "%%%02X", *c);
+}
+
+/* Two URLs are the same if their locks are: pawl_acquire_all sorts by that. */
 void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size) {
     FILE *to = fmemopen(buffer, size, "w");
     const char *separator = "?";
@@ -304,6 +311,11 @@ void pawl__redis_describe_url(const struct redis_options *options, char *buffer,
             fprintf(to, "/%s", options->primary_name);
         if (options->topology != TOPOLOGY_CLUSTER)
             fprintf(to, "/%u", options->db);
+    }
+    if (options->prefix[0]) {
+        fprintf(to, "%sprefix=", separator);
+        add_text(options->prefix, to);
+        separator = "&";
     }
     if (options->layout == LAYOUT_PLAIN) {
         fprintf(to, "%slayout=plain", separator);

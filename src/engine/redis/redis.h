@@ -304,7 +304,7 @@ struct redis {
     struct redis_options options;
     struct pawl__identity identity;
     char record[PAWL__RECORD_MAX];
-    char url[512];
+    char url[4096];
     char uuid[REDIS_UUID + 1];
     SSL_CTX *tls, *sentinel_tls;
     struct addresses **sentinels; /* one for each place of the URL */

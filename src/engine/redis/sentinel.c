@@ -50,7 +50,7 @@ static void explain(const struct node *node, struct pawl_error *ret) {
 
     if (node->sentinels_unknowing)
         pawl__fail(ret, PAWL_EURL,
-                   "%s: %u of the %zu sentinels answer, and none knows a primary named '%s': look at the URL's path",
+                   "%.200s: %u of the %zu sentinels answer, and none knows a primary named '%s': look at the URL's path",
                    node->redis->url, node->sentinels_unknowing, options->place_count, options->primary_name);
     else
         pawl__fail(ret, node->guide.why.code == PAWL_EACCES ? PAWL_EACCES : PAWL_ECONNLOST,

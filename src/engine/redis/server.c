@@ -96,18 +96,19 @@ static void warn_once(struct node *node, const char *policy) {
         return;
     node->server_warned = true;
     if (policy && strcmp(policy, "noeviction") != 0)
-        pawl__warn(&redis->base,
-                   "%s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy "
-                   "noeviction",
-                   redis->url, policy);
-    if (node->server_known && !node->server_aof)
-        pawl__warn(&redis->base, "%s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
-                   redis->url);
-    if (node->server_replicas && !node->server_min_replicas && !redis->options.replicas)
         pawl__warn(
             &redis->base,
-            "%s has replicas but does not wait for them: a failover may forget locks that are held; write ?replicas=1 into the URL",
-            redis->url);
+            "%.200s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy "
+            "noeviction",
+            redis->url, policy);
+    if (node->server_known && !node->server_aof)
+        pawl__warn(&redis->base, "%.200s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
+                   redis->url);
+    if (node->server_replicas && !node->server_min_replicas && !redis->options.replicas)
+        pawl__warn(&redis->base,
+                   "%.200s has replicas but does not wait for them: a failover may forget locks that are held; write ?replicas=1 "
+                   "into the URL",
+                   redis->url);
 }
 
 void pawl__server_answer(struct node *node, unsigned index, const redisReply *reply) {

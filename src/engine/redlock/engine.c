@@ -71,8 +71,15 @@ static void describe_url(struct redlock *redlock, const struct pawl__url *url) {
                  v6 ? "]" : "", port_of(&url->hosts[i]));
         used += (size_t)snprintf(redlock->url + used, sizeof redlock->url - used, "%s%s", i ? "," : "", redlock->seats[i].where);
     }
-    if (used < sizeof redlock->url)
-        snprintf(redlock->url + used, sizeof redlock->url - used, "%.20s", url->path);
+}
+
+/* Database, prefix and the like: as a server of itself has them, behind its place. */
+static void describe_rest(struct redlock *redlock, const char *of_one) {
+    const char *place = strstr(of_one, "://"), *rest = place ? strchr(place + 3, '/') : NULL;
+    size_t used = strlen(redlock->url);
+
+    if (rest)
+        snprintf(redlock->url + used, sizeof redlock->url - used, "%s", rest);
 }
 
 /* The URL of one server: the same but for the host. What it takes of the options is taken. */
@@ -181,7 +188,7 @@ static void warn_of_voters(struct redlock *redlock) {
     struct pawl__voter_view view;
 
     if (redlock->crew.count % 2 == 0)
-        pawl__warn(&redlock->base, "%s names %u servers: of an even number no more may fail than of one less; use %u or %u",
+        pawl__warn(&redlock->base, "%.200s names %u servers: of an even number no more may fail than of one less; use %u or %u",
                    redlock->url, redlock->crew.count, redlock->crew.count - 1, redlock->crew.count + 1);
     for (unsigned i = 0; i < redlock->crew.count; i++) {
         pawl__voter_look(redlock->crew.members[i], &view);
@@ -255,6 +262,7 @@ static int open_voters(struct redlock *redlock, const struct pawl__setup *setup,
             return rc;
     redlock->quorum = redlock->crew.count / 2 + 1;
     pawl__redis_engine.describe(redlock->crew.members[0], &info);
+    describe_rest(redlock, info.url);
     redlock->lease_ns = info.lease_ms * REDLOCK_MS;
     redlock->connect_ns = pawl__voter_patience(redlock->crew.members[0]);
     pawl__spin_init(&redlock->crew.spin, pawl__voter_spin(redlock->crew.members[0]));

@@ -124,7 +124,7 @@ struct redlock {
     struct pawl__crew crew;
     unsigned quorum;
     int64_t lease_ns, connect_ns;
-    char url[1024];
+    char url[4096];
     char uuid[40];
 
     pthread_mutex_t mutex;
