@@ -457,7 +457,10 @@ void pawl__local_detach(struct local *local) {
     if (local->table)
         munmap(local->table, sizeof(struct table));
     local->table = NULL;
-    close_fd(&local->lifeline_fd);
+    if (local->lifeline_fd >= 0)
+        close(local->lifeline_fd);
+    local->lifeline_fd = -1;
+    close_fd(&local->pulse_fd);
     close_fd(&local->table_fd);
     close_fd(&local->sessions_fd);
     close_fd(&local->directory_fd);

@@ -5,7 +5,8 @@
  * s/NNNNN.K is the K-th channel of the session in slot NNNNN. Its owner has it open for reading and writing, so that poll() never
  * says POLLHUP. Whoever wakes opens it for reading and writing too: then there is always a reader, and no SIGPIPE. (That is why the
  * lifeline is another file: a reader there would count as life.) A full FIFO is readable, so a byte that did not fit is not missed.
- * The files stay for the slot's next owner; a stale byte wakes somebody who looks and sleeps on.
+ * The files stay for the slot's next owner; a stale byte wakes somebody who looks and sleeps on. One that was removed is made anew
+ * before the next sleep; till then its owner looks for itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,16 +60,45 @@ static struct channel *add(struct local *local) {
     return channel;
 }
 
+static bool is_removed(int fd) {
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
+
+/* With the mutex: open the channel's file, unless it is open and still there. */
+static void open_file(struct local *local, struct channel *channel) {
+    char name[32];
+    int fd;
+
+    if (channel->fd >= 0 && !is_removed(channel->fd))
+        return;
+    fd = pawl__local_fifo(local, channel_name(local->slot, channel->number, name));
+    if (fd < 0)
+        return; /* the old one is better than none: this process can ring it */
+    if (channel->fd >= 0)
+        close(channel->fd);
+    channel->fd = fd;
+}
+
+int pawl__local_channel_mend(struct local *local, struct channel *channel) {
+    if (is_removed(channel->fd)) {
+        pthread_mutex_lock(&local->channel_mutex);
+        open_file(local, channel);
+        pthread_mutex_unlock(&local->channel_mutex);
+    }
+    return channel->fd;
+}
+
 struct channel *pawl__local_channel_get(struct local *local) {
     struct channel *channel;
-    char name[32];
 
     pthread_mutex_lock(&local->channel_mutex);
     channel = idle(local);
     if (!channel)
         channel = add(local);
-    if (channel && channel->fd < 0)
-        channel->fd = pawl__local_fifo(local, channel_name(local->slot, channel->number, name));
+    if (channel)
+        open_file(local, channel);
     if (channel && channel->fd < 0)
         channel = NULL;
     if (channel)

@@ -15,7 +15,9 @@ static int open_engine(struct pawl__engine *engine, const struct pawl__setup *se
     struct local *local = local_of(engine);
     int rc;
 
-    local->directory_fd = local->sessions_fd = local->table_fd = local->lifeline_fd = -1;
+    local->directory_fd = local->sessions_fd = local->table_fd = -1;
+    local->lifeline_fd = -1;
+    local->pulse_fd = -1;
     local->inherit = setup->inherit;
     pthread_mutex_init(&local->channel_mutex, NULL);
     pthread_mutex_init(&local->adopted_mutex, NULL);
@@ -46,20 +48,25 @@ static void close_engine(struct pawl__engine *engine, int64_t deadline) {
     pthread_mutex_destroy(&local->adopted_mutex);
 }
 
-/* Only the lifeline keeps holds alive; the shared flock on the table would make it look in use. The rest is closed for tidiness, as far
- * as that needs no lock. Channels are left: a thread of the parent's may be changing the array. They keep nobody alive. */
+/* The lifeline keeps holds alive, the pulse says that the parent is; the shared flock on the table would make it look in use. The rest is
+ * closed for tidiness, as far as that needs no lock. Channels are left: a thread of the parent's may be changing the array. They keep
+ * nobody alive. */
 static void forked(struct pawl__engine *engine) {
     struct local *local = local_of(engine);
 
     if (!local->inherit && local->lifeline_fd >= 0)
         close(local->lifeline_fd);
+    if (local->pulse_fd >= 0)
+        close(local->pulse_fd);
     if (local->table_fd >= 0)
         close(local->table_fd);
     if (local->sessions_fd >= 0)
         close(local->sessions_fd);
     if (local->directory_fd >= 0)
         close(local->directory_fd);
-    local->lifeline_fd = local->table_fd = local->sessions_fd = local->directory_fd = -1;
+    local->lifeline_fd = -1;
+    local->pulse_fd = -1;
+    local->table_fd = local->sessions_fd = local->directory_fd = -1;
 }
 
 static void describe(const struct pawl__engine *engine, struct pawl_info *ret) {

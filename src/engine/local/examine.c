@@ -97,8 +97,17 @@ static void examine_space(struct local *local, struct pawl__exam *exam) {
 
 /* How much of the table is in use, and by whom. */
 struct tally {
-    uint32_t sessions, dead, elsewhere, blocks;
+    uint32_t sessions, dead, elsewhere, bare, blocks;
 };
+
+/* Was the lifeline of this living session removed? */
+static bool is_bare(struct local *local, uint32_t slot) {
+    int fd = pawl__local_watch(local, slot);
+
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && errno == ENOENT;
+}
 
 static struct tally count(struct local *local) {
     struct table *table = local->table;
@@ -116,6 +125,7 @@ static struct tally count(struct local *local) {
         } else {
             tally.sessions++;
             tally.elsewhere += table->sessions[slot].pid_namespace != here;
+            tally.bare += is_bare(local, slot);
         }
     }
     for (uint32_t block = 0; block < blocks && block < BLOCK_COUNT; block++)
@@ -137,6 +147,11 @@ static void examine_table(struct local *local, struct pawl__exam *exam) {
     if (tally.dead)
         pawl__found(exam, PAWL_FINDING_GOOD, "", "%u process%s died here: whoever they are in the way of cleans up after them",
                     tally.dead, tally.dead == 1 ? "" : "es");
+    if (tally.bare)
+        pawl__found(exam, PAWL_FINDING_WARNING,
+                    "keep whatever cleans up there out of it (tmpfiles.d: a line `x`), or move it out of /tmp",
+                    "files in s/ were removed while %u process%s: deaths and releases are noticed late", tally.bare,
+                    tally.bare == 1 ? " needs one" : "es need them");
     if (tally.elsewhere)
         pawl__found(exam, PAWL_FINDING_GOOD, "", "%u process%s in other PID namespaces: their pids mean nothing here",
                     tally.elsewhere, tally.elsewhere == 1 ? " is" : "es are");
@@ -146,6 +161,7 @@ static void examine_table(struct local *local, struct pawl__exam *exam) {
 static void examine_guards(struct local *local, struct pawl__exam *exam) {
     const struct timespec moment = {.tv_nsec = MOMENT_MS * 1000000};
     struct table *table = local->table;
+    uint32_t slot, generation;
     char who[WHO_SIZE];
     uint64_t guard;
 
@@ -154,11 +170,14 @@ static void examine_guards(struct local *local, struct pawl__exam *exam) {
         if (!guard)
             continue;
         nanosleep(&moment, NULL);
-        if ((atomic_load(&table->buckets[i].guard) & ~GUARD_SLEEPERS) != guard)
+        if ((atomic_load(&table->buckets[i].guard) & ~GUARD_SLEEPERS) != guard ||
+            !pawl__local_guard_owner(local, i, &slot, &generation))
             continue;
+        if (pawl__local_dead(local, slot, generation) || pawl__local_left(local, slot, generation))
+            continue; /* the next that comes takes it over */
         pawl__found(exam, PAWL_FINDING_WARNING, "let it go on (kill -CONT), or end it (kill -KILL): its place is then taken over",
                     "a process stands still inside the table, in the way of others: %s",
-                    pawl__local_who(local, (uint32_t)((guard & UINT32_MAX) >> 1) - 1, who, sizeof who));
+                    pawl__local_who(local, slot, who, sizeof who));
         return;
     }
     pawl__found(exam, PAWL_FINDING_GOOD, "", "nobody stands still inside the table");

@@ -116,7 +116,11 @@ struct session {
     _Atomic uint32_t breaks;        /* how many of its holds were ever broken */
     uint32_t record_length;
     char record[PAWL__RECORD_MAX];
-    char reserved[1024 - 40 - PAWL__RECORD_MAX];
+    _Atomic uint64_t known; /* owner_word, if this generation has written what follows */
+    uint64_t process_start; /* in ticks since boot, as /proc/PID/stat has it; 0: not known */
+    uint64_t lifeline_inode, lifeline_device;
+    uint32_t inherits; /* others may have the lifeline, too, and it has a pulse */
+    char reserved[1024 - 40 - PAWL__RECORD_MAX - 40];
 };
 
 /* The first cache line is all that an uncontended claim of a short name touches, but for the name. */

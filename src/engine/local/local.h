@@ -9,7 +9,7 @@
  *     serve.c    the same for claims that the service thread looks after      survey.c   inspection and break
  *     pool.c     whose nodes are free                                         channel.c  waking those who poll
  *     token.c    the ceiling of tokens                                        examine.c  for `pawl doctor`
- *     files.c    opening and making files
+ *     files.c    opening and making files                                     process.c  what /proc knows of a process
  *
  * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held together with a bucket's guard,
  * nor across a system call that may wait for anybody.
@@ -66,7 +66,9 @@ struct local {
     uint64_t owner; /* owner_word, */
     uint64_t guard; /* guard_word, */
     uint64_t live;  /* session_word of this session */
-    int directory_fd, sessions_fd, table_fd, lifeline_fd;
+    int directory_fd, sessions_fd, table_fd;
+    _Atomic int lifeline_fd;
+    int pulse_fd; /* with `inherit`; else -1 */
     bool inherit;
     mode_t file_mode, directory_mode; /* what files and s/ get, whatever the umask */
     uid_t file_uid;                   /* who should own them; -1: as they come */
@@ -222,6 +224,8 @@ uint64_t pawl__local_token(struct local *local, struct bucket *bucket);
 
 /* Is this session over? Opens files: not inside a guard. What can't be told counts as alive. */
 bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation);
+/* Is the process itself over, though something that it left behind may keep its holds? It is not inside any guard then. */
+bool pawl__local_left(struct local *local, uint32_t slot, uint32_t generation);
 /* The lifeline of a slot, for poll(): POLLERR when the process is gone. -1 with errno; ENXIO: it is gone already. */
 int pawl__local_watch(struct local *local, uint32_t slot);
 /* Take the nodes of a dead session out, free its blocks and its slot. False: a guard could not be had by the deadline. */
@@ -234,7 +238,7 @@ bool pawl__local_anybody(struct local *local);
 /* "pid 123 backup.sh", for people. */
 const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size);
 #define WHO_SIZE 128
-/* Has the directory been removed, or our slot been taken away? Looks at the file. */
+/* Has the directory been removed, or our slot been taken away? Looks at the files; makes a lifeline anew that was removed. */
 bool pawl__local_gone(struct local *local);
 /* The same, at the cost of a comparison, but for every 100 ms. */
 static inline bool pawl__local_gone_cheaply(struct local *local, int64_t wall_ms) {
@@ -252,6 +256,15 @@ int64_t pawl__local_wall_ms(void);
 int pawl__local_reserve(struct local *local, size_t offset, size_t length);
 /* Create a FIFO in s/ unless it is there, and open it for reading and writing. -1 with errno. */
 int pawl__local_fifo(struct local *local, const char *name);
+
+/* ---- process.c ---- */
+
+/* Write down who this process is. */
+void pawl__local_introduce_process(struct session *session);
+/* Is the session surely over, whose lifeline can't be opened? `removed`: since it is not there. */
+bool pawl__local_bereft(struct local *local, uint32_t slot, uint32_t generation, bool removed);
+/* How many processes have the lifeline of this session, or may have it? Their numbers, as far as there is room. `removed`: its file was. */
+size_t pawl__local_heirs(const struct session *session, bool removed, int64_t pids[], size_t room);
 
 /* ---- files.c ---- */
 
@@ -285,6 +298,8 @@ void pawl__local_node_put(struct local *local, uint32_t ref, uint32_t hash);
 /* A channel that nobody else of this process uses. NULL: no descriptors left. */
 struct channel *pawl__local_channel_get(struct local *local);
 void pawl__local_channel_put(struct local *local, struct channel *channel);
+/* Its descriptor, to be polled by whoever has the channel; a new one if the file was removed meanwhile: nobody would find it any more. */
+int pawl__local_channel_mend(struct local *local, struct channel *channel);
 void pawl__local_channel_drain(const struct channel *channel);
 void pawl__local_channel_ring(struct local *local, struct channel *channel); /* our own */
 /* Somebody else's, which may be gone. */

@@ -263,7 +263,7 @@ static size_t gather(struct local *local) {
         local->fds = grown;
         local->fd_count = 2 * count;
     }
-    local->fds[0] = (struct pollfd){.fd = atomic_load(&local->serve_channel)->fd, .events = POLLIN};
+    local->fds[0] = (struct pollfd){.fd = pawl__local_channel_mend(local, atomic_load(&local->serve_channel)), .events = POLLIN};
     count = 1;
     for (const struct wait *wait = local->waits; wait; wait = wait->next)
         for (unsigned i = 0; i < wait->vigil.count; i++)

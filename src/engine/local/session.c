@@ -12,6 +12,12 @@
  * and only then turn the slot's word to LIVE; so LIVE without a reader is dead, never not yet born. The flock keeps a slot from being
  * claimed while a child of its former owner still has the lifeline. (It could keep the new session alive.)
  *
+ * With PAWL_OPEN_INHERIT the lifeline says that somebody lives who may act under its holds. That the process itself does is said by
+ * another FIFO of the same kind, s/NNNNN.p, its pulse, which nobody inherits: only the process is ever inside a guard.
+ *
+ * A lifeline that somebody removed is made anew by its process, unless others have inherited it. Till then, /proc is asked (process.c).
+ * Versions of pawl that know of neither leave session.known alone; then it names another generation.
+ *
  * Death is of a generation: the word is read before the test, and a word that has moved on is dead without one. recover() is
  * idempotent, touches only that generation, and frees the slot last. Any number of processes may run it at once, and die in it.
  */
@@ -29,6 +35,7 @@
 #include "descriptor.h"
 #include "local.h"
 #include "error.h"
+#include "uncancelled.h"
 
 int64_t pawl__local_wall_ms(void) {
     struct timespec now;
@@ -42,12 +49,21 @@ static const char *lifeline_name(uint32_t slot, char buffer[16]) {
     return buffer;
 }
 
+static const char *pulse_name(uint32_t slot, char buffer[16]) {
+    snprintf(buffer, 16, "%05u.p", slot);
+    return buffer;
+}
+
 /* ---- Alive or dead ---- */
+
+static int watch_fifo(struct local *local, const char *name) {
+    return above_stdio(openat(local->sessions_fd, name, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+}
 
 int pawl__local_watch(struct local *local, uint32_t slot) {
     char name[16];
 
-    return above_stdio(openat(local->sessions_fd, lifeline_name(slot, name), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    return watch_fifo(local, lifeline_name(slot, name));
 }
 
 bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation) {
@@ -59,10 +75,42 @@ bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation) {
     if (slot == local->slot)
         return false;
     fd = pawl__local_watch(local, slot);
-    if (fd < 0)
-        return errno == ENXIO;
-    close(fd);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == ENXIO)
+        return true;
+    else if ((errno == ENOENT || errno == EACCES) && pawl__local_bereft(local, slot, generation, errno == ENOENT))
+        return true;
     return atomic_load(&local->table->words[slot]) != live;
+}
+
+bool pawl__local_left(struct local *local, uint32_t slot, uint32_t generation) {
+    const struct session *session = &local->table->sessions[slot];
+    char name[16];
+    int fd;
+
+    if (slot >= GET(local->table->header.session_high) || atomic_load(&session->known) != owner_word(slot, generation) ||
+        !session->inherits || slot == local->slot)
+        return false;
+    fd = watch_fifo(local, pulse_name(slot, name));
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && errno == ENXIO;
+}
+
+/* For when files in s/ were removed: does anybody live who has inherited the lifeline of one that is gone? */
+static bool anybody_unnamed(struct local *local) {
+    uint32_t slots = GET(local->table->header.session_high);
+    const struct session *session = local->table->sessions;
+
+    for (uint32_t slot = 0; slot < slots && slot < SESSION_COUNT; slot++, session++) {
+        uint64_t word = atomic_load(&local->table->words[slot]);
+
+        if (word & SESSION_LIVE && atomic_load(&session->known) == owner_word(slot, (uint32_t)(word >> 32)) && session->inherits &&
+            !pawl__local_dead(local, slot, (uint32_t)(word >> 32)))
+            return true;
+    }
+    return false;
 }
 
 bool pawl__local_anybody(struct local *local) {
@@ -79,13 +127,40 @@ bool pawl__local_anybody(struct local *local) {
     while (!found && (entry = readdir(directory))) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || strchr(entry->d_name, '.'))
             continue;
-        lifeline = above_stdio(openat(local->sessions_fd, entry->d_name, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+        lifeline = watch_fifo(local, entry->d_name);
         found = lifeline >= 0;
         if (found)
             close(lifeline);
     }
     closedir(directory);
-    return found;
+    return found || (local->table && anybody_unnamed(local));
+}
+
+static void note_lifeline(struct session *session, int fd) {
+    struct stat status = {0};
+
+    fstat(fd, &status);
+    session->lifeline_inode = status.st_ino;
+    session->lifeline_device = status.st_dev;
+}
+
+/* Its file was removed: make another, which is open before it has its name, so that it is never found without its reader. */
+static void renew_lifeline(struct local *local) {
+    char name[16];
+    struct stat status;
+    int fd;
+    UNCANCELLED;
+
+    pthread_mutex_lock(&local->channel_mutex);
+    if (fstat(GET(local->lifeline_fd), &status) == 0 && status.st_nlink == 0) { /* and no other thread was faster */
+        fd = pawl__local_fifo(local, lifeline_name(local->slot, name));
+        if (fd >= 0) {
+            flock(fd, LOCK_EX | LOCK_NB); /* who may have it for a moment sees that the slot is taken */
+            note_lifeline(&local->table->sessions[local->slot], fd);
+            close(atomic_exchange(&local->lifeline_fd, fd));
+        }
+    }
+    pthread_mutex_unlock(&local->channel_mutex);
 }
 
 bool pawl__local_gone(struct local *local) {
@@ -94,10 +169,13 @@ bool pawl__local_gone(struct local *local) {
     if (GET(local->gone))
         return true;
     SET(local->look_ms, pawl__local_wall_ms() + 100);
-    if (GET(local->table->words[local->slot]) == local->live && (fstat(local->table_fd, &status) < 0 || status.st_nlink > 0))
-        return false;
-    atomic_store(&local->gone, true);
-    return true;
+    if (GET(local->table->words[local->slot]) != local->live || (fstat(local->table_fd, &status) == 0 && status.st_nlink == 0)) {
+        atomic_store(&local->gone, true);
+        return true;
+    }
+    if (!local->inherit && fstat(GET(local->lifeline_fd), &status) == 0 && status.st_nlink == 0)
+        renew_lifeline(local);
+    return false;
 }
 
 int pawl__local_fail_gone(struct local *local, struct pawl_error *reterr) {
@@ -224,34 +302,51 @@ int pawl__local_fifo(struct local *local, const char *name) {
     return fd;
 }
 
-static void introduce(struct local *local, struct session *session, const struct pawl__identity *identity) {
-    struct stat status;
-
-    session->pid = getpid();
-    session->uid = geteuid();
-    session->pid_namespace = stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+static void introduce(struct local *local, struct session *session, const struct pawl__identity *identity, int lifeline) {
+    pawl__local_introduce_process(session);
     session->started_ms = pawl__local_wall_ms();
     SET(session->serve_channel, 0);
     SET(session->breaks, 0);
     session->record_length = (uint32_t)pawl__record_format(identity, session->record, sizeof session->record);
+    note_lifeline(session, lifeline);
+    session->inherits = local->inherit;
+    atomic_store(&session->known, local->owner);
     local->breaks_seen = 0;
+}
+
+/* Open the lifeline, and the pulse if there is to be one. -1 with errno. */
+static int open_lifeline(struct local *local, uint32_t slot) {
+    char name[16];
+    int fd = pawl__local_fifo(local, lifeline_name(slot, name));
+
+    if (fd < 0 || !local->inherit)
+        return fd;
+    local->pulse_fd = pawl__local_fifo(local, pulse_name(slot, name));
+    if (local->pulse_fd >= 0 && fcntl(fd, F_SETFD, 0) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void close_lifeline(struct local *local, int fd) {
+    close(fd);
+    if (local->pulse_fd >= 0)
+        close(local->pulse_fd);
+    local->pulse_fd = -1;
 }
 
 /* 1: claimed; 0: not to be had; negative: errno of a failure that the next slot would meet too. With `usurp`, a slot whose owner is
  * dead is taken over as it stands: the next generation, whose first duty is to clean up after the last. */
 static int claim_slot(struct local *local, uint32_t slot, bool usurp, const struct pawl__identity *identity) {
     _Atomic uint64_t *place = &local->table->words[slot];
+    int fd = open_lifeline(local, slot);
     uint64_t word;
-    char name[16];
-    int fd = pawl__local_fifo(local, lifeline_name(slot, name));
 
     if (fd < 0)
         return errno == EACCES || errno == EINVAL || errno == ELOOP || errno == EMLINK ? 0 : -errno;
-    if (local->inherit)
-        fcntl(fd, F_SETFD, 0);
     word = atomic_load(place);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0 || (word & SESSION_LIVE && !usurp)) {
-        close(fd);
+        close_lifeline(local, fd);
         return 0;
     }
     local->slot = slot;
@@ -259,9 +354,9 @@ static int claim_slot(struct local *local, uint32_t slot, bool usurp, const stru
     local->owner = owner_word(slot, local->generation);
     local->guard = guard_word(slot, local->generation);
     local->live = session_word(local->generation, SESSION_LIVE);
-    introduce(local, &local->table->sessions[slot], identity);
+    introduce(local, &local->table->sessions[slot], identity, fd);
     if (!atomic_compare_exchange_strong(place, &word, local->live)) {
-        close(fd);
+        close_lifeline(local, fd);
         return 0;
     }
     local->lifeline_fd = fd;
@@ -354,6 +449,6 @@ void pawl__local_session_close(struct local *local, int64_t deadline) {
     /* What can't be freed by the deadline is left to whoever finds it: with the lifeline closed we are dead. */
     if (!pawl__local_gone(local))
         pawl__local_recover(local, local->slot, local->generation, deadline);
-    close(local->lifeline_fd);
+    close_lifeline(local, local->lifeline_fd);
     local->lifeline_fd = -1;
 }

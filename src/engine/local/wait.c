@@ -186,7 +186,9 @@ static enum watched keep_watch(struct local *local, struct local_claim *state, s
         return WATCHED_BLIND;
     fd = pawl__local_watch(local, peer->slot);
     if (fd < 0)
-        return errno == ENXIO ? WATCHED_DEAD : WATCHED_BLIND;
+        return errno == ENXIO || (errno == ENOENT && pawl__local_dead(local, peer->slot, peer->generation)) ? WATCHED_DEAD
+               : errno == ENOENT                                                                            ? WATCHED_ALIVE
+                                                                                                            : WATCHED_BLIND;
     if (atomic_load(&local->table->words[peer->slot]) != live) { /* this is its successor's lifeline */
         close(fd);
         return WATCHED_DEAD;
@@ -345,8 +347,8 @@ static int nap(struct local *local, struct local_claim *state, int64_t until, st
 }
 
 /* Sleep in poll() until the channel is rung, somebody who is watched dies, or it is time. */
-static void poll_once(struct wait *wait, struct channel *channel, int64_t until) {
-    struct pollfd fds[1 + WATCHES_MAX] = {{.fd = channel->fd, .events = POLLIN}};
+static void poll_once(struct local *local, struct wait *wait, struct channel *channel, int64_t until) {
+    struct pollfd fds[1 + WATCHES_MAX] = {{.fd = pawl__local_channel_mend(local, channel), .events = POLLIN}};
     struct vigil *vigil = &wait->vigil;
 
     for (unsigned i = 0; i < vigil->count; i++)
@@ -387,7 +389,7 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
         if (!channel)
             rc = nap(local, state, until < pawl__boottime() + TICK_BLIND ? until : pawl__boottime() + TICK_BLIND, reterr);
         else if (!restless(local, state, word))
-            poll_once(&wait, channel, until);
+            poll_once(local, &wait, channel, until);
         if (rc != PAWL__PENDING)
             break;
     }

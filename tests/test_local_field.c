@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_local_field.c - what users of the embedded engine have met: crowds, stops, cleaners of temporary files, boots, other users.
+ */
+#include <dirent.h>
+#include <grp.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#include "findings.h"
+#include "local_harness.h"
+
+static struct keeper mutex_keeper(const char *directory, const char *name, struct board *board, int word) {
+    return (struct keeper){.directory = directory,
+                           .name = name,
+                           .kind = PAWL_MUTEX,
+                           .mode = PAWL_EXCLUSIVE,
+                           .permits = 1,
+                           .limit = 1,
+                           .board = board,
+                           .word = word,
+                           .hold_ms = -1};
+}
+
+/* Long enough for a waiter to have gone from the futex to poll(). */
+static void let_it_poll(void) {
+    sleep_ms(40);
+}
+
+/* Try until it works: the stopped ones ahead are passed over one by one. False: never. */
+static bool try_for_a_while(struct pawl__engine *engine, struct pawl__claim *claim) {
+    int rc = PAWL_EHELD;
+
+    for (int64_t end = pawl__boottime() + LONG; rc == PAWL_EHELD && pawl__boottime() < end; sleep_ms(10))
+        rc = acquire_now(engine, claim);
+    return rc == PAWL__DONE;
+}
+
+/* ---- What a process leaves behind ---- */
+
+static struct findings examine(struct pawl__engine *engine) {
+    struct findings findings = {0};
+
+    assert_int_equal(engine->impl->examine(engine, add_finding, &findings, NULL), 0);
+    return findings;
+}
+
+enum last_act { DIES_IN_THE_GUARD, DIES_WAITING };
+
+/* A process whose child has inherited its holds. */
+struct parent {
+    const char *directory;
+    struct board *board; /* 0: the child's pid; 1: it waits */
+    enum last_act act;
+};
+
+static const char GUARDED[] = "guarded";
+
+static void leave_a_child(void *data) {
+    struct parent *parent = data;
+    struct pawl__engine *engine = NULL;
+    struct pawl__claim *held = mutex_claim("held"), *waits = mutex_claim(GUARDED);
+    struct section section;
+    char url[PATH_MAX + 8];
+
+    snprintf(url, sizeof url, "local:%s", parent->directory);
+    if (try_open_url(url, true, &engine, NULL) < 0 || acquire(engine, held, 0) != PAWL__DONE)
+        return;
+    if (fork() == 0) {
+        engine->impl->forked(engine); /* as the core does */
+        atomic_store(&parent->board->words[0], getpid());
+        for (int i = 0; i < 600; i++)
+            sleep_ms(1000);
+        _exit(0);
+    }
+    await_word(&parent->board->words[0], 1);
+    if (parent->act == DIES_IN_THE_GUARD) {
+        pawl__local_enter(local_of(engine), &section, pawl__name_hash(GUARDED, strlen(GUARDED)), pawl__boottime() + LONG, NULL);
+        kill(getpid(), SIGKILL);
+    }
+    submit(engine, waits);
+    atomic_store(&parent->board->words[1], 1);
+    park(engine, waits, LONG);
+}
+
+/* The child keeps what was held, but it is not inside the guard, and never was. */
+static void test_death_in_the_guard_while_a_child_lives(void **data) {
+    struct board *board = board_new();
+    struct parent parent = {*data, board, DIES_IN_THE_GUARD};
+    struct pawl__engine *engine = engine_open(*data);
+    struct pawl__claim *claim = mutex_claim(GUARDED), *held = mutex_claim("held");
+
+    reap(spawn(leave_a_child, &parent));
+    assert_int_equal(examine(engine).warnings, 0);
+    assert_int_equal(acquire(engine, claim, LONG), PAWL__DONE);
+    assert_int_equal(release(engine, claim), PAWL__DONE);
+    assert_int_equal(acquire_now(engine, held), PAWL_EHELD);
+    kill((pid_t)atomic_load(&board->words[0]), SIGKILL);
+    held->try_only = false;
+    assert_int_equal(acquire(engine, held, LONG), PAWL__DONE);
+    engine_close(engine);
+    free(claim), free(held);
+    board_free(board);
+}
+
+/* Nor does it wait for anything: what its parent waited for is in nobody's way. */
+static void test_death_in_the_queue_while_a_child_lives(void **data) {
+    struct board *board = board_new();
+    struct parent parent = {*data, board, DIES_WAITING};
+    struct keeper keeper = mutex_keeper(*data, GUARDED, board, 2);
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+    struct pawl__claim *claim = mutex_claim(GUARDED), *held = mutex_claim("held"), *tried = mutex_claim(GUARDED);
+    pid_t pid, behind;
+
+    assert_int_equal(acquire(engine, claim, 0), PAWL__DONE);
+    pid = spawn(leave_a_child, &parent);
+    assert_true(await_word(&board->words[1], 1));
+    behind = spawn(keep, &keeper);
+    assert_true(await_word(&board->words[2], 1));
+    kill_and_reap(pid);
+    assert_int_equal(release(engine, claim), PAWL__DONE);
+    assert_true(await_word(&board->words[2], 2));
+    kill_and_reap(behind);
+    assert_true(try_for_a_while(other, tried));
+    assert_int_equal(acquire_now(engine, held), PAWL_EHELD);
+    kill((pid_t)atomic_load(&board->words[0]), SIGKILL);
+    engine_close(other);
+    engine_close(engine);
+    free(claim), free(held), free(tried);
+    board_free(board);
+}
+
+/* ---- Cleaners of temporary files ---- */
+
+static void remove_files(const char *directory) {
+    DIR *opened = opendir(directory);
+    struct dirent *entry;
+
+    assert_non_null(opened);
+    while ((entry = readdir(opened)))
+        if (entry->d_name[0] != '.')
+            assert_int_equal(unlinkat(dirfd(opened), entry->d_name, 0), 0);
+    closedir(opened);
+}
+
+/* Lifelines and channels were removed: who lives is alive, who dies is dead, and whoever waits is let in. */
+static void test_files_of_the_living_are_removed(void **data) {
+    struct board *board = board_new();
+    struct keeper holder = mutex_keeper(*data, "mutex", board, 0), waiter = mutex_keeper(*data, "mutex", board, 1);
+    struct pawl__engine *engine;
+    struct pawl__claim *claim = mutex_claim("mutex");
+    char sessions[PATH_MAX + 16];
+    pid_t pids[2];
+
+    snprintf(sessions, sizeof sessions, "%s/s", (const char *)*data);
+    pids[0] = spawn(keep, &holder);
+    assert_true(await_word(&board->words[0], 2));
+    remove_files(sessions);
+    engine = engine_open(*data); /* has a lifeline of its own */
+    assert_int_equal(examine(engine).warnings, 1);
+    assert_contains(examine(engine).text, "warning: files in s/ were removed");
+    assert_int_equal(acquire_now(engine, claim), PAWL_EHELD);
+    claim->try_only = false;
+    assert_int_equal(acquire(engine, claim, 50 * MS), PAWL__PENDING);
+    pids[1] = spawn(keep, &waiter);
+    assert_true(await_word(&board->words[1], 1));
+    let_it_poll();
+    remove_files(sessions);
+    kill_and_reap(pids[0]);
+    assert_int_equal(park(engine, claim, LONG), PAWL__DONE);
+    assert_int_equal(release(engine, claim), PAWL__DONE);
+    assert_true(await_word(&board->words[1], 2));
+    kill_and_reap(pids[1]);
+    assert_true(try_for_a_while(engine, claim));
+    engine_close(engine);
+    free(claim);
+    board_free(board);
+}
+
+/* The same for a hold that a child has inherited, with nobody else there. */
+static void test_files_of_the_bereaved_are_removed(void **data) {
+    struct board *board = board_new();
+    struct parent parent = {*data, board, DIES_IN_THE_GUARD};
+    struct pawl__engine *engine;
+    struct pawl__claim *held = mutex_claim("held");
+    char sessions[PATH_MAX + 16];
+
+    snprintf(sessions, sizeof sessions, "%s/s", (const char *)*data);
+    reap(spawn(leave_a_child, &parent));
+    remove_files(sessions);
+    engine = engine_open(*data);
+    assert_int_equal(acquire_now(engine, held), PAWL_EHELD);
+    kill((pid_t)atomic_load(&board->words[0]), SIGKILL);
+    held->try_only = false;
+    assert_int_equal(acquire(engine, held, LONG), PAWL__DONE);
+    engine_close(engine);
+    free(held);
+    board_free(board);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
+    const struct CMUnitTest tests[] = {
+        T(test_death_in_the_guard_while_a_child_lives),
+        T(test_death_in_the_queue_while_a_child_lives),
+        T(test_files_of_the_living_are_removed),
+        T(test_files_of_the_bereaved_are_removed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
