@@ -69,13 +69,25 @@ static void close_history(const struct facts *facts, struct outcome *ret) {
     buffer_add(line);
 }
 
-/* Of servers that lie nothing can be held against pawl, but that it lives and ends. */
+static bool has_stroke(const struct plan *plan, int fault) {
+    for (size_t i = 0; i < plan->strokes.count; i++)
+        if (plan->strokes.list[i].fault == fault)
+            return true;
+    return false;
+}
+
+/* Of servers that lie nothing can be held against pawl, but that it lives and ends; of those that break off a script nothing but what they
+ * left half done: docs/guarantees.md, "What is not promised". */
 static bool counts(const struct plan *plan, const char *rule) {
-    static const char *const always[] = {"crash", "livelock", "stuck", "late", "leak"};
+    static const char *const always[] = {"crash", "livelock", "stuck", "late", "leak"}, *const of_halves[] = {"error", "residue",
+                                                                                                              "wakeup", "hung"};
 
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
         if (strcmp(always[i], rule) == 0)
             return true;
+    for (size_t i = 0; has_stroke(plan, SIM_WRITE_INSIDE) && i < sizeof of_halves / sizeof of_halves[0]; i++)
+        if (strcmp(of_halves[i], rule) == 0)
+            return false;
     return plan->nonsense == 0;
 }
 
