@@ -45,6 +45,29 @@ static struct redis_server *kill_primary(void) {
     return redis_watched_primary(&watched, 0);
 }
 
+/* An old primary that lives on grants beside the new one. That both keep to the time is all that there is between their tokens. */
+static void test_tokens_keep_to_the_time(void **state) {
+    struct pawl *client = open_url("", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    uint64_t first, last;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    first = pawl_token(lock);
+    assert_works(pawl_release(lock, &error), &error);
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    last = pawl_token(lock);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_in_range(last - first, 2900000, 60000000);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error),
+                 &error); /* and not more than that: the clock is looked at once a second */
+    assert_int_equal(pawl_token(lock), last + 1);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* The sentinels are asked to choose another; the old primary becomes its replica. */
 static struct redis_server *change_primary(int from) {
     struct redis_server *primary;
@@ -324,6 +347,7 @@ static void test_doctor_looks_at_the_primary(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_finds_the_primary, set_up),
+        cmocka_unit_test_setup(test_tokens_keep_to_the_time, set_up),
         cmocka_unit_test_setup(test_bad_names, set_up),
         cmocka_unit_test_setup(test_not_a_sentinel, set_up),
         cmocka_unit_test_setup(test_sentinels_disagree, set_up),

@@ -277,6 +277,10 @@ static void test_told(void **state) {
     /* Tokens may fall where the table says so, and only there. */
     holds(TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n16 rig fault 0 failover 1\n"
               "17 rig healed 0 1\n20 1.1.0 want 0 x 1 -1\n21 1.1.0 got 0 5 900" NS "\n24 1.1.0 drop 0\n25 1.1.0 gone 0 0\n" END);
+    /* Nor for ever: two leases and three seconds later they have risen. */
+    breaks(RULE_TOKEN, TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n"
+                           "16 rig fault 0 failover 1\n17 rig healed 0 1\n6000 1.1.0 want 0 x 1 -1\n6001 1.1.0 got 0 4 900" NS
+                           "\n6004 1.1.0 drop 0\n6005 1.1.0 gone 0 0\n6010 rig end\n");
 }
 
 #define BROKEN(gone)                                                                                                               \

@@ -79,8 +79,11 @@ static int explained(const struct check *check, const struct attempt *attempt, i
     return answer;
 }
 
-/* May tokens have fallen between these two moments? */
+/* May a token that was given at `to` be below one that was given at `from`? Where there are leases there are servers, whose tokens keep to
+ * the time: what was given long before is below, whichever of them gave it. */
 static bool may_fall(const struct check *check, int64_t from, int64_t to) {
+    if (check->lease > 0 && to - from > mend_ns(check))
+        return false;
     for (size_t i = 0; i < check->stroke_count; i++)
         if (check->oracle.faults[check->strokes[i].fault].promise == PROMISE_LOSS && check->strokes[i].begin <= to &&
             check->strokes[i].end >= from)

@@ -26,6 +26,8 @@
 #define ALIVE_MOST_NS (10000 * REDIS_MS)
 #define AGAIN_NS (50 * REDIS_MS)
 #define AGAIN_MOST_NS (1000 * REDIS_MS)
+/* How far tokens may stay behind the server's time, about, where that is their floor. Each acquire would else have to look at the clock. */
+#define TOKEN_LAG_US 1000000
 
 enum { EXACT_POSITIONS = 2 };
 
@@ -158,13 +160,27 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 
 /* ---- Asking --------------------------------------------------------------------------------------------------------------- */
 
+/* What tokens are not to be below. One server alone can't be outrun by another: its time when the connection was new will do, and costs
+ * nothing as long as it forgets nothing. Where there are several, one that is no longer the primary may grant yet, beside its successor:
+ * that both keep to the time is all that there is between their tokens. */
+static uint64_t token_floor(const struct node *node) {
+    int64_t now_us;
+
+    if (!node || !node->token_floor)
+        return REDIS_TOKEN_MAX;
+    if (node->redis->options.topology == TOPOLOGY_ONE)
+        return (uint64_t)node->token_floor;
+    now_us = node->pair_server + (pawl__boottime() - node->pair_local) / 1000;
+    return (uint64_t)(now_us - TOKEN_LAG_US > node->token_floor ? now_us - TOKEN_LAG_US : node->token_floor);
+}
+
 /* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */
 void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
                      struct redis_call *ret) {
     char *end;
 
     pawl__redis_keys(redis, name, kind, &ret->keys);
-    pawl__put_number(ret->floor, node && node->token_floor ? (uint64_t)node->token_floor : REDIS_TOKEN_MAX);
+    pawl__put_number(ret->floor, token_floor(node));
     end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
     end = stpcpy(stpcpy(end, ret->keys.inbox), "\n");
     end = stpcpy(stpcpy(end, ret->keys.channel), "\n");
