@@ -12,8 +12,8 @@
  * lies before it in what replicas are sent. One round is under way at a time; what comes meanwhile goes together in the next.
  *
  * The two connections must lead to one server, or the write proves nothing: node.c compares what the server says of itself. When one of
- * them is lost nothing is known: a grant is asked for again (its owner has it, or not), a renewal is made again. So is what was granted while
- * there was no witness, when there is one.
+ * them is lost nothing is known: a grant is asked for again (its owner has it, or not), a renewal is made again. So is what was granted
+ * while there was no witness, when there is one.
  *
  * Where too few replicas have a renewal, the hold is not renewed: it is renewed again and again, and is lost at the end of its lease.
  */
