@@ -21,6 +21,10 @@ test: ## install what the tests need (Debian packages), then run them all
 	@tools/deps test
 	@tools/run-tests
 
+.PHONY: check
+check: ## run the tests that take no more than two minutes; installs nothing, and uses the servers that are there
+	@tools/run-tests check
+
 .PHONY: lint
 lint: all ## run the style checks alone
 	@BUILD_DIR=$(BUILD) tools/lint
@@ -66,17 +70,23 @@ mutants: ## put mistakes into pawl, one by one, and see each found in the simula
 	@tools/mutants
 
 .PHONY: bench
-bench: all ## measure beside all peers, about twenty minutes, and write bench/RESULTS.md; QUICK=1: five minutes
+bench: ## install what it needs, measure beside all peers, about twenty minutes, and write bench/RESULTS.md; QUICK=1: five, to build/
+	@tools/deps bench
+	@$(MAKE) --no-print-directory all
 	@BUILD_DIR=$(BUILD) bench/run
 	@bench/quote
 
 .PHONY: failover
-failover: all ## kill servers that grant, and write what was lost to bench/FAILOVER.md; some minutes
+failover: ## install what it needs, kill servers that grant, and write what was lost to bench/FAILOVER.md; some minutes
+	@tools/deps torture
+	@$(MAKE) --no-print-directory all
 	@BUILD_DIR=$(BUILD) bench/failover
 	@bench/quote
 
 .PHONY: torture
-torture: all ## a long torture under faults; TIME=5m SEED=7 ENGINES="local redis" LEAST=20 (at least so many faults of each kind)
+torture: ## install what it needs, and a long torture under faults; TIME=5m SEED=7 ENGINES="local redis" LEAST=20 (faults of each kind)
+	@tools/deps torture
+	@$(MAKE) --no-print-directory all
 	@ninja --quiet -C $(BUILD) tests/libclock_shim.so
 	@BUILD_DIR=$(BUILD) TIME='$(TIME)' SEED='$(SEED)' ENGINES='$(ENGINES)' LEAST='$(LEAST)' tools/torture
 
