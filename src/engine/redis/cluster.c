@@ -23,6 +23,8 @@
 /* The map is asked for at most so often; and from another node when there is no answer for so long. */
 #define REFRESH_NS (200 * REDIS_MS)
 #define SILENT_NS (500 * REDIS_MS)
+/* More nodes than a cluster has that works: beyond that a place is taken from one that is not used. */
+enum { NODES_MOST = 1000 };
 
 /* ---- Slots -------------------------------------------------------------------------------------------------------------------- */
 
@@ -79,14 +81,48 @@ struct node *pawl__node_for(const struct redis *redis, const char *name) {
 
 /* ---- Nodes -------------------------------------------------------------------------------------------------------------------- */
 
+static bool has_claims(const struct node *node) {
+    const struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &node->redis->claims, all) {
+        if (claim->node == node)
+            return true;
+    }
+    return false;
+}
+
+static bool is_idle(struct node *node) {
+    struct link *link;
+
+    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+        if (link->state != LINK_DOWN)
+            return false;
+    return !node->wanted && !node->slot_count && !node->leading && !has_claims(node);
+}
+
+/* There are as many as there may be: one that was named once and is of no use, the latest first; those of the URL come first of all. */
+static struct node *idle_node(struct redis *redis) {
+    struct node *node;
+
+    TAILQ_FOREACH_REVERSE(node, &redis->nodes, node_list, entry) {
+        if (is_idle(node))
+            return node;
+    }
+    return NULL;
+}
+
 static struct node *node_at(struct redis *redis, const char *host, unsigned port) {
     struct pawl_error ignored;
     struct node *node;
+    unsigned count = 0;
 
     TAILQ_FOREACH(node, &redis->nodes, entry) {
+        count++;
         if (pawl__node_is_at(node, host, port))
             return node;
     }
+    if (count >= NODES_MOST)
+        return (node = idle_node(redis)) && pawl__node_put_at(node, host, port) ? node : NULL;
     node = pawl__node_new(redis, &ignored);
     if (node && !pawl__node_put_at(node, host, port)) {
         pawl__node_free(node);
@@ -104,16 +140,6 @@ void pawl__node_want(struct node *node) {
     for (int i = 0; (link = pawl__node_link(node, i)); i++)
         link->retry_at = 0;
     pawl__redis_due(node->redis, 0);
-}
-
-static bool has_claims(const struct node *node) {
-    const struct rclaim *claim;
-
-    TAILQ_FOREACH(claim, &node->redis->claims, all) {
-        if (claim->node == node)
-            return true;
-    }
-    return false;
 }
 
 /* A node without slots is of no use any more. */
@@ -157,8 +183,9 @@ static void set_slot(struct redis *redis, unsigned slot, struct node *node) {
         node->slot_count++;
 }
 
-/* One range of CLUSTER SLOTS' answer: first, last, {host, port, ...} of the primary, and of replicas. */
-static void take_range(struct redis *redis, const struct node *from, const redisReply *range) {
+/* One range of CLUSTER SLOTS' answer: first, last, {host, port, ...} of the primary, and of replicas. All ranges together have no more than
+ * all slots. */
+static void take_range(struct redis *redis, const struct node *from, const redisReply *range, unsigned *left) {
     const redisReply *primary;
     const char *host;
     struct node *node;
@@ -175,16 +202,20 @@ static void take_range(struct redis *redis, const struct node *from, const redis
         host = pawl__addresses_host(from->addresses);
     node = node_at(redis, host, (unsigned)pawl__reply_number(primary, 1, 0));
     last = pawl__reply_number(range, 1, -1);
-    for (int64_t slot = pawl__reply_number(range, 0, 0); node && slot >= 0 && slot <= last && slot < REDIS_SLOTS; slot++)
+    for (int64_t slot = pawl__reply_number(range, 0, 0); node && slot >= 0 && slot <= last && slot < REDIS_SLOTS && *left; slot++) {
         set_slot(redis, (unsigned)slot, node);
+        --*left;
+    }
 }
 
 static void take_map(struct redis *redis, const struct node *from, const redisReply *reply) {
+    unsigned left = REDIS_SLOTS;
+
     redis->uncovered = 0;
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
         set_slot(redis, slot, NULL);
-    for (size_t i = 0; i < reply->elements; i++)
-        take_range(redis, from, reply->element[i]);
+    for (size_t i = 0; i < reply->elements && i < REDIS_SLOTS && left; i++)
+        take_range(redis, from, reply->element[i], &left);
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
         redis->uncovered += !redis->slots[slot];
     redis->mapped = true;

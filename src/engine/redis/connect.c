@@ -82,7 +82,8 @@ void pawl__link_start(struct link *link) {
         return;
     }
     link->fd = above_stdio(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    link->reader = redisReaderCreate();
+    link->reader = pawl__reader_new();
+    link->fed = 0;
     if (link->fd < 0 || !link->reader) {
         pawl__link_drop(link, PAWL_ESYSTEM, "no socket can be had: %s", strerror(errno));
         return;

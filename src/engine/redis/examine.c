@@ -159,7 +159,7 @@ struct talk {
 static bool begin_talk(const struct redis *redis, const char *host, int port, struct talk *ret) {
     const struct redis_options *options = &redis->options;
 
-    ret->reader = redisReaderCreate();
+    ret->reader = pawl__reader_new();
     ret->context = redisConnectWithTimeout(host, port, timeval_of(options->connect_ns));
     if (!ret->reader || !ret->context || ret->context->err ||
         redisSetTimeout(ret->context, timeval_of(options->command_ns)) != REDIS_OK)
@@ -186,6 +186,7 @@ static redisReply *ask(struct talk *talk, int argc, const char **argv) {
     void *reply = NULL;
     char *text = NULL, part[512];
     int length = (int)redisFormatCommandArgv(&text, argc, argv, NULL), fd = talk->context->fd, n = 0;
+    size_t fed = 0;
 
     if (length > 0)
         n = talk->ssl ? SSL_write(talk->ssl, text, length) : (int)send(fd, text, (size_t)length, MSG_NOSIGNAL);
@@ -193,8 +194,9 @@ static redisReply *ask(struct talk *talk, int argc, const char **argv) {
         redisFreeCommand(text);
     while (n > 0 && !reply) {
         n = talk->ssl ? SSL_read(talk->ssl, part, sizeof part) : (int)recv(fd, part, sizeof part, 0);
-        if (n > 0 &&
-            (redisReaderFeed(talk->reader, part, (size_t)n) != REDIS_OK || redisReaderGetReply(talk->reader, &reply) != REDIS_OK))
+        fed += n > 0 ? (size_t)n : 0;
+        if (n > 0 && (redisReaderFeed(talk->reader, part, (size_t)n) != REDIS_OK ||
+                      redisReaderGetReply(talk->reader, &reply) != REDIS_OK || !pawl__reader_bounded(talk->reader, fed)))
             break;
     }
     return reply;

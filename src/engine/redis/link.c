@@ -22,7 +22,7 @@
 #include "engine/redis/redis.h"
 #include "error.h"
 
-enum { BATCH_FROM = 8, READ_SIZE = 16384, OUT_MOST = 64 << 20 };
+enum { BATCH_FROM = 8, READ_SIZE = 16384, READ_MOST = 16 * READ_SIZE, OUT_MOST = 64 << 20 };
 
 void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what) {
     link->redis = node->redis;
@@ -258,13 +258,25 @@ static void take_replies(struct link *link) {
             return;
         }
         if (!reply)
-            return;
+            break;
+        link->fed = 0;
         take_reply(link, reply);
     }
+    if (link->reader == reader && link->fd >= 0 && !pawl__reader_bounded(reader, link->fed))
+        pawl__link_drop(link, PAWL_EFORMAT, "the server's answer has no end: is it a Redis at all?");
+}
+
+/* Is there more? OpenSSL may keep decrypted bytes that no poll would tell of; poll tells of what the socket has. A server that sends
+ * without end must not keep the mutex from the others. */
+static bool reads_on(const struct link *link, ssize_t got, size_t read) {
+    if (read >= READ_MOST)
+        return link->ssl && SSL_pending(link->ssl) > 0;
+    return link->ssl || got == READ_SIZE;
 }
 
 void pawl__link_read(struct link *link) {
     char buffer[READ_SIZE];
+    size_t read = 0;
     ssize_t n;
 
     do {
@@ -278,12 +290,14 @@ void pawl__link_read(struct link *link) {
         if (n == 0)
             break;
         link->heard_at = pawl__boottime();
+        link->fed += (size_t)n;
+        read += (size_t)n;
         if (redisReaderFeed(link->reader, buffer, (size_t)n) != REDIS_OK) {
             pawl__link_drop(link, PAWL_ENOMEM, "out of memory");
             return;
         }
         take_replies(link);
-    } while (link->ssl || n == READ_SIZE); /* OpenSSL may keep decrypted bytes that no poll would tell of */
+    } while (reads_on(link, n, read));
     pawl__link_flush(link);
 }
 

@@ -46,6 +46,7 @@
     X(SSL_get_verify_mode)                                                                                                         \
     X(SSL_get_verify_result)                                                                                                       \
     X(SSL_new)                                                                                                                     \
+    X(SSL_pending)                                                                                                                 \
     X(SSL_read)                                                                                                                    \
     X(SSL_set1_host)                                                                                                               \
     X(SSL_set_bio)                                                                                                                 \
@@ -96,6 +97,7 @@ int pawl__openssl_load(struct pawl_error *reterr);
 #define SSL_get_verify_mode pawl__openssl.SSL_get_verify_mode
 #define SSL_get_verify_result pawl__openssl.SSL_get_verify_result
 #define SSL_new pawl__openssl.SSL_new
+#define SSL_pending pawl__openssl.SSL_pending
 #define SSL_read pawl__openssl.SSL_read
 #define SSL_set1_host pawl__openssl.SSL_set1_host
 #define SSL_set_bio pawl__openssl.SSL_set_bio

@@ -150,6 +150,7 @@ struct link {
     SSL *ssl;
     bool ssl_wants_write;
     redisReader *reader;
+    size_t fed; /* to it, since it gave the last answer */
     char *out;
     size_t out_used, out_size;
     struct request_list sent;
@@ -414,6 +415,13 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) __att
 void pawl__link_ended(struct link *link);
 /* It is down, and could not even be tried: this is why. */
 void pawl__link_fail(struct link *link, const struct pawl_error *why);
+
+/* reader.c */
+
+/* hiredis' reader, which refuses to make room for what is too large; NULL: no memory. */
+redisReader *pawl__reader_new(void);
+/* An answer is not complete after so many bytes: may it still become one? */
+bool pawl__reader_bounded(const redisReader *reader, size_t fed);
 
 /* address.c */
 
