@@ -36,6 +36,83 @@ static bool try_for_a_while(struct pawl__engine *engine, struct pawl__claim *cla
     return rc == PAWL__DONE;
 }
 
+/* ---- Crowds ---- */
+
+enum { CROWD = 70 }; /* more than one waiter watches */
+
+/* All permits are held, each by a process of its own, and one waits. Whichever of them dies, the waiter gets in. */
+static void check_crowd(const char *directory, int victim) {
+    struct board *board = board_new();
+    struct keeper keepers[CROWD + 1];
+    pid_t pids[CROWD + 1];
+
+    for (int i = 0; i <= CROWD; i++) {
+        keepers[i] = mutex_keeper(directory, "crowd", board, i);
+        keepers[i].kind = PAWL_SEMAPHORE;
+        keepers[i].mode = PAWL_PERMITS;
+        keepers[i].limit = CROWD;
+        pids[i] = spawn(keep, &keepers[i]);
+        assert_true(await_word(&board->words[i], i < CROWD ? 2 : 1));
+    }
+    let_it_poll();
+    kill_and_reap(pids[victim]);
+    assert_true(await_word(&board->words[CROWD], 2));
+    for (int i = 0; i <= CROWD; i++)
+        if (i != victim)
+            kill_and_reap(pids[i]);
+    board_free(board);
+}
+
+static void test_death_in_a_crowd(void **data) {
+    check_crowd(*data, CROWD - 1);
+    check_crowd(*data, 64);
+    check_crowd(*data, 0);
+}
+
+/* ---- Stopped while they wait ---- */
+
+static int count_holders(const struct pawl_entry *entry, void *data) {
+    if (!(entry->flags & PAWL_ENTRY_WAITER))
+        ++*(int *)data;
+    return 0;
+}
+
+/* Granted while it was stopped: it neither holds, nor is it for ever in the way of those who only try. */
+static void test_try_behind_one_that_was_granted_and_is_stopped(void **data) {
+    struct board *board = board_new();
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+    struct pawl__claim *first = mutex_claim("mutex"), *tried = mutex_claim("mutex");
+    struct keeper keepers[2];
+    int holders = 0;
+    pid_t pids[2];
+
+    assert_int_equal(acquire(engine, first, 0), PAWL__DONE);
+    for (int i = 0; i < 2; i++) {
+        keepers[i] = mutex_keeper(*data, "mutex", board, i);
+        pids[i] = spawn(keep, &keepers[i]);
+        assert_true(await_word(&board->words[i], 1));
+    }
+    for (int i = 0; i < 2; i++)
+        stop_and_wait(pids[i]);
+    assert_int_equal(release(engine, first), PAWL__DONE); /* granted to the first of them */
+    assert_int_equal(other->impl->survey(other, "mutex", count_holders, &holders, NULL), 0);
+    assert_int_equal(holders, 0);
+    assert_true(try_for_a_while(other, tried));
+    for (int i = 0; i < 2; i++)
+        kill(pids[i], SIGCONT);
+    let_it_poll();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(atomic_load(&board->words[i]), 1); /* they have queued again */
+    assert_int_equal(release(other, tried), PAWL__DONE);
+    await(atomic_load(&board->words[0]) == 2 || atomic_load(&board->words[1]) == 2, "neither of them gets it");
+    for (int i = 0; i < 2; i++)
+        kill_and_reap(pids[i]);
+    engine_close(other);
+    engine_close(engine);
+    free(first), free(tried);
+    board_free(board);
+}
+
 /* ---- What a process leaves behind ---- */
 
 static struct findings examine(struct pawl__engine *engine) {
@@ -201,6 +278,8 @@ static void test_files_of_the_bereaved_are_removed(void **data) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
+        T(test_death_in_a_crowd),
+        T(test_try_behind_one_that_was_granted_and_is_stopped),
         T(test_death_in_the_guard_while_a_child_lives),
         T(test_death_in_the_queue_while_a_child_lives),
         T(test_files_of_the_living_are_removed),

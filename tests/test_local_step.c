@@ -209,7 +209,7 @@ static void act_pass_over(struct scene *scene, struct pawl__engine *engine) {
 
     pawl__local_wait_init(&wait);
     pawl__local_look(local_of(engine), inner(scene->own), &wait, 0, NULL);
-    wait.laggard_until = 0;
+    wait.laggard.until = 0;
     pawl__local_look(local_of(engine), inner(scene->own), &wait, 0, NULL);
 }
 

@@ -12,6 +12,7 @@
 
 #include "local.h"
 #include "error.h"
+#include "futex.h"
 
 /* Everything about a node that does not depend on the queue. It is in no list. */
 static void fill(struct node *node, const struct pawl__claim *claim, int64_t now_ms) {
@@ -127,9 +128,14 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
 /* ---- Those in the way of a claim that does not queue ---- */
 
 enum { PEERS = 64 };
+#define LAGGARD_LOOK (2 * MS)
 
 struct peer {
     uint32_t slot, generation;
+    uint32_t ref;
+    enum node_state state;
+    uint64_t token;
+    int64_t granted_ms;
 };
 
 struct obstacles {
@@ -149,7 +155,14 @@ static void find_obstacles(struct local *local, struct section *section, const s
          other = pawl__local_next(local, section, other, &steps)) {
         if (!pawl__local_same_name(other, node) || (only_exclusive && GET(other->mode) != PAWL_EXCLUSIVE) || seen++ < ret->skip)
             continue;
-        ret->peers[ret->count++] = (struct peer){(uint32_t)GET(other->owner) - 1, (uint32_t)(GET(other->owner) >> 32)};
+        ret->peers[ret->count++] = (struct peer){
+            .slot = (uint32_t)GET(other->owner) - 1,
+            .generation = (uint32_t)(GET(other->owner) >> 32),
+            .ref = pawl__local_ref(local, other),
+            .state = state_of(GET(other->state)),
+            .token = GET(other->token),
+            .granted_ms = other->granted_ms,
+        };
     }
 }
 
@@ -167,11 +180,61 @@ static int refuse(struct local *local, struct local_claim *state, enum verdict v
     return pawl__fail(reterr, PAWL_EHELD, "'%s' is held by %s", claim->name, who);
 }
 
-/* Test those in the way. DONE: decide again. PENDING: there are more to test. Negative: refused. */
+/* Has it still not claimed what it was granted? */
+static bool lags(struct local *local, const struct laggard *laggard) {
+    const struct node *node = &local->table->nodes[laggard->ref - 1];
+
+    return state_of(atomic_load(&node->state)) == NODE_GRANTED && GET(node->token) == laggard->token;
+}
+
+/* Give it its time. False: that is not over, but ours is. */
+static bool give_time(struct local *local, struct local_claim *state, int64_t deadline) {
+    const struct laggard *laggard = &state->laggard;
+    const struct node *node = &local->table->nodes[laggard->ref - 1];
+    int64_t now;
+
+    while (lags(local, laggard) && (now = pawl__boottime()) < laggard->until) {
+        if (now >= deadline || atomic_load(&state->unparked))
+            return false;
+        futex_wait(&node->state, GET(node->state), LAGGARD_LOOK); /* who claims wakes nobody */
+    }
+    return true;
+}
+
+/* Nobody is in the way who holds, but one was granted and has not claimed. It is about to, or it is stopped: then it must not keep
+ * others out. The wall clock only tells whether it is worth watching; how long, our own does. DONE: decide again. PENDING: not
+ * yet. PAWL_EHELD: it is too early to tell. */
+static int mind_laggard(struct local *local, struct local_claim *state, const struct peer *peer, int64_t deadline) {
+    int64_t age_ms = pawl__local_wall_ms() - peer->granted_ms;
+    struct laggard *laggard = &state->laggard;
+    struct section section;
+    bool passed;
+
+    if (laggard->ref != peer->ref || laggard->token != peer->token) {
+        if (laggard->ref == 0 && age_ms >= 0 && age_ms < CLAIM_WITHIN / MS)
+            return PAWL_EHELD;
+        *laggard = (struct laggard){peer->ref, peer->token, pawl__boottime() + CLAIM_WITHIN};
+    }
+    if (!give_time(local, state, deadline))
+        return PAWL__PENDING;
+    if (!lags(local, laggard))
+        return PAWL__DONE;
+    if (pawl__local_enter(local, &section, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)
+        return PAWL__PENDING;
+    passed = lags(local, laggard) && pawl__local_pass_over(local, &section, &local->table->nodes[laggard->ref - 1]);
+    pawl__local_leave(local, &section);
+    if (passed)
+        pawl__local_note_passed_over(local, peer->slot);
+    return PAWL__DONE;
+}
+
+/* Test those in the way. DONE: decide again; *ret_wait: but not before more time has passed. Negative: refused. */
 static int test_obstacles(struct local *local, struct local_claim *state, enum verdict verdict, struct obstacles *obstacles,
-                          int64_t deadline, struct pawl_error *reterr) {
+                          int64_t deadline, bool *ret_wait, struct pawl_error *reterr) {
     bool any_blocks = verdict != VERDICT_BLOCKED || state->claim->mode != PAWL_PERMITS;
+    const struct peer *laggard = NULL, *living = NULL;
     bool dead = false;
+    int rc;
 
     for (unsigned i = 0; i < obstacles->count; i++) {
         const struct peer *peer = &obstacles->peers[i];
@@ -180,18 +243,27 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
             dead = true;
             if (!pawl__local_recover(local, peer->slot, peer->generation, deadline))
                 return PAWL__DONE;
-        } else if (any_blocks) {
+        } else if (any_blocks && peer->state == NODE_HELD) {
             return refuse(local, state, verdict, peer->slot, reterr);
+        } else if (peer->state == NODE_GRANTED) {
+            laggard = laggard ? laggard : peer;
         }
+        living = living ? living : peer;
     }
     if (dead || (obstacles->count == 0 && obstacles->skip > 0)) {
         obstacles->skip = 0;
         return PAWL__DONE;
     }
-    if (obstacles->count < PEERS)
-        return refuse(local, state, verdict, obstacles->count > 0 ? obstacles->peers[0].slot : SESSION_COUNT, reterr);
+    rc = laggard ? mind_laggard(local, state, laggard, deadline) : PAWL_EHELD;
+    if (rc >= 0) {
+        obstacles->skip = 0;
+        *ret_wait = rc == PAWL__PENDING;
+        return PAWL__DONE;
+    }
+    if (any_blocks || obstacles->count < PEERS)
+        return refuse(local, state, verdict, living ? living->slot : SESSION_COUNT, reterr);
     obstacles->skip += obstacles->count;
-    return PAWL__PENDING;
+    return PAWL__DONE;
 }
 
 int pawl__local_link(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr) {
@@ -200,6 +272,7 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
     struct section section;
     struct place place;
     enum verdict verdict;
+    bool wait = false;
     int rc;
 
     /* A try is decided even if its time is up, but not for ever. */
@@ -226,9 +299,9 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
                 put_back(local, state);
             break;
         default:
-            rc = test_obstacles(local, state, verdict, &obstacles, deadline, reterr);
+            rc = test_obstacles(local, state, verdict, &obstacles, deadline, &wait, reterr);
         }
-        if (rc == PAWL_ETIMEOUT || (rc >= 0 && rounds >= 16 && pawl__boottime() >= deadline))
+        if (rc == PAWL_ETIMEOUT || wait || (rc >= 0 && rounds >= 16 && pawl__boottime() >= deadline))
             return PAWL__PENDING;
         if (rc < 0)
             return rc;

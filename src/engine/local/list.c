@@ -355,6 +355,14 @@ void pawl__local_drop(struct local *local, struct section *section, uint32_t ref
         pawl__local_poke(local, section, successor);
 }
 
+bool pawl__local_pass_over(struct local *local, struct section *section, struct node *laggard) {
+    if (!pawl__local_turn(laggard, NODE_GRANTED, NODE_PARKED))
+        return false;
+    pawl__local_drop(local, section, pawl__local_ref(local, laggard), NODE_PARKED);
+    pawl__local_poke(local, section, laggard);
+    return true;
+}
+
 void pawl__local_repair(struct local *local, struct section *section) {
     struct bucket *bucket = section->bucket;
     struct node *node, *last = NULL;

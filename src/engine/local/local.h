@@ -25,8 +25,8 @@
 #include "format.h"
 
 enum {
-    WAKES_MAX = 32,     /* granted in one go; the rest in the next */
-    WATCHES_MAX = 64,   /* sessions that one waiter watches; the periodic test covers the rest */
+    WAKES_MAX = 32,   /* granted in one go; the rest in the next */
+    WATCHES_MAX = 64, /* sessions that one waiter watches; the rest it tests now and then: the application needs descriptors, too */
     SPARE_SHELVES = 4,  /* free nodes that can be had without a lock */
     SPARE_NODES = 64,   /* free nodes that a process keeps */
     CHANNELS_KEPT = 16, /* idle wake channels that a process keeps open */
@@ -117,17 +117,27 @@ struct vigil {
     struct watch watches[WATCHES_MAX];
 };
 
+/* A node that was granted and has not claimed: its process is stopped, or will claim in a moment. */
+struct laggard {
+    uint32_t ref; /* 0: none */
+    uint64_t token;
+    int64_t until; /* how long it may take, by the clock of who watches it */
+};
+#define CLAIM_WITHIN (100 * MS)
+
 /* What a waiter remembers between two looks at the queue. */
 struct wait {
     struct wait *next, *prev; /* serve.c */
     struct vigil vigil;
+    uint64_t *owners; /* of those in the way, as the last look found them: `few`, or more on the heap */
+    size_t room;
+    uint64_t few[WATCHES_MAX];
+    size_t turn;      /* where among them to go on testing */
     int64_t tick;     /* when to look again in any case */
     unsigned haste;   /* how often in a row that was at once */
     unsigned refused; /* how often in a row the guard was busy */
-    uint32_t laggard; /* a node that was granted and has not claimed, */
-    uint64_t laggard_token;
-    int64_t laggard_until; /* and how long it may take */
-    uint32_t passed_over;  /* slot + 1 of one that took longer, to be told of; 0: none */
+    struct laggard laggard;
+    uint32_t passed_over; /* slot + 1 of one that took too long, to be told of; 0: none */
 };
 
 struct local_claim {
@@ -146,6 +156,8 @@ struct local_claim {
     uint32_t seen;    /* the node's state when we looked last */
     int64_t retry_at; /* when to try again or look again; 0: at once */
     int64_t pause;    /* how long the guard was waited for last */
+
+    struct laggard laggard; /* in the way of one that does not queue */
 };
 
 static inline struct local *local_of(const struct pawl__engine *engine) {
@@ -210,6 +222,8 @@ void pawl__local_drop(struct local *local, struct section *section, uint32_t ref
 void pawl__local_repair(struct local *local, struct section *section);
 /* Grant every name in the bucket again. */
 void pawl__local_regrant_all(struct local *local, struct section *section);
+/* Time is up for one that was granted and does not claim: out with it; it queues again. False: it has claimed. */
+bool pawl__local_pass_over(struct local *local, struct section *section, struct node *laggard);
 /* Make it look at the queue again. */
 void pawl__local_poke(struct local *local, struct section *section, struct node *node);
 /* Walk: first (ref 0) or next node; NULL at the end, or with section->damaged. *steps bounds it. */
@@ -235,6 +249,8 @@ int pawl__local_session_open(struct local *local, const struct pawl__identity *i
 void pawl__local_session_close(struct local *local, int64_t deadline);
 /* Does any process hold a lifeline under s/? For a table whose own words can't be trusted. */
 bool pawl__local_anybody(struct local *local);
+/* For the trace, outside of the guard: a session was passed over. */
+void pawl__local_note_passed_over(struct local *local, uint32_t slot);
 /* "pid 123 backup.sh", for people. */
 const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size);
 #define WHO_SIZE 128

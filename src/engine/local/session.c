@@ -210,6 +210,14 @@ const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, si
     return buffer;
 }
 
+void pawl__local_note_passed_over(struct local *local, uint32_t slot) {
+    char who[WHO_SIZE];
+
+    if (pawl__noting(&local->engine))
+        pawl__note(&local->engine, NULL, "session %u (%s) was granted and did not move: passed over", slot,
+                   pawl__local_who(local, slot, who, sizeof who));
+}
+
 /* ---- Cleaning up ---- */
 
 /* How long to wait for one guard: somebody may be stopped in it, and there are other nodes to free. */

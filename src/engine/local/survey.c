@@ -171,7 +171,7 @@ static int tell_all(struct local *local, struct copy *copy, pawl_visit_fn *visit
         for (size_t j = i; j < copy->count && rc == 0; j++) {
             if (copy->refs[j] == 0 || (j != i && !pawl__local_same_name(&copy->nodes[i], &copy->nodes[j])))
                 continue;
-            if (!holds(GET(copy->nodes[j].state)))
+            if (state_of(GET(copy->nodes[j].state)) != NODE_HELD) /* GRANTED: it is its turn, but it does not know yet */
                 position++;
             rc = tell(local, copy, j, position, visit, data, reterr);
             copy->refs[j] = 0;
@@ -237,9 +237,8 @@ static void revoke(struct local *local, struct section *section, struct node *no
 
     if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED)) {
         pawl__local_drop(local, section, ref, NODE_REVOKED);
-    } else if (pawl__local_turn(node, NODE_GRANTED, NODE_PARKED)) {
-        pawl__local_drop(local, section, ref, NODE_PARKED);
-        pawl__local_poke(local, section, node);
+    } else {
+        pawl__local_pass_over(local, section, node);
     }
 }
 

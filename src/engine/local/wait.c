@@ -9,18 +9,21 @@
  *     the second               the first, and every holder: the first may be stopped when a holder dies
  *     everybody else           who stands directly before it: so that a death wakes one, not all
  *
+ * WATCHES_MAX of them at most; holders beyond that are tested at each look.
+ *
  * Watching the predecessor alone would lose deaths, for instance of the unwatched one of two holders of a semaphore. So whoever
  * becomes first without watching every holder is poked (list.c), who stood behind one that gave up is poked, and everybody looks for
  * itself every second or so: tests the holders, takes the guard from the dead, grants what is due.
  *
  * A waiter that was granted and does not claim within 100 ms of being seen is stopped, or might as well be: it is parked, that is,
- * taken out of the list, and queues again at the end when it wakes.
+ * taken out of the list, and queues again at the end when it wakes. Those who only try do the same (claim.c).
  *
  * Nothing sleeps on a condition that changed before it slept: state and channel of the node, and `unparked` and the channel of the
  * claim, are each written in one order and read in the other.
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "local.h"
@@ -33,14 +36,16 @@
 #define TICK (1000 * MS)
 #define TICK_PER_PLACE (8 * MS)
 #define TICK_BLIND (50 * MS) /* without descriptors there is nothing to poll */
-#define CLAIM_WITHIN (100 * MS)
 
 void pawl__local_wait_init(struct wait *wait) {
     wait->vigil.count = 0;
+    wait->owners = wait->few;
+    wait->room = WATCHES_MAX;
+    wait->turn = 0;
     wait->tick = 0;
     wait->haste = 0;
     wait->refused = 0;
-    wait->laggard = 0;
+    wait->laggard.ref = 0;
     wait->passed_over = 0;
 }
 
@@ -49,41 +54,37 @@ void pawl__local_wait_finish(struct wait *wait) {
         if (wait->vigil.watches[i].fd >= 0)
             close(wait->vigil.watches[i].fd);
     wait->vigil.count = 0;
+    if (wait->owners != wait->few)
+        free(wait->owners);
+    wait->owners = wait->few;
 }
 
 /* ---- The queue, as one waiter sees it ---- */
 
-struct peer {
-    uint32_t slot, generation;
-    bool watch; /* else only test */
-};
-
 struct view {
     enum node_watching watching;
-    uint64_t distance; /* how many tickets behind the first that waits */
-    unsigned count;
-    struct peer peers[WATCHES_MAX];
+    uint64_t distance;    /* how many tickets behind the first that waits */
+    uint64_t previous;    /* owner of what stands directly before it; 0: nobody else's */
+    size_t count;         /* of holders; more than wait->room: not all of them were written down */
     struct node *laggard; /* was granted and has not claimed */
 };
 
-static void view_add(struct local *local, struct view *view, const struct node *node) {
-    uint64_t owner = GET(node->owner);
-    struct peer peer = {(uint32_t)owner - 1, (uint32_t)(owner >> 32), false};
-
-    if (owner == local->owner || view->count == WATCHES_MAX)
-        return; /* we can't die before ourselves; and the rest is tested when these have gone */
-    for (unsigned i = 0; i < view->count; i++)
-        if (view->peers[i].slot == peer.slot && view->peers[i].generation == peer.generation)
-            return;
-    view->peers[view->count++] = peer;
+/* We can't die before ourselves. Most that hold twice stand side by side; the others are sorted out later, outside of the guard. */
+static void view_add(struct local *local, struct view *view, struct wait *wait, uint64_t owner) {
+    if (owner == local->owner || (view->count > 0 && view->count <= wait->room && wait->owners[view->count - 1] == owner))
+        return;
+    if (view->count < wait->room)
+        wait->owners[view->count] = owner;
+    view->count++;
 }
 
 /* Who is in the way of this node, under the guard. */
-static void survey_queue(struct local *local, struct section *section, struct node *node, struct view *view) {
+static void survey_queue(struct local *local, struct section *section, struct node *node, struct wait *wait, struct view *view) {
     struct node *first = NULL, *previous;
     uint32_t steps = 0;
 
     view->count = 0;
+    view->previous = 0;
     view->laggard = NULL;
     for (struct node *other = pawl__local_next(local, section, NULL, &steps); other && !first;
          other = pawl__local_next(local, section, other, &steps)) {
@@ -97,7 +98,7 @@ static void survey_queue(struct local *local, struct section *section, struct no
         }
         if (state_of(word) == NODE_GRANTED && other != node && !view->laggard)
             view->laggard = other;
-        view_add(local, view, other);
+        view_add(local, view, wait, GET(other->owner));
     }
     steps = 0;
     for (previous = pawl__local_prev(local, section, node, &steps); previous && !pawl__local_same_name(previous, node);)
@@ -107,98 +108,41 @@ static void survey_queue(struct local *local, struct section *section, struct no
     view->distance = first && GET(node->ticket) > GET(first->ticket) ? GET(node->ticket) - GET(first->ticket) : 0;
     SET(node->watched, previous ? (uint32_t)GET(previous->owner) : 0);
     view->watching = first == node || previous == first ? WATCHING_ALL : WATCHING_PREDECESSOR;
-    if (view->watching == WATCHING_ALL) {
-        if (previous)
-            view_add(local, view, previous);
-        for (unsigned i = 0; i < view->count; i++)
-            view->peers[i].watch = true;
-    } else if (previous) {
-        if (view->count == WATCHES_MAX)
-            view->count--;
-        view_add(local, view, previous);
-        if (view->count > 0)
-            view->peers[view->count - 1].watch = GET(previous->owner) != local->owner;
-    }
+    if (previous && GET(previous->owner) != local->owner)
+        view->previous = GET(previous->owner);
     SET(node->watching, view->watching);
 }
 
-/* Time is up for one that was granted and does not claim: out with it. */
-static void pass_over(struct local *local, struct section *section, struct node *laggard, struct wait *wait) {
-    if (!pawl__local_turn(laggard, NODE_GRANTED, NODE_PARKED))
-        return;
-    pawl__local_drop(local, section, pawl__local_ref(local, laggard), NODE_PARKED);
-    pawl__local_poke(local, section, laggard);
-    wait->passed_over = (uint32_t)GET(laggard->owner);
-}
+/* Room to write down so many; false: there is no memory, and it stays as it is. */
+static bool make_room(struct wait *wait, size_t count) {
+    size_t room = count + count / 4;
+    uint64_t *owners = malloc(room * sizeof *owners);
 
-/* Outside of the guard: whoever listens may be slow. */
-static void note_passed_over(struct local *local, struct wait *wait) {
-    uint32_t slot = wait->passed_over - 1;
-    char who[WHO_SIZE];
-
-    if (wait->passed_over != 0 && pawl__noting(&local->engine))
-        pawl__note(&local->engine, NULL, "session %u (%s) was granted and did not move: passed over", slot,
-                   pawl__local_who(local, slot, who, sizeof who));
-    wait->passed_over = 0;
+    if (!owners)
+        return false;
+    if (wait->owners != wait->few)
+        free(wait->owners);
+    wait->owners = owners;
+    wait->room = room;
+    return true;
 }
 
 static void mind_laggard(struct local *local, struct section *section, struct node *laggard, struct wait *wait) {
     int64_t now = pawl__boottime();
+    uint32_t ref = laggard ? pawl__local_ref(local, laggard) : 0;
 
     if (!laggard) {
-        wait->laggard = 0;
-        return;
-    }
-    if (wait->laggard != pawl__local_ref(local, laggard) || wait->laggard_token != GET(laggard->token)) {
-        wait->laggard = pawl__local_ref(local, laggard);
-        wait->laggard_token = GET(laggard->token);
-        wait->laggard_until = now + CLAIM_WITHIN;
-    } else if (now >= wait->laggard_until) {
-        pass_over(local, section, laggard, wait);
-        wait->laggard = 0;
+        wait->laggard.ref = 0;
+    } else if (wait->laggard.ref != ref || wait->laggard.token != GET(laggard->token)) {
+        wait->laggard = (struct laggard){ref, GET(laggard->token), now + CLAIM_WITHIN};
+    } else if (now >= wait->laggard.until) {
+        if (pawl__local_pass_over(local, section, laggard))
+            wait->passed_over = (uint32_t)GET(laggard->owner);
+        wait->laggard.ref = 0;
     }
 }
 
 /* ---- The vigil ---- */
-
-static struct watch *find_watch(struct vigil *vigil, const struct peer *peer) {
-    for (unsigned i = 0; i < vigil->count; i++)
-        if (vigil->watches[i].slot == peer->slot && vigil->watches[i].generation == peer->generation)
-            return &vigil->watches[i];
-    return NULL;
-}
-
-enum watched { WATCHED_ALIVE, WATCHED_DEAD, WATCHED_BLIND };
-
-static enum watched keep_watch(struct local *local, struct local_claim *state, struct vigil *vigil, const struct peer *peer) {
-    struct watch *watch = find_watch(vigil, peer);
-    uint64_t live = session_word(peer->generation, SESSION_LIVE);
-    char who[WHO_SIZE];
-    int fd;
-
-    if (peer->slot >= SESSION_COUNT || atomic_load(&local->table->words[peer->slot]) != live)
-        return WATCHED_DEAD;
-    if (watch) {
-        watch->keep = true;
-        return WATCHED_ALIVE;
-    }
-    if (vigil->count == WATCHES_MAX)
-        return WATCHED_BLIND;
-    fd = pawl__local_watch(local, peer->slot);
-    if (fd < 0)
-        return errno == ENXIO || (errno == ENOENT && pawl__local_dead(local, peer->slot, peer->generation)) ? WATCHED_DEAD
-               : errno == ENOENT                                                                            ? WATCHED_ALIVE
-                                                                                                            : WATCHED_BLIND;
-    if (atomic_load(&local->table->words[peer->slot]) != live) { /* this is its successor's lifeline */
-        close(fd);
-        return WATCHED_DEAD;
-    }
-    vigil->watches[vigil->count++] = (struct watch){peer->slot, peer->generation, fd, true};
-    if (pawl__noting(&local->engine))
-        pawl__note(&local->engine, state->claim, "watching session %u (%s)", peer->slot,
-                   pawl__local_who(local, peer->slot, who, sizeof who));
-    return WATCHED_ALIVE;
-}
 
 static void drop_watches(struct vigil *vigil) {
     unsigned kept = 0;
@@ -212,6 +156,77 @@ static void drop_watches(struct vigil *vigil) {
     vigil->count = kept;
 }
 
+static int compare_owners(const void *left, const void *right) {
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+/* Each holder once. */
+static void sort_out(struct wait *wait, struct view *view) {
+    size_t kept = 0;
+
+    if (view->count > wait->room)
+        view->count = wait->room;
+    if (view->count > 1)
+        qsort(wait->owners, view->count, sizeof wait->owners[0], compare_owners);
+    for (size_t i = 0; i < view->count; i++)
+        if (kept == 0 || wait->owners[kept - 1] != wait->owners[i])
+            wait->owners[kept++] = wait->owners[i];
+    view->count = kept;
+}
+
+static bool is_watched(const struct watch *watch, uint64_t owner) {
+    return owner_word(watch->slot, watch->generation) == owner;
+}
+
+/* Close what need not be watched any more. */
+static void keep_wanted(struct wait *wait, const struct view *view) {
+    struct vigil *vigil = &wait->vigil;
+
+    for (unsigned i = 0; i < vigil->count; i++) {
+        struct watch *watch = &vigil->watches[i];
+        uint64_t owner = owner_word(watch->slot, watch->generation);
+
+        watch->keep = owner == view->previous ||
+                      (view->watching == WATCHING_ALL && bsearch(&owner, wait->owners, view->count, sizeof owner, compare_owners));
+    }
+    drop_watches(vigil);
+}
+
+enum watched { WATCHED_ALIVE, WATCHED_DEAD, WATCHED_BLIND };
+
+static enum watched test(struct local *local, uint64_t owner) {
+    return pawl__local_dead(local, (uint32_t)owner - 1, (uint32_t)(owner >> 32)) ? WATCHED_DEAD : WATCHED_ALIVE;
+}
+
+/* Watch the session, or test it, if there are too many to watch. */
+static enum watched watch(struct local *local, struct local_claim *state, struct vigil *vigil, uint64_t owner) {
+    uint32_t slot = (uint32_t)owner - 1, generation = (uint32_t)(owner >> 32);
+    uint64_t live = session_word(generation, SESSION_LIVE);
+    char who[WHO_SIZE];
+    int fd;
+
+    if (slot >= SESSION_COUNT || atomic_load(&local->table->words[slot]) != live)
+        return WATCHED_DEAD;
+    for (unsigned i = 0; i < vigil->count; i++)
+        if (is_watched(&vigil->watches[i], owner))
+            return WATCHED_ALIVE;
+    if (vigil->count == WATCHES_MAX)
+        return test(local, owner);
+    fd = pawl__local_watch(local, slot);
+    if (fd < 0)
+        return errno == ENXIO ? WATCHED_DEAD : errno == ENOENT ? test(local, owner) : WATCHED_BLIND;
+    if (atomic_load(&local->table->words[slot]) != live) { /* this is its successor's lifeline */
+        close(fd);
+        return WATCHED_DEAD;
+    }
+    vigil->watches[vigil->count++] = (struct watch){slot, generation, fd, true};
+    if (pawl__noting(&local->engine))
+        pawl__note(&local->engine, state->claim, "watching session %u (%s)", slot, pawl__local_who(local, slot, who, sizeof who));
+    return WATCHED_ALIVE;
+}
+
 /* When to look again if nothing happens. Those far behind look less often: ten thousand that wait must not be a load. */
 static int64_t tick_after(struct local *local, int64_t now, uint64_t distance) {
     int64_t tick = TICK + (int64_t)(distance < 1000 ? distance : 1000) * TICK_PER_PLACE;
@@ -219,35 +234,54 @@ static int64_t tick_after(struct local *local, int64_t now, uint64_t distance) {
     return tick + ((now >> 10) * 7919 + local->slot * INT64_C(104729)) % (tick / 2);
 }
 
-/* Watch or test everybody in the way; recover the dead. Says when to look again: 0 means at once. */
-static int64_t renew_vigil(struct local *local, struct local_claim *state, struct wait *wait, const struct view *view,
-                           int64_t deadline) {
-    int64_t now = pawl__boottime();
-    int64_t tick = tick_after(local, now, view->distance);
-    bool recovered = false;
+/* What came of looking after those in the way. */
+struct round {
+    bool recovered; /* somebody was dead: the queue is not what it was */
+    bool blind;     /* somebody is neither watched nor known to live */
+};
 
-    for (unsigned i = 0; i < wait->vigil.count; i++)
-        wait->vigil.watches[i].keep = false;
-    for (unsigned i = 0; i < view->count; i++) {
-        const struct peer *peer = &view->peers[i];
-        enum watched watched;
+static void look_after(struct local *local, enum watched watched, uint64_t owner, int64_t deadline, struct round *round) {
+    if (watched == WATCHED_DEAD)
+        round->recovered |= pawl__local_recover(local, (uint32_t)owner - 1, (uint32_t)(owner >> 32), deadline);
+    round->blind |= watched != WATCHED_ALIVE;
+}
 
-        if (peer->watch)
-            watched = keep_watch(local, state, &wait->vigil, peer);
-        else
-            watched = pawl__local_dead(local, peer->slot, peer->generation) ? WATCHED_DEAD : WATCHED_ALIVE;
-        if (watched == WATCHED_DEAD)
-            recovered |= pawl__local_recover(local, peer->slot, peer->generation, deadline);
-        if (watched != WATCHED_ALIVE)
-            tick = TICK_BLIND;
+/* Watch or test everybody in the way; recover the dead. Who is far behind tests a few of the holders at a time, in turn: those in
+ * front watch them, and thousands that wait must not be a load. */
+static struct round look_after_all(struct local *local, struct local_claim *state, struct wait *wait, const struct view *view,
+                                   int64_t deadline) {
+    bool far = view->watching == WATCHING_PREDECESSOR;
+    size_t count = far && view->count > WATCHES_MAX ? WATCHES_MAX : view->count;
+    struct round round = {0};
+
+    if (view->previous != 0)
+        look_after(local, watch(local, state, &wait->vigil, view->previous), view->previous, deadline, &round);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t owner = wait->owners[far ? (wait->turn + i) % view->count : i];
+
+        if (owner != view->previous)
+            look_after(local, far ? test(local, owner) : watch(local, state, &wait->vigil, owner), owner, deadline, &round);
     }
-    drop_watches(&wait->vigil);
-    if (!recovered)
+    wait->turn += count;
+    return round;
+}
+
+/* Look after those in the way. Says when to look again: 0 means at once. */
+static int64_t renew_vigil(struct local *local, struct local_claim *state, struct wait *wait, struct view *view, int64_t deadline) {
+    int64_t now = pawl__boottime(), tick = tick_after(local, now, view->distance);
+    struct round round;
+
+    sort_out(wait, view);
+    keep_wanted(wait, view);
+    round = look_after_all(local, state, wait, view, deadline);
+    if (round.blind)
+        tick = TICK_BLIND;
+    if (!round.recovered)
         wait->haste = 0;
     else if (wait->haste++ < 1000) /* else the table makes no sense, but it must not keep a processor busy */
         return 0;
-    if (wait->laggard && wait->laggard_until < now + tick)
-        return wait->laggard_until;
+    if (wait->laggard.ref != 0 && wait->laggard.until < now + tick)
+        return wait->laggard.until;
     return now + tick;
 }
 
@@ -285,8 +319,8 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
                      struct pawl_error *reterr) {
     struct node *node = &local->table->nodes[GET(state->ref) - 1];
     uint32_t hash = state->claim->name_hash;
+    struct view view = {0};
     struct section section;
-    struct view view;
     int rc;
 
     wait->tick = 0;
@@ -299,16 +333,15 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
         return settle(local, state, reterr);
     }
     wait->refused = 0;
-    view.count = 0;
-    view.distance = 0;
-    view.laggard = NULL;
     if (state_of(GET(node->state)) == NODE_WAITING) {
         pawl__local_regrant(local, &section, node);
-        survey_queue(local, &section, node, &view);
+        survey_queue(local, &section, node, wait, &view);
         mind_laggard(local, &section, view.laggard, wait);
     }
     pawl__local_leave(local, &section);
-    note_passed_over(local, wait);
+    if (wait->passed_over != 0)
+        pawl__local_note_passed_over(local, wait->passed_over - 1);
+    wait->passed_over = 0;
     if (section.damaged)
         return pawl__local_abandon(local, state, deadline, pawl__local_fail_damaged(local, hash, reterr));
     if (section.need_tokens) {
@@ -316,6 +349,8 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
         return rc < 0 && rc != PAWL_ETIMEOUT ? pawl__local_abandon(local, state, deadline, rc) : PAWL__PENDING;
     }
     rc = settle(local, state, reterr);
+    if (rc == PAWL__PENDING && view.count > wait->room && make_room(wait, view.count))
+        return rc; /* a crowd: look again, there is room for all of them now */
     if (rc == PAWL__PENDING && state->phase == PHASE_WAITING)
         wait->tick = renew_vigil(local, state, wait, &view, deadline);
     return rc;
