@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-enum { ROUND_TRIPS = 60 };
+/* How often something is under way, at the most, until who asks is in the queue: in a cluster it asks, subscribes, and asks again. */
+enum { ROUND_TRIPS = 60, TO_QUEUE = 5 };
 #define NEVER INT64_MAX
 #define MOMENT INT64_C(100000000) /* what was under way so long ago has arrived */
 #define ALIVE                                                                                                                      \
@@ -17,6 +18,7 @@ void calm_begin(struct calm *calm, int clients, int64_t far_us) {
     memset(calm, 0, sizeof *calm);
     calm->clients = clients;
     calm->bound_ns = INT64_C(1000000000) + ROUND_TRIPS * far_us * 1000;
+    calm->queues_ns = TO_QUEUE * far_us * 1000;
     for (int i = 0; i < CALM_SLOTS; i++)
         for (int j = 0; j < CALM_THREADS; j++)
             calm->threads[i][j].lock = -1;
@@ -29,7 +31,7 @@ void calm_begin(struct calm *calm, int clients, int64_t far_us) {
 static bool is_ahead(const struct calm *calm, const struct calm_thread *other, int slot, const struct calm_thread *waiter) {
     if (other->holds)
         return true;
-    return slot < calm->clients && waiter->mode != 'x' && other->asked < waiter->asked;
+    return slot < calm->clients && waiter->mode != 'x' && other->asked < waiter->asked + calm->queues_ns;
 }
 
 /* Could it have the lock? `early`: who lets go just now may have done so. */
@@ -106,6 +108,17 @@ static void want(struct calm *calm, struct calm_thread *self, const struct recor
     look(calm, record->lock, record->time);
 }
 
+/* A claim is granted to as many readers of its process as it has tokens. For the others, who came while it was asked for, there is another
+ * claim from now on, behind those who have queued meanwhile. */
+static void ask_anew(struct calm *calm, const struct record *record) {
+    for (int i = 0; i < calm->width; i++) {
+        struct calm_thread *other = &calm->threads[record->who.slot][i];
+
+        if (other->lock == record->lock && other->mode == 's' && !other->holds)
+            other->asked = record->time;
+    }
+}
+
 static void by_client(struct calm *calm, const struct record *record) {
     int slot = record->who.slot, thread = record->who.thread;
 
@@ -124,6 +137,7 @@ static void by_client(struct calm *calm, const struct record *record) {
         if (!self->holds)
             measure(calm, slot, thread, record->time);
         self->holds = true;
+        ask_anew(calm, record);
         look(calm, record->lock, record->time);
         break;
     case RECORD_DOWN:
