@@ -178,24 +178,23 @@ void pawl__bid_plan(struct redlock *redlock, struct bid *bid) {
 }
 
 /* What need not be taken back: a no, and what will be one in a moment, or else is taken back then. */
-static bool stays(const struct redlock *redlock, const struct bid *bid, const struct vote *vote) {
-    if (bid->claim->try_only)
-        return false;
+static bool stays(const struct redlock *redlock, const struct vote *vote) {
     return vote->state == VOTE_WAITS || (vote->state == VOTE_ASKED && pawl__seat_usable(redlock, vote->seat));
 }
 
 static void fail_attempt(struct redlock *redlock, struct bid *bid) {
+    bool last = bid->claim->try_only || bid->errors > redlock->crew.count - redlock->quorum;
     unsigned had = 0;
 
     for (unsigned i = 0; i < redlock->crew.count; i++) {
         struct vote *vote = bid->votes[i];
 
         had += vote && vote->state == VOTE_GRANTED;
-        if (vote && !stays(redlock, bid, vote))
+        if (vote && (last || !stays(redlock, vote)))
             pawl__vote_return(redlock, vote);
     }
     pawl__redlock_note(redlock, bid, "%u votes of %u, %u needed: taken back", had, redlock->crew.count, redlock->quorum);
-    if (bid->claim->try_only || bid->errors > redlock->crew.count - redlock->quorum) {
+    if (last) {
         refuse(redlock, bid);
         return;
     }
