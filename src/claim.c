@@ -413,6 +413,27 @@ static void lose_broken(struct claim *claim) {
     lose(claim, true, &why);
 }
 
+static void lose_gone(struct claim *claim) {
+    struct pawl_error why;
+
+    pawl__fail(&why, PAWL_ELOST,
+               "'%s' is lost: %s was removed or renamed while this process used it, and others may be in a new one",
+               claim->cohort->name, claim->cohort->client->info.url);
+    lose(claim, false, &why);
+}
+
+/* Ask an engine whose holders can see for themselves. True: it is lost, and its holders are told. */
+static bool look(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->engine;
+    int rc = engine->impl->check ? engine->impl->check(engine, &claim->seam) : 0;
+
+    if (rc == PAWL_EGONE)
+        lose_gone(claim);
+    else if (rc < 0)
+        lose_broken(claim);
+    return rc < 0;
+}
+
 static void lose_expired(struct claim *claim) {
     struct pawl_error why;
 
@@ -425,13 +446,9 @@ static void lose_expired(struct claim *claim) {
 }
 
 void pawl__claim_refresh(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->engine;
-
-    if (claim->state != CLAIM_HELD || claim->lost)
+    if (claim->state != CLAIM_HELD || claim->lost || look(claim))
         return;
-    if (engine->impl->check && engine->impl->check(engine, &claim->seam) < 0)
-        lose_broken(claim);
-    else if (claim->assured_until != PAWL__NEVER && pawl__boottime() >= claim->assured_until)
+    if (claim->assured_until != PAWL__NEVER && pawl__boottime() >= claim->assured_until)
         lose_expired(claim);
 }
 
@@ -463,10 +480,8 @@ int64_t pawl__claim_tick(struct claim *claim, int64_t now) {
 
     if (claim->state != CLAIM_HELD || claim->lost)
         return PAWL__NEVER;
-    if (atomic_load(&claim->cohort->client->attentive) && engine->impl->check && engine->impl->check(engine, &claim->seam) < 0) {
-        lose_broken(claim);
+    if (atomic_load(&claim->cohort->client->attentive) && look(claim))
         return PAWL__NEVER;
-    }
     if (claim->assured_until == PAWL__NEVER)
         return PAWL__NEVER;
     if (now >= claim->assured_until) {
@@ -494,7 +509,8 @@ int pawl__claim_downgrade(struct claim *claim) {
     pawl__cohort_rehome(claim);
     rc = engine->impl->downgrade(engine, &claim->seam);
     if (rc < 0) {
-        lose_broken(claim);
+        if (!look(claim))
+            lose_broken(claim);
         return PAWL_ELOST;
     }
     if (rc == PAWL__DONE) {

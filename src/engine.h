@@ -163,8 +163,9 @@ typedef int pawl__park_fn(struct pawl__engine *, struct pawl__claim *, int64_t d
 typedef void pawl__unpark_fn(struct pawl__engine *, struct pawl__claim *);
 /* With park: from now on serve() waits for this pending claim. Not while park() runs. Once decided, stays adopted. */
 typedef void pawl__adopt_fn(struct pawl__engine *, struct pawl__claim *);
-/* Optional: is this held claim still good? 0, or PAWL_ELOST: it was broken. No I/O, any thread. For engines whose holders can see that
- * for themselves: they don't call `lost`; serve() returns when a hold may have been broken, and the core asks here. */
+/* Optional: is this held claim still good? 0; PAWL_ELOST: it was broken; PAWL_EGONE: so is all that it was in. Never waits, any thread. For
+ * engines whose holders can see that for themselves: they don't call `lost`; serve() returns when a hold may have been lost, and the
+ * core asks here. */
 typedef int pawl__check_fn(const struct pawl__engine *, const struct pawl__claim *);
 
 /* Optional: a pending claim is not even queued, since the server refuses for a while: what it said last. False: nothing of the kind, and

@@ -275,6 +275,126 @@ static void test_files_of_the_bereaved_are_removed(void **data) {
     board_free(board);
 }
 
+/* ---- The directory is taken away ---- */
+
+static const char *in(const char *directory, const char *name) {
+    static char path[2 * PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static struct pawl *client_open(const char *directory) {
+    struct pawl *client = NULL;
+    struct pawl_error error;
+    char url[PATH_MAX + 8];
+
+    snprintf(url, sizeof url, "local:%s", directory);
+    assert_works(pawl_open(url, NULL, &client, &error), &error);
+    return client;
+}
+
+struct told {
+    _Atomic int code;
+    char text[PAWL_ERROR_TEXT_SIZE];
+};
+
+static void hear_of_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    struct told *told = data;
+
+    (void)lock, (void)token;
+    snprintf(told->text, sizeof told->text, "%s", why->text);
+    if (state == PAWL_LOST)
+        atomic_store(&told->code, why->code);
+}
+
+static void take_away(const char *directory, bool rename_it) {
+    char other[PATH_MAX + 16];
+
+    snprintf(other, sizeof other, "%s.moved", directory);
+    if (rename_it)
+        assert_int_equal(rename(directory, other), 0);
+    else
+        directory_remove(directory);
+}
+
+/* A newcomer has a directory of its own then, and the lock: whoever held it before is told so, asked or not. */
+static void check_taken_away(const char *directory, bool rename_it) {
+    struct pawl *old = client_open(directory), *watched = client_open(directory), *new;
+    struct pawl_lock *lock, *other, *newcomer;
+    struct told told = {0};
+    struct pawl_error error;
+    char moved[PATH_MAX + 16];
+
+    assert_works(pawl_mutex_new(old, "one", 0, &lock, &error), &error);
+    assert_works(pawl_mutex_new(watched, "two", 0, &other, &error), &error);
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_works(pawl_acquire(other, 0, &error), &error);
+    assert_works(pawl_on_loss(other, hear_of_loss, &told, &error), &error);
+    take_away(directory, rename_it);
+    new = client_open(directory);
+    assert_works(pawl_mutex_new(new, "one", 0, &newcomer, &error), &error);
+    assert_works(pawl_acquire(newcomer, 0, &error), &error);
+    await(pawl_state(lock) == PAWL_LOST, "it holds, and so does a newcomer");
+    assert_int_equal(pawl_remaining_ms(lock), 0);
+    assert_fails(PAWL_ELOST, pawl_acquire(lock, 0, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    await(atomic_load(&told.code) != 0, "nobody is told");
+    assert_int_equal(atomic_load(&told.code), PAWL_ELOST);
+    assert_contains(told.text, directory);
+    assert_int_equal(pawl_state(newcomer), PAWL_HELD);
+    pawl_lock_free(lock), pawl_lock_free(other), pawl_lock_free(newcomer);
+    pawl_close(old), pawl_close(watched), pawl_close(new);
+    snprintf(moved, sizeof moved, "%s.moved", directory);
+    directory_remove(moved);
+}
+
+static void test_directory_is_removed_and_made_anew(void **data) {
+    check_taken_away(*data, false);
+}
+
+static void test_directory_is_renamed_and_made_anew(void **data) {
+    check_taken_away(*data, true);
+}
+
+/* Released without a question in between. */
+static void test_release_after_the_directory_was_removed(void **data) {
+    struct pawl *client = client_open(*data);
+    struct pawl_lock *lock;
+    struct pawl_error error;
+
+    assert_works(pawl_mutex_new(client, "one", 0, &lock, &error), &error);
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    directory_remove(*data);
+    sleep_ms(1100); /* more than it may go unnoticed */
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void hold_in_a_jail(void *data) {
+    struct pawl__engine *engine = engine_open(data);
+    struct pawl__claim *claim = mutex_claim("one");
+
+    if (acquire(engine, claim, 0) != PAWL__DONE || mkdir(in(data, "jail"), 0700) < 0 || chroot(in(data, "jail")) < 0)
+        _exit(77);
+    for (int i = 0; i < 5; i++, sleep_ms(250)) /* it looks once a second */
+        if (engine->impl->check(engine, claim) < 0)
+            _exit(1);
+    _exit(release(engine, claim) == PAWL__DONE ? 0 : 2);
+}
+
+/* Its path leads nowhere there, but the directory is what it was. */
+static void test_chroot_is_no_loss(void **data) {
+    int status = reap(spawn(hold_in_a_jail, *data));
+
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        print_message("no chroot for this user\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
@@ -284,6 +404,10 @@ int main(void) {
         T(test_death_in_the_queue_while_a_child_lives),
         T(test_files_of_the_living_are_removed),
         T(test_files_of_the_bereaved_are_removed),
+        T(test_directory_is_removed_and_made_anew),
+        T(test_directory_is_renamed_and_made_anew),
+        T(test_release_after_the_directory_was_removed),
+        T(test_chroot_is_no_loss),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

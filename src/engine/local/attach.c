@@ -412,6 +412,56 @@ static int lock_table(struct local *local, struct pawl_error *reterr) {
     }
 }
 
+/* ---- Where it is ---- */
+
+static ino_t mount_namespace(void) {
+    struct stat status;
+
+    return stat("/proc/self/ns/mnt", &status) == 0 ? status.st_ino : 0;
+}
+
+/* What is found by the path now: later it may be something else. */
+static int note_whereabouts(struct local *local, struct pawl_error *reterr) {
+    struct whereabouts *place = &local->whereabouts;
+    struct stat opened, found, root;
+
+    if (asprintf(&place->table, "%s/table", local->path) < 0) {
+        place->table = NULL;
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    }
+    if (fstat(local->table_fd, &opened) < 0 || stat(place->table, &found) < 0 || stat("/", &root) < 0)
+        return 0;
+    place->device = opened.st_dev;
+    place->inode = opened.st_ino;
+    place->root_device = root.st_dev;
+    place->root_inode = root.st_ino;
+    place->mounts = mount_namespace();
+    place->known = found.st_dev == opened.st_dev && found.st_ino == opened.st_ino;
+    return 0;
+}
+
+/* A path means something else after chroot(), or in another mount namespace: then nothing is known about the others'. */
+static bool is_at_home(const struct whereabouts *place) {
+    struct stat root;
+
+    return stat("/", &root) == 0 && root.st_dev == place->root_device && root.st_ino == place->root_inode &&
+           mount_namespace() == place->mounts;
+}
+
+bool pawl__local_displaced(const struct local *local) {
+    const struct whereabouts *place = &local->whereabouts;
+    struct stat status;
+    bool found = place->known && stat(place->table, &status) == 0;
+
+    if (found && status.st_dev == place->device && status.st_ino == place->inode)
+        return false;
+    if (found || (place->known && (errno == ENOENT || errno == ENOTDIR))) {
+        if (is_at_home(place))
+            return true;
+    }
+    return fstat(local->table_fd, &status) == 0 && status.st_nlink == 0;
+}
+
 /* ---- Together ---- */
 
 static int choose_path(struct local *local, const struct pawl__url *url, struct pawl_error *reterr) {
@@ -443,6 +493,8 @@ int pawl__local_attach(struct local *local, const struct pawl__setup *setup, str
     if (rc == 0)
         rc = lock_table(local, reterr);
     if (rc == 0)
+        rc = note_whereabouts(local, reterr);
+    if (rc == 0)
         pawl__local_adjust(local, local->table_fd);
     return rc;
 }
@@ -464,6 +516,7 @@ void pawl__local_detach(struct local *local) {
     close_fd(&local->table_fd);
     close_fd(&local->sessions_fd);
     close_fd(&local->directory_fd);
+    free(local->whereabouts.table);
     free(local->path);
     free(local->url);
 }

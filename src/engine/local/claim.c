@@ -455,8 +455,10 @@ int pawl__local_check(const struct pawl__engine *engine, const struct pawl__clai
 
     if (GET(state->ref) == 0)
         return PAWL_ELOST;
+    if (pawl__local_gone_roughly(local))
+        return PAWL_EGONE;
     word = atomic_load_explicit(&node_of(local, state)->state, memory_order_acquire);
-    if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD || GET(local->gone))
+    if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD)
         return PAWL_ELOST;
     return 0;
 }

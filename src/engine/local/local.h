@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "engine.h"
 #include "format.h"
@@ -63,9 +64,12 @@ struct local {
     struct pawl__engine engine;
     struct table *table;
     uint32_t slot, generation;
-    uint64_t owner; /* owner_word, */
-    uint64_t guard; /* guard_word, */
-    uint64_t live;  /* session_word of this session */
+    uint64_t owner;           /* owner_word, */
+    uint64_t guard;           /* guard_word, */
+    uint64_t live;            /* session_word of this session */
+    _Atomic int64_t look_ms;  /* when to look next whether the directory is still there */
+    _Atomic int64_t looked_s; /* in which second we looked last */
+    _Atomic bool gone;
     int directory_fd, sessions_fd, table_fd;
     _Atomic int lifeline_fd;
     int pulse_fd; /* with `inherit`; else -1 */
@@ -82,8 +86,6 @@ struct local {
     struct channel **channels;
     size_t channel_count;
 
-    _Atomic int64_t look_ms; /* when to look next whether the directory is still there */
-    _Atomic bool gone;
     _Atomic uint64_t told; /* the guard word that the operator was last told of */
 
     pthread_mutex_t adopted_mutex;
@@ -94,6 +96,14 @@ struct local {
     uint32_t breaks_seen;
     struct pollfd *fds;
     size_t fd_count;
+
+    struct whereabouts {
+        char *table; /* its path */
+        dev_t device, root_device;
+        ino_t inode, root_inode;
+        ino_t mounts; /* the mount namespace */
+        bool known;   /* the path led to the table when it was opened */
+    } whereabouts;
 };
 
 /* What a claim waits for. */
@@ -254,15 +264,20 @@ void pawl__local_note_passed_over(struct local *local, uint32_t slot);
 /* "pid 123 backup.sh", for people. */
 const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size);
 #define WHO_SIZE 128
-/* Has the directory been removed, or our slot been taken away? Looks at the files; makes a lifeline anew that was removed. */
+/* Has the directory been removed or renamed, or our slot been taken away? Looks at the files; makes a lifeline anew that was removed. */
 bool pawl__local_gone(struct local *local);
-/* The same, at the cost of a comparison, but for every 100 ms. */
+#define LOOK_MS 5
+/* The same, at the cost of a comparison, but for every LOOK_MS. */
 static inline bool pawl__local_gone_cheaply(struct local *local, int64_t wall_ms) {
     int64_t look = GET(local->look_ms);
 
     if (__builtin_expect(wall_ms < look && wall_ms > look - 1000, 1)) /* unless the clock was set back */
         return GET(local->gone);
     return pawl__local_gone(local);
+}
+/* The same, but for every second: its number is the cheapest of all clocks, and releases need no other. */
+static inline bool pawl__local_gone_roughly(struct local *local) {
+    return __builtin_expect(time(NULL) == GET(local->looked_s), 1) ? GET(local->gone) : pawl__local_gone(local);
 }
 int pawl__local_fail_gone(struct local *local, struct pawl_error *reterr);
 int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_error *reterr);
@@ -299,6 +314,8 @@ bool pawl__local_may_be_long(uint64_t size);
 /* ---- attach.c ---- */
 
 int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr);
+/* Does whoever opens the directory by our path find another table than ours? */
+bool pawl__local_displaced(const struct local *local);
 void pawl__local_detach(struct local *local);
 
 /* ---- pool.c ---- */

@@ -21,6 +21,7 @@
 #define PAUSE_FIRST MS
 #define PAUSE_LONGEST (50 * MS)
 #define TICK_BLIND (20 * MS)
+#define LOOK (1000 * MS)
 
 void pawl__local_wake(struct pawl__engine *engine) {
     struct local *local = local_of(engine);
@@ -315,15 +316,17 @@ static void sleep_until(struct local *local, int64_t until) {
 
 void pawl__local_serve(struct pawl__engine *engine, int64_t deadline) {
     struct local *local = local_of(engine);
-    int64_t until;
+    int64_t until, now;
 
     open_channel(local);
     for (;;) {
         if (attend_all(local) || broken(local) || atomic_exchange(&local->serve_woken, false))
             return;
         until = next_due(local, deadline);
-        if (pawl__boottime() >= deadline)
+        now = pawl__boottime();
+        if (now >= deadline)
             return;
+        until = until < now + LOOK ? until : now + LOOK; /* the directory may be taken away: nobody tells */
         sleep_until(local, until);
         if (pawl__local_gone(local))
             return; /* the core asks check() */

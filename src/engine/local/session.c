@@ -168,8 +168,9 @@ bool pawl__local_gone(struct local *local) {
 
     if (GET(local->gone))
         return true;
-    SET(local->look_ms, pawl__local_wall_ms() + 100);
-    if (GET(local->table->words[local->slot]) != local->live || (fstat(local->table_fd, &status) == 0 && status.st_nlink == 0)) {
+    SET(local->look_ms, pawl__local_wall_ms() + LOOK_MS);
+    SET(local->looked_s, time(NULL));
+    if (GET(local->table->words[local->slot]) != local->live || pawl__local_displaced(local)) {
         atomic_store(&local->gone, true);
         return true;
     }
@@ -179,8 +180,8 @@ bool pawl__local_gone(struct local *local) {
 }
 
 int pawl__local_fail_gone(struct local *local, struct pawl_error *reterr) {
-    return pawl__fail(reterr, PAWL_EGONE, "the lock directory %s was removed while this process used it: open a new client",
-                      local->path);
+    return pawl__fail(reterr, PAWL_EGONE,
+                      "the lock directory %s was removed or renamed while this process used it: open a new client", local->path);
 }
 
 int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_error *reterr) {
