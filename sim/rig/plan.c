@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pawl.h"
+
 static const char kind_letters[3] = {'m', 'r', 's'}; /* by enum pawl_kind */
 
 /* A piece of text, up to but without its end. */
@@ -132,6 +134,14 @@ static const char *misfit(const struct plan *plan) {
     return NULL;
 }
 
+/* The plain layout has mutexes alone. Where it was drawn it gives way to kinds that were asked for. */
+static void drop_plain(struct plan *plan) {
+    char *plain = strstr(plan->url, "layout=plain");
+
+    if (plain != NULL && (plan->kinds[PAWL_RWLOCK] || plan->kinds[PAWL_SEMAPHORE]))
+        *(plain > plan->url ? plain - 1 : plain) = '\0'; /* it is the last one */
+}
+
 bool plan_read_options(struct plan *plan, const char *text, char *ret_why, size_t size) {
     struct piece rest = {text, strlen(text)}, part;
 
@@ -143,6 +153,8 @@ bool plan_read_options(struct plan *plan, const char *text, char *ret_why, size_
             return false;
         }
     }
+    if (strstr(text, "url=") == NULL)
+        drop_plain(plan);
     const char *why = misfit(plan);
 
     if (why != NULL)
