@@ -15,6 +15,7 @@ bool mischief_is(int fault) {
     case FAULT_REORDER:
     case SIM_REPLY_LOST:
     case SIM_CUT_INSIDE:
+    case SIM_MOST_AWAY:
         return true;
     default:
         return false;
@@ -68,6 +69,21 @@ static int strike_clients(const struct scope *scope, struct sim_clients *clients
     return (int)hits;
 }
 
+/* So many in a row, from any of them on, that fewer than a half are left. */
+static int part_from_most(const struct scope *scope, const struct sim_servers *servers, struct sim_clients *clients,
+                          uint64_t target, bool on) {
+    unsigned count = (unsigned)servers->count;
+    int hits = 0;
+
+    for (unsigned i = 0; i <= count / 2; i++) {
+        struct scope one = *scope;
+
+        one.site = servers->sites[((target >> 8) + i) % count];
+        hits += strike_clients(&one, clients, FAULT_HALF_OPEN, on);
+    }
+    return hits;
+}
+
 static struct site *reply_at(const struct sim_servers *servers, const struct sim_stroke *stroke) {
     return servers->sites[reply_site(stroke->target) % (unsigned)servers->count];
 }
@@ -75,6 +91,8 @@ static struct site *reply_at(const struct sim_servers *servers, const struct sim
 int mischief_begin(struct sim_servers *servers, struct sim_clients *clients, const struct sim_stroke *stroke) {
     struct scope scope = scope_of(servers, stroke);
 
+    if (stroke->fault == SIM_MOST_AWAY)
+        return part_from_most(&scope, servers, clients, stroke->target, true);
     if (stroke->fault != SIM_REPLY_LOST)
         return strike_clients(&scope, clients, stroke->fault, true);
     world_lose_reply(reply_at(servers, stroke), reply_number(stroke->target), reply_before(stroke->target));
@@ -86,6 +104,8 @@ int mischief_heal(struct sim_servers *servers, struct sim_clients *clients, cons
 
     if (stroke->fault == SIM_REPLY_LOST)
         world_lose_reply(reply_at(servers, stroke), 0, false);
+    else if (stroke->fault == SIM_MOST_AWAY)
+        part_from_most(&scope, servers, clients, stroke->target, false);
     else if (stroke->fault != SIM_CUT_INSIDE)
         strike_clients(&scope, clients, stroke->fault, false);
     return 0;

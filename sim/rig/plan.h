@@ -30,6 +30,8 @@
     X(onebyte, 1000000)  /* one in so many deliveries comes as single bytes; 0: none */                                            \
     X(observer, 1)       /* somebody looks who waits */                                                                            \
     X(down, 600000)      /* a server that is silent for so long is given up by the others */                                       \
+    X(apart, 7200000)    /* Redlock: the servers' clocks show times that differ by so much at most, all the time */                \
+    X(forgetful, 5)      /* Redlock: so many servers forget at once; 0: one, always the same */                                    \
     X(version, 100)      /* which of the versions of the server that the model knows */                                            \
     X(textbook, 1)       /* 1: the locks that documents warn of (src/engine/textbook.h); the URL has their settings */             \
     X(nonsense, 1000000) /* one in so many answers is well-formed and makes no sense; 0: none */                                   \

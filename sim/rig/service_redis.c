@@ -52,12 +52,21 @@ static void start_alone(struct sim_servers *servers, unsigned count) {
     }
 }
 
+/* None shows the time that the others do. */
+static void set_apart(struct sim_servers *servers) {
+    struct dice dice = dice_new(servers->plan->seed, 2);
+
+    for (int i = 0; i < servers->count && servers->plan->apart > 0; i++)
+        server_clock_set(redis_clock(servers->redis[i]), world_now(), dice_between(&dice, 0, servers->plan->apart * WORLD_MS), 1);
+}
+
 static void start_one(struct sim_servers *servers) {
     start_alone(servers, 1);
 }
 
 static void start_voters(struct sim_servers *servers) {
     start_alone(servers, VOTERS);
+    set_apart(servers);
 }
 
 static void start_group(struct sim_servers *servers, struct redis_group_settings *settings) {
@@ -171,6 +180,10 @@ static bool has_alone(int fault) {
     default:
         return false;
     }
+}
+
+static bool has_voters(int fault) {
+    return has_alone(fault) || fault == SIM_MOST_AWAY;
 }
 
 static bool has_group(int fault) {
@@ -307,7 +320,8 @@ static int begin(struct sim_servers *servers, const struct sim_stroke *stroke) {
         primary = is_whole(servers) ? primary_of(servers, stroke->target) : -1;
         if (primary < 0)
             return NOT_YET;
-        redis_flush_all(servers->redis[primary], now);
+        for (int i = 0; i == 0 || i < (int)servers->plan->forgetful; i++)
+            redis_flush_all(servers->redis[(primary + i) % servers->count], now);
         touch(servers);
         return 1;
     case FAULT_DISK_FULL:
@@ -436,7 +450,7 @@ const struct sim_service sim_redis = {REDIS_SERVICE,        .word = "redis",  .e
 const struct sim_service sim_redlock = {
     REDIS_SERVICE,          .word = "redlock",  .engine = "redlock",
     .mutex_only = true,     .replicated = true, /* as to clocks: one that is ahead takes the floor from the tokens of the others */
-    .prefix = "redlock://", .has = has_alone,   .start = start_voters,
+    .prefix = "redlock://", .has = has_voters,  .start = start_voters,
 };
 
 const struct sim_service sim_sentinel = {

@@ -67,7 +67,8 @@ static bool has(int fault) {
 }
 
 static bool has_ensemble(int fault) {
-    return has(fault) || fault == FAULT_PARTITION_SERVERS || fault == FAULT_LEADER_KILL || fault == FAULT_FOLLOWER_ISOLATE;
+    return has(fault) || fault == FAULT_PARTITION_SERVERS || fault == FAULT_LEADER_KILL || fault == FAULT_FOLLOWER_ISOLATE ||
+           fault == SIM_MOST_AWAY;
 }
 
 static bool is_whole(struct sim_servers *servers) {

@@ -76,6 +76,7 @@ static struct sim_stroke draw_one(struct dice *dice, int fault, int64_t lease_ms
         stroke.span_ms = dice_between(dice, 1, lease_ms / 4);
         break;
     case SIM_PAUSE:
+    case SIM_MOST_AWAY:
         stroke.span_ms = dice_between(dice, 1, lease_ms * 18 / 10);
         break;
     case SIM_CLIENT_RATE:

@@ -25,6 +25,7 @@ enum purpose {
     FOR_OBSERVER = 108,
     FOR_ACTORS = 109,
     FOR_SETS = 110,
+    FOR_APART = 111,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -162,6 +163,16 @@ static void draw_servers(struct plan *plan) {
     plan->throttle = throttle && zookeeper ? dice_between(&dice, 2, 50) : 0;
 }
 
+/* What time of day it is the servers of a Redlock need not agree on: by little, or by hours. */
+static void draw_apart(struct plan *plan) {
+    static const int64_t most[] = {5, 500, 60000, 7200000};
+    struct dice dice = dice_new(plan->seed, FOR_APART);
+    bool apart = dice_percent(&dice, 40) && strncmp(plan->service->prefix, "redlock", 7) == 0;
+
+    plan->apart = apart ? dice_between(&dice, 1, most[dice_below(&dice, 4)]) : 0;
+    plan->forgetful = 0;
+}
+
 static void draw_observer(struct plan *plan) {
     struct dice dice = dice_new(plan->seed, FOR_OBSERVER);
 
@@ -242,6 +253,7 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_wire(plan);
     draw_url(plan);
     draw_servers(plan);
+    draw_apart(plan);
     draw_observer(plan);
     draw_actors(plan);
     plan_draw_strokes(plan);
