@@ -194,6 +194,10 @@ void verdict_give(const struct plan *plan, const struct facts *facts, struct out
     calm_begin(&calm, (int)plan->clients, plan->far);
     calm.hasty = !bounds_waits(plan, &more);
     calm.bound_ns += more;
+    if (plan->patience > 0) {
+        calm.hasty = false;
+        calm.bound_ns = plan->patience * WORLD_MS;
+    }
     close_history(facts, ret);
     judge_history(plan, ret, &calm);
     judge_waits(plan, &calm, ret);
