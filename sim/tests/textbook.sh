@@ -30,9 +30,9 @@ wrong() {
 }
 
 right() { # SERVICE
+    local options=textbook=1,kinds=m,locks=1,clients=6,threads=1,sets=0,lease=1000
     "$sim" --service "$1" --seed 1 --count 60 \
-        --options 'textbook=1,kinds=m,locks=1,clients=6,threads=1,sets=0,lease=1000,faults=client-kill+client-stop,actors=none,nonsense=0,throttle=0,url=' |
-        sed 's/^/# /'
+        --options "$options,faults=client-kill+client-stop,actors=none,nonsense=0,throttle=0,url=" | sed 's/^/# /'
     report "${PIPESTATUS[0]}" "$1: the right settings pass"
 }
 
