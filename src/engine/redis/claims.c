@@ -139,7 +139,21 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
     }
 }
 
+/* It was granted, and that is over: the answer lay in its socket while we were stopped. Perhaps it is ours still, or else it queues. */
+static bool came_too_late(struct redis *redis, struct rclaim *claim) {
+    if (is_voter(redis) || pawl__boottime() < pawl__lease_assured_until(claim->sent_at, claim->lease_ns))
+        return false;
+    pawl__redis_note(redis, claim, "granted, but its lease is over: asking again");
+    claim->state = RCLAIM_ASKING;
+    claim->held_since = 0;
+    claim->asked = false;
+    pawl__claim_drive(redis, claim);
+    return true;
+}
+
 void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
+    if (came_too_late(redis, claim))
+        return;
     claim->state = RCLAIM_HOLDING;
     claim->failures = 0;
     pawl__ear_open(redis, claim);
