@@ -4,6 +4,7 @@
  *
  *     pawl run [options] LOCK... -- COMMAND [ARGUMENT...]
  *     pawl run [options] LOCK... -c 'SHELL COMMAND'
+ *     pawl run [options] -- LOCK... -- COMMAND [ARGUMENT...]      for locks whose names begin with '-'
  *
  * Options may stand anywhere before the `--`, as with flock(1). Since there may be several locks, the `--` is what tells where the
  * command begins; whoever forgets it is told so, whatever getopt stumbled over.
@@ -49,6 +50,9 @@ static const char help[] = "Usage: pawl run [OPTION]... LOCK... -- COMMAND [ARGU
                            "  -v, --verbose        say on stderr what happens\n"
                            "      --trace          say every step of the algorithm\n"
                            "      --help           this text; the whole story is in pawl(1)\n"
+                           "\n"
+                           "A lock whose name begins with '-' stands behind a '--' of its own:\n"
+                           "pawl run -- -name -- COMMAND.\n"
                            "\n"
                            "The command finds PAWL_LOCK, PAWL_TOKEN, PAWL_MODE and PAWL_HOLDER in its\n"
                            "environment.\n"
@@ -141,11 +145,24 @@ static bool has_separator(int argc, char **argv) {
     return false;
 }
 
+/* Without a lock before the `--`, the locks follow it, up to the next one: so may they begin with a '-'. Returns whether there was a next
+ * one; `optind` is then behind it. */
+static bool take_names_behind(struct run_options *options, int argc, char **argv) {
+    for (; optind < argc; options->take.names[options->take.count++] = argv[optind++])
+        if (strcmp(argv[optind], "--") == 0) {
+            optind++;
+            return true;
+        }
+    return false;
+}
+
 /* getopt is done: what is left is the command. */
 static int finish_parsing(struct run_options *options, int argc, char **argv) {
     bool by_shell = options->argv != NULL;
     bool separated = strcmp(argv[optind - 1], "--") == 0;
 
+    if (options->take.count == 0 && separated && (by_shell || has_separator(argc - optind + 1, argv + optind - 1)))
+        separated = take_names_behind(options, argc, argv);
     if (options->take.count == 0)
         return usage_error("which lock? pawl run LOCK -- COMMAND (see pawl run --help)");
     if (by_shell && optind < argc)

@@ -192,7 +192,7 @@ struct pawl_options {
     unsigned flags;      /* of enum pawl_open_flags */
     int64_t lease_ms;    /* session or lease time; 0: the engine's default. `local:` has none and ignores it */
     const char *label;   /* who asks, in the words of the program: shown by pawl_inspect; NULL: nothing */
-    const char *command; /* the command's name in records; NULL: this process's name. Arguments are never published */
+    const char *command; /* the command's name in records, cut to 63 bytes; NULL: this process's. Arguments are never published */
     pawl_log_fn *log;    /* NULL: silence */
     void *log_data;
     int64_t max_hold_ms; /* no hold lasts longer: see pawl_set_max_hold; 0: as long as one likes */
@@ -210,7 +210,7 @@ struct pawl_options {
  *
  * docs/ tells of their options. An engine that is not in this build is PAWL_EENGINE.
  *
- * NULL: $PAWL_URL, else `local:`. Options that every URL takes:
+ * NULL: $PAWL_URL, else `local:`; an empty one is PAWL_EURL. Options that every URL takes:
  *
  *     ?handoff=N[,MS]      how often (default 127), and for how long (default 10 ms), threads of this process may hand a hold to
  *                          each other before the next process that waits has its turn. 0: never; then order is exact among all

@@ -62,6 +62,26 @@ static int take_options(const struct pawl_options *given, struct pawl_options *r
     return 0;
 }
 
+/* How much of the text fits, in whole characters of UTF-8. */
+static size_t fitting(const char *text, size_t room) {
+    size_t length = strlen(text);
+
+    if (length <= room)
+        return length;
+    while (room > 0 && ((unsigned char)text[room] & 0xc0) == 0x80)
+        room--;
+    return room;
+}
+
+/* The name of a program is not the caller's to choose: what does not fit is cut off, and what would garble a terminal is '?'. */
+static void take_command(const char *text, char *to, size_t size) {
+    size_t length = fitting(text, size - 1);
+
+    for (size_t i = 0; i < length; i++)
+        to[i] = (char)(iscntrl((unsigned char)text[i]) ? '?' : text[i]);
+    to[length] = '\0';
+}
+
 /* Copy what is shown to operators; what would garble their terminals is refused. */
 static int take_text(const char *what, const char *text, char *to, size_t size, struct pawl_error *reterr) {
     for (const char *c = text; *c; c++)
@@ -75,17 +95,11 @@ static int take_text(const char *what, const char *text, char *to, size_t size, 
 }
 
 static int take_identity(const struct pawl_options *options, struct pawl__identity *ret, struct pawl_error *reterr) {
-    char command[sizeof ret->command];
-    int rc;
-
     memset(ret, 0, sizeof *ret);
     if (gethostname(ret->host, sizeof ret->host - 1) < 0)
         strcpy(ret->host, "?");
     ret->pid = getpid();
-    snprintf(command, sizeof command, "%s", program_invocation_short_name);
-    rc = take_text("command", options->command ? options->command : command, ret->command, sizeof ret->command, reterr);
-    if (rc < 0)
-        return rc;
+    take_command(options->command ? options->command : program_invocation_short_name, ret->command, sizeof ret->command);
     return take_text("label", options->label ? options->label : "", ret->label, sizeof ret->label, reterr);
 }
 
@@ -294,6 +308,8 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
     rc = take_options(given, &options, reterr);
     if (rc < 0)
         return rc;
+    if (url_text && !*url_text)
+        return pawl__fail(reterr, PAWL_EURL, "the URL is empty: leave it out for $PAWL_URL, or else local:");
     if (!url_text)
         url_text = secure_getenv("PAWL_URL");
     if (!url_text || !*url_text)

@@ -77,6 +77,18 @@ for command in run hold status break; do
 done
 status_is 64 "no lock" "$PAWL" run -- true
 one_sentence "which lock*"
+status_is 0 "a lock whose name begins with -, after --" "$PAWL" run -- -x -- true
+status_is 7 "... and another, as arguments of the command may" "$PAWL" run -n -- -x --y -- sh -c 'exit $1' -n 7
+status_is 0 "... with -c" "$PAWL" run -c true -- -x
+start dashes "$PAWL" run -- -x -- sh -c 'echo held >&3; exec sleep 60'
+hear >/dev/null
+status_is 75 "... for hold" "$PAWL" hold -n -- -x
+status_is 0 "... for status" "$PAWL" status --names -- -x
+equal "... which shows it" -x "$printed"
+status_is 65 "... for break" "$PAWL" break --token 999999 -- -x
+quit "$started"
+status_is 64 "no command after them" "$PAWL" run -- -x --
+status_is 64 "no command at all after them" "$PAWL" run -- -x
 status_is 64 "no command" "$PAWL" run x --
 one_sentence "no command*"
 status_is 64 "an empty command" "$PAWL" run x -- ''
@@ -158,5 +170,26 @@ status_is 0 "the version" "$PAWL" --version
 matches "... names the engines" "pawl [0-9]*.[0-9]*.[0-9]*engines:*local*" "$printed"
 status_is 0 "the help" "$PAWL" --help
 matches "... names the subcommands" "*pawl run*pawl hold*pawl status*pawl break*" "$printed"
+
+for command in 'run x -- true' 'hold x' status 'break x --token 1' doctor "doctor ''"; do
+    eval "set -- $command"
+    [ "${2-x}" = '' ] || set -- "$1" -u '' "${@:2}"
+    status_is 64 "$1: an empty URL is none" "$PAWL" "$@"
+    one_sentence "the URL is empty*"
+done
+said=$(PAWL_URL='' XDG_STATE_HOME="$scratch/state" HOME="$scratch" "$PAWL" status 2>&1)
+equal "an empty \$PAWL_URL is as none" 0 $?
+
+# What the record says of a command whose name is longer than the record has room for, or not fit to be shown.
+for name in "$(printf 'long-name-%.0s' {1..12})" "$(printf 'n\303\244me%.0s' {1..20})" $'with\ttab'; do
+    printf '#!/bin/sh\necho ran >&3\nexec sleep 60\n' >"$scratch/$name"
+    chmod +x "$scratch/$name"
+    start "named${#name}" "$PAWL" run "named${#name}" -- "$scratch/$name"
+    equal "a command of ${#name} letters runs" ran "$(hear)"
+    shown=$(json 'l[0]["holders"][0]["command"]' "named${#name}")
+    matches "... and is shown, cut" "${shown%%\?*}*" "$name"
+    check "... to something" [ "${#shown}" -ge 8 ]
+    quit "$started"
+done
 
 done_testing
