@@ -226,16 +226,20 @@ static void explain_misfit(const struct take *take, const struct pawl_error *err
     say("%s%s", error->text, hint);
 }
 
-/* The library tells the time that it was given, which is less than the user's by what the try took: say the user's. */
+/* The time is up. The library tells the time that it was given, which is less than the user's by what the try took: say the user's; and it
+ * can't know who is in the way, which is what the user wants to. */
 static void explain_late(const struct take *take, const struct pawl_error *error) {
-    char given[64];
+    char given[64], holders[512];
     int length = snprintf(given, sizeof given, " within %lld ms", (long long)take->waited_ms);
-    const char *at = strstr(error->text, given);
+    const char *at = strstr(error->text, given), *name = take->options->names[waited_for(take, 0)];
+    long long ms = take->options->wait_ms;
 
     if (at == NULL)
         say("%s", error->text);
+    else if (strstr(at, ": others hold it") != NULL && holders_in_words(take->client, name, holders, sizeof holders))
+        say("'%s' was not acquired within %lld ms: held by %s", name, ms, holders);
     else
-        say("%.*s within %lld ms%s", (int)(at - error->text), error->text, (long long)take->options->wait_ms, at + length);
+        say("%.*s within %lld ms%s", (int)(at - error->text), error->text, ms, at + length);
 }
 
 static int explain_failure(const struct take *take, int result, const struct pawl_error *error) {

@@ -110,8 +110,16 @@ static bool append_queue(struct text *text, const struct snapshot *snapshot, con
         append(text, "nobody right now");
     else if (holders > 1)
         append(text, " and %zu more", holders - 1);
-    append(text, ", %zu ahead", count_ahead(snapshot));
     return noticed;
+}
+
+static void append_place(struct text *text, const struct snapshot *snapshot) {
+    size_t ahead = count_ahead(snapshot);
+
+    if (ahead == 0)
+        append(text, ", you are next");
+    else
+        append(text, ", %zu ahead", ahead);
 }
 
 static void append_notice(struct text *text, const struct pawl_info *info) {
@@ -140,11 +148,30 @@ static void describe(struct text *text, int64_t waited_ms) {
         append(text, "somebody (%s)", error.text);
     } else {
         noticed = append_queue(text, &snapshot, &info);
+        append_place(text, &snapshot);
         snapshot_finish(&snapshot);
     }
     if (noticed)
         append_notice(text, &info);
     append(text, ", %s", info.url);
+}
+
+bool holders_in_words(struct pawl *client, const char *name, char *out, size_t size) {
+    struct snapshot snapshot;
+    struct pawl_info info;
+    struct pawl_error ignored;
+    struct text text = {0};
+    bool held = false;
+
+    if (snapshot_take(&snapshot, client, name, &ignored) < 0)
+        return false;
+    for (size_t i = 0; i < snapshot.count; i++)
+        held = held || !is_waiter(&snapshot.entries[i]);
+    pawl_describe(client, &info);
+    append_queue(&text, &snapshot, &info);
+    snapshot_finish(&snapshot);
+    snprintf(out, size, "%s", text.bytes);
+    return held;
 }
 
 /* Is this the command of a `pawl run` that holds the very lock? Then the two may wait for each other for ever, and only the user

@@ -19,4 +19,7 @@ void wait_line_end(void);
 /* What must be written before anything else that goes to stderr: it erases the live line, if there is one now. */
 const char *wait_line_eraser(void);
 
+/* Who holds the lock, as the line says it. False: nobody does, or it can't be told. */
+bool holders_in_words(struct pawl *client, const char *name, char *out, size_t size);
+
 #endif

@@ -10,7 +10,7 @@ locks=$scratch/locks
 status_is 0 "a directory of one's own" "$PAWL" doctor
 matches "... its permissions" "*good*only its owner may lock there (mode 0700)*" "$printed"
 matches "... its space" "*good*MB are left on its disk*" "$printed"
-matches "... how full it is" "*good*1 of 16384 processes*" "$printed"
+matches "... how full it is" "*good*1 of at most 16384 processes are attached, with 0 of at most 131072 holds and waiters*" "$printed"
 matches "... nobody in the way" "*good*nobody stands still inside the table*" "$printed"
 equal "nothing is left behind" 0 "$("$PAWL" status --json | grep -c name)"
 
@@ -27,7 +27,7 @@ equal "a holder" holds "$(hear)"
 quit "$holder"
 status_is 0 "a process that was killed" "$PAWL" doctor
 # Its child may live a moment longer, and it then too.
-matches "... is no reason to worry" "*processes, and room for*" "$printed"
+matches "... is no reason to worry" "*good*of at most 16384 processes*" "$printed"
 
 status_is 64 "two URLs" "$PAWL" doctor local: redis://x
 status_is 64 "a URL of no known kind" "$PAWL" doctor nonsense://x

@@ -33,6 +33,8 @@ status_is 75 "-n while another holds it" "$PAWL" run -n held -- true
 equal "... in silence, for scripts" "" "$said"
 status_is 75 "-w 0 is -n" "$PAWL" run -w 0 held -- true
 status_is 75 "-w passes" "$PAWL" run -w 0.1 held -- true
+status_is 75 "-w passes, and -v says who holds it" "$PAWL" run -v -w 0.1 held -- true
+matches "... by its pid and its command" "*'held' was not acquired within 100 ms: held by * pid [1-9]* (sh) since *" "$said"
 status_is 75 "--timeout is -w" "$PAWL" run --timeout 100ms held -- true
 status_is 9 "-E changes it" "$PAWL" run -n -E 9 held -- true
 status_is 0 "-E 0" "$PAWL" run -n -E 0 held -- false

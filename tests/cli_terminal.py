@@ -185,7 +185,7 @@ def waiting_line(t):
     line = (line or "").split("\r")[-1]
     host = re.escape(os.uname().nodename)
     check("... who holds it", re.search(rf"held by {host} pid \d+ \(sleep\) since \d\d:\d\d:\d\d", line), line)
-    check("... how many are ahead, and how soon a crash shows", ", 0 ahead, a crash shows at once" in line, line)
+    check("... how many are ahead, and how soon a crash shows", ", you are next, a crash shows at once" in line, line)
     check("... and fits", "\n" not in line and len(line) - 3 <= 117, line)
     t.resize(20)
     os.kill(os.tcgetpgrp(t.fd), signal.SIGWINCH)

@@ -97,7 +97,7 @@ static void examine_space(struct local *local, struct pawl__exam *exam) {
 
 /* How much of the table is in use, and by whom. */
 struct tally {
-    uint32_t sessions, dead, elsewhere, bare, blocks;
+    uint32_t sessions, dead, elsewhere, bare, blocks, claims;
 };
 
 /* Was the lifeline of this living session removed? */
@@ -128,8 +128,13 @@ static struct tally count(struct local *local) {
             tally.bare += is_bare(local, slot);
         }
     }
-    for (uint32_t block = 0; block < blocks && block < BLOCK_COUNT; block++)
-        tally.blocks += GET(table->owners[block]) != 0;
+    for (uint32_t block = 0; block < blocks && block < BLOCK_COUNT; block++) {
+        if (GET(table->owners[block]) == 0)
+            continue;
+        tally.blocks++;
+        for (uint32_t i = 0; i < BLOCK_NODES; i++)
+            tally.claims += state_of(GET(table->nodes[block * BLOCK_NODES + i].state)) != NODE_FREE;
+    }
     return tally;
 }
 
@@ -142,8 +147,8 @@ static void examine_table(struct local *local, struct pawl__exam *exam) {
         severity = PAWL_FINDING_WARNING;
         advice = "spread the locks over several directories";
     }
-    pawl__found(exam, severity, advice, "%u of %d processes, and room for %u of %d holds and waiters, are in use", tally.sessions,
-                SESSION_COUNT, tally.blocks * BLOCK_NODES, NODE_COUNT);
+    pawl__found(exam, severity, advice, "%u of at most %d processes are attached, with %u of at most %d holds and waiters",
+                tally.sessions, SESSION_COUNT, tally.claims, NODE_COUNT);
     if (tally.dead)
         pawl__found(exam, PAWL_FINDING_GOOD, "", "%u process%s died here: whoever they are in the way of cleans up after them",
                     tally.dead, tally.dead == 1 ? "" : "es");
