@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "signals.h"
 
 static void close_pair(int pair[2]) {
     for (int i = 0; i < 2; i++)
@@ -38,6 +39,7 @@ static int fork_keeper(struct child *child, struct keeper_setup *setup) {
     child->keeper = _Fork();
     if (child->keeper == 0)
         keeper_main(setup);
+    signals_spare(child->keeper);
     return child->keeper < 0 ? errno : 0;
 }
 

@@ -203,23 +203,28 @@ static void resume_command(struct run *run) {
     signal_command(run, SIGCONT);
 }
 
-/* The terminal stopped the command. Either it wants the terminal, and can have it; or we stop too, so that the shell notices. */
+/* The command was stopped. Either it wants the terminal, and can have it; or we stop too, so that the shell notices. That goes for
+ * SIGSTOP as well, which no terminal sends, if a shell waits for us: we stop as by Ctrl-Z then, which spares us where no shell could
+ * continue us. */
 static void follow_stop(struct run *run, int number) {
     bool wants_terminal = number == SIGTTIN || number == SIGTTOU;
+    bool in_front = run->terminal.given || terminal_is_ours(&run->terminal);
 
-    if (number != SIGTSTP && !wants_terminal)
+    if (number == SIGSTOP ? !in_front : number != SIGTSTP && !wants_terminal)
         return;
     if (wants_terminal && terminal_is_ours(&run->terminal)) {
         terminal_give(&run->terminal, run->child.pid);
         signal_command(run, SIGCONT);
         return;
     }
-    bool only_command_got_it = run->terminal.given || (wants_terminal && run->terminal.fd >= 0);
+    bool only_command_got_it = run->terminal.given || number == SIGSTOP || (wants_terminal && run->terminal.fd >= 0);
     terminal_take_back(&run->terminal);
-    if (stop_by_signal(number, only_command_got_it) || !wants_terminal)
+    if (stop_by_signal(number == SIGSTOP ? SIGTSTP : number, only_command_got_it))
         resume_command(run);
-    else
+    else if (wants_terminal)
         say("the command wants the terminal, which another job has; it is stopped until it gets SIGCONT");
+    else if (number == SIGTSTP)
+        resume_command(run);
 }
 
 static void hear_command(struct run *run) {

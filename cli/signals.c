@@ -6,21 +6,32 @@
  * odd moment, and dispositions stay as they were found, which is how the command must find them (nohup ignores SIGHUP, and means
  * it).
  *
- * Not blocked: what a process does to itself by a fault, and SIGCHLD, which is the keeper's business.
+ * Not blocked: what a process does to itself by a fault, and SIGCHLD, which is the keeper's business. But as process 1, as in a container,
+ * and where it was made a subreaper, pawl becomes the parent of every orphan, and has to ask how it ended: else it stays a zombie. Then
+ * SIGCHLD is read, too.
  */
 #include "signals.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
 
 static int descriptor = -1;
+static pid_t spared;
 static sigset_t original_mask;
 static struct sigaction original_child_action;
+
+static bool inherits_orphans(void) {
+    int subreaper = 0;
+
+    return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) == 0 && subreaper);
+}
 
 static void fill_passed_on(sigset_t *set) {
     static const int own_affairs[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGCHLD};
@@ -28,6 +39,18 @@ static void fill_passed_on(sigset_t *set) {
     sigfillset(set);
     for (size_t i = 0; i < sizeof own_affairs / sizeof own_affairs[0]; i++)
         sigdelset(set, own_affairs[i]);
+    if (inherits_orphans())
+        sigaddset(set, SIGCHLD);
+}
+
+/* Bounded by the number of children. Once the one that is spared has ended, all is about to. */
+static void reap_orphans(void) {
+    siginfo_t info = {0};
+
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 && info.si_pid != spared) {
+        waitpid(info.si_pid, NULL, WNOHANG);
+        info.si_pid = 0;
+    }
 }
 
 bool signals_take(void) {
@@ -50,6 +73,10 @@ int signals_fd(void) {
     return descriptor;
 }
 
+void signals_spare(pid_t child) {
+    spared = child;
+}
+
 int signals_next(void) {
     struct signalfd_siginfo info;
 
@@ -57,6 +84,10 @@ int signals_next(void) {
         /* Our own write to a pipe nobody reads: the write has failed already. */
         if (info.ssi_signo == SIGPIPE && info.ssi_pid == (uint32_t)getpid())
             continue;
+        if (info.ssi_signo == SIGCHLD) {
+            reap_orphans();
+            continue;
+        }
         return (int)info.ssi_signo;
     }
     return 0;

@@ -6,6 +6,7 @@
 #define PAWL_CLI_SIGNALS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* Block every signal that can be passed on, and open the descriptor they are read from. Before any thread starts. False: said
  * why. */
@@ -14,6 +15,8 @@ bool signals_take(void);
 int signals_fd(void);
 /* The next signal that arrived; 0: none. */
 int signals_next(void);
+/* Orphans are reaped where they become ours (see signals.c), but not this child: whoever started it waits for it. */
+void signals_spare(pid_t child);
 /* In a process that is about to exec: mask and dispositions as this program found them. Async-signal-safe. */
 void signals_give_back(void);
 

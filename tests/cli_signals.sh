@@ -225,4 +225,31 @@ kill -TERM "$started"
 ended "$started"
 equal "... and pawl does not hide it" 76 "$status"
 
+# ---- As process 1, which inherits every orphan ----
+
+# Each leaves a child behind that ends after it. An orphan that has ended, and that nobody has asked about, is a zombie.
+orphans='for i in 1 2 3 4 5; do (sh -c "sleep 0.05" & ); done'
+no_zombies='for i in $(seq 300); do ps -eo ppid=,stat= | grep -q "^ *1 Z" || exit 0; sleep 0.1; done; ps -eo pid,ppid,stat,comm; exit 9'
+first() { # COMMAND...: as the first process of a namespace
+    unshare --pid --fork --mount-proc "$@"
+}
+if [ "$(id -u)" -ne 0 ] || ! first true 2>/dev/null; then
+    skip "as process 1" "needs root, and PID namespaces"
+else
+    status_is 0 "as process 1 it reaps orphans" first "$PAWL" run x -- sh -c "$orphans; sleep 0.2; $no_zombies"
+    status_is 3 "... and still knows its command's status" first "$PAWL" run x -- sh -c "$orphans; sleep 0.2; exit 3"
+    start busy1 "$PAWL" run busy1 -- sh -c 'echo held >&3; exec sleep 120'
+    blocker=$started
+    hear >/dev/null
+    # The one that waits is process 1; whoever joins its namespace leaves it orphans.
+    start waiting1 unshare --pid --fork --mount-proc "$PAWL" run busy1 -- sh -c 'echo ran >&3'
+    check "as process 1 it waits" eventually waits busy1 1
+    inside=$(children_of "$started")
+    nsenter --target "$inside" --pid --mount sh -c "$orphans; sleep 0.2"
+    check "... and reaps orphans" nsenter --target "$inside" --pid --mount sh -c "$no_zombies"
+    quit "$blocker"
+    equal "... and then runs" ran "$(hear)"
+    ended "$started"
+fi
+
 done_testing

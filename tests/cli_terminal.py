@@ -116,6 +116,15 @@ def job_control(t):
     t.expect("% $")
     check("fg, and Ctrl-C after that", t.status() == "130", t.seen)
 
+    t.type("$pawl run x -- sh -c 'echo ready; kill -STOP $$; echo went on'\n")
+    t.expect("ready")
+    check("a command that is stopped by SIGSTOP gives the shell its prompt back", t.expect(r"Stopped[^\n]*run x") is not None, t.seen)
+    t.expect("% $")
+    t.foreground()
+    check("... and goes on with fg", t.expect("went on") is not None, t.seen)
+    t.expect("% $")
+    check("... to its end", t.status() == "0", t.seen)
+
     out = t.run("$pawl run x -- sh -c 'test $(ps -o tpgid= -p $$) = $(ps -o pgid= -p $$) && echo front'")
     check("the command is in the foreground", out and "front" in out, out)
     t.type("$pawl run x -- sh -c 'read -r a; echo got $a'\n")

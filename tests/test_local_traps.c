@@ -407,7 +407,7 @@ static void test_stopped_inside_the_guard(void **data) {
     struct guest guest = {*data, board, 0, false};
     struct pawl__engine *engine = engine_open(*data);
     struct pawl__claim *held = mutex_claim(GUARDED), *claim = mutex_claim(GUARDED);
-    char warning[512] = "", pid_text[32];
+    char warning[512] = "";
     int64_t start = pawl__boottime();
     int stopped = 0;
     pid_t pid;
@@ -423,8 +423,7 @@ static void test_stopped_inside_the_guard(void **data) {
     assert_int_equal(engine->impl->withdraw(engine, held), PAWL__PENDING);
     assert_int_equal(park(engine, held, 50 * MS), PAWL__PENDING);
     assert_int_equal(engine->impl->retoken(engine, held), 0);
-    snprintf(pid_text, sizeof pid_text, "pid %d", (int)pid);
-    assert_non_null(strstr(warning, pid_text));
+    assert_string_equal(warning, ""); /* it may be waiting for a processor, and none of its fault */
     assert_int_equal(engine->impl->survey(engine, GUARDED, count_stopped, &stopped, NULL), 0);
     assert_true(stopped > 0);
     assert_true(pawl__boottime() - start < 20 * SECOND);

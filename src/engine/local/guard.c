@@ -9,7 +9,8 @@
  *     inherited its holds, and takes the guard from a dead one by one CAS from the very word it tested. The word names the generation:
  *     a dead session's word can never appear again, so the CAS succeeds only while the dead one is still inside. The thief repairs the
  *     list before anything else.
- *   - Stopped: nobody can help. Whoever waits keeps its deadline, and says once who stands there.
+ *   - Stopped: nobody can help. Whoever waits keeps its deadline. `pawl status` and `pawl doctor` tell who stands there; we don't, for on
+ *     a machine with much to do it may be one that merely waits for its turn.
  *
  * Liveness is tested outside of any guard.
  */
@@ -25,7 +26,6 @@ enum { TRIES = 40 };
 #define COLD __attribute__((cold))
 #define FIRST_WAIT MS
 #define LONGEST_WAIT (50 * MS)
-#define TELL_AFTER (100 * MS)
 
 static void begin(struct local *local, struct section *section, uint32_t hash) {
     section->bucket = &local->table->buckets[hash & (BUCKET_COUNT - 1)];
@@ -83,16 +83,6 @@ static COLD bool steal(struct local *local, struct section *section, uint64_t wo
     return true;
 }
 
-static void tell(struct local *local, struct section *section, uint64_t word) {
-    uint32_t slot, generation;
-    char who[WHO_SIZE];
-
-    if (!owner_of(word, &slot, &generation) || atomic_exchange(&local->told, word | GUARD_SLEEPERS) == (word | GUARD_SLEEPERS))
-        return;
-    pawl__warn(&local->engine, "%s stands in the guard of bucket %u of %s and does not move: if it is stopped, continue or kill it",
-               pawl__local_who(local, slot, who, sizeof who), (unsigned)(section->bucket - local->table->buckets), local->path);
-}
-
 /* Sleep until the guard is free, or the time is up. */
 static void sleep_on(struct bucket *bucket, uint64_t word, int64_t ns) {
     if (!(word & GUARD_SLEEPERS) && !atomic_compare_exchange_strong(&bucket->guard, &word, word | GUARD_SLEEPERS))
@@ -101,12 +91,12 @@ static void sleep_on(struct bucket *bucket, uint64_t word, int64_t ns) {
 }
 
 int pawl__local_enter(struct local *local, struct section *section, uint32_t hash, int64_t deadline, const _Atomic bool *stop) {
-    int64_t wait = FIRST_WAIT, start, now, until;
+    int64_t wait = FIRST_WAIT, now, until;
     uint64_t word;
 
     if (pawl__local_enter_try(local, section, hash))
         return PAWL__DONE;
-    start = now = pawl__boottime();
+    now = pawl__boottime();
     for (;;) {
         until = now + wait;
         while ((word = atomic_load(&section->bucket->guard)) != 0 && now < until && now < deadline &&
@@ -121,8 +111,6 @@ int pawl__local_enter(struct local *local, struct section *section, uint32_t has
             return PAWL__DONE;
         if (now >= deadline || (stop && atomic_load(stop)))
             return PAWL__PENDING;
-        if (now - start >= TELL_AFTER && word != 0)
-            tell(local, section, word);
         wait = wait < LONGEST_WAIT ? 2 * wait : LONGEST_WAIT;
     }
 }

@@ -86,7 +86,6 @@ struct local {
     struct channel **channels;
     size_t channel_count;
 
-    _Atomic uint64_t told; /* the guard word that the operator was last told of */
 
     pthread_mutex_t adopted_mutex;
     struct local_claim *adopted; /* all of them; only serve() takes claims out */
