@@ -127,12 +127,123 @@ static void test_foreign_hash_is_left_alone(void **state) {
     pawl_lock_free(lock);
 }
 
+/* ---- Those who wait ------------------------------------------------------------------------------------------------------- */
+
+static redisContext *listen_at(const char *channel) {
+    redisContext *listener = redisConnectUnix(server.socket_path);
+
+    freeReplyObject(redisCommand(listener, "SUBSCRIBE %s", channel));
+    return listener;
+}
+
+static void assert_hears(redisContext *listener, const char *what) {
+    redisReply *reply;
+
+    assert_int_equal(redisSetTimeout(listener, (struct timeval){.tv_sec = PATIENCE_MS / 1000}), REDIS_OK);
+    assert_int_equal(redisGetReply(listener, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->element[2]->str, what);
+    freeReplyObject(reply);
+}
+
+/* Take it and let it go until it is the others' turn; false: that does not happen. */
+static bool loop_until_turn(struct pawl_lock *lock, int most) {
+    for (int i = 0; i < most; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release(lock, &error), &error);
+        if (redis_server_integer(&server, "EXISTS pawl:turn:{lock}"))
+            return true;
+    }
+    return false;
+}
+
+/* A pawl that is alone with them and comes back at once is not always there before them. */
+static void test_listeners_have_a_turn_without_a_queue(void **state) {
+    static const struct {
+        const char *channel;
+        int kind;
+    } kinds[] = {{"redisson_lock__channel:{lock}", PAWL_MUTEX},
+                 {"redisson_rwlock:{lock}", PAWL_RWLOCK},
+                 {"redisson_sc:{lock}", PAWL_SEMAPHORE}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct pawl_lock *lock;
+        redisContext *listener;
+
+        empty_server(NULL);
+        if (kinds[i].kind == PAWL_MUTEX)
+            lock = mutex_of(one, "lock");
+        else if (kinds[i].kind == PAWL_SEMAPHORE)
+            lock = semaphore_of(one, "lock", 1);
+        else
+            assert_works(pawl_rwlock_new(one, "lock", 0, &lock, &error), &error);
+        assert_false(loop_until_turn(lock, 100)); /* nobody listens */
+        listener = listen_at(kinds[i].channel);
+        assert_true(loop_until_turn(lock, 1000));
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* it is not waited for in vain for long */
+        redisFree(listener);
+        pawl_lock_free(lock);
+    }
+}
+
+/* Who has held it lately, and so does not only listen, has it more often. The turn keeps pawls off, those that take several at once too. */
+static void test_turn_keeps_pawls_off(void **state) {
+    redisContext *listener = listen_at("redisson_lock__channel:{lock}");
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock"), *more = mutex_of(two, "more");
+    int turns = 0;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    for (int i = 0; i < 40; i++)
+        turns += loop_until_turn(lock, 1);
+    assert_in_range(turns, 4, 36);
+    freeReplyObject(redis_server_command(&server, "SET pawl:turn:{lock} 1 PX 60000"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire_all((struct pawl_part[]){{.lock = other}, {.lock = more}}, 2, 10, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock more"), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_lock_free(more);
+    redisFree(listener);
+}
+
+/* Redisson's FairLock: the first of its queue listens on a channel of its own, and nobody else may enter. */
+static void test_first_of_a_fair_lock_is_woken(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    redisContext *listener = listen_at("redisson_lock__channel:{lock}:" REDISSON);
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "RPUSH redisson_lock_queue:{lock} " REDISSON " another"));
+    assert_works(pawl_release(lock, &error), &error);
+    assert_hears(listener, "0");
+    assert_true(loop_until_turn(lock, 1000)); /* and has its turn, */
+    assert_hears(listener, "0");
+    freeReplyObject(redis_server_command(&server, "SET pawl:met:{lock} 1"));
+    for (bool heard = false; !heard;) { /* also while pawls wait */
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        start_taker(&taker, other, PATIENCE_MS);
+        await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        assert_works(pawl_release(lock, &error), &error);
+        heard = redis_server_integer(&server, "EXISTS pawl:turn:{lock}") == 1;
+        assert_int_equal(end_taker(&taker), 0);
+    }
+    redisFree(listener);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        TEST(test_foreign_counter_is_left_alone), TEST(test_rsemaphore_is_not_exceeded), TEST(test_rsemaphore_beside_pawls),
-        TEST(test_limit_of_an_idle_semaphore),    TEST(test_foreign_hash_is_left_alone),
+        TEST(test_foreign_counter_is_left_alone), TEST(test_rsemaphore_is_not_exceeded),
+        TEST(test_rsemaphore_beside_pawls),       TEST(test_limit_of_an_idle_semaphore),
+        TEST(test_foreign_hash_is_left_alone),    TEST(test_listeners_have_a_turn_without_a_queue),
+        TEST(test_turn_keeps_pawls_off),          TEST(test_first_of_a_fair_lock_is_woken),
     };
 
     return run_redis_tests(argc, argv, "redis foreign", tests, "", NULL, stop_server);

@@ -207,10 +207,10 @@ static void draw_moments(struct plan *plan, struct dice *dice) {
     plan->locks = dice_between(dice, 1, 2);
 }
 
-/* This does not go together with pawl's locks, and is left to scenes of its own: FairLock, whose release tells nobody but the first of its
- * own queue. */
+/* These do not go together with pawl's locks, and are left to scenes of their own: RSemaphore, whose permits are out without a trace,
+ * so that pawl does not share them; and FairLock, whose release tells nobody but the first of its own queue. */
 static bool is_at_odds(int class) {
-    return class == ACTOR_CLASS_redisson_fair;
+    return class == ACTOR_CLASS_redisson_semaphore || class == ACTOR_CLASS_redisson_fair;
 }
 
 /* Foreigners are in every fifth run, and then one or more of those that fit. */

@@ -27,24 +27,24 @@ def scripts_of_layout(plain):
     """For the mutexes of Redisson, or of the plain family; the other kinds are the same in both."""
     family = "plain" if plain else "mutex"
     key, look, holder = f"{family}_key", f"{family}_look", f"{family}_holder"
-    mutex = ["common", look, "mutex"]
+    mutex = ["common", look, "mutex"]  # and before it "foreign"
     rw, semaphore = ["common", "holders", "rw"], ["common", "holders", "semaphore"]
     acquire = ["queue", "probe", "acquire"]
-    all_kinds = ["as_kind_0", key, *mutex, *acquire, "as_kind_1", *rw, *acquire, "as_kind_2", *semaphore, *acquire, "kinds_end"]
+    all_kinds = ["as_kind_0", key, "foreign", *mutex, *acquire, "as_kind_1", *rw, *acquire, "as_kind_2", *semaphore, *acquire, "kinds_end"]
     return {
-        "SCRIPT_ACQUIRE": [key, "fast_acquire", holder, "fast_queue", *mutex, "queue", "acquire"],
+        "SCRIPT_ACQUIRE": [key, "fast_acquire", holder, "fast_queue", "foreign", *mutex, "queue", "acquire"],
         "SCRIPT_ACQUIRE + PAWL_RWLOCK": [*rw, "queue", "acquire"],
         "SCRIPT_ACQUIRE + PAWL_SEMAPHORE": [*semaphore, "queue", "acquire"],
-        "SCRIPT_RELEASE": [key, "fast_release", *mutex, "queue", "release"],
+        "SCRIPT_RELEASE": [key, "foreign", "fast_release", *mutex, "queue", "release"],
         "SCRIPT_RELEASE + PAWL_RWLOCK": ["no_fast_path", *rw, "queue", "release"],
         "SCRIPT_RELEASE + PAWL_SEMAPHORE": ["no_fast_path", *semaphore, "queue", "release"],
         "SCRIPT_RENEW": ["renew_" + family, "renew"],
         "SCRIPT_RENEW + PAWL_RWLOCK": ["renew_rw", "renew"],
         "SCRIPT_RENEW + PAWL_SEMAPHORE": ["renew_semaphore", "renew"],
-        "SCRIPT_BREAK": [key, *mutex, "queue", "break"],
+        "SCRIPT_BREAK": [key, "foreign", *mutex, "queue", "break"],
         "SCRIPT_BREAK + PAWL_RWLOCK": [*rw, "queue", "break"],
         "SCRIPT_BREAK + PAWL_SEMAPHORE": [*semaphore, "queue", "break"],
-        "SCRIPT_EXTEND": [*([] if plain else ["fast_extend"]), *mutex, "extend"],
+        "SCRIPT_EXTEND": ["foreign", *([] if plain else ["fast_extend"]), *mutex, "extend"],
         "SCRIPT_EXTEND + PAWL_RWLOCK": [*rw, "extend"],
         "SCRIPT_DOWNGRADE": [*rw, "queue", "downgrade"],
         "SCRIPT_ACQUIRE_ALL": [*all_kinds, "acquire_all"],

@@ -45,7 +45,11 @@ local function enqueue(head)
 end
 
 local function wait(head, ms)
-    return {0, ms, TRY == '0' and enqueue(head) or -1, text(NOW), foreign() and 1 or 0}
+    local alien = foreign()
+    if alien and CHANNEL ~= '' then
+        call('SET', MET, '1', 'PX', '10000')
+    end
+    return {0, ms, TRY == '0' and enqueue(head) or -1, text(NOW), alien and 1 or 0}
 end
 
 local seen = look()
@@ -59,10 +63,11 @@ end
 local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
 local head = first[1]
 if not head then
-    if fits(MODE_WANTED, PERMITS) then
-        return enter(false)
+    if not fits(MODE_WANTED, PERMITS) then
+        return wait(nil, left())
     end
-    return wait(nil, left())
+    local turn = call('PTTL', TURN)
+    return turn > 0 and wait(nil, turn) or enter(false)
 end
 local mode, permits = wish_of(head, first[2])
 if fits(mode, permits) then

@@ -10,7 +10,7 @@ if ARGV[4] == '1' then
         return -1
     end
     look()
-    pass_on(NOW % 16 == 0)
+    pass_on(turn_due())
     return told
 end
 local record = record_of(OWNER)

@@ -6,13 +6,14 @@
 --   admit(owner, mode, permits, ttl, record)  make it a holder; `record` says who it is
 --   drop(owner)                   is it a holder? then not any more
 --   keep(owner, ttl)              a holder asks again: set its time anew; returns its record, if there is one
---   announce()                    tell waiters that are not pawl that something is free
+--   announce()                    tell waiters that are not pawl that something is free; how many have heard it?
+--   others_wait()                 do such wait?
 --   left()                        ms until a holder may end by itself; -1: never
 --   foreign()                     is a holder not a pawl?
 --   record_of(owner)              a holder's record, if there is one; put_record(owner, record) writes it
 -- Every call costs about a microsecond of the server's only thread: so there are as few as can be.
 local LOCK, TOKEN, QUEUE, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local TURN = string.gsub(QUEUE, '^pawl:queue', 'pawl:turn')
+local TURN, MET = 'pawl:turn' .. string.sub(QUEUE, 11), 'pawl:met' .. string.sub(QUEUE, 11)
 local OWNER, FLOOR = ARGV[1], tonumber(ARGV[3])
 -- What the common cases do not need is one argument: each costs as much as a call. EXTRA is the operation's own.
 local CLAIM, INBOX, CHANNEL, BESIDE, EXTRA = string.match(ARGV[2], '^(%d+)\n(.-)\n(.-)\n(.-)\n(.*)$')

@@ -1,7 +1,7 @@
 -- More tokens for a holder whose process hands the lock on inside, if nobody else wants it; only such as follow those that it has. ARGV: 4
 -- how many, 5 the channel, 6 the first that would follow. The answer: so many were added; 0: none. The first of all is written down, since
 -- the counter does not tell it any more; and who goes on is shown to hold since now.
-if look() ~= 'mine' or call('EXISTS', QUEUE) == 1 or CHANNEL ~= '' and call('PUBSUB', 'NUMSUB', CHANNEL)[2] > 0 then
+if look() ~= 'mine' or call('EXISTS', QUEUE) == 1 or CHANNEL ~= '' and others_wait() then
     return 0
 end
 local first, had, since, who = string.match(record_of(OWNER) or '', '^(%d+) (%d+) x 1 (%d+) (.*)$')

@@ -5,14 +5,17 @@ local DROPPED, TURN_DUE = vacate(ARGV[1]), false
 if DROPPED then
     local queue = redis.call('ZRANGE', KEYS[3], '0', '1', 'WITHSCORES')
     local head, next = queue[1], queue[3]
+    local find, sub, channel = string.find, string.sub, ARGV[4]
+    local heard = not head and channel ~= '' and wake_foreigners(channel) > 0
+    local clock = (head or heard) and redis.call('TIME')
+    local due = clock and clock[2] % 2 == 0 and (clock[2] % 16 == 0 or redis.call('EXISTS', 'pawl:met' .. sub(KEYS[3], 11)) == 1)
     if not head then
-        if ARGV[4] ~= '' then
-            redis.call('PUBLISH', ARGV[4], '0')
+        if heard and due then
+            redis.call('SET', 'pawl:turn' .. sub(KEYS[3], 11), '1', 'PX', '5')
         end
         return 1
     end
-    local find, sub, clock = string.find, string.sub, redis.call('TIME')
-    TURN_DUE = clock[2] % 16 == 0 and ARGV[4] ~= '' and redis.call('PUBSUB', 'NUMSUB', ARGV[4])[2] > 0
+    TURN_DUE = due and channel ~= '' and foreigners_wait(channel)
     local space, want = find(head, ' ', 38, true), math.floor(queue[2] % 1 * 1048576 + 1.5)
     local usual = not TURN_DUE and sub(head, space, space + 4) == ' x 1 '
     local count = want == 1 and '1' or tostring(want)

@@ -17,3 +17,7 @@ end
 local function put_record(owner, record)
     call('HSET', WHO, owner, record)
 end
+
+local function others_wait()
+    return call('PUBSUB', 'NUMSUB', CHANNEL)[2] > 0
+end

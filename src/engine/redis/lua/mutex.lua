@@ -23,15 +23,23 @@ local function drop(owner)
 end
 
 local function announce()
-    if CHANNEL ~= '' then
-        call('PUBLISH', CHANNEL, '0')
-    end
+    return CHANNEL == '' and 0 or wake_foreigners(CHANNEL)
 end
 
-local function left()
-    return LEFT or call('PTTL', LOCK)
+local function others_wait()
+    return foreigners_wait(CHANNEL)
 end
 
 local function foreign()
     return HOLDER and not is_ours(HOLDER)
+end
+
+-- A FairLock's release is told to the first of its own queue alone: where there is one, pawls look often.
+local function left()
+    if LEFT then
+        return LEFT
+    end
+    local ms = call('PTTL', LOCK)
+    local often = (ms > 20 or ms == -1) and CHANNEL ~= '' and foreign() and first_of_fair(CHANNEL)
+    return often and 20 or ms
 end

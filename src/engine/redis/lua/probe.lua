@@ -6,11 +6,11 @@ if PROBE then
         return seen
     end
     local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
-    local head = first[1]
-    if head and fits(wish_of(head, first[2])) and call('PTTL', TURN) <= 0 then
+    local head, turn = first[1], call('PTTL', TURN) > 0
+    if head and fits(wish_of(head, first[2])) and not turn then
         hand_on()
         look()
         head = call('ZRANGE', QUEUE, 0, 0)[1]
     end
-    return not head and fits(string.match(ARGV[5], '^0 %d+ (%a) (%d+) ')) and 'free' or 'held'
+    return not head and not turn and fits(string.match(ARGV[5], '^0 %d+ (%a) (%d+) ')) and 'free' or 'held'
 end

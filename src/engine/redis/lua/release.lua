@@ -1,7 +1,7 @@
 -- Leave, whatever one was: the holder, in the queue, or neither. 1: held, and not any more. 0: did not hold. DROPPED: the fast path has
 -- taken the holder out.
 if DROPPED or drop(OWNER) then
-    pass_on(DROPPED and TURN_DUE or not DROPPED and NOW % 16 == 0)
+    pass_on(TURN_DUE or not DROPPED and turn_due())
     return 1
 end
 -- Whoever is first now is told so: it alone is sure to hear when the lock is let go.

@@ -128,9 +128,7 @@ local function drop(owner)
 end
 
 local function announce()
-    if not MODE then
-        call('PUBLISH', CHANNEL, '1')
-    end
+    return MODE and 0 or call('PUBLISH', CHANNEL, '1')
 end
 
 local function left()

@@ -3,7 +3,7 @@
 -- without a trace. So is any counter of anybody's. So a counter that is not what the limit says is never written over, unless it is what a
 -- pawl has written there (PUT): then none is out.
 local FREE = 0
-local PUT = string.gsub(QUEUE, '^pawl:queue', 'pawl:limit')
+local PUT = 'pawl:limit' .. string.sub(QUEUE, 11)
 
 local function members(owner, permits)
     local all = {}
@@ -85,7 +85,7 @@ local function drop(owner)
 end
 
 local function announce()
-    call('PUBLISH', CHANNEL, FREE)
+    return call('PUBLISH', CHANNEL, FREE)
 end
 
 local function left()

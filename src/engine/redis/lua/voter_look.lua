@@ -24,3 +24,6 @@ end
 
 local function pass_on()
 end
+
+local function turn_due()
+end
