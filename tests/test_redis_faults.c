@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../cli/torture/proxy.h"
@@ -487,6 +488,35 @@ static void test_out_of_memory(void **state) {
     pawl_lock_free(waiting);
 }
 
+/* What is held is renewed all the same, whatever its kind: the lease passes twice. */
+static void test_renewed_out_of_memory(void **state) {
+    struct pawl *client = open_at(server.port, "", 600);
+    struct pawl_lock *locks[4];
+
+    (void)state;
+    assert_works(pawl_mutex_new(client, "m", 0, &locks[0], &error), &error);
+    assert_works(pawl_rwlock_new(client, "w", 0, &locks[1], &error), &error);
+    assert_works(pawl_rwlock_new(client, "r", 0, &locks[2], &error), &error);
+    assert_works(pawl_semaphore_new(client, "s", 3, 0, &locks[3], &error), &error);
+    assert_works(pawl_acquire(locks[0], PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire(locks[1], PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire_shared(locks[2], PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire_permits(locks[3], 2, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 1"));
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pawl_state(locks[i]), PAWL_HELD);
+    assert_int_equal(redis_server_integer(&server, "ZCARD {s}:timeout"), 2);
+    assert_works(pawl_release_shared(locks[2], &error), &error);
+    for (int i = 0; i < 4; i++)
+        if (i != 2)
+            assert_works(pawl_release(locks[i], &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 0"));
+    for (int i = 0; i < 4; i++)
+        pawl_lock_free(locks[i]);
+    pawl_close(client);
+}
+
 /* The server may not write: it can't save to its disk (MISCONF), or has too few replicas (NOREPLICAS). Nobody is let in, a try ends at once
  * and says why, who waits goes on waiting, and what is released meanwhile is released when the server can. */
 static void refused_for_a_while(const char *word, int code, void (*may_write)(bool may)) {
@@ -762,6 +792,7 @@ int main(int argc, char **argv) {
         TEST(test_restart_of_the_server),
         TEST(test_slow_connection),
         TEST(test_out_of_memory),
+        TEST(test_renewed_out_of_memory),
         TEST(test_too_few_replicas),
         TEST(test_server_that_cannot_save),
         TEST(test_server_that_is_loading),

@@ -4,10 +4,15 @@ local started_ms = started[1] * 1000 + started[2] / 1000
 local function renew(_, owner, lease, beside, permits)
     local ends = string.format('%.0f', started_ms + lease)
     for i = 1, permits do
-        if not redis.call('ZSCORE', beside, owner .. ':' .. i) then
+        local permit = owner .. ':' .. i
+        if not redis.call('ZSCORE', beside, permit) then
             return 0
         end
-        redis.call('ZADD', beside, ends, owner .. ':' .. i)
+        -- With no memory left a script may add only after it has taken something away.
+        if type(redis.pcall('ZADD', beside, ends, permit)) == 'table' then
+            redis.call('ZREM', beside, permit)
+            redis.call('ZADD', beside, ends, permit)
+        end
     end
     return 1
 end
