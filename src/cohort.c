@@ -250,6 +250,9 @@ void pawl__cohort_end_late(struct waiter *waiter) {
     if (link && link != PAWL_ECONNLOST)
         pawl__cohort_end(waiter, link, "'%s' was not acquired within %lld ms: %s; pawl doctor %s says more", cohort->name,
                          (long long)waiter->timeout_ms, pawl_error_text(link), cohort->client->info.url);
+    else if (link && hindered(waiter, &why))
+        pawl__cohort_end(waiter, why.code, "'%s' was not acquired within %lld ms: %s", cohort->name, (long long)waiter->timeout_ms,
+                         why.text);
     else if (link)
         pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; look whether the server runs",
                          cohort->client->info.url, cohort->name);

@@ -168,8 +168,8 @@ typedef void pawl__adopt_fn(struct pawl__engine *, struct pawl__claim *);
  * core asks here. */
 typedef int pawl__check_fn(const struct pawl__engine *, const struct pawl__claim *);
 
-/* Optional: a pending claim is not even queued, since the server refuses for a while: what it said last. False: nothing of the kind, and
- * others are in the way. Any thread, also while park() runs. Never blocks. */
+/* Optional: a pending claim is not even queued, since the server can't be reached, or refuses for a while: what it said last. False:
+ * nothing of the kind, and others are in the way. Any thread, also while park() runs. Never blocks. */
 typedef bool pawl__hindered_fn(struct pawl__engine *, struct pawl__claim *, struct pawl_error *ret);
 
 /* Run by the client's service thread: I/O, timers, upcalls; returns at the deadline, after upcalls, or soon after wake(). */

@@ -615,10 +615,34 @@ static void test_readonly_replica(void **state) {
     (void)state;
     freeReplyObject(redis_server_command(&server, "REPLICAOF 127.0.0.1 1"));
     assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 300, &error), &error);
+    assert_contains(error.text, "is a replica");
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", server.port);
     assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
     assert_contains(error.text, "replica");
     freeReplyObject(redis_server_command(&server, "REPLICAOF NO ONE"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* The server does not let us in any more: who waits hears why, and not that it should look whether the server runs. */
+static void test_shut_out_later(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxclients 1"));
+    proxy_cut(proxy);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 500, &error), &error);
+    assert_contains(error.text, "raise its maxclients");
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxclients 10000"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER default resetpass >hush"));
+    proxy_cut(proxy);
+    assert_fails(PAWL_EACCES, pawl_acquire(lock, 500, &error), &error);
+    assert_contains(error.text, "wants a password");
+    assert_fails(PAWL_EACCES, pawl_acquire(lock, 0, &error), &error);
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER default nopass"));
+    proxy_cut(proxy);
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     pawl_lock_free(lock);
 }
@@ -797,6 +821,7 @@ int main(int argc, char **argv) {
         TEST(test_server_that_cannot_save),
         TEST(test_server_that_is_loading),
         TEST(test_readonly_replica),
+        TEST(test_shut_out_later),
         TEST(test_bad_addresses),
         TEST(test_lengths_that_cannot_be),
         TEST(test_answers_without_end),

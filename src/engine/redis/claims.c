@@ -685,7 +685,7 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
     pawl__redis_lock(redis);
     node = pawl__node_for(redis, seam->name);
     if (!pawl__node_up(node) && (node->gave_up || (seam->try_only && !pawl__node_hopeful(node)))) {
-        rc = pawl__fail(reterr, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));
+        rc = pawl__fail(reterr, pawl__node_errorcode(node), "%s", pawl__node_errortext(node));
         pawl__redis_unlock(redis);
         return rc;
     }
@@ -743,15 +743,18 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
     return PAWL__PENDING;
 }
 
-/* `failures` counts what was refused for a while, until an answer says something: then `why` is the last of it. */
+/* There is no connection, and it is known why; or `failures` counts what was refused for a while, until an answer says something:
+ * then `why` is the last of it. */
 bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
     struct redis *redis = redis_of(engine);
     const struct rclaim *claim = rclaim_of(seam);
     bool hindered;
 
     pawl__redis_lock(redis);
-    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->failures && claim->why.code;
-    if (hindered)
+    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->node;
+    if (hindered && !pawl__node_up(claim->node))
+        pawl__fail(ret, pawl__node_errorcode(claim->node), "%s", pawl__node_errortext(claim->node));
+    else if ((hindered &= claim->failures && claim->why.code))
         *ret = claim->why;
     pawl__redis_unlock_asked(redis);
     return hindered;
@@ -773,7 +776,7 @@ void pawl__claims_refuse_tries(struct node *node) {
     struct rclaim *claim, *next;
     struct pawl_error why;
 
-    pawl__fail(&why, PAWL_ECONNLOST, "%s", pawl__node_errortext(node));
+    pawl__fail(&why, pawl__node_errorcode(node), "%s", pawl__node_errortext(node));
     for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->node == node && never_sent(claim) && claim->claim->try_only)
@@ -786,7 +789,8 @@ void pawl__claims_give_up(struct node *node) {
     struct rclaim *claim, *next;
     struct pawl_error why;
 
-    pawl__fail(&why, PAWL_ECONNLOST, "%s (given up after %u tries)", pawl__node_errortext(node), redis->options.retry_tries);
+    pawl__fail(&why, pawl__node_errorcode(node), "%s (given up after %u tries)", pawl__node_errortext(node),
+               redis->options.retry_tries);
     for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->node == node && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))

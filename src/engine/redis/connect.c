@@ -177,6 +177,11 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     } else if (request->step == GREET_RUN_ID) {
         if (reply->type == REDIS_REPLY_STRING)
             pawl__server_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
+        if (pawl__reply_class(reply, &why) == REPLY_AGAIN) { /* it has too many clients, and does not wait to be asked */
+            freeReplyObject(reply);
+            pawl__link_drop(link, why.code, "%s", why.text);
+            return;
+        }
     } else if (request->step == GREET_PRIMARY) {
         if (!pawl__sentinel_answer(link->node, reply)) {
             freeReplyObject(reply);

@@ -104,6 +104,10 @@ const char *pawl__node_errortext(const struct node *node) {
     return link->why.code ? link->why.text : "the server is not connected yet";
 }
 
+int pawl__node_errorcode(const struct node *node) {
+    return weakest(node)->why.code == PAWL_EACCES ? PAWL_EACCES : PAWL_ECONNLOST;
+}
+
 static unsigned most_failures(struct node *node) {
     const struct link *link;
     unsigned most = 0;

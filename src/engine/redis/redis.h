@@ -468,8 +468,9 @@ struct node *pawl__node_for(const struct redis *redis, const char *lock);
 bool pawl__node_up(const struct node *node);
 /* It is not, but may well be in a moment. */
 bool pawl__node_hopeful(struct node *node);
-/* Why it is not, in words. */
+/* Why it is not, in words; and PAWL_EACCES if it would not let us in, else PAWL_ECONNLOST. */
 const char *pawl__node_errortext(const struct node *node);
+int pawl__node_errorcode(const struct node *node);
 /* The states of its links have changed: tell the core, and go on with the claims. */
 void pawl__node_changed(struct node *node);
 /* Set the code with which acquires end whose time is up. */

@@ -42,6 +42,7 @@ static const struct meaning meanings[] = {
     {"MOVED", REPLY_MOVED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
     {"ASK", REPLY_ASK, PAWL_ECONNLOST, "the slot is being moved: wait"},
     {"SELECT", REPLY_REFUSED, PAWL_EURL, "the URL names a database that it does not have"},
+    {"MAXCLIENTS", REPLY_AGAIN, PAWL_ECONNLOST, "raise its maxclients, or close connections"},
     {"CROSSSLOT", REPLY_REFUSED, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:"},
 };
 
@@ -51,6 +52,7 @@ static const char *const phrases[][2] = {
     {"The user executing the script can't", "NOPERM"},
     {"value is not an integer", "WRONGTYPE"}, /* a counter that is none */
     {"DB index is out of range", "SELECT"},
+    {"max number of clients", "MAXCLIENTS"},
 };
 
 static bool begins(const char *text, const char *word) {
