@@ -110,11 +110,15 @@ bool zk_session_renew(struct zookeeper *zk, struct zk_session *session, int32_t 
     return true;
 }
 
-/* What a follower told has arrived meanwhile. */
+/* What a follower told has arrived meanwhile. Later words may have come since, from another server: the end never moves back. */
 static void settle(struct zookeeper *zk, struct zk_session *session) {
+    int64_t end = session->expire_ms;
+
     if (session->touch_at > zk->now)
         return;
     zk_session_renew(zk, session, session->touch_timeout_ms, session->touch_at);
+    if (session->expire_ms < end)
+        session->expire_ms = end;
     session->touch_at = SERVER_NEVER;
 }
 
