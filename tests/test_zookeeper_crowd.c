@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_zookeeper_crowd.c - hundreds of claims of one client: they don't bury its heartbeats, they share their lists, and they survive a
- * cut, a withdrawal and a close while they stand in line.
+ * cut, a withdrawal and a close while they stand in line. And thousands that wait: a cut costs none of them its place, nor a hold.
  */
 #include "zookeeper_harness.h"
 
 #include <poll.h>
 
-enum { CROWD = 900 };
+enum { CROWD = 900, MANY = 2500 };
 
-static struct pawl_lock *locks[CROWD];
-static int granted, failed, order[CROWD];
+static struct pawl_lock *locks[MANY];
+static int granted, failed, order[MANY];
 static bool hand_on; /* whoever is let in lets go at once */
 
 static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
@@ -24,6 +24,12 @@ static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_er
         assert_works(pawl_release(lock, &error), &error);
 }
 
+static void ask_for(struct pawl *client, int index, const char *name) {
+    assert_works(pawl_mutex_new(client, name, PAWL_TASK, &locks[index], &error), &error);
+    assert_works(pawl_acquire_start(locks[index], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, on_acquired, (void *)(intptr_t)index, &error),
+                 &error);
+}
+
 /* All of one name, or a name each. */
 static void ask_for_all(struct pawl *client, bool one_name) {
     granted = failed = 0;
@@ -32,9 +38,7 @@ static void ask_for_all(struct pawl *client, bool one_name) {
         char name[32];
 
         snprintf(name, sizeof name, one_name ? "lock" : "lock-%d", i);
-        assert_works(pawl_mutex_new(client, name, PAWL_TASK, &locks[i], &error), &error);
-        assert_works(pawl_acquire_start(locks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, on_acquired, (void *)(intptr_t)i, &error),
-                     &error);
+        ask_for(client, i, name);
     }
 }
 
@@ -50,9 +54,11 @@ static void dispatch_until(struct pawl *client, int count) {
 }
 
 static void free_all(void) {
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < MANY; i++) {
         if (locks[i])
             pawl_lock_free(locks[i]);
+        locks[i] = NULL;
+    }
 }
 
 static unsigned on_their_way(struct pawl *client) {
@@ -186,6 +192,75 @@ static void test_close_while_some_stand_in_line(void **state) {
     proxy_freeze(proxy, false);
 }
 
+/* ---- Thousands that wait -------------------------------------------------------------------------------------------------- */
+
+/* Names so long that the watches of all, in one request, are more than a server takes. */
+static const char *long_name(int i) {
+    static char name[256];
+
+    snprintf(name, sizeof name, "%0200d-%d", 0, i);
+    return name;
+}
+
+static void hold_many(struct pawl *client, struct pawl_lock **held) {
+    granted = failed = 0;
+    hand_on = false;
+    for (int i = 0; i < MANY; i++)
+        ask_for(client, i, long_name(i));
+    dispatch_until(client, MANY);
+    memcpy(held, locks, sizeof locks);
+}
+
+static unsigned most_on_their_way;
+
+/* How many wait for an event that the server has to tell of. */
+static int armed(struct pawl *client) {
+    unsigned requests_now = on_their_way(client);
+    const struct zk_claim *claim;
+    int count = 0;
+
+    if (requests_now > most_on_their_way)
+        most_on_their_way = requests_now;
+    pawl__zk_lock();
+    TAILQ_FOREACH(claim, &zk_of(client->engine)->claims, link) {
+        count += claim->watch && claim->watch->armed;
+    }
+    pawl__zk_unlock(zk_of(client->engine));
+    return count;
+}
+
+/* Neither this client's holds are lost, nor those of others in this process (`holder`'s, until they are let go). */
+static void test_a_cut_while_thousands_wait(void **state) {
+    static struct pawl_lock *held[MANY];
+    struct pawl *holder = open_direct(""), *client = open_proxied("");
+    struct pawl_lock *own = new_mutex(client, PAWL_TASK);
+    uint64_t session = zk_of(client->engine)->session;
+
+    (void)state;
+    hold_many(holder, held);
+    assert_works(pawl_acquire(own, PATIENCE_MS, &error), &error);
+    granted = 0;
+    for (int i = 0; i < MANY; i++)
+        ask_for(client, i, long_name(i));
+    await(armed(client) == MANY, "%d wait", armed(client));
+    most_on_their_way = 0;
+    cut_and_reconnect(client);
+    await(armed(client) == MANY, "%d wait again", armed(client));
+    assert_true(most_on_their_way <= 4 * ZK_ROOM);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(pawl_state(held[i]), PAWL_HELD);
+        pawl_lock_free(held[i]);
+    }
+    dispatch_until(client, MANY);
+    assert_int_equal(granted, MANY);
+    assert_int_equal(pawl_state(own), PAWL_HELD);
+    assert_int_equal(zk_of(client->engine)->session, session);
+    free_all();
+    pawl_lock_free(own);
+    pawl_close(holder);
+    pawl_close(client);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_the_rest_stands_in_line),
@@ -194,6 +269,7 @@ int main(int argc, char **argv) {
         TEST(test_a_session_that_ends_while_some_stand_in_line),
         TEST(test_leaving_the_line),
         TEST(test_close_while_some_stand_in_line),
+        TEST(test_a_cut_while_thousands_wait),
     };
 
     return harness_run(argc, argv, "test_zookeeper_crowd", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);

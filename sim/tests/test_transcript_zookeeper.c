@@ -311,7 +311,7 @@ static void test_connection_drops(void **state) {
                  "A 0.162s deleted lock-0000000000\n"
                  "A 0.162s 'm' < settled\n"
                  "B 0.270s session 0x1beeb8da1650001 connected again, 6000 ms\n"
-                 "B 0.272s 'm' woken: it was deleted\n"
+                 "B 0.272s 'm' gone already\n"
                  "B 0.274s 'm' holds\n"
                  "B 0.274s 'm' < granted, token 1536\n"
                  "b 0.274s acquired, token 1536, assured for 2218 ms\n"

@@ -231,21 +231,35 @@ static void on_watch_set(struct zk_op *op, const struct zk_reply *reply) {
     }
 }
 
+static void send_watch(struct zk_claim *claim) {
+    struct zk_op *op = pawl__zk_op_new(claim->zk, claim, on_watch_set, NULL);
+
+    if (op) {
+        pawl__zk_get(op, claim->watch->path, claim->watch);
+    } else {
+        pawl__zk_watch_set(claim->watch, ZSYSTEMERROR);
+        pawl__zk_stall(claim);
+    }
+}
+
 void pawl__zk_watch_ahead(struct zk_claim *claim, const char *child) {
     char *path = pawl__zk_text("%s/%s", claim->dir, child);
-    struct zk_op *op = NULL;
 
-    if (path && (claim->watch = pawl__zk_watch_new(claim, path, false, on_ahead_event)))
-        op = pawl__zk_op_new(claim->zk, claim, on_watch_set, NULL);
-    if (op) {
+    if (path && (claim->watch = pawl__zk_watch_new(claim, path, false, on_ahead_event))) {
         claim->waits_since = pawl__boottime();
-        pawl__zk_get(op, path, claim->watch);
+        send_watch(claim);
     } else {
-        if (claim->watch)
-            pawl__zk_watch_set(claim->watch, ZSYSTEMERROR);
         pawl__zk_stall(claim);
     }
     free(path);
+}
+
+/* After a cut: is whom we wait for still there? */
+static void watch_again(struct zk_claim *claim) {
+    claim->watch->missed = false;
+    if (claim->try_until)
+        pawl__zk_look_at(claim, claim->try_until);
+    send_watch(claim);
 }
 
 static void look_later(struct zk_claim *claim, int64_t span) {
@@ -356,7 +370,10 @@ void pawl__zk_listed(struct zk_claim *claim, const struct zk_reply *reply) {
 
 void pawl__zk_look(struct zk_claim *claim) {
     pawl__zk_next_round(claim);
-    pawl__zk_send_list(claim);
+    if (claim->zk->op_count < ZK_ROOM)
+        pawl__zk_send_list(claim);
+    else
+        pawl__zk_look_at(claim, pawl__boottime()); /* as soon as there is room */
 }
 
 /* A list that was read before the server caught up says nothing. */
@@ -387,8 +404,12 @@ void pawl__zk_look_again(struct zk_claim *claim, int64_t now) {
         pawl__zk_resume(claim);
     else if (claim->try_until && now >= claim->try_until && (claim->state == ZK_QUEUED || claim->state == ZK_LEASING))
         pawl__zk_refuse(claim, PAWL_EHELD, "others wait ahead for '%s'", claim->claim->name);
+    else if (claim->state == ZK_QUEUED && claim->watch && claim->watch->missed)
+        watch_again(claim);
     else if (claim->state == ZK_QUEUED)
         pawl__zk_look(claim);
+    else if (claim->state == ZK_LEASING)
+        pawl__zk_lease_resume(claim);
     else if (claim->state == ZK_HELD && !claim->lost)
         pawl__zk_watch_own(claim);
 }

@@ -8,8 +8,8 @@
  *
  * So a claim that has waited for long asks the leader whether that node is there. A check goes through the leader, as a heartbeat
  * does, and its answer comes after all events that our server had to send until then. If it says that the node is not there, and the
- * watch has not fired, then the event will never come. Then we leave that server: at the next one the library sets its watches again,
- * and hears of whatever was missed.
+ * watch has not fired, then the event will never come. Then we leave that server: at the next one whoever waits asks again, and hears of
+ * whatever was missed.
  *
  * This is a net below the algorithm, not a part of it: a waiter asks every few sessions, some waiters at a time, and what is caught
  * is warned of. A semaphore's wait for leases is for no node in particular: there the leases are listed again.

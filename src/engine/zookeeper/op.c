@@ -68,8 +68,6 @@ static void answer(struct zk_op *op, const struct zk_reply *reply) {
         TAILQ_REMOVE(&claim->ops, op, of_claim);
     if (op->writes && reply->rc == ZOK)
         pawl__zk_proved(zk, op->sent_at);
-    if (reply->rc == ZTHROTTLEDOP)
-        zk->throttled = true;
     if (op->done)
         op->done(op, reply);
     op_free(op);
@@ -192,13 +190,13 @@ void pawl__zk_delete(struct zk_op *op, const char *path) {
 void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch) {
     op->watch = watch;
     if (sendable(op))
-        sent(op, zoo_awget_children(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, watch, on_children, op));
+        sent(op, zoo_awget_children(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, op->zk, on_children, op));
 }
 
 void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch) {
     op->watch = watch;
     if (sendable(op))
-        sent(op, zoo_awget(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, watch, on_data, op));
+        sent(op, zoo_awget(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, op->zk, on_data, op));
 }
 
 void pawl__zk_get_acl(struct zk_op *op, const char *path) {
@@ -234,6 +232,11 @@ void pawl__zk_unwatch(struct zk_op *op, const char *path, bool children) {
 
     if (sendable(op))
         sent(op, zoo_aremove_all_watches(op->zk->handle, path, children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 0, done, op));
+}
+
+void pawl__zk_forget_watch(struct zk_engine *zk, const char *path, bool children) {
+    if (zk->handle)
+        zoo_aremove_all_watches(zk->handle, path, children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 1, NULL, NULL);
 }
 
 void pawl__zk_ops_fail(struct zk_engine *zk, bool all) {

@@ -40,6 +40,8 @@
 enum { REPLIES = 64, SERVERS_TEXT = 16384 };
 /* How often names are looked up again while nobody answers. */
 #define RESOLVE_NS (10 * ZK_S)
+/* How often a claim looks again though there is no room. */
+#define CROWDED_NS (10 * ZK_MS)
 
 /* ---- Names ---------------------------------------------------------------------------------------------------------------- */
 
@@ -110,12 +112,9 @@ static void on_connected(struct zk_engine *zk) {
     set_link(zk, true);
     pawl__zk_say(zk, NULL, fresh ? "session 0x%llx opened, %lld ms" : "session 0x%llx connected again, %lld ms",
                  (unsigned long long)zk->session_id, (long long)(zk->timeout_ns / ZK_MS));
-    pawl__zk_watches_resume(zk);
+    pawl__zk_beat(zk); /* if one is due: ahead of those who wait */
     for (claim = TAILQ_FIRST(&zk->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, link);
-        /* The library sets its watches again by a request that may be refused, and does not say so. */
-        if (zk->throttled && pawl__zk_waits(claim))
-            pawl__zk_stall(claim);
         pawl__zk_resume(claim);
     }
     pawl__zk_sweep_resume(zk, true);
@@ -348,9 +347,34 @@ static int64_t earliest_look(const struct zk_engine *zk) {
     return at;
 }
 
+/* How many claims may look again. Where others keep all room taken, one now and then. */
+static int room_to_look(struct zk_engine *zk, int64_t now) {
+    if (zk->op_count < ZK_ROOM)
+        return ZK_ROOM - (int)zk->op_count;
+    if (now < zk->crowded_until)
+        return 0;
+    zk->crowded_until = now + CROWDED_NS;
+    return 1;
+}
+
+/* Claims that are to look again by now, as many as there is room for. Returns when the next one is. */
+static int64_t look_again(struct zk_engine *zk, int64_t now) {
+    int room = room_to_look(zk, now);
+    struct zk_claim *claim, *next;
+
+    for (claim = TAILQ_FIRST(&zk->timed); claim && zk->connected && room > 0; claim = next) {
+        next = TAILQ_NEXT(claim, timed);
+        if (claim->look_at > now)
+            continue;
+        pawl__zk_look_again(claim, now);
+        room--;
+    }
+    /* Without a connection, or without room, what we wait for wakes us. */
+    return zk->connected && zk->op_count < ZK_ROOM ? earliest_look(zk) : PAWL__NEVER;
+}
+
 /* Timers: what is due by now. Returns when the next one is. */
 static int64_t tend(struct zk_engine *zk, int64_t now) {
-    struct zk_claim *claim, *next;
     int64_t due = PAWL__NEVER, at;
 
     pawl__zk_ops_fail(zk, false);
@@ -358,12 +382,8 @@ static int64_t tend(struct zk_engine *zk, int64_t now) {
         pawl__zk_leave_server(zk);
     else
         due = attempt_due(zk);
-    for (claim = TAILQ_FIRST(&zk->timed); claim && zk->connected; claim = next) {
-        next = TAILQ_NEXT(claim, timed);
-        if (claim->look_at <= now)
-            pawl__zk_look_again(claim, now);
-    }
-    if (zk->connected && (at = earliest_look(zk)) < due)
+    pawl__zk_beat(zk);
+    if ((at = look_again(zk, now)) < due)
         due = at;
     if (pawl__zk_sweep_at(zk) <= now)
         pawl__zk_sweep(zk, now);
@@ -412,6 +432,8 @@ static bool turn(struct zk_engine *zk, int64_t until) {
     int64_t now = pawl__boottime(), due;
 
     see_to_names(zk, now);
+    if (!zk->connected)
+        pawl__zk_watches_miss(zk); /* before the library connects again */
     if (zk->torn && zk->handle)
         mend(zk);
     due = tend(zk, now);

@@ -106,6 +106,8 @@ void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int leng
 void pawl__zk_sync(struct zk_op *op, const char *path);
 void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count);
 void pawl__zk_unwatch(struct zk_op *op, const char *path, bool children);
+/* Without asking the server, which has it no more. */
+void pawl__zk_forget_watch(struct zk_engine *zk, const char *path, bool children);
 void pawl__zk_uncork(struct zk_engine *zk); /* let what was sent leave */
 void pawl__zk_op_cut(struct zk_op *op);     /* from its claim */
 /* The claim that the answer is for; NULL: it was withdrawn, or has gone on since. */
@@ -118,16 +120,21 @@ void pawl__zk_ops_fail(struct zk_engine *zk, bool all);
 typedef void zk_fired_fn(struct zk_claim *claim, int type);
 
 struct zk_watch {
-    TAILQ_ENTRY(zk_watch) link; /* zk->watches */
+    TAILQ_ENTRY(zk_watch) link;       /* zk->watches */
+    LIST_ENTRY(zk_watch) same_bucket; /* of zk->buckets */
     struct zk_engine *zk;
     struct zk_claim *claim; /* NULL: nobody waits for it any more */
     zk_fired_fn *fired;
+    uint32_t hash; /* of `path` */
     bool children; /* on a directory's children; else on a node's data */
     bool armed;    /* the server has it */
+    bool missed;   /* the server had it before the connection was cut; its claim asks again */
     bool removing; /* to be taken back; `remover` is the request, NULL until it can be sent */
     struct zk_op *remover;
     char path[];
 };
+
+LIST_HEAD(zk_bucket, zk_watch);
 
 /* For the next pawl__zk_get or _list; NULL: out of memory. */
 struct zk_watch *pawl__zk_watch_new(struct zk_claim *claim, const char *path, bool children, zk_fired_fn *fired);
@@ -135,8 +142,8 @@ struct zk_watch *pawl__zk_watch_new(struct zk_claim *claim, const char *path, bo
 bool pawl__zk_watch_set(struct zk_watch *watch, int rc);
 /* Nobody waits for it any more: take it back from the server. */
 void pawl__zk_watch_drop(struct zk_watch *watch);
-/* After a reconnect: ask again for what was not taken back yet. */
-void pawl__zk_watches_resume(struct zk_engine *zk);
+/* The connection is cut: the server has none of them any more. Who relied on one looks again. */
+void pawl__zk_watches_miss(struct zk_engine *zk);
 /* The handle is gone, and all watches with it. */
 void pawl__zk_watches_forget(struct zk_engine *zk);
 void pawl__zk_on_watch(zhandle_t *handle, int type, int state, const char *path, void *data);
@@ -282,7 +289,6 @@ struct zk_engine {
     bool connected, expired, auth_failed;
     bool fresh;     /* a session that was not connected yet */
     bool corked;    /* requests are kept back until the mutex is let go */
-    bool throttled; /* the servers refuse requests when they have too many */
     bool torn;      /* the library closed its socket while sending, and told nobody */
     _Atomic int fd; /* the library's socket, for forked() */
     int event_fd;
@@ -298,11 +304,14 @@ struct zk_engine {
     int64_t doubt_at;                       /* when to look next whether anybody waits for too long */
     uint64_t requests;                      /* sent so far; for bench */
     unsigned op_count;
+    int64_t crowded_until; /* while there is no room, no claim looks again before that */
     struct zk_memory memory;
     unsigned random;
 
     TAILQ_HEAD(, zk_op) ops;
     TAILQ_HEAD(, zk_watch) watches;
+    struct zk_bucket *buckets; /* the same by path, in so many lists; a power of two, or 0 */
+    uint32_t bucket_count, watch_count;
     TAILQ_HEAD(, zk_claim) claims;
     TAILQ_HEAD(, zk_claim) news;
     TAILQ_HEAD(, zk_claim) line;
