@@ -39,7 +39,7 @@ static int show(const struct pawl_finding *finding, void *data) {
 }
 
 static int examine(const char *url) {
-    struct pawl_options client_options = {.size = sizeof client_options};
+    struct pawl_options client_options = {.size = sizeof client_options, .flags = PAWL_OPEN_LOOK};
     struct pawl *client;
     struct pawl_error error;
     int warnings = 0, result;

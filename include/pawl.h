@@ -185,6 +185,9 @@ enum pawl_open_flags {
     PAWL_OPEN_LOSS_BY_DISPATCH = 1 << 1,
     /* Report every step of the algorithm: to the log callback, or to stderr if there is none. $PAWL_TRACE=1 does the same. */
     PAWL_OPEN_TRACE = 1 << 2,
+    /* Only for pawl_inspect, pawl_examine and pawl_break: there are no handles on such a client (PAWL_EINVAL). On `local:` nothing is made
+     * then where there is nothing, and the permission to read is enough to inspect. */
+    PAWL_OPEN_LOOK = 1 << 3,
 };
 
 struct pawl_options {

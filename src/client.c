@@ -51,7 +51,7 @@ static int take_options(const struct pawl_options *given, struct pawl_options *r
         if (bytes[i])
             return pawl__fail(reterr, PAWL_EOPTION, "options has a field that this version of pawl (%s) does not know",
                               pawl_version());
-    if (ret->flags & ~(unsigned)(PAWL_OPEN_INHERIT | PAWL_OPEN_LOSS_BY_DISPATCH | PAWL_OPEN_TRACE))
+    if (ret->flags & ~(unsigned)(PAWL_OPEN_INHERIT | PAWL_OPEN_LOSS_BY_DISPATCH | PAWL_OPEN_TRACE | PAWL_OPEN_LOOK))
         return pawl__fail(reterr, PAWL_EOPTION, "options.flags has a bit that pawl does not know: 0x%x", ret->flags);
     if (ret->lease_ms && (ret->lease_ms < LEASE_MS_MIN || ret->lease_ms > LEASE_MS_MAX))
         return pawl__fail(reterr, PAWL_EOPTION, "a lease of %lld ms is out of range: %d to %d, or 0 for the engine's own",
@@ -275,6 +275,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
         .url = url,
         .lease_ns = options->lease_ms * NS_PER_MS,
         .inherit = options->flags & PAWL_OPEN_INHERIT,
+        .look = options->flags & PAWL_OPEN_LOOK,
     };
     const struct pawl__engine_impl *impl;
     int rc;
@@ -288,7 +289,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
         (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
     /* Leases are renewed by it, and holds ended, whoever waits for claims. */
-    if ((!impl->park || impl->renew || client->max_hold_ns) && !pawl__service_start(client)) {
+    if ((!impl->park || impl->renew || (client->max_hold_ns && !setup.look)) && !pawl__service_start(client)) {
         impl->close(client->engine, pawl__boottime());
         pawl__trace_remove(client->engine);
         return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started");

@@ -84,6 +84,7 @@ struct pawl__setup {
     struct pawl__identity identity;
     int64_t lease_ns; /* 0: the engine's default */
     bool inherit;     /* PAWL_OPEN_INHERIT */
+    bool look;        /* PAWL_OPEN_LOOK: no claim will be submitted */
     /* Not NULL: it is to be one of a crew (engine/crew.h), whose client has this name. Then open() does not wait for the server. */
     const char *member;
 };

@@ -84,6 +84,8 @@ static int lock_new(struct pawl *client, const char *name, enum pawl_kind kind, 
         return pawl__fail(reterr, PAWL_EINVAL, "a lock needs a client and a place for its handle; one of them is NULL");
     if (atomic_load(&client->forked))
         return pawl__fail(reterr, PAWL_EFORKED, "the client was opened before fork(): open one of its own in the child");
+    if (client->flags & PAWL_OPEN_LOOK)
+        return pawl__fail(reterr, PAWL_EINVAL, "the client was opened only to look (PAWL_OPEN_LOOK): open another for locks");
     rc = pawl__name_check(name, reterr);
     if (rc < 0)
         return rc;

@@ -232,6 +232,26 @@ static void test_no_callback_after_free(void **state) {
     }
 }
 
+/* Who only looks sees all, breaks, and has no locks. */
+static void test_only_looking(void **state) {
+    struct pawl_options options = {.size = sizeof options, .flags = PAWL_OPEN_LOOK};
+    struct pawl_lock *lock = contract_mutex(one, 0), *none = NULL;
+    struct pawl *looker;
+
+    (void)state;
+    assert_works(pawl_open(contract_engine->url, &options, &looker, &error), &error);
+    assert_int_equal(contract_holders(looker), 0);
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    await(contract_holders(looker) == 1, "it does not see who holds");
+    assert_fails(PAWL_EINVAL, pawl_mutex_new(looker, "lock", 0, &none, &error), &error);
+    assert_works(pawl_break(looker, "lock", pawl_token(lock), 0, &error), &error);
+    await(pawl_state(lock) == PAWL_LOST, "it does not break");
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    await(contract_holders(looker) == 0, "it does not see that nobody holds");
+    pawl_close(looker);
+    pawl_lock_free(lock);
+}
+
 int contract_run_operator(void) {
     const struct CMUnitTest tests[] = {
         CONTRACT_TEST(test_holders_and_waiters_in_order),
@@ -242,6 +262,7 @@ int contract_run_operator(void) {
         CONTRACT_TEST(test_break_now_frees_at_once),
         CONTRACT_TEST(test_downgrade_of_a_lost_hold),
         CONTRACT_TEST(test_no_callback_after_free),
+        CONTRACT_TEST(test_only_looking),
     };
 
     return contract_run_group(tests, sizeof tests / sizeof tests[0],

@@ -51,7 +51,7 @@ static int make_parents(const char *path, struct pawl_error *reterr) {
 }
 
 /* Where `local:` is. */
-static char *default_path(struct pawl_error *reterr) {
+static char *default_path(bool look, struct pawl_error *reterr) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char *path = NULL;
     int rc;
@@ -70,7 +70,7 @@ static char *default_path(struct pawl_error *reterr) {
         pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
         return NULL;
     }
-    if (make_parents(path, reterr) < 0) {
+    if (!look && make_parents(path, reterr) < 0) {
         free(path);
         return NULL;
     }
@@ -114,12 +114,14 @@ static const char *unfit(unsigned long type) {
     }
 }
 
-static int open_directory(struct local *local, struct pawl_error *reterr) {
+int pawl__local_open_directory(struct local *local, struct pawl_error *reterr) {
     const char *path = local->path, *type;
     struct statfs filesystem;
     struct stat status;
 
     local->directory_fd = above_stdio(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (local->directory_fd < 0 && errno == ENOENT && local->look)
+        return 0;
     if (local->directory_fd < 0 && errno == ENOENT) {
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
             return pawl__fail_errno(reterr, "can't make the lock directory %s", path);
@@ -349,6 +351,32 @@ static int heal(struct local *local, struct pawl_error *reterr) {
     return create(local, ceiling, boot_id, reterr);
 }
 
+static int fail_version(struct local *local, struct pawl_error *reterr) {
+    return pawl__fail(reterr, PAWL_EVERSION, "%s is in use by processes with another version of pawl: stop them, or use the same",
+                      local->path);
+}
+
+static int fail_fault(struct local *local, const char *fault, struct pawl_error *reterr) {
+    return pawl__fail(reterr, PAWL_EFORMAT,
+                      "the table in %s is damaged (%s): stop all processes that use it, the next one to start repairs it",
+                      local->path, fault);
+}
+
+int pawl__local_judge(struct local *local, struct pawl_error *reterr) {
+    const struct header *header = &local->table->header;
+    const char *fault = find_fault(header);
+    char boot_id[BOOT_ID_SIZE];
+
+    if (atomic_load(&header->magic) == 0)
+        return PAWL__PENDING; /* it is being made */
+    if (fault && strcmp(fault, "version") == 0)
+        return fail_version(local, reterr);
+    if (fault)
+        return fail_fault(local, fault, reterr);
+    read_boot_id(boot_id);
+    return strncmp(header->boot_id, boot_id, BOOT_ID_SIZE) == 0 ? PAWL__DONE : PAWL__PENDING;
+}
+
 /* The table is in use by others: it must be good as it is. */
 static int join(struct local *local, bool *ret_retry, struct pawl_error *reterr) {
     const char *fault = examine(local);
@@ -364,12 +392,7 @@ static int join(struct local *local, bool *ret_retry, struct pawl_error *reterr)
     if (!fault)
         return 0;
     *ret_retry = true; /* whoever was making it may have died: then we are alone next time */
-    if (strcmp(fault, "version") == 0)
-        return pawl__fail(reterr, PAWL_EVERSION,
-                          "%s is in use by processes with another version of pawl: stop them, or use the same", local->path);
-    return pawl__fail(reterr, PAWL_EFORMAT,
-                      "the table in %s is damaged (%s): stop all processes that use it, the next one to start repairs it",
-                      local->path, fault);
+    return strcmp(fault, "version") == 0 ? fail_version(local, reterr) : fail_fault(local, fault, reterr);
 }
 
 /* Get a shared flock on a good table. */
@@ -469,7 +492,8 @@ static int choose_path(struct local *local, const struct pawl__url *url, struct 
         return pawl__fail(reterr, PAWL_EURL, "`local:` takes no host: say local:/dir");
     if (url->path[0] != '\0' && url->path[0] != '/')
         return pawl__fail(reterr, PAWL_EURL, "`local:%s` is not absolute: say local:/dir", url->path);
-    local->path = url->path[0] ? strdup(url->path) : default_path(reterr);
+    local->is_default = url->path[0] == '\0';
+    local->path = url->path[0] ? strdup(url->path) : default_path(local->look, reterr);
     if (!local->path)
         return url->path[0] ? pawl__fail(reterr, PAWL_ENOMEM, "out of memory") : reterr ? reterr->code : PAWL_EURL;
     for (size_t n = strlen(local->path); n > 1 && local->path[n - 1] == '/'; n--)
@@ -481,11 +505,9 @@ static int choose_path(struct local *local, const struct pawl__url *url, struct 
     return 0;
 }
 
-int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr) {
-    int rc = choose_path(local, setup->url, reterr);
+int pawl__local_attach_here(struct local *local, struct pawl_error *reterr) {
+    int rc = pawl__local_open_directory(local, reterr);
 
-    if (rc == 0)
-        rc = open_directory(local, reterr);
     if (rc == 0)
         rc = open_table(local, reterr);
     if (rc == 0)
@@ -496,6 +518,16 @@ int pawl__local_attach(struct local *local, const struct pawl__setup *setup, str
         rc = note_whereabouts(local, reterr);
     if (rc == 0)
         pawl__local_adjust(local, local->table_fd);
+    return rc;
+}
+
+int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr) {
+    int rc = choose_path(local, setup->url, reterr);
+
+    if (rc == 0 && local->look)
+        rc = pawl__local_look_open(local, reterr);
+    if (rc == 0)
+        rc = local->look ? pawl__local_look_again(local, reterr) : pawl__local_attach_here(local, reterr);
     return rc;
 }
 

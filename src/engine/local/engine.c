@@ -6,32 +6,58 @@
  * how, local.h which file does what.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "local.h"
 #include "error.h"
 
-static int open_engine(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
-    struct local *local = local_of(engine);
-    int rc;
+static void init(struct local *local) {
+    pthread_mutexattr_t recursive; /* whom a look tells may look again */
 
     local->directory_fd = local->sessions_fd = local->table_fd = -1;
     local->lifeline_fd = -1;
     local->pulse_fd = -1;
-    local->inherit = setup->inherit;
     pthread_mutex_init(&local->channel_mutex, NULL);
     pthread_mutex_init(&local->adopted_mutex, NULL);
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&local->look_mutex, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+}
+
+static void finish(struct local *local) {
+    pawl__local_pool_close(local);
+    pawl__local_detach(local);
+    pthread_mutex_destroy(&local->channel_mutex);
+    pthread_mutex_destroy(&local->adopted_mutex);
+    pthread_mutex_destroy(&local->look_mutex);
+}
+
+/* What comes after attaching. */
+static int join(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr) {
+    int rc = pawl__local_pool_open(local, reterr);
+
+    return rc < 0 ? rc : pawl__local_session_open(local, identity, reterr);
+}
+
+static int open_engine(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    int rc;
+
+    init(local);
+    local->inherit = setup->inherit;
+    local->look = setup->look;
+    local->identity = setup->identity;
     rc = pawl__local_attach(local, setup, reterr);
-    if (rc == 0)
-        rc = pawl__local_pool_open(local, reterr);
-    if (rc == 0)
-        rc = pawl__local_session_open(local, &setup->identity, reterr);
+    if (rc == 0 && !local->look)
+        rc = join(local, &setup->identity, reterr);
     if (rc < 0) {
-        pawl__local_pool_close(local);
-        pawl__local_detach(local);
+        finish(local);
         return rc;
     }
-    if (pawl__noting(engine))
+    if (pawl__noting(engine) && !local->look)
         pawl__note(engine, NULL, "attached to %s as session %u.%u", local->path, local->slot, local->generation);
     return 0;
 }
@@ -39,13 +65,39 @@ static int open_engine(struct pawl__engine *engine, const struct pawl__setup *se
 static void close_engine(struct pawl__engine *engine, int64_t deadline) {
     struct local *local = local_of(engine);
 
-    pawl__local_session_close(local, deadline);
+    if (!local->look)
+        pawl__local_session_close(local, deadline);
     pawl__local_serve_finish(local);
     pawl__local_channels_close(local);
-    pawl__local_pool_close(local);
-    pawl__local_detach(local);
-    pthread_mutex_destroy(&local->channel_mutex);
-    pthread_mutex_destroy(&local->adopted_mutex);
+    finish(local);
+}
+
+int pawl__local_open_fully(const struct local *look, struct local **ret, struct pawl_error *reterr) {
+    struct local *full = aligned_alloc(_Alignof(struct local), sizeof *full);
+    int rc;
+
+    if (!full)
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    memset(full, 0, sizeof *full);
+    full->engine = look->engine;
+    init(full);
+    full->path = strdup(look->path);
+    rc = full->path ? pawl__local_attach_here(full, reterr) : pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    if (rc == 0)
+        rc = join(full, &look->identity, reterr);
+    if (rc < 0) {
+        finish(full);
+        free(full);
+        return rc;
+    }
+    *ret = full;
+    return 0;
+}
+
+void pawl__local_close_fully(struct local *full) {
+    pawl__local_session_close(full, pawl__boottime() + 2000 * MS);
+    finish(full);
+    free(full);
 }
 
 /* The lifeline keeps holds alive, the pulse says that the parent is; the shared flock on the table would make it look in use. The rest is
@@ -78,6 +130,39 @@ static void describe(const struct pawl__engine *engine, struct pawl_info *ret) {
     ret->flags |= local->inherit ? PAWL_OPEN_INHERIT : 0;
 }
 
+/* Who only looks has one copy of the table: one looks at a time. */
+static int survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    int rc;
+
+    if (!local->look)
+        return pawl__local_survey(engine, name, visit, data, reterr);
+    pthread_mutex_lock(&local->look_mutex);
+    rc = pawl__local_survey(engine, name, visit, data, reterr);
+    pthread_mutex_unlock(&local->look_mutex);
+    return rc;
+}
+
+static int examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    int rc;
+
+    pthread_mutex_lock(&local->look_mutex);
+    rc = pawl__local_examine(engine, visit, data, reterr);
+    pthread_mutex_unlock(&local->look_mutex);
+    return rc;
+}
+
+static int break_hold(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
+    struct local *local = local_of(engine);
+    int rc;
+
+    pthread_mutex_lock(&local->look_mutex);
+    rc = pawl__local_break(engine, name, token, now, reterr);
+    pthread_mutex_unlock(&local->look_mutex);
+    return rc;
+}
+
 const struct pawl__engine_impl pawl__local_engine = {
     .name = "local",
     .schemes = (const char *const[]){"local", NULL},
@@ -97,7 +182,7 @@ const struct pawl__engine_impl pawl__local_engine = {
     .check = pawl__local_check,
     .serve = pawl__local_serve,
     .wake = pawl__local_wake,
-    .survey = pawl__local_survey,
-    .break_hold = pawl__local_break,
-    .examine = pawl__local_examine,
+    .survey = survey,
+    .break_hold = break_hold,
+    .examine = examine,
 };

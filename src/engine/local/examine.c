@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,13 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "examine.h"
 #include "local.h"
 #include "error.h"
 
 /* Less than this may be too little for the table to grow by. */
 #define SPACE_LOW (UINT64_C(16) << 20)
-enum { FILES_LOW = 256, MOMENT_MS = 100 };
+enum { FILES_LOW = 256 };
 
 static const char *kind_of(unsigned long type) {
     switch (type) {
@@ -89,10 +91,38 @@ static void examine_space(struct local *local, struct pawl__exam *exam) {
                     "%llu files can be made on its disk: each process needs one or two", (unsigned long long)space.f_favail);
     else
         pawl__found(exam, PAWL_FINDING_GOOD, "", "%llu MB are left on its disk", (unsigned long long)(left >> 20));
-    /* The first page of the table is there already: asking for it again changes nothing. */
-    if (fallocate(local->table_fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+}
+
+/* The first page of the table is there already: asking for it again changes nothing. Who may only read can't ask. */
+static void examine_reservation(struct local *local, struct pawl__exam *exam) {
+    int fd = pawl__local_open(local->directory_fd, "table", O_RDWR, S_IFREG);
+
+    if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
         pawl__found(exam, PAWL_FINDING_WARNING, "choose ext4, XFS, btrfs or tmpfs",
                     "its file system can't reserve space: a full disk would kill processes (SIGBUS)");
+    if (fd >= 0)
+        close(fd);
+}
+
+/* There is no directory. What it would be in tells what it would be. */
+static void examine_parent(struct local *local, struct pawl__exam *exam) {
+    char *parent = strdup(local->path), *slash = parent ? strrchr(parent, '/') : NULL;
+
+    if (slash)
+        slash[slash == parent] = '\0';
+    local->directory_fd = slash ? above_stdio(open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) : -1;
+    if (local->directory_fd >= 0) {
+        examine_kind(local, exam);
+        examine_space(local, exam);
+        close(local->directory_fd);
+        local->directory_fd = -1;
+    }
+    if (slash && !local->is_default && access(parent, W_OK | X_OK) < 0)
+        pawl__found(exam, PAWL_FINDING_WARNING, "make it, with the permissions that those who lock there need",
+                    "%s is not there, and can't be made by the first lock: %s", local->path, strerrordesc_np(errno));
+    else
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "%s is not there yet: the first lock makes it", local->path);
+    free(parent);
 }
 
 /* How much of the table is in use, and by whom. */
@@ -112,9 +142,10 @@ static bool is_bare(struct local *local, uint32_t slot) {
 static struct tally count(struct local *local) {
     struct table *table = local->table;
     uint32_t slots = GET(table->header.session_high), blocks = GET(table->header.block_high);
-    uint64_t here = table->sessions[local->slot].pid_namespace;
+    struct stat namespace = {0};
     struct tally tally = {0};
 
+    stat("/proc/self/ns/pid", &namespace);
     for (uint32_t slot = 0; slot < slots && slot < SESSION_COUNT; slot++) {
         uint64_t word = atomic_load(&table->words[slot]);
 
@@ -124,7 +155,7 @@ static struct tally count(struct local *local) {
             tally.dead++;
         } else {
             tally.sessions++;
-            tally.elsewhere += table->sessions[slot].pid_namespace != here;
+            tally.elsewhere += table->sessions[slot].pid_namespace != namespace.st_ino;
             tally.bare += is_bare(local, slot);
         }
     }
@@ -162,21 +193,13 @@ static void examine_table(struct local *local, struct pawl__exam *exam) {
                     tally.elsewhere, tally.elsewhere == 1 ? " is" : "es are");
 }
 
-/* Does anybody stand still inside a guard? Whoever is there now and a moment later too does. */
+/* Does anybody stand still inside a guard? */
 static void examine_guards(struct local *local, struct pawl__exam *exam) {
-    const struct timespec moment = {.tv_nsec = MOMENT_MS * 1000000};
-    struct table *table = local->table;
     uint32_t slot, generation;
     char who[WHO_SIZE];
-    uint64_t guard;
 
     for (uint32_t i = 0; i < BUCKET_COUNT; i++) {
-        guard = atomic_load(&table->buckets[i].guard) & ~GUARD_SLEEPERS;
-        if (!guard)
-            continue;
-        nanosleep(&moment, NULL);
-        if ((atomic_load(&table->buckets[i].guard) & ~GUARD_SLEEPERS) != guard ||
-            !pawl__local_guard_owner(local, i, &slot, &generation))
+        if (!pawl__local_guard_owner(local, i, &slot, &generation) || !pawl__local_stands_still(local, i))
             continue;
         if (pawl__local_dead(local, slot, generation) || pawl__local_left(local, slot, generation))
             continue; /* the next that comes takes it over */
@@ -197,12 +220,24 @@ static void examine_system(struct local *local, struct pawl__exam *exam) {
 int pawl__local_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
     struct pawl__exam exam = {.visit = visit, .data = data};
     struct local *local = local_of(engine);
+    int rc = local->look ? pawl__local_look_again(local, reterr) : 0;
 
+    if (rc < 0)
+        return rc;
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
+    if (local->directory_fd < 0) {
+        examine_parent(local, &exam);
+        return exam.rc;
+    }
     examine_kind(local, &exam);
     examine_permissions(local, &exam);
     examine_space(local, &exam);
+    if (local->absent) {
+        pawl__found(&exam, PAWL_FINDING_GOOD, "", "there are no locks in %s yet, or none since the last boot", local->path);
+        return exam.rc;
+    }
+    examine_reservation(local, &exam);
     examine_table(local, &exam);
     examine_guards(local, &exam);
     examine_system(local, &exam);

@@ -10,6 +10,7 @@
  *     pool.c     whose nodes are free                                         channel.c  waking those who poll
  *     token.c    the ceiling of tokens                                        examine.c  for `pawl doctor`
  *     files.c    opening and making files                                     process.c  what /proc knows of a process
+ *     look.c     looking without taking part
  *
  * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held together with a bucket's guard,
  * nor across a system call that may wait for anybody.
@@ -74,6 +75,9 @@ struct local {
     _Atomic int lifeline_fd;
     int pulse_fd; /* with `inherit`; else -1 */
     bool inherit;
+    bool is_default;                  /* the directory was chosen by us, and its parents are made, too */
+    bool look;                        /* only to look: `table` is a copy (look.c), and there is no session */
+    bool absent;                      /* ... of nothing: there are no locks */
     mode_t file_mode, directory_mode; /* what files and s/ get, whatever the umask */
     uid_t file_uid;                   /* who should own them; -1: as they come */
     gid_t file_gid;
@@ -85,7 +89,6 @@ struct local {
     pthread_mutex_t channel_mutex;
     struct channel **channels;
     size_t channel_count;
-
 
     pthread_mutex_t adopted_mutex;
     struct local_claim *adopted; /* all of them; only serve() takes claims out */
@@ -103,6 +106,8 @@ struct local {
         ino_t mounts; /* the mount namespace */
         bool known;   /* the path led to the table when it was opened */
     } whereabouts;
+    pthread_mutex_t look_mutex;     /* of one that only looks: guards the copy */
+    struct pawl__identity identity; /* ... for a break */
 };
 
 /* What a claim waits for. */
@@ -313,6 +318,12 @@ bool pawl__local_may_be_long(uint64_t size);
 /* ---- attach.c ---- */
 
 int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr);
+/* The same once the path is known. */
+int pawl__local_attach_here(struct local *local, struct pawl_error *reterr);
+/* Open the directory, and make it if it is not there; who only looks finds then that there is none: -1 in directory_fd. */
+int pawl__local_open_directory(struct local *local, struct pawl_error *reterr);
+/* Is the table, of which we have a copy, one to be looked at? DONE; PENDING: there is nothing in it. Negative: it makes no sense. */
+int pawl__local_judge(struct local *local, struct pawl_error *reterr);
 /* Does whoever opens the directory by our path find another table than ours? */
 bool pawl__local_displaced(const struct local *local);
 void pawl__local_detach(struct local *local);
@@ -384,6 +395,20 @@ pawl__wake_fn pawl__local_wake;
 void pawl__local_serve_finish(struct local *local);
 /* Have serve() start on this for an adopted claim. */
 void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase wanted);
+
+/* ---- look.c ---- */
+
+int pawl__local_look_open(struct local *local, struct pawl_error *reterr);
+/* Read the table anew. */
+int pawl__local_look_again(struct local *local, struct pawl_error *reterr);
+/* Does somebody living stand in the guard of the bucket, and not move for a moment? */
+bool pawl__local_stands_still(struct local *local, uint32_t bucket);
+
+/* ---- engine.c ---- */
+
+/* Attach as any other, to the directory that we only look at. */
+int pawl__local_open_fully(const struct local *look, struct local **ret, struct pawl_error *reterr);
+void pawl__local_close_fully(struct local *full);
 
 /* ---- survey.c ---- */
 

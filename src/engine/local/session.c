@@ -166,8 +166,8 @@ static void renew_lifeline(struct local *local) {
 bool pawl__local_gone(struct local *local) {
     struct stat status;
 
-    if (GET(local->gone))
-        return true;
+    if (GET(local->gone) || local->look)
+        return GET(local->gone);
     SET(local->look_ms, pawl__local_wall_ms() + LOOK_MS);
     SET(local->looked_s, time(NULL));
     if (GET(local->table->words[local->slot]) != local->live || pawl__local_displaced(local)) {

@@ -70,14 +70,27 @@ static int copy_bucket(struct local *local, uint32_t hash, const char *name, siz
     do {
         if (!copy->room && !copy_grow(copy))
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-        copy->stopped = pawl__local_enter(local, &section, hash, pawl__boottime() + GUARD_WITHIN, NULL) != PAWL__DONE;
+        if (local->look)
+            section = (struct section){.bucket = &local->table->buckets[hash & (BUCKET_COUNT - 1)]};
+        copy->stopped = local->look ? pawl__local_stands_still(local, hash & (BUCKET_COUNT - 1))
+                                    : pawl__local_enter(local, &section, hash, pawl__boottime() + GUARD_WITHIN, NULL) != PAWL__DONE;
         complete = copy_nodes(local, &section, name, length, copy);
-        if (!copy->stopped)
+        if (!copy->stopped && !local->look)
             pawl__local_leave(local, &section);
         if (!complete && !copy_grow(copy))
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     } while (!complete);
-    return section.damaged && !copy->stopped ? pawl__local_fail_damaged(local, hash, reterr) : 0;
+    return section.damaged && !copy->stopped && !local->look ? pawl__local_fail_damaged(local, hash, reterr) : 0;
+}
+
+/* Who only looks leaves them where they are, and out. */
+static void leave_out_dead(struct local *local, struct copy *copy) {
+    for (size_t i = 0; i < copy->count; i++) {
+        uint64_t owner = GET(copy->nodes[i].owner);
+
+        if (pawl__local_dead(local, (uint32_t)owner - 1, (uint32_t)(owner >> 32)))
+            copy->refs[i] = 0;
+    }
 }
 
 /* Recover the dead among those copied. True: there were some. */
@@ -133,7 +146,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
     memcpy(name, node->name, node->name_length);
     name[node->name_length] = '\0';
     if (node->kind > PAWL_SEMAPHORE || GET(node->mode) > PAWL_PERMITS || pawl__name_check(name, NULL) < 0)
-        return pawl__local_fail_damaged(local, GET(node->hash), reterr);
+        return local->look ? 0 : pawl__local_fail_damaged(local, GET(node->hash), reterr);
     describe_session(local, owner, &identity);
     snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
              GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_name(state_of(word)), GET(node->ticket),
@@ -187,6 +200,8 @@ int pawl__local_survey(struct pawl__engine *engine, const char *name, pawl_visit
     struct copy copy = {0};
     int rc = 0;
 
+    if (local->look && ((rc = pawl__local_look_again(local, reterr)) < 0 || local->absent))
+        return rc;
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
     for (uint32_t bucket = first; bucket <= last && rc == 0; bucket++) {
@@ -196,7 +211,9 @@ int pawl__local_survey(struct pawl__engine *engine, const char *name, pawl_visit
             continue;
         do
             rc = copy_bucket(local, bucket, name, length, &copy, reterr);
-        while (rc == 0 && rounds++ < ROUNDS && bury_dead(local, &copy));
+        while (rc == 0 && !local->look && rounds++ < ROUNDS && bury_dead(local, &copy));
+        if (rc == 0 && local->look)
+            leave_out_dead(local, &copy);
         if (rc == 0)
             rc = tell_all(local, &copy, visit, data, reterr);
     }
@@ -242,8 +259,7 @@ static void revoke(struct local *local, struct section *section, struct node *no
     }
 }
 
-int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
-    struct local *local = local_of(engine);
+static int break_hold(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     uint32_t hash = pawl__name_hash(name, strlen(name)), slot, generation, channel;
     struct section section;
     struct node *node;
@@ -272,4 +288,22 @@ int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t to
     if (pawl__local_dead(local, slot, generation)) /* nobody will let go: do it for it */
         pawl__local_recover(local, slot, generation, pawl__boottime() + GUARD_WITHIN);
     return 0;
+}
+
+int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
+    struct local *local = local_of(engine), *full;
+    int rc;
+
+    if (!local->look)
+        return break_hold(local, name, token, now, reterr);
+    rc = pawl__local_look_again(local, reterr);
+    if (rc == 0 && local->absent)
+        return fail_token(name, token, 0, reterr);
+    if (rc == 0)
+        rc = pawl__local_open_fully(local, &full, reterr);
+    if (rc < 0)
+        return rc;
+    rc = break_hold(full, name, token, now, reterr);
+    pawl__local_close_fully(full);
+    return rc;
 }
