@@ -123,4 +123,32 @@ all=$("$PAWL" run -v --trace -u "$secret" mine -- sh -c "$look" sh "$secret" 2>&
 matches "a user's locks are shown" "*mine*" "$all"
 check "... and a secret nowhere" [ "${all/hush/}" = "$all" ]
 
+# ---- Counters of names that nobody uses any more, by the command of docs/redis.md ----
+
+mkdir "$scratch/bin"
+printf '#!/bin/sh\nexec %s -p %s "$@"\n' "$(command -v redis-cli)" "$port" >"$scratch/bin/redis-cli"
+chmod +x "$scratch/bin/redis-cli"
+sweep=$(sed -n '/^    redis-cli --scan/,/^$/p' "$SOURCE_DIR/docs/redis.md")
+sweep_all() {
+    PATH=$scratch/bin:$PATH sh -c "$sweep" | grep -c 1
+}
+tokens() { # name: the token of a hold of it
+    "$PAWL" run "$1" -- sh -c 'echo "$PAWL_TOKEN"'
+}
+set_idle() { # name value: its counter, as if nobody had touched it for a month
+    "$scratch/bin/redis-cli" EVAL 'redis.call("SET", KEYS[1], ARGV[1]) local d = redis.call("DUMP", KEYS[1])
+        return redis.call("RESTORE", KEYS[1], 0, d, "REPLACE", "IDLETIME", 2600000)' 1 "redisson_lock_token:$1" "$2" >/dev/null
+}
+redis FLUSHALL
+before=$(tokens '{old}x')
+tokens fresh >/dev/null
+set_idle '{old}x' "$((before - 5000000))"
+set_idle '{old}' "$((before - 5000000))"
+set_idle '{held}' "$((before - 5000000))"
+set_idle '{ahead}' 9000000000000000
+redis HSET held 0f8fad5b-d9cb-469f-a165-70867728950e:1 1
+equal "what was not used for a month is removed" 2 "$(sweep_all)"
+equal "... and nothing else" 4 "$("$scratch/bin/redis-cli" DBSIZE)"
+check "... and tokens rise" [ "$(tokens '{old}x')" -gt "$before" ]
+
 done_testing
