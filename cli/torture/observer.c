@@ -44,11 +44,12 @@ static int note_entry(const struct pawl_entry *entry, void *data) {
         view->token = entry->token;
         return 0;
     }
+    if (entry->since_ms <= 0 || entry->since_ms > INT64_MAX / 1000000) /* a server may say anything */
+        return 0;
     /* The beginning of the ms in which the entry was made: no more than that is known of it. */
     int64_t since = entry->since_ms * 1000000 - view->page->began_wall;
 
-    if (entry->since_ms == 0 || since < 0 || !find_client(view->page, entry->pid, &slot, &life) ||
-        view->used + 64 > sizeof view->text)
+    if (since < 0 || !find_client(view->page, entry->pid, &slot, &life) || view->used + 64 > sizeof view->text)
         return 0;
     view->used += (size_t)snprintf(view->text + view->used, sizeof view->text - view->used, "%s%d.%u@%" PRId64,
                                    view->used > 0 ? " " : "", slot, life, since);
