@@ -25,6 +25,11 @@ test: ## install what the tests need (Debian packages), then run them all
 check: ## run the tests that take no more than two minutes; installs nothing, and uses the servers that are there
 	@tools/run-tests check
 
+.PHONY: test-long
+test-long: ## install what it needs, and play test suites of peers on pawl that take long
+	@tools/deps long
+	@tools/run-tests long
+
 .PHONY: lint
 lint: all ## run the style checks alone
 	@BUILD_DIR=$(BUILD) tools/lint
@@ -100,4 +105,4 @@ clean: ## remove everything that was built
 
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
