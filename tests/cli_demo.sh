@@ -12,6 +12,10 @@ for engine in redis zookeeper; do
     if ! "$PAWL" --version | sed 's/zk/zookeeper/' | grep -qw $engine; then
         status_is 1 "$engine is not in this build" "$demo/run" $engine
         matches "... and the demo says so" "demo: the $engine engine is not in this build*" "$said"
+    elif [ $engine = redis ] && ! command -v redis-server >/dev/null; then
+        skip "the demo on redis" "there is no redis-server (Debian: redis-server)"
+    elif [ $engine = zookeeper ] && { [ ! -e /usr/share/java/zookeeper.jar ] || ! command -v java >/dev/null; }; then
+        skip "the demo on zookeeper" "there is no ZooKeeper (Debian: zookeeper, default-jre-headless)"
     else
         status_is 0 "the demo on $engine" "$demo/run" $engine
         matches "... judges that too" "*no two of them overlapped*the tokens rose*did its work*" "$printed"
