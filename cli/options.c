@@ -193,7 +193,7 @@ bool read_options(const struct syntax *syntax, int argc, char **argv, void *data
 }
 
 int open_client(const char *url, struct pawl **ret) {
-    struct pawl_options options = {.size = sizeof options, .flags = PAWL_OPEN_LOOK, .log = print_log};
+    struct pawl_options options = {.size = sizeof options, .flags = PAWL_OPEN_LOOK, .log = print_log, .connect_ms = CONNECT_MS};
     struct pawl_error error;
 
     if (pawl_open(url, &options, ret, &error) < 0)

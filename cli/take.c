@@ -46,6 +46,43 @@ static bool make_lock(struct take *take, size_t i, int *status) {
     return result >= 0;
 }
 
+/* Servers that are out of reach, without a primary or without their replicas may come back. */
+static bool may_pass(int result) {
+    return result == PAWL_ECONNLOST || result == PAWL_ETOPOLOGY || result == PAWL_EREPLICAS;
+}
+
+/* A moment, until it is tried again. False: a signal ends us. */
+static bool pause_for(struct take *take, int64_t ms) {
+    struct pollfd signals = {.fd = signals_fd(), .events = POLLIN};
+
+    poll(&signals, 1, (int)ms);
+    for (int number; (number = signals_next()) != 0;) {
+        if (signal_stops_us(number))
+            stop_by_signal(number, false);
+        else if (signal_ends_us(number))
+            take->signal = number;
+    }
+    return take->signal == 0;
+}
+
+/* As long as the user waits, so does this. */
+static int open_in_time(struct take *take, struct pawl_options *how, struct pawl_error *error) {
+    enum { PAUSE_MS = 100 };
+    int64_t wait_ms = take->options->wait_ms, left;
+    int result;
+
+    if (wait_ms == PAWL_FOREVER)
+        return pawl_open(take->options->url, how, &take->client, error);
+    for (take->deadline = deadline_in(wait_ms);;) {
+        left = take->deadline - now_ms();
+        how->connect_ms = left > 1 && left < CONNECT_MS ? left : CONNECT_MS;
+        result = pawl_open(take->options->url, how, &take->client, error);
+        left = take->deadline - now_ms();
+        if (!may_pass(result) || left <= 0 || !pause_for(take, left < PAUSE_MS ? left : PAUSE_MS))
+            return result;
+    }
+}
+
 bool take_open(struct take *take, const struct take_options *options, unsigned open_flags, const char *command, int *status) {
     struct pawl_error error;
     struct pawl_options client_options = {
@@ -63,8 +100,8 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
         *status = EXIT_SYSTEM;
         return false;
     }
-    if (pawl_open(options->url, &client_options, &take->client, &error) < 0) {
-        *status = library_error(&error);
+    if (open_in_time(take, &client_options, &error) < 0) {
+        *status = take->signal != 0 ? EXIT_BY_SIGNAL + take->signal : library_error(&error);
         return false;
     }
     heed_warnings();
@@ -190,12 +227,12 @@ static int wait_for_all(struct take *take, int64_t deadline, struct pawl_error *
     return outcome.result;
 }
 
-/* Is it worth waiting after a try that failed so? Servers that are out of reach, without a primary or without their replicas are, but only
- * for as long as the user said: whoever waits for ever wants to hear of it. */
+/* Is it worth waiting after a try that failed so? Servers that may come back are, but only for as long as the user said: whoever waits for
+ * ever wants to hear of it. */
 static bool worth_waiting(const struct take_options *options, int result) {
     if (options->wait_ms == 0)
         return false;
-    if (result == PAWL_ECONNLOST || result == PAWL_ETOPOLOGY || result == PAWL_EREPLICAS)
+    if (may_pass(result))
         return options->wait_ms != PAWL_FOREVER;
     return result == PAWL_EHELD;
 }
@@ -270,7 +307,7 @@ static void tell_of_tokens(const struct take *take, int64_t start) {
 bool take_all(struct take *take, int *status) {
     const struct take_options *options = take->options;
     struct pawl_error error = {0};
-    int64_t start = now_ms(), deadline = deadline_in(options->wait_ms);
+    int64_t start = now_ms(), deadline = options->wait_ms == PAWL_FOREVER ? PAWL_FOREVER : take->deadline;
     int result = pawl_acquire_all(take->parts, options->count, 0, &error);
 
     if (worth_waiting(options, result))

@@ -15,6 +15,7 @@ struct take {
     size_t held;             /* all of them, or 0 */
     int fd;                  /* of pawl_fd() */
     int signal;              /* ended the wait; 0: none did */
+    int64_t deadline;        /* of -n and -w */
     int64_t waited_ms;       /* of what -w gave, what was left after the try */
     bool loss_told;          /* the user knows already */
 };

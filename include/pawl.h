@@ -199,6 +199,7 @@ struct pawl_options {
     pawl_log_fn *log;    /* NULL: silence */
     void *log_data;
     int64_t max_hold_ms; /* no hold lasts longer: see pawl_set_max_hold; 0: as long as one likes */
+    int64_t connect_ms;  /* pawl_open waits no longer for servers than that, nor than the URL's ?connect=; 0: as the URL says */
 };
 
 /* Open a client. `url` chooses the engine:

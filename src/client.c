@@ -56,6 +56,9 @@ static int take_options(const struct pawl_options *given, struct pawl_options *r
     if (ret->lease_ms && (ret->lease_ms < LEASE_MS_MIN || ret->lease_ms > LEASE_MS_MAX))
         return pawl__fail(reterr, PAWL_EOPTION, "a lease of %lld ms is out of range: %d to %d, or 0 for the engine's own",
                           (long long)ret->lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
+    if (ret->connect_ms < 0)
+        return pawl__fail(reterr, PAWL_EOPTION, "options.connect_ms is %lld: it is at least 1, or 0 for the URL's own",
+                          (long long)ret->connect_ms);
     if (ret->max_hold_ms && ret->max_hold_ms < PAWL_MAX_HOLD_MS_MIN)
         return pawl__fail(reterr, PAWL_EOPTION, "options.max_hold_ms is %lld: it is at least %d, or 0 for no limit",
                           (long long)ret->max_hold_ms, PAWL_MAX_HOLD_MS_MIN);
@@ -274,6 +277,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     struct pawl__setup setup = {
         .url = url,
         .lease_ns = options->lease_ms * NS_PER_MS,
+        .patience_ns = options->connect_ms ? pawl__deadline(0, options->connect_ms) : PAWL__NEVER,
         .inherit = options->flags & PAWL_OPEN_INHERIT,
         .look = options->flags & PAWL_OPEN_LOOK,
     };

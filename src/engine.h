@@ -82,9 +82,10 @@ struct pawl__identity {
 struct pawl__setup {
     struct pawl__url *url; /* take the options you know by pawl__url_option(); the core refuses what is left */
     struct pawl__identity identity;
-    int64_t lease_ns; /* 0: the engine's default */
-    bool inherit;     /* PAWL_OPEN_INHERIT */
-    bool look;        /* PAWL_OPEN_LOOK: no claim will be submitted */
+    int64_t lease_ns;    /* 0: the engine's default */
+    int64_t patience_ns; /* PAWL__NEVER, or: open() waits no longer for the server */
+    bool inherit;        /* PAWL_OPEN_INHERIT */
+    bool look;           /* PAWL_OPEN_LOOK: no claim will be submitted */
     /* Not NULL: it is to be one of a crew (engine/crew.h), whose client has this name. Then open() does not wait for the server. */
     const char *member;
 };

@@ -151,4 +151,30 @@ equal "what was not used for a month is removed" 2 "$(sweep_all)"
 equal "... and nothing else" 4 "$("$scratch/bin/redis-cli" DBSIZE)"
 check "... and tokens rise" [ "$(tokens '{old}x')" -gt "$before" ]
 
+# ---- A server that can't be reached: -n and status say so at once, -w waits for it; whatever the engine ----
+
+out_of_reach() { # URL
+    local began=$SECONDS
+    status_is 69 "-n, and nobody is at $1" "$PAWL" run -n -u "$1" x -- true
+    status_is 69 "... status" "$PAWL" status -u "$1"
+    check "... both soon" [ $((SECONDS - began)) -lt 12 ] # two seconds each on a machine that has time; ZooKeeper once took 15
+    began=$SECONDS
+    status_is 69 "... -w, when its time is over" "$PAWL" run -w 2.1 -u "$1" x -- true
+    check "... and not before" [ $((SECONDS - began)) -ge 2 ]
+}
+out_of_reach redis://127.0.0.1:1
+out_of_reach redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3
+out_of_reach redis-sentinel://127.0.0.1:1/name
+out_of_reach redis-cluster://127.0.0.1:1
+if "$PAWL" --version | grep -qw zk; then
+    out_of_reach zk://127.0.0.1:1/x
+fi
+quit "$server"
+"$PAWL" run -w 60 x -- true &
+waiter=$!
+redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" >/dev/null &
+pids+=("$!" "$waiter")
+ended "$waiter"
+equal "-w waits for a server that is being started" 0 "$status"
+
 done_testing

@@ -380,9 +380,11 @@ static const struct pawl_error *all_failed(struct redis *redis) {
 }
 
 int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr) {
-    int64_t deadline = pawl__boottime() + 2 * redis->options.connect_ns;
+    int64_t patience = 2 * redis->options.connect_ns, deadline;
     const struct pawl_error *why = NULL;
 
+    patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
+    deadline = pawl__boottime() + patience;
     while (!redis->mapped && !why && pawl__boottime() < deadline) {
         pawl__redis_serve(&redis->base, deadline);
         why = all_failed(redis);

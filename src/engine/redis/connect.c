@@ -308,7 +308,9 @@ static void greet(struct link *link) {
 static int64_t connect_patience(const struct link *link) {
     const struct redis_options *options = &link->redis->options;
 
-    return link == &link->node->guide ? options->connect_ns / (int64_t)options->place_count : options->connect_ns;
+    int64_t most = options->connect_ns < options->patience_ns ? options->connect_ns : options->patience_ns;
+
+    return link == &link->node->guide ? most / (int64_t)options->place_count : options->connect_ns;
 }
 
 int64_t pawl__link_due(const struct link *link) {

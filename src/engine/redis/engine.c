@@ -103,9 +103,11 @@ static const struct pawl_error *why_not(struct node *node, bool late) {
 static int connect_now(struct node *node, struct pawl_error *reterr) {
     struct redis *redis = node->redis;
     int64_t patience = redis->options.topology == TOPOLOGY_ONE ? redis->options.connect_ns : 2 * redis->options.connect_ns;
-    int64_t deadline = pawl__boottime() + patience;
+    int64_t deadline;
     const struct pawl_error *why;
 
+    patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
+    deadline = pawl__boottime() + patience;
     for (;;) {
         pawl__redis_serve(&redis->base, deadline);
         if (pawl__node_up(node))

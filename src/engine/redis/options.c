@@ -221,7 +221,8 @@ static int take_retry(struct pawl__url *url, struct redis_options *ret, struct p
     return 0;
 }
 
-static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_options *ret, struct pawl_error *reterr) {
+static int take_times(struct pawl__url *url, int64_t lease_ns, int64_t patience_ns, struct redis_options *ret,
+                      struct pawl_error *reterr) {
     long long connect = CONNECT_MS, command = 0, claim = CLAIM_MS, replicas = 0, spin = SPIN_US;
     int rc;
 
@@ -238,6 +239,7 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, struct redis_opti
     if (!pawl__url_option(url, "command"))
         command = command < COMMAND_MS_LEAST ? COMMAND_MS_LEAST : command > COMMAND_MS ? COMMAND_MS : command;
     ret->connect_ns = connect * REDIS_MS;
+    ret->patience_ns = patience_ns;
     ret->command_ns = command * REDIS_MS;
     ret->replicas = (unsigned)replicas;
     ret->spin_ns = spin * REDIS_US;
@@ -270,7 +272,8 @@ int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *r
     memset(ret, 0, sizeof *ret);
     if ((rc = take_place(setup->url, ret, reterr)) < 0 || (rc = take_db(setup->url, ret, reterr)) < 0 ||
         (rc = take_secrets(setup->url, ret, reterr)) < 0 || (rc = take_tls(setup->url, ret, reterr)) < 0 ||
-        (rc = take_sentinel(setup->url, ret, reterr)) < 0 || (rc = take_times(setup->url, setup->lease_ns, ret, reterr)) < 0)
+        (rc = take_sentinel(setup->url, ret, reterr)) < 0 ||
+        (rc = take_times(setup->url, setup->lease_ns, setup->patience_ns, ret, reterr)) < 0)
         return rc;
     return take_layout(setup->url, setup->member, ret, reterr);
 }

@@ -101,6 +101,7 @@ struct redis_options {
     char prefix[REDIS_PREFIX_MAX];
     struct redis_tls tls, sentinel_tls;
     int64_t connect_ns, command_ns;      /* time-outs */
+    int64_t patience_ns;                 /* of open(); PAWL__NEVER: as long as a connection may take */
     int64_t retry_base_ns, retry_max_ns; /* back-off */
     unsigned retry_tries;                /* 0: for ever */
     unsigned replicas;                   /* that must have a grant; 0: none */

@@ -265,6 +265,7 @@ static int open_voters(struct redlock *redlock, const struct pawl__setup *setup,
     describe_rest(redlock, info.url);
     redlock->lease_ns = info.lease_ms * REDLOCK_MS;
     redlock->connect_ns = pawl__voter_patience(redlock->crew.members[0]);
+    redlock->connect_ns = redlock->connect_ns < setup->patience_ns ? redlock->connect_ns : setup->patience_ns;
     pawl__spin_init(&redlock->crew.spin, pawl__voter_spin(redlock->crew.members[0]));
     return connect_now(redlock, reterr);
 }

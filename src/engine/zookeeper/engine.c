@@ -234,7 +234,7 @@ static int take_times(struct zk_engine *zk, const struct pawl__setup *setup, str
         return rc;
     zk->asked_ms = session < SESSION_MS_MAX ? session : SESSION_MS_MAX;
     zk->tick_ns = tick * ZK_MS;
-    zk->connect_ns = connect * ZK_MS;
+    zk->connect_ns = connect * ZK_MS < setup->patience_ns ? connect * ZK_MS : setup->patience_ns;
     return 0;
 }
 

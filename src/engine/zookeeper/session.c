@@ -317,9 +317,13 @@ static int64_t interest(struct zk_engine *zk, int64_t now, int *ret_fd, short *r
 
 /* A server that takes the connection and says nothing: the library would wait for two thirds of the session. */
 static int64_t attempt_due(struct zk_engine *zk) {
+    int64_t span = (zk->timeout_ns ? zk->timeout_ns : zk->asked_ms * ZK_MS) / 3;
+
     if (zk->connected || atomic_load(&zk->fd) < 0)
         return PAWL__NEVER;
-    return zk->attempt_at + (zk->timeout_ns ? zk->timeout_ns : zk->asked_ms * ZK_MS) / 3;
+    if (!zk->timeout_ns && zk->connect_ns / (int64_t)zk->host_count < span)
+        span = zk->connect_ns / (int64_t)zk->host_count; /* open() gets round to all of them */
+    return zk->attempt_at + span;
 }
 
 static void process(struct zk_engine *zk, short revents) {

@@ -19,7 +19,7 @@
 
 #include "descriptor.h"
 
-#define WHY_NS ZK_S
+#define WHY_NS (500 * ZK_MS)
 
 /* Wait until the socket is ready. False: the time is up. */
 static bool ready(int fd, short events, int64_t deadline) {
