@@ -520,8 +520,21 @@ static void test_kazoo_482_close_while_cut_off(void **state) {
 }
 
 /* With an argument: only the tests whose names match it. */
+/* A tick that leaves nothing of the session assured: an acquire would succeed, and be lost at once. */
+static void test_a_tick_longer_than_the_session(void **state) {
+    struct pawl *client;
+    char url[160];
+
+    (void)state;
+    snprintf(url, sizeof url, "zk://127.0.0.1:%u%s?session=2000&tick=2001", server.ports[0], harness_path());
+    assert_int_equal(pawl_open(url, NULL, &client, &error), PAWL_EOPTION);
+    client = open_direct("?session=2000&tick=2000");
+    pawl_close(client);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_tick_longer_than_the_session),
         TEST(test_curator_604_node_of_another_session),
         TEST(test_curator_498_a_new_session_has_a_new_guid),
         TEST(test_curator_696_session_expires_while_holding),

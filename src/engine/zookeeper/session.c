@@ -512,6 +512,17 @@ static int fail_silent(const struct zk_engine *zk, struct pawl_error *reterr) {
                       (long long)(zk->connect_ns / ZK_MS), why);
 }
 
+/* With a tick longer than the session nearly nothing of it would be assured: a hold would be lost as soon as it was granted. */
+static int check_tick(const struct zk_engine *zk, struct pawl_error *reterr) {
+    if (!zk->connected || zk->tick_ns <= zk->timeout_ns)
+        return 0;
+    return pawl__fail(
+        reterr, PAWL_EOPTION,
+        "the URL's option tick=%lld is longer than the session of %lld ms that was granted: give the servers' tickTime, or "
+        "ask for a longer session (?session=)",
+        (long long)(zk->tick_ns / ZK_MS), (long long)(zk->timeout_ns / ZK_MS));
+}
+
 int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr) {
     int64_t deadline = pawl__boottime() + zk->connect_ns;
     char *servers = resolve(zk, reterr);
@@ -533,6 +544,8 @@ int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr) {
     if (rc == 0 && zk->auth_failed)
         rc = pawl__fail(reterr, PAWL_EACCES, "ZooKeeper at %s does not accept the URL's user", zk->url);
     silent = rc == 0 && !zk->connected;
+    if (rc == 0)
+        rc = check_tick(zk, reterr);
     if (rc < 0 || silent)
         close_handle(zk, true);
     pawl__zk_unlock(zk);
