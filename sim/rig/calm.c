@@ -56,6 +56,8 @@ static void measure(struct calm *calm, int slot, int thread, int64_t now) {
     int64_t dead_until = calm->locks[waiter->lock].dead_until;
     int64_t since = waiter->able < dead_until ? dead_until : waiter->able;
 
+    if (slot >= calm->clients && now - waiter->asked > calm->starved_ns)
+        calm->starved_ns = now - waiter->asked;
     if (slot >= calm->clients || waiter->able == NEVER || now - since <= calm->worst_ns)
         return;
     calm->worst_ns = now - since;

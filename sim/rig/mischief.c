@@ -16,6 +16,7 @@ bool mischief_is(int fault) {
     case SIM_REPLY_LOST:
     case SIM_CUT_INSIDE:
     case SIM_MOST_AWAY:
+    case SIM_SILENT:
         return true;
     default:
         return false;
@@ -61,6 +62,8 @@ static int strike_clients(const struct scope *scope, struct sim_clients *clients
             hits += world_cut(scope->site, process, scope->how);
         else if (fault == SIM_CUT_INSIDE)
             hits += world_cut(scope->site, process, CUT_INSIDE);
+        else if (fault == SIM_SILENT)
+            hits += world_cut(scope->site, process, CUT_SILENT);
         else if (fault == FAULT_HALF_OPEN)
             hits += world_hole(scope->site, process, on);
         else
@@ -106,7 +109,7 @@ int mischief_heal(struct sim_servers *servers, struct sim_clients *clients, cons
         world_lose_reply(reply_at(servers, stroke), 0, false);
     else if (stroke->fault == SIM_MOST_AWAY)
         part_from_most(&scope, servers, clients, stroke->target, false);
-    else if (stroke->fault != SIM_CUT_INSIDE)
+    else if (stroke->fault != SIM_CUT_INSIDE && stroke->fault != SIM_SILENT)
         strike_clients(&scope, clients, stroke->fault, false);
     return 0;
 }

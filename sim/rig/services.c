@@ -59,6 +59,7 @@ bool service_has(const struct sim_service *service, int fault) {
     case FAULT_BREAK_NOW:
     case SIM_REPLY_LOST:
     case SIM_CUT_INSIDE:
+    case SIM_SILENT:
     case SIM_PAUSE:
     case SIM_CLIENT_JUMP:
     case SIM_CLIENT_RATE:

@@ -27,7 +27,8 @@ enum sim_lane { LANE_WIRE = LANES, LANE_MOMENT, LANE_RATE, SIM_LANES };
     X(SERVER_JUMP, "server-jump", FAULT_SERVER_CLOCK, LANE_RATE) /* a server's is set forward, by little */                        \
     X(CLIENT_RATE, "client-rate", FAULT_CLIENT_FAST, LANE_RATE)  /* its clocks run at another rate */                              \
     X(SERVER_RATE, "server-rate", FAULT_SERVER_FAST, LANE_RATE)                                                                    \
-    X(MOST_AWAY, "most-away", FAULT_HALF_OPEN, LANE_WIRE) /* clients reach a minority of the servers alone */
+    X(MOST_AWAY, "most-away", FAULT_HALF_OPEN, LANE_WIRE) /* clients reach a minority of the servers alone */                      \
+    X(SILENT, "silent", FAULT_HALF_OPEN, LANE_WIRE)       /* connections that are there are dead for good, and nobody is told */
 
 /* They go on where enum fault ends. */
 enum sim_fault {

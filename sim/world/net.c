@@ -40,12 +40,12 @@ struct lane {
 struct link {
     TAILQ_ENTRY(link) all;
     struct site *site;
-    struct file *socket;     /* NULL: the client has closed */
-    struct process *process; /* NULL: it is gone */
-    char name[48];           /* of the client, for the trace */
-    void *session;           /* NULL: not accepted, or over */
-    bool over;               /* the server has nothing to do with it any more */
-    bool hole, cut_inside;
+    struct file *socket;           /* NULL: the client has closed */
+    struct process *process;       /* NULL: it is gone */
+    char name[48];                 /* of the client, for the trace */
+    void *session;                 /* NULL: not accepted, or over */
+    bool over;                     /* the server has nothing to do with it any more */
+    bool hole, silent, cut_inside; /* `silent`: a hole that never ends */
     int64_t slow;
     struct chance chance;
     struct lane to_server, to_client;
@@ -121,7 +121,7 @@ static bool is_held_up(const struct link *link, const struct lane *lane) {
 static void apply_rules(struct link *link) {
     bool was = link->hole;
 
-    link->hole = false;
+    link->hole = link->silent;
     link->slow = 0;
     for (size_t i = 0; i < rule_count; i++) {
         if (rules[i].site != NULL && rules[i].site != link->site)
@@ -618,6 +618,9 @@ static void cut(struct link *link, enum world_cut how) {
         break;
     case CUT_INSIDE:
         link->cut_inside = true;
+        break;
+    case CUT_SILENT:
+        link->hole = link->silent = true;
         break;
     }
 }

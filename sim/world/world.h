@@ -115,6 +115,7 @@ unsigned world_site_links(const struct site *site);
 enum world_cut {
     CUT_RESET,  /* both ends hear of it at once; what is under way is lost */
     CUT_CLOSE,  /* what is under way arrives, then it ends */
+    CUT_SILENT, /* nothing gets through it ever again, and nobody is told */
     CUT_INSIDE, /* what is under way to the client arrives in part: the cut is inside a frame */
 };
 unsigned world_cut(struct site *site, struct process *process, enum world_cut how);
