@@ -45,7 +45,31 @@ static bool is_possible(enum book book, enum column column, int value) {
         return value == CLAIM_PENDING || value == CLAIM_HELD || value == CLAIM_LEAVING;
     if (book == BOOK_REDIS)
         return !(column == COLUMN_ENGINE && value == RCLAIM_NONE) && !(column == COLUMN_LINK && value == LINK_SHAKING);
-    return !(column == COLUMN_ENGINE && (value == ZK_NEW || value == ZK_OVER));
+    return !(column == COLUMN_ENGINE && (value == ZK_NEW || value == ZK_OVER)) && !(column == COLUMN_LINK && value == 2);
+}
+
+/* What the core knows and what the engine does. It is told of a grant when the engine is through with it, a hold is never asked for again,
+ * and a claim that it gives back is being given back by the engine from then on; ZooKeeper's node is left to others by then (sweep.c). */
+static bool core_fits(enum book book, int core, int engine) {
+    if (core == CLAIM_PENDING)
+        return engine != (book == BOOK_REDIS ? (int)RCLAIM_DOWNGRADING : (int)ZK_DOWNGRADING);
+    if (book == BOOK_REDIS)
+        return core == CLAIM_LEAVING ? engine == RCLAIM_LEAVING : engine >= RCLAIM_HOLDING;
+    return core == CLAIM_HELD && engine >= ZK_HELD;
+}
+
+/* May the two ever meet? Between two events an expired session is replaced; who waits for a connection has none; and what waits for
+ * replicas is asked anew when its connection ends. */
+static bool may_meet(enum book book, enum column left, int one, enum column right, int other) {
+    if (!is_possible(book, left, one) || !is_possible(book, right, other))
+        return false;
+    if (left == COLUMN_CORE && right == COLUMN_ENGINE)
+        return core_fits(book, one, other);
+    if (book == BOOK_REDIS)
+        return !(left == COLUMN_ENGINE && one == RCLAIM_SECURING && right == COLUMN_LINK && other != LINK_UP);
+    return !(left == COLUMN_CORE && one == CLAIM_LEAVING) &&
+           !(left == COLUMN_ENGINE && one == ZK_OFFLINE && right == COLUMN_LINK && other == 1) &&
+           !(left == COLUMN_LINK && one == 1 && right == COLUMN_EVENT && other == EVENT_OPEN);
 }
 
 static void count(enum book book, const int values[COLUMNS]) {
@@ -111,7 +135,7 @@ static void print_pairs(FILE *to, enum book book, int left, int right) {
 
     for (int i = 0; words[book][left][i] != NULL; i++)
         for (int j = 0; words[book][right][j] != NULL; j++) {
-            if (!is_possible(book, (enum column)left, i) || !is_possible(book, (enum column)right, j))
+            if (!may_meet(book, (enum column)left, i, (enum column)right, j))
                 continue;
             pairs++;
             met += seen[book][left][right][i][j] > 0;
@@ -119,8 +143,7 @@ static void print_pairs(FILE *to, enum book book, int left, int right) {
     fprintf(to, "  %s and %s: %d of %d\n", column_names[left], column_names[right], met, pairs);
     for (int i = 0; words[book][left][i] != NULL; i++)
         for (int j = 0; words[book][right][j] != NULL; j++)
-            if (is_possible(book, (enum column)left, i) && is_possible(book, (enum column)right, j) &&
-                seen[book][left][right][i][j] == 0)
+            if (may_meet(book, (enum column)left, i, (enum column)right, j) && seen[book][left][right][i][j] == 0)
                 fprintf(to, "      never: %s, %s\n", words[book][left][i], words[book][right][j]);
 }
 
