@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -43,7 +42,7 @@ static int fork_keeper(struct child *child, struct keeper_setup *setup) {
     return child->keeper < 0 ? errno : 0;
 }
 
-int child_start(struct child *child, char **argv, bool inherit, struct terminal *terminal) {
+int child_start(struct child *child, char **argv, bool inherit, const struct heirs_limit *limit, struct terminal *terminal) {
     int channel[2] = {-1, -1}, witness[2] = {-1, -1};
     int error = 0;
 
@@ -53,7 +52,16 @@ int child_start(struct child *child, char **argv, bool inherit, struct terminal 
         close_pair(channel);
     } else {
         bool give = terminal->eager && terminal_is_ours(terminal);
-        struct keeper_setup setup = {argv, channel[1], channel[0], witness[1], terminal, give};
+        struct keeper_setup setup = {
+            .argv = argv,
+            .channel = channel[1],
+            .pawls_channel = channel[0],
+            .witness = witness[1],
+            .pawls_witness = witness[0],
+            .limit = *limit,
+            .terminal = terminal,
+            .give_terminal = give,
+        };
 
         error = fork_keeper(child, &setup);
         close(channel[1]);
@@ -106,17 +114,26 @@ void child_end_group(struct child *child) {
         await_end_of_group(child->pid);
 }
 
-void child_leave_group(struct child *child) {
-    char word = KEEPER_LEAVE;
+void child_leave_group(struct child *child, bool limited) {
+    bool guard = limited && child_left_heirs(child);
+    char word = guard ? KEEPER_GUARD : KEEPER_LEAVE;
 
     /* A keeper that is gone leaves the group alone, too. */
     if (send(child->channel, &word, 1, MSG_NOSIGNAL) < 0)
         child->keeper_lost = true;
-    dismiss(child);
+    if (!guard)
+        dismiss(child);
 }
 
 bool child_left_heirs(const struct child *child) {
-    struct pollfd source = {.fd = child->witness, .events = POLLIN};
+    return !await_heirs(child->witness, 0);
+}
 
-    return child->witness >= 0 && poll(&source, 1, 0) == 0;
+void child_signal_heirs(const struct child *child, int number) {
+    signal_heirs(child->witness, number);
+}
+
+void child_end_heirs(const struct child *child) {
+    if (child_left_heirs(child))
+        end_heirs(child->witness);
 }

@@ -6,6 +6,7 @@
 #define PAWL_CLI_CHILD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "terminal.h"
@@ -25,8 +26,15 @@ struct child_event {
     pid_t pid;
 };
 
-/* What pawl says to the keeper. Saying nothing and hanging up means: kill what is left of the group. */
-enum { KEEPER_LEAVE = 'l' };
+/* What pawl says to the keeper. Saying nothing and hanging up means: kill what is left of the group. GUARD: leave it alone, but stay until
+ * those who have inherited the hold have ended, and see to it that they do in time. */
+enum { KEEPER_LEAVE = 'l', KEEPER_GUARD = 'g' };
+
+/* How long those who have inherited the hold may keep it; and how they are ended. */
+struct heirs_limit {
+    int64_t until;    /* now_ms(); PAWL_FOREVER: as long as they like */
+    int64_t grace_ms; /* between TERM and KILL; 0: KILL at once */
+};
 
 struct child {
     pid_t pid; /* of the command, and of its process group */
@@ -37,21 +45,32 @@ struct child {
     bool keeper_lost;
 };
 
-/* Start `argv`. `inherit`: watch for processes that the command leaves behind. Returns 0, or an exit status after saying why. */
-int child_start(struct child *child, char **argv, bool inherit, struct terminal *terminal);
+/* Start `argv`. `inherit`: watch for processes that the command leaves behind; `limit` is for them. Returns 0, or an exit status after
+ * saying why. */
+int child_start(struct child *child, char **argv, bool inherit, const struct heirs_limit *limit, struct terminal *terminal);
 /* The next event, for which it waits. False: the keeper is gone. */
 bool child_next(struct child *child, struct child_event *event);
 /* Signal the whole process group. False: it may not be signalled, being another user's. */
 bool child_signal(const struct child *child, int number);
 /* KILL what is left of the group, and wait until it is gone. */
 void child_end_group(struct child *child);
-/* Leave alone what is left of the group. */
-void child_leave_group(struct child *child);
-/* After one of the two: does any process live that inherited the hold? */
+/* Leave alone what is left of the group. If anybody is left who inherited the hold, and may not keep it for ever, the keeper stays. */
+void child_leave_group(struct child *child, bool limited);
+/* Does any process live that inherited the hold? */
 bool child_left_heirs(const struct child *child);
+/* Signal all of them, also those that left the group; and KILL them, and wait until they are gone. */
+void child_signal_heirs(const struct child *child, int number);
+void child_end_heirs(const struct child *child);
 
 /* group.c: wait until no process of the group lives. Not bounded: as long as one does, the hold must stay. */
 void await_end_of_group(pid_t group);
+
+/* heirs.c: by the witness, of which we have the end for reading. */
+void signal_heirs(int witness, int number);
+/* Have all of them ended, or do they within this time (of poll)? */
+bool await_heirs(int witness, int ms);
+/* KILL them until they are gone. Not bounded: who may not be killed, being another user's, keeps the hold. */
+void end_heirs(int witness);
 
 /* keeper.c: what the keeper does after fork. */
 struct keeper_setup {
@@ -59,6 +78,8 @@ struct keeper_setup {
     int channel;
     int pawls_channel; /* to be closed: pawl's end */
     int witness;       /* the end to be inherited, or -1 */
+    int pawls_witness; /* the other end, or -1 */
+    struct heirs_limit limit;
     struct terminal *terminal;
     bool give_terminal;
 };

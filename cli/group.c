@@ -5,28 +5,18 @@
  * kill(2) knows, but counts zombies: processes that ended and that their parent has not asked about. An orphan's parent is process
  * 1, and in a container that may be a program that never asks. Such a group would never be gone; so /proc is asked as well.
  *
- * Used by the keeper, which was forked from a program with threads: all of it is async-signal-safe, so there is no readdir here.
+ * Used by the keeper, which was forked from a program with threads: all of it is async-signal-safe.
  */
 #include "child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdalign.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-/* What getdents64(2) writes. */
-struct directory_entry {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t length;
-    uint8_t type;
-    char name[];
-};
+#include "numbers.h"
 
 /* Skip blanks and read a number. */
 static long number_at(const char **text) {
@@ -61,28 +51,27 @@ static bool lives_in_group(int proc, const char *pid, pid_t group) {
     return number_at(&at) == group;
 }
 
+struct census {
+    pid_t group;
+    bool saw_any;
+};
+
+static bool look_for_life(int proc, const char *pid, void *data) {
+    struct census *census = data;
+
+    census->saw_any = true;
+    return lives_in_group(proc, pid, census->group);
+}
+
 /* False also where there is nothing to look at: then kill(2) has the last word. */
 static bool only_zombies(pid_t group) {
-    alignas(struct directory_entry) char buffer[8192];
+    struct census census = {.group = group};
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool saw_any = false, alive = false;
-    long size;
+    bool alive = proc >= 0 && visit_numbers(proc, look_for_life, &census);
 
-    if (proc < 0)
-        return false;
-    while (!alive && (size = syscall(SYS_getdents64, proc, buffer, sizeof buffer)) > 0) {
-        struct directory_entry *entry;
-
-        for (long at = 0; at < size && !alive; at += entry->length) {
-            entry = (struct directory_entry *)(void *)(buffer + at);
-            if (entry->name[0] < '0' || entry->name[0] > '9')
-                continue;
-            saw_any = true;
-            alive = lives_in_group(proc, entry->name, group);
-        }
-    }
-    close(proc);
-    return saw_any && !alive;
+    if (proc >= 0)
+        close(proc);
+    return census.saw_any && !alive;
 }
 
 void await_end_of_group(pid_t group) {

@@ -15,7 +15,9 @@
  *   own, so that neither Ctrl-C nor a signal to pawl's group reaches it; it blocks all signals; and it does not go by the name of
  *   pawl, so that `pkill -9 pawl` does not take it along. If it is killed nevertheless, the kernel KILLs the command
  *   (PR_SET_PDEATHSIG), and pawl, which sees the channel hang up, the rest of the group.
- * - What left the group (setsid) is not killed. On `local:` it keeps the hold, unless pawl was told otherwise (-o).
+ * - What left the group (setsid) is not killed then. On `local:` it keeps the hold, unless pawl was told otherwise (-o). With --max-hold
+ *   the keeper stays behind when pawl has ended, or was killed, for as long as such processes keep the hold, and ends them when the time
+ *   is up.
  *
  * pawl may have threads by the time of the fork: everything here is async-signal-safe.
  */
@@ -27,6 +29,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -100,8 +103,8 @@ static bool report_changes(int channel, pid_t command) {
     return true;
 }
 
-/* Returns whether pawl wants the rest of the group left alone. Bounded by the lives of pawl and of the command. */
-static bool watch(int channel, int signals, pid_t command) {
+/* Returns what pawl says, 0 if it hung up. Bounded by the lives of pawl and of the command. */
+static char watch(int channel, int signals, pid_t command) {
     struct pollfd sources[] = {{.fd = channel, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
 
     for (;;) {
@@ -110,7 +113,7 @@ static bool watch(int channel, int signals, pid_t command) {
 
         poll(sources, 2, -1);
         if (sources[0].revents != 0)
-            return recv(channel, &word, 1, 0) == 1 && word == KEEPER_LEAVE;
+            return recv(channel, &word, 1, 0) == 1 ? word : 0;
         if (sources[1].revents == 0 || read(signals, &info, sizeof info) < 0)
             continue;
         if (report_changes(channel, command))
@@ -125,6 +128,37 @@ static void end_group(pid_t group) {
     while (waitpid(group, NULL, 0) < 0 && errno == EINTR)
         continue;
     await_end_of_group(group);
+}
+
+/* Descriptors that an exec would close are pawl's own, and say that pawl lives: it does not any more. What is to be inherited stays. */
+static void become_heir(int kept) {
+    struct rlimit limit = {.rlim_cur = 1024};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    int end = limit.rlim_cur > 65536 ? 65536 : (int)limit.rlim_cur;
+    for (int fd = STDERR_FILENO + 1; fd < end; fd++) {
+        int flags = fd == kept ? -1 : fcntl(fd, F_GETFD);
+
+        if (flags >= 0 && flags & FD_CLOEXEC)
+            close(fd);
+    }
+}
+
+/* Bounded by the limit, and by the lives of those who may not be killed. */
+static void guard_heirs(int witness, const struct heirs_limit *limit) {
+    become_heir(witness);
+    while (now_ms() < limit->until)
+        if (await_heirs(witness, poll_timeout(limit->until)))
+            return;
+    if (limit->grace_ms > 0) {
+        signal_heirs(witness, SIGTERM);
+        signal_heirs(witness, SIGCONT);
+        int64_t end = deadline_in(limit->grace_ms);
+        while (now_ms() < end)
+            if (await_heirs(witness, poll_timeout(end)))
+                return;
+    }
+    end_heirs(witness);
 }
 
 _Noreturn void keeper_main(const struct keeper_setup *setup) {
@@ -150,7 +184,10 @@ _Noreturn void keeper_main(const struct keeper_setup *setup) {
     let_go_of(setup);
     change_name();
     report(setup->channel, CHILD_STARTED, 0, command);
-    if (!watch(setup->channel, signals, command))
+    char word = watch(setup->channel, signals, command);
+    if (word == 0)
         end_group(command);
+    if (word != KEEPER_LEAVE && setup->limit.until != PAWL_FOREVER && !await_heirs(setup->pawls_witness, 0))
+        guard_heirs(setup->pawls_witness, &setup->limit);
     _exit(0);
 }

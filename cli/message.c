@@ -70,6 +70,7 @@ int exit_of(int code) {
     case PAWL_EKIND:
     case PAWL_ELIMIT:
     case PAWL_ETOKEN:
+    case PAWL_EORPHAN:
         return EXIT_MISFIT;
     case PAWL_ECONNLOST:
     case PAWL_EUNKNOWN:

@@ -54,9 +54,15 @@ static void signal_command(struct run *run, int number) {
     say("the command runs as another user and cannot be signalled; the lock stays held until it ends");
 }
 
+/* The command, and all that keeps the hold with it, whether it is still of the command's group or not. */
+static void signal_all(struct run *run, int number) {
+    signal_command(run, number);
+    child_signal_heirs(&run->child, number);
+}
+
 static void kill_command(struct run *run) {
     run->ask_at = run->kill_at = PAWL_FOREVER;
-    signal_command(run, SIGKILL);
+    signal_all(run, SIGKILL);
 }
 
 static void ask_command_to_end(struct run *run) {
@@ -64,9 +70,9 @@ static void ask_command_to_end(struct run *run) {
     if (run->gentle)
         return;
     run->gentle = true;
-    signal_command(run, SIGTERM);
+    signal_all(run, SIGTERM);
     /* A stopped process hears of TERM only when it goes on. */
-    signal_command(run, SIGCONT);
+    signal_all(run, SIGCONT);
 }
 
 /* How long the command may take to end after TERM. Where a hold has a lease, others may be let in when that ends. */
@@ -307,21 +313,29 @@ static bool inherits(const struct run *run) {
     return run->take.info.flags & PAWL_OPEN_INHERIT;
 }
 
+/* May what is left behind keep the hold for some time only? */
+static bool is_limited(const struct run *run) {
+    return run->options.max_hold_ms != PAWL_FOREVER;
+}
+
 /* The command has ended. Returns the exit status, or does not return at all. */
 static int give_back(struct run *run) {
     bool left_alone = !run->child.keeper_lost && (!run->over || run->options.on_lost == ON_LOST_IGNORE);
 
     if (run->child.exec_errno != 0)
         say("cannot run '%s': %s", run->options.argv[0], strerror(run->child.exec_errno));
+    if (run->over && !left_alone)
+        child_end_heirs(&run->child);
     if (left_alone)
-        child_leave_group(&run->child);
+        child_leave_group(&run->child, is_limited(run) && !run->over);
     else
         child_end_group(&run->child);
     run->fatal_to_group = run->terminal.given;
     terminal_take_back(&run->terminal);
     if (!run->over && child_left_heirs(&run->child)) {
         if (run->options.take.verbose)
-            say("processes that the command left behind keep the lock until they end (-o: they don't)");
+            say("processes that the command left behind keep the lock until they end%s (-o: they don't)",
+                is_limited(run) ? ", or --max-hold is over" : "");
         /* Neither release nor close: the last of them ends the hold. */
         _exit(run->status);
     }
@@ -333,7 +347,9 @@ static int give_back(struct run *run) {
 }
 
 static bool take_locks(struct run *run, int *status) {
-    unsigned flags = PAWL_OPEN_LOSS_BY_DISPATCH | (run->options.close ? 0 : PAWL_OPEN_INHERIT);
+    /* Who is not to be ended at --max-hold can't keep the lock until it ends either. */
+    bool close = run->options.close || (is_limited(run) && run->options.on_lost == ON_LOST_IGNORE);
+    unsigned flags = PAWL_OPEN_LOSS_BY_DISPATCH | (close ? 0 : PAWL_OPEN_INHERIT);
     bool taken = take_open(&run->take, &run->options.take, flags, run->options.record_name, status) && take_all(&run->take, status);
 
     run->fatal_signal = run->take.signal;
@@ -348,7 +364,8 @@ static bool start_command(struct run *run, int *status) {
         return false;
     }
     terminal_open(&run->terminal);
-    *status = child_start(&run->child, run->options.argv, inherits(run), &run->terminal);
+    struct heirs_limit limit = {run->max_hold_at, run->options.on_lost == ON_LOST_TERM ? run->options.grace_ms : 0};
+    *status = child_start(&run->child, run->options.argv, inherits(run), &limit, &run->terminal);
     return *status == 0;
 }
 

@@ -142,7 +142,8 @@ extern "C" {
     X(EREPLICAS, 34, "too few replicas have it")                                                                                   \
     X(ETOPOLOGY, 35, "the servers do not fit together as the URL says")                                                            \
     X(EBROKEN, 36, "the hold was broken by an operator")                                                                           \
-    X(EEXPIRED, 37, "the time of the hold was over")
+    X(EEXPIRED, 37, "the time of the hold was over")                                                                               \
+    X(EORPHAN, 38, "the process that took it is gone, and what it left behind keeps it")
 
 enum {
 #define PAWL_ERROR_ENUM(name, number, text) PAWL_##name = -(number),
@@ -415,7 +416,8 @@ enum pawl_break_flags {
     PAWL_BREAK_NOW = 1 << 0,
 };
 
-/* Ask the holder with this token to give up: it is told as of a loss, and the lock is free when it releases or its lease ends. */
+/* Ask the holder with this token to give up: it is told as of a loss, and the lock is free when it releases or its lease ends.
+ * PAWL_EORPHAN: nobody can be asked, since only processes that have inherited the hold (PAWL_OPEN_INHERIT) are left; PAWL_BREAK_NOW works. */
 PAWL_PUBLIC int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned flags, struct pawl_error *reterr);
 
 enum pawl_severity {

@@ -248,6 +248,40 @@ static int fail_token(const char *name, uint64_t token, uint64_t other, struct p
                       other);
 }
 
+/* Whoever took it can't be asked any more: say who has it now. */
+static int fail_orphan(struct local *local, const char *name, uint32_t slot, struct pawl_error *reterr) {
+    int64_t pids[8] = {0};
+    char text[8 * 24] = "", who[WHO_SIZE];
+    size_t count = pawl__local_heirs(&local->table->sessions[slot], false, pids, sizeof pids / sizeof pids[0]), used = 0;
+
+    for (size_t i = 0; i < sizeof pids / sizeof pids[0] && pids[i] != 0; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%spid %" PRId64, i > 0 ? ", " : "", pids[i]);
+    return pawl__fail(reterr, PAWL_EORPHAN,
+                      "%s is held by what %s left behind (%s%s), which can't be asked to give up: end it, or break the hold --now",
+                      name, pawl__local_who(local, slot, who, sizeof who), text,
+                      count > sizeof pids / sizeof pids[0] ? ", ..." : "");
+}
+
+/* Is it that of a process that is gone, whose holds others keep? Outside of the guard. */
+static bool is_orphan(struct local *local, const char *name, uint64_t token, uint32_t *ret_slot) {
+    uint32_t hash = pawl__name_hash(name, strlen(name)), generation = 0;
+    struct section section;
+    struct node *node;
+    uint64_t other;
+
+    *ret_slot = SESSION_COUNT;
+    if (pawl__local_enter(local, &section, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
+        return false;
+    node = find_holder(local, &section, name, token, &other);
+    if (node) {
+        *ret_slot = (uint32_t)GET(node->owner) - 1;
+        generation = (uint32_t)(GET(node->owner) >> 32);
+    }
+    pawl__local_leave(local, &section);
+    return *ret_slot < SESSION_COUNT && pawl__local_left(local, *ret_slot, generation) &&
+           !pawl__local_dead(local, *ret_slot, generation);
+}
+
 /* Out of the list, at once. One that was granted and has not claimed yet does not know that it holds anything: it queues again. */
 static void revoke(struct local *local, struct section *section, struct node *node) {
     uint32_t ref = pawl__local_ref(local, node);
@@ -267,6 +301,8 @@ static int break_hold(struct local *local, const char *name, uint64_t token, boo
 
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
+    if (!now && is_orphan(local, name, token, &slot))
+        return fail_orphan(local, name, slot, reterr);
     if (pawl__local_enter(local, &section, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
         return pawl__fail(reterr, PAWL_ETIMEOUT, "a process stands still inside the table's guard for %s: see `pawl status`", name);
     node = find_holder(local, &section, name, token, &other);
