@@ -417,7 +417,8 @@ enum pawl_break_flags {
 };
 
 /* Ask the holder with this token to give up: it is told as of a loss, and the lock is free when it releases or its lease ends.
- * PAWL_EORPHAN: nobody can be asked, since only processes that have inherited the hold (PAWL_OPEN_INHERIT) are left; PAWL_BREAK_NOW works. */
+ * PAWL_EORPHAN: nobody can be asked, since only processes that have inherited the hold (PAWL_OPEN_INHERIT) are left; PAWL_BREAK_NOW
+ * works. */
 PAWL_PUBLIC int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned flags, struct pawl_error *reterr);
 
 enum pawl_severity {
