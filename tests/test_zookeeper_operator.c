@@ -87,6 +87,22 @@ static void test_doctor_warns_of_a_sequence_near_its_end(void **state) {
     pawl_close(client);
 }
 
+/* Others take each child of a lock's node for a contender: a name below that of a lock in use is one that they can't read. */
+static void test_doctor_warns_of_a_lock_below_a_lock(void **state) {
+    struct pawl *client = open_direct("");
+    struct pawl_lock *above = new_mutex(client, 0), *below;
+
+    (void)state;
+    assert_works(pawl_mutex_new(client, "lock/part", PAWL_TASK, &below, &error), &error);
+    assert_works(pawl_acquire(below, PATIENCE_MS, &error), &error);
+    assert_null(strstr(examine(client).text, "go-zookeeper")); /* a directory, and no lock */
+    assert_works(pawl_acquire(above, PATIENCE_MS, &error), &error);
+    assert_contains(examine(client).text, "/lock is a lock, and has others below it, as part: go-zookeeper's Lock fails there");
+    pawl_lock_free(below);
+    pawl_lock_free(above);
+    pawl_close(client);
+}
+
 static void test_doctor_asks_every_host(void **state) {
     struct findings findings;
     struct pawl *client;
@@ -144,7 +160,7 @@ int main(int argc, char **argv) {
         TEST(test_doctor_finds_who_is_there), TEST(test_doctor_compares_times),
         TEST(test_doctor_looks_at_access),    TEST(test_doctor_warns_of_a_sequence_near_its_end),
         TEST(test_doctor_asks_every_host),    TEST(test_doctor_without_four_letter_words),
-        TEST(test_doctor_stops_when_told),
+        TEST(test_doctor_stops_when_told),    TEST(test_doctor_warns_of_a_lock_below_a_lock),
     };
 
     return harness_run(argc, argv, "test_zookeeper_operator", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);

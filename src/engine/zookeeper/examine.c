@@ -29,6 +29,7 @@ struct examination {
     int directories;                 /* how many more are looked at */
     int64_t used;                    /* of the longest sequence, and ... */
     char where[200];                 /* ... where that is */
+    char mixed[200], below[64];      /* the first lock that has others below it, and one of those; "": none */
 };
 
 /* ---- The hosts ------------------------------------------------------------------------------------------------------------ */
@@ -240,7 +241,7 @@ static void examine_access(struct examination *it) {
         pawl__found(&it->exam, PAWL_FINDING_GOOD, "", "nodes of locks are the URL's user's own (acl=creator)");
 }
 
-/* ---- Sequences ------------------------------------------------------------------------------------------------------------ */
+/* ---- Directories ---------------------------------------------------------------------------------------------------------- */
 
 /* How many children a directory ever had, which is the next one's number: the version that clients see counts each of them twice, but for
  * those that are still there. */
@@ -248,31 +249,64 @@ static int64_t numbers_used(const struct Stat *stat) {
     return ((uint32_t)stat->cversion + (uint32_t)stat->numChildren) / 2;
 }
 
+static bool is_contender(const char *child) {
+    int64_t number;
+
+    return pawl__zk_number(child, &number) && (strstr(child, pawl__zk_lock_name) || strstr(child, pawl__zk_kazoo_name));
+}
+
+/* Does it lie below a directory by its name? `locks` and `leases` are those of a semaphore. */
+static bool is_named(const char *child) {
+    int64_t number;
+
+    return !pawl__zk_number(child, &number) && strcmp(child, "locks") != 0 && strcmp(child, "leases") != 0;
+}
+
+/* Is it a mutex, and a directory of others as well? */
+static void look_at_children(struct examination *it, const char *path, const struct zk_call *list) {
+    const char *named = NULL;
+    bool contended = false;
+
+    for (int i = 0; i < list->count; i++) {
+        contended |= is_contender(list->children[i]);
+        named = is_named(list->children[i]) ? list->children[i] : named;
+    }
+    if (!contended || !named || *it->mixed)
+        return;
+    snprintf(it->mixed, sizeof it->mixed, "%s", *path ? path : "/");
+    snprintf(it->below, sizeof it->below, "%s", named);
+}
+
+static bool is_walked(const char *path, const char *child) {
+    int64_t number;
+
+    return !pawl__zk_number(child, &number) && (*path || strcmp(child, "zookeeper") != 0);
+}
+
 /* Look at a directory and at those below it. The mutex is held. */
 static void look_below(struct examination *it, const char *path, int deep) {
     struct zk_call *get = pawl__zk_call_get(it->zk, *path ? path : "/"), *list = pawl__zk_call_list(it->zk, *path ? path : "/");
-    int64_t number;
 
     it->directories--;
     if (pawl__zk_call_wait(it->zk, get, it->deadline) == ZOK && numbers_used(&get->stat) > it->used) {
         it->used = numbers_used(&get->stat);
         snprintf(it->where, sizeof it->where, "%s", *path ? path : "/");
     }
-    if (pawl__zk_call_wait(it->zk, list, it->deadline) == ZOK)
+    if (pawl__zk_call_wait(it->zk, list, it->deadline) == ZOK) {
+        look_at_children(it, path, list);
         for (int i = 0; deep > 0 && i < list->count && it->directories > 0; i++) {
-            char *below;
+            char *below = is_walked(path, list->children[i]) ? pawl__zk_text("%s/%s", path, list->children[i]) : NULL;
 
-            if (pawl__zk_number(list->children[i], &number) || (!*path && strcmp(list->children[i], "zookeeper") == 0) ||
-                !(below = pawl__zk_text("%s/%s", path, list->children[i])))
-                continue;
-            look_below(it, below, deep - 1);
+            if (below)
+                look_below(it, below, deep - 1);
             free(below);
         }
+    }
     pawl__zk_call_free(get);
     pawl__zk_call_free(list);
 }
 
-static void examine_sequences(struct examination *it) {
+static void examine_directories(struct examination *it) {
     pawl__zk_lock();
     look_below(it, it->zk->base_path, DEPTH);
     pawl__zk_unlock(it->zk);
@@ -283,6 +317,11 @@ static void examine_sequences(struct examination *it) {
     else
         pawl__found(&it->exam, PAWL_FINDING_GOOD, "", "no sequence is near its end%s",
                     it->directories > 0 ? "" : ", of those looked at");
+    if (*it->mixed)
+        pawl__found(&it->exam, PAWL_FINDING_WARNING,
+                    "if programs in Go use that lock, give it a name that no other begins with and a slash",
+                    "%s is a lock, and has others below it, as %s: go-zookeeper's Lock fails there, and stops all others",
+                    it->mixed, it->below);
 }
 
 int pawl__zk_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
@@ -305,6 +344,6 @@ int pawl__zk_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *
     examine_leader(&it);
     examine_session(&it);
     examine_access(&it);
-    examine_sequences(&it);
+    examine_directories(&it);
     return it.exam.rc;
 }
