@@ -34,11 +34,12 @@ def free_port():
 class Server:
     """One ZooKeeper, from Debian's jars."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, address="127.0.0.1"):
+        self.address = address
         self.port = free_port()
         with open(f"{directory}/zoo.cfg", "w") as config:
             config.write(
-                f"tickTime=500\ndataDir={directory}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+                f"tickTime=500\ndataDir={directory}/data\nclientPort={self.port}\nclientPortAddress={address}\n"
                 "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
             )
         path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
@@ -52,7 +53,7 @@ class Server:
         self.await_mode()
 
     def ask(self, word):
-        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+        with socket.create_connection((self.address, self.port), 5) as connection:
             connection.sendall(word)
             return connection.makefile("rb").read().decode()
 

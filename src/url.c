@@ -42,6 +42,11 @@ static int unescape(char *text, struct pawl_error *reterr) {
     return 0;
 }
 
+const char *pawl__url_place(const char *host, unsigned port, char ret[PAWL__URL_PLACE]) {
+    snprintf(ret, PAWL__URL_PLACE, strchr(host, ':') ? "[%.255s]:%u" : "%.255s:%u", host, port);
+    return ret;
+}
+
 static int parse_host(char *text, struct pawl__url *url, struct pawl_error *reterr) {
     struct pawl__url_host *host;
     char *colon, *end, *bracket = NULL;

@@ -14,7 +14,7 @@
 
 #include "pawl.h"
 
-enum { PAWL__URL_MAX = 4096, PAWL__URL_HOSTS = 64, PAWL__URL_OPTIONS = 32 };
+enum { PAWL__URL_MAX = 4096, PAWL__URL_HOSTS = 64, PAWL__URL_OPTIONS = 32, PAWL__URL_PLACE = 272 };
 
 struct pawl__url_host {
     const char *name;
@@ -48,6 +48,9 @@ const char *pawl__url_option(struct pawl__url *url, const char *key);
 /* A whole number from the option, within limits; *ret stays as it is where the option is not given. */
 int pawl__url_number(struct pawl__url *url, const char *key, long long low, long long high, long long *ret,
                      struct pawl_error *reterr);
+
+/* A host and its port as they stand in a URL: an address of IPv6 in brackets. Returns `ret`. */
+const char *pawl__url_place(const char *host, unsigned port, char ret[PAWL__URL_PLACE]);
 
 /* PAWL_EOPTION if an option was given that nobody took. */
 int pawl__url_leftover(const struct pawl__url *url, struct pawl_error *reterr);

@@ -54,6 +54,14 @@ static void test_all_parts(void **state) {
     assert_string_equal(url.path, "/path");
 }
 
+static void test_place(void **state) {
+    char place[PAWL__URL_PLACE];
+
+    (void)state;
+    assert_string_equal(pawl__url_place("h1", 2181, place), "h1:2181");
+    assert_string_equal(pawl__url_place("::1", 65535, place), "[::1]:65535");
+}
+
 static void test_malformed(void **state) {
     char long_url[PAWL__URL_MAX + 20];
 
@@ -138,8 +146,13 @@ static void test_nearest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_local),    cmocka_unit_test(test_all_parts), cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_too_many), cmocka_unit_test(test_numbers),   cmocka_unit_test(test_leftover_options),
+        cmocka_unit_test(test_local),
+        cmocka_unit_test(test_all_parts),
+        cmocka_unit_test(test_place),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_leftover_options),
         cmocka_unit_test(test_nearest),
     };
 

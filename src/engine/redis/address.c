@@ -19,6 +19,7 @@ struct addresses {
     bool looking, unknown;
     char host[256];
     unsigned port;
+    char where[PAWL__URL_PLACE]; /* both, for people */
     struct sockaddr_storage list[ADDRESSES];
     socklen_t lengths[ADDRESSES];
     size_t count, at; /* the one that all connections are made to, until it fails */
@@ -57,6 +58,7 @@ struct addresses *pawl__addresses_new(const char *host, unsigned port) {
     addresses->references = 1;
     addresses->port = port;
     snprintf(addresses->host, sizeof addresses->host, "%s", host);
+    pawl__url_place(host, port, addresses->where);
     look_up(addresses, AI_NUMERICHOST | AI_NUMERICSERV); /* asks nobody */
     return addresses;
 }
@@ -158,6 +160,10 @@ size_t pawl__addresses_count(struct addresses *addresses) {
 
 const char *pawl__addresses_host(const struct addresses *addresses) {
     return addresses->host;
+}
+
+const char *pawl__addresses_where(const struct addresses *addresses) {
+    return addresses->where;
 }
 
 unsigned pawl__addresses_port(const struct addresses *addresses) {

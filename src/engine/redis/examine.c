@@ -15,13 +15,13 @@
 #include "error.h"
 #include "examine.h"
 
-enum { REPLICA_NAME = 300, REPLICAS_MOST = 16 };
+enum { REPLICAS_MOST = 16 };
 
 struct examination {
     struct node *node;
     unsigned clocks; /* that were read; the servers' against ours, in us: */
     int64_t least_ahead, most_ahead;
-    char least_name[REPLICA_NAME], most_name[REPLICA_NAME];
+    char least_name[PAWL__URL_PLACE], most_name[PAWL__URL_PLACE];
     struct pawl__exam exam;
 };
 
@@ -99,11 +99,10 @@ static int64_t unix_us(void) {
 }
 
 /* What to call it: as the URL does, or by its address where the URL names others. */
-static const char *name_of(const struct node *node, char *buffer, size_t size) {
+static const char *name_of(const struct node *node) {
     if (node->redis->options.topology == TOPOLOGY_ONE)
         return node->redis->url;
-    snprintf(buffer, size, "%s:%u", pawl__addresses_host(node->addresses), pawl__addresses_port(node->addresses));
-    return buffer;
+    return pawl__addresses_where(node->addresses);
 }
 
 /* A server's clock was read, between `before` and now. Returns how far it is ahead of ours. */
@@ -128,13 +127,12 @@ static void examine_clock(struct examination *exam) {
     struct pawl_error why;
     int64_t before = unix_us(), ahead;
     redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, NULL, &why);
-    char name[REPLICA_NAME];
 
     if (!reply) {
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "let the user run TIME", "the server's clock could not be read");
         return;
     }
-    ahead = note_clock(exam, name_of(exam->node, name, sizeof name), reply, before);
+    ahead = note_clock(exam, name_of(exam->node), reply, before);
     freeReplyObject(reply);
     if (ahead >= -5000000 && ahead <= 5000000)
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "its clock agrees with this machine's within 5 s");
@@ -235,9 +233,9 @@ static bool read_replica_clock(struct examination *exam, const char *name, const
 }
 
 static void examine_replica_clock(struct examination *exam, const char *host, int port) {
-    char name[REPLICA_NAME];
+    char name[PAWL__URL_PLACE];
 
-    snprintf(name, sizeof name, "%s:%d", host, port);
+    pawl__url_place(host, (unsigned)port, name);
     if (!read_replica_clock(exam, name, host, port))
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "compare it with the primary's yourself",
                     "the clock of its replica %s could not be read from here", name);
@@ -276,12 +274,12 @@ static int examine_node(struct examination *exam, struct pawl_error *reterr) {
     const char *argv[] = {"INFO", "everything"};
     struct pawl_error why;
     redisReply *reply = pawl__node_call(exam->node, -1, 0, 2, argv, NULL, &why);
-    char version[32], name[REPLICA_NAME];
+    char version[32];
 
     if (reply && reply->type == REDIS_REPLY_STRING) {
         pawl__server_info(reply->str, "redis_version", version, sizeof version);
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "%s is a Redis %s, or speaks like one, and takes writes",
-                    name_of(exam->node, name, sizeof name), version);
+                    name_of(exam->node), version);
         examine_replicas(exam, reply->str);
     } else if (!reply && why.code == PAWL_ECONNLOST) {
         return pawl__fail(reterr, why.code, "%s", why.text);

@@ -349,8 +349,7 @@ static int64_t back_off(struct link *link) {
 /* Why it is down: with the name of the server, where the URL has not. */
 static void describe_end(struct link *link, int code, const char *text) {
     if (link->addresses && link->redis->options.topology != TOPOLOGY_ONE)
-        pawl__fail(&link->why, code, "%.200s: %s:%u: %s", link->redis->url, pawl__addresses_host(link->addresses),
-                   pawl__addresses_port(link->addresses), text);
+        pawl__fail(&link->why, code, "%.200s: %s: %s", link->redis->url, pawl__addresses_where(link->addresses), text);
     else
         pawl__fail(&link->why, code, "%.200s: %s", link->redis->url, text);
 }

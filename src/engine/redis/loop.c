@@ -468,8 +468,7 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *
     bool restless = now < claim->rehomed_at + REHOME_NS;
 
     claim->rehomed_at = now;
-    pawl__redis_note(redis, claim, "slot %u is at %s:%u now", claim->slot, pawl__addresses_host(node->addresses),
-                     pawl__addresses_port(node->addresses));
+    pawl__redis_note(redis, claim, "slot %u is at %s now", claim->slot, pawl__addresses_where(node->addresses));
     pawl__renew_forget(claim);
     pawl__claim_detach(redis, claim);
     pawl__secure_forget(claim);

@@ -279,12 +279,10 @@ int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *r
 }
 
 static void add_places(const struct redis_options *options, FILE *to) {
-    for (size_t i = 0; i < options->place_count; i++) {
-        bool braces = strchr(options->places[i].host, ':');
+    char where[PAWL__URL_PLACE];
 
-        fprintf(to, "%s%s%s%s:%u", i ? "," : "", braces ? "[" : "", options->places[i].host, braces ? "]" : "",
-                options->places[i].port);
-    }
+    for (size_t i = 0; i < options->place_count; i++)
+        fprintf(to, "%s%s", i ? "," : "", pawl__url_place(options->places[i].host, options->places[i].port, where));
 }
 
 /* As it must stand in a URL. */

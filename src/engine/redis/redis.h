@@ -441,6 +441,7 @@ void pawl__addresses_failed(struct addresses *addresses, size_t number);
 /* How many are known. */
 size_t pawl__addresses_count(struct addresses *addresses);
 const char *pawl__addresses_host(const struct addresses *addresses);
+const char *pawl__addresses_where(const struct addresses *addresses); /* host and port, for people */
 unsigned pawl__addresses_port(const struct addresses *addresses);
 
 /* connect.c: making a connection, step by step. The mutex is held. */

@@ -101,14 +101,15 @@ void pawl__sentinel_changed(struct node *node) {
 /* The primary is there. */
 static void found(struct node *node, const char *host, const char *port_text) {
     unsigned port = (unsigned)strtoul(port_text, NULL, 10);
+    char where[PAWL__URL_PLACE];
     struct link *link;
 
-    pawl__redis_note(node->redis, NULL, "sentinel %s:%u: '%s' is at %s:%u", pawl__addresses_host(node->guide.addresses),
-                     pawl__addresses_port(node->guide.addresses), node->redis->options.primary_name, host, port);
+    pawl__redis_note(node->redis, NULL, "sentinel %s: '%s' is at %s", pawl__addresses_where(node->guide.addresses),
+                     node->redis->options.primary_name, pawl__url_place(host, port, where));
     if (!pawl__node_is_at(node, host, port)) {
         /* What is connected to the old one is of no use; it is to be connected to the new one at once. */
         for (int i = 0; (link = pawl__node_link(node, i)) && link != &node->guide; i++) {
-            pawl__link_drop(link, PAWL_ECONNLOST, "the primary is another now: %s:%u", host, port);
+            pawl__link_drop(link, PAWL_ECONNLOST, "the primary is another now: %s", where);
             link->retry_at = PAWL__NEVER;
         }
         pawl__node_put_at(node, host, port);

@@ -65,10 +65,7 @@ static void describe_url(struct redlock *redlock, const struct pawl__url *url) {
     size_t used = (size_t)snprintf(redlock->url, sizeof redlock->url, "%s://", url->scheme);
 
     for (size_t i = 0; i < url->host_count && used < sizeof redlock->url; i++) {
-        bool v6 = strchr(url->hosts[i].name, ':');
-
-        snprintf(redlock->seats[i].where, sizeof redlock->seats[i].where, "%s%.250s%s:%u", v6 ? "[" : "", url->hosts[i].name,
-                 v6 ? "]" : "", port_of(&url->hosts[i]));
+        pawl__url_place(url->hosts[i].name, port_of(&url->hosts[i]), redlock->seats[i].where);
         used += (size_t)snprintf(redlock->url + used, sizeof redlock->url - used, "%s%s", i ? "," : "", redlock->seats[i].where);
     }
 }

@@ -140,6 +140,7 @@ static int take_hosts(struct zk_engine *zk, const struct pawl__url *url, struct 
             return pawl__fail(reterr, PAWL_EURL, "a host's name in the URL is longer than %zu bytes", sizeof zk->hosts[i].name - 1);
         strcpy(zk->hosts[i].name, url->hosts[i].name);
         zk->hosts[i].port = url->hosts[i].port ? url->hosts[i].port : PORT;
+        pawl__url_place(zk->hosts[i].name, zk->hosts[i].port, zk->hosts[i].where);
     }
     return 0;
 }
@@ -253,12 +254,8 @@ static int take_options(struct zk_engine *zk, const struct pawl__setup *setup, s
 static int make_url(struct zk_engine *zk, struct pawl_error *reterr) {
     size_t used = (size_t)snprintf(zk->url, sizeof zk->url, "zk://");
 
-    for (size_t i = 0; i < zk->host_count && used < sizeof zk->url; i++) {
-        const struct zk_host *host = &zk->hosts[i];
-
-        used += (size_t)snprintf(zk->url + used, sizeof zk->url - used, strchr(host->name, ':') ? "%s[%s]:%u" : "%s%s:%u",
-                                 i ? "," : "", host->name, host->port);
-    }
+    for (size_t i = 0; i < zk->host_count && used < sizeof zk->url; i++)
+        used += (size_t)snprintf(zk->url + used, sizeof zk->url - used, "%s%s", i ? "," : "", zk->hosts[i].where);
     if (used < sizeof zk->url)
         used += (size_t)snprintf(zk->url + used, sizeof zk->url - used, "%s", zk->base_path);
     return used < sizeof zk->url ? 0 : pawl__fail(reterr, PAWL_EURL, "the URL is too long");

@@ -42,15 +42,15 @@ static void take_times(struct examination *it, const struct zk_host *host) {
         !pawl__zk_word_number(answer, "tickTime=", &tick))
         return;
     if (it->tick && it->tick != tick)
-        pawl__found(&it->exam, PAWL_FINDING_WARNING, "give all servers the same tickTime",
-                    "%s:%u has tickTime=%lld, another has %lld", host->name, host->port, (long long)tick, (long long)it->tick);
+        pawl__found(&it->exam, PAWL_FINDING_WARNING, "give all servers the same tickTime", "%s has tickTime=%lld, another has %lld",
+                    host->where, (long long)tick, (long long)it->tick);
     if (tick > it->tick)
         it->tick = tick;
     pawl__zk_word_number(answer, "minSessionTimeout=", &it->shortest);
     pawl__zk_word_number(answer, "maxSessionTimeout=", &it->longest);
     if (pawl__zk_word_number(answer, "dataLogSize=", &size) && size >> 30 >= 10)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "set autopurge.purgeInterval=24 and autopurge.snapRetainCount=3",
-                    "the logs of %s:%u take %lld GB: are old ones removed? A full disk stops it", host->name, host->port,
+                    "the logs of %s take %lld GB: are old ones removed? A full disk stops it", host->where,
                     (long long)(size >> 30));
 }
 
@@ -69,8 +69,7 @@ static void judge_latency(struct examination *it, const struct zk_host *host, co
         return;
     pawl__found(&it->exam, PAWL_FINDING_WARNING,
                 "give its log a disk of its own (dataLogDir) and its JVM enough memory; or ask for a longer session (?session=)",
-                "%s:%u once took %lld ms to answer: holds are in doubt after %lld ms", host->name, host->port, longest,
-                (long long)limit * 2);
+                "%s once took %lld ms to answer: holds are in doubt after %lld ms", host->where, longest, (long long)limit * 2);
 }
 
 static void judge_server(struct examination *it, const struct zk_host *host, const char *answer) {
@@ -80,21 +79,20 @@ static void judge_server(struct examination *it, const struct zk_host *host, con
 
     if (!version || !mode) {
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "look at its log, and whether it reaches the others of its ensemble",
-                    "%s:%u is up, but serves nobody: %.60s", host->name, host->port, answer);
+                    "%s is up, but serves nobody: %.60s", host->where, answer);
         return;
     }
     if (strncmp(mode, "read-only", 9) == 0) {
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "look at its log, and whether it reaches the others of its ensemble",
-                    "%s:%u is cut off from its ensemble, and only read from: no locks there", host->name, host->port);
+                    "%s is cut off from its ensemble, and only read from: no locks there", host->where);
         return;
     }
     if (sscanf(version, "%d.%d", &major, &minor) == 2 && (major < 3 || (major == 3 && minor < 5)))
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "upgrade it to 3.5 or later",
-                    "%s:%u is ZooKeeper %.*s, which has no container nodes: acquires fail", host->name, host->port, length,
-                    version);
+                    "%s is ZooKeeper %.*s, which has no container nodes: acquires fail", host->where, length, version);
     else
-        pawl__found(&it->exam, PAWL_FINDING_GOOD, "", "%s:%u is ZooKeeper %.*s, %.*s", host->name, host->port, length, version,
-                    mode_length, mode);
+        pawl__found(&it->exam, PAWL_FINDING_GOOD, "", "%s is ZooKeeper %.*s, %.*s", host->where, length, version, mode_length,
+                    mode);
     judge_latency(it, host, answer);
 }
 
@@ -104,16 +102,15 @@ static void examine_host(struct examination *it, const struct zk_host *host) {
     take_times(it, host);
     switch (pawl__zk_word(host, "srvr", pawl__boottime() + WORD_NS, answer, sizeof answer)) {
     case ZK_WORD_NOBODY:
-        pawl__found(&it->exam, PAWL_FINDING_WARNING, "start it, or take it out of the URL", "nobody answers at %s:%u", host->name,
-                    host->port);
+        pawl__found(&it->exam, PAWL_FINDING_WARNING, "start it, or take it out of the URL", "nobody answers at %s", host->where);
         break;
     case ZK_WORD_SILENCE:
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "look at its log; if it is stopped or hangs, restart it",
-                    "%s:%u takes connections, but says nothing", host->name, host->port);
+                    "%s takes connections, but says nothing", host->where);
         break;
     case ZK_WORD_REFUSED:
         pawl__found(&it->exam, PAWL_FINDING_UNKNOWN, "set 4lw.commands.whitelist=srvr,conf on the server, or look at it yourself",
-                    "version and role of %s:%u could not be read", host->name, host->port);
+                    "version and role of %s could not be read", host->where);
         break;
     case ZK_WORD_ANSWER:
         judge_server(it, host, answer);

@@ -45,15 +45,25 @@ enum { REPLIES = 64, SERVERS_TEXT = 16384 };
 
 /* ---- Names ---------------------------------------------------------------------------------------------------------------- */
 
+/* The library takes what is behind the last colon for the port, and knows no brackets around an address of IPv6. */
 static size_t add_address(const struct addrinfo *info, char *text, size_t used) {
     char host[NI_MAXHOST], port[NI_MAXSERV];
 
     if (getnameinfo(info->ai_addr, info->ai_addrlen, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0 ||
         used + strlen(host) + strlen(port) + 5 > SERVERS_TEXT)
         return used;
-    used += (size_t)snprintf(text + used, SERVERS_TEXT - used, info->ai_family == AF_INET6 ? "%s[%s]:%s" : "%s%s:%s",
-                             used ? "," : "", host, port);
-    return used;
+    return used + (size_t)snprintf(text + used, SERVERS_TEXT - used, "%s%s:%s", used ? "," : "", host, port);
+}
+
+static int fail_unknown(const struct zk_engine *zk, int rc, struct pawl_error *reterr) {
+    if (rc == EAI_ADDRFAMILY)
+        return pawl__fail(
+            reterr, PAWL_ECONNLOST,
+            "none of the hosts of %s can be used: this machine has IPv6 on loopback alone, or not at all, and libzookeeper "
+            "refuses such addresses there: give one of IPv4",
+            zk->url);
+    return pawl__fail(reterr, PAWL_ECONNLOST, "none of the hosts of %s is known%s%s: look at their names", zk->url, rc ? ": " : "",
+                      rc ? gai_strerror(rc) : "");
 }
 
 /* All hosts as numbers, separated by commas; NULL: none is known. Takes as long as the resolver does: no mutex held. */
@@ -78,8 +88,7 @@ static char *resolve(const struct zk_engine *zk, struct pawl_error *reterr) {
     if (text && used)
         return text;
     free(text);
-    pawl__fail(reterr, PAWL_ECONNLOST, "none of the hosts of %s is known%s%s: look at their names", zk->url, rc ? ": " : "",
-               rc ? gai_strerror(rc) : "");
+    fail_unknown(zk, rc, reterr);
     return NULL;
 }
 

@@ -116,12 +116,11 @@ static bool complain(const struct zk_host *host, int64_t deadline, char *ret, si
     const char *mode = pawl__zk_word_line(answer, "Mode: ");
 
     if (word == ZK_WORD_SILENCE)
-        snprintf(ret, size, "%.100s:%u takes connections and says nothing: does it hang?", host->name, host->port);
+        snprintf(ret, size, "%.100s takes connections and says nothing: does it hang?", host->where);
     else if (word == ZK_WORD_ANSWER && !mode)
-        snprintf(ret, size, "%.100s:%u is up and has no quorum: start the other servers", host->name, host->port);
+        snprintf(ret, size, "%.100s is up and has no quorum: start the other servers", host->where);
     else if (word == ZK_WORD_ANSWER && strncmp(mode, "read-only", 9) == 0)
-        snprintf(ret, size, "%.100s:%u is read-only, since it does not reach the other servers: start or connect them", host->name,
-                 host->port);
+        snprintf(ret, size, "%.100s is read-only, since it does not reach the other servers: start or connect them", host->where);
     else
         return false;
     return true;

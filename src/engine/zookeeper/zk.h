@@ -33,6 +33,7 @@
 
 #include "engine.h"
 #include "record.h"
+#include "url.h"
 #include "engine/zookeeper/order.h"
 
 #define ZK_MS INT64_C(1000000)
@@ -260,7 +261,7 @@ TAILQ_HEAD(zk_note_list, zk_note);
 struct zk_host {
     char name[256];
     unsigned port;
-    bool numeric;
+    char where[PAWL__URL_PLACE]; /* both, for people */
 };
 
 struct zk_engine {
