@@ -84,8 +84,9 @@ TAILQ_HEAD(process_list, process);
 struct world {
     struct world_options options;
     int64_t now, due; /* `due`: nothing happens by the clock before; may be too early */
-    int64_t second;   /* the virtual second in which `steps_in_second` were counted */
+    int64_t second;   /* the virtual second in which `steps_in_second` and `dribbled` were counted */
     uint64_t steps, steps_in_second, hash;
+    uint64_t dribbled; /* bytes that were read one at a time */
     struct process_list processes;
     struct process *loaded; /* whose globals are in place */
     struct thread *current; /* NULL: the scheduler */

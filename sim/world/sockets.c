@@ -161,6 +161,7 @@ ssize_t sim_recv(int fd, void *to, size_t size, int flags) {
     if (file->dribble > 0 && !(flags & MSG_PEEK)) {
         count = 1;
         file->dribble--;
+        world.dribbled++;
     }
     memcpy(to, file->in + file->in_at, count);
     if (!(flags & MSG_PEEK))
