@@ -228,8 +228,7 @@ static void draw_actors(struct plan *plan) {
         return;
     if (plan->actors[ACTOR_CLASS_zk_stray])
         plan->actors[ACTOR_CLASS_go_lock] = false; /* it fails by itself where it can't read a name */
-    spare_foreigners(
-        plan, calm || plan->actors[ACTOR_CLASS_redisson_semaphore]); /* what that one has when it is cut off is out for ever */
+    spare_foreigners(plan, calm);
     if (moments)
         draw_moments(plan, &dice);
 }
