@@ -4,7 +4,8 @@
  *
  * Invariants
  *   - At most one thread leads a node. While one does, the service thread does not watch for answers on its `commands`; and if the leader
- *     waits for a push, not on its inbox either, nor for a moment afterwards (`inbox_due`). Both are always watched for their end.
+ *     waits for a push, not on its inbox either, nor for a moment afterwards (`inbox_due`). Both are always watched for their end. What the
+ *     sentinels say (`guide`) is always the service thread's to read.
  *   - What the service thread itself is to hear of, for claims that were adopted, never waits for that moment.
  *   - A follower sleeps on its claim's word. It is woken when its claim is decided, when it is to lead, or when it was unparked.
  *   - Whoever stops leading while others follow makes one of them the heir: `leading` stays true in between.
@@ -65,7 +66,7 @@ static uint32_t wanted_events(const struct link *link) {
         events |= EPOLLIN;
         break;
     case LINK_UP:
-        if (link->subscriber          ? reads_inbox(node)
+        if (link == &node->inbox      ? reads_inbox(node)
             : link == &node->commands ? reads_answers(node) && !TAILQ_EMPTY(&link->sent)
                                       : true)
             events |= EPOLLIN;
