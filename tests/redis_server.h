@@ -19,9 +19,10 @@ struct redis_server {
     bool tls; /* set before the start: listen on tls_port too, with server.crt, server.key and ca.crt of its directory */
     char directory[128];
     char socket_path[160];
-    int clock_fd;     /* set before the start, or 0: its clock is as wrong as this `struct clock_page` says (clock_shim.c) */
-    bool sentinel;    /* set before the start: it is not a server but a sentinel */
-    char extra[2048]; /* further lines of its configuration: set before the start */
+    int clock_fd;        /* set before the start, or 0: its clock is as wrong as this `struct clock_page` says (clock_shim.c) */
+    bool sentinel;       /* set before the start: it is not a server but a sentinel */
+    const char *version; /* set before the start, for a simulated one: what it shall be; NULL: as it comes */
+    char extra[2048];    /* further lines of its configuration: set before the start */
     redisContext *context;
 };
 

@@ -143,16 +143,15 @@ static void test_no_right_to_the_key(void **state) {
 }
 
 /* What a script may not do ends it halfway: a hold without a time would never end. */
-static void test_no_right_in_the_middle(void **state) {
+static void lack_rights_in_the_middle(struct redis_server *of) {
     static const char *const commands[] = {"incrby", "hset", "pexpire"};
     struct pawl *client;
     struct pawl_lock *lock, *other;
     char url[256];
 
-    (void)state;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        freeReplyObject(redis_server_command(&server, "ACL SETUSER other reset on >" SECRET " ~* &* +@all -%s", commands[i]));
-        snprintf(url, sizeof url, "redis://other:" SECRET "@127.0.0.1:%u", server.port);
+        freeReplyObject(redis_server_command(of, "ACL SETUSER other reset on >" SECRET " ~* &* +@all -%s", commands[i]));
+        snprintf(url, sizeof url, "redis://other:" SECRET "@127.0.0.1:%u", of->port);
         assert_works(open_url(url, 0, &client), &error);
         lock = mutex_of(client, "lock");
         assert_fails(PAWL_EACCES, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
@@ -160,11 +159,26 @@ static void test_no_right_in_the_middle(void **state) {
         other = mutex_of(client, "other");
         assert_fails(PAWL_EACCES, pawl_acquire_all((struct pawl_part[]){{.lock = lock}, {.lock = other}}, 2, PAWL_FOREVER, &error),
                      &error);
-        await_integer(&server, "EXISTS lock pawl:queue:{lock} other pawl:queue:{other}", 0);
+        await_integer(of, "EXISTS lock pawl:queue:{lock} other pawl:queue:{other}", 0);
         pawl_lock_free(lock);
         pawl_lock_free(other);
         pawl_close(client);
     }
+}
+
+static void test_no_right_in_the_middle(void **state) {
+    (void)state;
+    lack_rights_in_the_middle(&server);
+}
+
+/* It says so in other words. */
+static void test_no_right_in_the_middle_of_a_newer_one(void **state) {
+    struct redis_server newer = {.version = "8.0.2"};
+
+    (void)state;
+    redis_server_start(&newer);
+    lack_rights_in_the_middle(&newer);
+    redis_server_free(&newer);
 }
 
 static void test_wrong_password_and_no_secrets_anywhere(void **state) {
@@ -293,6 +307,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_smallest_rights),
         cmocka_unit_test(test_no_right_to_the_key),
         cmocka_unit_test(test_no_right_in_the_middle),
+        cmocka_unit_test(test_no_right_in_the_middle_of_a_newer_one),
         cmocka_unit_test(test_wrong_password_and_no_secrets_anywhere),
         cmocka_unit_test(test_unix_socket_and_database),
         cmocka_unit_test(test_tls),

@@ -263,6 +263,24 @@ static bool may_write(struct ctx *ctx) {
     return !why;
 }
 
+/* Inside a script. Servers from 7.2 on say all of it in the same words. */
+static void refuse_script(struct ctx *ctx, enum acl_denied why, int index) {
+    const char *user = redis__acl_user_name(ctx->session->user);
+    char command[128];
+
+    redis__acl_command_name(ctx->command, ctx->argc, ctx->argv, command, sizeof command);
+    if (strverscmp(ctx->redis->version, "7.2") < 0)
+        redis__reply_error(ctx, "ERR The user executing the script can't %s",
+                           why == ACL_COMMAND ? "run this command or subcommand"
+                           : why == ACL_KEY   ? "access at least one of the keys mentioned in the command arguments"
+                                              : "publish to the channel mentioned in the command");
+    else if (why == ACL_COMMAND)
+        redis__reply_error(ctx, "ERR ACL failure in script: User %s has no permissions to run the '%s' command", user, command);
+    else
+        redis__reply_error(ctx, "ERR ACL failure in script: User %s has no permissions to access the '%.*s' %s", user,
+                           (int)ctx->argv[index].n, ctx->argv[index].s, why == ACL_KEY ? "key" : "channel");
+}
+
 static bool may_user(struct ctx *ctx) {
     static const char *const texts[] = {"", "", "NOPERM this user has no permissions to access one of the keys used as arguments",
                                         "NOPERM this user has no permissions to access one of the channels used as arguments"};
@@ -279,19 +297,13 @@ static bool may_user(struct ctx *ctx) {
     if (why == ACL_OK)
         return true;
     redis__acl_note(ctx, why, index);
-    if (why == ACL_COMMAND) {
+    if (ctx->script) {
+        refuse_script(ctx, why, index);
+    } else if (why == ACL_COMMAND) {
         char name[128];
 
         redis__acl_command_name(ctx->command, ctx->argc, ctx->argv, name, sizeof name);
-        if (ctx->script)
-            redis__reply_error(ctx, "ERR The user executing the script can't run this command or subcommand");
-        else
-            redis__reply_error(ctx, "NOPERM this user has no permissions to run the '%s' command", name);
-    } else if (ctx->script) {
-        redis__reply_error(ctx, why == ACL_KEY
-                                    ? "ERR The user executing the script can't access at least one of the keys mentioned in "
-                                      "the command arguments"
-                                    : "ERR The user executing the script can't publish to the channel mentioned in the command");
+        redis__reply_error(ctx, "NOPERM this user has no permissions to run the '%s' command", name);
     } else {
         redis__reply_error(ctx, "%s", texts[why]);
     }

@@ -119,6 +119,7 @@ static void make(struct redis_server *server) {
     char value[64];
 
     settings.port = server->port;
+    settings.version = server->version;
     if (strcmp(setting(server, "cluster-enabled", value, sizeof value), "yes") == 0) {
         place->group = redis_group_new(&(struct redis_group_settings){.kind = REDIS_CLUSTERED, .server = settings, .primaries = 1},
                                        world_now());

@@ -49,8 +49,9 @@ static const struct meaning meanings[] = {
 /* What the server says without a word in front, and the word that it is as good as. */
 static const char *const phrases[][2] = {
     {"attempted to access a non local key", "TRYAGAIN"}, /* it is at the other node while its slot moves */
-    {"The user executing the script can't", "NOPERM"},
-    {"value is not an integer", "WRONGTYPE"}, /* a counter that is none */
+    {"The user executing the script can't", "NOPERM"},   /* until 7.0 */
+    {"ACL failure in script", "NOPERM"},                 /* from 7.2 on */
+    {"value is not an integer", "WRONGTYPE"},            /* a counter that is none */
     {"DB index is out of range", "SELECT"},
     {"max number of clients", "MAXCLIENTS"},
 };
