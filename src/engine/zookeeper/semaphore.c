@@ -82,6 +82,8 @@ static void on_leases(struct zk_op *op, const struct zk_reply *reply) {
         pawl__zk_stall(claim);
     } else if (reply->rc != ZOK && reply->rc != ZNONODE) {
         pawl__zk_refuse_rc(claim, reply->rc, "list the leases of", claim->home);
+    } else if (reply->rc == ZNONODE && op->data) { /* after a lost reply: not even their directory was made */
+        pawl__zk_lease(claim);
     } else if (reply->rc == ZNONODE) {
         pawl__zk_start(claim);
     } else if (!pawl__zk_limit_differs(claim, reply->children)) {
