@@ -190,9 +190,11 @@ static int32_t odd_error(struct zookeeper *zk) {
     return errors[zk_random(zk) % (sizeof errors / sizeof *errors)];
 }
 
-void zk_reply(struct zk_conn *conn, int32_t xid, int64_t zxid, int32_t error, const char *body, size_t size) {
+/* What a multi is answered may be an error, but has as many results as were asked for: on more of them libzookeeper ends the process by an
+ * assertion of its own, of fewer it forgets memory, and pawl does not see the bytes before it does. */
+static void reply(struct zk_conn *conn, bool to_multi, int32_t xid, int64_t zxid, int32_t error, const char *body, size_t size) {
     struct zookeeper *zk = conn->member->zk;
-    bool odd = xid > 0 && zk_one_in(zk, zk->nonsense), shaped = odd && error == 0 && zk_random(zk) % 2;
+    bool odd = xid > 0 && zk_one_in(zk, zk->nonsense), shaped = odd && error == 0 && zk_random(zk) % 2 && !to_multi;
     struct zk_writer writer;
 
     zk_writer_begin(&writer);
@@ -206,6 +208,10 @@ void zk_reply(struct zk_conn *conn, int32_t xid, int64_t zxid, int32_t error, co
     zk_write_frame(&writer, conn->link);
     zk_writer_end(&writer);
     conn->member->sent++;
+}
+
+void zk_reply(struct zk_conn *conn, int32_t xid, int64_t zxid, int32_t error, const char *body, size_t size) {
+    reply(conn, false, xid, zxid, error, body, size);
 }
 
 static void read_now(struct zk_conn *conn, int32_t xid, int type, const char *body, size_t size, const struct zk_acl *client);
@@ -247,7 +253,8 @@ void zk_request_answer(struct zk_request *request, int32_t error, const struct z
         if (request->type == OP_SYNC)
             read_now(conn, request->xid, OP_SYNC, request->body->bytes, request->body->size, request->client);
         else if (request->type != OP_CHECK || error) /* the real server trips over the answer to a check that is alone */
-            zk_reply(conn, request->xid, conn->member->tree.zxid, error, body ? body->bytes + 4 : NULL, body ? body->used - 4 : 0);
+            reply(conn, request->type == OP_MULTI, request->xid, conn->member->tree.zxid, error, body ? body->bytes + 4 : NULL,
+                  body ? body->used - 4 : 0);
         drain(conn);
     }
     zk_request_unref(request);
