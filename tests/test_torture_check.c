@@ -327,6 +327,14 @@ static void test_loss_without_a_reason(void **state) {
           "\n42 2.1.0 want 2 p 1 -1\n43 2.1.0 got 2 " token " 900" NS "\n44 2.1.0 drop 2\n45 2.1.0 gone 2 0\n46 0.1.0 drop 2\n"    \
           "47 0.1.0 gone 2 0\n50 1.1.0 got 2 9 900" NS "\n51 1.1.0 drop 2\n52 1.1.0 gone 2 0\n" END
 
+/* 0 writes, and 1 waits to write, and is seen; 0 goes on as a reader, and is joined by readers of its process with these two tokens. */
+#define DOWN_QUEUE(first, second)                                                                                                  \
+    THREE "10 0.1.0 want 1 x 1 -1\n11 0.1.0 got 1 5 900" NS "\n20 1.1.0 want 1 x 1 -1\n30 rig seen 1 25" NS " 1.1@22" NS           \
+          "\n40 0.1.0 down 1\n42 0.1.1 want 1 s 1 -1\n43 0.1.1 got 1 " first " 900" NS                                             \
+          "\n44 0.1.2 want 1 s 1 -1\n45 0.1.2 got 1 " second " 900" NS                                                             \
+          "\n46 0.1.0 drop 1\n46 0.1.0 gone 1 0\n47 0.1.1 drop 1\n47 0.1.1 gone 1 0\n48 0.1.2 drop 1\n48 0.1.2 gone "              \
+          "1 0\n50 1.1.0 got 1 9 900" NS "\n51 1.1.0 drop 1\n52 1.1.0 gone 1 0\n" END
+
 static void test_order(void **state) {
     (void)state;
     breaks(RULE_ORDER, QUEUE("30 rig seen 0 25" NS " 1.1@22" NS "\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
@@ -353,6 +361,10 @@ static void test_order(void **state) {
     breaks(RULE_ORDER, RW_QUEUE("x", "s", "6", "7"));
     breaks(RULE_ORDER, RW_QUEUE("s", "x", "6", "7"));
     holds(RW_QUEUE("s", "s", "6", "7"));
+    /* A claim that was downgraded is handed on apart from another of the process. */
+    holds(DOWN_QUEUE("6", "8"));
+    breaks(RULE_ORDER, DOWN_QUEUE("6", "7"));
+    breaks(RULE_ORDER, DOWN_QUEUE("7", "8"));
     /* A permit is handed on to nobody: once is too often. */
     breaks(RULE_ORDER, PERMIT_QUEUE("6"));
     holds(PERMIT_QUEUE("10"));
