@@ -181,6 +181,27 @@ static void test_no_right_in_the_middle_of_a_newer_one(void **state) {
     redis_server_free(&newer);
 }
 
+/* The right to release is taken away while it is held: whoever released hears that it stays. */
+static void test_a_release_is_refused(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+    char url[256];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER other reset on >" SECRET " ~* &* +@all"));
+    snprintf(url, sizeof url, "redis://other:" SECRET "@127.0.0.1:%u", server.port);
+    assert_works(open_url(url, 0, &client), &error);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER other -evalsha -eval"));
+    logged[0] = '\0';
+    pawl_release(lock, &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    assert_contains(logged, "'lock' could not be released");
+    await_integer(&server, "EXISTS lock", 0);
+}
+
 static void test_wrong_password_and_no_secrets_anywhere(void **state) {
     struct pawl_info info;
     struct pawl *client;
@@ -308,6 +329,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_no_right_to_the_key),
         cmocka_unit_test(test_no_right_in_the_middle),
         cmocka_unit_test(test_no_right_in_the_middle_of_a_newer_one),
+        cmocka_unit_test(test_a_release_is_refused),
         cmocka_unit_test(test_wrong_password_and_no_secrets_anywhere),
         cmocka_unit_test(test_unix_socket_and_database),
         cmocka_unit_test(test_tls),

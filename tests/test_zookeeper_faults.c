@@ -225,14 +225,23 @@ static void test_zookeeper_4712_the_event_never_comes(void **state) {
 
 /* ---- A right that is taken away -------------------------------------------------------------------------------------------- */
 
+static char logged[1024];
+
+static void keep_log(enum pawl_log_level level, const char *text, void *data) {
+    (void)data;
+    if (level == PAWL_LOG_WARNING)
+        snprintf(logged, sizeof logged, "%s", text);
+}
+
 /* An administrator takes the right to delete away, and gives it back: the node goes, and who waits is let in, while the session of the one
  * that released lives on. */
 static void test_a_delete_that_is_refused_is_tried_again(void **state) {
-    struct pawl *client = open_proxied(""), *other = open_direct("");
+    struct pawl *client = open_logged(keep_log), *other = open_direct("");
     struct pawl_lock *held = new_mutex(client, 0), *lock = new_mutex(other, PAWL_TASK);
     struct acquire waiter;
 
     (void)state;
+    logged[0] = '\0';
     acquire(held);
     acquire_start(&waiter, lock, false, PATIENCE_MS);
     await_nodes("", 2);
@@ -251,6 +260,23 @@ static void test_a_delete_that_is_refused_is_tried_again(void **state) {
     pawl_lock_free(held);
     pawl_close(client);
     pawl_close(other);
+    assert_non_null(strstr(logged, "/lock/"));
+    assert_non_null(strstr(logged, "nobody gets the lock"));
+}
+
+static void test_a_quota_is_exceeded(void **state) {
+    struct pawl *client = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0);
+
+    (void)state;
+    acquire(lock);
+    release(lock);
+    await_nodes("", 0);
+    raw_limit(1);
+    assert_fails(PAWL_ENOSPACE, pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_non_null(strstr(error.text, "quota"));
+    pawl_lock_free(lock);
+    pawl_close(client);
 }
 
 /* With an argument: only the tests whose names match it. */
@@ -269,7 +295,9 @@ int main(int argc, char **argv) {
         TEST(test_release_wakes_one),
         TEST(test_zookeeper_4712_the_event_never_comes),
         TEST(test_a_delete_that_is_refused_is_tried_again),
+        TEST(test_a_quota_is_exceeded),
     };
 
-    return harness_run(argc, argv, "test_zookeeper_faults", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);
+    return harness_run(argc, argv, "test_zookeeper_faults", 1, &(struct zookeeper_how){.quota = true}, tests,
+                       sizeof tests / sizeof tests[0]);
 }

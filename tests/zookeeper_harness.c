@@ -239,6 +239,29 @@ void raw_permit(int permissions) {
     assert_int_equal(answer.rc, ZOK);
 }
 
+static void create_at(const char *node, const char *data) {
+    struct answer answer = {.done = false};
+
+    pthread_mutex_lock(&pawl__zk_mutex);
+    zoo_acreate(raw, node, data, (int)strlen(data), &ZOO_OPEN_ACL_UNSAFE, 0, on_string, &answer);
+    pthread_mutex_unlock(&pawl__zk_mutex);
+    raw_wait(&answer);
+    assert_true(answer.rc == ZOK || answer.rc == ZNODEEXISTS);
+}
+
+void raw_limit(int nodes) {
+    char node[256], limit[64];
+
+    create_at("/zookeeper/quota/test", "");
+    snprintf(node, sizeof node, "/zookeeper/quota%s", path);
+    create_at(node, "");
+    snprintf(node, sizeof node, "/zookeeper/quota%s/zookeeper_stats", path);
+    create_at(node, "count=1,bytes=0");
+    snprintf(node, sizeof node, "/zookeeper/quota%s/zookeeper_limits", path);
+    snprintf(limit, sizeof limit, "count=-1,bytes=-1,byteHardLimit=-1,countHardLimit=%d", nodes);
+    create_at(node, limit);
+}
+
 void raw_create(const char *below, const char *child, int flags) {
     struct answer answer = {.done = false};
     char node[256];
@@ -277,8 +300,8 @@ void await_no_watches(void) {
 
 /* ---- Clients -------------------------------------------------------------------------------------------------------------- */
 
-static struct pawl *open_at(unsigned port, const char *options) {
-    struct pawl_options how = {.size = sizeof how, .label = "test"};
+static struct pawl *open_at(unsigned port, const char *options, pawl_log_fn *log) {
+    struct pawl_options how = {.size = sizeof how, .label = "test", .log = log};
     struct pawl *client;
     char url[256];
 
@@ -288,11 +311,15 @@ static struct pawl *open_at(unsigned port, const char *options) {
 }
 
 struct pawl *open_direct(const char *options) {
-    return open_at(server.ports[0], options);
+    return open_at(server.ports[0], options, NULL);
 }
 
 struct pawl *open_proxied(const char *options) {
-    return open_at(proxy_port(proxy), options);
+    return open_at(proxy_port(proxy), options, NULL);
+}
+
+struct pawl *open_logged(pawl_log_fn *log) {
+    return open_at(proxy_port(proxy), "", log);
 }
 
 struct pawl_lock *new_mutex(struct pawl *client, unsigned flags) {

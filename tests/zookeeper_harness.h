@@ -53,6 +53,7 @@ const char *harness_path(void); /* "/test/3" */
 /* A client, straight to the server or through the proxy. `options` begin with '?', or are "". */
 struct pawl *open_direct(const char *options);
 struct pawl *open_proxied(const char *options);
+struct pawl *open_logged(pawl_log_fn *log);                       /* behind the proxy, too */
 struct pawl_lock *new_mutex(struct pawl *client, unsigned flags); /* all on the name "lock" */
 struct pawl_lock *new_rwlock(struct pawl *client, unsigned flags);
 struct pawl_lock *new_semaphore(struct pawl *client, unsigned limit);
@@ -84,6 +85,8 @@ void raw_delete(const char *below, const char *child);
 void raw_create(const char *below, const char *child, int flags);
 /* What everybody may do with the lock's path: ZOO_PERM_ALL, or less. */
 void raw_permit(int permissions);
+/* No more nodes than that below the tests' path, itself counted: a quota. */
+void raw_limit(int nodes);
 /* Wait until the lock's path has so many children. */
 struct listing await_nodes(const char *below, int count);
 void await_no_watches(void);

@@ -160,7 +160,8 @@ static void run_server(const struct zookeeper_server *server, int index) {
     dup2(fd, STDERR_FILENO);
     execl(java, "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true",
           "-Dzookeeper.preAllocSize=1024", server->how.read_only ? "-Dreadonlymode.enabled=true" : "-Dreadonlymode.enabled=false",
-          "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
+          server->how.quota ? "-Dzookeeper.enforceQuota=true" : "-Dzookeeper.enforceQuota=false", "-cp", path,
+          "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
     _exit(127);
 }
 

@@ -14,6 +14,7 @@ enum { ZOOKEEPER_SERVERS_MAX = 3 };
 
 /* What may be otherwise; all of it may be left out. */
 struct zookeeper_how {
+    bool quota;        /* quotas are enforced */
     bool read_only;    /* a server without a quorum lets itself be read */
     const char *words; /* the four-letter words that it answers, besides srvr; NULL: all */
     /* Where a server listens; NULL: on loopback. The first is for clients, the second for the other servers. */

@@ -111,6 +111,7 @@ bool zookeeper_server_start_as(struct zookeeper_server *server, int count, const
         .min_session_ms = 1000,
         .max_session_ms = 60000,
         .sync_limit = 10,
+        .quota = how->quota,
         .read_only = how->read_only,
         .words = how->words,
     };

@@ -512,7 +512,7 @@ static void release_answered(struct redis *redis, struct request *request, redis
     } else if (current(request) && !without_result(redis, request, reply, &why)) {
         if (reply->type == REDIS_REPLY_ERROR) {
             /* It will not let us; then the lease ends it. */
-            pawl__redis_note(redis, claim, "release refused: %s", why.text);
+            pawl__redis_warn(redis, claim, "could not be released, and stays held until its lease ends: %s", why.text);
         } else if (reply->integer == 0 && !claim->resent && claim->held_before) {
             claim->was_lost = true;
         }

@@ -86,9 +86,16 @@ static void watch(struct link *link) {
     link->watched = event.events;
 }
 
+/* How a note begins that was made while the mutex was held. */
+enum { NOTE = 'n', WARNING = 'w' };
+
 static void tell_notes(struct redis *redis, char *notes, size_t used) {
-    for (char *line = notes; line < notes + used; line += strlen(line) + 1)
-        pawl__note(&redis->base, NULL, "%s", line);
+    for (char *line = notes; line < notes + used; line += strlen(line) + 1) {
+        if (*line == WARNING)
+            pawl__warn(&redis->base, "%s", line + 1);
+        else
+            pawl__note(&redis->base, NULL, "%s", line + 1);
+    }
     free(notes);
 }
 
@@ -122,19 +129,14 @@ void pawl__redis_unlock_asked(struct redis *redis) {
     unlock_quietly(redis);
 }
 
-void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...) {
-    char line[512];
-    size_t length = 0;
-    va_list args;
+static void keep_note(struct redis *redis, int kind, const struct rclaim *claim, const char *format, va_list args) {
+    size_t length = 1;
+    char line[512] = {(char)kind};
     char *bigger;
 
-    if (!pawl__noting(&redis->base))
-        return;
     if (claim)
-        length = (size_t)snprintf(line, sizeof line, "'%s' ", claim->claim->name);
-    va_start(args, format);
+        length += (size_t)snprintf(line + 1, sizeof line - 1, "'%s' ", claim->claim->name);
     vsnprintf(line + length, sizeof line - length, format, args);
-    va_end(args);
     length = strlen(line) + 1;
     if (redis->notes_used + length > redis->notes_size) {
         bigger = realloc(redis->notes, redis->notes_used + length + 1024);
@@ -145,6 +147,26 @@ void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const cha
     }
     memcpy(redis->notes + redis->notes_used, line, length);
     redis->notes_used += length;
+}
+
+void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...) {
+    va_list args;
+
+    if (!pawl__noting(&redis->base))
+        return;
+    va_start(args, format);
+    keep_note(redis, NOTE, claim, format, args);
+    va_end(args);
+}
+
+void pawl__redis_warn(struct redis *redis, const struct rclaim *claim, const char *format, ...) {
+    va_list args;
+
+    if (!redis->base.warn)
+        return;
+    va_start(args, format);
+    keep_note(redis, WARNING, claim, format, args);
+    va_end(args);
 }
 
 void pawl__redis_due(struct redis *redis, int64_t when) {

@@ -373,6 +373,9 @@ void pawl__node_kick_leader(struct node *node);
 /* A note, told after the mutex is free. */
 void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for the operator. */
+void pawl__redis_warn(struct redis *redis, const struct rclaim *claim, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Something is to be told about the claim: by its park(), or by serve(). */
 void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what);
 /* Its end comes next: of what is still to be told, nothing matters any more. Else serve() would look at a claim that park() has ended. */

@@ -34,8 +34,11 @@ static void doomed_free(struct zk_doomed *doomed) {
 /* The server answered, and said no. */
 static void refused(struct zk_doomed *doomed, int rc) {
     if (doomed->refusals == 0)
-        pawl__zk_warn(doomed->zk, "a lock's node could not be deleted (%s): tried again, until the session ends; look at its ACL",
-                      zerror(rc));
+        pawl__zk_warn(
+            doomed->zk,
+            "%.300s of a lock that was released could not be deleted (%s): nobody gets the lock until it is, or until this "
+            "client ends; look at the ACL of the node above it",
+            doomed->path, zerror(rc));
     doomed->look_at = pawl__boottime() + (REFUSED_NS << (doomed->refusals < DOUBLED_MOST ? doomed->refusals : DOUBLED_MOST));
     doomed->refusals++;
 }
