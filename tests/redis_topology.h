@@ -28,6 +28,8 @@ void redis_watched_relaunch(struct redis_watched *watched);
 /* Start all of it, and wait until both replicas are in step and the sentinels agree. */
 void redis_watched_start(struct redis_watched *watched);
 void redis_watched_free(struct redis_watched *watched);
+/* Cut the first server off from the others and from the sentinels, not from clients; or join it to them. False: real ones can't be. */
+bool redis_watched_part(bool apart);
 /* Start again what was stopped, with the first server as the primary of the others, and nothing in it. */
 void redis_watched_reset(struct redis_watched *watched);
 /* The server that is a primary and that the sentinels call so: waits until there is one. Not the one whose index is `not`. */

@@ -113,7 +113,7 @@ static void failover_while_held(const char *options, struct redis_server *(*fail
 
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     token = pawl_token(lock);
-    start_taker(&taker, other, 2 * PATIENCE_MS);
+    start_holder(&taker, other, 2 * PATIENCE_MS);
     await_integer(&watched.servers[0], "ZCARD pawl:queue:{lock}", 1);
     await_integer(&watched.servers[1], "ZCARD pawl:queue:{lock}", 1); /* the replicas have it */
     await_integer(&watched.servers[2], "ZCARD pawl:queue:{lock}", 1);
@@ -126,6 +126,7 @@ static void failover_while_held(const char *options, struct redis_server *(*fail
     assert_works(pawl_release(lock, &error), &error);
     assert_int_equal(end_taker(&taker), 0);
     assert_true(taker.token > token);
+    assert_int_equal(redis_server_integer(primary, "HLEN lock"), 2);
     pawl_lock_free(lock);
     pawl_lock_free(other);
     pawl_lock_free(fresh);
@@ -140,6 +141,20 @@ static struct redis_server *change_first(void) {
 static void test_held_and_waited_for_over_a_crash(void **state) {
     (void)state;
     failover_while_held("", kill_primary);
+}
+
+/* The old primary lives on, and hears nothing of the new one; who waits does, and leaves it. */
+static struct redis_server *part_primary(void) {
+    used = true;
+    redis_watched_part(true);
+    return redis_watched_primary(&watched, 0);
+}
+
+static void test_held_and_waited_for_over_a_partition(void **state) {
+    (void)state;
+    if (!redis_watched_part(false))
+        skip();
+    failover_while_held("", part_primary);
 }
 
 static void test_held_and_waited_for_over_a_change(void **state) {
@@ -356,6 +371,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_doctor_looks_at_the_primary, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_over_a_crash, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_over_a_change, set_up),
+        cmocka_unit_test_setup(test_held_and_waited_for_over_a_partition, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_with_replicas, set_up),
         cmocka_unit_test_setup(test_promoted_without_the_data, set_up),
         cmocka_unit_test_setup(test_failovers_mid_call, set_up),

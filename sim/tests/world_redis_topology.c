@@ -56,6 +56,11 @@ void redis_watched_free(struct redis_watched *watched) {
     watchers = NULL;
 }
 
+bool redis_watched_part(bool apart) {
+    redis_part(redis_group_server(watchers, 0), world_now(), apart);
+    return true;
+}
+
 void redis_watched_relaunch(struct redis_watched *watched) {
     redis_watched_free(watched);
     redis_watched_launch(watched);
