@@ -316,11 +316,20 @@ static bool nodes_agree(const struct redis_group *group) {
     return true;
 }
 
+/* By the latest of their clocks: a sentinel that was stopped, and has not looked since, is about to miss everybody. */
+static int64_t latest(const struct redis_group *group) {
+    int64_t now = 0;
+
+    for (unsigned i = 0; i < group->count; i++)
+        now = group->servers[i]->now > now ? group->servers[i]->now : now;
+    return now;
+}
+
 static bool sentinels_agree(const struct redis_group *group) {
     int primary = redis_group_primary(group, 0);
 
     for (unsigned i = group->server_count; i < group->count; i++)
-        if (redis__sentinel_primary(group->servers[i]) != primary || !redis__sentinel_calm(group->servers[i]))
+        if (redis__sentinel_primary(group->servers[i]) != primary || !redis__sentinel_calm(group->servers[i], latest(group)))
             return false;
     return true;
 }

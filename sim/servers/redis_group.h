@@ -129,8 +129,8 @@ void redis__sentinel_hear(struct redis *redis, struct post *post);
 void redis__answer_ping(struct redis *redis, const struct post *post);
 void redis__obey(struct redis *redis, const struct post *post);
 void redis__sentinel_cron(struct redis *redis);
-int redis__sentinel_primary(const struct redis *redis); /* index */
-bool redis__sentinel_calm(const struct redis *redis);   /* it misses nobody, and is not at work */
+int redis__sentinel_primary(const struct redis *redis);            /* index */
+bool redis__sentinel_calm(const struct redis *redis, int64_t now); /* it misses nobody, and is not at work */
 
 /* redis_bus.c: the cluster's nodes among each other. */
 struct view {

@@ -85,12 +85,13 @@ static bool is_down(const struct redis *redis, unsigned index) {
     return redis->now - redis->peer->sentinel->watched[index].heard_at > redis->peer->group->down_after;
 }
 
-bool redis__sentinel_calm(const struct redis *redis) {
+bool redis__sentinel_calm(const struct redis *redis, int64_t now) {
     const struct sentinel *sentinel = redis->peer->sentinel;
     const struct redis_group *group = redis->peer->group;
 
     for (unsigned i = 0; i < group->server_count; i++)
-        if (is_down(redis, i) || sentinel->watched[i].primary != ((int)i == sentinel->primary))
+        if (now - sentinel->watched[i].heard_at > group->down_after ||
+            sentinel->watched[i].primary != ((int)i == sentinel->primary))
             return false;
     return sentinel->work == CALM;
 }
