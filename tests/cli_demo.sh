@@ -62,5 +62,16 @@ check "... refuses tokens that stay" eval '! judge "2200 in a 21" "2300 out a 21
 check "... refuses a hold without an end" eval '! judge "2200 in a 22"'
 check "... compares tokens of 64 bits" judge '2200 in a 9223372036854775807' '2210 out a 9223372036854775807' \
     '2220 in a 9223372036854775808' '2230 out a 9223372036854775808'
+check "... accepts one more" judge '2200 in a 22' '2210 out a 22'
+equal "... writes small tokens as they are, and says where they are" 2 \
+    "$(grep -cE 'in a hold is its token|rose: 1 < 2 < 3 ' "$scratch/drawn")"
+
+# Tokens that are a server's time: too long for a hold, and alike but for their end.
+for i in {10..24}; do
+    printf '%d in a 17948448043%d0\n%d out a 17948448043%d0\n' "${i}00" "$i" "${i}50" "$i"
+done | awk -v names=a -v columns=80 -v colour=0 -v utf8=0 -v now=3000 -v mode=final -f "$demo/timeline.awk" >"$scratch/drawn"
+check "... writes long tokens without what all have in common" \
+    grep -q 'the tokens rose (all begin with 17948448043, left out here): 100 < 110 < 120 ' "$scratch/drawn"
+equal "... and speaks of no number that is not there" 0 "$(grep -c 'its token' "$scratch/drawn")"
 
 done_testing
