@@ -40,12 +40,14 @@ static void on_exchanged(struct zk_op *op, const struct zk_reply *reply) {
 
     if (!claim)
         return;
-    if (reply->rc == ZOK)
+    if (reply->rc == ZOK) {
         exchanged(claim);
-    else if (pawl__zk_reply_lost(reply->rc))
+        pawl__zk_checked(claim, op->sent_at); /* as good as a heartbeat; one that was answered meanwhile did not count */
+    } else if (pawl__zk_reply_lost(reply->rc)) {
         pawl__zk_stall(claim);
-    else
+    } else {
         failed(claim, reply->rc == ZBADVERSION);
+    }
 }
 
 static void exchange(struct zk_claim *claim) {
@@ -76,14 +78,16 @@ static void on_sought(struct zk_op *op, const struct zk_reply *reply) {
 
     if (!claim)
         return;
-    if (pawl__zk_reply_lost(reply->rc))
+    if (pawl__zk_reply_lost(reply->rc)) {
         pawl__zk_stall(claim);
-    else if (reply->rc == ZOK && is_child(reply->children, claim->twin))
+    } else if (reply->rc == ZOK && is_child(reply->children, claim->twin)) {
         exchanged(claim);
-    else if (reply->rc == ZOK && is_child(reply->children, claim->node))
+        claim->zk->beat_due = true; /* those that were due meanwhile left it out */
+    } else if (reply->rc == ZOK && is_child(reply->children, claim->node)) {
         exchange(claim);
-    else
+    } else {
         failed(claim, false);
+    }
 }
 
 /* The reply was lost: which of the two nodes is there? */
