@@ -124,6 +124,7 @@ static void test_downgrade(void **state) {
                  "C 0.042s 'rw' not lowest, watching __READ__0000000001\n"
                  "A 0.060s 'rw' > downgrade (token 1792)\n"
                  "A 0.062s 'rw' downgraded: __READ__0000000000\n"
+                 "A 0.062s 'rw' < renewed\n"
                  "A 0.062s 'rw' < downgraded\n"
                  "B 0.062s 'rw' woken: it was deleted\n"
                  "B 0.064s 'rw' holds\n"
