@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "record.h"
+#include "base/record.h"
 
 static void check_string(const char *string, size_t size) {
     CHECK(memchr(string, '\0', size));

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "url.h"
+#include "base/url.h"
 
 static bool own(const struct pawl__url *url, const char *string) {
     if (!*string)

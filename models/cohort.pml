@@ -2,7 +2,7 @@
  *
  * cohort.pml - the threads of one process behind one claim, beside another process that wants the same lock.
  *
- * What each step stands for (src/cohort.c, src/claim.c):
+ * What each step stands for (src/core/cohort.c, src/core/claim.c):
  *
  *     enter            pawl__cohort_enter: joinable(), join() or start()
  *     submit           pawl__claim_new, pawl__claim_submit: at the end of the engine's queue

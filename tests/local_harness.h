@@ -26,11 +26,11 @@
 
 #include <cmocka.h>
 
-#include "engine.h"
-#include "error.h"
+#include "engine/engine.h"
+#include "base/error.h"
 #include "engine/local/local.h"
-#include "name.h"
-#include "url.h"
+#include "base/name.h"
+#include "base/url.h"
 
 #define SECOND INT64_C(1000000000)
 /* Against hangs only: nothing that works takes so long. */

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "core/core.h"
 #include "test.h"
 
 enum { NAMES = 100000, CHAIN = 32 };

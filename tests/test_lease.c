@@ -4,8 +4,8 @@
  */
 #include "test.h"
 
-#include "engine.h"
-#include "lease.h"
+#include "engine/engine.h"
+#include "base/lease.h"
 
 #define S INT64_C(1000000000)
 

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "name.h"
+#include "base/name.h"
 
 static void accepts(const char *name) {
     struct pawl_error error;

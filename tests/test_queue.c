@@ -5,7 +5,7 @@
  */
 #include "test.h"
 
-#include "queue.h"
+#include "base/rule.h"
 
 enum { LONGEST = 6 };
 

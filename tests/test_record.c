@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "record.h"
+#include "base/record.h"
 
 static void test_round_trip(void **state) {
     struct pawl__identity in = {.host = "db 1", .pid = 4711, .command = "back%up=x", .label = "nightly 备份"}, out;

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "core/core.h"
 #include "findings.h"
 #include "redis_rivals.h"
 #include "redis_test.h"

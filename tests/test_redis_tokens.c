@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 
-#include "core.h"
+#include "core/core.h"
 #include "redis_one.h"
 #include "redis_rivals.h"
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "core/core.h"
 #include "engine/redlock/redlock.h"
 #include "redlock_test.h"
 

@@ -8,9 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bell.h"
-#include "engine.h"
-#include "sleep.h"
+#include "os/bell.h"
+#include "engine/engine.h"
+#include "os/sleep.h"
 
 #define S INT64_C(1000000000)
 #define US INT64_C(1000)

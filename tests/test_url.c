@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "url.h"
+#include "base/url.h"
 
 static struct pawl__url url;
 static struct pawl_error error;

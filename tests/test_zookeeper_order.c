@@ -4,7 +4,7 @@
  * clients; GUIDs; and how long a hold is assured.
  */
 #include "engine/zookeeper/zk.h"
-#include "queue.h"
+#include "base/rule.h"
 #include "test.h"
 
 enum { LONGEST = 6 };

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core.h"
+#include "core/core.h"
 #include "engine/zookeeper/zk.h"
 #include "../cli/torture/proxy.h"
 #include "test.h"

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "core.h"
+#include "core/core.h"
 #include "engine/redis/redis.h"
 #include "engine/zookeeper/zk.h"
 

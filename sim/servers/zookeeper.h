@@ -108,7 +108,7 @@ bool zookeeper_expire(struct zookeeper *zk, int64_t session, int64_t now);
 unsigned zookeeper_disconnect(struct zookeeper *zk, unsigned index, unsigned one_in, int64_t now);
 /* Overload: one in so many requests (not pings, nor the end of a session) is answered by ZTHROTTLEDOP and not carried out; 0:
  * none; 1: all. All members. The request by which the client library sets its watches again is spared: a real server may refuse
- * that, too, but the library does not tell, and what waits then is found only by src/engine/zookeeper/doubt.c, after minutes. */
+ * that, too, but the library does not tell, and what waits then is found only by src/engine/zookeeper/lock/recheck.c, after minutes. */
 void zookeeper_throttle(struct zookeeper *zk, unsigned one_in);
 /* The `number`th write from now (1: the next) finds the disk full: the server that writes it exits, as the real one does, and is
  * down. Who was writing hears nothing, but for the closed connection. 0: no such fault any more. */

@@ -2,7 +2,7 @@
  *
  * no_local.c - `local:` is not simulated: it is shared memory between real processes. Here no URL leads to it.
  */
-#include "engine.h"
+#include "engine/engine.h"
 
 static const char *const no_schemes[] = {NULL};
 

@@ -10,9 +10,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "bell.h"
-#include "descriptor.h"
-#include "error.h"
+#include "os/bell.h"
+#include "os/descriptor.h"
+#include "base/error.h"
 
 #define NS_PER_S INT64_C(1000000000)
 

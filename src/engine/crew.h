@@ -16,8 +16,8 @@
 
 #include <pthread.h>
 
-#include "engine.h"
-#include "sleep.h"
+#include "engine/engine.h"
+#include "os/sleep.h"
 
 enum { PAWL__CREW_MOST = 31 };
 

@@ -10,9 +10,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bell.h"
-#include "error.h"
-#include "url.h"
+#include "os/bell.h"
+#include "base/error.h"
+#include "base/url.h"
 
 #define MS INT64_C(1000000)
 #define POLL (10 * MS)

@@ -22,7 +22,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 enum textbook_state { TEXTBOOK_ASKING, TEXTBOOK_HELD, TEXTBOOK_LEAVING };
 

@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 static const char *const mode_names[] = {[PAWL_EXCLUSIVE] = "exclusive", [PAWL_SHARED] = "shared", [PAWL_PERMITS] = "permits"};
 

@@ -24,10 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "descriptor.h"
+#include "os/descriptor.h"
 #include "local.h"
-#include "error.h"
-#include "url.h"
+#include "base/error.h"
+#include "base/url.h"
 
 #define PATIENCE (5000 * MS) /* with a process that creates or heals the table */
 

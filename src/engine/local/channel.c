@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "local.h"
-#include "uncancelled.h"
+#include "os/uncancelled.h"
 
 enum { CHANNELS_MAX = 65536, CHANNELS_STEP = 64 };
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "local.h"
-#include "error.h"
-#include "futex.h"
+#include "base/error.h"
+#include "os/futex.h"
 
 /* Everything about a node that does not depend on the queue. It is in no list. */
 static void fill(struct node *node, const struct pawl__claim *claim, int64_t now_ms) {

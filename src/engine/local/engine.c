@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "local.h"
-#include "error.h"
+#include "base/error.h"
 
 static void init(struct local *local) {
     pthread_mutexattr_t recursive; /* whom a look tells may look again */

@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "descriptor.h"
-#include "examine.h"
+#include "os/descriptor.h"
+#include "engine/examine.h"
 #include "local.h"
-#include "error.h"
+#include "base/error.h"
 
 /* Less than this may be too little for the table to grow by. */
 #define SPACE_LOW (UINT64_C(16) << 20)

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "descriptor.h"
+#include "os/descriptor.h"
 #include "local.h"
 
 static const char NEW[] = ".new-";

@@ -40,8 +40,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "name.h"
-#include "record.h"
+#include "base/name.h"
+#include "base/record.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the guard's futex is the low half of a 64-bit word: this host's byte order was never tried"

@@ -17,9 +17,9 @@
 #include <stdio.h>
 
 #include "local.h"
-#include "futex.h"
-#include "sleep.h"
-#include "uncancelled.h"
+#include "os/futex.h"
+#include "os/sleep.h"
+#include "os/uncancelled.h"
 
 enum { TRIES = 40 };
 /* For what a free lock never needs: out of its way, an uncontended pair is 5 % faster. */

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "local.h"
-#include "futex.h"
+#include "os/futex.h"
 
 struct node *pawl__local_node(const struct local *local, uint32_t ref) {
     uint32_t high = GET(local->table->header.block_high);

@@ -23,7 +23,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 #include "format.h"
 
 enum {

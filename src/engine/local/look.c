@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "local.h"
-#include "error.h"
+#include "base/error.h"
 
 enum { TRIES = 5 };
 

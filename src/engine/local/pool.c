@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 
 #include "local.h"
-#include "error.h"
-#include "uncancelled.h"
+#include "base/error.h"
+#include "os/uncancelled.h"
 
 int pawl__local_pool_open(struct local *local, struct pawl_error *reterr) {
     struct pool *pool = &local->pool;

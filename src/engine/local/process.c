@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "descriptor.h"
+#include "os/descriptor.h"
 #include "local.h"
 
 /* /proc/PID/stat reads `PID (name) state parent ...`, and the name may contain anything. After the state, the 17th word is the number of

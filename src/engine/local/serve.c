@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "local.h"
-#include "sleep.h"
+#include "os/sleep.h"
 
 #define PAUSE_FIRST MS
 #define PAUSE_LONGEST (50 * MS)

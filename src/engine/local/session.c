@@ -32,10 +32,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "descriptor.h"
+#include "os/descriptor.h"
 #include "local.h"
-#include "error.h"
-#include "uncancelled.h"
+#include "base/error.h"
+#include "os/uncancelled.h"
 
 int64_t pawl__local_wall_ms(void) {
     struct timespec now;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "local.h"
-#include "error.h"
+#include "base/error.h"
 
 #define GUARD_WITHIN (200 * MS)
 enum { ROUNDS = 8, RAW_SIZE = 256 };

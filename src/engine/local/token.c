@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "local.h"
-#include "error.h"
+#include "base/error.h"
 
 enum { LINE_SIZE = 64 };
 #define TOKEN_LAST (UINT64_MAX / 2) /* so that tokens fit into signed 64 bits everywhere */

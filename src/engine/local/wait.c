@@ -27,10 +27,10 @@
 #include <unistd.h>
 
 #include "local.h"
-#include "error.h"
-#include "futex.h"
-#include "sleep.h"
-#include "uncancelled.h"
+#include "base/error.h"
+#include "os/futex.h"
+#include "os/sleep.h"
+#include "os/uncancelled.h"
 
 #define NAP (2 * MS)
 #define TICK (1000 * MS)

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "engine/redis/redis.h"
-#include "descriptor.h"
-#include "error.h"
+#include "os/descriptor.h"
+#include "base/error.h"
 
 /* A random UUID, version 8: by that the scripts tell our owners from Redisson's, whose UUIDs are of version 4. */
 int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "engine/redis/redis.h"
-#include "error.h"
-#include "url.h"
+#include "base/error.h"
+#include "base/url.h"
 
 enum {
     PORT = 6379,

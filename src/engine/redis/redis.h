@@ -40,13 +40,13 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "engine.h"
-#include "engine/redis/openssl.h"
+#include "engine/engine.h"
+#include "engine/redis/wire/openssl.h"
 #include "engine/redis/voter.h"
-#include "sleep.h"
-#include "name.h"
-#include "record.h"
-#include "url.h"
+#include "os/sleep.h"
+#include "base/name.h"
+#include "base/record.h"
+#include "base/url.h"
 
 #define REDIS_US INT64_C(1000)
 #define REDIS_MS INT64_C(1000000)

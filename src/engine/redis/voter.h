@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 /* What is known of a voter, without asking it. */
 struct pawl__voter_view {

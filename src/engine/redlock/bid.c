@@ -26,8 +26,8 @@
 #include <time.h>
 
 #include "engine/redlock/redlock.h"
-#include "error.h"
-#include "lease.h"
+#include "base/error.h"
+#include "base/lease.h"
 
 #define STRAGGLERS_NS (20 * REDLOCK_MS)
 #define SPLIT_NS REDLOCK_MS

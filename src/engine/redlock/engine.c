@@ -14,8 +14,8 @@
 #include <sys/random.h>
 
 #include "engine/redlock/redlock.h"
-#include "error.h"
-#include "url.h"
+#include "base/error.h"
+#include "base/url.h"
 
 enum { SERVERS_LEAST = 3, PORT = 6379, CONNECT_MS = 3000, GRACE_TIMES = 3 };
 #define GRACE_NS (100 * REDLOCK_MS)

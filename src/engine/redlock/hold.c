@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "engine/redlock/redlock.h"
-#include "error.h"
-#include "lease.h"
+#include "base/error.h"
+#include "base/lease.h"
 
 /* The part of the lease by which a hold must last longer for the core to hear of it. */
 enum { WORTH = 16 };

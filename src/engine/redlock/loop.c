@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "engine/redlock/redlock.h"
-#include "futex.h"
-#include "lease.h"
-#include "sleep.h"
+#include "os/futex.h"
+#include "base/lease.h"
+#include "os/sleep.h"
 
 #define LATE_NS (10 * REDLOCK_MS)
 

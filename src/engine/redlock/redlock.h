@@ -40,7 +40,7 @@
 
 #include "engine/crew.h"
 #include "engine/redis/voter.h"
-#include "name.h"
+#include "base/name.h"
 
 #define REDLOCK_MS INT64_C(1000000)
 enum { YIELD_NAMES = 64 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/redlock/redlock.h"
-#include "error.h"
+#include "base/error.h"
 
 enum { ENTRIES_MOST = 100000, CLIENT_BYTES = 36 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "engine/redlock/redlock.h"
-#include "lease.h"
+#include "base/lease.h"
 
 /* A voter that has owed an answer for so long is silent, if there are enough others. */
 #define SILENT_NS (50 * REDLOCK_MS)

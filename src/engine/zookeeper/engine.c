@@ -13,9 +13,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "descriptor.h"
-#include "error.h"
-#include "url.h"
+#include "os/descriptor.h"
+#include "base/error.h"
+#include "base/url.h"
 
 enum {
     PORT = 2181,

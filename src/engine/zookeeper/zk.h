@@ -31,10 +31,10 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "engine.h"
-#include "record.h"
-#include "url.h"
-#include "engine/zookeeper/order.h"
+#include "engine/engine.h"
+#include "base/record.h"
+#include "base/url.h"
+#include "engine/zookeeper/lock/order.h"
 
 #define ZK_MS INT64_C(1000000)
 #define ZK_S (1000 * ZK_MS)

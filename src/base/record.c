@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * record.c - writing and reading the owner's record.
+ */
+#include "base/record.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char magic[] = "pawl1";
+
+/* Append ` key=value`, escaped. The buffer is known to be large enough (PAWL__RECORD_MAX), and is checked all the same. */
+static size_t append(char *buffer, size_t size, size_t used, const char *key, const char *value) {
+    int n = snprintf(buffer + used, size - used, " %s=", key);
+
+    if (n < 0 || (size_t)n >= size - used)
+        return used;
+    used += (size_t)n;
+    for (; *value && used + 4 < size; value++) {
+        unsigned char c = (unsigned char)*value;
+
+        if (c <= ' ' || c == '%' || c == '=' || c == 0x7f)
+            used += (size_t)snprintf(buffer + used, size - used, "%%%02x", c);
+        else
+            buffer[used++] = (char)c;
+    }
+    buffer[used] = '\0';
+    return used;
+}
+
+size_t pawl__record_format(const struct pawl__identity *identity, char *buffer, size_t size) {
+    char pid[24];
+    size_t used = (size_t)snprintf(buffer, size, "%s", magic);
+
+    snprintf(pid, sizeof pid, "%lld", (long long)identity->pid);
+    used = append(buffer, size, used, "host", identity->host);
+    used = append(buffer, size, used, "pid", pid);
+    used = append(buffer, size, used, "cmd", identity->command);
+    return append(buffer, size, used, "label", identity->label);
+}
+
+static int hex_value(char c) {
+    return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
+}
+
+/* Copy a value of `length` bytes, unescaped and cut to fit. What would garble a terminal is shown as '?'. */
+static void copy_value(const char *from, size_t length, char *to, size_t size) {
+    size_t used = 0;
+
+    for (size_t i = 0; i < length && used + 1 < size; i++) {
+        unsigned char c = (unsigned char)from[i];
+
+        if (c == '%' && i + 2 < length && isxdigit((unsigned char)from[i + 1]) && isxdigit((unsigned char)from[i + 2])) {
+            c = (unsigned char)(hex_value(from[i + 1]) << 4 | hex_value(from[i + 2]));
+            i += 2;
+        }
+        to[used++] = (char)(c < ' ' || c == 0x7f ? '?' : c);
+    }
+    to[used] = '\0';
+}
+
+static bool key_is(const char *word, const char *equals, const char *key) {
+    return (size_t)(equals - word) == strlen(key) && memcmp(word, key, strlen(key)) == 0;
+}
+
+static void take_word(const char *word, size_t length, struct pawl__identity *identity) {
+    const char *equals = memchr(word, '=', length), *value;
+    size_t value_length;
+    char pid[24];
+
+    if (!equals)
+        return;
+    value = equals + 1;
+    value_length = length - (size_t)(value - word);
+    if (key_is(word, equals, "host")) {
+        copy_value(value, value_length, identity->host, sizeof identity->host);
+    } else if (key_is(word, equals, "cmd")) {
+        copy_value(value, value_length, identity->command, sizeof identity->command);
+    } else if (key_is(word, equals, "label")) {
+        copy_value(value, value_length, identity->label, sizeof identity->label);
+    } else if (key_is(word, equals, "pid")) {
+        copy_value(value, value_length, pid, sizeof pid);
+        identity->pid = strtoll(pid, NULL, 10);
+    }
+}
+
+bool pawl__record_parse(const char *text, size_t length, struct pawl__identity *ret) {
+    const char *end = text + length, *word = text;
+    size_t prefix = sizeof magic - 1;
+
+    memset(ret, 0, sizeof *ret);
+    if (length < prefix || memcmp(text, magic, prefix) != 0 || (length > prefix && text[prefix] != ' '))
+        return false;
+    while (word < end) {
+        const char *blank = memchr(word, ' ', (size_t)(end - word));
+        const char *stop = blank ? blank : end;
+
+        take_word(word, (size_t)(stop - word), ret);
+        word = stop + 1;
+    }
+    return true;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * client.c - opening and closing clients.
+ *
+ * A client is freed when pawl_close has been called and its last handle is gone; between the two, handles find it `closed`.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "base/error.h"
+#include "base/lease.h"
+#include "os/uncancelled.h"
+#include "base/url.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+enum { HANDOFFS_MAX = 100000, HANDOFF_MS = 10, HANDOFF_MS_MAX = 60000 };
+enum { LEASE_MS_MIN = 100, LEASE_MS_MAX = 86400000 };
+
+#define STRING(x) #x
+#define VERSION(major, minor, patch) STRING(major) "." STRING(minor) "." STRING(patch)
+
+const char *pawl_version(void) {
+    return VERSION(PAWL_VERSION_MAJOR, PAWL_VERSION_MINOR, PAWL_VERSION_PATCH);
+}
+
+const char *pawl_engines(void) {
+    return pawl__engine_list();
+}
+
+/* ---- Options -------------------------------------------------------------------------------------------------------------- */
+
+/* The caller's options in today's size: one built against an older header passes fewer fields, a newer one must not mean what we
+ * don't know. */
+static int take_options(const struct pawl_options *given, struct pawl_options *ret, struct pawl_error *reterr) {
+    const unsigned char *bytes = (const unsigned char *)given;
+
+    memset(ret, 0, sizeof *ret);
+    if (!given)
+        return 0;
+    if (given->size < offsetof(struct pawl_options, lease_ms) || given->size > 4096)
+        return pawl__fail(reterr, PAWL_EOPTION, "options.size is %zu: set it to sizeof(struct pawl_options)", given->size);
+    memcpy(ret, given, given->size < sizeof *ret ? given->size : sizeof *ret);
+    for (size_t i = sizeof *ret; i < given->size; i++)
+        if (bytes[i])
+            return pawl__fail(reterr, PAWL_EOPTION, "options has a field that this version of pawl (%s) does not know",
+                              pawl_version());
+    if (ret->flags & ~(unsigned)(PAWL_OPEN_INHERIT | PAWL_OPEN_LOSS_BY_DISPATCH | PAWL_OPEN_TRACE | PAWL_OPEN_LOOK))
+        return pawl__fail(reterr, PAWL_EOPTION, "options.flags has a bit that pawl does not know: 0x%x", ret->flags);
+    if (ret->lease_ms && (ret->lease_ms < LEASE_MS_MIN || ret->lease_ms > LEASE_MS_MAX))
+        return pawl__fail(reterr, PAWL_EOPTION, "a lease of %lld ms is out of range: %d to %d, or 0 for the engine's own",
+                          (long long)ret->lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);
+    if (ret->connect_ms < 0)
+        return pawl__fail(reterr, PAWL_EOPTION, "options.connect_ms is %lld: it is at least 1, or 0 for the URL's own",
+                          (long long)ret->connect_ms);
+    if (ret->max_hold_ms && ret->max_hold_ms < PAWL_MAX_HOLD_MS_MIN)
+        return pawl__fail(reterr, PAWL_EOPTION, "options.max_hold_ms is %lld: it is at least %d, or 0 for no limit",
+                          (long long)ret->max_hold_ms, PAWL_MAX_HOLD_MS_MIN);
+    return 0;
+}
+
+/* How much of the text fits, in whole characters of UTF-8. */
+static size_t fitting(const char *text, size_t room) {
+    size_t length = strlen(text);
+
+    if (length <= room)
+        return length;
+    while (room > 0 && ((unsigned char)text[room] & 0xc0) == 0x80)
+        room--;
+    return room;
+}
+
+/* The name of a program is not the caller's to choose: what does not fit is cut off, and what would garble a terminal is '?'. */
+static void take_command(const char *text, char *to, size_t size) {
+    size_t length = fitting(text, size - 1);
+
+    for (size_t i = 0; i < length; i++)
+        to[i] = (char)(iscntrl((unsigned char)text[i]) ? '?' : text[i]);
+    to[length] = '\0';
+}
+
+/* Copy what is shown to operators; what would garble their terminals is refused. */
+static int take_text(const char *what, const char *text, char *to, size_t size, struct pawl_error *reterr) {
+    for (const char *c = text; *c; c++)
+        if (iscntrl((unsigned char)*c))
+            return pawl__fail(reterr, PAWL_EOPTION, "options.%s has a control character (0x%02x): leave it out", what,
+                              (unsigned char)*c);
+    if (strlen(text) >= size)
+        return pawl__fail(reterr, PAWL_EOPTION, "options.%s is longer than %zu bytes", what, size - 1);
+    strcpy(to, text);
+    return 0;
+}
+
+static int take_identity(const struct pawl_options *options, struct pawl__identity *ret, struct pawl_error *reterr) {
+    memset(ret, 0, sizeof *ret);
+    if (gethostname(ret->host, sizeof ret->host - 1) < 0)
+        strcpy(ret->host, "?");
+    ret->pid = getpid();
+    take_command(options->command ? options->command : program_invocation_short_name, ret->command, sizeof ret->command);
+    return take_text("label", options->label ? options->label : "", ret->label, sizeof ret->label, reterr);
+}
+
+/* ?handoff=N[,MS] */
+static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_error *reterr) {
+    const char *text = pawl__url_option(url, "handoff");
+    long count = PAWL_HANDOFFS, ms = HANDOFF_MS;
+    char *end;
+
+    if (text) {
+        count = strtol(text, &end, 10);
+        if (*end == ',' && isdigit((unsigned char)end[1]))
+            ms = strtol(end + 1, &end, 10);
+        if (!isdigit((unsigned char)*text) || *end || count > HANDOFFS_MAX || ms > HANDOFF_MS_MAX)
+            return pawl__fail(reterr, PAWL_EOPTION,
+                              "the URL's option handoff=%.40s is not N or N,MS with N up to %d and MS up to %d", text, HANDOFFS_MAX,
+                              HANDOFF_MS_MAX);
+    }
+    client->handoffs = (uint32_t)count;
+    client->handoff_ns = ms * NS_PER_MS;
+    return 0;
+}
+
+/* ?max-hold=MS, and the options': the shorter one. */
+static int take_max_hold(struct pawl__url *url, int64_t given_ms, struct pawl *client, struct pawl_error *reterr) {
+    long long ms = given_ms ? given_ms : PAWL_FOREVER;
+    int rc = pawl__url_number(url, "max-hold", PAWL_MAX_HOLD_MS_MIN, PAWL_FOREVER, &ms, reterr);
+
+    if (given_ms && given_ms < ms)
+        ms = given_ms;
+    client->max_hold_ns = ms == PAWL_FOREVER ? 0 : pawl__deadline(0, ms);
+    return rc;
+}
+
+/* ---- The log -------------------------------------------------------------------------------------------------------------- */
+
+static void log_warning(void *data, const char *text) {
+    struct pawl *client = data;
+
+    client->log(PAWL_LOG_WARNING, text, client->log_data);
+}
+
+static void log_note(void *data, const struct pawl__claim *claim, const char *text) {
+    struct pawl *client = data;
+    int64_t us = (pawl__boottime() - client->opened_at) / 1000;
+    char line[640];
+
+    snprintf(line, sizeof line, "+%lld.%06llds %s%s%s%s", (long long)(us / 1000000), (long long)(us % 1000000), claim ? "'" : "",
+             claim ? claim->name : "", claim ? "' " : "", text);
+    if (client->log)
+        client->log(PAWL_LOG_TRACE, line, client->log_data);
+    else
+        fprintf(stderr, "pawl[%d] %s\n", (int)getpid(), line);
+}
+
+static bool trace_wanted(const struct pawl *client) {
+    const char *value = secure_getenv("PAWL_TRACE");
+
+    return client->flags & PAWL_OPEN_TRACE || (value && *value && strcmp(value, "0") != 0);
+}
+
+/* ---- Open ----------------------------------------------------------------------------------------------------------------- */
+
+static const struct pawl__engine_impl *find_engine(const struct pawl__url *url, struct pawl_error *reterr) {
+    /* Engines of pawl's that a build may lack; named so that a typo in them gets its suggestion all the same. */
+    static const char known[] = "local redis rediss redis+unix unix redis-sentinel rediss-sentinel redis-cluster rediss-cluster "
+                                "redlock redlocks zk zks";
+    const struct pawl__engine_impl *impl = pawl__engine_find(url->scheme);
+    char buffer[32];
+    const char *near;
+
+    if (impl)
+        return impl;
+    near = pawl__nearest(url->scheme, known, buffer, sizeof buffer);
+    if (near && strcmp(near, url->scheme) == 0)
+        pawl__fail(reterr, PAWL_EENGINE, "the engine for %s: is not in this build of pawl, which has: %s", url->scheme,
+                   pawl__engine_list());
+    else if (near)
+        pawl__fail(reterr, PAWL_EENGINE, "there is no engine for '%.30s:': did you mean %s: ?", url->scheme, near);
+    else
+        pawl__fail(reterr, PAWL_EENGINE, "there is no engine for '%.30s:': this build of pawl has: %s", url->scheme,
+                   pawl__engine_list());
+    return NULL;
+}
+
+static struct pawl *client_new(const struct pawl_options *options) {
+    struct pawl *client = calloc(1, sizeof *client);
+
+    if (client)
+        client->cohorts = pawl__cohort_table(PAWL__COHORT_BUCKETS);
+    if (!client || !client->cohorts) {
+        free(client);
+        return NULL;
+    }
+    client->flags = options->flags;
+    client->log = options->log;
+    client->log_data = options->log_data;
+    client->references = 1;
+    client->event_fd = -1;
+    atomic_init(&client->due, PAWL__NEVER);
+    pthread_mutex_init(&client->mutex, NULL);
+    pthread_mutex_init(&client->service_mutex, NULL);
+    pthread_mutex_init(&client->events_mutex, NULL);
+    pthread_cond_init(&client->events_idle, NULL);
+    TAILQ_INIT(&client->for_dispatch);
+    TAILQ_INIT(&client->for_service);
+    client->cohort_buckets = PAWL__COHORT_BUCKETS;
+    TAILQ_INIT(&client->every_cohort);
+    return client;
+}
+
+static void client_free(struct pawl *client) {
+    if (client->event_fd >= 0)
+        close(client->event_fd);
+    pthread_cond_destroy(&client->events_idle);
+    pthread_mutex_destroy(&client->events_mutex);
+    pthread_mutex_destroy(&client->service_mutex);
+    pthread_mutex_destroy(&client->mutex);
+    free(client->engine);
+    free(client->cohorts);
+    free(client);
+}
+
+void pawl__client_put(struct pawl *client) {
+    bool last;
+
+    pthread_mutex_lock(&client->mutex);
+    last = --client->references == 0;
+    pthread_mutex_unlock(&client->mutex);
+    if (last)
+        client_free(client);
+}
+
+static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl, struct pawl__setup *setup,
+                       struct pawl_error *reterr) {
+    struct pawl__engine *engine = calloc(1, impl->engine_size);
+    int rc;
+
+    if (!engine)
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    client->engine = engine;
+    engine->impl = impl;
+    engine->up = &pawl__claim_upcalls;
+    engine->core = client;
+    if (client->log) {
+        engine->warn = log_warning;
+        engine->warn_data = client;
+    }
+    if (trace_wanted(client)) {
+        engine->note = log_note;
+        engine->note_data = client;
+    }
+    client->opened_at = pawl__boottime();
+    rc = impl->open(engine, setup, reterr);
+    if (rc < 0)
+        return rc;
+    rc = pawl__url_leftover(setup->url, reterr);
+    if (rc == 0 && engine->note && !pawl__trace_install(engine))
+        rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    if (rc < 0) {
+        impl->close(engine, pawl__boottime());
+        return rc;
+    }
+    client->does_io = !impl->check || engine->note;
+    client->info.engine = impl->name;
+    client->info.flags = client->flags & ~(unsigned)PAWL_OPEN_INHERIT;
+    impl->describe(engine, &client->info);
+    return 0;
+}
+
+static int open_client(struct pawl__url *url, const struct pawl_options *options, struct pawl *client, struct pawl_error *reterr) {
+    struct pawl__setup setup = {
+        .url = url,
+        .lease_ns = options->lease_ms * NS_PER_MS,
+        .patience_ns = options->connect_ms ? pawl__deadline(0, options->connect_ms) : PAWL__NEVER,
+        .inherit = options->flags & PAWL_OPEN_INHERIT,
+        .look = options->flags & PAWL_OPEN_LOOK,
+    };
+    const struct pawl__engine_impl *impl;
+    int rc;
+
+    impl = find_engine(url, reterr);
+    if (!impl)
+        return PAWL_EENGINE;
+    if (getrandom(&client->id, sizeof client->id, 0) != sizeof client->id)
+        return pawl__fail_errno(reterr, "no random numbers can be had");
+    if ((rc = take_identity(options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
+        (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = open_engine(client, impl, &setup, reterr)) < 0)
+        return rc;
+    /* Leases are renewed by it, and holds ended, whoever waits for claims. */
+    if ((!impl->park || impl->renew || (client->max_hold_ns && !setup.look)) && !pawl__service_start(client)) {
+        impl->close(client->engine, pawl__boottime());
+        pawl__trace_remove(client->engine);
+        return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started");
+    }
+    return 0;
+}
+
+int pawl_open(const char *url_text, const struct pawl_options *given, struct pawl **ret, struct pawl_error *reterr) {
+    struct pawl_options options;
+    struct pawl__url *url;
+    struct pawl *client;
+    int rc;
+    UNCANCELLED;
+
+    if (!ret)
+        return pawl__fail(reterr, PAWL_EINVAL, "there is no place for the client: ret is NULL");
+    rc = take_options(given, &options, reterr);
+    if (rc < 0)
+        return rc;
+    if (url_text && !*url_text)
+        return pawl__fail(reterr, PAWL_EURL, "the URL is empty: leave it out for $PAWL_URL, or else local:");
+    if (!url_text)
+        url_text = secure_getenv("PAWL_URL");
+    if (!url_text || !*url_text)
+        url_text = "local:";
+    url = malloc(sizeof *url);
+    client = client_new(&options);
+    pawl__fork_hold();
+    if (!url || !client)
+        rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    else if ((rc = pawl__url_parse(url_text, url, reterr)) == 0)
+        rc = open_client(url, &options, client, reterr);
+    pawl__fork_go_on(rc < 0 ? NULL : client);
+    free(url);
+    if (rc < 0) {
+        if (client)
+            client_free(client);
+        return rc;
+    }
+    *ret = client;
+    return 0;
+}
+
+void pawl_describe(const struct pawl *client, struct pawl_info *ret) {
+    *ret = client->info;
+}
+
+/* ---- Close ---------------------------------------------------------------------------------------------------------------- */
+
+void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count) {
+    if (atomic_fetch_sub(count, 1) != 1 || !atomic_load(&client->closed))
+        return;
+    pthread_mutex_lock(&client->events_mutex);
+    pthread_cond_broadcast(&client->events_idle);
+    pthread_mutex_unlock(&client->events_mutex);
+}
+
+/* Empty every cohort. Its own reference keeps each in place, since the table's mutex can't be held meanwhile. */
+static void close_cohorts(struct pawl *client) {
+    struct cohort *cohort, *next;
+
+    pthread_mutex_lock(&client->mutex);
+    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+        cohort->references++;
+        pthread_mutex_unlock(&client->mutex);
+        pawl__lock_close_cohort(cohort);
+        pthread_mutex_lock(&client->mutex);
+        next = TAILQ_NEXT(cohort, every);
+        pawl__cohort_put(cohort);
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
+/* Wait until nobody is in the engine any more (they were all told to leave), and until it has settled what was withdrawn, or the
+ * deadline has passed. */
+static void wait_idle(struct pawl *client, int64_t deadline) {
+    struct timespec until;
+    int64_t left;
+
+    pthread_mutex_lock(&client->events_mutex);
+    while (atomic_load(&client->inside))
+        pthread_cond_wait(&client->events_idle, &client->events_mutex);
+    while (atomic_load(&client->leaving) && (left = deadline - pawl__boottime()) > 0) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        left += until.tv_nsec;
+        until.tv_sec += left / 1000000000;
+        until.tv_nsec = left % 1000000000;
+        pthread_cond_clockwait(&client->events_idle, &client->events_mutex, CLOCK_MONOTONIC, &until);
+    }
+    pthread_mutex_unlock(&client->events_mutex);
+}
+
+/* Free the cohorts without handles, with the claims in them that the engine never settled. */
+static void reap_cohorts(struct pawl *client) {
+    struct cohort *cohort, *next;
+
+    pthread_mutex_lock(&client->mutex);
+    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+        next = TAILQ_NEXT(cohort, every);
+        pawl__cohort_reap(cohort);
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
+void pawl_close(struct pawl *client) {
+    int64_t deadline;
+    UNCANCELLED;
+
+    if (!client || atomic_load(&client->forked))
+        return;
+    deadline = pawl__boottime() + PAWL__CLOSE_NS;
+    atomic_store(&client->closed, true);
+    close_cohorts(client);
+    wait_idle(client, deadline);
+    pawl__service_stop(client);
+    client->service_self = pthread_self(); /* what the service thread left undone is done here */
+    pawl__events_serve(client);
+    pawl__fork_forget(client);
+    impl_of(client)->close(client->engine, deadline);
+    pawl__trace_remove(client->engine);
+    atomic_store(&client->ended, true);
+    pawl_dispatch(client); /* those whose acquires were ended are told now, or never */
+    reap_cohorts(client);
+    pawl__client_put(client);
+}

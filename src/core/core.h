@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core.h - the objects between pawl.h and engine.h, and who owns and guards what.
+ *
+ *     struct pawl         a client: one engine, its cohorts, its service thread, its callbacks                     client.c
+ *       struct cohort     everything this process does with one name and kind; has the mutex                       cohort.c
+ *         struct claim    one entry in the engine's queue; the acquires that wait for it, the holds under it       claim.c
+ *           struct waiter an acquire that is pending
+ *           struct hold   an acquire that succeeded, with its re-entries
+ *       struct pawl_lock  the user's handle: points to its cohort, knows its holds                                 lock.c
+ *       struct multi      several handles that are being acquired as one                                           multi.c
+ *         struct part     one of them
+ *       struct event      a callback that is due                                                                   dispatch.c
+ *
+ * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
+ * waiters, holds, and the handles' lists of holds), client->events_mutex (a leaf). No engine call that may block, and no callback of
+ * the user's, is made with any of them held. Only multi.c holds the mutexes of several cohorts at a time, taken in the order of their
+ * names.
+ *
+ * Why cohorts: threads of one process that want the same lock queue here, behind one claim, and hand the hold on without asking the
+ * engine; within bounds, so that other processes have their turn (see joinable() in cohort.c).
+ */
+#ifndef PAWL_CORE_H
+#define PAWL_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "engine/engine.h"
+
+/* How long pawl_close waits for the engine. */
+#define PAWL__CLOSE_NS (2 * INT64_C(1000000000))
+/* How long a try may wait for the engine's word. */
+#define PAWL__TRY_NS (2 * INT64_C(1000000000))
+/* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
+enum { PAWL__TOGETHER_MAX = 32 };
+
+TAILQ_HEAD(claim_list, claim);
+TAILQ_HEAD(waiter_list, waiter);
+TAILQ_HEAD(hold_list, hold);
+TAILQ_HEAD(cohort_list, cohort);
+TAILQ_HEAD(event_list, event);
+TAILQ_HEAD(part_list, part);
+
+enum { PAWL__COHORT_BUCKETS = 256 }; /* at first; a power of two */
+
+enum service_state { SERVICE_NONE, SERVICE_RUNS, SERVICE_OVER };
+
+struct pawl {
+    struct pawl__engine *engine;
+    unsigned flags;    /* enum pawl_open_flags */
+    uint32_t handoffs; /* how often a claim may be handed on inside this process, and for how long */
+    int64_t handoff_ns;
+    int64_t max_hold_ns;   /* of every handle; 0: no limit */
+    uint64_t id;           /* random; the first half of every claim's id */
+    uint64_t cohort_count; /* ever made; guarded by mutex */
+    int64_t opened_at;     /* the trace counts from here */
+    bool does_io;          /* any call may; `local:` sees to cancellation itself where it does, since it mostly does not */
+    struct pawl_info info; /* as described by the engine */
+    pawl_log_fn *log;
+    void *log_data;
+
+    pthread_mutex_t mutex;       /* guards the table and `references` */
+    struct cohort_list *cohorts; /* by the hash of the name */
+    size_t cohort_buckets;       /* a power of two, which grows with their number */
+    size_t cohorts_now;
+    struct cohort_list every_cohort;
+    unsigned references; /* 1 for the user until pawl_close, 1 per handle */
+
+    _Atomic bool closed;
+    _Atomic bool forked;
+    _Atomic bool ended;       /* the engine is closed: what it never settled may be freed */
+    _Atomic unsigned inside;  /* calls under way that let go of a cohort's mutex and come back: pawl_close waits for them */
+    _Atomic unsigned leaving; /* claims that the engine has yet to settle */
+
+    /* service.c */
+    pthread_mutex_t service_mutex; /* for starting and stopping it; a leaf */
+    _Atomic int service_state;     /* enum service_state */
+    _Atomic bool service_stop;
+    pthread_t service;
+    pthread_t service_self;     /* as the thread itself knows it; guarded by events_mutex */
+    _Atomic int64_t due;        /* when the service thread must look at the clock next */
+    _Atomic unsigned attentive; /* handles with a loss callback: only then is the engine asked for breaks */
+
+    /* dispatch.c */
+    pthread_mutex_t events_mutex;
+    pthread_cond_t events_idle;
+    struct event_list for_dispatch, for_service;
+    struct pawl_lock *calling; /* whose callback the service thread is running */
+    int event_fd;              /* -1: nobody asked for it yet */
+
+    TAILQ_ENTRY(pawl) all; /* fork.c */
+};
+
+struct cohort {
+    TAILQ_ENTRY(cohort) link;  /* client->cohorts[...] */
+    TAILQ_ENTRY(cohort) every; /* client->every_cohort */
+    struct pawl *client;
+    struct pawl__engine *engine; /* the client's: at hand, since every acquire needs it */
+    pthread_mutex_t mutex;
+    unsigned references;  /* handles; guarded by client->mutex */
+    unsigned claim_count; /* claims that are not gone: without handles, they keep the cohort alive */
+    uint64_t next_id;     /* the second half of the next claim's id; each cohort has a range of its own */
+    enum pawl_kind kind;
+    uint32_t limit;
+    bool nonreentrant;
+    bool joins;               /* may acquires share a claim? */
+    uint32_t tokens_used;     /* by the last claim that was held */
+    unsigned extend_misses;   /* how long claims left the engine alone after the last that asked in vain whether it may go on ... */
+    unsigned extend_rests;    /* ... and how many of these are still to come */
+    struct claim_list claims; /* pending and held ones, in the order of their submission */
+    struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
+    struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
+    struct part_list parts;      /* of the sets that are being acquired */
+    _Atomic uint32_t *wake;      /* who is to be woken once the mutex is free: sooner, it would only wait for that */
+    struct claim *spare;         /* kept so that the next acquire need not allocate */
+    uint32_t name_length, name_hash;
+    char name[];
+};
+
+/* The states of a claim; engine.h draws the transitions, claim_transitions in claim.c allows them. */
+enum claim_state { CLAIM_NEW, CLAIM_PENDING, CLAIM_HELD, CLAIM_LEAVING, CLAIM_GONE };
+
+struct claim {
+    TAILQ_ENTRY(claim) link;      /* cohort->claims, later ->leaving */
+    TAILQ_ENTRY(claim) unsettled; /* cohort->unsettled */
+    struct cohort *cohort;
+    enum claim_state state;
+    bool parked;      /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
+    bool adopted;     /* serve() waits for it */
+    bool doomed;      /* to be withdrawn by whoever is parked */
+    bool downgrading; /* held, and on its way from exclusive to shared */
+    bool lost;
+    pthread_t retired_by; /* LEAVING: who withdrew it, and wants to know whether it had been lost */
+    bool suspect;         /* its holders were told so */
+    bool renewing;        /* a renewal was asked for and is not answered yet */
+    uint32_t served;      /* acquires that joined it */
+    uint32_t serves_most; /* at most so many may */
+    uint32_t tokens_used;
+    int64_t join_until;  /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
+    int64_t extend_sent; /* when the engine was asked whether it may go on beyond both; 0: it was not, or has said yes */
+    bool extend_missed;  /* there was no yes when it was needed */
+    /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
+    int64_t lease_ns, renew_at, suspect_at, assured_until;
+    int64_t hold_until; /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
+    struct waiter_list waiters;
+    struct hold_list holds;
+    struct pawl__claim seam; /* last: the engine's state follows it */
+};
+
+struct hold {
+    TAILQ_ENTRY(hold) of_lock;
+    TAILQ_ENTRY(hold) of_claim;
+    struct pawl_lock *lock;
+    struct claim *claim; /* NULL: lost, and the claim is gone */
+    uint64_t owner;
+    uint64_t token;
+    uint32_t exclusive, shared; /* how often; a semaphore's counts as exclusive */
+    bool lost;
+};
+
+enum waiter_state { WAITER_WAITING, WAITER_GRANTED, WAITER_ENDED };
+
+struct waiter {
+    TAILQ_ENTRY(waiter) link; /* claim->waiters */
+    struct pawl_lock *lock;
+    struct claim *claim;
+    struct hold *hold; /* allocated beforehand: granting never fails */
+    enum waiter_state state;
+    enum pawl_mode mode;
+    uint32_t permits;
+    uint64_t owner;
+    int64_t deadline;
+    int64_t timeout_ms; /* for the error's text */
+    int64_t max_hold_ns;
+    bool try_only;
+    bool in_set;               /* it waits for a part of a set, which ends it */
+    struct event *event;       /* asynchronous: its callback; else NULL, and a thread waits */
+    _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
+    struct pawl_error error;   /* why it ended */
+};
+
+struct pawl_lock {
+    struct pawl *client;
+    struct cohort *cohort;
+    unsigned flags;
+    uint64_t owner;      /* PAWL_TASK: the handle's own number; else 0 */
+    unsigned references; /* the user's, one per call under way and per event; guarded by cohort->mutex */
+    unsigned pending;    /* acquires that wait */
+    int64_t max_hold_ns; /* of its next holds; 0: no limit */
+    struct hold_list holds;
+    struct hold *spare;
+    pawl_loss_fn *on_loss;
+    void *on_loss_data;
+};
+
+/* One lock of a set that is being acquired. */
+struct part {
+    TAILQ_ENTRY(part) link; /* cohort->parts */
+    struct multi *multi;
+    struct pawl_lock *lock; /* a reference, once it was enlisted */
+    enum pawl_mode mode;
+    uint32_t permits;
+    bool enlisted; /* was put into cohort->parts */
+    bool taken;
+    bool by_right;         /* taken, because its owner had it before */
+    struct waiter *waiter; /* waits for it; guarded by the cohort's mutex */
+    struct waiter place;   /* for the waiter, where a thread waits */
+};
+
+/* Several locks that are being acquired as one. */
+struct multi {
+    _Atomic unsigned references;
+    _Atomic int fate; /* see multi.c */
+    int64_t timeout_ms, deadline;
+    struct pawl_lock *first; /* as the user gave them */
+    pawl_acquired_fn *fn;    /* asynchronous: what is called at the end; else NULL */
+    void *data;
+    pthread_mutex_t mutex; /* asynchronous: guards the next three; a leaf */
+    bool together;         /* the parts that are awaited were asked for at once */
+    size_t awaited;        /* outcomes that are still to come */
+    struct pawl_error error;
+    size_t count;
+    struct part parts[]; /* in the canonical order */
+};
+
+/* A callback that is due: of an acquire, or of a loss. */
+struct event {
+    TAILQ_ENTRY(event) link;
+    struct pawl_lock *lock; /* a reference */
+    struct waiter *waiter;  /* of an asynchronous acquire; freed with the event */
+    pawl_acquired_fn *acquired;
+    void *data;
+    enum pawl_state state; /* of a loss: PAWL_SUSPECT, PAWL_LOST, or PAWL_HELD again */
+    uint64_t token;
+    struct pawl_error error; /* code 0: none */
+};
+
+static inline struct claim *claim_of(struct pawl__claim *seam) {
+    return (struct claim *)((char *)seam - offsetof(struct claim, seam));
+}
+
+static inline const struct pawl__engine_impl *impl_of(const struct pawl *client) {
+    return client->engine->impl;
+}
+
+/* cohort.c: who waits and who holds. cohort->mutex is held unless said otherwise. */
+
+/* A table for so many buckets. NULL: out of memory. */
+struct cohort_list *pawl__cohort_table(size_t buckets);
+/* Find or make the cohort of a name and kind, with one reference more. client->mutex held. NULL: out of memory. */
+struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant);
+/* Drop a reference. client->mutex held, cohort->mutex not. */
+void pawl__cohort_put(struct cohort *cohort);
+/* Free a cohort that no handle and no claim needs any more. client->mutex held. */
+void pawl__cohort_reap(struct cohort *cohort);
+void pawl__cohort_free(struct cohort *cohort);
+/* Unlock; before that, finish in this thread what was withdrawn and nobody looks after. 0, or PAWL_ELOST: see pawl__claim_settle_all. */
+int pawl__cohort_unlock(struct cohort *cohort);
+/* Unlock as it is, and wake who was promised it. */
+void pawl__cohort_let_go(struct cohort *cohort);
+/* How many tokens is a claim to ask for if one like it has used so many? Twice that, within the bound; who was alone will be so again. */
+uint32_t pawl__cohort_tokens(const struct cohort *cohort, uint32_t used);
+/* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
+void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
+/* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
+void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
+/* Wait until the (synchronous) waiter was granted or has ended; the mutex is released meanwhile. */
+void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter);
+/* End a waiter with an error. */
+void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* End a waiter whose time is up. */
+void pawl__cohort_end_late(struct waiter *waiter);
+/* Make the waiter a holder. */
+void pawl__cohort_grant(struct claim *claim, struct waiter *waiter, uint64_t token);
+/* The hold is over: hand its claim on, or withdraw it. 0, or PAWL_ELOST if it had been lost. Takes the hold away. */
+int pawl__cohort_leave(struct hold *hold);
+/* Find the waiters of a held claim another claim to wait for: this one can't serve them. */
+void pawl__cohort_rehome(struct claim *claim);
+/* See that somebody waits, in park() or in serve(), for a pending claim. */
+void pawl__cohort_nudge(struct claim *claim);
+/* Whatever is due by now: expiry, suspicion, renewal, deadlines of asynchronous acquires. Returns when to look again. */
+int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now);
+
+/* claim.c: the life of a claim, from submit to gone. cohort->mutex is held. */
+
+/* A claim for what this waiter wants. */
+struct claim *pawl__claim_new(struct cohort *cohort, const struct waiter *waiter, bool try_only);
+/* Submit a claim that has its waiters already; grants or ends them if the engine decides at once. */
+void pawl__claim_submit(struct claim *claim);
+/* The same for claims of different cohorts, whose mutexes are all held: all of them, or none. */
+void pawl__claim_submit_all(struct claim *const claims[], size_t count);
+/* The engine does not want the claim, and has forgotten it; or was never asked. */
+void pawl__claim_refused(struct claim *claim, const struct pawl_error *why);
+/* Withdraw a claim without waiters and holds; the claim may be freed. 0, or PAWL_ELOST: it had been lost. */
+int pawl__claim_retire(struct claim *claim);
+/* Wait in the engine for a pending claim, in this thread; the mutex is released meanwhile. */
+void pawl__claim_park(struct claim *claim, int64_t deadline);
+/* Hand a claim to the service thread. False: there is none, and none can be started. */
+bool pawl__claim_adopt(struct claim *claim);
+/* Finish, in this thread, the withdrawals and downgrades that nobody looks after; the mutex is released meanwhile. PAWL_ELOST: one
+ * that this thread withdrew had been lost before. */
+int pawl__claim_settle_all(struct cohort *cohort);
+/* Hand them to the service thread. */
+void pawl__claim_adopt_all(struct cohort *cohort);
+/* Held exclusively by a hold that keeps only a shared acquire: let readers in, by the time the cohort is unlocked. 0, or PAWL_ELOST. */
+int pawl__claim_downgrade(struct claim *claim);
+/* A token for one more hold under the claim; 0: there is none to be had. */
+uint64_t pawl__claim_token(struct claim *claim);
+/* Somebody has joined: if the claim nears its bounds, ask the engine whether it may go on, since nobody else waits. */
+void pawl__claim_ask_to_go_on(struct claim *claim);
+/* It is at its bounds. If the engine has said yes they are new; they count from when it was asked, since nobody waited any earlier. */
+void pawl__claim_go_on(struct claim *claim);
+/* Look whether the claim is lost by now; if so, its holders are told. */
+void pawl__claim_refresh(struct claim *claim);
+/* Expiry, suspicion, renewal. Returns when to look again. */
+int64_t pawl__claim_tick(struct claim *claim, int64_t now);
+/* Does serve() wait for it? */
+bool pawl__claim_served(const struct claim *claim);
+extern const struct pawl__upcalls pawl__claim_upcalls;
+
+/* service.c */
+
+/* Make sure that the service thread runs. False: it can't be started. */
+bool pawl__service_start(struct pawl *client);
+void pawl__service_stop(struct pawl *client);
+/* Have the service thread look at the clock at `when`, if not earlier. Any mutex may be held. */
+void pawl__service_due(struct pawl *client, int64_t when);
+
+/* dispatch.c */
+
+/* Queue a callback. A cohort's mutex may be held. */
+void pawl__event_post(struct pawl *client, struct event *event);
+/* Run the service thread's own events. */
+void pawl__events_serve(struct pawl *client);
+/* Wait until no callback of the handle runs on the service thread, unless this is that thread. */
+void pawl__events_quiesce(struct pawl_lock *lock);
+
+/* fork.c: the clients of this process, so that a child can be told that they are not its own. */
+/* While a client is being opened no other thread forks: the child would have descriptors that nobody closes in it. */
+void pawl__fork_hold(void);
+void pawl__fork_go_on(struct pawl *opened); /* NULL: it was not */
+void pawl__fork_forget(struct pawl *client);
+
+/* client.c */
+void pawl__client_put(struct pawl *client);
+/* Count down, and wake pawl_close if it waits for zero: of client->inside or ->leaving. */
+void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count);
+
+/* lock.c */
+
+/* Lock the handle's cohort, unless the client is closed or belongs to the parent. */
+int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr);
+/* Does the request make sense? */
+int pawl__lock_check(const struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                     struct pawl_error *reterr);
+/* A handle that owns its holds acquires one at a time. */
+int pawl__lock_check_busy(const struct pawl_lock *lock, struct pawl_error *reterr);
+/* What this owner has decides at once: 0 or an error. 1: it has nothing, and must join the queue. The cohort is locked. */
+int pawl__lock_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr);
+/* Make a waiter of the calling owner's, with memory for the hold to be. False: out of memory. The cohort is locked. */
+bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                       struct pawl_error *reterr);
+/* Join the queue and wait; or only wait. The cohort is locked, and unlocked afterwards. */
+int pawl__lock_queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr);
+int pawl__lock_await(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr);
+/* An event, with a waiter that is yet to be made, for an acquire whose end is told by `fn`. NULL: out of memory. */
+struct event *pawl__lock_event(struct pawl_lock *lock, pawl_acquired_fn *fn, void *data);
+void pawl__lock_event_free(struct event *event);
+/* From here on the event will come: when its waiter was granted or has ended, or when it is posted. The cohort is locked. */
+void pawl__lock_expect(struct event *event);
+/* One acquire of the calling owner's less, without waiting for the engine: `later` the service thread finishes it, else settle does. */
+int pawl__lock_give_back(struct pawl_lock *lock, bool shared, bool later, struct pawl_error *reterr);
+int pawl__lock_settle(struct pawl_lock *lock, struct pawl_error *reterr);
+/* Does the calling owner hold it, as far as is known here? 0, or why not. */
+int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr);
+/* Drop a reference; no mutex held. */
+void pawl__lock_put(struct pawl_lock *lock);
+/* End everything that is pending, release everything that is held, within the cohort. No mutex held. */
+void pawl__lock_close_cohort(struct cohort *cohort);
+
+/* multi.c */
+
+/* End the acquires of sets with a part in the cohort, of this handle or (NULL) of any; no mutex is held. Returns how many. */
+int pawl__multi_end(struct cohort *cohort, const struct pawl_lock *lock, int code);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dispatch.c - callbacks that are due, and who runs them: pawl_dispatch() in the user's loop, or the service thread.
+ *
+ * An event is posted with its cohort's mutex held and run with none. It holds a reference to its handle, so that the handle's memory
+ * lasts until it has run. events_mutex is a leaf: nothing else is taken under it.
+ */
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "os/bell.h"
+#include "core/core.h"
+#include "os/descriptor.h"
+#include "base/error.h"
+#include "os/uncancelled.h"
+
+void pawl__event_post(struct pawl *client, struct event *event) {
+    bool by_dispatch = event->acquired || client->flags & PAWL_OPEN_LOSS_BY_DISPATCH;
+    UNCANCELLED;
+
+    pthread_mutex_lock(&client->events_mutex);
+    if (by_dispatch) {
+        TAILQ_INSERT_TAIL(&client->for_dispatch, event, link);
+        if (client->event_fd >= 0)
+            bell_ring(client->event_fd);
+    } else {
+        TAILQ_INSERT_TAIL(&client->for_service, event, link);
+    }
+    pthread_mutex_unlock(&client->events_mutex);
+    if (!by_dispatch)
+        pawl__service_due(client, 0);
+}
+
+int pawl_fd(struct pawl *client) {
+    int fd;
+    UNCANCELLED;
+
+    if (!client || atomic_load(&client->forked))
+        return client ? PAWL_EFORKED : PAWL_EINVAL;
+    pthread_mutex_lock(&client->events_mutex);
+    if (client->event_fd < 0) {
+        client->event_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (client->event_fd >= 0 && !TAILQ_EMPTY(&client->for_dispatch))
+            bell_ring(client->event_fd);
+    }
+    fd = client->event_fd;
+    pthread_mutex_unlock(&client->events_mutex);
+    return fd < 0 ? PAWL_ESYSTEM : fd;
+}
+
+/* The first event of the list that has not run; the descriptor falls silent with the last one. */
+static struct event *take(struct pawl *client, struct event_list *list) {
+    struct event *event;
+
+    pthread_mutex_lock(&client->events_mutex);
+    event = TAILQ_FIRST(list);
+    if (event)
+        TAILQ_REMOVE(list, event, link);
+    if (list == &client->for_dispatch && TAILQ_EMPTY(list) && client->event_fd >= 0)
+        bell_silence(client->event_fd);
+    if (event && list == &client->for_service)
+        client->calling = event->lock;
+    pthread_mutex_unlock(&client->events_mutex);
+    return event;
+}
+
+static void run_acquired(struct event *event) {
+    struct pawl_lock *lock = event->lock;
+    struct waiter *waiter = event->waiter;
+    int code = waiter->state == WAITER_ENDED ? waiter->error.code : 0;
+
+    pthread_mutex_lock(&lock->cohort->mutex);
+    lock->pending--;
+    pthread_mutex_unlock(&lock->cohort->mutex);
+    event->acquired(lock, code, code ? &waiter->error : NULL, event->data);
+}
+
+static void run_loss(struct event *event) {
+    struct pawl_lock *lock = event->lock;
+    pawl_loss_fn *fn;
+    void *data;
+
+    pthread_mutex_lock(&lock->cohort->mutex);
+    fn = lock->on_loss;
+    data = lock->on_loss_data;
+    pthread_mutex_unlock(&lock->cohort->mutex);
+    if (fn)
+        fn(lock, event->state, event->token, &event->error, data);
+}
+
+static void run(struct event *event) {
+    struct pawl_lock *lock = event->lock;
+
+    if (event->acquired)
+        run_acquired(event);
+    else
+        run_loss(event);
+    if (event->waiter)
+        free(event->waiter->hold);
+    free(event->waiter);
+    free(event);
+    pawl__lock_put(lock);
+}
+
+int pawl_dispatch(struct pawl *client) {
+    struct event *event;
+    int count = 0;
+    UNCANCELLED;
+
+    if (!client || atomic_load(&client->forked))
+        return client ? PAWL_EFORKED : PAWL_EINVAL;
+    for (; (event = take(client, &client->for_dispatch)); count++)
+        run(event);
+    return count;
+}
+
+void pawl__events_serve(struct pawl *client) {
+    struct event *event;
+
+    while ((event = take(client, &client->for_service))) {
+        run(event);
+        pthread_mutex_lock(&client->events_mutex);
+        client->calling = NULL;
+        pthread_cond_broadcast(&client->events_idle);
+        pthread_mutex_unlock(&client->events_mutex);
+    }
+}
+
+void pawl__events_quiesce(struct pawl_lock *lock) {
+    struct pawl *client = lock->client;
+
+    pthread_mutex_lock(&client->events_mutex);
+    while (client->calling == lock && !pthread_equal(pthread_self(), client->service_self))
+        pthread_cond_wait(&client->events_idle, &client->events_mutex);
+    pthread_mutex_unlock(&client->events_mutex);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fork.c - the clients of this process. A child must not act as its parent, nor keep the parent's holds alive: after fork its copies
+ * of the clients are marked, and the engines let go of what they share with the parent. The list is the only state of the library
+ * that is not part of a client, but for the counter of owners in lock.c.
+ */
+#include "core/core.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static TAILQ_HEAD(, pawl) clients = TAILQ_HEAD_INITIALIZER(clients);
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before(void) {
+    pthread_mutex_lock(&mutex);
+}
+
+static void after_in_parent(void) {
+    pthread_mutex_unlock(&mutex);
+}
+
+static void after_in_child(void) {
+    struct pawl *client;
+
+    TAILQ_FOREACH(client, &clients, all) {
+        atomic_store(&client->forked, true);
+        impl_of(client)->forked(client->engine);
+    }
+    TAILQ_INIT(&clients);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void install(void) {
+    pthread_atfork(before, after_in_parent, after_in_child);
+}
+
+void pawl__fork_hold(void) {
+    pthread_once(&once, install);
+    pthread_mutex_lock(&mutex);
+}
+
+void pawl__fork_go_on(struct pawl *opened) {
+    if (opened)
+        TAILQ_INSERT_TAIL(&clients, opened, all);
+    pthread_mutex_unlock(&mutex);
+}
+
+void pawl__fork_forget(struct pawl *client) {
+    pthread_mutex_lock(&mutex);
+    TAILQ_REMOVE(&clients, client, all);
+    pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * service.c - the one thread that a client may have: it keeps time, runs the engine's serve(), and tells of losses.
+ *
+ * It starts when something needs it: always on engines without park(); on `local:` only with the first loss callback, asynchronous
+ * acquire that has to wait, or release that the engine could not take at once. It blocks all signals.
+ *
+ * `due` is the earliest moment at which a cohort must be looked at; it may be too early, never too late.
+ */
+#include <signal.h>
+
+#include "core/core.h"
+
+void pawl__service_due(struct pawl *client, int64_t when) {
+    int64_t due = atomic_load(&client->due);
+
+    while (when < due)
+        if (atomic_compare_exchange_weak(&client->due, &due, when)) {
+            impl_of(client)->wake(client->engine);
+            return;
+        }
+}
+
+/* Look at every cohort; on the way, drop those that nobody needs any more. Returns the next moment to look. */
+static int64_t tick_all(struct pawl *client, int64_t now) {
+    int64_t due = PAWL__NEVER, when;
+    struct cohort *cohort, *next;
+
+    pthread_mutex_lock(&client->mutex);
+    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+        next = TAILQ_NEXT(cohort, every);
+        pthread_mutex_lock(&cohort->mutex);
+        when = pawl__cohort_tick(cohort, now);
+        pawl__cohort_let_go(cohort);
+        due = when < due ? when : due;
+        pawl__cohort_reap(cohort);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return due;
+}
+
+/* One round of its work, without serve(). Returns when the next is due. */
+static int64_t tick(struct pawl *client) {
+    int64_t now = pawl__boottime();
+
+    /* Breaks are seen by asking, not by the clock: then every round looks. */
+    if (now >= atomic_load(&client->due) || (impl_of(client)->check && atomic_load(&client->attentive))) {
+        atomic_store(&client->due, PAWL__NEVER); /* what becomes due from here on lowers it again */
+        pawl__service_due(client, tick_all(client, now));
+    }
+    pawl__events_serve(client);
+    return atomic_load(&client->due);
+}
+
+static void *service_main(void *data) {
+    struct pawl *client = data;
+
+    pthread_mutex_lock(&client->events_mutex);
+    client->service_self = pthread_self();
+    pthread_mutex_unlock(&client->events_mutex);
+    while (!atomic_load(&client->service_stop))
+        impl_of(client)->serve(client->engine, tick(client));
+    return NULL;
+}
+
+bool pawl__service_start(struct pawl *client) {
+    sigset_t all, before;
+    bool runs;
+
+    if (atomic_load(&client->service_state) == SERVICE_RUNS)
+        return true;
+    pthread_mutex_lock(&client->service_mutex);
+    runs = atomic_load(&client->service_state) == SERVICE_RUNS;
+    if (!runs && atomic_load(&client->service_state) == SERVICE_NONE) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        runs = pthread_create(&client->service, NULL, service_main, client) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (runs)
+            atomic_store(&client->service_state, SERVICE_RUNS);
+    }
+    pthread_mutex_unlock(&client->service_mutex);
+    return runs;
+}
+
+void pawl__service_stop(struct pawl *client) {
+    bool ran;
+
+    pthread_mutex_lock(&client->service_mutex);
+    ran = atomic_exchange(&client->service_state, SERVICE_OVER) == SERVICE_RUNS;
+    pthread_mutex_unlock(&client->service_mutex);
+    if (!ran)
+        return;
+    atomic_store(&client->service_stop, true);
+    impl_of(client)->wake(client->engine);
+    pthread_join(client->service, NULL);
+}

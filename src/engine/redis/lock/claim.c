@@ -1,0 +1,799 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * claims.c - the life of a claim on the server: acquire, wait, downgrade, release. redis.h draws its states.
+ *
+ * Invariants
+ *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: whoever finds it in the lock's key is this claim. So acquire and
+ *     release may be run again after a lost answer, and do the same.
+ *   - `turn` numbers what was asked about a claim's state. Only the answer to the last counts: an answer to acquire that comes after the
+ *     withdrawal was sent says nothing any more.
+ *   - Every claim that waits has a timer. The first two in the queue ask again when the holder's time ends; all of them every few seconds,
+ *     which also tells the server that they still wait.
+ *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. In a cluster a
+ *     node that had it before may owe answers still: pawl__claim_detach cuts them off.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/redis/redis.h"
+#include "base/error.h"
+#include "base/lease.h"
+
+#define ALIVE_NS (2000 * REDIS_MS)
+#define ALIVE_MOST_NS (10000 * REDIS_MS)
+#define AGAIN_NS (50 * REDIS_MS)
+#define AGAIN_MOST_NS (1000 * REDIS_MS)
+/* How far tokens may stay behind the server's time, about, where that is their floor. Each acquire would else have to look at the clock. */
+#define TOKEN_LAG_US 1000000
+
+enum { EXACT_POSITIONS = 2 };
+
+/* ---- Little things -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t next_random(struct redis *redis) {
+    redis->random = redis->random * 1664525u + 1013904223u;
+    return redis->random >> 16;
+}
+
+static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
+    return &redis->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
+}
+
+struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, bucket_of(redis, id), bucket) {
+        if (claim->claim->id[1] == id)
+            return claim;
+    }
+    return NULL;
+}
+
+static void insert(struct redis *redis, struct rclaim *claim) {
+    TAILQ_INSERT_TAIL(&redis->claims, claim, all);
+    TAILQ_INSERT_TAIL(bucket_of(redis, claim->claim->id[1]), claim, bucket);
+    redis->claim_count++;
+    redis->adopted_count += claim->adopted;
+}
+
+void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
+    pawl__push_unlisten(redis, claim);
+    pawl__ear_leave(redis, claim);
+    pawl__claim_detach(redis, claim);
+    pawl__secure_forget(claim);
+    TAILQ_REMOVE(&redis->claims, claim, all);
+    TAILQ_REMOVE(bucket_of(redis, claim->claim->id[1]), claim, bucket);
+    pawl__renew_forget(claim);
+    pawl__redis_untell(redis, claim);
+    claim->timer_at = PAWL__NEVER;
+    if (claim->is_timed)
+        TAILQ_REMOVE(&redis->timed, claim, timed);
+    claim->is_timed = false;
+    claim->state = RCLAIM_NONE;
+    redis->claim_count--;
+    redis->adopted_count -= claim->adopted;
+}
+
+void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
+    claim->timer_at = when;
+    claim->exact = exact;
+    if (!claim->is_timed)
+        TAILQ_INSERT_TAIL(&redis->timed, claim, timed);
+    claim->is_timed = true;
+    pawl__redis_due(redis, when);
+}
+
+void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
+    int64_t wait = AGAIN_NS;
+
+    for (unsigned i = 0; i < claim->failures && wait < AGAIN_MOST_NS; i++)
+        wait *= 2;
+    claim->failures++;
+    pawl__claim_set_timer(redis, claim, pawl__boottime() + wait + (int64_t)next_random(redis) * wait / 65536, true);
+}
+
+void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
+    va_list args;
+
+    if (claim->lost || !rclaim_holds(claim))
+        return;
+    claim->lost = true;
+    claim->broken = broken;
+    claim->why.code = PAWL_ELOST;
+    va_start(args, format);
+    vsnprintf(claim->why.text, sizeof claim->why.text, format, args);
+    va_end(args);
+    pawl__redis_tell(redis, claim, TELL_LOST);
+}
+
+void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    claim->why = *why;
+    pawl__claim_remove(redis, claim);
+    pawl__redis_tell(redis, claim, TELL_REFUSED);
+}
+
+void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    struct pawl_error reason = *why;
+
+    if (claim->in_set)
+        reason.code = PAWL_EUNSUPPORTED;
+    pawl__claim_refuse(redis, claim, &reason);
+}
+
+void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
+                         int64_t lease_ns) {
+    pawl__push_unlisten(redis, claim);
+    claim->timer_at = PAWL__NEVER;
+    claim->token = token;
+    claim->token_count = count;
+    claim->sent_at = claim->held_since = sent_at;
+    claim->lease_ns = lease_ns;
+    if (redis->options.replicas) {
+        claim->state = RCLAIM_SECURING;
+        pawl__secure(claim, sent_at, lease_ns);
+    } else {
+        pawl__claim_hold(redis, claim);
+    }
+}
+
+/* It was granted, and that is over: the answer lay in its socket while we were stopped. Perhaps it is ours still, or else it queues. */
+static bool came_too_late(struct redis *redis, struct rclaim *claim) {
+    if (is_voter(redis) || pawl__boottime() < pawl__lease_assured_until(claim->sent_at, claim->lease_ns))
+        return false;
+    pawl__redis_note(redis, claim, "granted, but its lease is over: asking again");
+    claim->state = RCLAIM_ASKING;
+    claim->held_since = 0;
+    claim->asked = false;
+    pawl__claim_drive(redis, claim);
+    return true;
+}
+
+void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
+    if (came_too_late(redis, claim))
+        return;
+    claim->state = RCLAIM_HOLDING;
+    claim->failures = 0;
+    pawl__ear_open(redis, claim);
+    pawl__redis_tell(redis, claim, TELL_GRANTED);
+}
+
+int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
+    int64_t left = claim->claim->max_hold_ns;
+
+    if (!left)
+        return redis->options.lease_ns;
+    if (claim->held_since)
+        left = pawl__time_add(claim->held_since, left) - pawl__boottime();
+    if (left >= redis->options.lease_ns)
+        return redis->options.lease_ns;
+    return left < REDIS_MS ? REDIS_MS : (left + REDIS_MS - 1) / REDIS_MS * REDIS_MS; /* the server counts in ms */
+}
+
+/* ---- Asking --------------------------------------------------------------------------------------------------------------- */
+
+/* What tokens are not to be below. One server alone can't be outrun by another: its time when the connection was new will do, and costs
+ * nothing as long as it forgets nothing. Where there are several, one that is no longer the primary may grant yet, beside its successor:
+ * that both keep to the time is all that there is between their tokens. */
+static uint64_t token_floor(const struct node *node) {
+    int64_t now_us;
+
+    if (!node || !node->token_floor)
+        return REDIS_TOKEN_MAX;
+    if (node->redis->options.topology == TOPOLOGY_ONE)
+        return (uint64_t)node->token_floor;
+    now_us = node->pair_server + (pawl__boottime() - node->pair_local) / 1000;
+    return (uint64_t)(now_us - TOKEN_LAG_US > node->token_floor ? now_us - TOKEN_LAG_US : node->token_floor);
+}
+
+/* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */
+void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
+                     struct redis_call *ret) {
+    char *end;
+
+    pawl__redis_keys(redis, name, kind, &ret->keys);
+    pawl__put_number(ret->floor, token_floor(node));
+    end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
+    end = stpcpy(stpcpy(end, ret->keys.inbox), "\n");
+    end = stpcpy(stpcpy(end, ret->keys.channel), "\n");
+    ret->extra = stpcpy(stpcpy(end, ret->keys.beside), "\n");
+    ret->argv[0] = ret->keys.lock;
+    ret->argv[1] = ret->keys.token;
+    ret->argv[2] = ret->keys.queue;
+    ret->argv[3] = ret->keys.who;
+    ret->argv[4] = owner;
+    ret->argv[5] = ret->rest;
+    ret->argv[6] = ret->floor;
+}
+
+/* Was the server ever asked about it? If not there is nothing to undo. */
+static bool never_sent(const struct rclaim *claim) {
+    return claim->state == RCLAIM_ASKING && claim->turn == 0;
+}
+
+static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
+    pawl__call_fill(redis, claim->node, claim->claim->name, claim->claim->kind, claim->owner, call);
+    pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
+}
+
+static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, redis_reply_fn *answered) {
+    struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
+    int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
+
+    if (is_voter(claim->node->redis))
+        keys = pawl__voter_call(claim, script, call, &argc);
+    /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
+    claim->asked = pawl__script_send(claim->node, script, keys, argc, call->argv, NULL, &request);
+}
+
+/* Is this the answer to what was asked last about the claim's state? */
+static bool current(const struct request *request) {
+    return request->claim->turn == request->step;
+}
+
+static void refused_for_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    pawl__redis_note(redis, claim, "%s", why->text);
+    if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
+        claim->why = *why; /* for hindered(); later on it says why it was lost */
+    pawl__claim_try_later(redis, claim);
+}
+
+/* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
+static bool without_result(struct redis *redis, struct request *request, const redisReply *reply, struct pawl_error *why) {
+    struct rclaim *claim = request->claim;
+
+    claim->asked = false;
+    if (!reply)
+        return true; /* asked again once the connection is there */
+    switch (pawl__reply_class(reply, why)) {
+    case REPLY_OK:
+        claim->failures = 0;
+        return false;
+    case REPLY_NOSCRIPT:
+        pawl__claim_drive(redis, claim);
+        return true;
+    case REPLY_AGAIN:
+        refused_for_now(redis, claim, why);
+        return true;
+    case REPLY_READONLY:
+        pawl__link_drop(&request->node->commands, why->code, "%s", why->text);
+        return true;
+    case REPLY_MOVED:
+        if (!pawl__cluster_moved(request->node, reply))
+            return false;
+        if (claim->node == request->node) /* it is sent to where it was */
+            pawl__claim_try_later(redis, claim);
+        return true;
+    case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
+        pawl__cluster_asked(request->node, reply);
+        refused_for_now(redis, claim, why);
+        return true;
+    case REPLY_REFUSED:
+        return false;
+    }
+    return false;
+}
+
+/* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
+
+/* What a claim wants, and for whom: `MODE PERMITS SINCE RECORD`, as it stands in the queue behind its owner. */
+static void put_wish(const struct redis *redis, const struct rclaim *claim, char *to) {
+    *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
+    *to++ = ' ';
+    to = stpcpy(pawl__put_number(to, claim->claim->permits), " ");
+    strcpy(stpcpy(stpcpy(to, claim->since), " "), redis->record);
+}
+
+static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply);
+
+/* Who queues must be able to hear. */
+static bool may_queue(struct redis *redis, struct rclaim *claim) {
+    if (!in_cluster(redis))
+        return true;
+    pawl__ear_find(redis, claim);
+    return pawl__ear_on(claim);
+}
+
+void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
+    const struct pawl__claim *seam = claim->claim;
+    uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
+
+    fill_call(redis, claim, call);
+    claim->want_sent = want ? want : 1;
+    pawl__put_number(call->want, claim->want_sent);
+    call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
+    put_wish(redis, claim, call->wish);
+    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : claim->registered ? "2" : "0";
+    strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
+    call->argv[REDIS_CALL_COMMON] = call->lease;
+    call->argv[REDIS_CALL_COMMON + 1] = call->record;
+    call->argv[REDIS_CALL_COMMON + 2] = call->want;
+}
+
+static void send_acquire(struct redis *redis, struct rclaim *claim) {
+    enum pawl_kind kind = claim->claim->kind;
+    struct redis_call call;
+
+    pawl__claim_fill_acquire(redis, claim, &call);
+    pawl__push_track_next(claim);
+    /* One token is what is wanted if nothing is said. */
+    send_call(claim, SCRIPT_ACQUIRE + (int)kind, REDIS_ACQUIRE_ARGS - REDIS_CALL_COMMON - (claim->want_sent == 1), &call,
+              acquire_answered);
+}
+
+/* When does a claim that waits ask again? */
+static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    int64_t now = pawl__boottime(), alive = ALIVE_NS + (int64_t)next_random(redis) * (ALIVE_NS / 4) / 65536;
+    int64_t ends = (ms_left + 2 + (int64_t)claim->position * 50) * REDIS_MS;
+
+    if (ms_left >= 0 && claim->position < EXACT_POSITIONS && ends < alive) {
+        pawl__claim_set_timer(redis, claim, now + ends, true);
+        return;
+    }
+    alive += (int64_t)claim->position * 5 * REDIS_MS;
+    pawl__claim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
+}
+
+/* The same, unless it was told meanwhile that it is the first, and when to ask. */
+static void wait_as_told(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    int64_t told = claim->head_until;
+
+    claim->head_until = PAWL__NEVER;
+    wait_more(redis, claim, ms_left);
+    if (told < claim->timer_at)
+        pawl__claim_set_timer(redis, claim, told, true);
+}
+
+/* A position in the queue, as far as it matters. */
+static unsigned place(int64_t position) {
+    return position < 0 ? 0 : position < UINT16_MAX ? (unsigned)position : UINT16_MAX;
+}
+
+static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
+    int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
+    struct pawl_error why;
+    bool seen_foreign;
+
+    if (claim->claim->try_only) {
+        pawl__claim_misfit(claim->claim, 0, &why);
+        pawl__claim_refuse(redis, claim, &why);
+        return;
+    }
+    if (is_voter(redis)) {
+        claim->position = place(position);
+        pawl__voter_waits(redis, claim, ms_left);
+        return;
+    }
+    claim->node->contended = true;
+    claim->state = RCLAIM_WAITING;
+    if (position < 0) { /* it has not queued, since it could not be told */
+        pawl__redis_note(redis, claim, "held, PTTL %lld; listening", (long long)ms_left);
+        claim->position = 0;
+        wait_more(redis, claim, ms_left);
+        pawl__ear_open(redis, claim);
+        if (pawl__ear_on(claim))
+            pawl__claim_drive(redis, claim);
+        return;
+    }
+    claim->position = place(position);
+    seen_foreign = claim->foreign_held;
+    claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
+    pawl__redis_note(redis, claim, "queued at %u; %s holds it, PTTL %lld", claim->position,
+                     claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
+    if (claim->foreign_held && claim->position < EXACT_POSITIONS)
+        pawl__push_listen(redis, claim);
+    else if (claim->head_until == PAWL__NEVER) /* else it was told later than this was written */
+        pawl__push_unlisten(redis, claim);
+    wait_as_told(redis, claim, ms_left);
+    /* Once more: it may have been let go since; or so that the server tracks what it reads. */
+    if (claim->asks_again || (claim->node->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
+        claim->asks_again = false;
+        pawl__claim_drive(redis, claim);
+    }
+    pawl__claim_want_more(redis, claim);
+}
+
+void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
+    if (result == 0)
+        pawl__fail(ret, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->name);
+    else if (result == -2)
+        pawl__fail(
+            ret, PAWL_ELIMIT,
+            "the semaphore '%s' is in use with another limit than %u, or another program counts there: choose another name, or if "
+            "nobody uses it, remove its key",
+            claim->name, claim->limit);
+    else if (result == -1)
+        pawl__fail(ret, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
+                   claim->name);
+    else
+        pawl__fail(ret, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->name);
+}
+
+void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
+    pawl__push_tie(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
+    claim->node->contended = claim->state == RCLAIM_WAITING;
+    pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
+                        request->sent_at, pawl__claim_lease_ns(redis, claim));
+}
+
+/* The first token, if this is the short answer: the last of them; or 1 of a voter, which agrees to those that were proposed. */
+static uint64_t short_grant(const struct redis *redis, const struct rclaim *claim, const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1)
+        return 0;
+    if (is_voter(redis))
+        return claim->floor;
+    return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
+}
+
+static void fill_release(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
+    fill_call(redis, claim, call);
+    put_wish(redis, claim, call->extra); /* as it stands in the queue, if it does */
+    call->argv[REDIS_CALL_COMMON] = call->keys.channel;
+}
+
+/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock in vain; and
+ * if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
+static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
+    struct node *node = claim->node;
+    int script = SCRIPT_RELEASE + (int)claim->claim->kind;
+    bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
+    struct redis_call call;
+
+    if (undo)
+        fill_release(redis, claim, &call);
+    pawl__claim_refuse(redis, claim, why);
+    if (undo)
+        pawl__script_send(node, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL, &(struct request){0});
+}
+
+static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+    uint64_t first;
+    int64_t result;
+
+    if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)) {
+        freeReplyObject(reply);
+        return;
+    }
+    if (!without_result(redis, request, reply, &why)) {
+        result = pawl__reply_number(reply, 0, -3);
+        if (reply->type == REDIS_REPLY_ERROR) {
+            refuse_and_undo(redis, claim, true, &why);
+        } else if ((first = short_grant(redis, claim, reply))) {
+            claim->node->contended = false;
+            pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
+        } else if (pawl__reply_grants(reply)) {
+            pawl__claim_entered(redis, claim, request, reply);
+        } else if (result == 0) {
+            pawl__push_tie(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
+            queued(redis, claim, reply);
+        } else {
+            pawl__claim_misfit(claim->claim, result, &why);
+            refuse_and_undo(redis, claim, result > 0, &why);
+        }
+    } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
+        pawl__claim_not_now(redis, claim, &why);
+    }
+    freeReplyObject(reply);
+}
+
+void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
+    if (claim->state == RCLAIM_WAITING && !claim->asked &&
+        atomic_load_explicit(&claim->claim->token_want, memory_order_relaxed) > claim->want_sent)
+        pawl__claim_drive(redis, claim);
+}
+
+/* ---- Release, downgrade --------------------------------------------------------------------------------------------------- */
+
+/* Too few replicas had it, and it is given back: once more, a little later. */
+static void undone(struct redis *redis, struct rclaim *claim) {
+    struct pawl_error why;
+
+    claim->state = RCLAIM_ASKING;
+    claim->held_since = 0;
+    if (claim->claim->try_only) {
+        pawl__secure_failed(claim->node, claim->claim->name, &why);
+        pawl__claim_not_now(redis, claim, &why);
+    } else {
+        pawl__claim_try_later(redis, claim);
+    }
+}
+
+static void release_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+
+    if (current(request) && claim->state == RCLAIM_UNDOING) {
+        if (!without_result(redis, request, reply, &why))
+            undone(redis, claim);
+    } else if (current(request) && !without_result(redis, request, reply, &why)) {
+        if (reply->type == REDIS_REPLY_ERROR) {
+            /* It will not let us; then the lease ends it. */
+            pawl__redis_warn(redis, claim, "could not be released, and stays held until its lease ends: %s", why.text);
+        } else if (reply->integer == 0 && !claim->resent && claim->held_before) {
+            claim->was_lost = true;
+        }
+        claim->awaited = reply->integer == 2;
+        pawl__claim_remove(redis, claim);
+        pawl__redis_tell(redis, claim, TELL_SETTLED);
+    } else if (!reply) {
+        claim->resent = true;
+    }
+    freeReplyObject(reply);
+}
+
+static void send_release(struct redis *redis, struct rclaim *claim) {
+    struct redis_call call;
+
+    fill_release(redis, claim, &call);
+    send_call(claim, SCRIPT_RELEASE + (int)claim->claim->kind, 1, &call, release_answered);
+}
+
+static void downgrade_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+
+    if (current(request) && claim->state == RCLAIM_DOWNGRADING && !without_result(redis, request, reply, &why)) {
+        bool done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+
+        claim->mode = PAWL_SHARED;
+        pawl__redis_tell(redis, claim, TELL_DOWNGRADED);
+        if (!done)
+            pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->claim->name);
+        claim->state = RCLAIM_HOLDING;
+    }
+    freeReplyObject(reply);
+}
+
+static void send_downgrade(struct redis *redis, struct rclaim *claim) {
+    struct redis_call call;
+
+    fill_call(redis, claim, &call);
+    call.argv[REDIS_CALL_COMMON] = call.lease;
+    send_call(claim, SCRIPT_DOWNGRADE, 1, &call, downgrade_answered);
+}
+
+/* ---- Going on ------------------------------------------------------------------------------------------------------------- */
+
+/* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
+static void extend_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    (void)redis;
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST)
+        request->claim->tokens_added += (uint32_t)reply->integer;
+    freeReplyObject(reply);
+}
+
+static void send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
+    struct request request = {.answered = extend_answered, .claim = claim};
+    const struct pawl__claim *seam = claim->claim;
+    struct redis_call call;
+    char next[24];
+
+    fill_call(redis, claim, &call);
+    pawl__put_number(call.want, count);
+    pawl__put_number(next, seam->token + seam->token_count);
+    call.argv[REDIS_CALL_COMMON] = call.want;
+    call.argv[REDIS_CALL_COMMON + 1] = call.keys.channel;
+    call.argv[REDIS_CALL_COMMON + 2] = next;
+    pawl__script_send(claim->node, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3, call.argv, NULL,
+                      &request);
+}
+
+/* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
+void pawl__redis_extend(struct pawl__engine *engine, struct pawl__claim *seam, uint32_t count) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    if (claim->state == RCLAIM_HOLDING && claim->node->commands.state == LINK_UP && !redis->options.replicas) {
+        send_extend(redis, claim, count);
+        pawl__node_look_later(claim->node);
+    }
+    pawl__redis_unlock_asked(redis);
+}
+
+uint32_t pawl__redis_extended(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    uint32_t added;
+
+    pawl__redis_lock(redis);
+    pawl__node_look(claim->node);
+    added = claim->tokens_added;
+    claim->tokens_added = 0;
+    pawl__redis_unlock_asked(redis);
+    return added;
+}
+
+void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
+    if (claim->asked || claim->node->commands.state != LINK_UP)
+        return;
+    switch (claim->state) {
+    case RCLAIM_NONE:
+    case RCLAIM_SECURING:
+        break;
+    case RCLAIM_HOLDING:
+        pawl__ear_open(redis, claim);
+        break;
+    case RCLAIM_WAITING:
+        if (is_voter(redis))
+            break; /* it asks again when it is told to */
+        /* fall through */
+    case RCLAIM_ASKING:
+        if (pawl__node_up(claim->node)) /* who queues must be able to hear */
+            send_acquire(redis, claim);
+        break;
+    case RCLAIM_DOWNGRADING:
+        send_downgrade(redis, claim);
+        break;
+    case RCLAIM_UNDOING:
+    case RCLAIM_LEAVING:
+        send_release(redis, claim);
+        break;
+    }
+}
+
+/* ---- The seam ------------------------------------------------------------------------------------------------------------- */
+
+static int64_t unix_ms(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
+    if (redis->options.layout != LAYOUT_REDISSON && claim->kind != PAWL_MUTEX)
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
+                          claim->name);
+    if (claim->permits > REDIS_PERMITS_MAX)
+        return pawl__fail(reterr, PAWL_EPERMITS,
+                          "%u permits of '%s' at once are more than the %d that a Redis is asked to write at once", claim->permits,
+                          claim->name, REDIS_PERMITS_MAX);
+    return pawl__cluster_check_name(redis, claim->name, reterr);
+}
+
+void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct node *node) {
+    struct rclaim *claim = rclaim_of(seam);
+
+    claim->claim = seam;
+    claim->node = node;
+    if (in_cluster(redis)) {
+        claim->slot = pawl__cluster_slot_of(redis, seam->name);
+        pawl__node_want(node);
+    }
+    claim->state = RCLAIM_ASKING;
+    claim->mode = seam->mode;
+    if (!claim->since[0])
+        pawl__put_number(claim->since, (uint64_t)unix_ms());
+    claim->adopted |= is_voter(redis);
+    claim->timer_at = claim->head_until = PAWL__NEVER;
+    pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), seam->id[1]);
+    insert(redis, claim);
+}
+
+int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
+    struct redis *redis = redis_of(engine);
+    struct node *node;
+    int rc = pawl__claim_check(redis, seam, reterr);
+
+    if (rc < 0)
+        return rc;
+    pawl__redis_lock(redis);
+    node = pawl__node_for(redis, seam->name);
+    if (!pawl__node_up(node) && (node->gave_up || (seam->try_only && !pawl__node_hopeful(node)))) {
+        rc = pawl__fail(reterr, pawl__node_errorcode(node), "%s", pawl__node_errortext(node));
+        pawl__redis_unlock(redis);
+        return rc;
+    }
+    pawl__claim_begin(redis, seam, node);
+    pawl__claim_drive(redis, rclaim_of(seam));
+    pawl__redis_unlock_asked(redis);
+    return PAWL__PENDING;
+}
+
+/* Who waits for the answer reads it; of a claim that was adopted that is the service thread, which must be made to. */
+static void unlock_asked(struct redis *redis, const struct rclaim *claim) {
+    if (claim->adopted)
+        pawl__redis_unlock(redis);
+    else
+        pawl__redis_unlock_asked(redis);
+}
+
+int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    bool unsent;
+
+    pawl__redis_lock(redis);
+    unsent = claim->state == RCLAIM_NONE || never_sent(claim);
+    claim->held_before = rclaim_holds(claim);
+    claim->tell &= ~(unsigned)(TELL_GRANTED | TELL_DOWNGRADED);
+    if (claim->ended) {
+        /* It was refused, and the core is hearing so just now: that is its end. */
+    } else if (unsent) {
+        if (claim->state != RCLAIM_NONE)
+            pawl__claim_remove(redis, claim);
+        pawl__redis_tell(redis, claim, TELL_SETTLED);
+    } else {
+        pawl__renew_forget(claim);
+        pawl__secure_forget(claim);
+        claim->state = RCLAIM_LEAVING;
+        claim->asked = false;
+        claim->timer_at = PAWL__NEVER;
+        claim->failures = 0;
+        pawl__claim_drive(redis, claim);
+    }
+    unlock_asked(redis, claim);
+    return PAWL__PENDING;
+}
+
+int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    claim->state = RCLAIM_DOWNGRADING;
+    claim->asked = false;
+    pawl__claim_drive(redis, claim);
+    unlock_asked(redis, claim);
+    return PAWL__PENDING;
+}
+
+/* There is no connection, and it is known why; or `failures` counts what was refused for a while, until an answer says something:
+ * then `why` is the last of it. */
+bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
+    struct redis *redis = redis_of(engine);
+    const struct rclaim *claim = rclaim_of(seam);
+    bool hindered;
+
+    pawl__redis_lock(redis);
+    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->node;
+    if (hindered && !pawl__node_up(claim->node))
+        pawl__fail(ret, pawl__node_errorcode(claim->node), "%s", pawl__node_errortext(claim->node));
+    else if ((hindered &= claim->failures && claim->why.code))
+        *ret = claim->why;
+    pawl__redis_unlock_asked(redis);
+    return hindered;
+}
+
+/* ---- The connection ------------------------------------------------------------------------------------------------------- */
+
+void pawl__claims_drive(struct node *node) {
+    struct rclaim *claim, *next;
+
+    for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        if (claim->node == node)
+            pawl__claim_drive(node->redis, claim);
+    }
+}
+
+void pawl__claims_refuse_tries(struct node *node) {
+    struct rclaim *claim, *next;
+    struct pawl_error why;
+
+    pawl__fail(&why, pawl__node_errorcode(node), "%s", pawl__node_errortext(node));
+    for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        if (claim->node == node && never_sent(claim) && claim->claim->try_only)
+            pawl__claim_refuse(node->redis, claim, &why);
+    }
+}
+
+void pawl__claims_give_up(struct node *node) {
+    struct redis *redis = node->redis;
+    struct rclaim *claim, *next;
+    struct pawl_error why;
+
+    pawl__fail(&why, pawl__node_errorcode(node), "%s (given up after %u tries)", pawl__node_errortext(node),
+               redis->options.retry_tries);
+    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        if (claim->node == node && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))
+            pawl__claim_refuse(redis, claim, &why);
+    }
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * secure.c - ?replicas=N: a grant or a renewal counts once N replicas have it.
+ *
+ *     HOLDING's place is taken by     SECURING --(N have it)--> HOLDING
+ *                                         | too few in time
+ *                                         v
+ *                                     UNDOING --(released)--> ASKING, a little later; a try ends
+ *
+ * WAIT answers how many replicas have what its own connection wrote, and makes everything behind it on that connection wait. So there
+ * is a connection for it alone, the witness: a write of its own, then WAIT. Whatever was answered on `commands` before that write left
+ * lies before it in what replicas are sent. One round is under way at a time; what comes meanwhile goes together in the next.
+ *
+ * The two connections must lead to one server, or the write proves nothing: node.c compares what the server says of itself. When one of
+ * them is lost nothing is known: a grant is asked for again (its owner has it, or not), a renewal is made again. So is what was granted
+ * while there was no witness, when there is one.
+ *
+ * Where too few replicas have a renewal, the hold is not renewed: it is renewed again and again, and is lost at the end of its lease.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+#include "base/error.h"
+
+static void begin_round(struct node *node);
+
+static void leave_list(struct rclaim *claim) {
+    if (claim->secures)
+        TAILQ_REMOVE(claim->in_round ? &claim->node->in_round : &claim->node->to_secure, claim, securing);
+    claim->secures = claim->in_round = false;
+}
+
+void pawl__secure_forget(struct rclaim *claim) {
+    leave_list(claim);
+}
+
+static void secured(struct redis *redis, struct rclaim *claim) {
+    leave_list(claim);
+    if (claim->state == RCLAIM_SECURING)
+        pawl__claim_hold(redis, claim);
+    else
+        pawl__renew_done(redis, claim, claim->secure_sent_at, claim->secure_lease_ns);
+}
+
+/* Too few replicas have it. */
+static void fell_short(struct redis *redis, struct rclaim *claim) {
+    leave_list(claim);
+    if (claim->state != RCLAIM_SECURING) {
+        pawl__renew_put_back(claim);
+        return;
+    }
+    claim->state = RCLAIM_UNDOING;
+    claim->asked = false;
+    pawl__claim_drive(redis, claim);
+}
+
+/* Nobody knows. */
+static void unknown(struct redis *redis, struct rclaim *claim) {
+    leave_list(claim);
+    if (claim->state != RCLAIM_SECURING) {
+        pawl__renew_put_back(claim);
+        return;
+    }
+    claim->state = RCLAIM_ASKING;
+    claim->held_since = 0;
+    claim->asked = false;
+    pawl__claim_drive(redis, claim);
+}
+
+typedef void end_fn(struct redis *redis, struct rclaim *claim);
+
+static void end_round(struct node *node, end_fn *end) {
+    struct rclaim *claim;
+
+    node->round_open = false;
+    while ((claim = TAILQ_FIRST(&node->in_round)))
+        end(node->redis, claim);
+    begin_round(node);
+}
+
+/* Is this of the round that is under way? That of one whose claims have been sent elsewhere may still be answered. */
+static bool is_current(const struct request *request) {
+    return request->node->round_open && request->step == request->node->round_turn;
+}
+
+static void wrote(struct redis *redis, struct request *request, redisReply *reply) {
+    struct node *node = request->node;
+    struct pawl_error why;
+
+    if (is_current(request))
+        node->round_wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
+    if (reply && pawl__reply_class(reply, &why) != REPLY_OK)
+        pawl__redis_note(redis, NULL, "replicas: nothing was written: %s", why.text);
+    if (reply && pawl__reply_class(reply, &why) == REPLY_READONLY) {
+        pawl__link_drop(&node->commands, why.code, "%s", why.text);
+        pawl__link_drop(&node->witness, why.code, "%s", why.text);
+    }
+    freeReplyObject(reply);
+}
+
+static void counted(struct redis *redis, struct request *request, redisReply *reply) {
+    struct node *node = request->node;
+    unsigned wanted = redis->options.replicas, have;
+
+    if (!is_current(request)) {
+        freeReplyObject(reply);
+        return;
+    }
+    if (!reply) {
+        end_round(node, unknown);
+        return;
+    }
+    have = reply->type == REDIS_REPLY_INTEGER && node->round_wrote ? (unsigned)reply->integer : 0;
+    pawl__redis_note(redis, NULL, "WAIT: %u of %u replicas have it", have, wanted);
+    node->replicas_short = have < wanted;
+    node->replicas_had = have;
+    node->server_replicas = have > node->server_replicas ? have : node->server_replicas;
+    node->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : node->renew_at;
+    pawl__redis_set_link(node->redis);
+    freeReplyObject(reply);
+    end_round(node, have < wanted ? fell_short : secured);
+}
+
+/* Where the server has said that it has too few, one need not wait in order to know why nothing is granted. */
+static void expect_shortfall(struct node *node) {
+    if (!node->server_known || node->server_replicas >= node->redis->options.replicas)
+        return;
+    node->replicas_short = true;
+    node->replicas_had = node->server_replicas;
+    pawl__redis_set_link(node->redis);
+}
+
+/* A write, in the slot of the first of them, and WAIT. */
+static void begin_round(struct node *node) {
+    struct redis *redis = node->redis;
+    struct request write = {.answered = wrote, .script = -1, .step = node->round_turn + 1}, wait = write;
+    struct rclaim *claim = TAILQ_FIRST(&node->to_secure);
+    struct redis_keys keys;
+    char replicas[16], patience[24];
+
+    if (node->round_open || !claim || node->witness.state != LINK_UP)
+        return;
+    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    snprintf(replicas, sizeof replicas, "%u", redis->options.replicas);
+    snprintf(patience, sizeof patience, "%lld", (long long)(redis->options.command_ns / REDIS_MS * 2 / 3));
+    TAILQ_FOREACH(claim, &node->to_secure, securing) {
+        claim->in_round = true;
+    }
+    TAILQ_CONCAT(&node->in_round, &node->to_secure, securing);
+    wait.answered = counted;
+    node->round_open = true;
+    node->round_turn++;
+    node->round_wrote = false;
+    expect_shortfall(node);
+    if (pawl__link_say(&node->witness, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
+        pawl__link_say(&node->witness, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
+}
+
+void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
+    claim->secures = true;
+    claim->secure_sent_at = sent_at;
+    claim->secure_lease_ns = lease_ns;
+    TAILQ_INSERT_TAIL(&claim->node->to_secure, claim, securing);
+    begin_round(claim->node);
+}
+
+void pawl__secure_anew(struct node *node) {
+    struct rclaim *claim;
+
+    node->round_open = false;
+    TAILQ_CONCAT(&node->to_secure, &node->in_round, securing);
+    TAILQ_FOREACH(claim, &node->to_secure, securing) {
+        claim->in_round = false;
+    }
+    while ((claim = TAILQ_FIRST(&node->to_secure)))
+        unknown(node->redis, claim);
+}
+
+void pawl__secure_failed(const struct node *node, const char *name, struct pawl_error *ret) {
+    pawl__fail(ret, PAWL_EREPLICAS,
+               "%u of the %u replicas that the URL asks for had '%s' within %lld ms: look at the replicas, or ask for fewer",
+               node->replicas_had, node->redis->options.replicas, name,
+               (long long)(node->redis->options.command_ns / REDIS_MS * 2 / 3));
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * together.c - several claims in one script: all are granted, or none.
+ *
+ * The claims are ordinary ones that are asked for by one request. Its answer decides all of them; from then on, and if no answer comes,
+ * each is on its own: a claim whose answer was lost asks again by itself, finds what the script has done for it, and the core gives
+ * back what it got if others got nothing. What the server can't do just now it can't do together: the claims are refused as
+ * unsupported (pawl__claim_not_now), and the core waits for each.
+ *
+ * In a cluster they go together if their names have one slot. While that moves, its keys are at two nodes, and scripts over several of them
+ * at neither.
+ *
+ * A claim that was withdrawn before the answer came has had another turn meanwhile, and is passed over. One server answers in order,
+ * so it can't be gone; in a cluster, where its release may be answered by another node, it is cut out (pawl__claim_detach).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+#include "base/error.h"
+
+enum { ARGS_EACH = REDIS_ACQUIRE_ARGS - REDIS_CALL_KEYS + 1 };
+
+struct together {
+    size_t count;
+    struct member {
+        struct rclaim *claim;
+        int turn;
+    } members[];
+};
+
+static redis_reply_fn all_answered;
+
+/* KEYS: those of each; ARGV: those of each, and its kind. */
+static bool send_calls(const struct together *together, struct redis_call *calls, const struct request *request) {
+    static const char *const kinds[] = {[PAWL_MUTEX] = "0", [PAWL_RWLOCK] = "1", [PAWL_SEMAPHORE] = "2"};
+    struct node *node = together->members[0].claim->node;
+    size_t keys = together->count * REDIS_CALL_KEYS, used = keys;
+    const char **argv = calloc(keys + together->count * ARGS_EACH, sizeof *argv);
+    bool ok;
+
+    if (!argv)
+        return false;
+    for (size_t i = 0; i < together->count; i++) {
+        const struct rclaim *claim = together->members[i].claim;
+
+        memcpy(argv + i * REDIS_CALL_KEYS, calls[i].argv, REDIS_CALL_KEYS * sizeof *argv);
+        memcpy(argv + used, calls[i].argv + REDIS_CALL_KEYS, (ARGS_EACH - 1) * sizeof *argv);
+        used += ARGS_EACH;
+        argv[used - 1] = kinds[claim->claim->kind];
+    }
+    ok = pawl__script_send(node, SCRIPT_ACQUIRE_ALL, (int)keys, (int)used, argv, NULL, request);
+    free(argv);
+    return ok;
+}
+
+/* Ask for all of them; `together` belongs to the request from here on. Where there is no memory for that, each asks by itself. */
+static void send_all(struct redis *redis, struct together *together) {
+    struct redis_call *calls = calloc(together->count, sizeof *calls);
+    struct request request = {.answered = all_answered, .data = together};
+
+    for (size_t i = 0; i < together->count && calls; i++) {
+        struct rclaim *claim = together->members[i].claim;
+
+        pawl__claim_fill_acquire(redis, claim, &calls[i]);
+        claim->asked = true;
+        together->members[i].turn = ++claim->turn;
+    }
+    if (!calls || !send_calls(together, calls, &request)) {
+        for (size_t i = 0; i < together->count; i++) {
+            together->members[i].claim->asked = false;
+            pawl__claim_drive(redis, together->members[i].claim);
+        }
+        free(together);
+    }
+    free(calls);
+}
+
+/* ---- The answer ----------------------------------------------------------------------------------------------------------- */
+
+/* Is it still its turn? In a cluster it may be gone: pawl__together_detach. */
+static bool still_asks(const struct member *member) {
+    return member->claim && member->claim->turn == member->turn && member->claim->state == RCLAIM_ASKING;
+}
+
+/* Keep those whose turn it still is. */
+static void sift(struct together *together) {
+    size_t kept = 0;
+
+    for (size_t i = 0; i < together->count; i++) {
+        const struct member *member = &together->members[i];
+
+        if (still_asks(member))
+            together->members[kept++] = *member;
+    }
+    together->count = kept;
+}
+
+static void all_refused(struct redis *redis, struct together *together, const struct pawl_error *why) {
+    sift(together);
+    for (size_t i = 0; i < together->count; i++)
+        pawl__claim_refuse(redis, together->members[i].claim, why);
+}
+
+static void all_not_now(struct redis *redis, struct together *together, const struct pawl_error *why) {
+    sift(together);
+    for (size_t i = 0; i < together->count; i++)
+        pawl__claim_not_now(redis, together->members[i].claim, why);
+}
+
+static void all_granted(struct redis *redis, struct together *together, const struct request *request, const redisReply *reply) {
+    for (size_t i = 0; i < together->count; i++) {
+        const struct member *member = &together->members[i];
+
+        if (still_asks(member))
+            pawl__claim_entered(redis, member->claim, request, reply->element[i + 1]);
+    }
+}
+
+/* Is it a list with the word that all are held, and a list for each? */
+static bool grants(const redisReply *reply, size_t count) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count + 1 || pawl__reply_number(reply, 0, 0) != 1)
+        return false;
+    for (size_t i = 1; i <= count; i++)
+        if (!pawl__reply_grants(reply->element[i]))
+            return false;
+    return true;
+}
+
+/* Each is to ask by itself: `now`, or when the connection is there again. */
+static void part_ways(struct redis *redis, struct together *together, bool now) {
+    sift(together);
+    for (size_t i = 0; i < together->count; i++) {
+        together->members[i].claim->asked = false;
+        if (now)
+            pawl__claim_drive(redis, together->members[i].claim);
+    }
+}
+
+static void decided(struct redis *redis, struct together *together, const struct request *request, const redisReply *reply) {
+    size_t which = (size_t)pawl__reply_number(reply, 1, 1) - 1;
+    const struct rclaim *misfit = together->members[which < together->count ? which : 0].claim;
+    struct pawl_error why;
+
+    if (grants(reply, together->count)) {
+        all_granted(redis, together, request, reply);
+        return;
+    }
+    if (misfit) {
+        pawl__claim_misfit(misfit->claim, pawl__reply_number(reply, 0, -3), &why);
+        all_refused(redis, together, &why);
+    } else {
+        part_ways(redis, together, true);
+    }
+}
+
+static void all_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct together *together = request->data;
+    struct pawl_error why;
+    enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_READONLY;
+
+    switch (class) {
+    case REPLY_OK:
+        decided(redis, together, request, reply);
+        break;
+    case REPLY_NOSCRIPT:
+        sift(together);
+        if (together->count) {
+            send_all(redis, together);
+            together = NULL;
+        }
+        break;
+    case REPLY_MOVED: /* those that are elsewhere now ask there, each by itself */
+        pawl__cluster_moved(request->node, reply);
+        all_not_now(redis, together, &why);
+        break;
+    case REPLY_ASK:
+        pawl__cluster_asked(request->node, reply);
+        all_not_now(redis, together, &why);
+        break;
+    case REPLY_AGAIN:
+        all_not_now(redis, together, &why);
+        break;
+    case REPLY_REFUSED: /* of several slots, say; or it ended halfway: who asks by itself finds what it has, or undoes it */
+        part_ways(redis, together, true);
+        break;
+    case REPLY_READONLY:
+        part_ways(redis, together, false);
+        break;
+    }
+    free(together);
+    freeReplyObject(reply);
+    if (reply && class == REPLY_READONLY)
+        pawl__link_drop(&request->node->commands, why.code, "%s", why.text);
+}
+
+void pawl__together_detach(struct request *request, const struct rclaim *claim) {
+    struct together *together = request->data;
+
+    if (request->answered != all_answered)
+        return;
+    for (size_t i = 0; i < together->count; i++)
+        if (together->members[i].claim == claim)
+            together->members[i].claim = NULL;
+}
+
+/* ---- The seam ------------------------------------------------------------------------------------------------------------- */
+
+/* Are they where one script can have all of them? */
+static bool in_one_place(const struct redis *redis, struct pawl__claim *const seams[], size_t count) {
+    for (size_t i = 1; i < count && in_cluster(redis); i++)
+        if (pawl__cluster_slot_of(redis, seams[i]->name) != pawl__cluster_slot_of(redis, seams[0]->name))
+            return false;
+    return true;
+}
+
+static int ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
+    struct node *node = pawl__node_for(redis, seams[0]->name);
+    struct together *together;
+
+    if (!in_one_place(redis, seams, count))
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the %zu locks are in different slots", count);
+    if (!pawl__node_up(node))
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "%s", pawl__node_errortext(node));
+    together = malloc(sizeof *together + count * sizeof together->members[0]);
+    if (!together)
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    together->count = count;
+    for (size_t i = 0; i < count; i++) {
+        together->members[i].claim = rclaim_of(seams[i]);
+        together->members[i].claim->in_set = true;
+        pawl__claim_begin(redis, seams[i], node);
+    }
+    send_all(redis, together);
+    return PAWL__PENDING;
+}
+
+int pawl__redis_submit_all(struct pawl__engine *engine, struct pawl__claim *const seams[], size_t count,
+                           struct pawl_error *reterr) {
+    struct redis *redis = redis_of(engine);
+    int rc = 0;
+
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = pawl__claim_check(redis, seams[i], reterr);
+    if (rc < 0)
+        return rc;
+    pawl__redis_lock(redis);
+    rc = ask(redis, seams, count, reterr);
+    pawl__redis_unlock_asked(redis);
+    return rc;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cluster.c - which node has which slot, and what follows when that changes.
+ *
+ * A lock's keys and channels are in one slot, and a slot is at one primary at a time: redis->slots says where, as far as we know. A node is
+ * connected when a lock there is first asked for. The map is asked for (CLUSTER SLOTS) at open, when a node says that a slot has
+ * moved, and when a node can't be reached; from any node that can, and from the next one if that is silent. What MOVED says counts at once.
+ *
+ * When a slot moves, so do its claims (pawl__claim_rehome): whatever was on its way to the old node counts no more, and is asked again at
+ * the new one. Every request may be asked twice, so that nothing else is to be done; holds are renewed at once, to see that they are there.
+ *
+ * While a slot is being moved, key by key, scripts over several keys can't be run in it: where some keys are there and some are not
+ * (and not all of a lock's keys always exist) both nodes say TRYAGAIN, or ASK. Only what finds all of its keys at the other side is
+ * served there: renewals are (ASKING), everything else waits until the slot has moved.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redis/redis.h"
+#include "base/error.h"
+
+/* The map is asked for at most so often; and from another node when there is no answer for so long. */
+#define REFRESH_NS (200 * REDIS_MS)
+#define SILENT_NS (500 * REDIS_MS)
+/* More nodes than a cluster has that works: beyond that a place is taken from one that is not used. */
+enum { NODES_MOST = 1000 };
+
+/* ---- Slots -------------------------------------------------------------------------------------------------------------------- */
+
+/* CRC-16 with the polynomial 0x1021, as the cluster's specification has it. */
+static unsigned crc16(const char *data, size_t length) {
+    unsigned crc = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned)(unsigned char)data[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
+    }
+    return crc & 0xffff;
+}
+
+static unsigned slot_of_key(const char *key) {
+    const char *open = strchr(key, '{'), *close = open ? strchr(open + 1, '}') : NULL;
+
+    if (close && close > open + 1)
+        return crc16(open + 1, (size_t)(close - open - 1)) % REDIS_SLOTS;
+    return crc16(key, strlen(key)) % REDIS_SLOTS;
+}
+
+int pawl__cluster_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr) {
+    struct redis_keys keys;
+    unsigned slot;
+
+    if (!in_cluster(redis))
+        return 0;
+    pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &keys);
+    slot = slot_of_key(keys.lock);
+    if (slot == slot_of_key(keys.who) && slot == slot_of_key(keys.beside))
+        return 0;
+    return pawl__fail(
+        reterr, PAWL_ENAME,
+        "the braces in '%s' put its keys into different slots of the cluster: leave them out, or write {...} around a part", name);
+}
+
+unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name) {
+    char key[REDIS_KEY_MAX];
+
+    snprintf(key, sizeof key, "%s%s", redis->options.prefix, name);
+    return slot_of_key(key);
+}
+
+struct node *pawl__node_for(const struct redis *redis, const char *name) {
+    struct node *node;
+
+    if (!in_cluster(redis))
+        return TAILQ_FIRST(&redis->nodes);
+    node = redis->slots[pawl__cluster_slot_of(redis, name)];
+    return node ? node : TAILQ_FIRST(&redis->nodes); /* it will say that nobody has the slot */
+}
+
+/* ---- Nodes -------------------------------------------------------------------------------------------------------------------- */
+
+static bool has_claims(const struct node *node) {
+    const struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &node->redis->claims, all) {
+        if (claim->node == node)
+            return true;
+    }
+    return false;
+}
+
+static bool is_idle(struct node *node) {
+    struct link *link;
+
+    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+        if (link->state != LINK_DOWN)
+            return false;
+    return !node->wanted && !node->slot_count && !node->leading && !has_claims(node);
+}
+
+/* There are as many as there may be: one that was named once and is of no use, the latest first; those of the URL come first of all. */
+static struct node *idle_node(struct redis *redis) {
+    struct node *node;
+
+    TAILQ_FOREACH_REVERSE(node, &redis->nodes, node_list, entry) {
+        if (is_idle(node))
+            return node;
+    }
+    return NULL;
+}
+
+static struct node *node_at(struct redis *redis, const char *host, unsigned port) {
+    struct pawl_error ignored;
+    struct node *node;
+    unsigned count = 0;
+
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        count++;
+        if (pawl__node_is_at(node, host, port))
+            return node;
+    }
+    if (count >= NODES_MOST)
+        return (node = idle_node(redis)) && pawl__node_put_at(node, host, port) ? node : NULL;
+    node = pawl__node_new(redis, &ignored);
+    if (node && !pawl__node_put_at(node, host, port)) {
+        pawl__node_free(node);
+        node = NULL;
+    }
+    return node;
+}
+
+void pawl__node_want(struct node *node) {
+    struct link *link;
+
+    if (node->wanted)
+        return;
+    node->wanted = true;
+    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+        link->retry_at = 0;
+    pawl__redis_due(node->redis, 0);
+}
+
+/* A node without slots is of no use any more. */
+static void leave_nodes(struct redis *redis) {
+    struct node *node;
+    struct link *link;
+
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        if (!node->wanted || node->slot_count || node->leading || has_claims(node))
+            continue;
+        node->wanted = false;
+        for (int i = 0; (link = pawl__node_link(node, i)); i++) {
+            pawl__link_drop(link, PAWL_ECONNLOST, "it has no slots any more");
+            link->retry_at = PAWL__NEVER;
+            link->failures = 0;
+        }
+    }
+}
+
+/* ---- The map -------------------------------------------------------------------------------------------------------------------- */
+
+static void rehome_claims(struct redis *redis) {
+    struct rclaim *claim, *next;
+    struct node *node;
+
+    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, all);
+        node = redis->slots[claim->slot];
+        if (node && node != claim->node) {
+            node->token_floor = 0; /* it was set when others had the lock's counter */
+            pawl__claim_rehome(redis, claim, node);
+        }
+    }
+}
+
+static void set_slot(struct redis *redis, unsigned slot, struct node *node) {
+    if (redis->slots[slot])
+        redis->slots[slot]->slot_count--;
+    redis->slots[slot] = node;
+    if (node)
+        node->slot_count++;
+}
+
+/* One range of CLUSTER SLOTS' answer: first, last, {host, port, ...} of the primary, and of replicas. All ranges together have no more than
+ * all slots. */
+static void take_range(struct redis *redis, const struct node *from, const redisReply *range, unsigned *left) {
+    const redisReply *primary;
+    const char *host;
+    struct node *node;
+    int64_t last;
+
+    if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 || range->element[2]->type != REDIS_REPLY_ARRAY ||
+        range->element[2]->elements < 2)
+        return;
+    primary = range->element[2];
+    host = primary->element[0]->type == REDIS_REPLY_STRING ? primary->element[0]->str : "";
+    if (strcmp(host, "?") == 0)
+        return; /* it does not know itself */
+    if (!host[0])
+        host = pawl__addresses_host(from->addresses);
+    node = node_at(redis, host, (unsigned)pawl__reply_number(primary, 1, 0));
+    last = pawl__reply_number(range, 1, -1);
+    for (int64_t slot = pawl__reply_number(range, 0, 0); node && slot >= 0 && slot <= last && slot < REDIS_SLOTS && *left; slot++) {
+        set_slot(redis, (unsigned)slot, node);
+        --*left;
+    }
+}
+
+static void take_map(struct redis *redis, const struct node *from, const redisReply *reply) {
+    unsigned left = REDIS_SLOTS;
+
+    redis->uncovered = 0;
+    for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
+        set_slot(redis, slot, NULL);
+    for (size_t i = 0; i < reply->elements && i < REDIS_SLOTS && left; i++)
+        take_range(redis, from, reply->element[i], &left);
+    for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
+        redis->uncovered += !redis->slots[slot];
+    redis->mapped = true;
+    pawl__redis_note(redis, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, redis->uncovered);
+    rehome_claims(redis);
+    leave_nodes(redis);
+    pawl__redis_set_link(redis);
+}
+
+/* The answer of a node that was silent for long is older than that of one which was asked after it. */
+static void map_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct pawl_error why;
+
+    if (request->step < redis->map_turn_known) {
+        freeReplyObject(reply);
+        return;
+    }
+    redis->map_turn_known = request->step;
+    redis->refresh_at = PAWL__NEVER;
+    if (reply && reply->type == REDIS_REPLY_ARRAY) {
+        take_map(redis, request->node, reply);
+    } else if (reply) {
+        if (pawl__reply_class(reply, &why) == REPLY_OK)
+            pawl__fail(&why, PAWL_EFORMAT, "the server's answer to CLUSTER SLOTS makes no sense");
+        freeReplyObject(reply);
+        pawl__link_drop(&request->node->commands, why.code == PAWL_EFORMAT ? PAWL_ETOPOLOGY : why.code, "it tells no slots: %s",
+                        why.text);
+        return;
+    } else {
+        pawl__cluster_refresh(redis);
+    }
+    freeReplyObject(reply);
+}
+
+void pawl__cluster_refresh(struct redis *redis) {
+    int64_t when = redis->refreshed_at + REFRESH_NS;
+
+    if (!in_cluster(redis) || redis->closing || redis->refresh_at != PAWL__NEVER)
+        return;
+    redis->refresh_at = when;
+    pawl__redis_due(redis, when);
+}
+
+/* Is there an answer to come? */
+static bool map_asked(const struct redis *redis) {
+    return redis->map_turn != redis->map_turn_known;
+}
+
+void pawl__cluster_reached(struct redis *redis) {
+    if (!in_cluster(redis) || redis->refresh_at == PAWL__NEVER || map_asked(redis))
+        return;
+    redis->refresh_at = 0; /* it can be asked now */
+    pawl__redis_due(redis, 0);
+}
+
+static struct node *after(const struct redis *redis, const struct node *node) {
+    struct node *next = node ? TAILQ_NEXT(node, entry) : NULL;
+
+    return next ? next : TAILQ_FIRST(&redis->nodes);
+}
+
+/* Go on along the list of nodes: to one that is connected, or else to the next, which could be. */
+static struct node *next_node(struct redis *redis) {
+    struct node *first = after(redis, redis->refresh_node), *node = first;
+
+    while (node->commands.state != LINK_UP) {
+        node = after(redis, node);
+        if (node == first)
+            break;
+    }
+    redis->refresh_node = node;
+    return node;
+}
+
+void pawl__cluster_tick(struct redis *redis, int64_t now) {
+    struct request request = {.answered = map_answered, .script = -1, .step = redis->map_turn + 1};
+    struct node *node;
+    bool asked = false;
+
+    if (!in_cluster(redis) || now < redis->refresh_at)
+        return;
+    node = next_node(redis);
+    redis->refreshed_at = now;
+    if (node->commands.state == LINK_UP)
+        asked = pawl__link_say(&node->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
+    else
+        pawl__node_want(node); /* and then */
+    redis->map_turn += asked;
+    redis->refresh_at = now + (asked ? SILENT_NS : REFRESH_NS);
+    pawl__redis_due(redis, redis->refresh_at);
+}
+
+/* `MOVED SLOT HOST:PORT`, or ASK: the node that it names; NULL: none that makes sense. */
+static struct node *named_node(struct redis *redis, const struct node *from, const char *text, unsigned *slot) {
+    char host[256];
+    const char *colon = strrchr(text, ':');
+    int used = 0;
+    size_t length;
+
+    if (sscanf(text, "%*s %u %n", slot, &used) != 1 || !used || *slot >= REDIS_SLOTS || !colon || colon < text + used)
+        return NULL;
+    length = (size_t)(colon - text) - (size_t)used;
+    if (length >= sizeof host)
+        return NULL;
+    memcpy(host, text + used, length);
+    host[length] = '\0';
+    return node_at(redis, length ? host : pawl__addresses_host(from->addresses), (unsigned)strtoul(colon + 1, NULL, 10));
+}
+
+bool pawl__cluster_moved(struct node *from, const redisReply *reply) {
+    struct redis *redis = from->redis;
+    struct node *node;
+    unsigned slot;
+
+    if (!in_cluster(redis) || !(node = named_node(redis, from, reply->str, &slot)))
+        return false;
+    pawl__redis_note(redis, NULL, "%.100s", reply->str);
+    set_slot(redis, slot, node);
+    rehome_claims(redis);
+    pawl__cluster_refresh(redis);
+    return true;
+}
+
+struct node *pawl__cluster_asked(struct node *from, const redisReply *reply) {
+    struct node *node;
+    unsigned slot;
+
+    if (!in_cluster(from->redis) || !(node = named_node(from->redis, from, reply->str, &slot)))
+        return NULL;
+    pawl__node_want(node);
+    return node;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------------------------------------------- */
+
+int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
+    const struct redis_options *options = &redis->options;
+    struct node *node;
+
+    redis->refresh_at = 0;
+    redis->slots = calloc(REDIS_SLOTS, sizeof *redis->slots);
+    for (size_t i = 0; i < options->place_count; i++) {
+        node = redis->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
+        if (!node)
+            return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+        pawl__addresses_look_up(node->addresses); /* one that is not known is one that can't be reached */
+    }
+    return 0;
+}
+
+/* Have all of the URL's nodes been tried in vain? */
+static const struct pawl_error *all_failed(struct redis *redis) {
+    const struct pawl_error *why = NULL;
+    struct node *node;
+
+    TAILQ_FOREACH(node, &redis->nodes, entry) {
+        if (!node->commands.failures)
+            return NULL;
+        why = &node->commands.why;
+    }
+    return why;
+}
+
+int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr) {
+    int64_t patience = 2 * redis->options.connect_ns, deadline;
+    const struct pawl_error *why = NULL;
+
+    patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
+    deadline = pawl__boottime() + patience;
+    while (!redis->mapped && !why && pawl__boottime() < deadline) {
+        pawl__redis_serve(&redis->base, deadline);
+        why = all_failed(redis);
+    }
+    if (!redis->mapped && why)
+        return pawl__fail(reterr, why->code, "%s", why->text);
+    if (!redis->mapped)
+        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
+    if (redis->uncovered)
+        return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
+                          redis->url, redis->uncovered, REDIS_SLOTS);
+    return 0;
+}

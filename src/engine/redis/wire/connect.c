@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * connect.c - from nothing to a connection that works, step by step, without ever blocking:
+ *
+ *     DOWN --(time)--> CONNECTING --> [SHAKING: TLS] --> GREETING --> UP
+ *       ^                  |               |                |          |
+ *       +------------------+---------------+----------------+----------+   any failure; after a while, begin again
+ *
+ * The greeting logs in, chooses the database and looks at the server (`commands`), or subscribes to the inbox. Only the service thread,
+ * and open() before there is one, makes connections.
+ *
+ * Under Sentinel they are asked where the server is before each connection: sentinel.c.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "engine/redis/redis.h"
+#include "os/descriptor.h"
+#include "base/error.h"
+
+/* With claims, a link that was silent for so long is pinged. */
+#define SILENCE_NS (5000 * REDIS_MS)
+/* How often to look whether a name has been looked up. */
+#define LOOK_NS (10 * REDIS_MS)
+
+/* The address to try; 0: none is known. */
+static socklen_t choose_address(struct link *link, struct sockaddr_storage *ret) {
+    const struct redis_options *options = &link->redis->options;
+    struct sockaddr_un *un = (struct sockaddr_un *)ret;
+
+    if (options->socket_path[0]) {
+        memset(ret, 0, sizeof *ret);
+        un->sun_family = AF_UNIX;
+        strcpy(un->sun_path, options->socket_path);
+        return sizeof *un;
+    }
+    return pawl__addresses_choose(link->addresses, ret, &link->address_number);
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------------------------------------- */
+
+/* No address is known yet, but may be in a moment. With sentinels or in a cluster there are others to turn to meanwhile. */
+static bool await_address(struct link *link) {
+    if (link->redis->options.topology != TOPOLOGY_ONE || pawl__addresses_unknown(link->addresses))
+        return false;
+    pawl__addresses_refresh(link->addresses);
+    link->retry_at = pawl__boottime() + LOOK_NS;
+    return true;
+}
+
+static void set_options(int fd, int64_t patience_ns) {
+    int yes = 1;
+    unsigned patience_ms = (unsigned)(patience_ns / REDIS_MS);
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+}
+
+static void greet(struct link *link);
+
+void pawl__link_start(struct link *link) {
+    struct redis *redis = link->redis;
+    struct sockaddr_storage address;
+    socklen_t length = choose_address(link, &address);
+
+    if (!length && await_address(link))
+        return;
+    if (link->addresses && (link->failures || !length))
+        pawl__addresses_refresh(link->addresses);
+    link->state = LINK_CONNECTING;
+    link->started_at = link->heard_at = pawl__boottime();
+    if (!length) {
+        pawl__link_drop(link, PAWL_ECONNLOST, "the host '%.100s' is not known", pawl__addresses_host(link->addresses));
+        return;
+    }
+    link->fd = above_stdio(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    link->reader = pawl__reader_new();
+    link->fed = 0;
+    if (link->fd < 0 || !link->reader) {
+        pawl__link_drop(link, PAWL_ESYSTEM, "no socket can be had: %s", strerror(errno));
+        return;
+    }
+    if (address.ss_family != AF_UNIX)
+        set_options(link->fd, redis->options.command_ns);
+    if (connect(link->fd, (struct sockaddr *)&address, length) < 0 && errno != EINPROGRESS) {
+        pawl__link_drop(link, errno == EACCES ? PAWL_EACCES : PAWL_ECONNLOST, "can't connect: %s", strerror(errno));
+        return;
+    }
+    if (address.ss_family == AF_UNIX)
+        pawl__link_progress(link);
+}
+
+static void connected(struct link *link) {
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) {
+        pawl__link_drop(link, PAWL_ECONNLOST, "can't connect: %s", strerror(error));
+        return;
+    }
+    if (!pawl__link_tls(link)) {
+        greet(link);
+        return;
+    }
+    link->ssl = pawl__tls_new(link);
+    link->state = LINK_SHAKING;
+    if (!link->ssl)
+        pawl__link_drop(link, PAWL_ESYSTEM, "TLS can't be set up");
+    else
+        pawl__link_progress(link);
+}
+
+static void shake(struct link *link) {
+    int rc = SSL_do_handshake(link->ssl), error;
+
+    if (rc == 1) {
+        greet(link);
+        return;
+    }
+    error = SSL_get_error(link->ssl, rc);
+    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+        return;
+    pawl__link_ended(link);
+}
+
+/* Is the descriptor of a connection that is being made writable by now? */
+static bool is_connected(const struct link *link) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer, error_size = sizeof(int);
+    int error = 0;
+
+    if (getpeername(link->fd, (struct sockaddr *)&peer, &size) == 0)
+        return true;
+    return getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &error_size) == 0 && error != 0;
+}
+
+void pawl__link_progress(struct link *link) {
+    switch (link->state) {
+    case LINK_DOWN:
+        break;
+    case LINK_CONNECTING:
+        connected(link);
+        break;
+    case LINK_SHAKING:
+        shake(link);
+        break;
+    case LINK_GREETING:
+    case LINK_UP:
+        pawl__link_flush(link);
+        pawl__link_read(link);
+        break;
+    }
+}
+
+/* ---- The greeting --------------------------------------------------------------------------------------------------------- */
+
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_PRIMARY, GREET_ROLE, GREET_CHECK };
+
+static void greeted(struct redis *redis, struct request *request, redisReply *reply) {
+    struct link *link = request->data;
+    struct pawl_error why;
+
+    if (!reply)
+        return;
+    if (request->step == GREET_NUMBER) {
+        request->node->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
+    } else if (request->step == GREET_RUN_ID) {
+        if (reply->type == REDIS_REPLY_STRING)
+            pawl__server_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
+        if (pawl__reply_class(reply, &why) == REPLY_AGAIN) { /* it has too many clients, and does not wait to be asked */
+            freeReplyObject(reply);
+            pawl__link_drop(link, why.code, "%s", why.text);
+            return;
+        }
+    } else if (request->step == GREET_PRIMARY) {
+        if (!pawl__sentinel_answer(link->node, reply)) {
+            freeReplyObject(reply);
+            return;
+        }
+    } else if (request->step == GREET_ROLE) {
+        pawl__sentinel_check_role(link->node, reply);
+    } else if (request->step >= GREET_CHECK) {
+        pawl__server_answer(request->node, (unsigned)(request->step - GREET_CHECK), reply);
+    } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
+        freeReplyObject(reply);
+        pawl__link_drop(link, request->step == GREET_AUTH && why.code == PAWL_EFORMAT ? PAWL_EACCES : why.code, "%s", why.text);
+        return;
+    }
+    freeReplyObject(reply);
+    if (link->state != LINK_GREETING || --link->greetings)
+        return;
+    link->state = LINK_UP;
+    link->failures = 0;
+    pawl__redis_note(redis, NULL, "connection (%s) is up", link->what);
+    if (link == &link->node->inbox)
+        pawl__push_listen_again(link->node);
+    if (link == &link->node->commands)
+        pawl__renew_all(link->node); /* it may be another server than before, or have forgotten */
+    if (link != &link->node->guide)
+        pawl__node_changed(link->node);
+}
+
+static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
+    struct request request = {.answered = greeted, .data = link, .script = -1, .step = (int)step};
+
+    link->greetings++;
+    return pawl__link_say(link, argc, argv, &request);
+}
+
+static bool log_in(struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+    bool guide = link == &link->node->guide;
+    const char *user = guide ? options->sentinel_user : options->user;
+    const char *password = guide ? options->sentinel_password : options->password;
+
+    if (user[0])
+        return say(link, GREET_AUTH, 3, (const char *[]){"AUTH", user, password});
+    return !password[0] || say(link, GREET_AUTH, 2, (const char *[]){"AUTH", password});
+}
+
+static bool subscribe(struct link *link) {
+    char channel[REDIS_PREFIX_MAX + 64];
+
+    if (in_cluster(link->redis)) /* a channel for each lock, when it is waited for: ear.c */
+        return say(link, GREET_SUBSCRIBE, 1, (const char *[]){"PING"});
+    snprintf(channel, sizeof channel, "pawl:inbox:%s", link->redis->uuid);
+    if (link->redis->options.layout != LAYOUT_REDISSON && !say(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
+        return false;
+    return say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
+}
+
+static bool ask_sentinel(struct link *link) {
+    const char *name = link->redis->options.primary_name;
+
+    return say(link, GREET_PRIMARY, 3, (const char *[]){"SENTINEL", "get-master-addr-by-name", name}) &&
+           say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", "+switch-master"});
+}
+
+static bool choose_db(struct link *link) {
+    char db[16];
+
+    snprintf(db, sizeof db, "%u", link->redis->options.db);
+    return !link->redis->options.db || say(link, GREET_SELECT, 2, (const char *[]){"SELECT", db});
+}
+
+/* What an operator should know of it; and before all else that it is a primary. */
+static bool check_server(struct link *link) {
+    static const char *const checks[SERVER_CHECKS][4] = {
+        {"INFO", "everything"},
+        {"CONFIG", "GET", "maxmemory-policy"},
+        {"CONFIG", "GET", "min-replicas-to-write"},
+    };
+
+    if (link->redis->options.topology == TOPOLOGY_SENTINEL && !say(link, GREET_ROLE, 1, (const char *[]){"ROLE"}))
+        return false;
+    for (unsigned i = 0; i < SERVER_CHECKS; i++) {
+        struct request request = {.answered = greeted, .data = link, .script = -1, .step = GREET_CHECK + (int)i};
+        const char *argv[4];
+        size_t lengths[4];
+        int argc = 0;
+
+        for (; argc < 4 && checks[i][argc]; argc++) {
+            argv[argc] = checks[i][argc];
+            lengths[argc] = strlen(argv[argc]);
+        }
+        link->greetings++;
+        if (!pawl__link_send(link, argc, argv, lengths, &request))
+            return false;
+    }
+    return true;
+}
+
+static void greet(struct link *link) {
+    struct node *node = link->node;
+
+    link->state = LINK_GREETING;
+    link->greetings = 0;
+    if (link == &node->commands)
+        memset(node->script_loaded, 0, sizeof node->script_loaded);
+    if (link ==
+        &node->commands) /* it may be another server, or one that was restarted: what is known of its clock counts no more */
+        node->pair_server = node->tie_server = node->token_floor = 0;
+    if (!log_in(link))
+        return;
+    if (link == &node->guide)
+        ask_sentinel(link);
+    else if (!say(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}))
+        return;
+    else if (link->subscriber)
+        subscribe(link);
+    else if (choose_db(link) && link == &node->commands)
+        check_server(link);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------------------------------------- */
+
+/* A whole round of sentinels takes no longer than one server may. */
+static int64_t connect_patience(const struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+
+    int64_t most = options->connect_ns < options->patience_ns ? options->connect_ns : options->patience_ns;
+
+    return link == &link->node->guide ? most / (int64_t)options->place_count : options->connect_ns;
+}
+
+int64_t pawl__link_due(const struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+    const struct request *first = TAILQ_FIRST(&link->sent);
+    int64_t due;
+
+    if (link->state == LINK_DOWN)
+        return link->retry_at;
+    if (link->state != LINK_UP)
+        return link->started_at + connect_patience(link);
+    due = link->redis->claim_count ? link->heard_at + SILENCE_NS : PAWL__NEVER;
+    if (first && first->sent_at + options->command_ns < due)
+        due = first->sent_at + options->command_ns;
+    return due;
+}
+
+static void ping(struct link *link, int64_t now) {
+    struct request request = {.script = -1};
+    size_t length = 4;
+
+    link->heard_at = now; /* so that the next one is not due at once */
+    pawl__link_send(link, 1, (const char *[]){"PING"}, &length, &request);
+}
+
+const char *pawl__link_missing(const struct link *link) {
+    switch (link->state) {
+    case LINK_SHAKING:
+        return "it accepts connections, but no TLS handshake came about";
+    case LINK_GREETING:
+        return "it accepts connections, but gave no answer";
+    default:
+        return "no connection";
+    }
+}
+
+void pawl__link_tick(struct link *link, int64_t now) {
+    if (now < pawl__link_due(link))
+        return;
+    if (link->state == LINK_DOWN && link->redis->options.topology == TOPOLOGY_SENTINEL && !link->node->found &&
+        link != &link->node->guide) {
+        link->retry_at = PAWL__NEVER;
+        pawl__sentinel_ask(link->node);
+    } else if (link->state == LINK_DOWN)
+        pawl__link_start(link);
+    else if (link->state == LINK_CONNECTING && is_connected(link))
+        pawl__link_progress(link);
+    else if (link->state != LINK_UP)
+        pawl__link_drop(link, PAWL_ECONNLOST, "%s within %lld ms", pawl__link_missing(link),
+                        (long long)(connect_patience(link) / REDIS_MS));
+    else if (TAILQ_FIRST(&link->sent) && now >= TAILQ_FIRST(&link->sent)->sent_at + link->redis->options.command_ns)
+        pawl__link_drop(link, PAWL_ECONNLOST, "no answer within %lld ms", (long long)(link->redis->options.command_ns / REDIS_MS));
+    else
+        ping(link, now);
+}

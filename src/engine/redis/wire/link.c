@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * link.c - one connection: bytes out, answers in, in order.
+ *
+ * Invariants
+ *   - `sent` are the requests that were handed to the connection and are not answered, in the order of their answers.
+ *   - `out` are bytes that the socket has not taken yet. They go out when the socket can take them, or with the next answer.
+ *   - Whoever drops a link answers all of `sent` with NULL first; nothing of it is answered later.
+ *   - Broken answers (hiredis can't parse them) can't be recovered from: the link is dropped.
+ *
+ * Many requests at once are collected: from BATCH_FROM unanswered ones on, a request is only put into `out`, since the next answer will
+ * make somebody flush it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/redis/redis.h"
+#include "base/error.h"
+
+enum { BATCH_FROM = 8, READ_SIZE = 16384, READ_MOST = 16 * READ_SIZE, OUT_MOST = 64 << 20 };
+
+void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what) {
+    link->redis = node->redis;
+    link->node = node;
+    link->subscriber = subscriber;
+    link->what = what;
+    link->fd = -1;
+    TAILQ_INIT(&link->sent);
+}
+
+/* ---- The socket ----------------------------------------------------------------------------------------------------------- */
+
+/* How much the socket took; 0: nothing just now; -1: broken. */
+static ssize_t write_some(struct link *link, const char *data, size_t size) {
+    ssize_t n;
+    int error;
+
+    if (!link->ssl) {
+        n = send(link->fd, data, size, MSG_NOSIGNAL);
+        return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n;
+    }
+    n = SSL_write(link->ssl, data, size > INT32_MAX ? INT32_MAX : (int)size);
+    if (n > 0)
+        return n;
+    error = SSL_get_error(link->ssl, (int)n);
+    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+/* How many bytes came; 0: none just now; -1: the end. */
+static ssize_t read_some(struct link *link, char *buffer, size_t size) {
+    ssize_t n;
+    int error;
+
+    if (!link->ssl) {
+        n = recv(link->fd, buffer, size, 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        return n == 0 ? -1 : n;
+    }
+    n = SSL_read(link->ssl, buffer, (int)size);
+    if (n > 0)
+        return n;
+    error = SSL_get_error(link->ssl, (int)n);
+    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+/* ---- Out ------------------------------------------------------------------------------------------------------------------ */
+
+/* As much of `out` as the socket takes. False: it is broken. */
+static bool write_out(struct link *link) {
+    ssize_t n = write_some(link, link->out, link->out_used);
+
+    if (n < 0)
+        return false;
+    link->out_used -= (size_t)n;
+    memmove(link->out, link->out + n, link->out_used);
+    return true;
+}
+
+void pawl__link_ended(struct link *link) {
+    char text[256] = "the server closed the connection";
+    int code = link->ssl ? pawl__tls_error(link->ssl, text, sizeof text) : PAWL_ECONNLOST;
+
+    pawl__link_drop(link, code, "%s", text);
+}
+
+/* Why, the server may have said by an alert of TLS: that it wants a client certificate comes when the handshake is over for us. */
+static void write_failed(struct link *link) {
+    char byte;
+
+    if (link->ssl && read_some(link, &byte, 1) < 0)
+        pawl__link_ended(link);
+    else
+        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+}
+
+void pawl__link_flush(struct link *link) {
+    if (link->fd < 0 || !link->out_used || link->state < LINK_GREETING)
+        return;
+    if (!write_out(link))
+        write_failed(link);
+}
+
+/* Room for so many bytes more. */
+static bool reserve(struct link *link, size_t size) {
+    size_t wanted = link->out_used + size;
+    char *bigger;
+
+    if (wanted > OUT_MOST)
+        return false;
+    if (wanted <= link->out_size)
+        return true;
+    bigger = realloc(link->out, wanted * 2);
+    if (!bigger)
+        return false;
+    link->out = bigger;
+    link->out_size = wanted * 2;
+    return true;
+}
+
+/* A command, as the protocol has it: `*2\r\n$3\r\nGET\r\n$1\r\nx\r\n`. */
+static bool put_command(struct link *link, int argc, const char **argv, const size_t *lengths) {
+    enum { AROUND = 32 }; /* more than a number and what stands around it take */
+    size_t size = AROUND;
+    char *to;
+
+    for (int i = 0; i < argc; i++)
+        size += AROUND + lengths[i];
+    if (!reserve(link, size))
+        return false;
+    to = link->out + link->out_used;
+    *to++ = '*';
+    to = stpcpy(pawl__put_number(to, (uint64_t)argc), "\r\n");
+    for (int i = 0; i < argc; i++) {
+        *to++ = '$';
+        to = stpcpy(pawl__put_number(to, lengths[i]), "\r\n");
+        memcpy(to, argv[i], lengths[i]);
+        to = stpcpy(to + lengths[i], "\r\n");
+    }
+    link->out_used = (size_t)(to - link->out);
+    return true;
+}
+
+static bool many_sent(const struct link *link) {
+    const struct request *request;
+    int count = 0;
+
+    TAILQ_FOREACH(request, &link->sent, link) {
+        if (++count >= BATCH_FROM)
+            return true;
+    }
+    return false;
+}
+
+bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request) {
+    struct request *copy = request ? malloc(sizeof *copy) : NULL;
+    bool straight = !link->out_used && !(link->state == LINK_UP && many_sent(link));
+
+    if (copy) {
+        *copy = *request;
+        copy->node = link->node;
+        copy->sent_at = pawl__boottime();
+    }
+    if ((request && !copy) || !put_command(link, argc, argv, lengths) || (straight && !write_out(link))) {
+        free(copy);
+        write_failed(link);
+        return false;
+    }
+    if (copy) {
+        TAILQ_INSERT_TAIL(&link->sent, copy, link);
+        pawl__redis_due(link->redis, copy->sent_at + link->redis->options.command_ns); /* somebody must notice if no answer comes */
+    }
+    return true;
+}
+
+bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request) {
+    enum { MOST = 8 };
+    size_t lengths[MOST];
+
+    for (int i = 0; i < argc && i < MOST; i++)
+        lengths[i] = strlen(argv[i]);
+    return pawl__link_send(link, argc, argv, lengths, request);
+}
+
+/* ---- In ------------------------------------------------------------------------------------------------------------------- */
+
+/* What comes on a subscriber without being the answer to a request, or in turn: messages; and in a cluster all that is said of channels. */
+static bool take_push(struct link *link, const redisReply *reply) {
+    bool cluster = in_cluster(link->redis) && link->state == LINK_UP;
+    const char *word, *channel;
+
+    if (cluster && reply->type == REDIS_REPLY_ERROR) { /* to SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again */
+        pawl__redis_note(link->redis, NULL, "connection (%s): %.100s", link->what, reply->str);
+        pawl__ears_refused(link->node);
+        pawl__push_deaf(link->node);
+        pawl__cluster_refresh(link->redis);
+        return true;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->element[0]->type != REDIS_REPLY_STRING)
+        return false;
+    word = reply->element[0]->str;
+    channel = reply->element[1]->type == REDIS_REPLY_STRING ? reply->element[1]->str : "";
+    if (link == &link->node->guide && strcmp(word, "message") == 0)
+        pawl__sentinel_push(link->node, reply);
+    else if (strcmp(word, "message") == 0 || strcmp(word, "smessage") == 0)
+        pawl__node_push(link->node, reply);
+    else if (cluster && (strcmp(word, "ssubscribe") == 0 || strcmp(word, "sunsubscribe") == 0)) {
+        if (!pawl__ear_told(link->node, channel, word[1] == 's'))
+            pawl__push_foreign(link->redis, channel, word[1] == 's');
+    } else
+        return false;
+    return true;
+}
+
+/* One answer. The handler may drop the link. */
+static void take_reply(struct link *link, redisReply *reply) {
+    struct redis *redis = link->redis;
+    struct request *request;
+
+    if (link->subscriber && take_push(link, reply)) {
+        freeReplyObject(reply);
+        return;
+    }
+    request = TAILQ_FIRST(&link->sent);
+    if (!request) {
+        struct pawl_error why;
+
+        /* Only errors come unasked: that there are too many clients, that this one is too slow. */
+        if (pawl__reply_class(reply, &why) == REPLY_OK)
+            pawl__fail(&why, PAWL_EFORMAT, "the server answered what nobody had asked: it does not speak Redis' protocol");
+        pawl__link_drop(link, why.code, "%s", why.text);
+        freeReplyObject(reply);
+        return;
+    }
+    TAILQ_REMOVE(&link->sent, request, link);
+    pawl__script_answered(link->node, request, reply);
+    if (request->answered)
+        request->answered(redis, request, reply);
+    else
+        freeReplyObject(reply);
+    free(request);
+}
+
+static void take_replies(struct link *link) {
+    redisReader *reader = link->reader;
+    void *reply;
+
+    while (link->fd >= 0 && link->reader == reader) {
+        if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
+            pawl__link_drop(link, PAWL_EFORMAT, "the server's answer is not Redis' protocol: is it a Redis at all?");
+            return;
+        }
+        if (!reply)
+            break;
+        link->fed = 0;
+        take_reply(link, reply);
+    }
+    if (link->reader == reader && link->fd >= 0 && !pawl__reader_bounded(reader, link->fed))
+        pawl__link_drop(link, PAWL_EFORMAT, "the server's answer has no end: is it a Redis at all?");
+}
+
+/* Is there more? OpenSSL may keep decrypted bytes that no poll would tell of; poll tells of what the socket has. A server that sends
+ * without end must not keep the mutex from the others. */
+static bool reads_on(const struct link *link, ssize_t got, size_t read) {
+    if (read >= READ_MOST)
+        return link->ssl && SSL_pending(link->ssl) > 0;
+    return link->ssl || got == READ_SIZE;
+}
+
+void pawl__link_read(struct link *link) {
+    char buffer[READ_SIZE];
+    size_t read = 0;
+    ssize_t n;
+
+    do {
+        if (link->fd < 0 || link->state < LINK_GREETING)
+            return;
+        n = read_some(link, buffer, sizeof buffer);
+        if (n < 0) {
+            pawl__link_ended(link);
+            return;
+        }
+        if (n == 0)
+            break;
+        link->heard_at = pawl__boottime();
+        link->fed += (size_t)n;
+        read += (size_t)n;
+        if (redisReaderFeed(link->reader, buffer, (size_t)n) != REDIS_OK) {
+            pawl__link_drop(link, PAWL_ENOMEM, "out of memory");
+            return;
+        }
+        take_replies(link);
+    } while (reads_on(link, n, read));
+    pawl__link_flush(link);
+}
+
+/* ---- The end -------------------------------------------------------------------------------------------------------------- */
+
+static void close_link(struct link *link) {
+    if (link->ssl)
+        SSL_free(link->ssl);
+    if (link->fd >= 0)
+        close(link->fd); /* takes it out of the epoll set, too */
+    if (link->reader)
+        redisReaderFree(link->reader);
+    link->ssl = NULL;
+    link->fd = -1;
+    link->reader = NULL;
+    link->watched = 0;
+    link->out_used = 0;
+    link->pinged_at = 0;
+    link->run_id[0] = '\0';
+    link->state = LINK_DOWN;
+}
+
+static void answer_nothing(struct link *link) {
+    struct request_list sent = TAILQ_HEAD_INITIALIZER(sent);
+    struct request *request;
+
+    TAILQ_CONCAT(&sent, &link->sent, link);
+    while ((request = TAILQ_FIRST(&sent))) {
+        TAILQ_REMOVE(&sent, request, link);
+        if (request->answered)
+            request->answered(link->redis, request, NULL);
+        free(request);
+    }
+}
+
+/* That it can't be made: later and later. */
+static int64_t back_off(struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+    int64_t wait = options->retry_base_ns;
+
+    for (unsigned i = 0; i < link->failures && wait < options->retry_max_ns; i++)
+        wait *= 2;
+    if (wait > options->retry_max_ns)
+        wait = options->retry_max_ns;
+    link->redis->random = link->redis->random * 1664525u + 1013904223u;
+    return wait / 2 + (int64_t)((uint64_t)wait / 2 * (link->redis->random >> 16) / 65536);
+}
+
+/* Why it is down: with the name of the server, where the URL has not. */
+static void describe_end(struct link *link, int code, const char *text) {
+    if (link->addresses && link->redis->options.topology != TOPOLOGY_ONE)
+        pawl__fail(&link->why, code, "%.200s: %s: %s", link->redis->url, pawl__addresses_where(link->addresses), text);
+    else
+        pawl__fail(&link->why, code, "%.200s: %s", link->redis->url, text);
+}
+
+void pawl__link_drop(struct link *link, int code, const char *format, ...) {
+    char text[256];
+    va_list args;
+
+    if (link->state == LINK_DOWN)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    describe_end(link, code, text);
+    pawl__redis_note(link->redis, NULL, "connection (%s) dropped: %s", link->what, text);
+    /* One that worked is tried again at once; one that never did, later and later. */
+    link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4
+                                            : pawl__boottime() + back_off(link);
+    if (link->state != LINK_UP) {
+        link->failures++;
+        if (link->addresses)
+            pawl__addresses_failed(link->addresses, link->address_number);
+    }
+    close_link(link);
+    answer_nothing(link);
+    if (link == &link->node->guide) {
+        pawl__sentinel_changed(link->node);
+    } else {
+        link->node->found = false;
+        pawl__node_changed(link->node);
+    }
+}
+
+void pawl__link_fail(struct link *link, const struct pawl_error *why) {
+    link->why = *why;
+    link->retry_at = pawl__boottime() + back_off(link);
+    link->failures++;
+    pawl__redis_due(link->redis, link->retry_at);
+    pawl__node_changed(link->node);
+}
+
+void pawl__link_free(struct link *link) {
+    close_link(link);
+    answer_nothing(link);
+    free(link->out);
+    link->out = NULL;
+}

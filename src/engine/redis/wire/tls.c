@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tls.c - TLS by OpenSSL (openssl.h) over a non-blocking socket. The server's certificate is verified, with its name, unless the
+ * URL says verify=none.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "engine/redis/redis.h"
+#include "base/error.h"
+
+static int fail_tls(struct pawl_error *reterr, int code, const char *what, const char *file) {
+    char text[160];
+
+    ERR_error_string_n(ERR_get_error(), text, sizeof text);
+    ERR_clear_error();
+    return pawl__fail(reterr, code, "%s '%.200s' can't be used: %s", what, file, text);
+}
+
+static int load_certificates(SSL_CTX *context, const struct redis_tls *tls, struct pawl_error *reterr) {
+    if (tls->ca[0] && SSL_CTX_load_verify_file(context, tls->ca) != 1)
+        return fail_tls(reterr, PAWL_EACCES, "the file of certificates", tls->ca);
+    if (!tls->ca[0])
+        SSL_CTX_set_default_verify_paths(context);
+    if (tls->cert[0] && SSL_CTX_use_certificate_chain_file(context, tls->cert) != 1)
+        return fail_tls(reterr, PAWL_EACCES, "the client certificate", tls->cert);
+    if (tls->key[0] && SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) != 1)
+        return fail_tls(reterr, PAWL_EACCES, "the client certificate's key", tls->key);
+    return 0;
+}
+
+static int set_up(const struct redis_tls *tls, SSL_CTX **ret, struct pawl_error *reterr) {
+    int rc;
+
+    if (!tls->on)
+        return 0;
+    if ((rc = pawl__openssl_load(reterr)) < 0)
+        return rc;
+    *ret = SSL_CTX_new(TLS_client_method());
+    if (!*ret)
+        return fail_tls(reterr, PAWL_ESYSTEM, "TLS", "OpenSSL");
+    SSL_CTX_set_min_proto_version(*ret, TLS1_2_VERSION);
+    SSL_CTX_set_verify(*ret, tls->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_mode(*ret, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    return load_certificates(*ret, tls, reterr);
+}
+
+int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr) {
+    int rc = set_up(&redis->options.tls, &redis->tls, reterr);
+
+    return rc < 0 ? rc : set_up(&redis->options.sentinel_tls, &redis->sentinel_tls, reterr);
+}
+
+/* OpenSSL's own way to write to a socket raises SIGPIPE, and callers' threads write here too: so it gets another one. */
+
+static int bio_write(BIO *bio, const char *data, int size) {
+    ssize_t n = send((int)(intptr_t)BIO_get_data(bio), data, (size_t)size, MSG_NOSIGNAL);
+
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_write(bio);
+    return (int)n;
+}
+
+static int bio_read(BIO *bio, char *data, int size) {
+    ssize_t n = recv((int)(intptr_t)BIO_get_data(bio), data, (size_t)size, 0);
+
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_read(bio);
+    return (int)n;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *data) {
+    (void)bio;
+    (void)number;
+    (void)data;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *method;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_method(void) {
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "pawl socket");
+    if (!method)
+        return;
+    BIO_meth_set_write(method, bio_write);
+    BIO_meth_set_read(method, bio_read);
+    BIO_meth_set_ctrl(method, bio_ctrl);
+}
+
+static bool attach(SSL *ssl, int fd) {
+    BIO *bio;
+
+    pthread_once(&once, make_method);
+    bio = method ? BIO_new(method) : NULL;
+    if (!bio)
+        return false;
+    BIO_set_data(bio, (void *)(intptr_t)fd);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl, bio, bio);
+    return true;
+}
+
+SSL_CTX *pawl__link_tls(const struct link *link) {
+    return link == &link->node->guide ? link->redis->sentinel_tls : link->redis->tls;
+}
+
+SSL *pawl__tls_new(const struct link *link) {
+    const struct redis_options *options = &link->redis->options;
+    const struct redis_tls *tls = link == &link->node->guide ? &options->sentinel_tls : &options->tls;
+
+    return pawl__tls_over(pawl__link_tls(link), tls, pawl__addresses_host(link->addresses), link->fd);
+}
+
+SSL *pawl__tls_over(SSL_CTX *context, const struct redis_tls *tls, const char *host, int fd) {
+    const char *name = tls->name[0] ? tls->name : host;
+    struct in6_addr address;
+    SSL *ssl = SSL_new(context);
+    bool ok;
+
+    if (!ssl)
+        return NULL;
+    if (inet_pton(AF_INET, name, &address) == 1 || inet_pton(AF_INET6, name, &address) == 1)
+        ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+    else
+        ok = SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+    if (!ok || !attach(ssl, fd)) {
+        SSL_free(ssl);
+        return NULL;
+    }
+    SSL_set_connect_state(ssl);
+    return ssl;
+}
+
+/* A certificate is what failed: the server's, or ours, of which it tells by an alert. */
+int pawl__tls_error(SSL *ssl, char *ret, size_t size) {
+    long verified = SSL_get_verify_result(ssl);
+    unsigned long error = ERR_get_error();
+    char words[160] = "";
+
+    if (error)
+        ERR_error_string_n(error, words, sizeof words);
+    ERR_clear_error();
+    if (verified != X509_V_OK && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE) {
+        snprintf(ret, size, "TLS failed: the server's certificate does not pass: %s", X509_verify_cert_error_string(verified));
+        return PAWL_EACCES;
+    }
+    if (strstr(words, "alert") && strstr(words, "certificate")) {
+        snprintf(ret, size, "TLS failed: the server wants another client certificate: write ?cert= and &key= (%s)", words);
+        return PAWL_EACCES;
+    }
+    snprintf(ret, size, words[0] ? "TLS failed: %s" : "the server closed the connection", words);
+    return PAWL_ECONNLOST;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * order.c - see order.h.
+ */
+#include "engine/zookeeper/lock/order.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char pawl__zk_lock_name[] = "lock-", pawl__zk_lease_name[] = "lease-", pawl__zk_read_name[] = "__READ__",
+           pawl__zk_write_name[] = "__WRIT__", pawl__zk_kazoo_name[] = "__lock__";
+
+int64_t pawl__zk_sequence_limit = 2147483647 - 1000000;
+
+bool pawl__zk_number(const char *child, int64_t *ret) {
+    size_t length = strlen(child);
+    const char *digits;
+
+    if (length < ZK_DIGITS)
+        return false;
+    digits = child + length - ZK_DIGITS;
+    for (int i = 0; i < ZK_DIGITS; i++)
+        if (!isdigit((unsigned char)digits[i]) && !(i == 0 && digits[i] == '-'))
+            return false;
+    *ret = strtoll(digits, NULL, 10);
+    return true;
+}
+
+/* The text after the last `marker`; NULL: it is not there. */
+static const char *after_last(const char *child, const char *marker) {
+    const char *found = NULL, *next = child;
+
+    while ((next = strstr(next, marker)))
+        found = next += strlen(marker);
+    return found;
+}
+
+/* What Curator sorts by. */
+static const char *sort_key(enum zk_layout layout, const char *child) {
+    const char *key;
+
+    if (layout == ZK_MUTEX)
+        return (key = after_last(child, pawl__zk_lock_name)) ? key : child;
+    if (!(key = after_last(child, pawl__zk_read_name)))
+        key = after_last(child, pawl__zk_write_name);
+    return key ? key : child;
+}
+
+static bool is_write(const char *child) {
+    return strstr(child, pawl__zk_write_name) != NULL;
+}
+
+/* Contenders for the other kind of lock in the same directory don't see us, nor would we see them. */
+static bool other_kind(enum zk_layout layout, const char *child) {
+    if (layout == ZK_MUTEX)
+        return strstr(child, pawl__zk_read_name) || is_write(child);
+    return strstr(child, pawl__zk_lock_name) || strstr(child, pawl__zk_kazoo_name);
+}
+
+bool pawl__zk_has_guid(const char *child, const char *guid) {
+    return strncmp(child, "_c_", 3) == 0 && strncmp(child + 3, guid, ZK_GUID_SIZE - 1) == 0 && child[3 + ZK_GUID_SIZE - 1] == '-';
+}
+
+/* Of two that are ahead, is `child` the nearer? */
+static bool nearer(enum zk_layout layout, const char *child, const char *than) {
+    int64_t a = INT64_MIN, b = INT64_MIN;
+
+    pawl__zk_number(child, &a);
+    pawl__zk_number(than, &b);
+    return a != b ? a > b : strcmp(sort_key(layout, child), sort_key(layout, than)) > 0;
+}
+
+enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
+                           size_t count, size_t *ret, size_t *second, size_t *ahead) {
+    const char *key = sort_key(layout, own);
+    int64_t number = INT64_MAX, other;
+    bool found = false;
+    size_t nearest = count;
+
+    pawl__zk_number(own, &number);
+    *ahead = 0;
+    *second = count;
+    for (size_t i = 0; i < count; i++) {
+        const char *child = children[i];
+        bool numbered;
+
+        if (pawl__zk_has_guid(child, guid)) {
+            found |= strcmp(child, own) == 0;
+            continue;
+        }
+        numbered = pawl__zk_number(child, &other);
+        if (numbered && other_kind(layout, child)) {
+            *ret = i;
+            return ZK_FOREIGN;
+        }
+        if (!(numbered && other < number) && strcmp(sort_key(layout, child), key) >= 0)
+            continue;
+        if (!numbered) {
+            *ret = i;
+            return ZK_STRAY;
+        }
+        if (layout == ZK_RWLOCK && shared && !is_write(child))
+            continue;
+        ++*ahead;
+        if (nearest == count || nearer(layout, child, children[nearest])) {
+            *second = nearest;
+            nearest = i;
+        } else if (*second == count || nearer(layout, child, children[*second])) {
+            *second = i;
+        }
+    }
+    if (!found)
+        return ZK_ABSENT;
+    *ret = nearest;
+    return nearest == count ? ZK_FIRST : ZK_BEHIND;
+}
+
+/* A name that contenders for a mutex have. Anything else in the directory, whatever its digits say, is not in the queue. */
+static bool is_contender(const char *child) {
+    return strstr(child, pawl__zk_lock_name) || strstr(child, pawl__zk_kazoo_name);
+}
+
+size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t count, size_t *behind) {
+    int64_t number = INT64_MAX, other, highest = 0;
+    size_t last = count;
+
+    pawl__zk_number(own, &number);
+    *behind = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_contender(children[i]) || !pawl__zk_number(children[i], &other) || other <= number)
+            continue;
+        ++*behind;
+        if (last == count || other > highest) {
+            last = i;
+            highest = other;
+        }
+    }
+    return last;
+}
+
+void pawl__zk_guid_format(uint32_t limit, const unsigned char random[16], char ret[ZK_GUID_SIZE]) {
+    snprintf(ret, ZK_GUID_SIZE, "%02x%02x%02x%02x-%02x%02x-8%03x-8%02x%01x-%02x%02x%02x%02x%02x%02x", random[0], random[1],
+             random[2], random[3], random[4], random[5], (limit >> 8) & 0xfff, limit & 0xff, random[6] & 0xf, random[7], random[8],
+             random[9], random[10], random[11], random[12]);
+}
+
+uint32_t pawl__zk_guid_limit(const char *child) {
+    const char *guid = child + 3;
+    char digits[6];
+
+    if (strncmp(child, "_c_", 3) != 0 || strlen(guid) < ZK_GUID_SIZE || guid[8] != '-' || guid[13] != '-' || guid[14] != '8' ||
+        guid[18] != '-' || guid[19] != '8' || guid[23] != '-')
+        return 0;
+    snprintf(digits, sizeof digits, "%.3s%.2s", guid + 15, guid + 20);
+    return (uint32_t)strtoul(digits, NULL, 16);
+}

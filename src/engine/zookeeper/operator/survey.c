@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * survey.c - for operators: who holds, who waits; and breaking a hold.
+ *
+ * One lock is read as a whole: its path, its nodes with data and Stat, a semaphore's two directories. Then who holds is decided by the
+ * queue rule, as every contender decides it for itself, and only then is anybody shown anything, without the mutex. The server is
+ * asked to catch up with its leader first.
+ *
+ * A break that does not insist is a change of the holder's node, as Curator's Revoker makes it: a pawl's record gets one more word, a
+ * foreign node Curator's own message. Holders of ours take any change of their node for a break.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/rule.h"
+#include "engine/zookeeper/call.h"
+
+#define PATIENCE_NS (10 * ZK_S)
+
+enum { DEPTH = 8, AT_ONCE = 32 };
+
+static const char revoke[] = "__REVOKE__";
+
+/* One node that holds or waits. */
+struct entry {
+    char *path;
+    char *data;
+    struct Stat stat;
+    struct pawl__identity identity;
+    bool foreign, holds;
+    enum pawl_kind kind;
+    enum pawl_mode mode;
+    uint32_t permits, limit;
+    uint64_t token;
+    size_t watches; /* the entry that it waits for; its own index: none */
+    unsigned position;
+    char *raw;
+};
+
+struct survey {
+    struct zk_engine *zk;
+    int64_t deadline;
+    struct pawl_error *reterr;
+    pawl_visit_fn *visit;
+    void *data;
+};
+
+struct entries {
+    struct entry *list;
+    size_t count, room;
+};
+
+static void entries_free(struct entries *entries) {
+    for (size_t i = 0; i < entries->count; i++) {
+        free(entries->list[i].path);
+        free(entries->list[i].data);
+        free(entries->list[i].raw);
+    }
+    free(entries->list);
+    *entries = (struct entries){0};
+}
+
+static int explain(const struct survey *survey, int rc, const char *path) {
+    struct pawl_error *reterr = survey->reterr;
+
+    if (rc == ZNOAUTH)
+        return pawl__fail(reterr, PAWL_EACCES, "this client may not read or change %.200s: look at its ACL and at the URL's user",
+                          path);
+    if (pawl__zk_reply_lost(rc))
+        return pawl__fail(reterr, PAWL_ECONNLOST, "no answer from %s: look whether the servers run", survey->zk->url);
+    return pawl__fail(reterr, PAWL_EFORMAT, "%.200s: %s", path, zerror(rc));
+}
+
+/* ---- Reading one lock ----------------------------------------------------------------------------------------------------- */
+
+/* The value of ` key=` in a record of ours; `otherwise` where it is not there. */
+static uint64_t number_in(const char *data, const char *key, uint64_t otherwise) {
+    const char *found = data ? strstr(data, key) : NULL;
+
+    return found ? strtoull(found + strlen(key), NULL, 10) : otherwise;
+}
+
+static struct entry *add_entry(struct entries *entries, const char *dir, const char *child) {
+    struct entry *list;
+
+    if (entries->count == entries->room) {
+        entries->room = entries->room ? entries->room * 2 : 16;
+        list = realloc(entries->list, entries->room * sizeof *list);
+        if (!list)
+            return NULL;
+        entries->list = list;
+    }
+    list = &entries->list[entries->count];
+    *list = (struct entry){.path = pawl__zk_text("%s/%s", dir, child), .permits = 1, .limit = 1};
+    if (!list->path)
+        return NULL;
+    entries->count++;
+    return list;
+}
+
+static void take_data(struct entry *entry, struct zk_call *call) {
+    entry->data = call->data;
+    call->data = NULL;
+    entry->stat = call->stat;
+    entry->foreign = !entry->data || !pawl__record_parse(entry->data, strlen(entry->data), &entry->identity);
+    entry->token = (uint64_t)entry->stat.czxid << ZK_TOKEN_BITS;
+    if (!entry->foreign)
+        entry->token = number_in(entry->data, " token=", entry->token);
+}
+
+/* Read all nodes; those that went meanwhile are left out. */
+static int read_entries(struct survey *survey, struct entries *entries) {
+    struct zk_call *calls[AT_ONCE];
+    size_t kept = 0;
+    int rc = ZOK;
+
+    for (size_t from = 0; from < entries->count; from += AT_ONCE) {
+        size_t count = entries->count - from < AT_ONCE ? entries->count - from : AT_ONCE;
+
+        for (size_t i = 0; i < count; i++)
+            calls[i] = pawl__zk_call_get(survey->zk, entries->list[from + i].path);
+        for (size_t i = 0; i < count; i++) {
+            struct entry *entry = &entries->list[from + i];
+            int answer = pawl__zk_call_wait(survey->zk, calls[i], survey->deadline);
+
+            if (answer == ZOK)
+                take_data(entry, calls[i]);
+            else if (answer != ZNONODE && rc == ZOK)
+                rc = explain(survey, answer, entry->path);
+            pawl__zk_call_free(calls[i]);
+            if (answer == ZOK) {
+                entries->list[kept++] = *entry;
+            } else {
+                free(entry->path);
+                entry->path = NULL;
+            }
+        }
+    }
+    entries->count = kept;
+    return rc;
+}
+
+static int by_number(const void *a, const void *b) {
+    const struct entry *one = a, *two = b;
+    int64_t first = 0, second = 0;
+
+    pawl__zk_number(one->path, &first);
+    pawl__zk_number(two->path, &second);
+    return first != second ? (first < second ? -1 : 1) : (one->stat.czxid > two->stat.czxid) - (one->stat.czxid < two->stat.czxid);
+}
+
+static const char *child_of(const char *path) {
+    return strrchr(path, '/') + 1;
+}
+
+/* Who holds in a queue of one directory, and who waits for whom. */
+static bool apply_rule(struct entries *entries) {
+    struct pawl__ticket *queue = calloc(entries->count + 1, sizeof *queue);
+    size_t first, last;
+
+    if (!queue)
+        return false;
+    if (entries->count)
+        qsort(entries->list, entries->count, sizeof *entries->list, by_number);
+    for (size_t i = 0; i < entries->count; i++)
+        queue[i] = (struct pawl__ticket){entries->list[i].mode, 1};
+    for (size_t i = 0; i < entries->count; i++) {
+        entries->list[i].watches = i;
+        entries->list[i].holds = !pawl__queue_watches(queue, i, 1, &first, &last);
+        if (!entries->list[i].holds)
+            entries->list[i].watches = last;
+    }
+    free(queue);
+    return true;
+}
+
+static int no_memory(const struct survey *survey) {
+    return pawl__fail(survey->reterr, PAWL_ENOMEM, "out of memory");
+}
+
+/* List a directory; no such node counts as empty. *ret is to be freed. */
+static int list(struct survey *survey, const char *path, struct zk_call **ret) {
+    struct zk_call *sync = pawl__zk_call_sync(survey->zk, path), *call = pawl__zk_call_list(survey->zk, path);
+    int rc = pawl__zk_call_wait(survey->zk, call, survey->deadline);
+
+    pawl__zk_call_free(sync);
+    *ret = call;
+    if (rc == ZOK || rc == ZNONODE)
+        return 0;
+    pawl__zk_call_free(call);
+    *ret = NULL;
+    return explain(survey, rc, path);
+}
+
+static bool is_twin(const char *child) {
+    return pawl__zk_guid_limit(child) && strstr(child, pawl__zk_kazoo_name);
+}
+
+/* The contenders among the children of a mutex or a read-write lock. */
+static int read_queue(struct survey *survey, const char *dir, const struct zk_call *listing, struct entries *ret) {
+    int64_t number;
+    int rc;
+
+    for (int i = 0; i < listing->count; i++) {
+        const char *child = listing->children[i];
+        bool reads = strstr(child, pawl__zk_read_name) != NULL;
+        struct entry *entry;
+
+        if (!pawl__zk_number(child, &number) || is_twin(child))
+            continue;
+        if (!(entry = add_entry(ret, dir, child)))
+            return no_memory(survey);
+        entry->kind = reads || strstr(child, pawl__zk_write_name) ? PAWL_RWLOCK : PAWL_MUTEX;
+        entry->mode = reads ? PAWL_SHARED : PAWL_EXCLUSIVE;
+    }
+    rc = read_entries(survey, ret);
+    if (rc == 0 && !apply_rule(ret))
+        rc = no_memory(survey);
+    return rc;
+}
+
+/* ---- Semaphores ----------------------------------------------------------------------------------------------------------- */
+
+static void take_semaphore(struct entry *entry) {
+    bool mutex = entry->data && strstr(entry->data, " kind=mutex");
+
+    entry->kind = mutex ? PAWL_MUTEX : PAWL_SEMAPHORE;
+    entry->mode = mutex ? PAWL_EXCLUSIVE : PAWL_PERMITS;
+    entry->permits = (uint32_t)number_in(entry->foreign ? NULL : entry->data, " permits=", 1);
+    entry->limit = pawl__zk_guid_limit(child_of(entry->path)); /* 0: a foreign client does not tell */
+}
+
+static bool same_guid(const char *one, const char *two) {
+    return pawl__zk_guid_limit(one) && pawl__zk_guid_limit(two) && strncmp(one + 3, two + 3, ZK_GUID_SIZE - 1) == 0;
+}
+
+static bool find_guid(const struct entries *entries, const char *child) {
+    for (size_t i = 0; i < entries->count; i++)
+        if (same_guid(child_of(entries->list[i].path), child))
+            return true;
+    return false;
+}
+
+/* One entry per claim: of the leases with one GUID the one that speaks for all. */
+static void merge_leases(struct entries *leases) {
+    size_t kept = 0;
+
+    for (size_t i = 0; i < leases->count; i++) {
+        struct entry entry = leases->list[i];
+        bool pawls = pawl__zk_guid_limit(child_of(entry.path)) != 0;
+
+        if (pawls && entry.foreign) { /* no record: not the first of its claim */
+            free(entry.path);
+            free(entry.data);
+            continue;
+        }
+        take_semaphore(&entry);
+        entry.holds = true;
+        entry.watches = kept;
+        leases->list[kept++] = entry;
+    }
+    leases->count = kept;
+}
+
+/* Add those in `locks` that have no lease yet. With more leases than permits the claim that is still in `locks` waits for room. */
+static bool merge_locks(struct entries *leases, struct entries *locks, int total) {
+    for (size_t i = 0; i < leases->count; i++) {
+        struct entry *entry = &leases->list[i];
+
+        if (entry->limit && (uint32_t)total > entry->limit && find_guid(locks, child_of(entry->path)))
+            entry->holds = false;
+    }
+    for (size_t i = 0; i < locks->count; i++) {
+        struct entry *entry;
+
+        if (find_guid(leases, child_of(locks->list[i].path)))
+            continue;
+        if (!(entry = add_entry(leases, "", "")))
+            return false;
+        free(entry->path);
+        *entry = locks->list[i];
+        locks->list[i].path = locks->list[i].data = NULL;
+        take_semaphore(entry);
+        entry->holds = false;
+        entry->watches = leases->count - 1;
+    }
+    return true;
+}
+
+static int read_directory(struct survey *survey, const char *home, const char *child, struct entries *ret, int *ret_total) {
+    char *path = pawl__zk_text("%s/%s", home, child);
+    struct zk_call *listing = NULL;
+    int rc = path ? list(survey, path, &listing) : no_memory(survey);
+
+    *ret_total = listing ? listing->count : 0;
+    for (int i = 0; rc == 0 && i < listing->count; i++)
+        if (!add_entry(ret, path, listing->children[i]))
+            rc = no_memory(survey);
+    if (rc == 0)
+        rc = read_entries(survey, ret);
+    pawl__zk_call_free(listing);
+    free(path);
+    return rc;
+}
+
+static int read_semaphore(struct survey *survey, const char *home, struct entries *ret) {
+    struct entries locks = {0};
+    int total, waiting, rc;
+
+    /* Leases first: whoever gets one in between is then seen in `locks`, if at all, as one that waits. */
+    rc = read_directory(survey, home, "leases", ret, &total);
+    if (rc == 0)
+        rc = read_directory(survey, home, "locks", &locks, &waiting);
+    if (rc == 0) {
+        if (locks.count)
+            qsort(locks.list, locks.count, sizeof *locks.list, by_number);
+        merge_leases(ret);
+        if (!merge_locks(ret, &locks, total))
+            rc = no_memory(survey);
+    }
+    entries_free(&locks);
+    return rc;
+}
+
+static bool has_child(const struct zk_call *listing, const char *child) {
+    for (int i = 0; i < listing->count; i++)
+        if (strcmp(listing->children[i], child) == 0)
+            return true;
+    return false;
+}
+
+/* Everybody at one path. */
+static int read_lock(struct survey *survey, const char *home, const struct zk_call *listing, struct entries *ret) {
+    int rc = read_queue(survey, home, listing, ret);
+
+    if (rc == 0 && ret->count == 0 && (has_child(listing, "leases") || has_child(listing, "locks")))
+        rc = read_semaphore(survey, home, ret);
+    return rc;
+}
+
+/* ---- Showing it ----------------------------------------------------------------------------------------------------------- */
+
+static void make_raw(struct entries *entries) {
+    for (size_t i = 0; i < entries->count; i++) {
+        struct entry *entry = &entries->list[i];
+        bool watches = entry->watches != i;
+
+        entry->raw = pawl__zk_text("%s session 0x%llx czxid 0x%llx%s%s", entry->path,
+                                   (unsigned long long)entry->stat.ephemeralOwner, (unsigned long long)entry->stat.czxid,
+                                   watches ? " watches " : "", watches ? pawl__zk_short(entries->list[entry->watches].path) : "");
+    }
+}
+
+static int show(const struct survey *survey, const char *name, const struct entry *entry, unsigned position) {
+    struct pawl_entry shown = {
+        .name = name,
+        .kind = entry->kind,
+        .mode = entry->mode,
+        .flags = (entry->holds ? 0 : PAWL_ENTRY_WAITER) | (entry->stat.version ? PAWL_ENTRY_BROKEN : 0) |
+                 (entry->foreign ? PAWL_ENTRY_FOREIGN : 0),
+        .position = position,
+        .permits = entry->permits,
+        .limit = entry->limit,
+        .token = entry->holds ? entry->token : 0,
+        .host = entry->identity.host,
+        .pid = entry->identity.pid,
+        .command = entry->identity.command,
+        .label = entry->identity.label,
+        .since_ms = entry->stat.ctime,
+        .remaining_ms = -1,
+        .raw = entry->raw ? entry->raw : "",
+    };
+
+    return survey->visit(&shown, survey->data);
+}
+
+static int show_all(const struct survey *survey, const char *name, struct entries *entries) {
+    unsigned waiting = 0;
+    int rc = 0;
+
+    make_raw(entries);
+    for (int holds = 1; holds >= 0; holds--)
+        for (size_t i = 0; i < entries->count && rc == 0; i++)
+            if (entries->list[i].holds == holds)
+                rc = show(survey, name, &entries->list[i], holds ? 0 : ++waiting);
+    return rc;
+}
+
+/* One lock, and with `deep` those below it. The mutex is held on entry and on return. */
+static int survey_path(struct survey *survey, const char *home, const char *name, int deep) {
+    struct entries entries = {0};
+    struct zk_call *listing;
+    int64_t number;
+    int rc;
+
+    rc = list(survey, *home ? home : "/", &listing);
+    if (rc < 0)
+        return rc;
+    if (*name)
+        rc = read_lock(survey, home, listing, &entries);
+    if (rc == 0 && entries.count) {
+        pawl__zk_unlock(survey->zk);
+        rc = show_all(survey, name, &entries);
+        pawl__zk_lock();
+    }
+    entries_free(&entries);
+    for (int i = 0; rc == 0 && deep > 0 && i < listing->count; i++) {
+        const char *child = listing->children[i];
+        char *path, *below;
+
+        if (pawl__zk_number(child, &number) || strcmp(child, "leases") == 0 || strcmp(child, "locks") == 0 ||
+            (!*home && strcmp(child, "zookeeper") == 0))
+            continue;
+        path = pawl__zk_text("%s/%s", home, child);
+        below = pawl__zk_text("%s%s%s", name, *name ? "/" : "", child);
+        rc = path && below ? survey_path(survey, path, below, deep - 1) : no_memory(survey);
+        free(path);
+        free(below);
+    }
+    pawl__zk_call_free(listing);
+    return rc;
+}
+
+int pawl__zk_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+    struct zk_engine *zk = zk_of(engine);
+    struct survey survey = {.zk = zk, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr, .visit = visit, .data = data};
+    char *home = NULL;
+    int rc = 0;
+
+    if (name && !(home = pawl__zk_home(zk, name, reterr, &rc)))
+        return rc;
+    pawl__zk_lock();
+    rc = survey_path(&survey, name ? home : zk->base_path, name ? name : "", name ? 0 : DEPTH);
+    pawl__zk_unlock(zk);
+    free(home);
+    return rc;
+}
+
+/* ---- Breaking ------------------------------------------------------------------------------------------------------------- */
+
+static int change(struct survey *survey, const struct entry *entry) {
+    char *marked = entry->foreign ? strdup(revoke) : pawl__zk_text("%s broken=1", entry->data);
+    struct zk_call *call = marked ? pawl__zk_call_set(survey->zk, entry->path, marked, -1) : NULL;
+    int rc = pawl__zk_call_wait(survey->zk, call, survey->deadline);
+
+    pawl__zk_call_free(call);
+    free(marked);
+    return rc;
+}
+
+/* Delete all nodes of the hold: for a semaphore, all leases with its GUID. */
+static int remove_hold(struct survey *survey, const struct entry *entry) {
+    char *dir = strndup(entry->path, (size_t)(child_of(entry->path) - 1 - entry->path));
+    struct zk_call *listing = NULL, *call;
+    int rc = dir ? list(survey, dir, &listing) : no_memory(survey);
+
+    for (int i = 0; rc == 0 && i < listing->count; i++) {
+        const char *child = listing->children[i];
+        char *path;
+
+        if (strcmp(child, child_of(entry->path)) != 0 && !same_guid(child, child_of(entry->path)))
+            continue;
+        path = pawl__zk_text("%s/%s", dir, child);
+        call = path ? pawl__zk_call_delete(survey->zk, path) : NULL;
+        rc = pawl__zk_call_wait(survey->zk, call, survey->deadline);
+        rc = rc == ZNONODE ? ZOK : rc;
+        pawl__zk_call_free(call);
+        free(path);
+    }
+    pawl__zk_call_free(listing);
+    free(dir);
+    return rc;
+}
+
+static const struct entry *find_token(const struct entries *entries, uint64_t token) {
+    for (size_t i = 0; i < entries->count; i++)
+        if (entries->list[i].holds && entries->list[i].token >> ZK_TOKEN_BITS == token >> ZK_TOKEN_BITS)
+            return &entries->list[i];
+    return NULL;
+}
+
+int pawl__zk_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
+    struct zk_engine *zk = zk_of(engine);
+    struct survey survey = {.zk = zk, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr};
+    struct entries entries = {0};
+    const struct entry *entry;
+    struct zk_call *listing;
+    int rc = 0, answer;
+    char *home = pawl__zk_home(zk, name, reterr, &rc);
+
+    if (!home)
+        return rc;
+    pawl__zk_lock();
+    rc = list(&survey, home, &listing);
+    if (rc == 0) {
+        rc = read_lock(&survey, home, listing, &entries);
+        pawl__zk_call_free(listing);
+    }
+    entry = rc == 0 ? find_token(&entries, token) : NULL;
+    if (entry) {
+        /* Marked first in any case: so that the holder hears of it before the next one is let in. */
+        answer = change(&survey, entry);
+        if (now && (answer == ZOK || answer == ZNONODE))
+            answer = remove_hold(&survey, entry);
+        if (answer != ZOK && answer != ZNONODE) /* gone: that is what was asked for */
+            rc = explain(&survey, answer, entry->path);
+    } else if (rc == 0) {
+        rc = pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has the token %llu: look at who holds it now", name,
+                        (unsigned long long)token);
+    }
+    entries_free(&entries);
+    pawl__zk_unlock(zk);
+    free(home);
+    return rc;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * word.c - four-letter words: what a ZooKeeper server tells anybody who connects, writes one, and reads to the end.
+ *
+ * Most servers answer only those that their administrator has listed (4lw.commands.whitelist), by default `srvr` alone; the others they
+ * refuse by a sentence.
+ */
+#include "engine/zookeeper/session/four_letter.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "os/descriptor.h"
+
+#define WHY_NS (500 * ZK_MS)
+
+/* Wait until the socket is ready. False: the time is up. */
+static bool ready(int fd, short events, int64_t deadline) {
+    struct pollfd wait = {.fd = fd, .events = events};
+    int64_t left;
+
+    while ((left = deadline - pawl__boottime()) > 0) {
+        int rc = poll(&wait, 1, (int)(left / ZK_MS) + 1);
+
+        if (rc > 0)
+            return true;
+        if (rc < 0 && errno != EINTR)
+            return false;
+    }
+    return false;
+}
+
+static int connect_to(const struct addrinfo *info, int64_t deadline) {
+    int fd = above_stdio(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error = 0;
+    socklen_t length = sizeof error;
+
+    if (fd < 0)
+        return -1;
+    if (connect(fd, info->ai_addr, info->ai_addrlen) == 0 ||
+        (errno == EINPROGRESS && ready(fd, POLLOUT, deadline) && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 &&
+         error == 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int connect_any(const struct zk_host *host, int64_t deadline) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    struct addrinfo *found;
+    char port[8];
+    int fd = -1;
+
+    snprintf(port, sizeof port, "%u", host->port);
+    if (getaddrinfo(host->name, port, &hints, &found) != 0)
+        return -1;
+    for (const struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
+        fd = connect_to(info, deadline);
+    freeaddrinfo(found);
+    return fd;
+}
+
+static void read_all(int fd, int64_t deadline, char *ret, size_t size) {
+    size_t used = 0;
+    ssize_t n;
+
+    while (used + 1 < size && ready(fd, POLLIN, deadline)) {
+        n = read(fd, ret + used, size - 1 - used);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+    }
+    ret[used] = '\0';
+}
+
+enum zk_word pawl__zk_word(const struct zk_host *host, const char *word, int64_t deadline, char *ret, size_t size) {
+    int fd = connect_any(host, deadline);
+
+    *ret = '\0';
+    if (fd < 0)
+        return ZK_WORD_NOBODY;
+    if (send(fd, word, strlen(word), MSG_NOSIGNAL) == (ssize_t)strlen(word))
+        read_all(fd, deadline, ret, size);
+    close(fd);
+    if (!*ret)
+        return ZK_WORD_SILENCE;
+    return strstr(ret, "not in the whitelist") ? ZK_WORD_REFUSED : ZK_WORD_ANSWER;
+}
+
+const char *pawl__zk_word_line(const char *answer, const char *key) {
+    for (const char *line = answer; line; line = (line = strchr(line, '\n')) ? line + 1 : NULL)
+        if (strncmp(line, key, strlen(key)) == 0)
+            return line + strlen(key);
+    return NULL;
+}
+
+bool pawl__zk_word_number(const char *answer, const char *key, int64_t *ret) {
+    const char *value = pawl__zk_word_line(answer, key);
+
+    if (!value || !(isdigit((unsigned char)*value) || *value == '-'))
+        return false;
+    *ret = strtoll(value, NULL, 10);
+    return true;
+}
+
+/* The host's state in a few words. False: there is nothing wrong that it would tell. */
+static bool complain(const struct zk_host *host, int64_t deadline, char *ret, size_t size) {
+    char answer[2048];
+    enum zk_word word = pawl__zk_word(host, "srvr", deadline, answer, sizeof answer);
+    const char *mode = pawl__zk_word_line(answer, "Mode: ");
+
+    if (word == ZK_WORD_SILENCE)
+        snprintf(ret, size, "%.100s takes connections and says nothing: does it hang?", host->where);
+    else if (word == ZK_WORD_ANSWER && !mode)
+        snprintf(ret, size, "%.100s is up and has no quorum: start the other servers", host->where);
+    else if (word == ZK_WORD_ANSWER && strncmp(mode, "read-only", 9) == 0)
+        snprintf(ret, size, "%.100s is read-only, since it does not reach the other servers: start or connect them", host->where);
+    else
+        return false;
+    return true;
+}
+
+void pawl__zk_word_why(const struct zk_engine *zk, char *ret, size_t size) {
+    int64_t deadline = pawl__boottime() + WHY_NS;
+
+    for (size_t i = 0; i < zk->host_count && pawl__boottime() < deadline; i++)
+        if (complain(&zk->hosts[i], deadline, ret, size))
+            return;
+    snprintf(ret, size, "look whether the servers run and can be reached");
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sleep.c - see sleep.h.
+ */
+#include "os/sleep.h"
+
+#include <sched.h>
+
+#include "engine/engine.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define NAP_NS (60 * NS_PER_S)
+enum { DOUBT_MOST = 10, PAUSES = 10 };
+
+static bool have_several_cpus(void) {
+    cpu_set_t set;
+
+    /* It fails where there are more than the set holds. */
+    return sched_getaffinity(0, sizeof set, &set) < 0 || CPU_COUNT(&set) > 1;
+}
+
+void pawl__spin_init(struct spin *spin, int64_t span_ns) {
+    *spin = (struct spin){.span_ns = have_several_cpus() ? span_ns : 0};
+}
+
+int64_t pawl__nap_ns(int64_t now, int64_t until) {
+    return until <= now ? 0 : until - now < NAP_NS ? until - now : NAP_NS;
+}
+
+static bool nap(struct pollfd *fds, nfds_t count, int64_t ns) {
+    struct timespec timeout = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+
+    return ppoll(fds, count, &timeout, NULL) > 0;
+}
+
+static void learn(struct spin *spin, bool came) {
+    if (came) {
+        spin->doubt -= spin->doubt > 0;
+        return;
+    }
+    spin->doubt += spin->doubt < DOUBT_MOST;
+    spin->rest = 1u << spin->doubt;
+}
+
+/* Look for it, if that is likely to help. Has anything come? */
+static bool look(struct spin *spin, struct pollfd *fds, nfds_t count, int64_t until) {
+    int64_t now = pawl__boottime();
+    bool came;
+
+    if (!spin->span_ns || until <= now)
+        return false;
+    if (spin->rest) {
+        spin->rest--;
+        return false;
+    }
+    until = until - now < spin->span_ns ? until : now + spin->span_ns;
+    while (!(came = nap(fds, count, 0)) && pawl__boottime() < until)
+        for (int i = 0; i < PAUSES; i++)
+            SPIN_PAUSE();
+    learn(spin, came);
+    return came;
+}
+
+bool pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *spin) {
+    if ((spin && look(spin, fds, count, until)) || nap(fds, count, pawl__nap_ns(pawl__boottime(), until)))
+        return true;
+    for (nfds_t i = 0; i < count; i++)
+        fds[i].revents = 0;
+    return false;
+}
