@@ -57,12 +57,12 @@ pitfalls: ## play the failures of hand-made locks on real servers, and pawl in t
 	@tools/deps redis
 	@tools/deps zookeeper
 	@$(MAKE) --no-print-directory all
-	@BUILD_DIR=$(abspath $(BUILD)) pitfalls/run
+	@BUILD_DIR=$(abspath $(BUILD)) lab/pitfalls/run
 
 .PHONY: models
 models: ## check the models of the queues exhaustively with spin (some minutes, 2 GB)
 	@tools/deps models
-	@models/check
+	@lab/models/check
 
 .PHONY: sim
 sim: ## pawl in a simulated world, under faults by the thousand; TIME=20s or COUNT=500, SEED=4711, ENGINES="redis zookeeper"
@@ -78,15 +78,15 @@ mutants: ## put mistakes into pawl, one by one, and see each found in the simula
 bench: ## install what it needs, measure beside all peers, about twenty minutes, and write bench/RESULTS.md; QUICK=1: five, to build/
 	@tools/deps bench
 	@$(MAKE) --no-print-directory all
-	@BUILD_DIR=$(BUILD) bench/run
-	@bench/quote
+	@BUILD_DIR=$(BUILD) lab/bench/run
+	@lab/bench/quote
 
 .PHONY: failover
 failover: ## install what it needs, kill servers that grant, and write what was lost to bench/FAILOVER.md; some minutes
 	@tools/deps torture
 	@$(MAKE) --no-print-directory all
-	@BUILD_DIR=$(BUILD) bench/failover
-	@bench/quote
+	@BUILD_DIR=$(BUILD) lab/bench/failover
+	@lab/bench/quote
 
 .PHONY: torture
 torture: ## install what it needs, and a long torture under faults; TIME=5m SEED=7 ENGINES="local redis" LEAST=20 (faults of each kind)

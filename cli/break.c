@@ -7,8 +7,8 @@
  */
 #include <stdio.h>
 
-#include "cli.h"
-#include "options.h"
+#include "common/cli.h"
+#include "common/options.h"
 
 static const char help[] = "Usage: pawl break [OPTION]... LOCK --token N\n"
                            "\n"

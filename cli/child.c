@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * child.c - pawl's side of the keeper (keeper.c): start it, hear from it, end it.
+ * child.c - pawl's side of the keeper (supervisor.c): start it, hear from it, end it.
  *
  * The witness is a pipe whose one end the command inherits together with the hold, and so does all that it starts: it tells whether
  * anybody is left who keeps the hold, wherever they went (a process group can be left, a descriptor can't).
@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "signals.h"
+#include "common/cli.h"
+#include "common/signals.h"
 
 static void close_pair(int pair[2]) {
     for (int i = 0; i < 2; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * child.h - the command, and the keeper between pawl and it. keeper.c draws the three processes.
+ * child.h - the command, and the keeper between pawl and it. supervisor.c draws the three processes.
  */
 #ifndef PAWL_CLI_CHILD_H
 #define PAWL_CLI_CHILD_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "terminal.h"
+#include "common/terminal.h"
 
 enum child_event_kind {
     CHILD_STARTED,      /* `pid` is the command's; also its process group */
@@ -72,7 +72,7 @@ bool await_heirs(int witness, int ms);
 /* KILL them until they are gone. Not bounded: who may not be killed, being another user's, keeps the hold. */
 void end_heirs(int witness);
 
-/* keeper.c: what the keeper does after fork. */
+/* supervisor.c: what the keeper does after fork. */
 struct keeper_setup {
     char **argv;
     int channel;

@@ -4,8 +4,8 @@
  */
 #include <stdio.h>
 
-#include "cli.h"
-#include "options.h"
+#include "common/cli.h"
+#include "common/options.h"
 
 static const char help[] = "Usage: pawl doctor [URL]\n"
                            "\n"

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "signals.h"
+#include "common/cli.h"
+#include "common/signals.h"
 #include "take.h"
 
 static const char help[] = "Usage: pawl hold [OPTION]... LOCK...\n"

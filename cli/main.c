@@ -5,13 +5,14 @@
  * Descriptors 0, 1 and 2 are open. Otherwise the first file that the library opens could become stderr, and the first message would
  * be written into a lock table.
  */
-#include <fcntl.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "child.h"
-#include "cli.h"
+#include "common/cli.h"
 
 static const char help_head[] = "Usage: pawl COMMAND [OPTION]... [ARGUMENT]...\n"
                                 "\n"
@@ -31,7 +32,7 @@ static const char help_tail[] = "\n"
 
 static const struct subcommand {
     const char *name;
-    int (*main)(int argc, char **argv);
+    int (*main)(int argc, char **argv); /* NULL: a program of its own, pawl-NAME */
     const char *summary;
 } subcommands[] = {
     {"run", command_run, "run a command while holding a lock"},
@@ -39,8 +40,8 @@ static const struct subcommand {
     {"status", command_status, "show who holds what, and who waits"},
     {"break", command_break, "make a holder give up"},
     {"doctor", command_doctor, "say what about the server endangers locks"},
-    {"bench", command_bench, "measure locks, side by side with the bare server"},
-    {"torture", command_torture, "break everything, and see whether the locks hold"},
+    {"bench", NULL, "measure locks, side by side with the bare server"},
+    {"torture", NULL, "break everything, and see whether the locks hold"},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 
@@ -96,12 +97,25 @@ static int unknown_subcommand(const char *given) {
     return usage_error("there is no 'pawl %s'; see pawl --help", given);
 }
 
-/* Closed on exec, so that the command finds them as pawl did. */
-static bool open_standard_descriptors(void) {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) != fd)
-            return false;
-    return true;
+/* Become pawl-NAME: the one beside this program, as in a build directory; else the first in $PATH. */
+static int become(const char *name, char **argv) {
+    char path[PATH_MAX], program[32];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof program);
+    char *slash = length > 0 ? memrchr(path, '/', (size_t)length) : NULL;
+
+    snprintf(program, sizeof program, "pawl-%s", name);
+    argv[0] = program;
+    if (slash != NULL) {
+        strcpy(slash + 1, program);
+        execv(path, argv);
+    }
+    execvp(program, argv);
+    if (errno != ENOENT) {
+        say("can't run %s: %s", program, strerror(errno));
+        return EXIT_CANNOT_EXECUTE;
+    }
+    say("%s is not installed: it is in Debian's package pawl-lab, and `make install` installs it, too", program);
+    return EXIT_NOT_FOUND;
 }
 
 int main(int argc, char **argv) {
@@ -118,7 +132,7 @@ int main(int argc, char **argv) {
         return print_version();
     for (int i = 0; i < SUBCOMMANDS; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0)
-            return subcommands[i].main(argc - 1, argv + 1);
+            return subcommands[i].main != NULL ? subcommands[i].main(argc - 1, argv + 1) : become(argv[1], argv + 1);
     if (argv[1][0] == '-')
         return usage_error("unknown option '%s'; see pawl --help", argv[1]);
     return unknown_subcommand(argv[1]);

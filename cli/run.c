@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "cli.h"
+#include "common/cli.h"
 #include "run_options.h"
-#include "signals.h"
+#include "common/signals.h"
 #include "take.h"
-#include "terminal.h"
+#include "common/terminal.h"
 
 struct run {
     struct run_options options;

@@ -5,7 +5,7 @@
 #ifndef PAWL_CLI_RUN_OPTIONS_H
 #define PAWL_CLI_RUN_OPTIONS_H
 
-#include "options.h"
+#include "common/options.h"
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_IGNORE };
 

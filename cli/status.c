@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "options.h"
+#include "common/options.h"
 
 static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
                            "\n"

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "snapshot.h"
+#include "common/snapshot.h"
 
 /* What was asked, and where. */
 struct status_view {

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "signals.h"
-#include "snapshot.h"
-#include "wait_line.h"
+#include "common/signals.h"
+#include "common/snapshot.h"
+#include "common/wait_line.h"
 
 /* The outcome of an acquire that was started. */
 struct outcome {

@@ -5,7 +5,7 @@
 #ifndef PAWL_CLI_TAKE_H
 #define PAWL_CLI_TAKE_H
 
-#include "options.h"
+#include "common/options.h"
 
 struct take {
     const struct take_options *options;

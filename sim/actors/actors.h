@@ -8,7 +8,7 @@
  *     want --> take --> got --> hold, and renew --> drop --> gone --> rest, and so on
  *                  \--> fail
  *
- * What an actor notes are the records of the history (cli/torture/history.h), with the same meaning: `want` before it asks, `got` after
+ * What an actor notes are the records of the history (lab/torture/history.h), with the same meaning: `want` before it asks, `got` after
  * it was let in, `drop` before it lets go, `gone` after the answer. Foreign holds have no token. What they are assured of is counted
  * from when the last request left that made or renewed the hold, and is less than what the server keeps it for: so a foreigner that
  * believes for too long is never what a checker complains of.

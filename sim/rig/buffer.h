@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * buffer.h - the history of a simulated run, in memory. Clients, the observer and the rig append to it by cli/torture/history.c as they
+ * buffer.h - the history of a simulated run, in memory. Clients, the observer and the rig append to it by lab/torture/history.c as they
  * would to a file: what they write to the world's sink lands here, goes into the hash, and into the trace.
  */
 #ifndef PAWL_SIM_BUFFER_H

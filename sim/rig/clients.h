@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clients.h - the client processes of a simulated run, as the rig sees them: what cli/torture/clients.h is to real ones.
+ * clients.h - the client processes of a simulated run, as the rig sees them: what lab/torture/clients.h is to real ones.
  */
 #ifndef PAWL_SIM_CLIENTS_H
 #define PAWL_SIM_CLIENTS_H

@@ -33,7 +33,7 @@
     X(apart, 7200000)    /* Redlock: the servers' clocks show times that differ by so much at most, all the time */                \
     X(forgetful, 5)      /* Redlock: so many servers forget at once; 0: one, always the same */                                    \
     X(version, 100)      /* which of the versions of the server that the model knows */                                            \
-    X(textbook, 1)       /* 1: the locks that documents warn of (src/engine/textbook.h); the URL has their settings */             \
+    X(textbook, 1)       /* 1: the locks that documents warn of (lab/textbook/textbook.h); the URL has their settings */           \
     X(nonsense, 1000000) /* one in so many answers is well-formed and makes no sense; 0: none */                                   \
     X(throttle, 1000000) /* ZooKeeper: one in so many requests is refused, for there are too many; 0: none */                      \
     X(patience, 600000) /* nobody waits for longer for a lock that it could have, whatever strikes; 0: as calm and faults allow */ \

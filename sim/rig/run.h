@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.h - one schedule in a world of its own: what cli/torture/nemesis.c is to real servers, by the same records.
+ * run.h - one schedule in a world of its own: what lab/torture/nemesis.c is to real servers, by the same records.
  *
  *     set up: servers, the page, the head of the history
  *     run:    strokes begin and end as the plan says; who was killed is started again

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "cli.h"
+#include "../../cli/common/cli.h"
 
 void say(const char *format, ...) {
     va_list arguments;

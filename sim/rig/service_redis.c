@@ -138,7 +138,7 @@ static void revive(struct sim_servers *servers, int index, enum redis_memory mem
 
 /* ---- Clocks --------------------------------------------------------------------------------------------------------------- */
 
-/* Servers that take over from each other are wrong together: see is_mistimed() in cli/torture/servers.c. */
+/* Servers that take over from each other are wrong together: see is_mistimed() in lab/torture/servers.c. */
 static int set_clocks(struct sim_servers *servers, const struct sim_stroke *stroke, int64_t jump_ns, double rate) {
     int hits = 0;
 

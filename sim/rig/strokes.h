@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * strokes.h - the faults of a simulated run: all of the torture's (cli/torture/faults.h), and those that only a simulation can place.
+ * strokes.h - the faults of a simulated run: all of the torture's (lab/torture/faults.h), and those that only a simulation can place.
  *
  * The checker knows the torture's words alone, and each of them has its rows in docs/guarantees.md. So a fault of the simulation's own is
  * written down by the word whose promise it must keep: a reply that is lost is a cut.

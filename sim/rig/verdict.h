@@ -3,7 +3,7 @@
  * verdict.h - what is to be said of a simulated run: all that the torture's checker says of its history, and what only a simulation can
  * tell.
  *
- * The checker's rules are in cli/torture/check.h. In addition:
+ * The checker's rules are in lab/torture/check.h. In addition:
  *
  *   calm      without faults nobody waits for a second for a lock that it could have, and nobody loses one; a little longer under faults
  *             that can cost no more than that (verdict.c)

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../tests/redis_topology.h"
-#include "../../tests/test.h"
+#include "../../tests/support/redis_topology.h"
+#include "../../tests/support/test.h"
 #include "../servers/redis.h"
 
 enum { NODES_MOST = 6, LINKS = 2 * NODES_MOST, TEXT = 65536, MODEL_PORT = 7000 };

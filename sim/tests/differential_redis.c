@@ -13,8 +13,8 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
-#include "../../tests/redis_server.h"
-#include "../../tests/test.h"
+#include "../../tests/support/redis_server.h"
+#include "../../tests/support/test.h"
 #include "../servers/redis.h"
 #include "differential.h"
 

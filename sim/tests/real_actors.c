@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../tests/redis_server.h"
-#include "../../tests/test.h"
-#include "../../tests/zookeeper_server.h"
+#include "../../tests/support/redis_server.h"
+#include "../../tests/support/test.h"
+#include "../../tests/support/zookeeper_server.h"
 #include "actors/actors.h"
 
 enum { TURNS = 10, LIMIT = 3, ACTORS = 2, LEASE_MS = 10000 };

@@ -13,7 +13,7 @@
 #ifndef PAWL_SCENE_H
 #define PAWL_SCENE_H
 
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 
 #include "../servers/redis.h"
 #include "../servers/zookeeper.h"

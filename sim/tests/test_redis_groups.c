@@ -3,7 +3,7 @@
  * test_redis_groups.c - simulated servers that belong together: replicas that lag, failovers, slots that move. A clock is all that there
  * is besides; whoever is due is called.
  */
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 
 #include "../servers/redis.h"
 

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 
 #include "rig/plan.h"
 #include "world/world.h"

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 
 #include "rig/calm.h"
 #include "rig/plan.h"

@@ -3,7 +3,7 @@
  * test_world.c - the world itself: threads, processes, time and connections are what a program expects of them, and the same seed gives
  * the same run.
  */
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 
 #include <errno.h>
 #include <netinet/in.h>

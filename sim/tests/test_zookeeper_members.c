@@ -9,7 +9,7 @@
  */
 #include <inttypes.h>
 
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 #include "../servers/zookeeper.h"
 #include "zookeeper_bytes.h"
 

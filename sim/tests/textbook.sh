@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The rig must be able to fail: on locks as documents warn of them (src/engine/textbook.h) it must find out each wrong setting by the right
-# rule; and find nothing wrong with the right ones: textbook.sh PAWL-SIM MUTANTS
+# The rig must be able to fail: on locks as documents warn of them (lab/textbook/textbook.h) it must find out each wrong setting by the
+# right rule; and find nothing wrong with the right ones: textbook.sh PAWL-SIM MUTANTS
 #
-# The settings are those of sim/mutants. tests/torture_textbook.sh plays some of them on real servers.
+# The settings are those of sim/mutants. tests/lab/torture_textbook.sh plays some of them on real servers.
 set -u
 count=0
 failures=0

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * world_redis.h - what stands behind tests/redis_server.h in the simulated world.
+ * world_redis.h - what stands behind tests/support/redis_server.h in the simulated world.
  */
 #ifndef PAWL_SIM_WORLD_REDIS_H
 #define PAWL_SIM_WORLD_REDIS_H
 
-#include "../../tests/redis_server.h"
+#include "../../tests/support/redis_server.h"
 #include "../servers/redis.h"
 
 /* For one that is made here: a port of its own, the true time, chance by the world's seed. */

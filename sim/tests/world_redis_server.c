@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * world_redis_server.c - tests/redis_server.h for tests that live in the simulated world: Redis servers that are simulated.
+ * world_redis_server.c - tests/support/redis_server.h for tests that live in the simulated world: Redis servers that are simulated.
  *
  * A place is a port at which there is, or was, a server; what a test calls its pid and its Unix socket are made of the port, too. A server
  * that is started anew has what the configuration in `extra` says: nothing, or all with `appendonly yes`. This file is outside of the
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 #include "../world/names.h"
 #include "../world/world.h"
 

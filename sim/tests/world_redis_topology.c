@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * world_redis_topology.c - the part of tests/redis_topology.h that starts and stops, for tests that live in the simulated world: one group
- * of simulated servers of each kind at a time.
+ * world_redis_topology.c - the part of tests/support/redis_topology.h that starts and stops, for tests that live in the simulated
+ * world: one group of simulated servers of each kind at a time.
  */
-#include "../../tests/redis_topology.h"
+#include "../../tests/support/redis_topology.h"
 
-#include "../../tests/test.h"
+#include "../../tests/support/test.h"
 #include "../world/world.h"
 #include "world_redis.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * world_zookeeper.c - tests/zookeeper_server.h and tests/zookeeper_network.h for tests that live in the simulated world: ZooKeeper servers
- * that are simulated, with the settings that the real ones have there. This file is outside: it calls the world's sockets by their names.
+ * world_zookeeper.c - tests/support/zookeeper_server.h and tests/support/zookeeper_network.h for tests that live in the simulated world:
+ * ZooKeeper servers that are simulated, with the settings that the real ones have there. This file is outside: it calls the world's
+ * sockets by their names.
  */
-#include "../../tests/zookeeper_network.h"
+#include "../../tests/support/zookeeper_network.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

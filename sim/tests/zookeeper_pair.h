@@ -10,8 +10,8 @@
 #ifndef PAWL_SIM_ZOOKEEPER_PAIR_H
 #define PAWL_SIM_ZOOKEEPER_PAIR_H
 
-#include "../../tests/test.h"
-#include "../../tests/zookeeper_server.h"
+#include "../../tests/support/test.h"
+#include "../../tests/support/zookeeper_server.h"
 #include "../servers/zookeeper.h"
 #include "zookeeper_bytes.h"
 

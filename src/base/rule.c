@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * queue.c - see queue.h.
+ * rule.c - see rule.h.
  */
 #include "base/rule.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * queue.h - the queue rule: of the claims on one name, in the order of their tickets, which hold, and on whom must the others wait?
+ * rule.h - the queue rule: of the claims on one name, in the order of their tickets, which hold, and on whom must the others wait?
  * Pure; the reference that every engine's own form of it is tested against.
  *
  *   exclusive   holds when nobody is ahead;                      waits for its predecessor

@@ -7,14 +7,14 @@
  *         struct claim    one entry in the engine's queue; the acquires that wait for it, the holds under it       claim.c
  *           struct waiter an acquire that is pending
  *           struct hold   an acquire that succeeded, with its re-entries
- *       struct pawl_lock  the user's handle: points to its cohort, knows its holds                                 lock.c
- *       struct multi      several handles that are being acquired as one                                           multi.c
+ *       struct pawl_lock  the user's handle: points to its cohort, knows its holds                                 handle.c
+ *       struct multi      several handles that are being acquired as one                                           set.c
  *         struct part     one of them
- *       struct event      a callback that is due                                                                   dispatch.c
+ *       struct event      a callback that is due                                                                   events.c
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
  * waiters, holds, and the handles' lists of holds), client->events_mutex (a leaf). No engine call that may block, and no callback of
- * the user's, is made with any of them held. Only multi.c holds the mutexes of several cohorts at a time, taken in the order of their
+ * the user's, is made with any of them held. Only set.c holds the mutexes of several cohorts at a time, taken in the order of their
  * names.
  *
  * Why cohorts: threads of one process that want the same lock queue here, behind one claim, and hand the hold on without asking the
@@ -84,7 +84,7 @@ struct pawl {
     _Atomic int64_t due;        /* when the service thread must look at the clock next */
     _Atomic unsigned attentive; /* handles with a loss callback: only then is the engine asked for breaks */
 
-    /* dispatch.c */
+    /* events.c */
     pthread_mutex_t events_mutex;
     pthread_cond_t events_idle;
     struct event_list for_dispatch, for_service;
@@ -213,7 +213,7 @@ struct part {
 /* Several locks that are being acquired as one. */
 struct multi {
     _Atomic unsigned references;
-    _Atomic int fate; /* see multi.c */
+    _Atomic int fate; /* see set.c */
     int64_t timeout_ms, deadline;
     struct pawl_lock *first; /* as the user gave them */
     pawl_acquired_fn *fn;    /* asynchronous: what is called at the end; else NULL */
@@ -329,7 +329,7 @@ void pawl__service_stop(struct pawl *client);
 /* Have the service thread look at the clock at `when`, if not earlier. Any mutex may be held. */
 void pawl__service_due(struct pawl *client, int64_t when);
 
-/* dispatch.c */
+/* events.c */
 
 /* Queue a callback. A cohort's mutex may be held. */
 void pawl__event_post(struct pawl *client, struct event *event);
@@ -349,7 +349,7 @@ void pawl__client_put(struct pawl *client);
 /* Count down, and wake pawl_close if it waits for zero: of client->inside or ->leaving. */
 void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count);
 
-/* lock.c */
+/* handle.c */
 
 /* Lock the handle's cohort, unless the client is closed or belongs to the parent. */
 int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr);
@@ -381,7 +381,7 @@ void pawl__lock_put(struct pawl_lock *lock);
 /* End everything that is pending, release everything that is held, within the cohort. No mutex held. */
 void pawl__lock_close_cohort(struct cohort *cohort);
 
-/* multi.c */
+/* set.c */
 
 /* End the acquires of sets with a part in the cohort, of this handle or (NULL) of any; no mutex is held. Returns how many. */
 int pawl__multi_end(struct cohort *cohort, const struct pawl_lock *lock, int code);

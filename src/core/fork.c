@@ -2,7 +2,7 @@
  *
  * fork.c - the clients of this process. A child must not act as its parent, nor keep the parent's holds alive: after fork its copies
  * of the clients are marked, and the engines let go of what they share with the parent. The list is the only state of the library
- * that is not part of a client, but for the counter of owners in lock.c.
+ * that is not part of a client, but for the counter of owners in handle.c.
  */
 #include "core/core.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lock.c - handles: who owns what, re-entry, and the public calls.
+ * handle.c - handles: who owns what, re-entry, and the public calls.
  *
  * A handle's holds are told apart by owner: a thread's number, or with PAWL_TASK the handle's own. For a mutex and a read-write lock
  * an owner has at most one hold per handle, which counts its exclusive and shared acquires; the engine sees one claim. For a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inspect.c - for operators: who holds, who waits; and breaking a hold.
+ * operator.c - for operators: who holds, who waits; and breaking a hold.
  */
 #include "core/core.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * multi.c - several locks acquired as one: all of them, or none.
+ * set.c - several locks acquired as one: all of them, or none.
  *
  * A set is taken in three steps; the first part that can't be had ends it, and what was taken is given back:
  *

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "os/uncancelled.h"
 
 enum { CHANNELS_MAX = 65536, CHANNELS_STEP = 64 };

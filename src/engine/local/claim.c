@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 #include "os/futex.h"
 

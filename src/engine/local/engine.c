@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 
 static void init(struct local *local) {

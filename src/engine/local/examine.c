@@ -18,7 +18,7 @@
 
 #include "os/descriptor.h"
 #include "engine/examine.h"
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 
 /* Less than this may be too little for the table to grow by. */

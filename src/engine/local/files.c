@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "os/descriptor.h"
-#include "local.h"
+#include "engine/local/local.h"
 
 static const char NEW[] = ".new-";
 enum { TRIES = 3 };

@@ -16,7 +16,7 @@
  */
 #include <stdio.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "os/futex.h"
 #include "os/sleep.h"
 #include "os/uncancelled.h"

@@ -18,7 +18,7 @@
  */
 #include <string.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "os/futex.h"
 
 struct node *pawl__local_node(const struct local *local, uint32_t ref) {

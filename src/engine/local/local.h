@@ -24,7 +24,7 @@
 #include <time.h>
 
 #include "engine/engine.h"
-#include "format.h"
+#include "engine/local/format.h"
 
 enum {
     WAKES_MAX = 32,   /* granted in one go; the rest in the next */

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 
 enum { TRIES = 5 };

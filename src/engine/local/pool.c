@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 #include "os/uncancelled.h"
 

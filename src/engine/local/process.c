@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "os/descriptor.h"
-#include "local.h"
+#include "engine/local/local.h"
 
 /* /proc/PID/stat reads `PID (name) state parent ...`, and the name may contain anything. After the state, the 17th word is the number of
  * threads, the 19th the start. */

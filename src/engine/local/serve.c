@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "os/sleep.h"
 
 #define PAUSE_FIRST MS

@@ -33,7 +33,7 @@
 #include <unistd.h>
 
 #include "os/descriptor.h"
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 #include "os/uncancelled.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 
 #define GUARD_WITHIN (200 * MS)

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 
 enum { LINE_SIZE = 64 };

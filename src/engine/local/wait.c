@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "local.h"
+#include "engine/local/local.h"
 #include "base/error.h"
 #include "os/futex.h"
 #include "os/sleep.h"

@@ -3,13 +3,13 @@
  * redis.h - the engine for Redis: the objects, who guards them, and who reads.
  *
  *     struct redis          the engine: options, keys' prefix, claims; in a cluster the map of slots                    cluster.c
- *       struct node         a server, and the threads that wait for its answers                                       node.c
+ *       struct node         a server, and the threads that wait for its answers                                       server.c
  *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
  *                           and `witness`, which counts replicas where the URL asks for them                       secure.c
  *                           `guide`, to a sentinel, which knows where the server is                                sentinel.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
- *       struct rclaim       a claim's state; it is at one node at a time                                              claims.c
- *       struct ear          in a cluster: a channel of a lock that is waited for or held                              ear.c
+ *       struct rclaim       a claim's state; it is at one node at a time                                              claim.c
+ *       struct ear          in a cluster: a channel of a lock that is waited for or held                              listen.c
  *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here:
  *
@@ -27,7 +27,7 @@
  * Who reads? A thread that waits in park() for its answer reads it itself if no other thread does so already: no wake-up lies between
  * the server's answer and the caller. It `leads` its claim's node; it works on whatever comes from there, also for others. Those others
  * sleep on a futex each (they `follow`). Without a leader the service thread reads, in serve(). Its epoll set says what it watches: see
- * watch() in loop.c. What is asked to go on (claims.c) nobody waits for: whoever wants to know looks (pawl__node_look).
+ * watch() in loop.c. What is asked to go on (claim.c) nobody waits for: whoever wants to know looks (pawl__node_look).
  * Only the service thread connects, keeps time and calls up.
  */
 #ifndef PAWL_REDIS_H
@@ -54,7 +54,7 @@
 /* LAYOUT_VOTER is for one of several servers that vote: see voter.h. */
 enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_VOTER, REDIS_LAYOUTS };
 
-/* The scripts; see scripts.c. The first three of each are in the order of enum pawl_kind. */
+/* The scripts; see script.c. The first three of each are in the order of enum pawl_kind. */
 enum redis_script {
     SCRIPT_ACQUIRE,
     SCRIPT_RELEASE = SCRIPT_ACQUIRE + 3,
@@ -127,7 +127,7 @@ struct request {
     void *data;
     int64_t sent_at;
     int script; /* or -1 */
-    int step;   /* of a greeting; of a claim: its turn, see claims.c; of a renewal: 1, it is asked elsewhere */
+    int step;   /* of a greeting; of a claim: its turn, see claim.c; of a renewal: 1, it is asked elsewhere */
     bool with_body;
 };
 
@@ -230,7 +230,7 @@ struct rclaim {
     bool registered;    /* a voter: the server has it among those that wait */
     bool lines_up;      /* a voter: it is not to be taken ahead of those */
     bool passes_on;     /* a voter: its end is told to the first of those */
-    bool in_set;        /* it is asked for together with others: see together.c */
+    bool in_set;        /* it is asked for together with others: see set.c */
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
     int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
@@ -292,7 +292,7 @@ struct node {
     bool replicas_short;   /* the last round found too few, ... */
     unsigned replicas_had; /* ... namely so many */
 
-    /* server.c */
+    /* warn.c */
     char server_policy[32], server_run_id[48];
     bool server_is_replica, server_in_cluster;
     unsigned server_replicas, server_min_replicas;
@@ -320,7 +320,7 @@ struct redis {
     int map_turn, map_turn_known; /* counts what was asked for; of the last that was answered */
     struct node *refresh_node;    /* who was asked last */
 
-    /* ear.c */
+    /* listen.c */
     struct ear_list ears[REDIS_EARS], idle_ears;
     unsigned idle_ear_count;
 
@@ -458,7 +458,7 @@ void pawl__link_tick(struct link *link, int64_t now);
 /* What one that is not up yet is waiting for, in words. */
 const char *pawl__link_missing(const struct link *link);
 
-/* node.c: the mutex is held, but for new and free. */
+/* server.c: the mutex is held, but for new and free. */
 
 struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr);
 void pawl__node_free(struct node *node);
@@ -497,7 +497,7 @@ SSL *pawl__tls_over(SSL_CTX *context, const struct redis_tls *tls, const char *h
 /* What went wrong, in words; and its code. */
 int pawl__tls_error(SSL *ssl, char *ret, size_t size);
 
-/* server.c: what the server is, and what about it endangers locks. */
+/* warn.c: what the server is, and what about it endangers locks. */
 enum { SERVER_CHECKS = 3 };
 void pawl__server_answer(struct node *node, unsigned index, const redisReply *reply);
 /* The value of a line `key:value` of INFO; "" if there is none. */
@@ -540,7 +540,7 @@ const char *pawl__redis_queue_prefix(const struct redis *redis);
 /* The name of the lock whose record key this is; NULL: it is not one. */
 const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer);
 
-/* scripts.py writes them; of a layout that has no such script: zeros. */
+/* lua/build.py writes them; of a layout that has no such script: zeros. */
 struct pawl__script {
     const char *sha1; /* as EVALSHA wants it */
     size_t length;
@@ -548,7 +548,7 @@ struct pawl__script {
 };
 extern const struct pawl__script pawl__scripts[REDIS_LAYOUTS][SCRIPT_COUNT], pawl__cluster_scripts[REDIS_LAYOUTS][SCRIPT_COUNT];
 
-/* scripts.c */
+/* script.c */
 /* Ask the server to run a script. */
 bool pawl__script_send(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request);
@@ -565,7 +565,7 @@ int64_t pawl__reply_span(const redisReply *reply, size_t index);
 /* Is it {1, first token, how many, ...}, with numbers that can be so? */
 bool pawl__reply_grants(const redisReply *reply);
 
-/* claims.c */
+/* claim.c */
 
 /* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. Each argument costs the server as much as
  * a command does: what the common cases do not read is packed into one of them, `rest`. */
@@ -624,7 +624,7 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 /* The claim is gone from here. */
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim);
 
-/* together.c */
+/* set.c */
 pawl__submit_all_fn pawl__redis_submit_all;
 /* In a cluster: the claim ends, or is elsewhere now. If it is one of those that this request is about, the answer is not for it. */
 void pawl__together_detach(struct request *request, const struct rclaim *claim);
@@ -704,7 +704,7 @@ void pawl__cluster_tick(struct redis *redis, int64_t now);
 bool pawl__cluster_moved(struct node *from, const redisReply *reply);
 struct node *pawl__cluster_asked(struct node *from, const redisReply *reply);
 
-/* ear.c */
+/* listen.c */
 void pawl__ears_init(struct redis *redis);
 void pawl__ears_free(struct redis *redis);
 /* Can the claim be told where it is? */

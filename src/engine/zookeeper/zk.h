@@ -3,13 +3,13 @@
  * zk.h - the ZooKeeper engine: its objects, and who owns and guards them.
  *
  *     struct zk_engine    one client: the session, its requests, its claims                                        session.c, engine.c
- *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      op.c
+ *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      request.c
  *       struct zk_watch   a watch that the library has, or is about to have                                          watch.c
- *       struct zk_claim   the engine's state of one claim    claim.c, crowd.c, node.c, rejoin.c, semaphore.c, downgrade.c, doubt.c
+ *       struct zk_claim   the engine's state of one claim    claim.c, admit.c, node.c, rejoin.c, semaphore.c, downgrade.c, recheck.c
  *       struct zk_doomed  a node of ours that must go; outlives the claim that made it                                   sweep.c
  *
- * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), heartbeat.c (how long a
- * hold is assured, and the requests that renew it), survey.c and examine.c (for operators), word.c
+ * Beside them: order.c (names and who stands ahead of whom, pure), path.c (names of locks to paths, pure), renew.c (how long a
+ * hold is assured, and the requests that renew it), survey.c and examine.c (for operators), four_letter.c
  * (four-letter words).
  *
  * Threads. libzookeeper's single-threaded variant has static state (the counter of its request numbers is one for the process), so
@@ -46,7 +46,7 @@ enum {
     ZK_BEAT_NODES = 128,   /* nodes that one heartbeat checks; a claim's are never split */
     ZK_PERMITS_MAX = 1000, /* of one claim: they are made by one request, which must stay far below 1 MB */
     ZK_DATA_MAX = PAWL__RECORD_MAX + 128,
-    ZK_ROOM = 256, /* requests on their way, beyond which new claims stand in line: crowd.c */
+    ZK_ROOM = 256, /* requests on their way, beyond which new claims stand in line: admit.c */
     ZK_DEEP = 8,   /* with so many requests on their way the service thread sees to what the socket did not take */
 };
 
@@ -58,7 +58,7 @@ struct zk_watch;
 
 extern pthread_mutex_t pawl__zk_mutex;
 
-/* ---- Requests: op.c ------------------------------------------------------------------------------------------------------- */
+/* ---- Requests: request.c ------------------------------------------------------------------------------------------------------- */
 
 /* What came back. Only the fields that the request has; the rest is NULL. */
 struct zk_reply {
@@ -298,7 +298,7 @@ struct zk_engine {
     int64_t next_attempt;
     int64_t resolve_at;
     unsigned attempts;                      /* failed since the last success */
-    int64_t interest_due, late_ns, late_at; /* how late the library's pings were: heartbeat.c */
+    int64_t interest_due, late_ns, late_at; /* how late the library's pings were: renew.c */
     int64_t proved_at;                      /* when the last request left that went through the leader and was answered */
     bool beat_due;                          /* a heartbeat is wanted */
     unsigned beats;                         /* on their way */
@@ -399,7 +399,7 @@ const char *pawl__zk_short(const char *path); /* the last component, without wha
 
 void pawl__zk_forget_nodes(struct zk_claim *claim);
 
-/* crowd.c */
+/* admit.c */
 void pawl__zk_enter(struct zk_claim *claim); /* begin, when there is room */
 void pawl__zk_leave_line(struct zk_claim *claim);
 void pawl__zk_admit(struct zk_engine *zk);
@@ -435,7 +435,7 @@ bool pawl__zk_rejoin(struct zk_claim *claim);
 /* Our own number is known: is the one that we stand behind ahead of it? */
 void pawl__zk_rejoined(struct zk_claim *claim, int64_t number);
 
-/* doubt.c */
+/* recheck.c */
 extern int64_t pawl__zk_doubt_sessions; /* so many session times one waits before it doubts; tests lower it */
 /* Have those who wait for long ask whether they wait for somebody who is gone. Returns when to look again. */
 int64_t pawl__zk_doubt(struct zk_engine *zk, int64_t now);
@@ -458,7 +458,7 @@ void pawl__zk_sweep(struct zk_engine *zk, int64_t now);
 int64_t pawl__zk_sweep_at(const struct zk_engine *zk);
 void pawl__zk_sweep_resume(struct zk_engine *zk, bool same_session);
 
-/* heartbeat.c */
+/* renew.c */
 int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns);
 int64_t pawl__zk_lease_ns(const struct zk_engine *zk, int64_t sent_at);
 void pawl__zk_beat(struct zk_engine *zk);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * claims.c - the life of a claim on the server: acquire, wait, downgrade, release. redis.h draws its states.
+ * claim.c - the life of a claim on the server: acquire, wait, downgrade, release. redis.h draws its states.
  *
  * Invariants
  *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: whoever finds it in the lock's key is this claim. So acquire and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ear.c - in a cluster: the channels by which waiting claims are told, in the slots of their locks.
+ * listen.c - in a cluster: the channels by which waiting claims are told, in the slots of their locks.
  *
  * Where one server has all locks, one channel per client is subscribed to when it is connected. In a cluster a message reaches a channel
  * of its own slot alone (SPUBLISH), so there is a channel per lock that is waited for: an ear.

@@ -11,7 +11,7 @@
  * is a connection for it alone, the witness: a write of its own, then WAIT. Whatever was answered on `commands` before that write left
  * lies before it in what replicas are sent. One round is under way at a time; what comes meanwhile goes together in the next.
  *
- * The two connections must lead to one server, or the write proves nothing: node.c compares what the server says of itself. When one of
+ * The two connections must lead to one server, or the write proves nothing: server.c compares what the server says of itself. When one of
  * them is lost nothing is known: a grant is asked for again (its owner has it, or not), a renewal is made again. So is what was granted
  * while there was no witness, when there is one.
  *

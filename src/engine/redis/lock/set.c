@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * together.c - several claims in one script: all are granted, or none.
+ * set.c - several claims in one script: all are granted, or none.
  *
  * The claims are ordinary ones that are asked for by one request. Its answer decides all of them; from then on, and if no answer comes,
  * each is on its own: a claim whose answer was lost asks again by itself, finds what the script has done for it, and the core gives

@@ -1,5 +1,5 @@
 -- Take all of several locks, or none. KEYS: 4 of each (and in a cluster one more); ARGV: 7 of each, those of acquire and the kind.
--- `kinds` has, for each kind, acquire as a function of its keys and arguments (see scripts.c).
+-- `kinds` has, for each kind, acquire as a function of its keys and arguments (see script.c).
 --   {1, {1, first token, how many, server time}, ...}   all are held, each for its LEASE
 --   {0, n}: the n-th is not free   {-1, n}: it is another kind of lock   {-2, n}: a semaphore of another limit
 local wrong = {held = 0, kind = -1, limit = -2}

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Put the scripts together from the parts in lua/, and write a C file with all of them: scripts.py OUTPUT FILE.lua...
+"""Put the scripts together from the parts in lua/, and write a C file with all of them: lua/build.py OUTPUT FILE.lua...
 
 The parts are constants of that file, without comments and indents, which would go over the wire at every EVAL. A script is a list of
 parts, with its length and its SHA-1, by which EVALSHA names it. In a cluster a message goes to a channel of its own slot, so there each
@@ -102,7 +102,7 @@ def main():
     clusters = {layout: scripts for layout, scripts in LAYOUTS.items() if scripts is not VOTER}
     used = {part for scripts in clusters.values() for names in scripts.values() for part in names}
     with open(sys.argv[1], "w") as out:
-        out.write('/* Made by scripts.py. */\n#include "engine/redis/redis.h"\n')
+        out.write('/* Made by lua/build.py. */\n#include "engine/redis/redis.h"\n')
         for name, text in parts.items():
             out.write(f"\nstatic const char lua_{name}[] =\n{c_string(text)};\n")
             if sharded[name] != text and name in used:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * server.c - what the server is, and what about it makes locks vanish: said once, at open, through the log.
+ * warn.c - what the server is, and what about it makes locks vanish: said once, at open, through the log.
  *
  * None of this stops anybody: a lock that may vanish is still a lock, with tokens that tell. What a user may not read (INFO and CONFIG are
  * rights of their own) is not judged.

@@ -231,7 +231,7 @@ static bool log_in(struct link *link) {
 static bool subscribe(struct link *link) {
     char channel[REDIS_PREFIX_MAX + 64];
 
-    if (in_cluster(link->redis)) /* a channel for each lock, when it is waited for: ear.c */
+    if (in_cluster(link->redis)) /* a channel for each lock, when it is waited for: listen.c */
         return say(link, GREET_SUBSCRIBE, 1, (const char *[]){"PING"});
     snprintf(channel, sizeof channel, "pawl:inbox:%s", link->redis->uuid);
     if (link->redis->options.layout != LAYOUT_REDISSON && !say(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scripts.c - how scripts are run. scripts.py puts them together from lua/ when pawl is built.
+ * script.c - how scripts are run. lua/build.py puts them together from lua/ when pawl is built.
  *
  * A script is sent with its body (EVAL) the first time on a connection, and by its SHA-1 (EVALSHA) once the server has answered that. When
  * the server has forgotten it (NOSCRIPT: SCRIPT FLUSH, a restart) the request is made again, with the body.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * node.c - a server: its connections, and what changes when they come and go.
+ * server.c - a server: its connections, and what changes when they come and go.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * crowd.c - thousands of claims of one client.
+ * admit.c - thousands of claims of one client.
  *
  * Room. Requests of one session are answered in the order in which they were sent, and so are its heartbeats. A client that asks for ten
  * thousand locks at once would have its heartbeats wait behind them all, and lose what it was granted first. So only ZK_ROOM requests

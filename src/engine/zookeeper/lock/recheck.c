@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * doubt.c - what if the event never comes?
+ * recheck.c - what if the event never comes?
  *
  * Whoever waits relies on one event: that the node ahead of it goes. It comes from the server that we are connected to, if that one
  * knows. There are releases of ZooKeeper whose servers lose a transaction when the leader changes (ZOOKEEPER-4712, ZOOKEEPER-4785):

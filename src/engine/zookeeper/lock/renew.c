@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heartbeat.c - how long a hold is assured, and the requests that renew it.
+ * renew.c - how long a hold is assured, and the requests that renew it.
  *
  * Why pings are not enough: a follower that is cut off from its leader goes on answering pings and reads for a while, though the leader
  * has let the session expire and others hold its locks. A request that goes through the leader can't be answered then. So a heartbeat

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * word.c - four-letter words: what a ZooKeeper server tells anybody who connects, writes one, and reads to the end.
+ * four_letter.c - four-letter words: what a ZooKeeper server tells anybody who connects, writes one, and reads to the end.
  *
  * Most servers answer only those that their administrator has listed (4lw.commands.whitelist), by default `srvr` alone; the others they
  * refuse by a sentence.

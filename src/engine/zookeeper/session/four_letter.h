@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * word.h - see word.c. No mutex is needed for it.
+ * four_letter.h - see four_letter.c. No mutex is needed for it.
  */
 #ifndef PAWL_ZK_WORD_H
 #define PAWL_ZK_WORD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op.c - requests on their way.
+ * request.c - requests on their way.
  *
  * Every request is a struct zk_op in zk->ops from the moment it is sent until it is answered, and is answered exactly once: by the
  * library's completion; or by pawl__zk_ops_fail, if the library did not take it, or if its handle is gone (at close the library may

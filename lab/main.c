@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - of pawl-bench and pawl-torture, which `pawl bench` and `pawl torture` become. PAWL_LAB is the function that does the work.
+ */
+#include "../cli/common/cli.h"
+
+int PAWL_LAB(int argc, char **argv);
+
+int main(int argc, char **argv) {
+    return open_standard_descriptors() ? PAWL_LAB(argc, argv) : EXIT_SYSTEM;
+}

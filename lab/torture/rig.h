@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rig.h - what the processes of a run share.
+ *
+ *     the rig (nemesis.c) --fork, exec--> clients (client.c): acquire, release, believe
+ *                          \------------> an observer (observer.c): who waits? breaks holds when asked
+ *     all of them append to the history; a page of shared memory says what to do and counts for the live line.
+ *
+ * Clients are programs of their own (this one, run with --worker), not children by fork alone: so each can be given another clock, and none
+ * has a thread's leftovers of the rig's.
+ */
+#ifndef PAWL_TORTURE_RIG_H
+#define PAWL_TORTURE_RIG_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "../../cli/common/cli.h"
+#include "history.h"
+#include "schedule.h"
+
+enum { RIG_CLIENTS_MAX = 1024, RIG_LOCKS_MAX = HISTORY_LOCKS, RIG_THREADS_MAX = 16, RIG_URL = 1024 };
+
+/* What clients are to do. */
+enum rig_phase { PHASE_RUN, PHASE_FINISH /* end what was begun */, PHASE_LEAVE /* close */ };
+
+struct rig_lock {
+    enum pawl_kind kind;
+    unsigned limit;
+    char name[32];
+};
+
+/* A handle on one of them. */
+int rig_lock_new(struct pawl *pawl, const struct rig_lock *lock, unsigned flags, struct pawl_lock **ret, struct pawl_error *reterr);
+
+struct page {
+    char url[RIG_URL];    /* for clients: through the proxies, if there are any */
+    char direct[RIG_URL]; /* for the observer */
+    uint64_t seed;
+    int64_t lease_ms;   /* 0: the engine's */
+    int64_t longest_ms; /* how long the longest holds are */
+    int64_t hold_ms;    /* and all others at most; 0: mostly a moment */
+    int64_t began;      /* history_clock() */
+    int64_t began_wall; /* Unix time then, in ns */
+    int clients, threads, locks;
+    int sets; /* of 100 acquires so many are of several locks at once */
+    struct rig_lock lock[RIG_LOCKS_MAX];
+    struct {
+        _Atomic pid_t pid;
+        _Atomic unsigned life;
+        _Atomic int holds; /* how many of its threads hold something */
+    } slots[RIG_CLIENTS_MAX];
+    _Atomic int phase;
+    _Atomic int idle; /* clients that have finished */
+    _Atomic uint64_t acquired, failed, lost;
+    _Atomic uint64_t breaks_wanted, breaks_done;
+};
+
+/* The clock that the shim (tests/support/clock_shim.c) reads: what is added to the wall clock, and how fast all clocks run. */
+struct clock_page {
+    int fd;                /* of this memory, in the rig */
+    _Atomic uint32_t turn; /* odd while what follows is being changed: a clock must not go back in between */
+    _Atomic int64_t wall_offset_ns;
+    _Atomic int64_t fast_since_ns; /* CLOCK_MONOTONIC; since then they run twice as fast; 0: they don't */
+    _Atomic int64_t gained_ns;     /* what they are ahead since earlier times */
+    _Atomic uint64_t reads;        /* answers that were not the truth */
+};
+
+/* The mains of the worker processes, by `--worker`. Return the exit status. */
+int client_main(struct page *page, const struct history *history, int slot, unsigned life);
+int observer_main(struct page *page, const struct history *history);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_record.c - the owner's record survives the way to the engine and back, and foreign data is known as such.
+ */
+#include "../support/test.h"
+
+#include "base/record.h"
+
+static void test_round_trip(void **state) {
+    struct pawl__identity in = {.host = "db 1", .pid = 4711, .command = "back%up=x", .label = "nightly 备份"}, out;
+    char text[PAWL__RECORD_MAX];
+    size_t length = pawl__record_format(&in, text, sizeof text);
+
+    (void)state;
+    assert_string_equal(text, "pawl1 host=db%201 pid=4711 cmd=back%25up%3dx label=nightly%20备份");
+    assert_int_equal(length, strlen(text));
+    assert_true(pawl__record_parse(text, length, &out));
+    assert_string_equal(out.host, in.host);
+    assert_int_equal(out.pid, in.pid);
+    assert_string_equal(out.command, in.command);
+    assert_string_equal(out.label, in.label);
+}
+
+static void test_longest_fits(void **state) {
+    struct pawl__identity in, out;
+    char text[PAWL__RECORD_MAX];
+
+    (void)state;
+    memset(&in, ' ', sizeof in);
+    in.pid = INT64_MIN;
+    in.host[sizeof in.host - 1] = in.command[sizeof in.command - 1] = in.label[sizeof in.label - 1] = '\0';
+    assert_true(pawl__record_parse(text, pawl__record_format(&in, text, sizeof text), &out));
+    assert_string_equal(out.label, in.label);
+    assert_int_equal(out.pid, in.pid);
+}
+
+static void test_foreign(void **state) {
+    struct pawl__identity out;
+
+    (void)state;
+    assert_false(pawl__record_parse("", 0, &out));
+    assert_false(pawl__record_parse("10.0.0.7", 8, &out));
+    assert_false(pawl__record_parse("pawl10 host=x", 13, &out));
+    assert_string_equal(out.host, "");
+}
+
+static void test_unknown_keys_are_skipped(void **state) {
+    static const char text[] = "pawl1 future=1 host=h broken pid=12x cmd=%zz label=%1b[2J";
+    struct pawl__identity out;
+
+    (void)state;
+    assert_true(pawl__record_parse(text, sizeof text - 1, &out));
+    assert_string_equal(out.host, "h");
+    assert_int_equal(out.pid, 12);
+    assert_string_equal(out.command, "%zz");
+    assert_string_equal(out.label, "?[2J"); /* a record must not steer a terminal */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_longest_fits),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_unknown_keys_are_skipped),
+    };
+
+    return cmocka_run_group_tests_name("record", tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_cohorts.c - the table of names that a client has handles on: it grows with them.
+ */
+#include <ftw.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "../support/test.h"
+
+enum { NAMES = 100000, CHAIN = 32 };
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *ftw) {
+    (void)status, (void)type, (void)ftw;
+    return remove(path);
+}
+
+/* The most that have to be looked at to find one. */
+static size_t longest_chain(const struct pawl *client) {
+    const struct cohort *cohort;
+    size_t longest = 0;
+
+    for (size_t i = 0; i < client->cohort_buckets; i++) {
+        size_t length = 0;
+
+        TAILQ_FOREACH(cohort, &client->cohorts[i], link) {
+            length++;
+        }
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+static struct pawl_lock *make(struct pawl *client, int number) {
+    struct pawl_lock *lock = NULL;
+    struct pawl_error error;
+    char name[32];
+
+    snprintf(name, sizeof name, "name %d", number);
+    assert_works(pawl_mutex_new(client, name, 0, &lock, &error), &error);
+    return lock;
+}
+
+static void test_table_grows(void **state) {
+    struct pawl_lock **locks = calloc(NAMES, sizeof *locks), *again;
+    char directory[PATH_MAX], url[PATH_MAX + 8];
+    struct pawl_error error;
+    struct pawl *client;
+
+    (void)state;
+    snprintf(directory, sizeof directory, "%s/pawl-cohorts-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    assert_non_null(mkdtemp(directory));
+    snprintf(url, sizeof url, "local:%s", directory);
+    assert_works(pawl_open(url, NULL, &client, &error), &error);
+    for (int i = 0; i < NAMES; i++)
+        locks[i] = make(client, i);
+    assert_true(longest_chain(client) <= CHAIN);
+    for (int i = 0; i < NAMES; i += 997) { /* each is found again, and is the same */
+        again = make(client, i);
+        assert_ptr_equal(again->cohort, locks[i]->cohort);
+        pawl_lock_free(again);
+    }
+    for (int i = 0; i < NAMES; i += 2)
+        pawl_lock_free(locks[i]);
+    for (int i = 1; i < NAMES; i += 2000)
+        assert_works(pawl_acquire(locks[i], 0, &error), &error);
+    pawl_close(client);
+    for (int i = 1; i < NAMES; i += 2)
+        pawl_lock_free(locks[i]);
+    free(locks);
+    nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table_grows),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

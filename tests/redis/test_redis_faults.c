@@ -1,0 +1,831 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_faults.c - a server, and a connection to it that misbehaves: lost answers, cuts, half-open connections, servers that
+ * stop, forget, refuse or restart. The names of the bugs are those of the libraries whose users met them.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../lab/servers/proxy.h"
+#include "../support/redis_one.h"
+
+static struct proxy *proxy;
+static struct pawl *far, *near; /* through the proxy; straight */
+
+#define LEASE_MS 1500
+
+static int set_up(void **state) {
+    empty_server(state);
+    proxy = proxy_new(server.port, NULL, NULL, NULL);
+    far = open_at(proxy_port(proxy), "?retry=10,200", LEASE_MS);
+    near = open_at(server.port, "", LEASE_MS);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    proxy_isolate(proxy, false);
+    proxy_freeze(proxy, false);
+    pawl_close(far);
+    pawl_close(near);
+    proxy_free(proxy);
+    return 0;
+}
+
+/* The next write that has this text in it finds its connection broken: it is reset, and nobody has read of that yet. The library writes
+ * by this, too. */
+static const char *_Atomic unwritable;
+
+ssize_t send(int fd, const void *data, size_t size, int flags) {
+    const char *text = atomic_load(&unwritable);
+
+    if (text && memmem(data, size, text, strlen(text)) && atomic_exchange(&unwritable, NULL)) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    return syscall(SYS_sendto, fd, data, size, flags, NULL, 0);
+}
+
+/* Behind one name are two servers, and the inbox comes to lead to the other one, where nobody ever publishes to it: that is noticed, and
+ * both connections are made anew, at one server. The hold is not there, and that is told. */
+static void test_the_inbox_leads_elsewhere(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct redis_server second = {0};
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    redis_server_start(&second);
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_close(near);
+    near = NULL;
+    proxy_aim(proxy, second.port);
+    assert_in_range(redis_server_integer(&server, "CLIENT KILL TYPE pubsub"), 1, 2); /* the other one's may still be there */
+    await_integer(&server, "EXISTS lock", 0);                                        /* renewed there no more */
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&second, "EXISTS lock"), 1);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(far);
+    far = NULL;
+    redis_server_free(&second);
+}
+
+/* Nothing was sent, so no answer is missing; it must be asked all the same when the connection is there again. */
+static void test_acquire_cannot_be_written(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    atomic_store(&unwritable, "pawl:who:{lock}");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_null(atomic_load(&unwritable));
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void test_release_cannot_be_written(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "PERSIST lock"), 1); /* no end of a lease helps */
+    atomic_store(&unwritable, "pawl:who:{lock}");
+    assert_works(pawl_release(lock, &error), &error);
+    assert_null(atomic_load(&unwritable));
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(other, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* One that waits asks again by its timer, and finds the connection broken; meanwhile the server forgets that it waits. */
+static void test_waiter_cannot_write(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    start_holder(&taker, lock, PATIENCE_MS);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    atomic_store(&unwritable, "pawl:queue:{lock}");
+    await(!atomic_load(&unwritable), "it never asks again");
+    freeReplyObject(redis_server_command(&server, "DEL pawl:queue:{lock}"));
+    pawl_release(other, &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* Redisson #1966, #4109: the server acquired, and the answer was lost. */
+static void test_answer_to_acquire_is_lost(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    proxy_drop_answer_to(proxy, "pawl:who:{lock}");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(proxy_dropped(proxy));
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* The acquire gave up before the connection was back: the hold that the server has must not stay. */
+static void test_unknown_outcome_is_released(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    proxy_freeze(proxy, true);
+    assert_true(pawl_acquire(lock, 50, &error) < 0);
+    proxy_freeze(proxy, false);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(other, &error), &error);
+    await_integer(&server, "EXISTS lock pawl:queue:{lock}", 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* Redisson #4871: the release was carried out, its answer lost; asking again must not be taken for a loss. */
+static void test_answer_to_release_is_lost(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    proxy_drop_answer_to(proxy, "pawl:who:{lock}");
+    assert_works(pawl_release(lock, &error), &error);
+    await_integer(&server, "EXISTS lock", 0);
+    await(proxy_dropped(proxy), "the answer was never held back");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void note_result(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock;
+    (void)why;
+    *(int *)data = result;
+}
+
+/* A hold that came to the service thread is released by another: nobody parks for the answer, and the service thread must be listening
+ * for it, not only look at it by chance when its next timer wakes it. */
+static void test_answer_to_release_is_listened_for(void **state) {
+    struct node *node = node_of(near);
+    struct pawl_lock *lock;
+    int result = 1;
+
+    (void)state;
+    assert_works(pawl_mutex_new(near, "lock", PAWL_TASK, &lock, &error), &error);
+    assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, note_result, &result, &error), &error);
+    await(pawl_dispatch(near) == 1, "it is never granted");
+    assert_int_equal(result, 0);
+    await(!owes_answers(node), "answers never come");
+    kill(server.pid, SIGSTOP);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl__redis_lock(node->redis);
+    result = !TAILQ_EMPTY(&node->commands.sent) && node->commands.watched & EPOLLIN;
+    pawl__redis_unlock(node->redis);
+    kill(server.pid, SIGCONT);
+    assert_true(result);
+    await_integer(&server, "EXISTS lock", 0);
+    pawl_lock_free(lock);
+}
+
+/* Redisson #4698, #3854: cut off for longer than the lease, the holder is told, by its own clock; no renewal leaves after that. */
+static void test_cut_off_longer_than_the_lease(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    proxy_isolate(proxy, true);
+    await_loss(&losses);
+    assert_true(losses.token == token);
+    assert_int_equal(pawl_remaining_ms(lock), 0);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    proxy_isolate(proxy, false);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2); /* the other's, untouched */
+    assert_works(pawl_release(other, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* #3194: and it can be held and renewed again */
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* A renewal that finds another's hold leaves it as it is; one that finds nothing revives nothing. */
+static void test_late_renewal_changes_nothing(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    freeReplyObject(redis_server_command(&server, "HSET lock somebody-else:1 1"));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 100000"));
+    await_loss(&losses);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    assert_int_equal(redis_server_integer(&server, "HEXISTS lock somebody-else:1"), 1);
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), LEASE_MS + 1, 100000);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN lock"), 1);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    losses.lost = 0;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    await_loss(&losses);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Redisson #7272: after the release nothing renews any more. */
+static void test_renewal_stops_with_the_release(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    long scripts;
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    await(!owes_answers(node_of(far)), "answers never come");
+    scripts = redis_server_scripts(&server);
+    freeReplyObject(redis_server_command(&server, "SET moment 1 PX 3000"));
+    await_integer(&server, "EXISTS moment", 0); /* that was twice the lease */
+    assert_int_equal(redis_server_scripts(&server), scripts);
+    pawl_lock_free(lock);
+}
+
+static void test_flushall_is_a_loss(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    freeReplyObject(redis_server_command(&server, "FLUSHALL"));
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(lock) > token); /* the counter is gone too, and tokens rise all the same */
+    pawl_lock_free(lock);
+}
+
+/* A restart or a failover may bring back an older counter; connections end with that. Tokens rise all the same. */
+static void test_tokens_rise_over_an_older_counter(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock");
+    uint64_t first = 0, last = 0;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_true(pawl_token(lock) > last);
+        last = pawl_token(lock);
+        first = first ? first : last;
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    freeReplyObject(redis_server_command(&server, "SET redisson_lock_token:{lock} %llu", (unsigned long long)first));
+    freeReplyObject(redis_server_command(&server, "CLIENT KILL TYPE normal SKIPME yes"));
+    for (int i = 0; i < 3; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_true(pawl_token(lock) > last);
+        last = pawl_token(lock);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    pawl_lock_free(lock);
+}
+
+static void test_script_flush(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SCRIPT FLUSH"));
+    assert_works(pawl_release(lock, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SCRIPT FLUSH"));
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    freeReplyObject(redis_server_command(&server, "SCRIPT FLUSH"));
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* longer than the lease: renewals need the script too */
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void *run_long_script(void *data) {
+    redisContext *context = redisConnectUnix(server.socket_path);
+    redisReply *reply = redisCommand(context, "EVAL %s 0",
+                                     "local t = redis.call('TIME') local e = t[1] * 1000000 + t[2] + 1200000 "
+                                     "repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] > e return 1");
+
+    (void)data;
+    freeReplyObject(reply);
+    redisFree(context);
+    return NULL;
+}
+
+/* Redisson PR #3334: BUSY stopped the watchdog. */
+static void test_busy_server(void **state) {
+    struct pawl *client = open_at(proxy_port(proxy), "", 5000);
+    struct pawl_lock *held = mutex_of(client, "held"), *lock = mutex_of(client, "lock");
+    pthread_t thread;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG SET busy-reply-threshold 20"));
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    assert_int_equal(pthread_create(&thread, NULL, run_long_script, NULL), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* so that the script runs: it can't be asked */
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pthread_join(thread, NULL);
+    assert_int_equal(pawl_state(held), PAWL_HELD);
+    assert_works(pawl_release(held, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET busy-reply-threshold 5000"));
+    pawl_lock_free(held);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void test_stopped_server(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(near, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    kill(server.pid, SIGSTOP);
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_acquire(lock, 0, &error), &error);
+    kill(server.pid, SIGCONT);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Nothing comes, and nothing says that nothing will. */
+static void test_half_open_connection(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    proxy_freeze(proxy, true);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 3000, &error), &error);
+    proxy_isolate(proxy, true); /* and the connections that are stuck in it are gone */
+    proxy_freeze(proxy, false);
+    proxy_isolate(proxy, false);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static void test_try_without_a_connection(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    int rc;
+
+    (void)state;
+    proxy_isolate(proxy, true);
+    for (int i = 0; i < PATIENCE_MS; i++) {
+        rc = pawl_acquire(lock, 0, &error);
+        if (rc == PAWL_ECONNLOST)
+            break;
+        assert_int_equal(rc, 0); /* it had not noticed yet */
+        pawl_release(lock, NULL);
+    }
+    assert_int_equal(rc, PAWL_ECONNLOST);
+    proxy_isolate(proxy, false);
+    pawl_lock_free(lock);
+}
+
+static void test_tries_to_reconnect_are_bounded(void **state) {
+    struct pawl *client = open_at(proxy_port(proxy), "?retry=1,5,3", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock"), *held = mutex_of(near, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    proxy_isolate(proxy, true);
+    assert_int_equal(end_taker(&taker), PAWL_ECONNLOST);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+}
+
+/* Redisson #6026: after a restart the subscription is made again, and the waiter asks again. */
+static void test_restart_of_the_server(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock = mutex_of(near, "lock"), *other = mutex_of(far, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    start_taker(&taker, other, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    redis_server_stop(&server, SIGKILL);
+    redis_server_start(&server);
+    assert_int_equal(end_taker(&taker), 0); /* the lock is gone with the server's memory; its holder hears of it */
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* Redisson #5761: everything comes late, nothing is missed. */
+static void test_slow_connection(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *other = mutex_of(near, "lock");
+
+    (void)state;
+    proxy_delay(proxy, 30);
+    for (int i = 0; i < 5; i++) {
+        struct taker taker;
+
+        assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+        start_taker(&taker, lock, PAWL_FOREVER);
+        await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        assert_works(pawl_release(other, &error), &error);
+        assert_int_equal(end_taker(&taker), 0);
+    }
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* Nobody is let in, and who waits is told when it asks again, and leaves the queue; what is held can be released. */
+static void test_out_of_memory(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock"), *held = mutex_of(near, "held"), *waiting = mutex_of(far, "held");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, waiting, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{held}", 1);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 1"));
+    assert_fails(PAWL_ENOSPACE, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_int_equal(end_taker(&taker), PAWL_ENOSPACE);
+    await_integer(&server, "EXISTS pawl:queue:{held}", 0);
+    assert_works(pawl_release(held, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 0"));
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock held"), 0);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_lock_free(waiting);
+}
+
+/* What is held is renewed all the same, whatever its kind: the lease passes twice. */
+static void test_renewed_out_of_memory(void **state) {
+    struct pawl *client = open_at(server.port, "", 600);
+    struct pawl_lock *locks[4];
+
+    (void)state;
+    assert_works(pawl_mutex_new(client, "m", 0, &locks[0], &error), &error);
+    assert_works(pawl_rwlock_new(client, "w", 0, &locks[1], &error), &error);
+    assert_works(pawl_rwlock_new(client, "r", 0, &locks[2], &error), &error);
+    assert_works(pawl_semaphore_new(client, "s", 3, 0, &locks[3], &error), &error);
+    assert_works(pawl_acquire(locks[0], PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire(locks[1], PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire_shared(locks[2], PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire_permits(locks[3], 2, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 1"));
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pawl_state(locks[i]), PAWL_HELD);
+    assert_int_equal(redis_server_integer(&server, "ZCARD {s}:timeout"), 2);
+    assert_works(pawl_release_shared(locks[2], &error), &error);
+    for (int i = 0; i < 4; i++)
+        if (i != 2)
+            assert_works(pawl_release(locks[i], &error), &error);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory 0"));
+    for (int i = 0; i < 4; i++)
+        pawl_lock_free(locks[i]);
+    pawl_close(client);
+}
+
+/* The server may not write: it can't save to its disk (MISCONF), or has too few replicas (NOREPLICAS). Nobody is let in, a try ends at once
+ * and says why, who waits goes on waiting, and what is released meanwhile is released when the server can. */
+static void refused_for_a_while(const char *word, int code, void (*may_write)(bool may)) {
+    struct pawl *client = open_at(server.port, "", 3600000); /* nothing of its ends by itself */
+    struct pawl_lock *held = mutex_of(client, "held"), *next = mutex_of(near, "held"), *lock = mutex_of(near, "lock");
+    struct taker taker;
+    int tries = 0;
+
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    may_write(false);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "HLEN held"), 2);
+    assert_fails(code, pawl_acquire(lock, 0, &error), &error);
+    assert_contains(error.text, word);
+    do /* the first answer may take longer than that */
+        assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 100 << tries, &error), &error);
+    while (!strstr(error.text, word) && ++tries < 8);
+    assert_contains(error.text, word);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    start_taker(&taker, lock, PAWL_FOREVER);
+    may_write(true);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_works(pawl_acquire(next, PATIENCE_MS, &error), &error);
+    pawl_lock_free(held);
+    pawl_lock_free(next);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void need_no_replicas(bool may) {
+    freeReplyObject(redis_server_command(&server, "CONFIG SET min-replicas-to-write %s", may ? "0" : "1"));
+}
+
+static void test_too_few_replicas(void **state) {
+    (void)state;
+    refused_for_a_while("NOREPLICAS", PAWL_EREPLICAS, need_no_replicas);
+}
+
+static void let_it_save(bool possible) {
+    redis_server_let_save(&server, possible);
+}
+
+static void test_server_that_cannot_save(void **state) {
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG SET save %s", "3600 1000000"));
+    refused_for_a_while("MISCONF", PAWL_ENOSPACE, let_it_save);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET save %s", ""));
+}
+
+/* A restart with a file that takes seconds to read: the server is there, and answers LOADING. A try says so, and who waits does so until it
+ * has loaded; holds live through it. */
+static void test_server_that_is_loading(void **state) {
+    static struct redis_server slow;
+    struct pawl_lock *held, *lock, *waiting;
+    struct pawl *one, *two, *late = NULL;
+    struct taker taker;
+    char url[64];
+
+    (void)state;
+    strcpy(slow.extra, "appendonly yes\nappendfsync always\naof-use-rdb-preamble no\nkey-load-delay 400\n");
+    redis_server_start(&slow);
+    freeReplyObject(redis_server_command(&slow, "EVAL %s 0", "for i = 1, 10000 do redis.call('SET', 'key' .. i, i) end"));
+    one = open_at(slow.port, "", 60000);
+    two = open_at(slow.port, "", 60000);
+    held = mutex_of(one, "lock");
+    waiting = mutex_of(two, "lock");
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, waiting, PAWL_FOREVER);
+    await_integer(&slow, "ZCARD pawl:queue:{lock}", 1);
+    redis_server_stop(&slow, SIGKILL);
+    redis_server_launch(&slow);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", slow.port);
+    await(pawl_open(url, NULL, &late, &error) == 0, "it never even listens: %s", error.text);
+    lock = mutex_of(late, "other");
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 0, &error), &error);
+    assert_contains(error.text, "LOADING");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(redis_server_await(&slow));
+    assert_int_equal(pawl_state(held), PAWL_HELD);
+    assert_works(pawl_release(held, &error), &error); /* the file had it: it is not lost */
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(held);
+    pawl_lock_free(lock);
+    pawl_lock_free(waiting);
+    pawl_close(one);
+    pawl_close(two);
+    pawl_close(late);
+    redis_server_free(&slow);
+}
+
+static void test_readonly_replica(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock");
+    struct pawl *client;
+    char url[64];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "REPLICAOF 127.0.0.1 1"));
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 300, &error), &error);
+    assert_contains(error.text, "is a replica");
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", server.port);
+    assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
+    assert_contains(error.text, "replica");
+    freeReplyObject(redis_server_command(&server, "REPLICAOF NO ONE"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* The server does not let us in any more: who waits hears why, and not that it should look whether the server runs. */
+static void test_shut_out_later(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxclients 1"));
+    proxy_cut(proxy);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 500, &error), &error);
+    assert_contains(error.text, "raise its maxclients");
+    freeReplyObject(redis_server_command(&server, "CONFIG SET maxclients 10000"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER default resetpass >hush"));
+    proxy_cut(proxy);
+    assert_fails(PAWL_EACCES, pawl_acquire(lock, 500, &error), &error);
+    assert_contains(error.text, "wants a password");
+    assert_fails(PAWL_EACCES, pawl_acquire(lock, 0, &error), &error);
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER default nopass"));
+    proxy_cut(proxy);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* Something that listens and is no Redis. */
+static void *answer_garbage(void *data) {
+    int listener = *(int *)data, fd;
+
+    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+        char request[4096];
+
+        if (send(fd, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, MSG_NOSIGNAL) == 28 && shutdown(fd, SHUT_WR) == 0)
+            while (recv(fd, request, sizeof request, 0) > 0)
+                continue;
+        close(fd);
+    }
+    return NULL;
+}
+
+/* A server that answers with more than can be: `once`, and then `more` for as long as it is listened to. */
+struct hostile {
+    int listener;
+    const char *once, *more;
+};
+
+static void *answer_without_end(void *data) {
+    const struct hostile *hostile = data;
+    char block[16384];
+    int fd;
+
+    for (size_t i = 0, length = strlen(hostile->more); length && i < sizeof block; i++)
+        block[i] = hostile->more[i % length];
+    while ((fd = accept(hostile->listener, NULL, NULL)) >= 0) {
+        size_t length = strlen(hostile->once);
+        bool heard = send(fd, hostile->once, length, MSG_NOSIGNAL) == (ssize_t)length;
+
+        while (heard && hostile->more[0])
+            heard = send(fd, block, sizeof block, MSG_NOSIGNAL) > 0;
+        while (heard && recv(fd, block, sizeof block, 0) > 0)
+            continue;
+        close(fd);
+    }
+    return NULL;
+}
+
+static void open_hostile(const char *once, const char *more) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    struct hostile hostile = {socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), once, more};
+    struct pawl *client;
+    pthread_t thread;
+    char url[128];
+
+    assert_int_equal(bind(hostile.listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(hostile.listener, 8), 0);
+    assert_int_equal(getsockname(hostile.listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(pthread_create(&thread, NULL, answer_without_end, &hostile), 0);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", ntohs(address.sin_port));
+    assert_fails(PAWL_EFORMAT, pawl_open(url, NULL, &client, &error), &error);
+    shutdown(hostile.listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(hostile.listener);
+}
+
+/* However long an answer says that it is, no memory is taken for it. */
+static void test_lengths_that_cannot_be(void **state) {
+    (void)state;
+    open_hostile("*2147483647\r\n", "");
+    open_hostile("*1\r\n*2\r\n$1\r\nx\r\n*2147483647\r\n", "");
+    open_hostile("*1048577\r\n", "");
+    open_hostile("%2147483647\r\n", "");
+}
+
+/* However long it goes on, nobody waits for its end. */
+static void test_answers_without_end(void **state) {
+    (void)state;
+    open_hostile("$2147483647\r\n", "x");
+    open_hostile("*1048576\r\n*1048576\r\n", "*0\r\n");
+    open_hostile("+", "x");
+    open_hostile("*1\r\n:", "1");
+    open_hostile("$", "1");
+}
+
+static void test_bad_addresses(void **state) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct pawl *client;
+    pthread_t thread;
+    char url[128];
+
+    (void)state;
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(pthread_create(&thread, NULL, answer_garbage, &listener), 0);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", ntohs(address.sin_port));
+    assert_fails(PAWL_EFORMAT, pawl_open(url, NULL, &client, &error), &error);
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(listener);
+    assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
+    assert_fails(PAWL_ECONNLOST, pawl_open("redis://no.such.host.invalid", NULL, &client, &error), &error);
+    assert_fails(PAWL_EURL, pawl_open("redis://a,b", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?layout=x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?retry=x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?spin=-1", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redis://a?spin=1s", NULL, &client, &error), &error);
+    assert_fails(PAWL_EOPTION, pawl_open("redlock://a,b,c?spin=10001", NULL, &client, &error), &error);
+    assert_fails(PAWL_EURL, pawl_open("redis://a/x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EURL, pawl_open("redis+unix://a/x", NULL, &client, &error), &error);
+    proxy_freeze(proxy, true);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?connect=200", proxy_port(proxy));
+    assert_fails(PAWL_ECONNLOST, pawl_open(url, NULL, &client, &error), &error);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/* A grant that is pushed too late to be believed may be an earlier one than that which the server has by now: granted, expired, queued
+ * again and granted again, while the first message lay in the socket. The token is that of the later one. */
+static void test_late_grant_has_the_token_of_the_last(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    redisReply *queue, *end;
+    struct taker taker;
+    char owner[64];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock foreign 1"));
+    start_holder(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    queue = redis_server_command(&server, "ZRANGE pawl:queue:{lock} 0 0");
+    assert_int_equal(sscanf(queue->element[0]->str, "%63s", owner), 1);
+    freeReplyObject(queue);
+    end = redis_server_command(
+        &server, "EVAL %s 0 %s",
+        "redis.call('DEL', 'lock', 'pawl:queue:{lock}')"
+        "redis.call('HSET', 'lock', ARGV[1], 1, '@' .. ARGV[1], '4000000000000000 1 x 1 1 pawl1')"
+        "redis.call('PEXPIRE', 'lock', 30000)"
+        "local uuid, number = string.match(ARGV[1], '(.*):(.*)')"
+        "return redis.call('PUBLISH', 'pawl:inbox:' .. uuid, 'g ' .. number .. ' 1000000000000000 1 1 2000')",
+        owner);
+    assert_int_equal(end->integer, 1);
+    freeReplyObject(end);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_true(taker.token == 4000000000000000);
+    pawl_lock_free(lock);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_acquire_cannot_be_written),
+        TEST(test_the_inbox_leads_elsewhere),
+        TEST(test_release_cannot_be_written),
+        TEST(test_waiter_cannot_write),
+        TEST(test_answer_to_acquire_is_lost),
+        TEST(test_unknown_outcome_is_released),
+        TEST(test_answer_to_release_is_lost),
+        TEST(test_answer_to_release_is_listened_for),
+        TEST(test_cut_off_longer_than_the_lease),
+        TEST(test_late_renewal_changes_nothing),
+        TEST(test_late_grant_has_the_token_of_the_last),
+        TEST(test_renewal_stops_with_the_release),
+        TEST(test_flushall_is_a_loss),
+        TEST(test_tokens_rise_over_an_older_counter),
+        TEST(test_script_flush),
+        TEST(test_busy_server),
+        TEST(test_stopped_server),
+        TEST(test_half_open_connection),
+        TEST(test_try_without_a_connection),
+        TEST(test_tries_to_reconnect_are_bounded),
+        TEST(test_restart_of_the_server),
+        TEST(test_slow_connection),
+        TEST(test_out_of_memory),
+        TEST(test_renewed_out_of_memory),
+        TEST(test_too_few_replicas),
+        TEST(test_server_that_cannot_save),
+        TEST(test_server_that_is_loading),
+        TEST(test_readonly_replica),
+        TEST(test_shut_out_later),
+        TEST(test_bad_addresses),
+        TEST(test_lengths_that_cannot_be),
+        TEST(test_answers_without_end),
+    };
+
+    return run_redis_tests(argc, argv, "redis faults", tests, "test_busy_server test_answers_without_end", NULL, stop_server);
+}

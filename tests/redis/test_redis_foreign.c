@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_foreign.c - what others have under the same name is left as it is; and those who wait there by Redisson's rules are not
+ * forgotten.
+ */
+#include <unistd.h>
+
+#include "../support/redis_one.h"
+
+/* As Redisson names its owners: a UUID of version 4, and a thread's number. */
+#define REDISSON "0f8fad5b-d9cb-469f-a165-70867728950e:77"
+
+static struct pawl *one, *two;
+
+static int set_up(void **state) {
+    empty_server(state);
+    one = open_at(server.port, "", 0);
+    two = open_at(server.port, "", 0);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    pawl_close(one);
+    pawl_close(two);
+    return 0;
+}
+
+static struct pawl_lock *semaphore_of(struct pawl *client, const char *name, unsigned limit) {
+    struct pawl_lock *lock;
+
+    assert_works(pawl_semaphore_new(client, name, limit, 0, &lock, &error), &error);
+    return lock;
+}
+
+/* ---- What lies there ------------------------------------------------------------------------------------------------------ */
+
+/* A counter of somebody's, that happens to have the semaphore's name. */
+static void test_foreign_counter_is_left_alone(void **state) {
+    static const struct {
+        const char *value;
+        int code;
+    } counters[] = {{"123456789", PAWL_EKIND}, {"-5", PAWL_ELIMIT}, {"0", PAWL_ELIMIT}, {"3", PAWL_ELIMIT}, {"5", PAWL_ELIMIT}};
+    struct pawl_lock *lock = semaphore_of(one, "visits", 4);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        freeReplyObject(redis_server_command(&server, "SET visits %s", counters[i].value));
+        assert_fails(counters[i].code, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+        assert_true(redis_server_integer(&server, "GET visits") == atoll(counters[i].value));
+        assert_int_equal(redis_server_integer(&server, "DBSIZE"), 1);
+    }
+    pawl_lock_free(lock);
+}
+
+/* Redisson's RSemaphore is that counter and nothing else: whoever has a permit is not to be seen. */
+static void test_rsemaphore_is_not_exceeded(void **state) {
+    struct pawl_lock *lock = semaphore_of(one, "sem", 1), *other = semaphore_of(two, "sem", 1);
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "SET sem 1"));
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "GET sem"), 0); /* so nobody else has it */
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "DECR sem"), 0); /* its permit is out */
+    assert_fails(PAWL_ELIMIT, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_contains(error.text, "remove its key");
+    assert_int_equal(redis_server_integer(&server, "INCR sem"), 1);
+    assert_works(pawl_acquire(other, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "GET sem"), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* Where pawl made it, too; and one that waits already is told. */
+static void test_rsemaphore_beside_pawls(void **state) {
+    struct pawl_lock *lock = semaphore_of(one, "sem", 2), *other = semaphore_of(two, "sem", 2);
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "DECR sem"), 0);
+    assert_fails(PAWL_ELIMIT, pawl_acquire(other, 0, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_fails(PAWL_ELIMIT, pawl_acquire(other, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "GET sem"), 1);
+    assert_int_equal(redis_server_integer(&server, "INCR sem"), 2);
+    assert_works(pawl_acquire_permits(lock, 2, 0, &error), &error);
+    start_taker(&taker, other, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{sem}", 1);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* A semaphore that nobody uses may have another limit, if pawl said what it had before; and all of it is there. */
+static void test_limit_of_an_idle_semaphore(void **state) {
+    struct pawl_lock *three = semaphore_of(one, "sem", 3), *four = semaphore_of(two, "sem", 4);
+
+    (void)state;
+    assert_works(pawl_acquire(three, 0, &error), &error);
+    assert_fails(PAWL_ELIMIT, pawl_acquire(four, 0, &error), &error);
+    assert_works(pawl_release(three, &error), &error);
+    assert_works(pawl_acquire_permits(four, 4, 0, &error), &error);
+    assert_works(pawl_release(four, &error), &error);
+    assert_works(pawl_acquire_permits(three, 3, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "GET sem"), 0);
+    pawl_lock_free(three);
+    pawl_lock_free(four);
+}
+
+/* A hash of somebody's that has a field `mode` is no read-write lock whose readers have died. */
+static void test_foreign_hash_is_left_alone(void **state) {
+    static const char *const modes[] = {"read", "write", "dark"};
+    struct pawl_lock *lock;
+
+    (void)state;
+    assert_works(pawl_rwlock_new(one, "user", 0, &lock, &error), &error);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        freeReplyObject(redis_server_command(&server, "HSET user mode %s name Ada", modes[i]));
+        assert_fails(PAWL_EKIND, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+        assert_fails(PAWL_EKIND, pawl_acquire_shared(lock, PAWL_FOREVER, &error), &error);
+        assert_int_equal(redis_server_integer(&server, "HLEN user"), 2);
+        assert_int_equal(redis_server_integer(&server, "DBSIZE"), 1);
+    }
+    pawl_lock_free(lock);
+}
+
+/* ---- Those who wait ------------------------------------------------------------------------------------------------------- */
+
+static redisContext *listen_at(const char *channel) {
+    redisContext *listener = redisConnectUnix(server.socket_path);
+
+    freeReplyObject(redisCommand(listener, "SUBSCRIBE %s", channel));
+    return listener;
+}
+
+static void assert_hears(redisContext *listener, const char *what) {
+    redisReply *reply;
+
+    assert_int_equal(redisSetTimeout(listener, (struct timeval){.tv_sec = PATIENCE_MS / 1000}), REDIS_OK);
+    assert_int_equal(redisGetReply(listener, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->element[2]->str, what);
+    freeReplyObject(reply);
+}
+
+/* Take it and let it go until it is the others' turn; false: that does not happen. */
+static bool loop_until_turn(struct pawl_lock *lock, int most) {
+    for (int i = 0; i < most; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release(lock, &error), &error);
+        if (redis_server_integer(&server, "EXISTS pawl:turn:{lock}"))
+            return true;
+    }
+    return false;
+}
+
+/* A pawl that is alone with them and comes back at once is not always there before them. */
+static void test_listeners_have_a_turn_without_a_queue(void **state) {
+    static const struct {
+        const char *channel;
+        int kind;
+    } kinds[] = {{"redisson_lock__channel:{lock}", PAWL_MUTEX},
+                 {"redisson_rwlock:{lock}", PAWL_RWLOCK},
+                 {"redisson_sc:{lock}", PAWL_SEMAPHORE}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct pawl_lock *lock;
+        redisContext *listener;
+
+        empty_server(NULL);
+        if (kinds[i].kind == PAWL_MUTEX)
+            lock = mutex_of(one, "lock");
+        else if (kinds[i].kind == PAWL_SEMAPHORE)
+            lock = semaphore_of(one, "lock", 1);
+        else
+            assert_works(pawl_rwlock_new(one, "lock", 0, &lock, &error), &error);
+        assert_false(loop_until_turn(lock, 100)); /* nobody listens */
+        listener = listen_at(kinds[i].channel);
+        assert_true(loop_until_turn(lock, 1000));
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* it is not waited for in vain for long */
+        redisFree(listener);
+        pawl_lock_free(lock);
+    }
+}
+
+/* Who has held it lately, and so does not only listen, has it more often. The turn keeps pawls off, those that take several at once too. */
+static void test_turn_keeps_pawls_off(void **state) {
+    redisContext *listener = listen_at("redisson_lock__channel:{lock}");
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock"), *more = mutex_of(two, "more");
+    int turns = 0;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    for (int i = 0; i < 40; i++)
+        turns += loop_until_turn(lock, 1);
+    assert_in_range(turns, 4, 36);
+    freeReplyObject(redis_server_command(&server, "SET pawl:turn:{lock} 1 PX 60000"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire_all((struct pawl_part[]){{.lock = other}, {.lock = more}}, 2, 10, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EXISTS lock more"), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_lock_free(more);
+    redisFree(listener);
+}
+
+/* Redisson's FairLock: the first of its queue listens on a channel of its own, and nobody else may enter. */
+static void test_first_of_a_fair_lock_is_woken(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    redisContext *listener = listen_at("redisson_lock__channel:{lock}:" REDISSON);
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&server, "RPUSH redisson_lock_queue:{lock} " REDISSON " another"));
+    assert_works(pawl_release(lock, &error), &error);
+    assert_hears(listener, "0");
+    assert_true(loop_until_turn(lock, 1000)); /* and has its turn, */
+    assert_hears(listener, "0");
+    freeReplyObject(redis_server_command(&server, "SET pawl:met:{lock} 1"));
+    for (bool heard = false; !heard;) { /* also while pawls wait */
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        start_taker(&taker, other, PATIENCE_MS);
+        await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        assert_works(pawl_release(lock, &error), &error);
+        heard = redis_server_integer(&server, "EXISTS pawl:turn:{lock}") == 1;
+        assert_int_equal(end_taker(&taker), 0);
+    }
+    redisFree(listener);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_foreign_counter_is_left_alone), TEST(test_rsemaphore_is_not_exceeded),
+        TEST(test_rsemaphore_beside_pawls),       TEST(test_limit_of_an_idle_semaphore),
+        TEST(test_foreign_hash_is_left_alone),    TEST(test_listeners_have_a_turn_without_a_queue),
+        TEST(test_turn_keeps_pawls_off),          TEST(test_first_of_a_fair_lock_is_woken),
+    };
+
+    return run_redis_tests(argc, argv, "redis foreign", tests, "", NULL, stop_server);
+}

@@ -1,0 +1,765 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redlock.c - five servers, of which some are stopped, restarted or cut off. What every engine must do is in test_contract.c,
+ * what is refused at open in test_redlock_open.c; the names of the bugs are those of the libraries whose users met them.
+ */
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "engine/redlock/redlock.h"
+#include "../support/redlock_test.h"
+
+static long long counter_of(int node) {
+    return redis_server_integer(&servers[node], "GET pawl:vote:{lock}"); /* begins with it */
+}
+
+static int nodes_with_lock(int from, int to) {
+    int count = 0;
+
+    for (int i = from; i <= to; i++)
+        count += (int)redis_server_integer(&servers[i], "EXISTS lock");
+    return count;
+}
+
+static void await_free(int from, int to) {
+    for (int i = from; i <= to; i++)
+        await_integer(&servers[i], "EXISTS lock pawl:wait:{lock}", 0);
+}
+
+/* ---- Servers that don't answer -------------------------------------------------------------------------------------------- */
+
+/* A stopped server still accepts connections and requests. Nobody waits for it; it is left out; and it gets its vote once it goes on. */
+static void test_one_node_stopped(void **state) {
+    struct log log = LOG_INIT;
+    struct pawl *client;
+    struct pawl_lock *lock;
+    uint64_t token = 0;
+
+    (void)state;
+    client = open_all("", LONG_MS, &log);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    stop(4);
+    for (int i = 0; i < 100000 && !log_has(&log, "is silent"); i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_true(pawl_token(lock) > token);
+        token = pawl_token(lock);
+        assert_true(nodes_with_lock(0, 3) >= QUORUM);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    assert_true(log_has(&log, "is silent"));
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(lock) > token);
+    go_on(4);
+    await_integer(&servers[4], "EXISTS lock", 1);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* A client that comes while two of five are stopped. */
+static void test_two_nodes_stopped(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    stop(0);
+    stop(3);
+    client = open_all("?connect=2000", LONG_MS, NULL);
+    lock = mutex_of(client, "lock");
+    for (int i = 0; i < 5; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_int_equal(redis_server_integer(&servers[1], "EXISTS lock"), 1);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    go_on(0);
+    go_on(3);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    await_free(0, 4);
+}
+
+/* No majority: an error in time, nothing left at those that answer; and it works again when one is back. */
+static void test_three_nodes_stopped(void **state) {
+    struct pawl *client = open_all("?connect=1000&command=500", LONG_MS, NULL), *other;
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    int rc;
+
+    (void)state;
+    for (int i = 0; i < QUORUM; i++)
+        stop(i);
+    rc = pawl_acquire(lock, 300, &error);
+    assert_true(rc == PAWL_ECONNLOST || rc == PAWL_ETIMEOUT);
+    await_free(3, 4);
+    assert_fails(PAWL_ECONNLOST, pawl_open(url_of(NODES, "?connect=300"), NULL, &other, &error), &error);
+    assert_contains(error.text, "of the 5 servers");
+    go_on(0);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    go_on(1);
+    go_on(2);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The majority does not answer for longer than the lease: the hold is lost by our own clock. */
+static void test_majority_cut_off_longer_than_the_lease(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *client = open_all("", 1500, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < QUORUM; i++)
+        stop(i);
+    await_loss(&losses);
+    assert_int_equal(pawl_remaining_ms(lock), 0);
+    for (int i = 0; i < QUORUM; i++)
+        go_on(i);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* ---- Servers that forget -------------------------------------------------------------------------------------------------- */
+
+static void test_restarted_node_is_topped_up(void **state) {
+    struct pawl *client = open_all("?retry=10,200", 2000, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    for (int i = 0; i < NODES; i++)
+        await_integer(&servers[i], "EXISTS lock", 1);
+    for (int i = 0; i < 2; i++) {
+        restart(i);
+        await_integer(&servers[i], "EXISTS lock", 1);
+        assert_true(counter_of(i) >= (long long)token);
+    }
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_true(pawl_token(lock) == token);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* redsync #186: a bare majority, and one of it restarts. What came back before is topped up, so the hold goes on. */
+static void test_bare_majority_then_a_restart(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    redis_server_stop(&servers[3], SIGKILL);
+    redis_server_stop(&servers[4], SIGKILL);
+    client = open_all("?retry=10,200", 2000, NULL);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_int_equal(nodes_with_lock(0, 2), QUORUM);
+    for (int i = 3; i < NODES; i++) {
+        redis_server_start(&servers[i]);
+        await_integer(&servers[i], "EXISTS lock", 1);
+    }
+    restart(0);
+    await_integer(&servers[0], "EXISTS lock", 1);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* A bare majority that nobody could top up, and one of it forgets: another may have got a majority, so that is a loss. */
+static void test_votes_below_the_majority_are_a_loss(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    redis_server_stop(&servers[3], SIGKILL);
+    redis_server_stop(&servers[4], SIGKILL);
+    client = open_all("?retry=10,200", 6000, NULL);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    freeReplyObject(redis_server_command(&servers[0], "FLUSHALL"));
+    await_loss(&losses);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The scripts are gone from all servers. */
+static void test_scripts_are_forgotten(void **state) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        for (int i = 0; i < NODES; i++)
+            freeReplyObject(redis_server_command(&servers[i], "SCRIPT FLUSH"));
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    pawl_lock_free(lock);
+    pawl_close(client);
+    await_free(0, 4);
+}
+
+/* ---- Answers that are lost ------------------------------------------------------------------------------------------------ */
+
+/* A majority takes the lock, and its answers are lost. */
+static void test_answers_to_acquire_are_lost(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    use_proxies();
+    client = open_all("?retry=10,200", LONG_MS, NULL);
+    lock = mutex_of(client, "lock");
+    for (int i = 0; i < QUORUM; i++)
+        proxy_drop_answer_to(proxies[i], "pawl:vote:{lock}");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_true(nodes_with_lock(0, 4) >= QUORUM);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* An acquire is given up while nobody knows what the servers did. */
+static void test_unknown_outcome_is_released(void **state) {
+    struct pawl *client, *other;
+    struct pawl_lock *lock, *rival;
+
+    (void)state;
+    other = open_all("", LONG_MS, NULL);
+    use_proxies();
+    client = open_all("?retry=10,200&command=500", LONG_MS, NULL);
+    lock = mutex_of(client, "lock");
+    rival = mutex_of(other, "lock");
+    for (int i = 0; i < QUORUM; i++)
+        proxy_freeze(proxies[i], true);
+    assert_true(pawl_acquire(lock, 100, &error) < 0);
+    for (int i = 0; i < QUORUM; i++)
+        proxy_freeze(proxies[i], false);
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(rival, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* A release that a minority does not hear of is one all the same; they hear of it later. */
+static void test_release_of_unknown_outcome(void **state) {
+    struct pawl *client, *other;
+    struct pawl_lock *lock, *rival;
+    uint64_t token;
+
+    (void)state;
+    other = open_all("", LONG_MS, NULL);
+    use_proxies();
+    client = open_all("?retry=10,200&command=500", LONG_MS, NULL);
+    lock = mutex_of(client, "lock");
+    rival = mutex_of(other, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    for (int i = 0; i < NODES; i++)
+        await_integer(&servers[i], "EXISTS lock", 1);
+    proxy_freeze(proxies[0], true);
+    proxy_freeze(proxies[4], true);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(rival) > token);
+    proxy_freeze(proxies[0], false);
+    proxy_freeze(proxies[4], false);
+    assert_works(pawl_release(rival, &error), &error);
+    await_free(0, 4);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------------------------------------- */
+
+/* node-redlock #296: what is assured counts from the attempt that got the lock, not from the first one. */
+static void test_validity_counts_from_the_last_attempt(void **state) {
+    struct pawl *client = open_all("", 3000, NULL), *other = open_all("", 3000, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock"), *rival = mutex_of(other, "lock");
+    struct taker taker;
+    int64_t assured;
+    int longer = 0;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    start_taker(&taker, rival, PATIENCE_MS);
+    nanosleep(&(struct timespec){.tv_sec = 4}, NULL); /* it waits for longer than its lease */
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < NODES; i++) {
+        long long left = redis_server_integer(&servers[i], "PTTL lock");
+
+        assured = pawl_remaining_ms(rival);
+        longer += left >= assured;
+    }
+    assert_true(longer >= QUORUM);
+    assert_works(pawl_release(rival, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* The client that is paused: what it holds, how long, and what it is told afterwards. */
+static int hold_and_be_paused(const char *url, int out) {
+    struct pawl_options how = {.size = sizeof how, .lease_ms = 1000};
+    struct pawl_lock *lock;
+    struct pawl *client;
+    uint64_t token;
+    char end = '?';
+
+    if (pawl_open(url, &how, &client, NULL) < 0 || pawl_mutex_new(client, "lock", 0, &lock, NULL) < 0 ||
+        pawl_acquire(lock, PATIENCE_MS, NULL) < 0)
+        return 1;
+    token = pawl_token(lock);
+    if (write(out, &token, sizeof token) != sizeof token)
+        return 1;
+    raise(SIGSTOP);
+    if (pawl_remaining_ms(lock) == 0 && pawl_state(lock) == PAWL_LOST && pawl_release(lock, NULL) == PAWL_ELOST)
+        end = 'l';
+    return write(out, &end, 1) == 1 ? 0 : 1;
+}
+
+static void test_paused_client(void **state) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+    uint64_t token;
+    int ends[2];
+    pid_t child;
+    char end;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char number[16];
+
+        snprintf(number, sizeof number, "%d", ends[1]);
+        execl("/proc/self/exe", "test_redlock", "--be-paused", url_of(NODES, ""), number, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(read(ends[0], &token, sizeof token), sizeof token);
+    client = open_all("", 0, NULL);
+    lock = mutex_of(client, "lock");
+    waitpid(child, NULL, WUNTRACED);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* nobody can keep it: the lease ends */
+    assert_true(pawl_token(lock) > token);
+    kill(child, SIGCONT);
+    assert_int_equal(read(ends[0], &end, 1), 1);
+    assert_int_equal(end, 'l');
+    waitpid(child, NULL, 0);
+    assert_true(nodes_with_lock(0, 4) >= QUORUM); /* and it took nothing from us */
+    assert_works(pawl_release(lock, &error), &error);
+    close(ends[0]);
+    close(ends[1]);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* ---- Tokens --------------------------------------------------------------------------------------------------------------- */
+
+/* The servers' counters differ, and so do the majorities: {1,2,3}, then {3,4,5}. */
+static void test_tokens_rise_when_majorities_differ(void **state) {
+    struct pawl *client = open_all("?connect=500&command=500", LONG_MS, NULL), *late;
+    struct pawl_lock *lock = mutex_of(client, "lock"), *rival;
+    uint64_t token;
+    int written = 0;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&servers[0], "SET pawl:vote:{lock} 4000000000000000"));
+    freeReplyObject(redis_server_command(&servers[1], "SET pawl:vote:{lock} 3000000000000000"));
+    stop(3);
+    stop(4);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    assert_true(token > 4000000000000000);
+    for (int i = 0; i < QUORUM; i++)
+        written += counter_of(i) >= (long long)token;
+    assert_int_equal(written, QUORUM);
+    assert_works(pawl_release(lock, &error), &error);
+    go_on(3);
+    go_on(4);
+    await_free(0, 4);
+    stop(0);
+    stop(1);
+    late = open_all("?connect=2000", LONG_MS, NULL);
+    rival = mutex_of(late, "lock");
+    assert_works(pawl_acquire(rival, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(rival) > token);
+    assert_works(pawl_release(rival, &error), &error);
+    go_on(0);
+    go_on(1);
+    pawl_lock_free(lock);
+    pawl_lock_free(rival);
+    pawl_close(client);
+    pawl_close(late);
+}
+
+/* ---- Foreign holders, operators ------------------------------------------------------------------------------------------- */
+
+struct seen {
+    unsigned holders, foreign, waiters;
+    uint64_t token;
+    char raw[1200];
+};
+
+static int see(const struct pawl_entry *entry, void *data) {
+    struct seen *seen = data;
+
+    if (entry->flags & PAWL_ENTRY_WAITER) {
+        seen->waiters++;
+        return 0;
+    }
+    seen->holders++;
+    seen->foreign += (entry->flags & PAWL_ENTRY_FOREIGN) != 0;
+    seen->token = entry->token;
+    snprintf(seen->raw, sizeof seen->raw, "%s", entry->raw);
+    return 0;
+}
+
+static struct seen look(struct pawl *client) {
+    struct seen seen = {.holders = 0};
+
+    assert_works(pawl_inspect(client, "lock", see, &seen, &error), &error);
+    return seen;
+}
+
+static void set_foreign(const char *value, int from, int to) {
+    for (int i = from; i <= to; i++)
+        freeReplyObject(redis_server_command(&servers[i], "SET lock %s NX PX 60000", value));
+}
+
+/* As node-redlock and redsync would hold it; nobody tells of its end but the servers. */
+static void test_foreign_holder(void **state) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct taker taker;
+    struct seen seen;
+
+    (void)state;
+    set_foreign("f00", 1, 3);
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    await_integer(&servers[0], "EXISTS lock", 0); /* the votes that it got are back */
+    seen = look(client);
+    assert_int_equal(seen.holders, 1);
+    assert_int_equal(seen.foreign, 1);
+    assert_contains(seen.raw, "f00 on 3 of 5 servers");
+    start_taker(&taker, lock, PATIENCE_MS);
+    await_integer(&servers[2], "EXISTS pawl:wait:{lock}", 1);
+    for (int i = 1; i <= 3; i++)
+        redis_server_integer(&servers[i], "DEL lock");
+    assert_int_equal(end_taker(&taker), 0);
+    set_foreign("f01", 0, 4);
+    seen = look(client);
+    assert_works(pawl_break(client, "lock", seen.token, PAWL_BREAK_NOW, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    seen = look(client);
+    assert_int_equal(seen.holders, 1);
+    assert_int_equal(seen.foreign, 0);
+    assert_true(seen.token == pawl_token(lock));
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static struct seen look_at_all(struct pawl *client) {
+    struct seen seen = {.holders = 0};
+
+    assert_works(pawl_inspect(client, NULL, see, &seen, &error), &error);
+    return seen;
+}
+
+/* Who took the lock last stays written beside the counter: that is no holder, and nothing of it is said of the next one. */
+static void test_record_outlives_its_hold(void **state) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    uint64_t token;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    assert_true(look_at_all(client).token == token);
+    assert_works(pawl_release(lock, &error), &error);
+    await_free(0, 4);
+    assert_true(counter_of(0) >= (long long)token);
+    assert_int_equal(look(client).holders, 0);
+    assert_int_equal(look_at_all(client).holders, 0);
+    assert_fails(PAWL_ETOKEN, pawl_break(client, "lock", token, 0, &error), &error);
+    set_foreign("f00", 0, 4);
+    assert_int_equal(look(client).foreign, 1);
+    assert_int_equal(look_at_all(client).foreign, 1);
+    assert_fails(PAWL_ETOKEN, pawl_break(client, "lock", token, PAWL_BREAK_NOW, &error), &error);
+    assert_int_equal(nodes_with_lock(0, 4), 5);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* ---- Turns ------------------------------------------------------------------------------------------------------------------ */
+
+/* Clients that wait, as far as a server can see: one that waits longest and has died, and two that live if anybody listens. */
+#define DEAD "00000000-0000-8000-8000-000000000000:7 x 1 1000 "
+#define FIRST "11111111-1111-8111-8111-111111111111:7 x 1 2000 "
+#define SECOND "22222222-2222-8222-8222-222222222222:7 x 1 3000 "
+#define FIRST_INBOX "pawl:inbox:11111111-1111-8111-8111-111111111111"
+
+static redisContext *listen_at(const struct redis_server *server, const char *channel) {
+    redisContext *context = redisConnect("127.0.0.1", (int)server->port);
+
+    assert_non_null(context);
+    assert_int_equal(context->err, 0);
+    assert_int_equal(redisSetTimeout(context, (struct timeval){.tv_sec = PATIENCE_MS / 1000}), REDIS_OK);
+    freeReplyObject(redisCommand(context, "SUBSCRIBE %s", channel));
+    return context;
+}
+
+static void assert_heard(redisContext *context, const char *text) {
+    redisReply *reply = NULL;
+
+    assert_int_equal(redisGetReply(context, (void **)&reply), REDIS_OK);
+    assert_int_equal(reply->elements, 3);
+    assert_string_equal(reply->element[2]->str, text);
+    freeReplyObject(reply);
+}
+
+static void hold_once(void) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    await_integer(&servers[0], "EXISTS lock", 1);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The end of a hold is told to the one that waits longest, of those that live; and not again to one that did nothing about it. */
+static void test_the_end_is_told_to_one(void **state) {
+    static const char *const waiters[] = {SECOND, FIRST, DEAD};
+    redisContext *first = listen_at(&servers[0], FIRST_INBOX);
+    char score[32];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) /* long from now: nobody takes them for those that have died */
+        redis_server_integer(&servers[0], "ZADD pawl:wait:{lock} 9000000000000 %s", waiters[i]);
+    hold_once();
+    assert_heard(first, "w 7");
+    assert_string_equal(redis_server_text(&servers[0], score, sizeof score, "ZSCORE pawl:wait:{lock} %s", FIRST),
+                        "9000000000000.5");
+    assert_string_equal(redis_server_text(&servers[0], score, sizeof score, "ZSCORE pawl:wait:{lock} %s", SECOND), "9000000000000");
+    assert_int_equal(redis_server_integer(&servers[0], "ZCARD pawl:wait:{lock}"), 2);
+    hold_once();
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1); /* it was the second's turn, and it has died */
+    redis_server_integer(&servers[0], "PUBLISH " FIRST_INBOX " end");
+    assert_heard(first, "end");
+    redisFree(first);
+}
+
+/* ---- Many waiters of one client --------------------------------------------------------------------------------------------- */
+
+enum { WAITERS = 16, CHANGES = 8 };
+
+struct order {
+    struct pawl_lock *locks[WAITERS];
+    int granted;
+};
+
+/* They hold in the order in which they asked. */
+static void on_granted(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    struct order *order = data;
+
+    assert_int_equal(result, 0);
+    assert_null(why);
+    assert_ptr_equal(lock, order->locks[order->granted]);
+    order->granted++;
+    assert_works(pawl_release(lock, &error), &error);
+}
+
+/* How often the first server was asked for a lock, or told that one is not wanted any more. */
+static long scripts_run(void) {
+    return redis_server_calls(&servers[0], "evalsha");
+}
+
+/* Only the oldest of them asks: the servers know of one, and each change of the lock makes one try. Were it each of them, every change
+ * would cost the servers as many requests as there are waiters. */
+static void test_of_many_waiters_one_asks(void **state) {
+    struct pawl *client = open_all("?handoff=0", LONG_MS, NULL);
+    struct order order = {.granted = 0};
+    struct pollfd fd = {.fd = pawl_fd(client), .events = POLLIN};
+    long before;
+
+    (void)state;
+    set_foreign("f00", 0, 4);
+    for (int i = 0; i < WAITERS; i++) {
+        assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &order.locks[i], &error), &error);
+        assert_works(pawl_acquire_start(order.locks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, on_granted, &order, &error), &error);
+    }
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1);
+    before = scripts_run();
+    for (int i = 0; i < CHANGES; i++) {
+        long calls = scripts_run();
+
+        set_foreign("f01", 0, 4);
+        await(scripts_run() != calls, "nobody asks again");
+    }
+    assert_true(scripts_run() - before < WAITERS * CHANGES / 2);
+    assert_int_equal(redis_server_integer(&servers[0], "ZCARD pawl:wait:{lock}"), 1);
+    for (int i = 0; i < NODES; i++)
+        freeReplyObject(redis_server_command(&servers[i], "DEL lock"));
+    while (order.granted < WAITERS) {
+        assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+        pawl_dispatch(client);
+    }
+    for (int i = 0; i < WAITERS; i++)
+        pawl_lock_free(order.locks[i]);
+    pawl_close(client);
+    await_free(0, 4);
+}
+
+/* How long attempts took, as this client believes. */
+static void set_attempt_ms(struct pawl *client, int64_t ms) {
+    struct redlock *redlock = redlock_of(client->engine);
+
+    pawl__redlock_lock(redlock);
+    redlock->attempt_ns = ms * REDLOCK_MS;
+    pawl__redlock_unlock(redlock);
+}
+
+/* Who releases knows of it before everybody else, and would always be first: it lets those go first that wait. */
+static void test_who_releases_lets_others_go_first(void **state) {
+    struct pawl *one = open_all("", LONG_MS, NULL), *two = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    struct taker waiter, returner;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    start_taker(&waiter, other, PAWL_FOREVER);
+    await_integer(&servers[4], "ZCARD pawl:wait:{lock}", 1);
+    set_attempt_ms(one, 3000);
+    assert_works(pawl_release(lock, &error), &error);
+    start_taker(&returner, lock, PAWL_FOREVER);
+    assert_int_equal(end_taker(&waiter), 0);
+    assert_int_equal(end_taker(&returner), 0);
+    assert_true(waiter.token < returner.token);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_close(one);
+    pawl_close(two);
+    await_free(0, 4);
+}
+
+/* One that gives up while it asks, or while it is behind, keeps nobody waiting. */
+static void test_head_of_many_waiters_gives_up(void **state) {
+    struct pawl *holder = open_all("", LONG_MS, NULL), *client = open_all("?handoff=0", LONG_MS, NULL);
+    struct pawl_lock *held = mutex_of(holder, "lock"), *locks[3];
+    struct taker takers[3];
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < 3; i++)
+        locks[i] = mutex_of(client, "lock");
+    start_taker(&takers[0], locks[0], 200);
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1);
+    start_taker(&takers[1], locks[1], 100);
+    start_taker(&takers[2], locks[2], PATIENCE_MS);
+    assert_int_equal(end_taker(&takers[0]), PAWL_ETIMEOUT);
+    assert_int_equal(end_taker(&takers[1]), PAWL_ETIMEOUT);
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&takers[2]), 0);
+    for (int i = 0; i < 3; i++)
+        pawl_lock_free(locks[i]);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(holder);
+}
+
+/* Two foreign programs have two votes each: nobody holds, and the fifth server's vote is not enough. */
+static void test_nobody_has_a_majority(void **state) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    set_foreign("f00", 0, 1);
+    set_foreign("f01", 2, 3);
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(look(client).holders, 0);
+    await_integer(&servers[4], "EXISTS lock", 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static int count_findings(const struct pawl_finding *finding, void *data) {
+    int *counts = data;
+
+    counts[finding->severity == PAWL_FINDING_WARNING && strstr(finding->what, "does not answer")]++;
+    return 0;
+}
+
+static void test_doctor_looks_at_all(void **state) {
+    struct pawl *client;
+    int counts[2] = {0, 0};
+
+    (void)state;
+    redis_server_stop(&servers[2], SIGKILL);
+    client = open_all("", 0, NULL);
+    assert_works(pawl_examine(client, count_findings, counts, &error), &error);
+    assert_true(counts[0] > 4 * 3);
+    assert_int_equal(counts[1], 1);
+    pawl_close(client);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_node_stopped),
+        TEST(test_two_nodes_stopped),
+        TEST(test_three_nodes_stopped),
+        TEST(test_majority_cut_off_longer_than_the_lease),
+        TEST(test_restarted_node_is_topped_up),
+        TEST(test_bare_majority_then_a_restart),
+        TEST(test_votes_below_the_majority_are_a_loss),
+        TEST(test_scripts_are_forgotten),
+        TEST(test_answers_to_acquire_are_lost),
+        TEST(test_unknown_outcome_is_released),
+        TEST(test_release_of_unknown_outcome),
+        TEST(test_validity_counts_from_the_last_attempt),
+        TEST(test_paused_client),
+        TEST(test_tokens_rise_when_majorities_differ),
+        TEST(test_foreign_holder),
+        TEST(test_record_outlives_its_hold),
+        TEST(test_the_end_is_told_to_one),
+        TEST(test_nobody_has_a_majority),
+        TEST(test_of_many_waiters_one_asks),
+        TEST(test_who_releases_lets_others_go_first),
+        TEST(test_head_of_many_waiters_gives_up),
+        TEST(test_doctor_looks_at_all),
+    };
+
+    if (argc == 4 && strcmp(argv[1], "--be-paused") == 0)
+        return hold_and_be_paused(argv[2], atoi(argv[3]));
+    return run_redis_tests(argc, argv, "redlock", tests, "test_paused_client", NULL, stop_servers);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_zookeeper_faults.c - what is between a client and its server fails: cuts at every request of an acquire and a release, wake-ups
+ * that go astray. The bugs that others had, by name, are in test_zookeeper_bugs.c.
+ */
+#include "../support/zookeeper_harness.h"
+
+/* ---- Cuts ----------------------------------------------------------------------------------------------------------------- */
+
+/* Acquire and release while the proxy strikes once; whatever was cut, the lock is held with one node, and then with none. */
+static void cut_at(int op, bool reply) {
+    struct pawl *client = open_proxied("");
+    struct pawl_lock *lock = new_mutex(client, 0);
+
+    strike_at(op, reply, PROXY_CUT_BEFORE);
+    acquire(lock);
+    assert_int_equal(await_nodes("", 1).count, 1);
+    if (op == OP_DELETE) {
+        release(lock);
+        await_strike();
+        await_nodes("", 0);
+        acquire(lock);
+    }
+    await_strike();
+    release(lock);
+    await_nodes("", 0);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void test_cut_before_create(void **state) {
+    (void)state;
+    cut_at(OP_CREATE, false);
+}
+
+static void test_cut_at_the_reply_to_create(void **state) {
+    (void)state;
+    cut_at(OP_CREATE, true);
+}
+
+static void test_cut_between_create_and_list(void **state) {
+    (void)state;
+    cut_at(OP_LIST, false);
+}
+
+static void test_cut_at_the_reply_to_list(void **state) {
+    (void)state;
+    cut_at(OP_LIST, true);
+}
+
+/* Also CURATOR-678 and 486: a release whose delete failed is not forgotten. */
+static void test_curator_678_cut_before_delete(void **state) {
+    (void)state;
+    cut_at(OP_DELETE, false);
+}
+
+static void test_cut_at_the_reply_to_delete(void **state) {
+    (void)state;
+    cut_at(OP_DELETE, true);
+}
+
+static void cut_a_waiter(int op, bool reply) {
+    struct pawl *client = open_proxied(""), *other = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0);
+    struct acquire waiter;
+
+    acquire(held);
+    strike_at(op, reply, PROXY_CUT_BEFORE);
+    acquire_start(&waiter, lock, false, PAWL_FOREVER);
+    await_strike();
+    await_nodes("", 2);
+    assert_false(atomic_load(&waiter.ended));
+    release(held);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    assert_int_equal(await_nodes("", 1).count, 1);
+    release(lock);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+static void test_cut_before_the_watch(void **state) {
+    (void)state;
+    cut_a_waiter(OP_GET, false);
+}
+
+static void test_cut_at_the_reply_to_the_watch(void **state) {
+    (void)state;
+    cut_a_waiter(OP_GET, true);
+}
+
+static void test_cut_while_waiting_keeps_the_place(void **state) {
+    struct pawl *client = open_proxied(""), *other = open_direct(""), *third = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0), *late = new_mutex(third, 0);
+    struct acquire waiter, later;
+    struct listing before, after;
+
+    (void)state;
+    acquire(held);
+    acquire_start(&waiter, lock, false, PAWL_FOREVER);
+    before = await_nodes("", 2);
+    cut_and_reconnect(client);
+    after = await_nodes("", 2);
+    assert_memory_equal(&before, &after, sizeof before);
+    acquire_start(&later, late, false, PAWL_FOREVER);
+    release(held);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    release(lock);
+    assert_int_equal(acquire_wait(&later), 0);
+    release(late);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_lock_free(late);
+    pawl_close(client);
+    pawl_close(other);
+    pawl_close(third);
+}
+
+/* The connection drops while a timed acquire waits, and does not come back: an error of its own at its deadline, and nothing left. */
+static void test_drop_while_waiting_ends_at_the_deadline(void **state) {
+    struct pawl *client = open_proxied(""), *other = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0);
+    struct acquire waiter;
+
+    (void)state;
+    acquire(held);
+    acquire_start(&waiter, lock, false, 3000);
+    await_nodes("", 2);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    assert_int_equal(acquire_wait(&waiter), PAWL_ECONNLOST);
+    proxy_refuse(proxy, false);
+    await_nodes("", 1); /* its node goes when it is back */
+    await_link(client, true);
+    release(held);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
+/* ---- One wakes one -------------------------------------------------------------------------------------------------------- */
+
+static void count_woken(enum pawl_log_level level, const char *text, void *data) {
+    if (level == PAWL_LOG_TRACE && strstr(text, "woken"))
+        atomic_fetch_add((_Atomic int *)data, 1);
+}
+
+static struct pawl *open_counting(_Atomic int *woken) {
+    struct pawl_options how = {.size = sizeof how, .flags = PAWL_OPEN_TRACE, .log = count_woken, .log_data = woken};
+    struct pawl *client;
+    char url[128];
+
+    snprintf(url, sizeof url, "zk://127.0.0.1:%u%s", server.ports[0], harness_path());
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    return client;
+}
+
+/* Each waits for the one ahead of it: however many wait, a release wakes one of them, which holds then; and so on to the last. */
+static void test_release_wakes_one(void **state) {
+    enum { WAITERS = 8 };
+    struct pawl *clients[WAITERS + 1];
+    struct pawl_lock *locks[WAITERS + 1];
+    struct acquire waiters[WAITERS + 1];
+    _Atomic int woken = 0;
+
+    (void)state;
+    for (int i = 0; i <= WAITERS; i++) {
+        clients[i] = open_counting(&woken);
+        locks[i] = new_mutex(clients[i], 0);
+        acquire_start(&waiters[i], locks[i], false, PAWL_FOREVER);
+        await_nodes("", i + 1);
+    }
+    assert_int_equal(acquire_wait(&waiters[0]), 0);
+    for (int i = 1; i <= WAITERS; i++) {
+        release(locks[i - 1]);
+        assert_int_equal(acquire_wait(&waiters[i]), 0);
+        assert_true(atomic_load(&woken) <= i); /* less where the one ahead was gone before it could be watched */
+    }
+    release(locks[WAITERS]);
+    await_nodes("", 0);
+    await_no_watches();
+    for (int i = 0; i <= WAITERS; i++) {
+        pawl_lock_free(locks[i]);
+        pawl_close(clients[i]);
+    }
+}
+
+/* ---- An event that never comes -------------------------------------------------------------------------------------------- */
+
+/* As from a server that has lost the deletion: the event is swallowed, and nothing else happens. */
+static void test_zookeeper_4712_the_event_never_comes(void **state) {
+    int64_t sessions = pawl__zk_doubt_sessions;
+    struct pawl *client, *other;
+    struct pawl_lock *lock, *held;
+    struct acquire waiter;
+
+    (void)state;
+    pawl__zk_doubt_sessions = 0;
+    client = open_proxied("?session=2000");
+    other = open_direct("");
+    lock = new_mutex(client, PAWL_TASK);
+    held = new_mutex(other, 0);
+    acquire(held);
+    acquire_start(&waiter, lock, false, PATIENCE_MS);
+    await_watches(2); /* on the one ahead, and on its own */
+    strike_at(OP_EVENT, false, PROXY_DROP);
+    release(held);
+    await_strike();
+    assert_int_equal(acquire_wait(&waiter), 0);
+    await_nodes("", 1);
+    release(lock);
+    await_no_watches();
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+    pawl__zk_doubt_sessions = sessions;
+}
+
+/* ---- A right that is taken away -------------------------------------------------------------------------------------------- */
+
+static char logged[1024];
+
+static void keep_log(enum pawl_log_level level, const char *text, void *data) {
+    (void)data;
+    if (level == PAWL_LOG_WARNING)
+        snprintf(logged, sizeof logged, "%s", text);
+}
+
+/* An administrator takes the right to delete away, and gives it back: the node goes, and who waits is let in, while the session of the one
+ * that released lives on. */
+static void test_a_delete_that_is_refused_is_tried_again(void **state) {
+    struct pawl *client = open_logged(keep_log), *other = open_direct("");
+    struct pawl_lock *held = new_mutex(client, 0), *lock = new_mutex(other, PAWL_TASK);
+    struct acquire waiter;
+
+    (void)state;
+    logged[0] = '\0';
+    acquire(held);
+    acquire_start(&waiter, lock, false, PATIENCE_MS);
+    await_nodes("", 2);
+    raw_permit(ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
+    strike_at(OP_DELETE, true, PROXY_PASS);
+    release(held);
+    await_strike();
+    assert_int_equal(raw_list("").count, 2);
+    assert_false(atomic_load(&waiter.ended));
+    raw_permit(ZOO_PERM_ALL);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    await_nodes("", 1);
+    release(lock);
+    await_nodes("", 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+    assert_non_null(strstr(logged, "/lock/"));
+    assert_non_null(strstr(logged, "nobody gets the lock"));
+}
+
+static void test_a_quota_is_exceeded(void **state) {
+    struct pawl *client = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0);
+
+    (void)state;
+    acquire(lock);
+    release(lock);
+    await_nodes("", 0);
+    raw_limit(1);
+    assert_fails(PAWL_ENOSPACE, pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_non_null(strstr(error.text, "quota"));
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* With an argument: only the tests whose names match it. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_cut_before_create),
+        TEST(test_cut_at_the_reply_to_create),
+        TEST(test_cut_between_create_and_list),
+        TEST(test_cut_at_the_reply_to_list),
+        TEST(test_curator_678_cut_before_delete),
+        TEST(test_cut_at_the_reply_to_delete),
+        TEST(test_cut_before_the_watch),
+        TEST(test_cut_at_the_reply_to_the_watch),
+        TEST(test_cut_while_waiting_keeps_the_place),
+        TEST(test_drop_while_waiting_ends_at_the_deadline),
+        TEST(test_release_wakes_one),
+        TEST(test_zookeeper_4712_the_event_never_comes),
+        TEST(test_a_delete_that_is_refused_is_tried_again),
+        TEST(test_a_quota_is_exceeded),
+    };
+
+    return harness_run(argc, argv, "test_zookeeper_faults", 1, &(struct zookeeper_how){.quota = true}, tests,
+                       sizeof tests / sizeof tests[0]);
+}

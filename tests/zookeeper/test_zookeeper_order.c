@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_zookeeper_order.c - the engine's own form of the queue rule against the one in rule.c, over every small queue; names of foreign
+ * clients; GUIDs; and how long a hold is assured.
+ */
+#include "engine/zookeeper/zk.h"
+#include "base/rule.h"
+#include "../support/test.h"
+
+enum { LONGEST = 6 };
+
+static const char guid[] = "11111111-1111-8000-8010-111111111111";
+
+/* Queues of readers and writers, as bits; each member asks where it stands, with the children in reverse order. */
+static void test_against_the_queue_rule(void **state) {
+    char names[LONGEST][96];
+    const char *children[LONGEST];
+    struct pawl__ticket queue[LONGEST];
+
+    (void)state;
+    for (unsigned count = 1; count <= LONGEST; count++)
+        for (unsigned bits = 0; bits < 1u << count; bits++)
+            for (unsigned own = 0; own < count; own++) {
+                size_t index = 0, second, ahead, first, last;
+                enum zk_rank rank;
+
+                for (unsigned i = 0; i < count; i++) {
+                    bool shared = bits >> i & 1;
+
+                    queue[i] = (struct pawl__ticket){shared ? PAWL_SHARED : PAWL_EXCLUSIVE, 1};
+                    snprintf(names[i], sizeof names[i], "_c_%s-%s%010u", i == own ? guid : "22222222-2222-4222-8222-222222222222",
+                             shared ? "__READ__" : "__WRIT__", i * 7);
+                    children[count - 1 - i] = names[i];
+                }
+                rank = pawl__zk_rank(ZK_RWLOCK, queue[own].mode == PAWL_SHARED, names[own], guid, children, count, &index, &second,
+                                     &ahead);
+                if (!pawl__queue_watches(queue, own, 1, &first, &last)) {
+                    assert_int_equal(rank, ZK_FIRST);
+                } else {
+                    assert_int_equal(rank, ZK_BEHIND);
+                    assert_int_equal(count - 1 - index, last);
+                }
+            }
+}
+
+static enum zk_rank rank_with(const char *other, size_t *ahead) {
+    const char *own = "_c_11111111-1111-8000-8010-111111111111-lock-0000000005", *children[2] = {own, other};
+    size_t index, second;
+
+    return pawl__zk_rank(ZK_MUTEX, false, own, guid, children, 2, &index, &second, ahead);
+}
+
+static void test_foreign_names(void **state) {
+    static const struct {
+        const char *child;
+        enum zk_rank rank;
+    } cases[] = {
+        {"_c_22222222-2222-4222-8222-222222222222-lock-0000000004", ZK_BEHIND}, /* Curator */
+        {"_c_22222222-2222-4222-8222-222222222222-lock-0000000006", ZK_FIRST},
+        {"_c_22222222222242228222222222222222-lock-0000000004", ZK_BEHIND}, /* go-zookeeper */
+        {"0123456789abcdef0123456789abcdef__lock__0000000004", ZK_BEHIND},  /* Kazoo */
+        {"f123456789abcdef0123456789abcdef__lock__0000000006", ZK_FIRST},
+        {"x-72057594037927936-0000000004", ZK_BEHIND}, /* ZooKeeper's own recipes */
+        {"!stray", ZK_STRAY},
+        {"stray", ZK_FIRST},
+        {"locks", ZK_FIRST},
+        {"_c_22222222-2222-4222-8222-222222222222-__WRIT__0000000004", ZK_FOREIGN},
+        {"_c_11111111-1111-8000-8010-111111111111-z__lock__0000000006", ZK_FIRST}, /* our own twin */
+    };
+    size_t ahead;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(rank_with(cases[i].child, &ahead), cases[i].rank);
+}
+
+static void test_own_node_must_be_there(void **state) {
+    const char *children[] = {"_c_22222222-2222-4222-8222-222222222222-lock-0000000009"};
+    size_t index, second, ahead;
+
+    (void)state;
+    assert_int_equal(pawl__zk_rank(ZK_MUTEX, false, "_c_11111111-1111-8000-8010-111111111111-lock-0000000005", guid, children, 1,
+                                   &index, &second, &ahead),
+                     ZK_ABSENT);
+}
+
+static void test_who_is_last_behind(void **state) {
+    const char *children[] = {"_c_22222222-2222-4222-8222-222222222222-lock-0000000009",
+                              "_c_11111111-1111-8000-8010-111111111111-lock-0000000005",
+                              "_c_33333333-3333-4333-8333-333333333333-lock-0000000004",
+                              "0123456789abcdef0123456789abcdef__lock__0000000010",
+                              "leases",
+                              "_c_44444444-4444-4444-8444-444444444444-lock-0000000007"};
+    size_t behind;
+
+    (void)state;
+    assert_int_equal(pawl__zk_last_behind("/a/_c_11111111-1111-8000-8010-111111111111-lock-0000000005", children, 6, &behind), 3);
+    assert_int_equal(behind, 3);
+    assert_int_equal(pawl__zk_last_behind(children[1], children, 3, &behind), 0);
+    assert_int_equal(behind, 1);
+    assert_int_equal(pawl__zk_last_behind(children[3], children, 6, &behind), 6);
+    assert_int_equal(behind, 0);
+}
+
+static void test_guids(void **state) {
+    static const uint32_t limits[] = {1, 2, 255, 256, 65535, PAWL_PERMITS_MAX};
+    unsigned char random[16];
+    char made[ZK_GUID_SIZE], child[96];
+
+    (void)state;
+    memset(random, 0xff, sizeof random);
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        pawl__zk_guid_format(limits[i], random, made);
+        assert_int_equal(strlen(made), ZK_GUID_SIZE - 1);
+        snprintf(child, sizeof child, "_c_%s-lease-0000000000", made);
+        assert_int_equal(pawl__zk_guid_limit(child), limits[i]);
+        assert_true(pawl__zk_has_guid(child, made));
+    }
+    assert_int_equal(pawl__zk_guid_limit("_c_22222222-2222-4222-8222-222222222222-lease-0000000000"), 0);
+    assert_int_equal(pawl__zk_guid_limit("leases"), 0);
+}
+
+static void test_how_long_a_hold_is_assured(void **state) {
+    (void)state;
+    assert_int_equal(pawl__zk_assured(12000, 0, 0), 5000);    /* 5T/12 */
+    assert_int_equal(pawl__zk_assured(12000, 2000, 0), 7000); /* T - T/3 - tick/2 */
+    assert_int_equal(pawl__zk_assured(12000, 0, 3000), 2000); /* pings were late */
+    assert_int_equal(pawl__zk_assured(12000, 0, 100000), 0);  /* very late: nothing is assured */
+    for (int64_t t = 1; t < 100000; t += 97)
+        assert_true(pawl__zk_assured(t, 0, 0) <= t * 5 / 12 + 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_the_queue_rule),     cmocka_unit_test(test_foreign_names),
+        cmocka_unit_test(test_own_node_must_be_there),     cmocka_unit_test(test_guids),
+        cmocka_unit_test(test_how_long_a_hold_is_assured), cmocka_unit_test(test_who_is_last_behind),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
