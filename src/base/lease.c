@@ -4,8 +4,6 @@
  */
 #include "base/lease.h"
 
-#include "engine/engine.h"
-
 enum { NS_PER_MS = 1000000, MARGIN_NS = 2 * NS_PER_MS };
 
 int64_t pawl__time_add(int64_t from, int64_t span) {

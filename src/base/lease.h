@@ -17,7 +17,10 @@
 
 #include <stdint.h>
 
-/* PAWL__NEVER (engine.h) as `lease` gives PAWL__NEVER everywhere. */
+/* A point in time that never comes, or a span without end. */
+#define PAWL__NEVER INT64_MAX
+
+/* PAWL__NEVER as `lease` gives PAWL__NEVER everywhere. */
 int64_t pawl__lease_renew_at(int64_t sent_at, int64_t lease);
 int64_t pawl__lease_suspect_at(int64_t sent_at, int64_t lease);
 int64_t pawl__lease_assured_until(int64_t sent_at, int64_t lease);

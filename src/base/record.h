@@ -10,8 +10,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#include "engine/engine.h"
+/* Who is asking: goes into the engine's records as it is. */
+struct pawl__identity {
+    char host[64];
+    int64_t pid;
+    char command[64];
+    char label[128];
+};
 
 /* The longest record, with its NUL: every byte of every value escaped. */
 enum { PAWL__RECORD_MAX = 896 };

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -287,8 +286,8 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     impl = find_engine(url, reterr);
     if (!impl)
         return PAWL_EENGINE;
-    if (getrandom(&client->id, sizeof client->id, 0) != sizeof client->id)
-        return pawl__fail_errno(reterr, "no random numbers can be had");
+    if (!pawl__random(&client->id, sizeof client->id))
+        return pawl__fail_errno(reterr, "cannot read random numbers");
     if ((rc = take_identity(options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
         (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
@@ -370,19 +369,11 @@ static void close_cohorts(struct pawl *client) {
 /* Wait until nobody is in the engine any more (they were all told to leave), and until it has settled what was withdrawn, or the
  * deadline has passed. */
 static void wait_idle(struct pawl *client, int64_t deadline) {
-    struct timespec until;
-    int64_t left;
-
     pthread_mutex_lock(&client->events_mutex);
     while (atomic_load(&client->inside))
         pthread_cond_wait(&client->events_idle, &client->events_mutex);
-    while (atomic_load(&client->leaving) && (left = deadline - pawl__boottime()) > 0) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        left += until.tv_nsec;
-        until.tv_sec += left / 1000000000;
-        until.tv_nsec = left % 1000000000;
-        pthread_cond_clockwait(&client->events_idle, &client->events_mutex, CLOCK_MONOTONIC, &until);
-    }
+    while (atomic_load(&client->leaving) && pawl__boottime() < deadline)
+        pawl__wait_until(&client->events_idle, &client->events_mutex, deadline);
     pthread_mutex_unlock(&client->events_mutex);
 }
 

@@ -34,6 +34,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/lease.h"
+#include "base/record.h"
+#include "os/clock.h"
 #include "pawl.h"
 
 struct pawl__url;
@@ -65,17 +68,6 @@ struct pawl__claim {
     uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of extend() */
     int64_t sent_at;      /* pawl__boottime() when the request left that granted or last renewed the claim */
     int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
-};
-
-/* Points in time and spans are nanoseconds of CLOCK_BOOTTIME. */
-#define PAWL__NEVER INT64_MAX
-
-/* Who is asking: goes into the engine's records as it is. */
-struct pawl__identity {
-    char host[64];
-    int64_t pid;
-    char command[64];
-    char label[128];
 };
 
 /* What an engine is opened with. Borrowed for the call of open(). */
@@ -245,9 +237,6 @@ void pawl__note(const struct pawl__engine *engine, const struct pawl__claim *cla
     __attribute__((format(printf, 3, 4)));
 /* Tell the operator. */
 void pawl__warn(const struct pawl__engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Now: CLOCK_BOOTTIME in ns. */
-int64_t pawl__boottime(void);
 
 /* The engine for a URL's scheme, or NULL. `list` names all of them, separated by blanks. */
 const struct pawl__engine_impl *pawl__engine_find(const char *scheme);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine.c - what every engine may use: the clock, notes for the trace, warnings; and the list of the engines in this build.
+ * registry.c - what every engine may use: notes for the trace, warnings; and the list of the engines in this build.
  */
 #include "engine/engine.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const struct pawl__engine_impl *const engines[] = {
     &pawl__local_engine,
@@ -39,13 +38,6 @@ const char *pawl__engine_list(void) {
            " zk"
 #endif
         ;
-}
-
-int64_t pawl__boottime(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 void pawl__note(const struct pawl__engine *engine, const struct pawl__claim *claim, const char *format, ...) {

@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-#include "engine/engine.h"
+#include "os/clock.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define NAP_NS (60 * NS_PER_S)

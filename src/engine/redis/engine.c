@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "engine/redis/redis.h"
@@ -21,8 +20,8 @@
 int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {
     unsigned char b[16];
 
-    if (getrandom(b, sizeof b, 0) != sizeof b)
-        return pawl__fail_errno(reterr, "no random numbers can be had");
+    if (!pawl__random(b, sizeof b))
+        return pawl__fail_errno(reterr, "cannot read random numbers");
     b[6] = (b[6] & 0x0f) | 0x80;
     b[8] = (b[8] & 0x3f) | 0x80;
     snprintf(ret, REDIS_UUID + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
@@ -31,8 +30,8 @@ int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {
 }
 
 static int make_random(struct redis *redis, const char *uuid, struct pawl_error *reterr) {
-    if (getrandom(&redis->random, sizeof redis->random, 0) != sizeof redis->random)
-        return pawl__fail_errno(reterr, "no random numbers can be had");
+    if (!pawl__random(&redis->random, sizeof redis->random))
+        return pawl__fail_errno(reterr, "cannot read random numbers");
     if (!uuid)
         return pawl__redis_uuid(redis->uuid, reterr);
     memcpy(redis->uuid, uuid, REDIS_UUID);

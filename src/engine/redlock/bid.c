@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/redlock/redlock.h"
 #include "base/error.h"
@@ -345,11 +344,8 @@ static void begin(struct redlock *redlock, struct bid *bid) {
 
 /* Since when it wants the lock. No two bids of a client have the same: that is how an operator's view tells them apart. */
 static int64_t new_since(struct redlock *redlock) {
-    struct timespec now;
-    int64_t ms;
+    int64_t ms = pawl__wall_us() / 1000;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     redlock->last_since_ms = ms > redlock->last_since_ms ? ms : redlock->last_since_ms + 1;
     return redlock->last_since_ms;
 }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "engine/redlock/redlock.h"
 #include "base/error.h"
@@ -210,8 +209,8 @@ static int init(struct redlock *redlock, struct pawl_error *reterr) {
     TAILQ_INIT(&redlock->votes);
     if (rc < 0)
         return rc;
-    if (getrandom(&redlock->random, sizeof redlock->random, 0) != sizeof redlock->random)
-        return pawl__fail_errno(reterr, "no random numbers can be had");
+    if (!pawl__random(&redlock->random, sizeof redlock->random))
+        return pawl__fail_errno(reterr, "cannot read random numbers");
     return pawl__redis_uuid(redlock->uuid, reterr);
 }
 

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static void call_destroy(struct zk_call *call) {
     for (int i = 0; i < call->count; i++)
@@ -124,18 +123,11 @@ struct zk_call *pawl__zk_call_delete(struct zk_engine *zk, const char *path) {
 }
 
 int pawl__zk_call_wait(struct zk_engine *zk, struct zk_call *call, int64_t deadline) {
-    struct timespec until;
-    int64_t left;
-
     if (!call)
         return ZSYSTEMERROR;
-    while (!call->done && (left = deadline - pawl__boottime()) > 0) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        left += until.tv_nsec;
-        until.tv_sec += left / ZK_S;
-        until.tv_nsec = left % ZK_S;
+    while (!call->done && pawl__boottime() < deadline) {
         pawl__zk_uncork(zk);
-        pthread_cond_timedwait(&zk->changed, &pawl__zk_mutex, &until);
+        pawl__wait_until(&zk->changed, &pawl__zk_mutex, deadline);
     }
     return call->done ? call->rc : ZOPERATIONTIMEOUT;
 }

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/redis/redis.h"
 #include "base/error.h"
@@ -638,13 +637,6 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
 
-static int64_t unix_ms(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
     if (redis->options.layout != LAYOUT_REDISSON && claim->kind != PAWL_MUTEX)
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
@@ -668,7 +660,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
     claim->state = RCLAIM_ASKING;
     claim->mode = seam->mode;
     if (!claim->since[0])
-        pawl__put_number(claim->since, (uint64_t)unix_ms());
+        pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
     claim->adopted |= is_voter(redis);
     claim->timer_at = claim->head_until = PAWL__NEVER;
     pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), seam->id[1]);

@@ -625,15 +625,8 @@ void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
 
 /* Others read: sleep until any call was answered. */
 static void wait_for_call(struct node *node, int64_t deadline) {
-    int64_t left = deadline - pawl__boottime();
-    struct timespec until;
-
     watch(&node->commands);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    left = left < 0 ? 0 : left + until.tv_nsec;
-    until.tv_sec += left / 1000000000;
-    until.tv_nsec = left % 1000000000;
-    pthread_cond_clockwait(&node->redis->called, &node->redis->mutex, CLOCK_MONOTONIC, &until);
+    pawl__wait_until(&node->redis->called, &node->redis->mutex, deadline);
 }
 
 bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline) {

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "engine/redis/redis.h"
 #include "base/error.h"
@@ -91,13 +90,6 @@ static void examine_replicas(struct examination *exam, const char *info) {
                     atoi(replicas) == 1 ? "" : "s", atoi(least) > 0 ? ", writes only while some are there" : "");
 }
 
-static int64_t unix_us(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 /* What to call it: as the URL does, or by its address where the URL names others. */
 static const char *name_of(const struct node *node) {
     if (node->redis->options.topology == TOPOLOGY_ONE)
@@ -107,7 +99,7 @@ static const char *name_of(const struct node *node) {
 
 /* A server's clock was read, between `before` and now. Returns how far it is ahead of ours. */
 static int64_t note_clock(struct examination *exam, const char *name, const redisReply *reply, int64_t before) {
-    int64_t ahead = pawl__reply_number(reply, 0, 0) * 1000000 + pawl__reply_number(reply, 1, 0) - (before + unix_us()) / 2;
+    int64_t ahead = pawl__reply_number(reply, 0, 0) * 1000000 + pawl__reply_number(reply, 1, 0) - (before + pawl__wall_us()) / 2;
 
     if (!exam->clocks || ahead < exam->least_ahead) {
         exam->least_ahead = ahead;
@@ -125,7 +117,7 @@ static int64_t note_clock(struct examination *exam, const char *name, const redi
 static void examine_clock(struct examination *exam) {
     const char *argv[] = {"TIME"};
     struct pawl_error why;
-    int64_t before = unix_us(), ahead;
+    int64_t before = pawl__wall_us(), ahead;
     redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, NULL, &why);
 
     if (!reply) {
@@ -221,7 +213,7 @@ static bool read_replica_clock(struct examination *exam, const char *name, const
     bool ok;
 
     if (begin_talk(redis, host, port, &talk) && log_in(&talk, &redis->options)) {
-        before = unix_us();
+        before = pawl__wall_us();
         reply = ask(&talk, 1, (const char *[]){"TIME"});
     }
     ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/redis/redis.h"
 #include "base/error.h"
@@ -110,7 +109,7 @@ static struct node *ask_again(struct node *node, const redisReply *reply, enum r
     }
     if (class != REPLY_ASK && class != REPLY_AGAIN)
         return NULL;
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* until the slot has moved */
+    pawl__pause(50 * PAWL__NS_PER_MS); /* until the slot has moved */
     return node;
 }
 
@@ -660,7 +659,7 @@ static int run_break(struct redis *redis, const char *name, enum pawl_kind kind,
     if (rc == 0 && told < 0)
         return pawl__fail(reterr, PAWL_ETOKEN, "the hold of '%s' was released meanwhile", name);
     while (rc == 0 && told == 0 && !now && pawl__boottime() < deadline) {
-        nanosleep(&(struct timespec){.tv_nsec = DEAF_STEP_NS}, NULL);
+        pawl__pause(DEAF_STEP_NS);
         rc = call_break(redis, name, kind, holder, now, &told, reterr);
     }
     return rc;

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/error.h"
 
@@ -426,7 +425,7 @@ void pawl__zk_look_again(struct zk_claim *claim, int64_t now) {
 static bool new_guid(struct zk_claim *claim) {
     unsigned char random[16];
 
-    if (getrandom(random, sizeof random, 0) != sizeof random)
+    if (!pawl__random(random, sizeof random))
         return false;
     pawl__zk_guid_format(claim->limit, random, claim->guid);
     return true;

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 static void exchanged(struct zk_claim *claim) {
     free(claim->node);
@@ -100,7 +99,7 @@ static bool name_read_node(struct zk_claim *claim) {
     const char *digits = claim->node + strlen(claim->node) - ZK_DIGITS;
     unsigned char random[16];
 
-    if (getrandom(random, sizeof random, 0) != sizeof random)
+    if (!pawl__random(random, sizeof random))
         return false;
     pawl__zk_guid_format(1, random, claim->guid);
     claim->twin = pawl__zk_text("%s/_c_%s-%s%s", claim->dir, claim->guid, pawl__zk_read_name, digits);

@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -540,7 +539,7 @@ int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr) {
 
     if (!servers)
         return PAWL_ECONNLOST;
-    if (getrandom(&zk->random, sizeof zk->random, 0) != sizeof zk->random)
+    if (!pawl__random(&zk->random, sizeof zk->random))
         zk->random = (unsigned)getpid();
     pawl__zk_lock();
     zk->resolve_at = pawl__boottime() + RESOLVE_NS;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * clock.c - see clock.h.
+ */
+#include "os/clock.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+int64_t pawl__boottime(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * PAWL__NS_PER_S + now.tv_nsec;
+}
+
+int64_t pawl__wall_us(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void pawl__pause(int64_t ns) {
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+void pawl__wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until) {
+    int64_t left = until - pawl__boottime();
+    struct timespec moment;
+
+    clock_gettime(CLOCK_MONOTONIC, &moment);
+    left = (left > 0 ? left : 0) + moment.tv_nsec;
+    moment.tv_sec += left / PAWL__NS_PER_S;
+    moment.tv_nsec = left % PAWL__NS_PER_S;
+    pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &moment);
+}
+
+bool pawl__random(void *buffer, size_t size) {
+    return getrandom(buffer, size, 0) == (ssize_t)size;
+}
