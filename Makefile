@@ -32,6 +32,7 @@ test-long: ## install what it needs, and play test suites of peers on pawl that 
 
 .PHONY: lint
 lint: all ## run the style checks alone
+	@ninja -C $(BUILD) src/libpawl-test.a >/dev/null
 	@BUILD_DIR=$(BUILD) tools/lint
 
 .PHONY: format
