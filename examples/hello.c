@@ -13,11 +13,9 @@ int main(void) {
     struct pawl_lock *lock;
     struct pawl_error error;
 
-    if (pawl_open(NULL, NULL, &client, &error) < 0) /* $PAWL_URL, else local: */
-        errx(1, "%s", error.text);
-    if (pawl_mutex_new(client, "nightly", 0, &lock, &error) < 0)
-        errx(1, "%s", error.text);
-    if (pawl_acquire(lock, 10 * 1000, &error) < 0) /* wait ten seconds at most */
+    if (pawl_open(NULL, NULL, &client, &error) < 0 || /* $PAWL_URL, else this machine */
+        pawl_mutex_new(client, "nightly", 0, &lock, &error) < 0 ||
+        pawl_acquire(lock, 10 * 1000, &error) < 0) /* wait ten seconds at most */
         errx(1, "%s", error.text);
 
     printf("mine, with token %llu\n", (unsigned long long)pawl_token(lock));
