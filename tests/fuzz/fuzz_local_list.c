@@ -53,7 +53,8 @@ static void begin(struct model *model) {
     memset(table->nodes, 0, sizeof table->nodes[0] * NODES);
     SET(table->header.block_high, BLOCKS);
     SET(table->header.token_ceiling, UINT64_MAX / 2);
-    model->local.directory_fd = model->local.sessions_fd = model->local.table_fd = model->local.lifeline_fd = -1;
+    model->local.directory_fd = model->local.sessions_fd = model->local.table_fd = -1;
+    atomic_store(&model->local.lifeline_fd, -1);
 }
 
 static void enter(struct model *model) {
