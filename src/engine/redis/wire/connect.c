@@ -166,6 +166,11 @@ void pawl__link_progress(struct link *link) {
 
 enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_PRIMARY, GREET_ROLE, GREET_CHECK };
 
+/* Then nothing works. A right that is missing for a check may not matter. */
+static bool wants_password(const redisReply *reply) {
+    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOAUTH", 6) == 0;
+}
+
 static void greeted(struct redis *redis, struct request *request, redisReply *reply) {
     struct link *link = request->data;
     struct pawl_error why;
@@ -189,7 +194,7 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
         }
     } else if (request->step == GREET_ROLE) {
         pawl__sentinel_check_role(link->node, reply);
-    } else if (request->step >= GREET_CHECK) {
+    } else if (request->step >= GREET_CHECK && !wants_password(reply)) {
         pawl__server_answer(request->node, (unsigned)(request->step - GREET_CHECK), reply);
     } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
         freeReplyObject(reply);
