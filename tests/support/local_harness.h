@@ -56,7 +56,9 @@ static inline int remove_one(const char *path, const struct stat *status, int ty
 }
 
 static inline void directory_remove(const char *path) {
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    /* Whoever lives in it may take files away meanwhile, or put some back. */
+    for (int i = 0; i < 100 && access(path, F_OK) == 0; i++)
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static inline int setup_directory(void **data) {
