@@ -227,8 +227,8 @@ static int wait_for_all(struct take *take, int64_t deadline, struct pawl_error *
     return outcome.result;
 }
 
-/* Is it worth waiting after a try that failed so? Servers that may come back are, but only for as long as the user said: whoever waits for
- * ever wants to hear of it. */
+/* Try again after this failure? A server that is away may come back, so wait for it, but only up to the -w of the user. Without a limit the
+ * user is told at once. */
 static bool worth_waiting(const struct take_options *options, int result) {
     if (options->wait_ms == 0)
         return false;

@@ -15,7 +15,7 @@ bool signals_take(void);
 int signals_fd(void);
 /* The next signal that arrived; 0: none. */
 int signals_next(void);
-/* Orphans are reaped where they become ours (see signals.c), but not this child: whoever started it waits for it. */
+/* Leave this child alone: the code that started it waits for it. Orphans are reaped by themselves (see signals.c). */
 void signals_spare(pid_t child);
 /* In a process that is about to exec: mask and dispositions as this program found them. Async-signal-safe. */
 void signals_give_back(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calm.c - see calm.h. Whenever something happens to a lock, those who wait for it are looked at: from the moment at which one could have
- * it until the moment at which it has it, or can't have it any more, it has waited in vain.
+ * calm.c - see calm.h. Whenever something happens to a lock, all waiters of it are checked. What counts is the time from when a waiter
+ * could have the lock until it has it, or until it can no longer have it.
  */
 #include "calm.h"
 

@@ -34,7 +34,7 @@ struct calm {
     int64_t queues_ns;          /* who asks that much later may be ahead in the queue */
     int64_t worst_ns, worst_at; /* the longest wait, and when it was over */
     struct who worst;
-    int64_t starved_ns; /* the longest that a foreigner waited, whoever had the lock meanwhile */
+    int64_t starved_ns; /* the longest wait of a foreigner; others may have held the lock */
     int worst_lock;
     unsigned hung, lost; /* clients that did not end; holds that were told as lost */
     int slots, width;    /* those that there are, and threads of one */

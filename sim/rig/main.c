@@ -36,7 +36,7 @@ static const char help[] = "Usage: %s [OPTION]...\n"
                            "  --coverage           print which states never met which events\n"
                            "  --show               print the plan, and don't play it\n"
                            "\n"
-                           "Exit status: 0 when every check held, 1 when one did not, 2 when the command line makes no sense.\n";
+                           "Exit status: 0 when every check held, 1 when one did not, 2 when the command line is wrong.\n";
 
 enum {
     OPTION_SERVICE = 256,

@@ -149,7 +149,7 @@ bool plan_read_options(struct plan *plan, const char *text, char *ret_why, size_
         struct piece value = part, key = {NULL, 0};
 
         if (memchr(part.text, '=', part.length) == NULL || !next_part(&value, '=', &key) || !read_option(plan, key, value)) {
-            snprintf(ret_why, size, "'%.*s' makes no sense here", (int)part.length, part.text);
+            snprintf(ret_why, size, "'%.*s' is no option, or has a wrong value", (int)part.length, part.text);
             return false;
         }
     }
