@@ -235,6 +235,15 @@ static void show(const struct many *many) {
     free(plan);
 }
 
+/* An option that is wrong is told before anything runs. */
+static void check_options(const struct many *many) {
+    struct plan *plan = malloc(sizeof *plan);
+
+    if (plan == NULL || !many_plan(many, 0, plan))
+        exit(2);
+    free(plan);
+}
+
 int main(int argc, char **argv) {
     struct arguments arguments = {.many = {.jobs = 1, .program = argv[0]}};
     struct many *many = &arguments.many;
@@ -258,6 +267,7 @@ int main(int argc, char **argv) {
         many->time_ms = 20000;
     if (many->trace != NULL || many->history != NULL || arguments.coverage)
         many->jobs = 1;
+    check_options(many);
     if (arguments.show) {
         show(many);
         return 0;
