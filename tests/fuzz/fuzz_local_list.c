@@ -17,7 +17,7 @@ enum { NODES = 24, NAMES = 4, BLOCKS = NODES / BLOCK_NODES, OPERATIONS_MAX = 200
 /* What the process that owns the nodes knows without looking at the table. */
 struct model {
     struct local local;
-    struct section section;
+    struct guard_visit visit;
     bool linked[NODES];
     bool corrupt;
 };
@@ -58,8 +58,8 @@ static void begin(struct model *model) {
 }
 
 static void enter(struct model *model) {
-    memset(&model->section, 0, sizeof model->section);
-    model->section.bucket = &model->local.table->buckets[0];
+    memset(&model->visit, 0, sizeof model->visit);
+    model->visit.bucket = &model->local.table->buckets[0];
 }
 
 /* Each name is of one kind; now and then somebody asks for it as another. */
@@ -86,7 +86,7 @@ static void enqueue(struct model *model, uint32_t index, struct tape *tape) {
     if (model->linked[index])
         return;
     fill(node, tape);
-    verdict = pawl__local_enqueue(&model->local, &model->section, index + 1, next_byte(tape) % 4 == 0);
+    verdict = pawl__local_enqueue(&model->local, &model->visit, index + 1, next_byte(tape) % 4 == 0);
     model->linked[index] = verdict == VERDICT_HELD || verdict == VERDICT_WAITING;
     CHECK(verdict != VERDICT_DAMAGED || model->corrupt);
 }
@@ -94,7 +94,7 @@ static void enqueue(struct model *model, uint32_t index, struct tape *tape) {
 static void drop(struct model *model, uint32_t index) {
     if (!model->linked[index])
         return;
-    pawl__local_drop(&model->local, &model->section, index + 1, NODE_FREE);
+    pawl__local_drop(&model->local, &model->visit, index + 1, NODE_FREE);
     model->linked[index] = false;
 }
 
@@ -104,7 +104,7 @@ static void downgrade(struct model *model, uint32_t index) {
     if (!model->linked[index] || node->kind != PAWL_RWLOCK || state_of(GET(node->state)) != NODE_HELD)
         return;
     SET(node->mode, PAWL_SHARED);
-    pawl__local_regrant(&model->local, &model->section, node);
+    pawl__local_regrant(&model->local, &model->visit, node);
 }
 
 /* Somebody writes what he should not: anywhere in the bucket, its nodes, or how many of them there are. */
@@ -145,16 +145,16 @@ static void operate(struct model *model, struct tape *tape) {
         downgrade(model, index);
         break;
     case 13:
-        pawl__local_repair(&model->local, &model->section);
+        pawl__local_repair(&model->local, &model->visit);
         break;
     case 14:
-        pawl__local_regrant_all(&model->local, &model->section);
+        pawl__local_regrant_all(&model->local, &model->visit);
         break;
     case 15:
         corrupt(model, tape);
         break;
     }
-    CHECK(!model->section.damaged || model->corrupt);
+    CHECK(!model->visit.damaged || model->corrupt);
 }
 
 /* Is the node let in beside those of its name that stand before it? Told anew, from the documented rule. */
@@ -181,7 +181,7 @@ static void check(struct model *model) {
     struct node *node = NULL;
 
     enter(model);
-    while ((node = pawl__local_next(&model->local, &model->section, node, &steps))) {
+    while ((node = pawl__local_next(&model->local, &model->visit, node, &steps))) {
         uint32_t index = pawl__local_ref(&model->local, node) - 1;
 
         CHECK(count < NODES && index < NODES && model->linked[index]);
@@ -193,7 +193,7 @@ static void check(struct model *model) {
     CHECK(GET(model->local.table->buckets[0].tail) == (count ? order[count - 1] + 1 : 0));
     for (uint32_t i = 0; i < NODES; i++)
         linked += model->linked[i];
-    CHECK(!model->section.damaged && linked == count);
+    CHECK(!model->visit.damaged && linked == count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

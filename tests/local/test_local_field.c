@@ -137,7 +137,7 @@ static void leave_a_child(void *data) {
     struct parent *parent = data;
     struct pawl__engine *engine = NULL;
     struct pawl__claim *held = mutex_claim("held"), *waits = mutex_claim(GUARDED);
-    struct section section;
+    struct guard_visit visit;
     char url[PATH_MAX + 8];
 
     snprintf(url, sizeof url, "local:%s", parent->directory);
@@ -152,7 +152,7 @@ static void leave_a_child(void *data) {
     }
     await_word(&parent->board->words[0], 1);
     if (parent->act == DIES_IN_THE_GUARD) {
-        pawl__local_enter(local_of(engine), &section, pawl__name_hash(GUARDED, strlen(GUARDED)), pawl__boottime() + LONG, NULL);
+        pawl__local_enter(local_of(engine), &visit, pawl__name_hash(GUARDED, strlen(GUARDED)), pawl__boottime() + LONG, NULL);
         kill(getpid(), SIGKILL);
     }
     submit(engine, waits);

@@ -172,9 +172,9 @@ static void act_recover(struct scene *scene, struct pawl__engine *engine) {
 static void die_in_guard(void *data) {
     struct scene *scene = data;
     struct pawl__engine *engine = engine_open(scene->directory);
-    struct section section;
+    struct guard_visit visit;
 
-    pawl__local_enter(local_of(engine), &section, pawl__name_hash(NAME, strlen(NAME)), pawl__boottime() + LONG, NULL);
+    pawl__local_enter(local_of(engine), &visit, pawl__name_hash(NAME, strlen(NAME)), pawl__boottime() + LONG, NULL);
     kill(getpid(), SIGKILL);
 }
 
@@ -191,16 +191,16 @@ static void act_takeover(struct scene *scene, struct pawl__engine *engine) {
 
 /* ---- Passing over one that does not claim ---- */
 
-static void before_laggard(struct scene *scene) {
+static void before_slow_claimer(struct scene *scene) {
     must_get(scene, scene->two, scene->second);
     submit(scene->one, scene->first);
 }
 
-static void prepare_behind_laggard(struct scene *scene, struct pawl__engine *engine) {
+static void prepare_behind_slow_claimer(struct scene *scene, struct pawl__engine *engine) {
     submit(engine, scene->own);
 }
 
-static void grant_to_laggard(struct scene *scene) {
+static void grant_to_slow_claimer(struct scene *scene) {
     must_release(scene->two, scene->second);
 }
 
@@ -208,12 +208,12 @@ static void act_pass_over(struct scene *scene, struct pawl__engine *engine) {
     struct wait wait;
 
     pawl__local_wait_init(&wait);
-    pawl__local_look(local_of(engine), inner(scene->own), &wait, 0, NULL);
-    wait.laggard.until = 0;
-    pawl__local_look(local_of(engine), inner(scene->own), &wait, 0, NULL);
+    pawl__local_inspect_queue(local_of(engine), inner(scene->own), &wait, 0, NULL);
+    wait.slow_claimer.until = 0;
+    pawl__local_inspect_queue(local_of(engine), inner(scene->own), &wait, 0, NULL);
 }
 
-static void after_laggard(struct scene *scene) {
+static void after_slow_claimer(struct scene *scene) {
     must_get(scene, scene->one, scene->first);
     must_release(scene->one, scene->first);
 }
@@ -291,11 +291,11 @@ static const struct scenario scenarios[] = {
     {.name = "recover", .before = before_corpse, .act = act_recover},
     {.name = "take over a guard", .before = before_takeover, .act = act_takeover, .after = after_three},
     {.name = "pass over",
-     .before = before_laggard,
-     .prepare = prepare_behind_laggard,
-     .nudge = grant_to_laggard,
+     .before = before_slow_claimer,
+     .prepare = prepare_behind_slow_claimer,
+     .nudge = grant_to_slow_claimer,
      .act = act_pass_over,
-     .after = after_laggard},
+     .after = after_slow_claimer},
     {.name = "break", .before = before_break, .act = act_break, .after = after_break},
     {.name = "many nodes", .act = act_many},
     {.name = "attach, hold, detach", .act = act_attach, .unattached = true},

@@ -287,9 +287,9 @@ static const char GUARDED[] = "guarded";
 /* Enter the guard and die in it; or say so and stay. */
 static void die_in_guard(void *data) {
     struct pawl__engine *engine = engine_open(data);
-    struct section section;
+    struct guard_visit visit;
 
-    pawl__local_enter(local_of(engine), &section, pawl__name_hash(GUARDED, strlen(GUARDED)), pawl__boottime() + LONG, NULL);
+    pawl__local_enter(local_of(engine), &visit, pawl__name_hash(GUARDED, strlen(GUARDED)), pawl__boottime() + LONG, NULL);
     kill(getpid(), SIGKILL);
 }
 
@@ -303,19 +303,19 @@ struct guest {
 static void stay_in_guard(void *data) {
     struct guest *guest = data;
     struct pawl__engine *engine = engine_open(guest->directory);
-    struct section section;
+    struct guard_visit visit;
 
     if (guest->trace) {
         ptrace(PTRACE_TRACEME, 0, NULL, NULL);
         raise(SIGSTOP);
     }
-    if (pawl__local_enter(local_of(engine), &section, pawl__name_hash(GUARDED, strlen(GUARDED)), pawl__boottime() + LONG, NULL) !=
+    if (pawl__local_enter(local_of(engine), &visit, pawl__name_hash(GUARDED, strlen(GUARDED)), pawl__boottime() + LONG, NULL) !=
         PAWL__DONE)
         return;
     atomic_store(&guest->board->words[guest->word], 1);
     while (atomic_load(&guest->board->words[guest->word]) != 2)
         sleep_ms(1);
-    pawl__local_leave(local_of(engine), &section);
+    pawl__local_leave(local_of(engine), &visit);
     atomic_store(&guest->board->words[guest->word], 3);
     engine_close(engine);
 }

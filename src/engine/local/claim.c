@@ -44,39 +44,41 @@ void pawl__local_granted(struct local *local, struct local_claim *state) {
 }
 
 /* Where in the queue a claim was put, for the trace. Looked up inside the guard and told outside: whoever listens may be slow. */
-struct place {
+struct position {
     uint64_t ticket, before; /* 0: not to be told */
     uint32_t slot;           /* whose ticket `before` is */
 };
 
-static void find_place(struct local *local, struct section *section, const struct node *node, struct place *ret) {
+static void find_position(struct local *local, struct guard_visit *visit, const struct node *node, struct position *ret) {
     struct node *previous;
     uint32_t steps = 0;
 
-    for (previous = pawl__local_prev(local, section, node, &steps); previous && !pawl__local_same_name(previous, node);)
-        previous = pawl__local_prev(local, section, previous, &steps);
+    for (previous = pawl__local_prev(local, visit, node, &steps); previous && !pawl__local_same_name(previous, node);)
+        previous = pawl__local_prev(local, visit, previous, &steps);
     ret->ticket = GET(node->ticket);
     ret->before = previous ? GET(previous->ticket) : 0;
     ret->slot = previous ? (uint32_t)GET(previous->owner) - 1 : SESSION_COUNT;
 }
 
-static void note_place(struct local *local, struct local_claim *state, const struct place *place) {
+static void note_position(struct local *local, struct local_claim *state, const struct position *position) {
     char who[WHO_SIZE];
 
-    if (place->ticket != 0)
-        pawl__note(&local->engine, state->claim, "queued as ticket %llu behind ticket %llu (%s)", (unsigned long long)place->ticket,
-                   (unsigned long long)place->before, pawl__local_who(local, place->slot, who, sizeof who));
+    if (position->ticket != 0)
+        pawl__note(&local->engine, state->claim, "queued as ticket %llu behind ticket %llu (%s)",
+                   (unsigned long long)position->ticket, (unsigned long long)position->before,
+                   pawl__local_who(local, position->slot, who, sizeof who));
 }
 
 /* Decide under the guard; sets the phase. */
-static enum verdict decide(struct local *local, struct section *section, struct local_claim *state, struct place *ret_place) {
-    enum verdict verdict = pawl__local_enqueue(local, section, GET(state->ref), state->claim->try_only);
+static enum verdict decide(struct local *local, struct guard_visit *visit, struct local_claim *state,
+                           struct position *ret_position) {
+    enum verdict verdict = pawl__local_enqueue(local, visit, GET(state->ref), state->claim->try_only);
 
-    ret_place->ticket = 0;
+    ret_position->ticket = 0;
     if (verdict == VERDICT_WAITING) {
         state->phase = PHASE_WAITING;
         if (pawl__noting(&local->engine))
-            find_place(local, section, node_of(local, state), ret_place);
+            find_position(local, visit, node_of(local, state), ret_position);
     }
     return verdict;
 }
@@ -95,8 +97,8 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
     int64_t now_ms = pawl__local_wall_ms();
-    struct section section;
-    struct place place;
+    struct guard_visit visit;
+    struct position position;
     enum verdict verdict;
     uint32_t ref;
     int rc;
@@ -110,11 +112,11 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
     SET(state->ref, ref);
     fill(node_of(local, state), claim, now_ms);
     state->phase = PHASE_UNLINKED;
-    if (!pawl__local_enter_try(local, &section, claim->name_hash))
+    if (!pawl__local_enter_try(local, &visit, claim->name_hash))
         return PAWL__PENDING;
-    verdict = decide(local, &section, state, &place);
-    pawl__local_leave(local, &section);
-    note_place(local, state, &place);
+    verdict = decide(local, &visit, state, &position);
+    pawl__local_leave(local, &visit);
+    note_position(local, state, &position);
     if (verdict == VERDICT_DAMAGED) {
         put_back(local, state);
         return pawl__local_fail_damaged(local, claim->name_hash, reterr);
@@ -128,7 +130,7 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
 /* ---- Those in the way of a claim that does not queue ---- */
 
 enum { PEERS = 64 };
-#define LAGGARD_LOOK (2 * MS)
+#define SLOW_CLAIMER_LOOK (2 * MS)
 
 struct peer {
     uint32_t slot, generation;
@@ -145,14 +147,14 @@ struct obstacles {
 };
 
 /* Copy the next few nodes that are in the way: they are tested outside of the guard. */
-static void find_obstacles(struct local *local, struct section *section, const struct node *node, bool mismatch,
+static void find_obstacles(struct local *local, struct guard_visit *visit, const struct node *node, bool mismatch,
                            struct obstacles *ret) {
     bool only_exclusive = !mismatch && GET(node->mode) == PAWL_SHARED;
     uint32_t steps = 0, seen = 0;
 
     ret->count = 0;
-    for (struct node *other = pawl__local_next(local, section, NULL, &steps); other && ret->count < PEERS;
-         other = pawl__local_next(local, section, other, &steps)) {
+    for (struct node *other = pawl__local_next(local, visit, NULL, &steps); other && ret->count < PEERS;
+         other = pawl__local_next(local, visit, other, &steps)) {
         if (!pawl__local_same_name(other, node) || (only_exclusive && GET(other->mode) != PAWL_EXCLUSIVE) || seen++ < ret->skip)
             continue;
         ret->peers[ret->count++] = (struct peer){
@@ -181,22 +183,22 @@ static int refuse(struct local *local, struct local_claim *state, enum verdict v
 }
 
 /* Has it still not claimed what it was granted? */
-static bool lags(struct local *local, const struct laggard *laggard) {
-    const struct node *node = &local->table->nodes[laggard->ref - 1];
+static bool lags(struct local *local, const struct slow_claimer *slow_claimer) {
+    const struct node *node = &local->table->nodes[slow_claimer->ref - 1];
 
-    return state_of(atomic_load(&node->state)) == NODE_GRANTED && GET(node->token) == laggard->token;
+    return state_of(atomic_load(&node->state)) == NODE_GRANTED && GET(node->token) == slow_claimer->token;
 }
 
 /* Give it its time. False: that is not over, but ours is. */
 static bool give_time(struct local *local, struct local_claim *state, int64_t deadline) {
-    const struct laggard *laggard = &state->laggard;
-    const struct node *node = &local->table->nodes[laggard->ref - 1];
+    const struct slow_claimer *slow_claimer = &state->slow_claimer;
+    const struct node *node = &local->table->nodes[slow_claimer->ref - 1];
     int64_t now;
 
-    while (lags(local, laggard) && (now = pawl__boottime()) < laggard->until) {
+    while (lags(local, slow_claimer) && (now = pawl__boottime()) < slow_claimer->until) {
         if (now >= deadline || atomic_load(&state->unparked))
             return false;
-        futex_wait(&node->state, GET(node->state), LAGGARD_LOOK); /* who claims wakes nobody */
+        futex_wait(&node->state, GET(node->state), SLOW_CLAIMER_LOOK); /* who claims wakes nobody */
     }
     return true;
 }
@@ -204,25 +206,25 @@ static bool give_time(struct local *local, struct local_claim *state, int64_t de
 /* Nobody is in the way who holds, but one was granted and has not claimed. It is about to, or it is stopped: then it must not keep
  * others out. The wall clock only tells whether it is worth watching; how long, our own does. DONE: decide again. PENDING: not
  * yet. PAWL_EHELD: it is too early to tell. */
-static int mind_laggard(struct local *local, struct local_claim *state, const struct peer *peer, int64_t deadline) {
+static int mind_slow_claimer(struct local *local, struct local_claim *state, const struct peer *peer, int64_t deadline) {
     int64_t age_ms = pawl__local_wall_ms() - peer->granted_ms;
-    struct laggard *laggard = &state->laggard;
-    struct section section;
+    struct slow_claimer *slow_claimer = &state->slow_claimer;
+    struct guard_visit visit;
     bool passed;
 
-    if (laggard->ref != peer->ref || laggard->token != peer->token) {
-        if (laggard->ref == 0 && age_ms >= 0 && age_ms < CLAIM_WITHIN / MS)
+    if (slow_claimer->ref != peer->ref || slow_claimer->token != peer->token) {
+        if (slow_claimer->ref == 0 && age_ms >= 0 && age_ms < CLAIM_WITHIN / MS)
             return PAWL_EHELD;
-        *laggard = (struct laggard){peer->ref, peer->token, pawl__boottime() + CLAIM_WITHIN};
+        *slow_claimer = (struct slow_claimer){peer->ref, peer->token, pawl__boottime() + CLAIM_WITHIN};
     }
     if (!give_time(local, state, deadline))
         return PAWL__PENDING;
-    if (!lags(local, laggard))
+    if (!lags(local, slow_claimer))
         return PAWL__DONE;
-    if (pawl__local_enter(local, &section, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)
+    if (pawl__local_enter(local, &visit, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)
         return PAWL__PENDING;
-    passed = lags(local, laggard) && pawl__local_pass_over(local, &section, &local->table->nodes[laggard->ref - 1]);
-    pawl__local_leave(local, &section);
+    passed = lags(local, slow_claimer) && pawl__local_pass_over(local, &visit, &local->table->nodes[slow_claimer->ref - 1]);
+    pawl__local_leave(local, &visit);
     if (passed)
         pawl__local_note_passed_over(local, peer->slot);
     return PAWL__DONE;
@@ -232,7 +234,7 @@ static int mind_laggard(struct local *local, struct local_claim *state, const st
 static int test_obstacles(struct local *local, struct local_claim *state, enum verdict verdict, struct obstacles *obstacles,
                           int64_t deadline, bool *ret_wait, struct pawl_error *reterr) {
     bool any_blocks = verdict != VERDICT_BLOCKED || state->claim->mode != PAWL_PERMITS;
-    const struct peer *laggard = NULL, *living = NULL;
+    const struct peer *slow_claimer = NULL, *living = NULL;
     bool dead = false;
     int rc;
 
@@ -246,7 +248,7 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
         } else if (any_blocks && peer->state == NODE_HELD) {
             return refuse(local, state, verdict, peer->slot, reterr);
         } else if (peer->state == NODE_GRANTED) {
-            laggard = laggard ? laggard : peer;
+            slow_claimer = slow_claimer ? slow_claimer : peer;
         }
         living = living ? living : peer;
     }
@@ -254,7 +256,7 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
         obstacles->skip = 0;
         return PAWL__DONE;
     }
-    rc = laggard ? mind_laggard(local, state, laggard, deadline) : PAWL_EHELD;
+    rc = slow_claimer ? mind_slow_claimer(local, state, slow_claimer, deadline) : PAWL_EHELD;
     if (rc >= 0) {
         obstacles->skip = 0;
         *ret_wait = rc == PAWL__PENDING;
@@ -269,21 +271,21 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
 int pawl__local_link(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr) {
     uint32_t hash = state->claim->name_hash;
     struct obstacles obstacles = {0};
-    struct section section;
-    struct place place;
+    struct guard_visit visit;
+    struct position position;
     enum verdict verdict;
     bool wait = false;
     int rc;
 
     /* A try is decided even if its time is up, but not for ever. */
     for (int rounds = 0;; rounds++) {
-        if (pawl__local_enter(local, &section, hash, deadline, &state->unparked) != PAWL__DONE)
+        if (pawl__local_enter(local, &visit, hash, deadline, &state->unparked) != PAWL__DONE)
             return PAWL__PENDING;
-        verdict = decide(local, &section, state, &place);
+        verdict = decide(local, &visit, state, &position);
         if (verdict == VERDICT_BLOCKED || verdict == VERDICT_KIND || verdict == VERDICT_LIMIT)
-            find_obstacles(local, &section, node_of(local, state), verdict != VERDICT_BLOCKED, &obstacles);
-        pawl__local_leave(local, &section);
-        note_place(local, state, &place);
+            find_obstacles(local, &visit, node_of(local, state), verdict != VERDICT_BLOCKED, &obstacles);
+        pawl__local_leave(local, &visit);
+        note_position(local, state, &position);
         switch (verdict) {
         case VERDICT_HELD:
             pawl__local_granted(local, state);
@@ -311,7 +313,7 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
 /* ---- Letting go ---- */
 
 /* Take the claim's node out, inside the guard. DONE or PAWL_ELOST; *ret_free: the node may be used again. */
-static int leave(struct local *local, struct section *section, struct local_claim *state, bool *ret_free) {
+static int leave(struct local *local, struct guard_visit *visit, struct local_claim *state, bool *ret_free) {
     struct node *node = node_of(local, state);
     uint32_t word = GET(node->state);
     int rc = word & NODE_BROKEN ? PAWL_ELOST : PAWL__DONE;
@@ -323,17 +325,17 @@ static int leave(struct local *local, struct section *section, struct local_clai
     case NODE_HELD:
     case NODE_GRANTED:
     case NODE_WAITING:
-        pawl__local_drop(local, section, GET(state->ref), NODE_FREE);
-        *ret_free = !section->damaged;
+        pawl__local_drop(local, visit, GET(state->ref), NODE_FREE);
+        *ret_free = !visit->damaged;
         return rc;
     case NODE_REVOKED:
         rc = PAWL_ELOST;
         break;
-    case NODE_PARKED:
+    case NODE_PASSED_OVER:
     case NODE_FREE:
         break;
     default:
-        section->damaged = true;
+        visit->damaged = true;
         return PAWL_ELOST;
     }
     COMMIT(node->state, word & ~(NODE_STATE_MASK | NODE_BROKEN));
@@ -341,11 +343,11 @@ static int leave(struct local *local, struct section *section, struct local_clai
     return rc;
 }
 
-static int leave_and_note(struct local *local, struct section *section, struct local_claim *state) {
+static int leave_and_note(struct local *local, struct guard_visit *visit, struct local_claim *state) {
     bool reuse, waited = state_of(GET(node_of(local, state)->state)) == NODE_WAITING;
-    int rc = leave(local, section, state, &reuse);
+    int rc = leave(local, visit, state, &reuse);
 
-    pawl__local_leave(local, section);
+    pawl__local_leave(local, visit);
     if (reuse)
         pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
     SET(state->ref, 0);
@@ -358,7 +360,7 @@ static int leave_and_note(struct local *local, struct section *section, struct l
 int pawl__local_withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
-    struct section section;
+    struct guard_visit visit;
 
     if (state->adopted) {
         pawl__local_serve_wants(local, state, PHASE_LEAVING);
@@ -366,20 +368,20 @@ int pawl__local_withdraw(struct pawl__engine *engine, struct pawl__claim *claim)
     }
     if (GET(state->ref) == 0)
         return PAWL__DONE;
-    if (pawl__local_enter_try(local, &section, claim->name_hash))
-        return leave_and_note(local, &section, state);
+    if (pawl__local_enter_try(local, &visit, claim->name_hash))
+        return leave_and_note(local, &visit, state);
     state->phase = PHASE_LEAVING;
     return PAWL__PENDING;
 }
 
-static int downgrade(struct local *local, struct section *section, struct local_claim *state) {
+static int downgrade(struct local *local, struct guard_visit *visit, struct local_claim *state) {
     struct node *node = node_of(local, state);
 
     if (state_of(GET(node->state)) != NODE_HELD) /* revoked: there is nothing to keep */
-        return leave_and_note(local, section, state) < 0 ? PAWL_ELOST : PAWL__DONE;
+        return leave_and_note(local, visit, state) < 0 ? PAWL_ELOST : PAWL__DONE;
     SET(node->mode, PAWL_SHARED);
-    pawl__local_regrant(local, section, node);
-    pawl__local_leave(local, section);
+    pawl__local_regrant(local, visit, node);
+    pawl__local_leave(local, visit);
     state->phase = PHASE_NONE;
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, state->claim, "downgraded");
@@ -389,43 +391,43 @@ static int downgrade(struct local *local, struct section *section, struct local_
 int pawl__local_downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
-    struct section section;
+    struct guard_visit visit;
 
     if (state->adopted) {
         pawl__local_serve_wants(local, state, PHASE_DOWNGRADING);
         return PAWL__PENDING;
     }
-    if (pawl__local_enter_try(local, &section, claim->name_hash))
-        return downgrade(local, &section, state);
+    if (pawl__local_enter_try(local, &visit, claim->name_hash))
+        return downgrade(local, &visit, state);
     state->phase = PHASE_DOWNGRADING;
     return PAWL__PENDING;
 }
 
 int pawl__local_finish(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr) {
-    struct section section;
+    struct guard_visit visit;
     int rc;
 
     if (GET(state->ref) == 0) {
         state->phase = PHASE_NONE;
         return PAWL__DONE;
     }
-    if (pawl__local_enter(local, &section, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)
+    if (pawl__local_enter(local, &visit, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)
         return PAWL__PENDING;
     if (state->phase == PHASE_DOWNGRADING)
-        rc = downgrade(local, &section, state);
+        rc = downgrade(local, &visit, state);
     else
-        rc = leave_and_note(local, &section, state);
+        rc = leave_and_note(local, &visit, state);
     return rc < 0 ? pawl__fail(reterr, rc, "%s was broken", state->claim->name) : rc;
 }
 
 int pawl__local_abandon(struct local *local, struct local_claim *state, int64_t deadline, int rc) {
-    struct section section;
+    struct guard_visit visit;
 
     if (GET(local->gone)) /* nobody is left to mind */
         return rc;
-    if (pawl__local_enter(local, &section, state->claim->name_hash, deadline, NULL) != PAWL__DONE)
+    if (pawl__local_enter(local, &visit, state->claim->name_hash, deadline, NULL) != PAWL__DONE)
         return PAWL__PENDING;
-    leave_and_note(local, &section, state);
+    leave_and_note(local, &visit, state);
     return rc;
 }
 
@@ -435,16 +437,16 @@ uint64_t pawl__local_retoken(struct pawl__engine *engine, struct pawl__claim *cl
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
     struct node *node = node_of(local, state);
-    struct section section;
+    struct guard_visit visit;
     uint64_t token = 0;
 
-    if (!pawl__local_enter_try(local, &section, claim->name_hash))
+    if (!pawl__local_enter_try(local, &visit, claim->name_hash))
         return 0;
     if ((GET(node->state) & (NODE_STATE_MASK | NODE_BROKEN)) == NODE_HELD)
-        token = pawl__local_token(local, section.bucket);
+        token = pawl__local_token(local, visit.bucket);
     if (token != 0)
         SET(node->token, token);
-    pawl__local_leave(local, &section);
+    pawl__local_leave(local, &visit);
     return token;
 }
 

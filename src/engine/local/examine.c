@@ -181,8 +181,8 @@ static void examine_table(struct local *local, struct pawl__exam *exam) {
     pawl__found(exam, severity, advice, "%u of at most %d processes are attached, with %u of at most %d holds and waiters",
                 tally.sessions, SESSION_COUNT, tally.claims, NODE_COUNT);
     if (tally.dead)
-        pawl__found(exam, PAWL_FINDING_GOOD, "", "%u process%s died here: whoever they are in the way of cleans up after them",
-                    tally.dead, tally.dead == 1 ? "" : "es");
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "%u process%s died here: the next waiter cleans up after them", tally.dead,
+                    tally.dead == 1 ? "" : "es");
     if (tally.bare)
         pawl__found(exam, PAWL_FINDING_WARNING,
                     "keep whatever cleans up there out of it (tmpfiles.d: a line `x`), or move it out of /tmp",
@@ -203,7 +203,7 @@ static void examine_guards(struct local *local, struct pawl__exam *exam) {
             continue;
         if (pawl__local_dead(local, slot, generation) || pawl__local_left(local, slot, generation))
             continue; /* the next that comes takes it over */
-        pawl__found(exam, PAWL_FINDING_WARNING, "let it go on (kill -CONT), or end it (kill -KILL): its place is then taken over",
+        pawl__found(exam, PAWL_FINDING_WARNING, "let it go on (kill -CONT), or end it (kill -KILL): its guard is then taken over",
                     "a process stands still inside the table, in the way of others: %s",
                     pawl__local_who(local, slot, who, sizeof who));
         return;

@@ -10,7 +10,7 @@
  *     owners     one word per block of four nodes: generation | slot + 1            the truth about whose the nodes are
  *     buckets    one cache line each: guard, list of nodes, counters                 a name's hash chooses its bucket
  *     sessions   who a session is, for people                                        grows in chunks
- *     nodes      one per claim: a place in a bucket's list                           grows in chunks
+ *     nodes      one per claim: a position in a bucket's list                           grows in chunks
  *
  *     bucket 17:  guard 0   token 41   head --> node 5 --> node 9 --> node 6      tail --> node 6
  *                                              HELD       WAITING    WAITING      (prev: the arrows back)
@@ -28,7 +28,7 @@
  * guard, a block and a node carry that name; what belongs to a generation that is over belongs to the dead.
  *
  * REFERENCES to nodes are index + 1, so that 0 is none and a file of zeroes is a valid empty table. Whatever is read from the table
- * is checked before it is used: other processes can write here, and one of them may be mad.
+ * is checked before it is used: other processes write here, and may have written garbage.
  *
  * Struct tags and constants here are the engine's own; symbols that link are pawl__local_...
  */
@@ -68,10 +68,10 @@ enum {
  *     FREE --> HELD --> FREE                           nobody in the way
  *     FREE --> WAITING --> GRANTED --> HELD --> FREE   the releaser grants, under the guard; the waiter claims, by one CAS
  *              WAITING --> FREE                        given up
- *                          GRANTED --> PARKED --> WAITING   did not claim in time (stopped): taken out, queues again when it wakes
+ *                          GRANTED --> PASSED_OVER --> WAITING did not claim in time (stopped): taken out, queues again when it wakes
  *                                      HELD --> REVOKED     freed over the holder's head by `break --now`; out of the list
  */
-enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PARKED, NODE_REVOKED };
+enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PASSED_OVER, NODE_REVOKED };
 #define NODE_STATE_MASK 7u
 #define NODE_BROKEN 8u /* the holder is asked to give up */
 #define NODE_POKE 0x100u

@@ -27,13 +27,13 @@ enum { TRIES = 40 };
 #define FIRST_WAIT MS
 #define LONGEST_WAIT (50 * MS)
 
-static void begin(struct local *local, struct section *section, uint32_t hash) {
-    section->bucket = &local->table->buckets[hash & (BUCKET_COUNT - 1)];
-    section->damaged = false;
-    section->more = false;
-    section->need_tokens = false;
-    section->robbed = 0;
-    section->wake_count = 0;
+static void begin(struct local *local, struct guard_visit *visit, uint32_t hash) {
+    visit->bucket = &local->table->buckets[hash & (BUCKET_COUNT - 1)];
+    visit->damaged = false;
+    visit->more = false;
+    visit->need_tokens = false;
+    visit->robbed = 0;
+    visit->wake_count = 0;
 }
 
 static bool take(struct local *local, struct bucket *bucket, uint64_t sleepers) {
@@ -43,10 +43,10 @@ static bool take(struct local *local, struct bucket *bucket, uint64_t sleepers) 
                                                    memory_order_relaxed);
 }
 
-bool pawl__local_enter_try(struct local *local, struct section *section, uint32_t hash) {
-    begin(local, section, hash);
+bool pawl__local_enter_try(struct local *local, struct guard_visit *visit, uint32_t hash) {
+    begin(local, visit, hash);
     for (int i = 0; i < TRIES; i++) {
-        if (take(local, section->bucket, 0))
+        if (take(local, visit->bucket, 0))
             return true;
         SPIN_PAUSE();
     }
@@ -69,17 +69,17 @@ bool pawl__local_guard_owner(struct local *local, uint32_t bucket, uint32_t *ret
 }
 
 /* Take the guard from its owner if that one is dead. */
-static COLD bool steal(struct local *local, struct section *section, uint64_t word) {
+static COLD bool steal(struct local *local, struct guard_visit *visit, uint64_t word) {
     uint32_t slot, generation;
 
     if (owner_of(word, &slot, &generation) && !pawl__local_dead(local, slot, generation) &&
         !pawl__local_left(local, slot, generation))
         return false;
-    if (!atomic_compare_exchange_strong_explicit(&section->bucket->guard, &word, local->guard | GUARD_SLEEPERS,
-                                                 memory_order_acquire, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&visit->bucket->guard, &word, local->guard | GUARD_SLEEPERS, memory_order_acquire,
+                                                 memory_order_relaxed))
         return false;
-    section->robbed = owner_of(word, &slot, &generation) ? slot + 1 : 0;
-    pawl__local_repair(local, section);
+    visit->robbed = owner_of(word, &slot, &generation) ? slot + 1 : 0;
+    pawl__local_repair(local, visit);
     return true;
 }
 
@@ -90,24 +90,23 @@ static void sleep_on(struct bucket *bucket, uint64_t word, int64_t ns) {
     futex_wait(&bucket->guard, (uint32_t)(word | GUARD_SLEEPERS), ns);
 }
 
-int pawl__local_enter(struct local *local, struct section *section, uint32_t hash, int64_t deadline, const _Atomic bool *stop) {
+int pawl__local_enter(struct local *local, struct guard_visit *visit, uint32_t hash, int64_t deadline, const _Atomic bool *stop) {
     int64_t wait = FIRST_WAIT, now, until;
     uint64_t word;
 
-    if (pawl__local_enter_try(local, section, hash))
+    if (pawl__local_enter_try(local, visit, hash))
         return PAWL__DONE;
     now = pawl__boottime();
     for (;;) {
         until = now + wait;
-        while ((word = atomic_load(&section->bucket->guard)) != 0 && now < until && now < deadline &&
-               !(stop && atomic_load(stop))) {
-            sleep_on(section->bucket, word, (until < deadline ? until : deadline) - now);
+        while ((word = atomic_load(&visit->bucket->guard)) != 0 && now < until && now < deadline && !(stop && atomic_load(stop))) {
+            sleep_on(visit->bucket, word, (until < deadline ? until : deadline) - now);
             now = pawl__boottime();
         }
         /* Others may sleep too, and the bit that said so is gone: set it again, whoever leaves wakes once too often. */
-        if (word == 0 && take(local, section->bucket, GUARD_SLEEPERS))
+        if (word == 0 && take(local, visit->bucket, GUARD_SLEEPERS))
             return PAWL__DONE;
-        if (word != 0 && steal(local, section, word))
+        if (word != 0 && steal(local, visit, word))
             return PAWL__DONE;
         if (now >= deadline || (stop && atomic_load(stop)))
             return PAWL__PENDING;
@@ -128,49 +127,48 @@ static void unlock(struct local *local, struct bucket *bucket) {
     futex_wake(&bucket->guard, 1);
 }
 
-static void wake_all(struct local *local, struct section *section) {
-    for (unsigned i = 0; i < section->wake_count; i++) {
-        const struct wake *wake = &section->wakes[i];
+static void wake_all(struct local *local, struct guard_visit *visit) {
+    for (unsigned i = 0; i < visit->wake_count; i++) {
+        const struct wake *wake = &visit->wakes[i];
 
         if (wake->channel == 0)
             futex_wake(&local->table->nodes[wake->ref - 1].state, INT_MAX);
         else
             pawl__local_channel_poke(local, wake->slot, wake->channel - 1);
     }
-    section->wake_count = 0;
+    visit->wake_count = 0;
 }
 
-static COLD void note_robbed(struct local *local, struct section *section) {
+static COLD void note_robbed(struct local *local, struct guard_visit *visit) {
     char who[WHO_SIZE];
 
     if (pawl__noting(&local->engine))
-        pawl__note(&local->engine, NULL, "session %u (%s) died in the guard of bucket %u: repaired", section->robbed - 1,
-                   pawl__local_who(local, section->robbed - 1, who, sizeof who),
-                   (unsigned)(section->bucket - local->table->buckets));
-    section->robbed = 0;
+        pawl__note(&local->engine, NULL, "session %u (%s) died in the guard of bucket %u: repaired", visit->robbed - 1,
+                   pawl__local_who(local, visit->robbed - 1, who, sizeof who), (unsigned)(visit->bucket - local->table->buckets));
+    visit->robbed = 0;
 }
 
 /* More are to be granted than can be woken in one go. */
-static COLD void go_on(struct local *local, struct section *section, uint32_t hash) {
+static COLD void go_on(struct local *local, struct guard_visit *visit, uint32_t hash) {
     UNCANCELLED;
 
-    while (section->more && pawl__local_enter(local, section, hash, pawl__boottime() + 1000 * MS, NULL) == PAWL__DONE) {
-        pawl__local_regrant_all(local, section);
-        unlock(local, section->bucket);
-        wake_all(local, section);
+    while (visit->more && pawl__local_enter(local, visit, hash, pawl__boottime() + 1000 * MS, NULL) == PAWL__DONE) {
+        pawl__local_regrant_all(local, visit);
+        unlock(local, visit->bucket);
+        wake_all(local, visit);
     }
 }
 
-void pawl__local_leave(struct local *local, struct section *section) {
-    uint32_t hash = (uint32_t)(section->bucket - local->table->buckets);
-    bool damaged = section->damaged, need_tokens = section->need_tokens;
+void pawl__local_leave(struct local *local, struct guard_visit *visit) {
+    uint32_t hash = (uint32_t)(visit->bucket - local->table->buckets);
+    bool damaged = visit->damaged, need_tokens = visit->need_tokens;
 
-    unlock(local, section->bucket);
-    wake_all(local, section);
-    if (section->robbed != 0)
-        note_robbed(local, section);
-    if (section->more)
-        go_on(local, section, hash);
-    section->damaged |= damaged;
-    section->need_tokens |= need_tokens;
+    unlock(local, visit->bucket);
+    wake_all(local, visit);
+    if (visit->robbed != 0)
+        note_robbed(local, visit);
+    if (visit->more)
+        go_on(local, visit, hash);
+    visit->damaged |= damaged;
+    visit->need_tokens |= need_tokens;
 }

@@ -37,50 +37,50 @@ bool pawl__local_same_name(const struct node *a, const struct node *b) {
     return GET(a->hash) == GET(b->hash) && a->name_length == b->name_length && memcmp(a->name, b->name, a->name_length) == 0;
 }
 
-static uint32_t bucket_of(const struct local *local, const struct section *section) {
-    return (uint32_t)(section->bucket - local->table->buckets);
+static uint32_t bucket_of(const struct local *local, const struct guard_visit *visit) {
+    return (uint32_t)(visit->bucket - local->table->buckets);
 }
 
 /* The node behind a reference found in this bucket's list; NULL at its end and where the list is not what we write. */
-static struct node *step(struct local *local, struct section *section, uint32_t ref, uint32_t *steps) {
+static struct node *step(struct local *local, struct guard_visit *visit, uint32_t ref, uint32_t *steps) {
     struct node *node;
 
     if (ref == 0)
         return NULL;
     node = pawl__local_node(local, ref);
-    if (!node || ++*steps > NODE_COUNT || (GET(node->hash) & (BUCKET_COUNT - 1)) != bucket_of(local, section) ||
+    if (!node || ++*steps > NODE_COUNT || (GET(node->hash) & (BUCKET_COUNT - 1)) != bucket_of(local, visit) ||
         (uint32_t)GET(node->owner) - 1 >= SESSION_COUNT) {
-        section->damaged = true;
+        visit->damaged = true;
         return NULL;
     }
     return node;
 }
 
-struct node *pawl__local_next(struct local *local, struct section *section, const struct node *node, uint32_t *steps) {
-    return step(local, section, node ? GET(node->next) : GET(section->bucket->head), steps);
+struct node *pawl__local_next(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps) {
+    return step(local, visit, node ? GET(node->next) : GET(visit->bucket->head), steps);
 }
 
-struct node *pawl__local_prev(struct local *local, struct section *section, const struct node *node, uint32_t *steps) {
-    return step(local, section, node ? GET(node->prev) : GET(section->bucket->tail), steps);
+struct node *pawl__local_prev(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps) {
+    return step(local, visit, node ? GET(node->prev) : GET(visit->bucket->tail), steps);
 }
 
 /* The nearest node of the same name before this one (NULL: before the end), or behind it. Who goes on from what was found goes on
  * counting steps: a damaged list may lead in a circle. */
-static struct node *before(struct local *local, struct section *section, const struct node *from, const struct node *like,
+static struct node *before(struct local *local, struct guard_visit *visit, const struct node *from, const struct node *like,
                            uint32_t *steps) {
-    struct node *node = pawl__local_prev(local, section, from, steps);
+    struct node *node = pawl__local_prev(local, visit, from, steps);
 
     while (node && !pawl__local_same_name(node, like))
-        node = pawl__local_prev(local, section, node, steps);
+        node = pawl__local_prev(local, visit, node, steps);
     return node;
 }
 
-static struct node *behind(struct local *local, struct section *section, const struct node *from) {
+static struct node *behind(struct local *local, struct guard_visit *visit, const struct node *from) {
     uint32_t steps = 0;
-    struct node *node = pawl__local_next(local, section, from, &steps);
+    struct node *node = pawl__local_next(local, visit, from, &steps);
 
     while (node && !pawl__local_same_name(node, from))
-        node = pawl__local_next(local, section, node, &steps);
+        node = pawl__local_next(local, visit, node, &steps);
     return node;
 }
 
@@ -105,7 +105,7 @@ uint64_t pawl__local_token(struct local *local, struct bucket *bucket) {
 /* ---- Waking ---- */
 
 /* Remember to wake the node's waiter on leaving; at once if there is no room to remember. */
-static void wake_later(struct section *section, struct local *local, struct node *node) {
+static void wake_later(struct guard_visit *visit, struct local *local, struct node *node) {
     struct wake wake = {
         .ref = pawl__local_ref(local, node),
         .slot = (uint32_t)GET(node->owner) - 1,
@@ -113,17 +113,17 @@ static void wake_later(struct section *section, struct local *local, struct node
         .channel = atomic_load(&node->channel),
     };
 
-    if (section->wake_count < WAKES_MAX)
-        section->wakes[section->wake_count++] = wake;
+    if (visit->wake_count < WAKES_MAX)
+        visit->wakes[visit->wake_count++] = wake;
     else if (wake.channel == 0)
         futex_wake(&node->state, INT_MAX);
     else
         pawl__local_channel_poke(local, wake.slot, wake.channel - 1);
 }
 
-void pawl__local_poke(struct local *local, struct section *section, struct node *node) {
+void pawl__local_poke(struct local *local, struct guard_visit *visit, struct node *node) {
     atomic_fetch_add(&node->state, NODE_POKE);
-    wake_later(section, local, node);
+    wake_later(visit, local, node);
 }
 
 /* ---- The grant rule ---- */
@@ -152,90 +152,90 @@ static bool fits(const struct node *node, const struct crowd *before_it) {
     }
 }
 
-static bool grant(struct local *local, struct section *section, struct node *node) {
-    uint64_t token = pawl__local_token(local, section->bucket);
+static bool grant(struct local *local, struct guard_visit *visit, struct node *node) {
+    uint64_t token = pawl__local_token(local, visit->bucket);
 
     if (token == 0) {
-        section->need_tokens = true;
-        section->damaged |= GET(section->bucket->token) > GET(local->table->header.token_ceiling);
-        pawl__local_poke(local, section, node); /* it can raise the ceiling; whoever releases may not have the time */
+        visit->need_tokens = true;
+        visit->damaged |= GET(visit->bucket->token) > GET(local->table->header.token_ceiling);
+        pawl__local_poke(local, visit, node); /* it can raise the ceiling; whoever releases may not have the time */
         return false;
     }
     SET(node->token, token);
     node->granted_ms = pawl__local_wall_ms();
     if (pawl__local_turn(node, NODE_WAITING, NODE_GRANTED))
-        wake_later(section, local, node);
+        wake_later(visit, local, node);
     return true;
 }
 
-void pawl__local_regrant(struct local *local, struct section *section, const struct node *like) {
+void pawl__local_regrant(struct local *local, struct guard_visit *visit, const struct node *like) {
     struct crowd crowd = {0};
     uint32_t steps = 0;
 
-    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node;
-         node = pawl__local_next(local, section, node, &steps)) {
+    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node;
+         node = pawl__local_next(local, visit, node, &steps)) {
         uint32_t word = GET(node->state);
 
         if (!pawl__local_same_name(node, like))
             continue;
         if (!holds(word)) {
             if (state_of(word) != NODE_WAITING) {
-                section->damaged = true;
+                visit->damaged = true;
                 return;
             }
             if (!fits(node, &crowd)) {
                 /* It has become the first that waits. With one holder it watches that one, its predecessor; with more it must look. */
                 if (crowd.count > 1 && GET(node->watching) == WATCHING_PREDECESSOR)
-                    pawl__local_poke(local, section, node);
+                    pawl__local_poke(local, visit, node);
                 return;
             }
-            if (section->wake_count >= WAKES_MAX - 1) {
-                section->more = true;
+            if (visit->wake_count >= WAKES_MAX - 1) {
+                visit->more = true;
                 return;
             }
-            if (!grant(local, section, node))
+            if (!grant(local, visit, node))
                 return;
         }
         crowd_add(&crowd, node);
     }
 }
 
-void pawl__local_regrant_all(struct local *local, struct section *section) {
+void pawl__local_regrant_all(struct local *local, struct guard_visit *visit) {
     uint32_t steps = 0;
 
-    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node && !section->more && !section->damaged;
-         node = pawl__local_next(local, section, node, &steps)) {
+    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node && !visit->more && !visit->damaged;
+         node = pawl__local_next(local, visit, node, &steps)) {
         struct node *previous;
         uint32_t back = 0;
 
         if (state_of(GET(node->state)) != NODE_WAITING)
             continue;
-        previous = before(local, section, node, node, &back);
+        previous = before(local, visit, node, node, &back);
         if (!previous || state_of(GET(previous->state)) != NODE_WAITING)
-            pawl__local_regrant(local, section, node);
+            pawl__local_regrant(local, visit, node);
     }
 }
 
 /* ---- In and out ---- */
 
-static void append(struct section *section, struct node *node, struct node *tail, uint32_t ref) {
+static void append(struct guard_visit *visit, struct node *node, struct node *tail, uint32_t ref) {
     SET(node->next, 0);
-    SET(node->prev, GET(section->bucket->tail));
+    SET(node->prev, GET(visit->bucket->tail));
     if (tail)
         COMMIT(tail->next, ref);
     else
-        COMMIT(section->bucket->head, ref);
-    SET(section->bucket->tail, ref);
+        COMMIT(visit->bucket->head, ref);
+    SET(visit->bucket->tail, ref);
 }
 
 /* Would the node, put at the end, be granted at once? */
-static enum verdict judge(struct local *local, struct section *section, struct node *node) {
+static enum verdict judge(struct local *local, struct guard_visit *visit, struct node *node) {
     uint32_t steps = 0;
-    struct node *last = before(local, section, NULL, node, &steps);
+    struct node *last = before(local, visit, NULL, node, &steps);
     struct crowd crowd = {0};
 
     if (!last)
-        return section->damaged ? VERDICT_DAMAGED : VERDICT_HELD;
+        return visit->damaged ? VERDICT_DAMAGED : VERDICT_HELD;
     if (last->kind != node->kind)
         return VERDICT_KIND;
     if (last->limit != node->limit)
@@ -244,20 +244,20 @@ static enum verdict judge(struct local *local, struct section *section, struct n
         return VERDICT_WAITING; /* FIFO: who does not fit yet is not passed by */
     if (GET(node->mode) == PAWL_SHARED)
         return GET(last->mode) == PAWL_SHARED ? VERDICT_HELD : VERDICT_WAITING;
-    for (; last && fits(node, &crowd); last = before(local, section, last, node, &steps))
+    for (; last && fits(node, &crowd); last = before(local, visit, last, node, &steps))
         crowd_add(&crowd, last);
-    return section->damaged ? VERDICT_DAMAGED : fits(node, &crowd) ? VERDICT_HELD : VERDICT_WAITING;
+    return visit->damaged ? VERDICT_DAMAGED : fits(node, &crowd) ? VERDICT_HELD : VERDICT_WAITING;
 }
 
-enum verdict pawl__local_enqueue(struct local *local, struct section *section, uint32_t ref, bool try_only) {
-    struct bucket *bucket = section->bucket;
+enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only) {
+    struct bucket *bucket = visit->bucket;
     struct node *node = &local->table->nodes[ref - 1], *tail = NULL;
     uint32_t pokes = GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN), steps = 0;
     enum verdict verdict = VERDICT_HELD;
 
     if (GET(bucket->head) != 0) {
-        verdict = judge(local, section, node);
-        tail = pawl__local_prev(local, section, NULL, &steps);
+        verdict = judge(local, visit, node);
+        tail = pawl__local_prev(local, visit, NULL, &steps);
         if (!tail || GET(tail->next) != 0)
             verdict = VERDICT_DAMAGED;
     }
@@ -279,18 +279,18 @@ enum verdict pawl__local_enqueue(struct local *local, struct section *section, u
     }
     SET(node->ticket, GET(bucket->ticket) + 1);
     SET(bucket->ticket, GET(bucket->ticket) + 1);
-    append(section, node, tail, ref);
+    append(visit, node, tail, ref);
     return verdict;
 }
 
-bool pawl__local_unlink(struct local *local, struct section *section, uint32_t ref) {
-    struct bucket *bucket = section->bucket;
+bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t ref) {
+    struct bucket *bucket = visit->bucket;
     struct node *node = &local->table->nodes[ref - 1];
     uint32_t previous = GET(node->prev), next = GET(node->next);
     struct node *previous_node = pawl__local_node(local, previous), *next_node = pawl__local_node(local, next);
 
     if (next != 0 && !next_node) {
-        section->damaged = true;
+        visit->damaged = true;
         return false;
     }
     if (previous == 0 && GET(bucket->head) == ref) {
@@ -298,7 +298,7 @@ bool pawl__local_unlink(struct local *local, struct section *section, uint32_t r
     } else if (previous_node && GET(previous_node->next) == ref) {
         COMMIT(previous_node->next, next);
     } else {
-        section->damaged = true;
+        visit->damaged = true;
         return false;
     }
     if (next_node)
@@ -308,30 +308,30 @@ bool pawl__local_unlink(struct local *local, struct section *section, uint32_t r
     return true;
 }
 
-bool pawl__local_linked(struct local *local, struct section *section, uint32_t ref) {
+bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t ref) {
     uint32_t steps = 0;
-    struct node *node = pawl__local_next(local, section, NULL, &steps);
+    struct node *node = pawl__local_next(local, visit, NULL, &steps);
 
     while (node && pawl__local_ref(local, node) != ref)
-        node = pawl__local_next(local, section, node, &steps);
+        node = pawl__local_next(local, visit, node, &steps);
     return node != NULL;
 }
 
 /* Can the end of this holder let anybody in? Not that of one reader among several: then there are still others in the way. */
-static bool matters(struct local *local, struct section *section, const struct node *node, uint32_t word) {
+static bool matters(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t word) {
     struct node *next;
     uint32_t steps = 0;
 
     if (GET(node->mode) != PAWL_SHARED || !holds(word))
         return true;
-    if (before(local, section, node, node, &steps))
+    if (before(local, visit, node, node, &steps))
         return false;
-    next = behind(local, section, node);
+    next = behind(local, visit, node);
     return next && !holds(GET(next->state));
 }
 
-void pawl__local_drop(struct local *local, struct section *section, uint32_t ref, enum node_state last) {
-    struct bucket *bucket = section->bucket;
+void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref, enum node_state last) {
+    struct bucket *bucket = visit->bucket;
     struct node *node = &local->table->nodes[ref - 1], *successor = NULL;
     uint32_t word = GET(node->state), rest = word & ~(NODE_STATE_MASK | NODE_BROKEN);
     bool regrant;
@@ -344,46 +344,46 @@ void pawl__local_drop(struct local *local, struct section *section, uint32_t ref
     }
     /* Who watched a waiter, or one that was passed over, must look whom to watch now. */
     if (!holds(word))
-        successor = behind(local, section, node);
-    regrant = matters(local, section, node, word);
-    if (!pawl__local_unlink(local, section, ref))
+        successor = behind(local, visit, node);
+    regrant = matters(local, visit, node, word);
+    if (!pawl__local_unlink(local, visit, ref))
         return; /* damaged: leave the node as it is, for ever */
     COMMIT(node->state, rest | last);
     if (regrant)
-        pawl__local_regrant(local, section, node);
+        pawl__local_regrant(local, visit, node);
     if (successor && state_of(GET(successor->state)) == NODE_WAITING)
-        pawl__local_poke(local, section, successor);
+        pawl__local_poke(local, visit, successor);
 }
 
-bool pawl__local_pass_over(struct local *local, struct section *section, struct node *laggard) {
-    if (!pawl__local_turn(laggard, NODE_GRANTED, NODE_PARKED))
+bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer) {
+    if (!pawl__local_turn(slow_claimer, NODE_GRANTED, NODE_PASSED_OVER))
         return false;
-    pawl__local_drop(local, section, pawl__local_ref(local, laggard), NODE_PARKED);
-    pawl__local_poke(local, section, laggard);
+    pawl__local_drop(local, visit, pawl__local_ref(local, slow_claimer), NODE_PASSED_OVER);
+    pawl__local_poke(local, visit, slow_claimer);
     return true;
 }
 
-void pawl__local_repair(struct local *local, struct section *section) {
-    struct bucket *bucket = section->bucket;
+void pawl__local_repair(struct local *local, struct guard_visit *visit) {
+    struct bucket *bucket = visit->bucket;
     struct node *node, *last = NULL;
     uint32_t steps = 0;
 
-    for (node = pawl__local_next(local, section, NULL, &steps); node; node = pawl__local_next(local, section, node, &steps)) {
+    for (node = pawl__local_next(local, visit, NULL, &steps); node; node = pawl__local_next(local, visit, node, &steps)) {
         uint32_t word = GET(node->state);
 
         if (holds(word) || state_of(word) == NODE_WAITING) {
             SET(node->prev, last ? pawl__local_ref(local, last) : 0);
             last = node;
             if (state_of(word) == NODE_GRANTED)
-                wake_later(section, local, node); /* whoever granted may have died before waking it */
+                wake_later(visit, local, node); /* whoever granted may have died before waking it */
         } else if (last) {
             COMMIT(last->next, GET(node->next));
         } else {
             COMMIT(bucket->head, GET(node->next));
         }
     }
-    if (section->damaged)
+    if (visit->damaged)
         return;
     SET(bucket->tail, last ? pawl__local_ref(local, last) : 0);
-    pawl__local_regrant_all(local, section);
+    pawl__local_regrant_all(local, visit);
 }

@@ -122,17 +122,17 @@ enum phase {
 struct watch {
     uint32_t slot, generation;
     int fd;    /* -1: not open */
-    bool keep; /* still wanted, while the set is renewed */
+    bool mark; /* still wanted, while the set is renewed */
 };
 
 /* A set of sessions whose death is to be noticed. */
-struct vigil {
+struct watches {
     unsigned count;
-    struct watch watches[WATCHES_MAX];
+    struct watch all[WATCHES_MAX];
 };
 
 /* A node that was granted and has not claimed: its process is stopped, or will claim in a moment. */
-struct laggard {
+struct slow_claimer {
     uint32_t ref; /* 0: none */
     uint64_t token;
     int64_t until; /* how long it may take, by the clock of who watches it */
@@ -142,15 +142,15 @@ struct laggard {
 /* What a waiter remembers between two looks at the queue. */
 struct wait {
     struct wait *next, *prev; /* serve.c */
-    struct vigil vigil;
+    struct watches watches;
     uint64_t *owners; /* of those in the way, as the last look found them: `few`, or more on the heap */
     size_t room;
     uint64_t few[WATCHES_MAX];
-    size_t turn;      /* where among them to go on testing */
-    int64_t tick;     /* when to look again in any case */
-    unsigned haste;   /* how often in a row that was at once */
-    unsigned refused; /* how often in a row the guard was busy */
-    struct laggard laggard;
+    size_t turn;              /* where among them to go on testing */
+    int64_t tick;             /* when to look again in any case */
+    unsigned immediate_looks; /* consecutive immediate looks */
+    unsigned refused;         /* how often in a row the guard was busy */
+    struct slow_claimer slow_claimer;
     uint32_t passed_over; /* slot + 1 of one that took too long, to be told of; 0: none */
 };
 
@@ -171,7 +171,7 @@ struct local_claim {
     int64_t retry_at; /* when to try again or look again; 0: at once */
     int64_t pause;    /* how long the guard was waited for last */
 
-    struct laggard laggard; /* in the way of one that does not queue */
+    struct slow_claimer slow_claimer; /* in the way of one that does not queue */
 };
 
 static inline struct local *local_of(const struct pawl__engine *engine) {
@@ -187,8 +187,8 @@ struct wake {
     uint32_t ref, slot, channel;
 };
 
-/* A stay inside a bucket's guard, and what is to be done on leaving. */
-struct section {
+/* A visit inside a bucket's guard, and what is to be done on leaving. */
+struct guard_visit {
     struct bucket *bucket;
     bool damaged;     /* the list is not what we write */
     bool more;        /* more could be granted than WAKES_MAX */
@@ -199,11 +199,11 @@ struct section {
 };
 
 /* Try for a moment to get inside. Never blocks, and never takes the guard from the dead. */
-bool pawl__local_enter_try(struct local *local, struct section *section, uint32_t hash);
+bool pawl__local_enter_try(struct local *local, struct guard_visit *visit, uint32_t hash);
 /* Get inside; takes the guard from a dead process and repairs the list. PAWL__DONE; PAWL__PENDING at the deadline or once *stop. */
-int pawl__local_enter(struct local *local, struct section *section, uint32_t hash, int64_t deadline, const _Atomic bool *stop);
+int pawl__local_enter(struct local *local, struct guard_visit *visit, uint32_t hash, int64_t deadline, const _Atomic bool *stop);
 /* Leave, then wake whom we granted or poked. */
-void pawl__local_leave(struct local *local, struct section *section);
+void pawl__local_leave(struct local *local, struct guard_visit *visit);
 /* The session that stands in the guard of the bucket, if it does not move; false: nobody does. */
 bool pawl__local_guard_owner(struct local *local, uint32_t bucket, uint32_t *ret_slot, uint32_t *ret_generation);
 
@@ -223,26 +223,26 @@ struct node *pawl__local_node(const struct local *local, uint32_t ref); /* NULL:
 uint32_t pawl__local_ref(const struct local *local, const struct node *node);
 bool pawl__local_same_name(const struct node *a, const struct node *b);
 /* Decide about the claim of node `ref`, which is filled and in no list, and link it unless the verdict says otherwise. */
-enum verdict pawl__local_enqueue(struct local *local, struct section *section, uint32_t ref, bool try_only);
+enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only);
 /* Take a node out of the list. False: it is not in it. */
-bool pawl__local_unlink(struct local *local, struct section *section, uint32_t ref);
+bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t ref);
 /* Is it in the list at all? */
-bool pawl__local_linked(struct local *local, struct section *section, uint32_t ref);
+bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t ref);
 /* Grant in order, among the nodes with this one's name, until the first misfit. */
-void pawl__local_regrant(struct local *local, struct section *section, const struct node *like);
+void pawl__local_regrant(struct local *local, struct guard_visit *visit, const struct node *like);
 /* Take the node out for good: unlink, FREE (or REVOKED), grant and poke those behind. */
-void pawl__local_drop(struct local *local, struct section *section, uint32_t ref, enum node_state last);
+void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref, enum node_state last);
 /* After the guard was taken from the dead: throw out half-removed nodes, rebuild the hints, grant every name again. */
-void pawl__local_repair(struct local *local, struct section *section);
+void pawl__local_repair(struct local *local, struct guard_visit *visit);
 /* Grant every name in the bucket again. */
-void pawl__local_regrant_all(struct local *local, struct section *section);
+void pawl__local_regrant_all(struct local *local, struct guard_visit *visit);
 /* Time is up for one that was granted and does not claim: out with it; it queues again. False: it has claimed. */
-bool pawl__local_pass_over(struct local *local, struct section *section, struct node *laggard);
+bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer);
 /* Make it look at the queue again. */
-void pawl__local_poke(struct local *local, struct section *section, struct node *node);
-/* Walk: first (ref 0) or next node; NULL at the end, or with section->damaged. *steps bounds it. */
-struct node *pawl__local_next(struct local *local, struct section *section, const struct node *node, uint32_t *steps);
-struct node *pawl__local_prev(struct local *local, struct section *section, const struct node *node, uint32_t *steps);
+void pawl__local_poke(struct local *local, struct guard_visit *visit, struct node *node);
+/* Walk: first (ref 0) or next node; NULL at the end, or with visit->damaged. *steps bounds it. */
+struct node *pawl__local_next(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
+struct node *pawl__local_prev(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
 /* Set the state, keeping the pokes. False: it was not `from`. */
 bool pawl__local_turn(struct node *node, enum node_state from, enum node_state to);
 /* One more token for the bucket. 0: the ceiling is reached. */
@@ -382,10 +382,10 @@ pawl__unpark_fn pawl__local_unpark;
 
 void pawl__local_wait_init(struct wait *wait);
 void pawl__local_wait_finish(struct wait *wait);
-/* Look at the queue and at the sessions in the way, recover the dead ones, renew the vigil. DONE: granted. PENDING: sleep until
+/* Look at the queue and at the sessions in the way, recover the dead ones, renew the watches. DONE: granted. PENDING: sleep until
  * wait->tick at most (0: don't sleep, look again); phase UNLINKED: it was passed over and must be linked again. Negative: gone. */
-int pawl__local_look(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,
-                     struct pawl_error *reterr);
+int pawl__local_inspect_queue(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,
+                              struct pawl_error *reterr);
 
 /* ---- serve.c ---- */
 

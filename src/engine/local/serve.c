@@ -133,7 +133,7 @@ static bool attend_wait(struct local *local, struct local_claim *state, struct p
     }
     for (int i = 0; i < 8; i++) {
         word = atomic_load(place);
-        rc = pawl__local_look(local, state, state->wait, pawl__boottime(), error);
+        rc = pawl__local_inspect_queue(local, state, state->wait, pawl__boottime(), error);
         if (rc != PAWL__PENDING)
             return settle(local, state, rc, error);
         if (state->phase != PHASE_WAITING) {
@@ -254,7 +254,7 @@ static size_t gather(struct local *local) {
     size_t count = 1;
 
     for (const struct wait *wait = local->waits; wait; wait = wait->next)
-        count += wait->vigil.count;
+        count += wait->watches.count;
     if (count > local->fd_count) {
         struct pollfd *grown = realloc(local->fds, 2 * count * sizeof *grown);
 
@@ -266,8 +266,8 @@ static size_t gather(struct local *local) {
     local->fds[0] = (struct pollfd){.fd = pawl__local_channel_mend(local, atomic_load(&local->serve_channel)), .events = POLLIN};
     count = 1;
     for (const struct wait *wait = local->waits; wait; wait = wait->next)
-        for (unsigned i = 0; i < wait->vigil.count; i++)
-            local->fds[count++] = (struct pollfd){.fd = wait->vigil.watches[i].fd};
+        for (unsigned i = 0; i < wait->watches.count; i++)
+            local->fds[count++] = (struct pollfd){.fd = wait->watches.all[i].fd};
     return count;
 }
 
@@ -276,17 +276,17 @@ static void scatter(struct local *local) {
     size_t at = 1;
 
     for (struct wait *wait = local->waits; wait; wait = wait->next) {
-        unsigned kept = 0, count = wait->vigil.count;
+        unsigned kept = 0, count = wait->watches.count;
 
         for (unsigned i = 0; i < count; i++) {
             if (local->fds[at++].revents == 0) {
-                wait->vigil.watches[kept++] = wait->vigil.watches[i];
+                wait->watches.all[kept++] = wait->watches.all[i];
                 continue;
             }
-            close(wait->vigil.watches[i].fd);
+            close(wait->watches.all[i].fd);
             wait->tick = 0;
         }
-        wait->vigil.count = kept;
+        wait->watches.count = kept;
     }
 }
 

@@ -228,7 +228,7 @@ void pawl__local_note_passed_over(struct local *local, uint32_t slot) {
 static bool recover_node(struct local *local, uint32_t ref, uint64_t owner, int64_t deadline, unsigned *count) {
     struct node *node = &local->table->nodes[ref - 1];
     int64_t patience = pawl__boottime() + PATIENCE;
-    struct section section;
+    struct guard_visit visit;
     uint32_t hash;
     bool damaged;
 
@@ -237,21 +237,21 @@ static bool recover_node(struct local *local, uint32_t ref, uint64_t owner, int6
         if (state_of(atomic_load(&node->state)) == NODE_FREE || atomic_load(&node->owner) != owner)
             return true;
         hash = GET(node->hash);
-        if (pawl__local_enter(local, &section, hash, deadline, NULL) != PAWL__DONE)
+        if (pawl__local_enter(local, &visit, hash, deadline, NULL) != PAWL__DONE)
             return false;
         if (GET(node->hash) == hash)
             break;
-        pawl__local_leave(local, &section); /* somebody was faster, and it is in use again */
+        pawl__local_leave(local, &visit); /* somebody was faster, and it is in use again */
     }
     if (state_of(GET(node->state)) != NODE_FREE && GET(node->owner) == owner) {
-        if (pawl__local_linked(local, &section, ref))
-            pawl__local_drop(local, &section, ref, NODE_FREE);
-        else if (!section.damaged)
+        if (pawl__local_linked(local, &visit, ref))
+            pawl__local_drop(local, &visit, ref, NODE_FREE);
+        else if (!visit.damaged)
             COMMIT(node->state, GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
         ++*count;
     }
-    damaged = section.damaged;
-    pawl__local_leave(local, &section);
+    damaged = visit.damaged;
+    pawl__local_leave(local, &visit);
     return !damaged;
 }
 

@@ -46,12 +46,12 @@ static bool copy_grow(struct copy *copy) {
 }
 
 /* Copy as many as there is room for; false: there are more. */
-static bool copy_nodes(struct local *local, struct section *section, const char *name, size_t length, struct copy *copy) {
+static bool copy_nodes(struct local *local, struct guard_visit *visit, const char *name, size_t length, struct copy *copy) {
     uint32_t steps = 0;
 
     copy->count = 0;
-    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node;
-         node = pawl__local_next(local, section, node, &steps)) {
+    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node;
+         node = pawl__local_next(local, visit, node, &steps)) {
         if (name && (node->name_length != length || memcmp(node->name, name, length) != 0))
             continue;
         if (copy->count == copy->room)
@@ -64,23 +64,23 @@ static bool copy_nodes(struct local *local, struct section *section, const char 
 
 static int copy_bucket(struct local *local, uint32_t hash, const char *name, size_t length, struct copy *copy,
                        struct pawl_error *reterr) {
-    struct section section;
+    struct guard_visit visit;
     bool complete;
 
     do {
         if (!copy->room && !copy_grow(copy))
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
         if (local->look)
-            section = (struct section){.bucket = &local->table->buckets[hash & (BUCKET_COUNT - 1)]};
+            visit = (struct guard_visit){.bucket = &local->table->buckets[hash & (BUCKET_COUNT - 1)]};
         copy->stopped = local->look ? pawl__local_stands_still(local, hash & (BUCKET_COUNT - 1))
-                                    : pawl__local_enter(local, &section, hash, pawl__boottime() + GUARD_WITHIN, NULL) != PAWL__DONE;
-        complete = copy_nodes(local, &section, name, length, copy);
+                                    : pawl__local_enter(local, &visit, hash, pawl__boottime() + GUARD_WITHIN, NULL) != PAWL__DONE;
+        complete = copy_nodes(local, &visit, name, length, copy);
         if (!copy->stopped && !local->look)
-            pawl__local_leave(local, &section);
+            pawl__local_leave(local, &visit);
         if (!complete && !copy_grow(copy))
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     } while (!complete);
-    return section.damaged && !copy->stopped && !local->look ? pawl__local_fail_damaged(local, hash, reterr) : 0;
+    return visit.damaged && !copy->stopped && !local->look ? pawl__local_fail_damaged(local, hash, reterr) : 0;
 }
 
 /* Who only looks leaves them where they are, and out. */
@@ -129,7 +129,7 @@ static void describe_session(struct local *local, uint64_t owner, struct pawl__i
 }
 
 static const char *state_name(enum node_state state) {
-    static const char *const names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PARKED", "REVOKED", "?", "?"};
+    static const char *const names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PASSED_OVER", "REVOKED", "?", "?"};
 
     return names[state];
 }
@@ -224,14 +224,14 @@ int pawl__local_survey(struct pawl__engine *engine, const char *name, pawl_visit
 /* ---- Breaking ---- */
 
 /* The holder with this token, under the guard; else NULL, and the token of one that holds. */
-static struct node *find_holder(struct local *local, struct section *section, const char *name, uint64_t token,
+static struct node *find_holder(struct local *local, struct guard_visit *visit, const char *name, uint64_t token,
                                 uint64_t *ret_other) {
     size_t length = strlen(name);
     uint32_t steps = 0;
 
     *ret_other = 0;
-    for (struct node *node = pawl__local_next(local, section, NULL, &steps); node;
-         node = pawl__local_next(local, section, node, &steps)) {
+    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node;
+         node = pawl__local_next(local, visit, node, &steps)) {
         if (node->name_length != length || memcmp(node->name, name, length) != 0 || !holds(GET(node->state)))
             continue;
         if (GET(node->token) == token)
@@ -265,37 +265,37 @@ static int fail_orphan(struct local *local, const char *name, uint32_t slot, str
 /* Is it that of a process that is gone, whose holds others keep? Outside of the guard. */
 static bool is_orphan(struct local *local, const char *name, uint64_t token, uint32_t *ret_slot) {
     uint32_t hash = pawl__name_hash(name, strlen(name)), generation = 0;
-    struct section section;
+    struct guard_visit visit;
     struct node *node;
     uint64_t other;
 
     *ret_slot = SESSION_COUNT;
-    if (pawl__local_enter(local, &section, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
+    if (pawl__local_enter(local, &visit, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
         return false;
-    node = find_holder(local, &section, name, token, &other);
+    node = find_holder(local, &visit, name, token, &other);
     if (node) {
         *ret_slot = (uint32_t)GET(node->owner) - 1;
         generation = (uint32_t)(GET(node->owner) >> 32);
     }
-    pawl__local_leave(local, &section);
+    pawl__local_leave(local, &visit);
     return *ret_slot < SESSION_COUNT && pawl__local_left(local, *ret_slot, generation) &&
            !pawl__local_dead(local, *ret_slot, generation);
 }
 
 /* Out of the list, at once. One that was granted and has not claimed yet does not know that it holds anything: it queues again. */
-static void revoke(struct local *local, struct section *section, struct node *node) {
+static void revoke(struct local *local, struct guard_visit *visit, struct node *node) {
     uint32_t ref = pawl__local_ref(local, node);
 
     if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED)) {
-        pawl__local_drop(local, section, ref, NODE_REVOKED);
+        pawl__local_drop(local, visit, ref, NODE_REVOKED);
     } else {
-        pawl__local_pass_over(local, section, node);
+        pawl__local_pass_over(local, visit, node);
     }
 }
 
 static int break_hold(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     uint32_t hash = pawl__name_hash(name, strlen(name)), slot, generation, channel;
-    struct section section;
+    struct guard_visit visit;
     struct node *node;
     uint64_t other;
 
@@ -303,22 +303,22 @@ static int break_hold(struct local *local, const char *name, uint64_t token, boo
         return pawl__local_fail_gone(local, reterr);
     if (!now && is_orphan(local, name, token, &slot))
         return fail_orphan(local, name, slot, reterr);
-    if (pawl__local_enter(local, &section, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
+    if (pawl__local_enter(local, &visit, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
         return pawl__fail(reterr, PAWL_ETIMEOUT, "a process stands still inside the table's guard for %s: see `pawl status`", name);
-    node = find_holder(local, &section, name, token, &other);
+    node = find_holder(local, &visit, name, token, &other);
     if (!node) {
-        pawl__local_leave(local, &section);
-        return section.damaged ? pawl__local_fail_damaged(local, hash, reterr) : fail_token(name, token, other, reterr);
+        pawl__local_leave(local, &visit);
+        return visit.damaged ? pawl__local_fail_damaged(local, hash, reterr) : fail_token(name, token, other, reterr);
     }
     slot = ((uint32_t)GET(node->owner) - 1) & (SESSION_COUNT - 1);
     if (!now)
         atomic_fetch_or(&node->state, NODE_BROKEN);
     else
-        revoke(local, &section, node);
+        revoke(local, &visit, node);
     generation = (uint32_t)(GET(node->owner) >> 32);
     atomic_fetch_add(&local->table->sessions[slot].breaks, 1);
     channel = atomic_load(&local->table->sessions[slot].serve_channel);
-    pawl__local_leave(local, &section);
+    pawl__local_leave(local, &visit);
     if (channel != 0)
         pawl__local_channel_poke(local, slot, channel - 1);
     if (pawl__local_dead(local, slot, generation)) /* nobody will let go: do it for it */

@@ -15,7 +15,7 @@
  * becomes first without watching every holder is poked (list.c), who stood behind one that gave up is poked, and everybody looks for
  * itself every second or so: tests the holders, takes the guard from the dead, grants what is due.
  *
- * A waiter that was granted and does not claim within 100 ms of being seen is stopped, or might as well be: it is parked, that is,
+ * A waiter that was granted and does not claim within 100 ms of being seen is stopped, or might as well be: it is passed over, that is,
  * taken out of the list, and queues again at the end when it wakes. Those who only try do the same (claim.c).
  *
  * Nothing sleeps on a condition that changed before it slept: state and channel of the node, and `unparked` and the channel of the
@@ -38,22 +38,22 @@
 #define TICK_BLIND (50 * MS) /* without descriptors there is nothing to poll */
 
 void pawl__local_wait_init(struct wait *wait) {
-    wait->vigil.count = 0;
+    wait->watches.count = 0;
     wait->owners = wait->few;
     wait->room = WATCHES_MAX;
     wait->turn = 0;
     wait->tick = 0;
-    wait->haste = 0;
+    wait->immediate_looks = 0;
     wait->refused = 0;
-    wait->laggard.ref = 0;
+    wait->slow_claimer.ref = 0;
     wait->passed_over = 0;
 }
 
 void pawl__local_wait_finish(struct wait *wait) {
-    for (unsigned i = 0; i < wait->vigil.count; i++)
-        if (wait->vigil.watches[i].fd >= 0)
-            close(wait->vigil.watches[i].fd);
-    wait->vigil.count = 0;
+    for (unsigned i = 0; i < wait->watches.count; i++)
+        if (wait->watches.all[i].fd >= 0)
+            close(wait->watches.all[i].fd);
+    wait->watches.count = 0;
     if (wait->owners != wait->few)
         free(wait->owners);
     wait->owners = wait->few;
@@ -63,10 +63,10 @@ void pawl__local_wait_finish(struct wait *wait) {
 
 struct view {
     enum node_watching watching;
-    uint64_t distance;    /* how many tickets behind the first that waits */
-    uint64_t previous;    /* owner of what stands directly before it; 0: nobody else's */
-    size_t count;         /* of holders; more than wait->room: not all of them were written down */
-    struct node *laggard; /* was granted and has not claimed */
+    uint64_t distance;         /* how many tickets behind the first that waits */
+    uint64_t previous;         /* owner of what stands directly before it; 0: nobody else's */
+    size_t count;              /* of holders; more than wait->room: not all of them were written down */
+    struct node *slow_claimer; /* was granted and has not claimed */
 };
 
 /* We can't die before ourselves. Most that hold twice stand side by side; the others are sorted out later, outside of the guard. */
@@ -79,15 +79,15 @@ static void view_add(struct local *local, struct view *view, struct wait *wait, 
 }
 
 /* Who is in the way of this node, under the guard. */
-static void survey_queue(struct local *local, struct section *section, struct node *node, struct wait *wait, struct view *view) {
+static void survey_queue(struct local *local, struct guard_visit *visit, struct node *node, struct wait *wait, struct view *view) {
     struct node *first = NULL, *previous;
     uint32_t steps = 0;
 
     view->count = 0;
     view->previous = 0;
-    view->laggard = NULL;
-    for (struct node *other = pawl__local_next(local, section, NULL, &steps); other && !first;
-         other = pawl__local_next(local, section, other, &steps)) {
+    view->slow_claimer = NULL;
+    for (struct node *other = pawl__local_next(local, visit, NULL, &steps); other && !first;
+         other = pawl__local_next(local, visit, other, &steps)) {
         uint32_t word = GET(other->state);
 
         if (!pawl__local_same_name(other, node))
@@ -96,14 +96,14 @@ static void survey_queue(struct local *local, struct section *section, struct no
             first = other;
             break;
         }
-        if (state_of(word) == NODE_GRANTED && other != node && !view->laggard)
-            view->laggard = other;
+        if (state_of(word) == NODE_GRANTED && other != node && !view->slow_claimer)
+            view->slow_claimer = other;
         view_add(local, view, wait, GET(other->owner));
     }
     steps = 0;
-    for (previous = pawl__local_prev(local, section, node, &steps); previous && !pawl__local_same_name(previous, node);)
-        previous = pawl__local_prev(local, section, previous, &steps);
-    if (section->damaged)
+    for (previous = pawl__local_prev(local, visit, node, &steps); previous && !pawl__local_same_name(previous, node);)
+        previous = pawl__local_prev(local, visit, previous, &steps);
+    if (visit->damaged)
         return;
     view->distance = first && GET(node->ticket) > GET(first->ticket) ? GET(node->ticket) - GET(first->ticket) : 0;
     SET(node->watched, previous ? (uint32_t)GET(previous->owner) : 0);
@@ -127,33 +127,33 @@ static bool make_room(struct wait *wait, size_t count) {
     return true;
 }
 
-static void mind_laggard(struct local *local, struct section *section, struct node *laggard, struct wait *wait) {
+static void mind_slow_claimer(struct local *local, struct guard_visit *visit, struct node *slow_claimer, struct wait *wait) {
     int64_t now = pawl__boottime();
-    uint32_t ref = laggard ? pawl__local_ref(local, laggard) : 0;
+    uint32_t ref = slow_claimer ? pawl__local_ref(local, slow_claimer) : 0;
 
-    if (!laggard) {
-        wait->laggard.ref = 0;
-    } else if (wait->laggard.ref != ref || wait->laggard.token != GET(laggard->token)) {
-        wait->laggard = (struct laggard){ref, GET(laggard->token), now + CLAIM_WITHIN};
-    } else if (now >= wait->laggard.until) {
-        if (pawl__local_pass_over(local, section, laggard))
-            wait->passed_over = (uint32_t)GET(laggard->owner);
-        wait->laggard.ref = 0;
+    if (!slow_claimer) {
+        wait->slow_claimer.ref = 0;
+    } else if (wait->slow_claimer.ref != ref || wait->slow_claimer.token != GET(slow_claimer->token)) {
+        wait->slow_claimer = (struct slow_claimer){ref, GET(slow_claimer->token), now + CLAIM_WITHIN};
+    } else if (now >= wait->slow_claimer.until) {
+        if (pawl__local_pass_over(local, visit, slow_claimer))
+            wait->passed_over = (uint32_t)GET(slow_claimer->owner);
+        wait->slow_claimer.ref = 0;
     }
 }
 
-/* ---- The vigil ---- */
+/* ---- The watches ---- */
 
-static void drop_watches(struct vigil *vigil) {
+static void drop_watches(struct watches *watches) {
     unsigned kept = 0;
 
-    for (unsigned i = 0; i < vigil->count; i++) {
-        if (vigil->watches[i].keep)
-            vigil->watches[kept++] = vigil->watches[i];
+    for (unsigned i = 0; i < watches->count; i++) {
+        if (watches->all[i].mark)
+            watches->all[kept++] = watches->all[i];
         else
-            close(vigil->watches[i].fd);
+            close(watches->all[i].fd);
     }
-    vigil->count = kept;
+    watches->count = kept;
 }
 
 static int compare_owners(const void *left, const void *right) {
@@ -182,16 +182,16 @@ static bool is_watched(const struct watch *watch, uint64_t owner) {
 
 /* Close what need not be watched any more. */
 static void keep_wanted(struct wait *wait, const struct view *view) {
-    struct vigil *vigil = &wait->vigil;
+    struct watches *watches = &wait->watches;
 
-    for (unsigned i = 0; i < vigil->count; i++) {
-        struct watch *watch = &vigil->watches[i];
+    for (unsigned i = 0; i < watches->count; i++) {
+        struct watch *watch = &watches->all[i];
         uint64_t owner = owner_word(watch->slot, watch->generation);
 
-        watch->keep = owner == view->previous ||
+        watch->mark = owner == view->previous ||
                       (view->watching == WATCHING_ALL && bsearch(&owner, wait->owners, view->count, sizeof owner, compare_owners));
     }
-    drop_watches(vigil);
+    drop_watches(watches);
 }
 
 enum watched { WATCHED_ALIVE, WATCHED_DEAD, WATCHED_BLIND };
@@ -201,7 +201,7 @@ static enum watched test(struct local *local, uint64_t owner) {
 }
 
 /* Watch the session, or test it, if there are too many to watch. */
-static enum watched watch(struct local *local, struct local_claim *state, struct vigil *vigil, uint64_t owner) {
+static enum watched watch(struct local *local, struct local_claim *state, struct watches *watches, uint64_t owner) {
     uint32_t slot = (uint32_t)owner - 1, generation = (uint32_t)(owner >> 32);
     uint64_t live = session_word(generation, SESSION_LIVE);
     char who[WHO_SIZE];
@@ -209,10 +209,10 @@ static enum watched watch(struct local *local, struct local_claim *state, struct
 
     if (slot >= SESSION_COUNT || atomic_load(&local->table->words[slot]) != live)
         return WATCHED_DEAD;
-    for (unsigned i = 0; i < vigil->count; i++)
-        if (is_watched(&vigil->watches[i], owner))
+    for (unsigned i = 0; i < watches->count; i++)
+        if (is_watched(&watches->all[i], owner))
             return WATCHED_ALIVE;
-    if (vigil->count == WATCHES_MAX)
+    if (watches->count == WATCHES_MAX)
         return test(local, owner);
     fd = pawl__local_watch(local, slot);
     if (fd < 0)
@@ -221,7 +221,7 @@ static enum watched watch(struct local *local, struct local_claim *state, struct
         close(fd);
         return WATCHED_DEAD;
     }
-    vigil->watches[vigil->count++] = (struct watch){slot, generation, fd, true};
+    watches->all[watches->count++] = (struct watch){slot, generation, fd, true};
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, state->claim, "watching session %u (%s)", slot, pawl__local_who(local, slot, who, sizeof who));
     return WATCHED_ALIVE;
@@ -255,19 +255,20 @@ static struct round look_after_all(struct local *local, struct local_claim *stat
     struct round round = {0};
 
     if (view->previous != 0)
-        look_after(local, watch(local, state, &wait->vigil, view->previous), view->previous, deadline, &round);
+        look_after(local, watch(local, state, &wait->watches, view->previous), view->previous, deadline, &round);
     for (size_t i = 0; i < count; i++) {
         uint64_t owner = wait->owners[far ? (wait->turn + i) % view->count : i];
 
         if (owner != view->previous)
-            look_after(local, far ? test(local, owner) : watch(local, state, &wait->vigil, owner), owner, deadline, &round);
+            look_after(local, far ? test(local, owner) : watch(local, state, &wait->watches, owner), owner, deadline, &round);
     }
     wait->turn += count;
     return round;
 }
 
 /* Look after those in the way. Says when to look again: 0 means at once. */
-static int64_t renew_vigil(struct local *local, struct local_claim *state, struct wait *wait, struct view *view, int64_t deadline) {
+static int64_t renew_watches(struct local *local, struct local_claim *state, struct wait *wait, struct view *view,
+                             int64_t deadline) {
     int64_t now = pawl__boottime(), tick = tick_after(local, now, view->distance);
     struct round round;
 
@@ -277,11 +278,11 @@ static int64_t renew_vigil(struct local *local, struct local_claim *state, struc
     if (round.blind)
         tick = TICK_BLIND;
     if (!round.recovered)
-        wait->haste = 0;
-    else if (wait->haste++ < 1000) /* else the table makes no sense, but it must not keep a processor busy */
+        wait->immediate_looks = 0;
+    else if (wait->immediate_looks++ < 1000) /* else the table makes no sense, but it must not keep a processor busy */
         return 0;
-    if (wait->laggard.ref != 0 && wait->laggard.until < now + tick)
-        return wait->laggard.until;
+    if (wait->slow_claimer.ref != 0 && wait->slow_claimer.until < now + tick)
+        return wait->slow_claimer.until;
     return now + tick;
 }
 
@@ -302,7 +303,7 @@ static int settle(struct local *local, struct local_claim *state, struct pawl_er
                 pawl__note(&local->engine, state->claim, "woken by grant");
             pawl__local_granted(local, state);
             return PAWL__DONE;
-        case NODE_PARKED:
+        case NODE_PASSED_OVER:
             if (pawl__noting(&local->engine))
                 pawl__note(&local->engine, state->claim, "was passed over: queues again");
             state->phase = PHASE_UNLINKED;
@@ -315,36 +316,36 @@ static int settle(struct local *local, struct local_claim *state, struct pawl_er
     }
 }
 
-int pawl__local_look(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,
-                     struct pawl_error *reterr) {
+int pawl__local_inspect_queue(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,
+                              struct pawl_error *reterr) {
     struct node *node = &local->table->nodes[GET(state->ref) - 1];
     uint32_t hash = state->claim->name_hash;
     struct view view = {0};
-    struct section section;
+    struct guard_visit visit;
     int rc;
 
     wait->tick = 0;
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
     /* Never sleep for the guard here: thousands that look would stand in the way of the one that releases. */
-    if (pawl__local_enter(local, &section, hash, 0, NULL) != PAWL__DONE) {
+    if (pawl__local_enter(local, &visit, hash, 0, NULL) != PAWL__DONE) {
         wait->refused += wait->refused < 6;
         wait->tick = pawl__boottime() + (MS << wait->refused);
         return settle(local, state, reterr);
     }
     wait->refused = 0;
     if (state_of(GET(node->state)) == NODE_WAITING) {
-        pawl__local_regrant(local, &section, node);
-        survey_queue(local, &section, node, wait, &view);
-        mind_laggard(local, &section, view.laggard, wait);
+        pawl__local_regrant(local, &visit, node);
+        survey_queue(local, &visit, node, wait, &view);
+        mind_slow_claimer(local, &visit, view.slow_claimer, wait);
     }
-    pawl__local_leave(local, &section);
+    pawl__local_leave(local, &visit);
     if (wait->passed_over != 0)
         pawl__local_note_passed_over(local, wait->passed_over - 1);
     wait->passed_over = 0;
-    if (section.damaged)
+    if (visit.damaged)
         return pawl__local_abandon(local, state, deadline, pawl__local_fail_damaged(local, hash, reterr));
-    if (section.need_tokens) {
+    if (visit.need_tokens) {
         rc = pawl__local_tokens_extend(local, deadline, reterr);
         return rc < 0 && rc != PAWL_ETIMEOUT ? pawl__local_abandon(local, state, deadline, rc) : PAWL__PENDING;
     }
@@ -352,7 +353,7 @@ int pawl__local_look(struct local *local, struct local_claim *state, struct wait
     if (rc == PAWL__PENDING && view.count > wait->room && make_room(wait, view.count))
         return rc; /* a crowd: look again, there is room for all of them now */
     if (rc == PAWL__PENDING && state->phase == PHASE_WAITING)
-        wait->tick = renew_vigil(local, state, wait, &view, deadline);
+        wait->tick = renew_watches(local, state, wait, &view, deadline);
     return rc;
 }
 
@@ -384,17 +385,17 @@ static int nap(struct local *local, struct local_claim *state, int64_t until, st
 /* Sleep in poll() until the channel is rung, somebody who is watched dies, or it is time. */
 static void poll_once(struct local *local, struct wait *wait, struct channel *channel, int64_t until) {
     struct pollfd fds[1 + WATCHES_MAX] = {{.fd = pawl__local_channel_mend(local, channel), .events = POLLIN}};
-    struct vigil *vigil = &wait->vigil;
+    struct watches *watches = &wait->watches;
 
-    for (unsigned i = 0; i < vigil->count; i++)
-        fds[1 + i] = (struct pollfd){.fd = vigil->watches[i].fd};
-    if (!pawl__sleep(fds, 1 + vigil->count, until, NULL))
+    for (unsigned i = 0; i < watches->count; i++)
+        fds[1 + i] = (struct pollfd){.fd = watches->all[i].fd};
+    if (!pawl__sleep(fds, 1 + watches->count, until, NULL))
         return;
     if (fds[0].revents)
         pawl__local_channel_drain(channel);
-    for (unsigned i = 0; i < vigil->count; i++)
-        vigil->watches[i].keep = fds[1 + i].revents == 0; /* looked at anew: opening it again tells who is dead */
-    drop_watches(vigil);
+    for (unsigned i = 0; i < watches->count; i++)
+        watches->all[i].mark = fds[1 + i].revents == 0; /* looked at anew: opening it again tells who is dead */
+    drop_watches(watches);
 }
 
 /* Has anything changed that makes sleeping wrong? */
@@ -413,10 +414,10 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
     pawl__local_wait_init(&wait);
     for (;;) {
         word = atomic_load(&node->state);
-        rc = pawl__local_look(local, state, &wait, deadline, reterr);
+        rc = pawl__local_inspect_queue(local, state, &wait, deadline, reterr);
         if (rc != PAWL__PENDING || state->phase != PHASE_WAITING || unparked(state))
             break;
-        if (wait.tick == 0 && (wait.haste < 16 || pawl__boottime() < deadline))
+        if (wait.tick == 0 && (wait.immediate_looks < 16 || pawl__boottime() < deadline))
             continue;
         if (pawl__boottime() >= deadline)
             break;
