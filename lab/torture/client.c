@@ -28,6 +28,7 @@ struct client {
     struct pawl_lock *locks[RIG_LOCKS_MAX]; /* threads share these */
     _Atomic uint64_t tokens[PLACES];        /* by the number in the history */
     _Atomic int held[PLACES];               /* which lock */
+    _Atomic(struct pawl_lock *) by[PLACES]; /* and by which handle */
 };
 
 struct thread {
@@ -87,12 +88,12 @@ static void nap(int64_t ms) {
 static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
     struct client *client = data;
 
-    (void)lock;
     (void)why;
     if (state != PAWL_LOST)
         return;
     for (int i = 0; i < SET_MOST * client->page->threads; i++)
-        if (atomic_load(&client->tokens[i]) == token) {
+        /* Tokens of two locks may be the same number. */
+        if (atomic_load(&client->tokens[i]) == token && atomic_load(&client->by[i]) == lock) {
             struct who who = client->who;
 
             who.thread = i;
@@ -167,6 +168,7 @@ static void note_got(struct thread *thread, const struct wish *wish, int64_t tim
     /* The loss callback may come from now on, and must not speak of what the history has not heard of. */
     NOTE(thread, wish, time, RECORD_GOT, "%d %" PRIu64 " %" PRId64, wish->index, token, assured);
     atomic_store(&client->held[wish->who.thread], wish->index);
+    atomic_store(&client->by[wish->who.thread], wish->handle);
     atomic_store(&client->tokens[wish->who.thread], token);
     atomic_fetch_add(&client->page->acquired, 1);
     atomic_fetch_add(&client->page->slots[client->who.slot].holds, 1);
