@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c - of pawl-bench and pawl-torture, which `pawl bench` and `pawl torture` become. PAWL_LAB is the function that does the work.
+ * main.c - of pawl-bench, pawl-servers and pawl-torture, which `pawl bench` and its like become. PAWL_LAB is the function that does the work.
  */
 #include "../cli/common/cli.h"
 

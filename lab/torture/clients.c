@@ -16,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "servers.h"
+#include "../servers/clock.h"
+#include "../servers/files.h"
+#include "service.h"
 
 enum { OBSERVER_MS = 20000 };
 
@@ -43,7 +44,7 @@ static void become_worker(struct clients *clients, const char *what, int slot) {
     fcntl(clients->page_fd, F_SETFD, 0);
     fcntl(clients->history->fd, F_SETFD, 0);
     if (slot >= 0 && clients->list[slot].clock != NULL)
-        clock_lie(clients->shim, clients->list[slot].clock);
+        clock_lie(clients->shim, clients->list[slot].clock->fd);
     if (slot >= 0 && !network_enter(&clients->network, slot))
         _exit(EXIT_SYSTEM);
     snprintf(role, sizeof role, "%s,%d,%u,%d,%d", what, slot, slot >= 0 ? clients->list[slot].life : 0, clients->page_fd,

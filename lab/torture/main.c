@@ -223,9 +223,9 @@ static const char *hindrance(const struct arguments *arguments, enum fault fault
         return "docs/guarantees.md says nothing of it for this engine";
     if (needs & (NEEDS_SERVERS | NEEDS_PROXY | NEEDS_NAMESPACES | NEEDS_LOCAL | NEEDS_FILES) && rig->service == NULL)
         return "it can only be done to what pawl torture started itself: use --start";
-    if (needs & (NEEDS_PROXY | NEEDS_SERVERS | NEEDS_NAMESPACES) && !rig->service->tcp)
+    if (needs & (NEEDS_PROXY | NEEDS_SERVERS | NEEDS_NAMESPACES) && rig->service->topology->count == 0)
         return "there is no server";
-    if (needs & NEEDS_LOCAL && rig->service->tcp)
+    if (needs & NEEDS_LOCAL && rig->service->topology->count > 0)
         return "only local: has files here";
     if (needs & NEEDS_NAMESPACES)
         return network_hindrance();

@@ -90,7 +90,7 @@ static unsigned begin_fault(struct rig *rig, const struct stroke *stroke) {
     case FAULT_PARTITION_CLIENT: {
         uint32_t address = clients_cut_off(&rig->clients, stroke->target);
 
-        return address != 0 ? servers_count_from(&rig->servers, address) : 0;
+        return address != 0 ? service_count_from(&rig->servers, address) : 0;
     }
     case FAULT_BREAK_NOW:
         atomic_store(&rig->page->breaks_wanted, atomic_load(&rig->page->breaks_done) + 1);
@@ -99,12 +99,12 @@ static unsigned begin_fault(struct rig *rig, const struct stroke *stroke) {
         unsigned hits;
 
         clients_kill_all(&rig->clients);
-        hits = servers_begin(&rig->servers, stroke);
+        hits = service_begin(rig->options->service, &rig->servers, stroke, rig->options->schedule.lease_ms);
         clients_start_all(&rig->clients);
         return hits;
     }
     default:
-        return servers_begin(&rig->servers, stroke);
+        return service_begin(rig->options->service, &rig->servers, stroke, rig->options->schedule.lease_ms);
     }
 }
 
@@ -134,7 +134,7 @@ static unsigned heal_fault(struct rig *rig, const struct active *active) {
         return done >= atomic_exchange(&rig->page->breaks_wanted, done);
     }
     default:
-        return servers_heal(&rig->servers, &active->stroke);
+        return service_heal(rig->options->service, &rig->servers, &active->stroke);
     }
 }
 
@@ -270,7 +270,7 @@ static void make_url(const struct rig *rig, bool proxied, char ret[RIG_URL]) {
     char place[RIG_URL / 2];
 
     if (rig->options->service != NULL)
-        rig->options->service->url(&rig->servers, proxied, place, sizeof place);
+        rig->options->service->topology->url(&rig->servers, proxied, place, sizeof place);
     else
         snprintf(place, sizeof place, "%s", rig->options->url);
     snprintf(ret, RIG_URL, TORTURE_PREFIX "%s%s%s", place,
@@ -301,7 +301,6 @@ static int set_up(struct rig *rig) {
         say("out of memory");
         return EXIT_SYSTEM;
     }
-    rig->servers.host = "127.0.0.1";
     if (faults[FAULT_PARTITION_CLIENT]) {
         if (!network_leave(&rig->clients.network) || !network_open(&rig->clients.network, options->clients)) {
             say("networks for the clients cannot be made: %s", strerror(errno));
@@ -310,8 +309,7 @@ static int set_up(struct rig *rig) {
         rig->servers.host = NETWORK_HOST;
     }
     rig->servers.shim = faults[FAULT_SERVER_CLOCK] || faults[FAULT_SERVER_FAST] ? options->shim : NULL;
-    rig->servers.lease_ms = options->schedule.lease_ms;
-    if (options->service != NULL && !servers_start(&rig->servers, options->service)) {
+    if (options->service != NULL && !service_start(options->service, &rig->servers, options->schedule.lease_ms)) {
         say("%s cannot be started: %s", options->service->word, rig->servers.why);
         return EXIT_UNREACHABLE;
     }
@@ -548,7 +546,8 @@ int rig_run(const struct rig_options *options) {
         finish(rig);
     }
     clients_close(&rig->clients);
-    servers_stop(&rig->servers);
+    if (!servers_stop(&rig->servers))
+        say("%s could not be removed", rig->servers.directory);
     network_close(&rig->clients.network);
     schedule_free(&rig->schedule);
     if (rig->page != NULL && rig->page != MAP_FAILED)

@@ -5,7 +5,7 @@
 #ifndef PAWL_TORTURE_NEMESIS_H
 #define PAWL_TORTURE_NEMESIS_H
 
-#include "servers.h"
+#include "service.h"
 
 struct rig_options {
     const char *url; /* a place that was given; NULL: `service` */

@@ -56,16 +56,6 @@ struct page {
     _Atomic uint64_t breaks_wanted, breaks_done;
 };
 
-/* The clock that the shim (tests/support/clock_shim.c) reads: what is added to the wall clock, and how fast all clocks run. */
-struct clock_page {
-    int fd;                /* of this memory, in the rig */
-    _Atomic uint32_t turn; /* odd while what follows is being changed: a clock must not go back in between */
-    _Atomic int64_t wall_offset_ns;
-    _Atomic int64_t fast_since_ns; /* CLOCK_MONOTONIC; since then they run twice as fast; 0: they don't */
-    _Atomic int64_t gained_ns;     /* what they are ahead since earlier times */
-    _Atomic uint64_t reads;        /* answers that were not the truth */
-};
-
 /* The mains of the worker processes, by `--worker`. Return the exit status. */
 int client_main(struct page *page, const struct history *history, int slot, unsigned life);
 int observer_main(struct page *page, const struct history *history);

@@ -1,183 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * service_cluster.c - `--start cluster`: three primaries with a replica each, and slots that move.
- *
- * A node announces the ports of the two proxies before it, one for clients and replicas, one for the bus, so that whoever finds a node
- * through the cluster finds a proxy. Nodes connect from addresses of their own, by which a proxy tells them from clients: a partition
- * between nodes holds back what they say to each other, and lets clients through to both sides.
- *
- * The cluster is written down, not made: each node starts with a file that says what it would know had it been there before.
+ * service_cluster.c - `--start cluster`: a failover, nodes that are cut off from each other, and slots that move.
  */
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
-#include "../servers/proxy.h"
-#include "redis_rig.h"
+#include "service_redis.h"
 
-enum { PRIMARIES = 3, NODES = 2 * PRIMARIES, PATIENCE_MS = 60000, ID_LENGTH = 40, KEYS_AT_ONCE = 100, RESTARTS = 10 };
-
-static struct proxy *buses[NODES];
-
-/* A node is given up after more time than any fault but a failover, or a partition, takes. */
-static int64_t node_timeout(const struct servers *servers) {
-    return 2 * servers->lease_ms;
-}
-
-/* ---- Start ---------------------------------------------------------------------------------------------------------------- */
-
-static const char *id_of(int index) {
-    static char ids[NODES][ID_LENGTH + 1];
-
-    snprintf(ids[index], sizeof ids[index], "%040d", index + 1);
-    return ids[index];
-}
-
-/* What this node knows of all. */
-static bool write_nodes(const struct servers *servers, int myself) {
-    static const char *const slots[PRIMARIES] = {"0-5460", "5461-10922", "10923-16383"};
-    char text[2048];
-    size_t used = 0;
-
-    for (int i = 0; i < NODES; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s:%u@%u %s", id_of(i), servers->host,
-                                 proxy_port(servers->list[i].proxy), proxy_port(buses[i]), i == myself ? "myself," : "");
-        if (i < PRIMARIES)
-            used += (size_t)snprintf(text + used, sizeof text - used, "master - 0 0 %d connected %s\n", i + 1, slots[i]);
-        else
-            used += (size_t)snprintf(text + used, sizeof text - used, "slave %s 0 0 %d connected\n", id_of(i - PRIMARIES),
-                                     i - PRIMARIES + 1);
-    }
-    return write_file(servers->list[myself].directory, "nodes.conf", "%svars currentEpoch %d lastVoteEpoch 0\n", text, PRIMARIES);
-}
-
-static bool write_config(struct servers *servers, int index) {
-    struct server *server = &servers->list[index];
-    char more[512];
-
-    snprintf(more, sizeof more,
-             "cluster-enabled yes\ncluster-port %u\ncluster-announce-ip %s\ncluster-announce-port %u\n"
-             "cluster-announce-bus-port %u\ncluster-node-timeout %" PRId64 "\ncluster-allow-replica-migration no\n"
-             "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n",
-             server->peers[0], servers->host, proxy_port(server->proxy), proxy_port(buses[index]), node_timeout(servers));
-    return redis_write_config(servers, index, more);
-}
-
-static bool prepare(struct servers *servers) {
-    bool good = !redis_missing(servers) && redis_ports(servers);
-
-    for (int i = 0; good && i < NODES; i++) {
-        servers->list[i].peers[0] = free_port();
-        buses[i] = servers->list[i].peers[0] > 0 ? server_proxy(servers, servers->list[i].peers[0]) : NULL;
-        good = buses[i] != NULL;
-        if (!good)
-            snprintf(servers->why, sizeof servers->why, "no port, or no proxy, for the bus");
-    }
-    for (int i = 0; good && i < NODES; i++)
-        good = write_config(servers, i) && write_nodes(servers, i);
-    return good;
-}
-
-static void finish(struct servers *servers) {
-    (void)servers;
-    for (int i = 0; i < NODES; i++)
-        proxy_free(buses[i]);
-}
-
-static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
-    size_t used = (size_t)snprintf(ret, size, "redis-cluster://");
-
-    servers_places(servers, 0, NODES, proxied, ret + used, size - used);
-}
-
-/* ---- Who is what ---------------------------------------------------------------------------------------------------------- */
-
-/* A number that CLUSTER INFO tells; -1: it does not. */
-static long long epoch_of(const char *info) {
-    const char *place = strstr(info, "cluster_current_epoch:");
-
-    return place != NULL ? strtoll(strchr(place, ':') + 1, NULL, 10) : -1;
-}
-
-/* What a node says of itself and of the cluster. */
-struct word {
-    bool answers, serves, is_primary, is_linked;
-    long long epoch;
-};
-
-static struct word word_of(const struct servers *servers, int index) {
-    struct word word = {.epoch = -1};
-    char answer[4096];
-
-    if (!redis_ask(servers, index, answer, sizeof answer, "CLUSTER INFO"))
-        return word;
-    word.serves = strstr(answer, "cluster_state:ok") != NULL;
-    word.epoch = epoch_of(answer);
-    word.answers = redis_ask(servers, index, answer, sizeof answer, "INFO replication");
-    word.is_primary = word.answers && strstr(answer, "role:master") != NULL;
-    word.is_linked = word.answers && strstr(answer, "master_link_status:up") != NULL;
-    return word;
-}
-
-/* Does every node say that the cluster serves, in the same epoch: has the last change been heard of everywhere? And are there three
- * primaries, and are the replicas' links up? */
-static bool is_whole(const struct servers *servers) {
-    long long epoch = -1;
-    int primaries = 0;
-
-    for (int i = 0; i < NODES; i++) {
-        struct word word = word_of(servers, i);
-
-        if (!word.answers || !word.serves || !(word.is_primary || word.is_linked) || (epoch >= 0 && word.epoch != epoch))
-            return false;
-        epoch = word.epoch;
-        primaries += word.is_primary;
-    }
-    return primaries == PRIMARIES;
-}
-
-/* Why it is not, for whoever has to find out. */
-static void say_why(const struct servers *servers) {
-    char text[512] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < NODES; i++) {
-        struct word word = word_of(servers, i);
-
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s node %d ", i > 0 ? ";" : "", i);
-        if (servers->list[i].pid == 0 || !word.answers)
-            used += (size_t)snprintf(text + used, sizeof text - used, servers->list[i].pid == 0 ? "is down" : "does not answer");
-        else
-            used += (size_t)snprintf(text + used, sizeof text - used, "is a %s in epoch %lld%s",
-                                     word.is_primary  ? "primary"
-                                     : word.is_linked ? "replica"
-                                                      : "replica without a link",
-                                     word.epoch, word.serves ? "" : " and does not serve");
-    }
-    say("the cluster is not whole after %d s:%s", PATIENCE_MS / 1000, text);
-}
-
-/* All of it, as it should be, before the next thing befalls it; else it is said what is not. */
-static bool await_whole(const struct servers *servers) {
-    int64_t deadline = deadline_in(PATIENCE_MS);
-    bool whole;
-
-    while (!(whole = is_whole(servers)) && poll_timeout(deadline) > 0)
-        poll(NULL, 0, 50);
-    if (!whole)
-        say_why(servers);
-    return whole;
-}
-
-static bool join(struct servers *servers) {
-    if (await_whole(servers))
-        return true;
-    snprintf(servers->why, sizeof servers->why, "the nodes of the cluster do not find each other");
-    return false;
-}
+enum { NODES = 2 * CLUSTER_PRIMARIES, PATIENCE_MS = 60000, KEYS_AT_ONCE = 100, RESTARTS = 10 };
 
 /* A slot that has keys of locks, and the primary that has it. */
 struct place {
@@ -240,7 +72,8 @@ static unsigned moved; /* keys */
 static bool is_done(const struct servers *servers, int node, const char *command, int other) {
     char answer[256];
 
-    return redis_ask(servers, node, answer, sizeof answer, "CLUSTER SETSLOT %u %s %s", moving.slot, command, id_of(other)) &&
+    return redis_ask(servers, node, answer, sizeof answer, "CLUSTER SETSLOT %u %s %s", moving.slot, command,
+                     redis_node_id(other)) &&
            strncmp(answer, "+OK", 3) == 0;
 }
 
@@ -271,10 +104,10 @@ static bool move_keys(const struct servers *servers, unsigned leave) {
 }
 
 /* The slot is being moved, and about half of what is in it is there already. */
-static void begin_move(const struct servers *servers, uint64_t target) {
+static void begin_move(struct servers *servers, uint64_t target) {
     moving.node = -1;
     moved = 0;
-    if (!await_whole(servers) || !choose_place(servers, target, &moving))
+    if (!cluster_await_whole(servers) || !choose_place(servers, target, &moving))
         return;
     moving_to = another_primary(servers, moving.node, target);
     if (moving_to < 0 || !is_done(servers, moving_to, "IMPORTING", moving.node) ||
@@ -285,7 +118,7 @@ static void begin_move(const struct servers *servers, uint64_t target) {
     move_keys(servers, 2);
 }
 
-static unsigned end_move(const struct servers *servers) {
+static unsigned end_move(struct servers *servers) {
     if (moving.node < 0 || !move_keys(servers, 0) || !is_done(servers, moving_to, "NODE", moving_to))
         return 0;
     bool done = is_done(servers, moving.node, "NODE", moving_to);
@@ -293,7 +126,7 @@ static unsigned end_move(const struct servers *servers) {
     for (int i = 0; i < NODES; i++)
         if (i != moving_to && i != moving.node && redis_is_primary(servers, i))
             is_done(servers, i, "NODE", moving_to);
-    return done && await_whole(servers) ? moved : 0;
+    return done && cluster_await_whole(servers) ? moved : 0;
 }
 
 /* ---- A primary dies, or is cut off ---------------------------------------------------------------------------------------- */
@@ -311,7 +144,7 @@ static bool await_successor(const struct servers *servers, int old) {
 
         for (int i = 0; i < NODES; i++)
             primaries += i != old && redis_is_primary(servers, i);
-        found = primaries == PRIMARIES;
+        found = primaries == CLUSTER_PRIMARIES;
         if (!found)
             poll(NULL, 0, 20);
     }
@@ -326,13 +159,13 @@ static unsigned begin(struct servers *servers, enum fault fault, uint64_t target
         begin_move(servers, target);
         return 0;
     }
-    if (!await_whole(servers) || !choose_place(servers, target, &place))
+    if (!cluster_await_whole(servers) || !choose_place(servers, target, &place))
         return 0;
     if (fault == FAULT_FLUSHALL)
         return redis_flush(servers, place.node);
     struck = place.node;
     promotes = target / 2 % 2 == 0;
-    redis_depose(servers, buses, fault, struck);
+    redis_depose(servers, fault, struck);
     return 0;
 }
 
@@ -361,15 +194,15 @@ static unsigned heal(struct servers *servers, enum fault fault, uint64_t target)
     if (fault == FAULT_PARTITION_SERVERS) {
         bool good = !promotes || await_successor(servers, struck);
 
-        hits = redis_join(servers, buses);
-        return good && await_whole(servers) ? hits : 0;
+        hits = redis_join(servers);
+        return good && cluster_await_whole(servers) ? hits : 0;
     }
     hits = await_successor(servers, struck);
-    return bring_back(servers, struck) && await_whole(servers) ? hits : 0;
+    return bring_back(servers, struck) && cluster_await_whole(servers) ? hits : 0;
 }
 
 static void residue(struct servers *servers, residue_fn *found, void *data) {
-    if (!await_whole(servers))
+    if (!cluster_await_whole(servers))
         found("in the end the cluster is not whole", data);
     for (int i = 0; i < NODES; i++)
         redis_residue_of(servers, i, found, data);
@@ -378,15 +211,10 @@ static void residue(struct servers *servers, residue_fn *found, void *data) {
 const struct service cluster_service = {
     .word = "cluster",
     .engine = "cluster",
-    .count = NODES,
-    .tcp = true,
+    .topology = &cluster_topology,
+    .lines = REDIS_LINES,
+    .given_up_leases = 2,
     .replicated = true,
-    .prepare = prepare,
-    .finish = finish,
-    .run = redis_run,
-    .ready = redis_ready,
-    .join = join,
-    .url = url,
     .begin = begin,
     .heal = heal,
     .residue = residue,

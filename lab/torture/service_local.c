@@ -15,13 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "servers.h"
+#include "service.h"
 
 enum { DISK_MB = 8, PAGE = 4096 };
 
 static void path_of(const struct servers *servers, const char *name, char *ret, size_t size) {
     snprintf(ret, size, "%s/locks%s%s", servers->directory, name[0] != '\0' ? "/" : "", name);
 }
+
+static char mounted[SERVERS_PATH + 16]; /* a small file system of our own; "" */
 
 static bool prepare(struct servers *servers) {
     char path[SERVERS_PATH + 16], options[32];
@@ -32,8 +34,15 @@ static bool prepare(struct servers *servers) {
     snprintf(options, sizeof options, "size=%dm,mode=700", DISK_MB);
     if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
         mount("pawl-torture", path, "tmpfs", 0, options) == 0)
-        snprintf(servers->mounted, sizeof servers->mounted, "%.150s", path);
+        snprintf(mounted, sizeof mounted, "%s", path);
     return true;
+}
+
+static void finish(struct servers *servers) {
+    (void)servers;
+    if (mounted[0] != '\0')
+        umount2(mounted, MNT_DETACH);
+    mounted[0] = '\0';
 }
 
 /* Mounting must be tried, by somebody who is not missed: it may be forbidden in more ways than can be asked for. */
@@ -115,12 +124,23 @@ static unsigned heal(struct servers *servers, enum fault fault, uint64_t target)
     return 0;
 }
 
+static const char *missing(void) {
+    return NULL;
+}
+
+static const struct topology local_topology = {
+    .word = "local",
+    .missing = missing,
+    .prepare = prepare,
+    .finish = finish,
+    .url = url,
+};
+
 const struct service local_service = {
     .word = "local",
     .engine = "local",
+    .topology = &local_topology,
     .lacks = lacks,
-    .prepare = prepare,
-    .url = url,
     .begin = begin,
     .heal = heal,
 };

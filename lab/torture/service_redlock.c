@@ -2,27 +2,7 @@
  *
  * service_redlock.c - `--start redlock`: five Redis servers that know nothing of each other.
  */
-#include <stdio.h>
-
-#include "files.h"
-#include "../servers/proxy.h"
-#include "redis_rig.h"
-
-enum { VOTERS = 5 };
-
-static bool prepare(struct servers *servers) {
-    bool good = !redis_missing(servers) && redis_ports(servers);
-
-    for (int i = 0; good && i < servers->count; i++)
-        good = redis_write_config(servers, i, "");
-    return good;
-}
-
-static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
-    size_t used = (size_t)snprintf(ret, size, "redlock://");
-
-    servers_places(servers, 0, VOTERS, proxied, ret + used, size - used);
-}
+#include "service_redis.h"
 
 static unsigned begin(struct servers *servers, enum fault fault, uint64_t target) {
     (void)target;
@@ -37,16 +17,12 @@ static void residue(struct servers *servers, residue_fn *found, void *data) {
 const struct service redlock_service = {
     .word = "redlock",
     .engine = "redlock",
-    .count = VOTERS,
-    .tcp = true,
+    .topology = &redlock_topology,
+    .lines = REDIS_LINES,
     .mutex_only = true,
     .one_forgets = true,
     .replicated = true, /* as to clocks: one that is ahead takes the floor from the tokens of the others */
-    .prepare = prepare,
-    .run = redis_run,
-    .ready = redis_ready,
     .forget = redis_forget,
-    .url = url,
     .begin = begin,
     .residue = residue,
     .litter = redis_litter,

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../lab/torture/clock.h"
+#include "../../lab/servers/clock.h"
 #include "../support/test.h"
 
 #define AHEAD_NS (INT64_C(86400) * 1000000000)
@@ -72,7 +72,7 @@ static void assert_sleeps(const char *how) {
     pid_t pid = fork();
 
     if (pid == 0) {
-        clock_lie(shim, page);
+        clock_lie(shim, page->fd);
         execl("/proc/self/exe", "test_torture_clock", how, (char *)NULL);
         _exit(127);
     }

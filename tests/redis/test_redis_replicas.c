@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../lab/torture/rig.h"
+#include "../../lab/servers/clock.h"
 #include "../support/findings.h"
 #include "../support/redis_test.h"
 #include "../support/redis_topology.h"

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../lab/torture/rig.h"
+#include "../../lab/servers/clock.h"
 
 static struct clock_page *page;
 

@@ -42,11 +42,11 @@ void clock_free(struct clock_page *page) {
     munmap(page, sizeof *page);
 }
 
-void clock_lie(const char *shim, struct clock_page *page) {
+void clock_lie(const char *shim, int fd) {
     char number[16];
 
-    snprintf(number, sizeof number, "%d", page->fd);
-    fcntl(page->fd, F_SETFD, 0);
+    snprintf(number, sizeof number, "%d", fd);
+    fcntl(fd, F_SETFD, 0);
     setenv("PAWL_CLOCK_FD", number, 1);
     setenv("LD_PRELOAD", shim, 1);
 }
