@@ -189,7 +189,8 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
         return rc;
     pawl__redis_describe_url(&redis->options, redis->url, sizeof redis->url);
     init(redis, setup);
-    if ((rc = make_random(redis, setup->member, &why)) < 0 || (rc = pawl__tls_setup(redis, &why)) < 0 ||
+    if ((rc = make_random(redis, setup->member, &why)) < 0 || (rc = pawl__tls_setup(&redis->options.tls, &redis->tls, &why)) < 0 ||
+        (rc = pawl__tls_setup(&redis->options.sentinel_tls, &redis->sentinel_tls, &why)) < 0 ||
         (rc = make_descriptors(redis, &why)) < 0 || (rc = begin(redis, setup->member, &why)) < 0) {
         redis_close(engine, 0);
         return pawl__fail(reterr, rc, "%s", why.text);

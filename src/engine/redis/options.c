@@ -127,7 +127,7 @@ static int take_secrets(const struct pawl__url *url, struct redis_options *ret, 
 }
 
 /* The options of TLS; those for sentinels begin with `prefix`. */
-static int take_tls_options(struct pawl__url *url, const char *prefix, struct redis_tls *ret, bool *any,
+static int take_tls_options(struct pawl__url *url, const char *prefix, struct tls_options *ret, bool *any,
                             struct pawl_error *reterr) {
     struct {
         const char *name;

@@ -41,9 +41,10 @@
 #include <sys/socket.h>
 
 #include "engine/engine.h"
-#include "engine/redis/wire/openssl.h"
 #include "engine/redis/voter.h"
+#include "os/resolve.h"
 #include "os/sleep.h"
+#include "os/tls.h"
 #include "base/name.h"
 #include "base/record.h"
 #include "base/url.h"
@@ -82,11 +83,6 @@ struct redis_place {
     unsigned port;
 };
 
-struct redis_tls {
-    bool on, verify;
-    char ca[1024], cert[1024], key[1024], name[256];
-};
-
 /* options.c */
 struct redis_options {
     enum redis_topology topology;
@@ -99,7 +95,7 @@ struct redis_options {
     char user[256], password[1024];
     unsigned db;
     char prefix[REDIS_PREFIX_MAX];
-    struct redis_tls tls, sentinel_tls;
+    struct tls_options tls, sentinel_tls;
     int64_t connect_ns, command_ns;      /* time-outs */
     int64_t patience_ns;                 /* of open(); PAWL__NEVER: as long as a connection may take */
     int64_t retry_base_ns, retry_max_ns; /* back-off */
@@ -427,26 +423,6 @@ redisReader *pawl__reader_new(void);
 /* An answer is not complete after so many bytes: may it still become one? */
 bool pawl__reader_bounded(const redisReader *reader, size_t fed);
 
-/* address.c */
-
-struct addresses *pawl__addresses_new(const char *host, unsigned port); /* NULL: no memory */
-void pawl__addresses_put(struct addresses *addresses);
-/* Look them up in the calling thread, unless some are known; as getaddrinfo. */
-int pawl__addresses_look_up(struct addresses *addresses);
-/* Look them up again, in a thread. */
-void pawl__addresses_refresh(struct addresses *addresses);
-/* Nobody knew the host when it was last looked up, and it is not being looked up anew. */
-bool pawl__addresses_unknown(struct addresses *addresses);
-/* The one to connect to, and its number; 0: none is known. The same for all connections of a node, since behind each there may be another
- * server; until it failed, then the next one. */
-socklen_t pawl__addresses_choose(struct addresses *addresses, struct sockaddr_storage *ret, size_t *retnumber);
-void pawl__addresses_failed(struct addresses *addresses, size_t number);
-/* How many are known. */
-size_t pawl__addresses_count(struct addresses *addresses);
-const char *pawl__addresses_host(const struct addresses *addresses);
-const char *pawl__addresses_where(const struct addresses *addresses); /* host and port, for people */
-unsigned pawl__addresses_port(const struct addresses *addresses);
-
 /* connect.c: making a connection, step by step. The mutex is held. */
 
 /* Begin, or go on: called when the descriptor is ready, and when it is time. */
@@ -486,16 +462,6 @@ void pawl__claims_refuse_tries(struct node *node);
 void pawl__claims_give_up(struct node *node);
 /* Go on with all claims of a node. */
 void pawl__claims_drive(struct node *node);
-
-/* tls.c */
-int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr);
-/* NULL: without TLS. */
-SSL_CTX *pawl__link_tls(const struct link *link);
-SSL *pawl__tls_new(const struct link *link);
-/* Likewise over any socket, to a server at `host`. */
-SSL *pawl__tls_over(SSL_CTX *context, const struct redis_tls *tls, const char *host, int fd);
-/* What went wrong, in words; and its code. */
-int pawl__tls_error(SSL *ssl, char *ret, size_t size);
 
 /* warn.c: what the server is, and what about it endangers locks. */
 enum { SERVER_CHECKS = 3 };

@@ -156,7 +156,7 @@ static bool begin_talk(const struct redis *redis, const char *host, int port, st
         return false;
     if (!options->tls.on)
         return true;
-    ret->ssl = pawl__tls_over(redis->tls, &options->tls, host, ret->context->fd);
+    ret->ssl = pawl__tls_new(redis->tls, &options->tls, host, ret->context->fd);
     return ret->ssl && SSL_do_handshake(ret->ssl) == 1;
 }
 

@@ -12,17 +12,13 @@
  * Under Sentinel they are asked where the server is before each connection: sentinel.c.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "engine/redis/redis.h"
-#include "os/descriptor.h"
+#include "os/socket.h"
 #include "base/error.h"
 
 /* With claims, a link that was silent for so long is pinged. */
@@ -55,21 +51,12 @@ static bool await_address(struct link *link) {
     return true;
 }
 
-static void set_options(int fd, int64_t patience_ns) {
-    int yes = 1;
-    unsigned patience_ms = (unsigned)(patience_ns / REDIS_MS);
-
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
-}
-
 static void greet(struct link *link);
 
 void pawl__link_start(struct link *link) {
-    struct redis *redis = link->redis;
     struct sockaddr_storage address;
     socklen_t length = choose_address(link, &address);
+    int error = 0;
 
     if (!length && await_address(link))
         return;
@@ -81,37 +68,34 @@ void pawl__link_start(struct link *link) {
         pawl__link_drop(link, PAWL_ECONNLOST, "the host '%.100s' is not known", pawl__addresses_host(link->addresses));
         return;
     }
-    link->fd = above_stdio(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    link->fd = pawl__socket_connect(&address, length, link->redis->options.command_ns, &error);
     link->reader = pawl__reader_new();
     link->fed = 0;
     if (link->fd < 0 || !link->reader) {
-        pawl__link_drop(link, PAWL_ESYSTEM, "no socket can be had: %s", strerror(errno));
+        pawl__link_drop(link, PAWL_ESYSTEM, "cannot create a socket: %s", strerror(errno));
         return;
     }
-    if (address.ss_family != AF_UNIX)
-        set_options(link->fd, redis->options.command_ns);
-    if (connect(link->fd, (struct sockaddr *)&address, length) < 0 && errno != EINPROGRESS) {
-        pawl__link_drop(link, errno == EACCES ? PAWL_EACCES : PAWL_ECONNLOST, "can't connect: %s", strerror(errno));
-        return;
-    }
-    if (address.ss_family == AF_UNIX)
+    if (error)
+        pawl__link_drop(link, error == EACCES ? PAWL_EACCES : PAWL_ECONNLOST, "can't connect: %s", strerror(error));
+    else if (address.ss_family == AF_UNIX)
         pawl__link_progress(link);
 }
 
 static void connected(struct link *link) {
-    socklen_t size = sizeof(int);
-    int error = 0;
+    const struct redis_options *options = &link->redis->options;
+    bool guide = link == &link->node->guide;
+    SSL_CTX *tls = guide ? link->redis->sentinel_tls : link->redis->tls;
+    int error = pawl__socket_error(link->fd);
 
-    getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) {
         pawl__link_drop(link, PAWL_ECONNLOST, "can't connect: %s", strerror(error));
         return;
     }
-    if (!pawl__link_tls(link)) {
+    if (!tls) {
         greet(link);
         return;
     }
-    link->ssl = pawl__tls_new(link);
+    link->ssl = pawl__tls_new(tls, guide ? &options->sentinel_tls : &options->tls, pawl__addresses_host(link->addresses), link->fd);
     link->state = LINK_SHAKING;
     if (!link->ssl)
         pawl__link_drop(link, PAWL_ESYSTEM, "TLS can't be set up");
@@ -120,28 +104,12 @@ static void connected(struct link *link) {
 }
 
 static void shake(struct link *link) {
-    int rc = SSL_do_handshake(link->ssl), error;
+    int rc = pawl__tls_handshake(link->ssl, &link->ssl_wants_write);
 
-    if (rc == 1) {
+    if (rc > 0)
         greet(link);
-        return;
-    }
-    error = SSL_get_error(link->ssl, rc);
-    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
-    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
-        return;
-    pawl__link_ended(link);
-}
-
-/* Is the descriptor of a connection that is being made writable by now? */
-static bool is_connected(const struct link *link) {
-    struct sockaddr_storage peer;
-    socklen_t size = sizeof peer, error_size = sizeof(int);
-    int error = 0;
-
-    if (getpeername(link->fd, (struct sockaddr *)&peer, &size) == 0)
-        return true;
-    return getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &error_size) == 0 && error != 0;
+    else if (rc < 0)
+        pawl__link_ended(link);
 }
 
 void pawl__link_progress(struct link *link) {
@@ -361,7 +329,7 @@ void pawl__link_tick(struct link *link, int64_t now) {
         pawl__sentinel_ask(link->node);
     } else if (link->state == LINK_DOWN)
         pawl__link_start(link);
-    else if (link->state == LINK_CONNECTING && is_connected(link))
+    else if (link->state == LINK_CONNECTING && pawl__socket_decided(link->fd))
         pawl__link_progress(link);
     else if (link->state != LINK_UP)
         pawl__link_drop(link, PAWL_ECONNLOST, "%s within %lld ms", pawl__link_missing(link),

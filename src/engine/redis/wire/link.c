@@ -11,15 +11,14 @@
  * Many requests at once are collected: from BATCH_FROM unanswered ones on, a request is only put into `out`, since the next answer will
  * make somebody flush it.
  */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "engine/redis/redis.h"
+#include "os/socket.h"
 #include "base/error.h"
 
 enum { BATCH_FROM = 8, READ_SIZE = 16384, READ_MOST = 16 * READ_SIZE, OUT_MOST = 64 << 20 };
@@ -37,38 +36,12 @@ void pawl__link_init(struct link *link, struct node *node, bool subscriber, cons
 
 /* How much the socket took; 0: nothing just now; -1: broken. */
 static ssize_t write_some(struct link *link, const char *data, size_t size) {
-    ssize_t n;
-    int error;
-
-    if (!link->ssl) {
-        n = send(link->fd, data, size, MSG_NOSIGNAL);
-        return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n;
-    }
-    n = SSL_write(link->ssl, data, size > INT32_MAX ? INT32_MAX : (int)size);
-    if (n > 0)
-        return n;
-    error = SSL_get_error(link->ssl, (int)n);
-    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
-    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+    return link->ssl ? pawl__tls_write(link->ssl, data, size, &link->ssl_wants_write) : pawl__socket_write(link->fd, data, size);
 }
 
 /* How many bytes came; 0: none just now; -1: the end. */
 static ssize_t read_some(struct link *link, char *buffer, size_t size) {
-    ssize_t n;
-    int error;
-
-    if (!link->ssl) {
-        n = recv(link->fd, buffer, size, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return 0;
-        return n == 0 ? -1 : n;
-    }
-    n = SSL_read(link->ssl, buffer, (int)size);
-    if (n > 0)
-        return n;
-    error = SSL_get_error(link->ssl, (int)n);
-    link->ssl_wants_write = error == SSL_ERROR_WANT_WRITE;
-    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+    return link->ssl ? pawl__tls_read(link->ssl, buffer, size, &link->ssl_wants_write) : pawl__socket_read(link->fd, buffer, size);
 }
 
 /* ---- Out ------------------------------------------------------------------------------------------------------------------ */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define OPENSSL_ITSELF
-#include "engine/redis/wire/openssl.h"
+#include "os/openssl.h"
 #include "base/error.h"
 
 #define AS_TEXT(number) #number

@@ -3,13 +3,15 @@
  * tls.c - TLS by OpenSSL (openssl.h) over a non-blocking socket. The server's certificate is verified, with its name, unless the
  * URL says verify=none.
  */
+#include "os/tls.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "engine/redis/redis.h"
 #include "base/error.h"
 
 static int fail_tls(struct pawl_error *reterr, int code, const char *what, const char *file) {
@@ -20,7 +22,7 @@ static int fail_tls(struct pawl_error *reterr, int code, const char *what, const
     return pawl__fail(reterr, code, "%s '%.200s' can't be used: %s", what, file, text);
 }
 
-static int load_certificates(SSL_CTX *context, const struct redis_tls *tls, struct pawl_error *reterr) {
+static int load_certificates(SSL_CTX *context, const struct tls_options *tls, struct pawl_error *reterr) {
     if (tls->ca[0] && SSL_CTX_load_verify_file(context, tls->ca) != 1)
         return fail_tls(reterr, PAWL_EACCES, "the file of certificates", tls->ca);
     if (!tls->ca[0])
@@ -32,7 +34,7 @@ static int load_certificates(SSL_CTX *context, const struct redis_tls *tls, stru
     return 0;
 }
 
-static int set_up(const struct redis_tls *tls, SSL_CTX **ret, struct pawl_error *reterr) {
+int pawl__tls_setup(const struct tls_options *tls, SSL_CTX **ret, struct pawl_error *reterr) {
     int rc;
 
     if (!tls->on)
@@ -46,12 +48,6 @@ static int set_up(const struct redis_tls *tls, SSL_CTX **ret, struct pawl_error 
     SSL_CTX_set_verify(*ret, tls->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_mode(*ret, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     return load_certificates(*ret, tls, reterr);
-}
-
-int pawl__tls_setup(struct redis *redis, struct pawl_error *reterr) {
-    int rc = set_up(&redis->options.tls, &redis->tls, reterr);
-
-    return rc < 0 ? rc : set_up(&redis->options.sentinel_tls, &redis->sentinel_tls, reterr);
 }
 
 /* OpenSSL's own way to write to a socket raises SIGPIPE, and callers' threads write here too: so it gets another one. */
@@ -106,18 +102,7 @@ static bool attach(SSL *ssl, int fd) {
     return true;
 }
 
-SSL_CTX *pawl__link_tls(const struct link *link) {
-    return link == &link->node->guide ? link->redis->sentinel_tls : link->redis->tls;
-}
-
-SSL *pawl__tls_new(const struct link *link) {
-    const struct redis_options *options = &link->redis->options;
-    const struct redis_tls *tls = link == &link->node->guide ? &options->sentinel_tls : &options->tls;
-
-    return pawl__tls_over(pawl__link_tls(link), tls, pawl__addresses_host(link->addresses), link->fd);
-}
-
-SSL *pawl__tls_over(SSL_CTX *context, const struct redis_tls *tls, const char *host, int fd) {
+SSL *pawl__tls_new(SSL_CTX *context, const struct tls_options *tls, const char *host, int fd) {
     const char *name = tls->name[0] ? tls->name : host;
     struct in6_addr address;
     SSL *ssl = SSL_new(context);
@@ -135,6 +120,32 @@ SSL *pawl__tls_over(SSL_CTX *context, const struct redis_tls *tls, const char *h
     }
     SSL_set_connect_state(ssl);
     return ssl;
+}
+
+/* 0: more is to come first; -1: it is over. */
+static int result_of(SSL *ssl, int rc, bool *retwrites) {
+    int error = SSL_get_error(ssl, rc);
+
+    *retwrites = error == SSL_ERROR_WANT_WRITE;
+    return error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+int pawl__tls_handshake(SSL *ssl, bool *retwrites) {
+    int rc = SSL_do_handshake(ssl);
+
+    return rc == 1 ? 1 : result_of(ssl, rc, retwrites);
+}
+
+ssize_t pawl__tls_write(SSL *ssl, const void *data, size_t size, bool *retwrites) {
+    int n = SSL_write(ssl, data, size > INT32_MAX ? INT32_MAX : (int)size);
+
+    return n > 0 ? n : result_of(ssl, n, retwrites);
+}
+
+ssize_t pawl__tls_read(SSL *ssl, void *buffer, size_t size, bool *retwrites) {
+    int n = SSL_read(ssl, buffer, (int)size);
+
+    return n > 0 ? n : result_of(ssl, n, retwrites);
 }
 
 /* A certificate is what failed: the server's, or ours, of which it tells by an alert. */

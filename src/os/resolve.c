@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * address.c - where a host is. Names are looked up by a thread of their own, since that may take as long as it likes: what was known
+ * resolve.c - where a host is. Names are looked up by a thread of their own, since that may take as long as it likes: what was known
  * before serves meanwhile. Only open() looks them up itself, and not for one server of several: there, those that can be found are enough.
  */
+#include "os/resolve.h"
+
 #include <netdb.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "base/url.h"
 
 enum { ADDRESSES = 8 };
 

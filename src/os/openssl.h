@@ -6,8 +6,8 @@
  * `pawl run` does for a lock on one machine. So each function that is used stands in a table that pawl__openssl_load() fills, and
  * a macro of its name leads there. One that is missing below is a link error.
  */
-#ifndef PAWL_REDIS_OPENSSL_H
-#define PAWL_REDIS_OPENSSL_H
+#ifndef PAWL_OPENSSL_H
+#define PAWL_OPENSSL_H
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
