@@ -405,12 +405,13 @@ static void scribble(struct table *table, int count) {
 /* A guard that names the living is what a process that was stopped inside looks like: each call takes its whole time then, as
  * test_stopped_inside_the_guard sees, and forty rounds of that would look like a hang. */
 static void free_guards_of_the_living(struct local *local) {
-    uint32_t slot, generation, hash = pawl__name_hash("name", 4);
+    uint32_t hash = pawl__name_hash("name", 4);
 
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t bucket = (hash + i) & (BUCKET_COUNT - 1);
+        uint64_t owner = pawl__local_guard_owner(local, bucket);
 
-        if (pawl__local_guard_owner(local, bucket, &slot, &generation) && !pawl__local_dead(local, slot, generation))
+        if (owner != 0 && !pawl__local_dead(local, owner))
             atomic_store(&local->table->buckets[bucket].guard, 0);
     }
 }

@@ -267,13 +267,13 @@ static void test_slot_is_claimed_again_before_the_waiter_looks(void **data) {
     let_it_poll();
     stop_and_wait(pids[1]);
     kill_and_reap(pids[0]);
-    assert_true(pawl__local_dead(local_of(engine), slot, generation));
-    assert_true(pawl__local_recover(local_of(engine), slot, generation, pawl__boottime() + LONG));
+    assert_true(pawl__local_dead(local_of(engine), owner_word(slot, generation)));
+    assert_true(pawl__local_recover(local_of(engine), owner_word(slot, generation), pawl__boottime() + LONG));
     heir = engine_open(*data);
     assert_int_equal(local_of(heir)->slot, slot);
     assert_int_equal(local_of(heir)->generation, generation + 1);
-    assert_true(pawl__local_dead(local_of(engine), slot, generation)); /* the generation is what dies, not the slot */
-    assert_false(pawl__local_dead(local_of(engine), slot, generation + 1));
+    assert_true(pawl__local_dead(local_of(engine), owner_word(slot, generation))); /* the generation is what dies, not the slot */
+    assert_false(pawl__local_dead(local_of(engine), owner_word(slot, generation + 1)));
     kill(pids[1], SIGCONT);
     assert_true(await_word(&board->words[1], 2));
     kill_and_reap(pids[1]);
@@ -346,26 +346,25 @@ static void test_guard_of_another_generation_is_not_stolen(void **data) {
     struct guest slow = {*data, board, 0, true}, heir = {*data, board, 1, false};
     struct pawl__engine *engine;
     struct bucket *bucket;
-    uint32_t slot, generation, heir_slot, heir_generation;
+    uint64_t owner, heir_owner;
     pid_t a, p;
 
     engine = engine_open(*data);
     reap(spawn(die_in_guard, *data));
     bucket = &table_of(engine)->buckets[pawl__name_hash(GUARDED, strlen(GUARDED)) & (BUCKET_COUNT - 1)];
-    assert_true(pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets), &slot, &generation));
+    owner = pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets));
+    assert_true(owner != 0);
     a = spawn(stay_in_guard, &slow);
     if (!step_to_verdict(a)) {
         kill_and_reap(a);
         print_message("no ptrace here\n");
         skip();
     }
-    assert_true(pawl__local_recover(local_of(engine), slot, generation, pawl__boottime() + LONG));
+    assert_true(pawl__local_recover(local_of(engine), owner, pawl__boottime() + LONG));
     p = spawn(stay_in_guard, &heir);
     assert_true(await_word(&board->words[1], 1));
-    assert_true(
-        pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets), &heir_slot, &heir_generation));
-    assert_int_equal(heir_slot, slot);
-    assert_int_equal(heir_generation, generation + 1);
+    heir_owner = pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets));
+    assert_int_equal(heir_owner, owner_word(slot_of(owner), generation_of(owner) + 1));
     ptrace(PTRACE_DETACH, a, NULL, NULL);
     sleep_ms(100);
     assert_int_equal(atomic_load(&board->words[0]), 0); /* P is inside, so A is not */

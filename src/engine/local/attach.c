@@ -308,7 +308,7 @@ static bool wipe(struct table *table) {
         COMMIT(table->owners[i], 0);
     for (uint32_t i = 0; i < slots; i++) /* last: while one is LIVE the table is not clean */
         if (GET(table->words[i]) & SESSION_LIVE)
-            COMMIT(table->words[i], session_word((uint32_t)(GET(table->words[i]) >> 32) + 1, 0));
+            COMMIT(table->words[i], session_word(generation_of(GET(table->words[i])) + 1, 0));
     return true;
 }
 

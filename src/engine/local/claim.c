@@ -57,7 +57,7 @@ static void find_position(struct local *local, struct guard_visit *visit, const 
         previous = pawl__local_prev(local, visit, previous, &steps);
     ret->ticket = GET(node->ticket);
     ret->before = previous ? GET(previous->ticket) : 0;
-    ret->slot = previous ? (uint32_t)GET(previous->owner) - 1 : SESSION_COUNT;
+    ret->slot = previous ? slot_of(GET(previous->owner)) : SESSION_COUNT;
 }
 
 static void note_position(struct local *local, struct local_claim *state, const struct position *position) {
@@ -133,7 +133,7 @@ enum { PEERS = 64 };
 #define SLOW_CLAIMER_LOOK (2 * MS)
 
 struct peer {
-    uint32_t slot, generation;
+    uint64_t owner;
     uint32_t ref;
     enum node_state state;
     uint64_t token;
@@ -158,8 +158,7 @@ static void find_obstacles(struct local *local, struct guard_visit *visit, const
         if (!pawl__local_same_name(other, node) || (only_exclusive && GET(other->mode) != PAWL_EXCLUSIVE) || seen++ < ret->skip)
             continue;
         ret->peers[ret->count++] = (struct peer){
-            .slot = (uint32_t)GET(other->owner) - 1,
-            .generation = (uint32_t)(GET(other->owner) >> 32),
+            .owner = GET(other->owner),
             .ref = pawl__local_ref(local, other),
             .state = state_of(GET(other->state)),
             .token = GET(other->token),
@@ -226,7 +225,7 @@ static int mind_slow_claimer(struct local *local, struct local_claim *state, con
     passed = lags(local, slow_claimer) && pawl__local_pass_over(local, &visit, &local->table->nodes[slow_claimer->ref - 1]);
     pawl__local_leave(local, &visit);
     if (passed)
-        pawl__local_note_passed_over(local, peer->slot);
+        pawl__local_note_passed_over(local, slot_of(peer->owner));
     return PAWL__DONE;
 }
 
@@ -241,12 +240,12 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
     for (unsigned i = 0; i < obstacles->count; i++) {
         const struct peer *peer = &obstacles->peers[i];
 
-        if (pawl__local_dead(local, peer->slot, peer->generation)) {
+        if (pawl__local_dead(local, peer->owner)) {
             dead = true;
-            if (!pawl__local_recover(local, peer->slot, peer->generation, deadline))
+            if (!pawl__local_recover(local, peer->owner, deadline))
                 return PAWL__DONE;
         } else if (any_blocks && peer->state == NODE_HELD) {
-            return refuse(local, state, verdict, peer->slot, reterr);
+            return refuse(local, state, verdict, slot_of(peer->owner), reterr);
         } else if (peer->state == NODE_GRANTED) {
             slow_claimer = slow_claimer ? slow_claimer : peer;
         }
@@ -263,7 +262,7 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
         return PAWL__DONE;
     }
     if (any_blocks || obstacles->count < PEERS)
-        return refuse(local, state, verdict, living ? living->slot : SESSION_COUNT, reterr);
+        return refuse(local, state, verdict, living ? slot_of(living->owner) : SESSION_COUNT, reterr);
     obstacles->skip += obstacles->count;
     return PAWL__DONE;
 }

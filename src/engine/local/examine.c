@@ -151,7 +151,7 @@ static struct tally count(struct local *local) {
 
         if (!(word & SESSION_LIVE))
             continue;
-        if (pawl__local_dead(local, slot, (uint32_t)(word >> 32))) {
+        if (pawl__local_dead(local, owner_word(slot, generation_of(word)))) {
             tally.dead++;
         } else {
             tally.sessions++;
@@ -195,17 +195,16 @@ static void examine_table(struct local *local, struct pawl__exam *exam) {
 
 /* Does anybody stand still inside a guard? */
 static void examine_guards(struct local *local, struct pawl__exam *exam) {
-    uint32_t slot, generation;
+    uint64_t owner;
     char who[WHO_SIZE];
 
     for (uint32_t i = 0; i < BUCKET_COUNT; i++) {
-        if (!pawl__local_guard_owner(local, i, &slot, &generation) || !pawl__local_stands_still(local, i))
+        owner = pawl__local_guard_owner(local, i);
+        if (owner == 0 || !pawl__local_stands_still(local, i))
             continue;
-        if (pawl__local_dead(local, slot, generation) || pawl__local_left(local, slot, generation))
-            continue; /* the next that comes takes it over */
         pawl__found(exam, PAWL_FINDING_WARNING, "let it go on (kill -CONT), or end it (kill -KILL): its guard is then taken over",
                     "a process stands still inside the table, in the way of others: %s",
-                    pawl__local_who(local, slot, who, sizeof who));
+                    pawl__local_who(local, slot_of(owner), who, sizeof who));
         return;
     }
     pawl__found(exam, PAWL_FINDING_GOOD, "", "nobody stands still inside the table");

@@ -184,6 +184,12 @@ static inline uint64_t owner_word(uint32_t slot, uint32_t generation) {
 static inline uint64_t guard_word(uint32_t slot, uint32_t generation) {
     return (uint64_t)generation << 32 | (uint64_t)(slot + 1) << 1;
 }
+static inline uint32_t slot_of(uint64_t owner) { /* of nobody: beyond all slots */
+    return (uint32_t)owner - 1;
+}
+static inline uint32_t generation_of(uint64_t word) { /* of any of the three */
+    return (uint32_t)(word >> 32);
+}
 static inline uint64_t session_word(uint32_t generation, uint64_t live) {
     return (uint64_t)generation << 32 | live;
 }

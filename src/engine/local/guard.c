@@ -53,32 +53,27 @@ bool pawl__local_enter_try(struct local *local, struct guard_visit *visit, uint3
     return false;
 }
 
-/* The session in the guard's word; false if no session is called that. */
-static bool owner_of(uint64_t word, uint32_t *ret_slot, uint32_t *ret_generation) {
-    uint32_t low = (uint32_t)word >> 1;
+/* The session in the guard's word; 0 if no session is called that. */
+static uint64_t owner_of(uint64_t word) {
+    uint32_t slot = ((uint32_t)word >> 1) - 1;
 
-    if (low == 0 || low > SESSION_COUNT)
-        return false;
-    *ret_slot = low - 1;
-    *ret_generation = (uint32_t)(word >> 32);
-    return true;
+    return slot < SESSION_COUNT ? owner_word(slot, generation_of(word)) : 0;
 }
 
-bool pawl__local_guard_owner(struct local *local, uint32_t bucket, uint32_t *ret_slot, uint32_t *ret_generation) {
-    return owner_of(atomic_load(&local->table->buckets[bucket].guard), ret_slot, ret_generation);
+uint64_t pawl__local_guard_owner(struct local *local, uint32_t bucket) {
+    return owner_of(atomic_load(&local->table->buckets[bucket].guard));
 }
 
 /* Take the guard from its owner if that one is dead. */
 static COLD bool steal(struct local *local, struct guard_visit *visit, uint64_t word) {
-    uint32_t slot, generation;
+    uint64_t owner = owner_of(word);
 
-    if (owner_of(word, &slot, &generation) && !pawl__local_dead(local, slot, generation) &&
-        !pawl__local_left(local, slot, generation))
+    if (owner != 0 && !pawl__local_dead(local, owner) && !pawl__local_left(local, owner))
         return false;
     if (!atomic_compare_exchange_strong_explicit(&visit->bucket->guard, &word, local->guard | GUARD_SLEEPERS, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
-    visit->robbed = owner_of(word, &slot, &generation) ? slot + 1 : 0;
+    visit->robbed = (uint32_t)owner;
     pawl__local_repair(local, visit);
     return true;
 }

@@ -49,7 +49,7 @@ static struct node *step(struct local *local, struct guard_visit *visit, uint32_
         return NULL;
     node = pawl__local_node(local, ref);
     if (!node || ++*steps > NODE_COUNT || (GET(node->hash) & (BUCKET_COUNT - 1)) != bucket_of(local, visit) ||
-        (uint32_t)GET(node->owner) - 1 >= SESSION_COUNT) {
+        slot_of(GET(node->owner)) >= SESSION_COUNT) {
         visit->damaged = true;
         return NULL;
     }
@@ -108,7 +108,7 @@ uint64_t pawl__local_token(struct local *local, struct bucket *bucket) {
 static void wake_later(struct guard_visit *visit, struct local *local, struct node *node) {
     struct wake wake = {
         .ref = pawl__local_ref(local, node),
-        .slot = (uint32_t)GET(node->owner) - 1,
+        .slot = slot_of(GET(node->owner)),
         /* After the change of state, in one order with the waiter's: it publishes its channel, then looks at the state. */
         .channel = atomic_load(&node->channel),
     };

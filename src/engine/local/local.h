@@ -120,7 +120,7 @@ enum phase {
 };
 
 struct watch {
-    uint32_t slot, generation;
+    uint64_t owner;
     int fd;    /* -1: not open */
     bool mark; /* still wanted, while the set is renewed */
 };
@@ -204,8 +204,8 @@ bool pawl__local_enter_try(struct local *local, struct guard_visit *visit, uint3
 int pawl__local_enter(struct local *local, struct guard_visit *visit, uint32_t hash, int64_t deadline, const _Atomic bool *stop);
 /* Leave, then wake whom we granted or poked. */
 void pawl__local_leave(struct local *local, struct guard_visit *visit);
-/* The session that stands in the guard of the bucket, if it does not move; false: nobody does. */
-bool pawl__local_guard_owner(struct local *local, uint32_t bucket, uint32_t *ret_slot, uint32_t *ret_generation);
+/* The session that stands in the guard of the bucket; 0: nobody. */
+uint64_t pawl__local_guard_owner(struct local *local, uint32_t bucket);
 
 /* ---- list.c: the list of a bucket. All with the guard held, and no system calls ---- */
 
@@ -251,13 +251,13 @@ uint64_t pawl__local_token(struct local *local, struct bucket *bucket);
 /* ---- session.c ---- */
 
 /* Is this session over? Opens files: not inside a guard. What can't be told counts as alive. */
-bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation);
+bool pawl__local_dead(struct local *local, uint64_t owner);
 /* Is the process itself over, though something that it left behind may keep its holds? It is not inside any guard then. */
-bool pawl__local_left(struct local *local, uint32_t slot, uint32_t generation);
+bool pawl__local_left(struct local *local, uint64_t owner);
 /* The lifeline of a slot, for poll(): POLLERR when the process is gone. -1 with errno; ENXIO: it is gone already. */
 int pawl__local_watch(struct local *local, uint32_t slot);
 /* Take the nodes of a dead session out, free its blocks and its slot. False: a guard could not be had by the deadline. */
-bool pawl__local_recover(struct local *local, uint32_t slot, uint32_t generation, int64_t deadline);
+bool pawl__local_recover(struct local *local, uint64_t owner, int64_t deadline);
 /* Claim a slot for this process. */
 int pawl__local_session_open(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr);
 void pawl__local_session_close(struct local *local, int64_t deadline);
@@ -297,7 +297,7 @@ int pawl__local_fifo(struct local *local, const char *name);
 /* Write down who this process is. */
 void pawl__local_introduce_process(struct session *session);
 /* Is the session surely over, whose lifeline can't be opened? `removed`: since it is not there. */
-bool pawl__local_bereft(struct local *local, uint32_t slot, uint32_t generation, bool removed);
+bool pawl__local_bereft(struct local *local, uint64_t owner, bool removed);
 /* How many processes have the lifeline of this session, or may have it? Their numbers, as far as there is room. `removed`: its file was. */
 size_t pawl__local_heirs(const struct session *session, bool removed, int64_t pids[], size_t room);
 

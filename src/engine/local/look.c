@@ -133,8 +133,7 @@ int pawl__local_look_again(struct local *local, struct pawl_error *reterr) {
 
 bool pawl__local_stands_still(struct local *local, uint32_t bucket) {
     const struct timespec moment = {.tv_nsec = 100 * MS};
-    uint64_t guard = GET(local->table->buckets[bucket].guard) & ~GUARD_SLEEPERS, now = 0;
-    uint32_t slot, generation;
+    uint64_t guard = GET(local->table->buckets[bucket].guard) & ~GUARD_SLEEPERS, now = 0, owner;
 
     if (guard == 0)
         return false;
@@ -144,7 +143,8 @@ bool pawl__local_stands_still(struct local *local, uint32_t bucket) {
     else if (pread(local->table_fd, &now, sizeof now,
                    (off_t)(offsetof(struct table, buckets) + bucket * sizeof(struct bucket) + offsetof(struct bucket, guard))) < 0)
         return false;
-    if ((now & ~GUARD_SLEEPERS) != guard || !pawl__local_guard_owner(local, bucket, &slot, &generation))
+    owner = pawl__local_guard_owner(local, bucket);
+    if ((now & ~GUARD_SLEEPERS) != guard || owner == 0)
         return false;
-    return !pawl__local_dead(local, slot, generation) && !pawl__local_left(local, slot, generation); /* else it is taken over */
+    return !pawl__local_dead(local, owner) && !pawl__local_left(local, owner); /* else it is taken over */
 }

@@ -157,10 +157,10 @@ size_t pawl__local_heirs(const struct session *session, bool removed, int64_t pi
     return count;
 }
 
-bool pawl__local_bereft(struct local *local, uint32_t slot, uint32_t generation, bool removed) {
-    const struct session *session = &local->table->sessions[slot];
+bool pawl__local_bereft(struct local *local, uint64_t owner, bool removed) {
+    const struct session *session = &local->table->sessions[slot_of(owner)];
 
-    if (slot >= GET(local->table->header.session_high) || atomic_load(&session->known) != owner_word(slot, generation) ||
+    if (slot_of(owner) >= GET(local->table->header.session_high) || atomic_load(&session->known) != owner ||
         !in_our_namespace(session) || !is_over(session))
         return false;
     return !session->inherits || pawl__local_heirs(session, removed, NULL, 0) == 0;

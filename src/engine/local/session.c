@@ -66,8 +66,9 @@ int pawl__local_watch(struct local *local, uint32_t slot) {
     return watch_fifo(local, lifeline_name(slot, name));
 }
 
-bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation) {
-    uint64_t live = session_word(generation, SESSION_LIVE);
+bool pawl__local_dead(struct local *local, uint64_t owner) {
+    uint64_t live = session_word(generation_of(owner), SESSION_LIVE);
+    uint32_t slot = slot_of(owner);
     int fd;
 
     if (slot >= SESSION_COUNT || atomic_load(&local->table->words[slot]) != live)
@@ -79,18 +80,19 @@ bool pawl__local_dead(struct local *local, uint32_t slot, uint32_t generation) {
         close(fd);
     else if (errno == ENXIO)
         return true;
-    else if ((errno == ENOENT || errno == EACCES) && pawl__local_bereft(local, slot, generation, errno == ENOENT))
+    else if ((errno == ENOENT || errno == EACCES) && pawl__local_bereft(local, owner, errno == ENOENT))
         return true;
     return atomic_load(&local->table->words[slot]) != live;
 }
 
-bool pawl__local_left(struct local *local, uint32_t slot, uint32_t generation) {
+bool pawl__local_left(struct local *local, uint64_t owner) {
+    uint32_t slot = slot_of(owner);
     const struct session *session = &local->table->sessions[slot];
     char name[16];
     int fd;
 
-    if (slot >= GET(local->table->header.session_high) || atomic_load(&session->known) != owner_word(slot, generation) ||
-        !session->inherits || slot == local->slot)
+    if (slot >= GET(local->table->header.session_high) || atomic_load(&session->known) != owner || !session->inherits ||
+        slot == local->slot)
         return false;
     fd = watch_fifo(local, pulse_name(slot, name));
     if (fd >= 0)
@@ -104,10 +106,9 @@ static bool anybody_unnamed(struct local *local) {
     const struct session *session = local->table->sessions;
 
     for (uint32_t slot = 0; slot < slots && slot < SESSION_COUNT; slot++, session++) {
-        uint64_t word = atomic_load(&local->table->words[slot]);
+        uint64_t word = atomic_load(&local->table->words[slot]), owner = owner_word(slot, generation_of(word));
 
-        if (word & SESSION_LIVE && atomic_load(&session->known) == owner_word(slot, (uint32_t)(word >> 32)) && session->inherits &&
-            !pawl__local_dead(local, slot, (uint32_t)(word >> 32)))
+        if (word & SESSION_LIVE && atomic_load(&session->known) == owner && session->inherits && !pawl__local_dead(local, owner))
             return true;
     }
     return false;
@@ -255,10 +256,10 @@ static bool recover_node(struct local *local, uint32_t ref, uint64_t owner, int6
     return !damaged;
 }
 
-bool pawl__local_recover(struct local *local, uint32_t slot, uint32_t generation, int64_t deadline) {
+bool pawl__local_recover(struct local *local, uint64_t owner, int64_t deadline) {
     struct table *table = local->table;
-    uint64_t owner = owner_word(slot, generation), expected, live = session_word(generation, SESSION_LIVE);
-    uint32_t high = GET(table->header.block_high);
+    uint64_t expected, live = session_word(generation_of(owner), SESSION_LIVE);
+    uint32_t slot = slot_of(owner), high = GET(table->header.block_high);
     char who[WHO_SIZE];
     unsigned count = 0;
     bool all = true, whole;
@@ -281,7 +282,7 @@ bool pawl__local_recover(struct local *local, uint32_t slot, uint32_t generation
     if (pawl__noting(&local->engine) && slot != local->slot && GET(table->words[slot]) == live)
         pawl__note(&local->engine, NULL, "session %u (%s) is dead: recovered %u nodes", slot,
                    pawl__local_who(local, slot, who, sizeof who), count);
-    atomic_compare_exchange_strong(&table->words[slot], &live, session_word(generation + 1, 0));
+    atomic_compare_exchange_strong(&table->words[slot], &live, session_word(generation_of(owner) + 1, 0));
     return true;
 }
 
@@ -359,7 +360,7 @@ static int claim_slot(struct local *local, uint32_t slot, bool usurp, const stru
         return 0;
     }
     local->slot = slot;
-    local->generation = (uint32_t)(word >> 32) + (word & SESSION_LIVE ? 1 : 0);
+    local->generation = generation_of(word) + (word & SESSION_LIVE ? 1 : 0);
     local->owner = owner_word(slot, local->generation);
     local->guard = guard_word(slot, local->generation);
     local->live = session_word(local->generation, SESSION_LIVE);
@@ -381,7 +382,7 @@ static int find_slot(struct local *local, uint32_t high, bool usurp, const struc
         uint32_t slot = (start + i) % high;
         uint64_t word = atomic_load(&local->table->words[slot]);
 
-        if (word & SESSION_LIVE && !(usurp && pawl__local_dead(local, slot, (uint32_t)(word >> 32))))
+        if (word & SESSION_LIVE && !(usurp && pawl__local_dead(local, owner_word(slot, generation_of(word)))))
             continue;
         rc = claim_slot(local, slot, usurp, identity);
         if (rc == 0 && ++missed % 2 == 1 && missed < 64) {
@@ -410,19 +411,18 @@ static void bury(struct local *local) {
     struct table *table = local->table;
     uint32_t sessions = GET(table->header.session_high), blocks = GET(table->header.block_high);
     int64_t deadline = pawl__boottime() + 100 * MS;
-    uint64_t word;
+    uint64_t word, owner;
 
     for (uint32_t slot = 0; slot < sessions && slot < SESSION_COUNT; slot++) {
         word = atomic_load(&table->words[slot]);
-        if (word & SESSION_LIVE && pawl__local_dead(local, slot, (uint32_t)(word >> 32)))
-            pawl__local_recover(local, slot, (uint32_t)(word >> 32), deadline);
+        owner = owner_word(slot, generation_of(word));
+        if (word & SESSION_LIVE && pawl__local_dead(local, owner))
+            pawl__local_recover(local, owner, deadline);
     }
     for (uint32_t block = 0; block < blocks && block < BLOCK_COUNT; block++) {
-        word = atomic_load(&table->owners[block]);
-        if (word == 0 || (uint32_t)word == 0 || (uint32_t)word > SESSION_COUNT)
-            continue;
-        if (GET(table->words[(uint32_t)word - 1]) != session_word((uint32_t)(word >> 32), SESSION_LIVE))
-            pawl__local_recover(local, (uint32_t)word - 1, (uint32_t)(word >> 32), deadline);
+        owner = atomic_load(&table->owners[block]);
+        if (slot_of(owner) < SESSION_COUNT && GET(table->words[slot_of(owner)]) != session_word(generation_of(owner), SESSION_LIVE))
+            pawl__local_recover(local, owner, deadline);
     }
 }
 
@@ -457,7 +457,7 @@ int pawl__local_session_open(struct local *local, const struct pawl__identity *i
 void pawl__local_session_close(struct local *local, int64_t deadline) {
     /* What can't be freed by the deadline is left to whoever finds it: with the lifeline closed we are dead. */
     if (!pawl__local_gone(local))
-        pawl__local_recover(local, local->slot, local->generation, deadline);
+        pawl__local_recover(local, local->owner, deadline);
     close_lifeline(local, local->lifeline_fd);
     local->lifeline_fd = -1;
 }

@@ -88,7 +88,7 @@ static void leave_out_dead(struct local *local, struct copy *copy) {
     for (size_t i = 0; i < copy->count; i++) {
         uint64_t owner = GET(copy->nodes[i].owner);
 
-        if (pawl__local_dead(local, (uint32_t)owner - 1, (uint32_t)(owner >> 32)))
+        if (pawl__local_dead(local, owner))
             copy->refs[i] = 0;
     }
 }
@@ -101,18 +101,17 @@ static bool bury_dead(struct local *local, const struct copy *copy) {
 
     for (size_t i = 0; i < copy->count && !copy->stopped; i++) {
         uint64_t owner = GET(copy->nodes[i].owner);
-        uint32_t slot = (uint32_t)owner - 1, generation = (uint32_t)(owner >> 32);
 
-        if (owner == last || !pawl__local_dead(local, slot, generation))
+        if (owner == last || !pawl__local_dead(local, owner))
             last = owner;
-        else if (pawl__local_recover(local, slot, generation, deadline))
+        else if (pawl__local_recover(local, owner, deadline))
             any = true;
     }
     return any;
 }
 
 static void describe_session(struct local *local, uint64_t owner, struct pawl__identity *ret) {
-    uint32_t slot = (uint32_t)owner - 1;
+    uint32_t slot = slot_of(owner);
     const struct session *session;
     char record[PAWL__RECORD_MAX];
     uint32_t length;
@@ -123,7 +122,7 @@ static void describe_session(struct local *local, uint64_t owner, struct pawl__i
     session = &local->table->sessions[slot];
     length = session->record_length;
     memcpy(record, session->record, sizeof record);
-    if (length > sizeof record || GET(local->table->words[slot]) != session_word((uint32_t)(owner >> 32), SESSION_LIVE) ||
+    if (length > sizeof record || GET(local->table->words[slot]) != session_word(generation_of(owner), SESSION_LIVE) ||
         !pawl__record_parse(record, length, ret))
         memset(ret, 0, sizeof *ret);
 }
@@ -149,8 +148,8 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
         return local->look ? 0 : pawl__local_fail_damaged(local, GET(node->hash), reterr);
     describe_session(local, owner, &identity);
     snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
-             GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_name(state_of(word)), GET(node->ticket),
-             (uint32_t)owner - 1, (uint32_t)(owner >> 32), GET(node->channel), GET(node->watched));
+             GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_name(state_of(word)), GET(node->ticket), slot_of(owner),
+             generation_of(owner), GET(node->channel), GET(node->watched));
     entry = (struct pawl_entry){
         .name = name,
         .kind = (enum pawl_kind)node->kind,
@@ -264,22 +263,18 @@ static int fail_orphan(struct local *local, const char *name, uint32_t slot, str
 
 /* Is it that of a process that is gone, whose holds others keep? Outside of the guard. */
 static bool is_orphan(struct local *local, const char *name, uint64_t token, uint32_t *ret_slot) {
-    uint32_t hash = pawl__name_hash(name, strlen(name)), generation = 0;
+    uint32_t hash = pawl__name_hash(name, strlen(name));
     struct guard_visit visit;
     struct node *node;
-    uint64_t other;
+    uint64_t other, owner;
 
-    *ret_slot = SESSION_COUNT;
     if (pawl__local_enter(local, &visit, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
         return false;
     node = find_holder(local, &visit, name, token, &other);
-    if (node) {
-        *ret_slot = (uint32_t)GET(node->owner) - 1;
-        generation = (uint32_t)(GET(node->owner) >> 32);
-    }
+    owner = node ? GET(node->owner) : 0;
     pawl__local_leave(local, &visit);
-    return *ret_slot < SESSION_COUNT && pawl__local_left(local, *ret_slot, generation) &&
-           !pawl__local_dead(local, *ret_slot, generation);
+    *ret_slot = slot_of(owner);
+    return owner != 0 && pawl__local_left(local, owner) && !pawl__local_dead(local, owner);
 }
 
 /* Out of the list, at once. One that was granted and has not claimed yet does not know that it holds anything: it queues again. */
@@ -294,10 +289,10 @@ static void revoke(struct local *local, struct guard_visit *visit, struct node *
 }
 
 static int break_hold(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
-    uint32_t hash = pawl__name_hash(name, strlen(name)), slot, generation, channel;
+    uint32_t hash = pawl__name_hash(name, strlen(name)), slot, channel;
     struct guard_visit visit;
     struct node *node;
-    uint64_t other;
+    uint64_t other, owner;
 
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
@@ -310,19 +305,19 @@ static int break_hold(struct local *local, const char *name, uint64_t token, boo
         pawl__local_leave(local, &visit);
         return visit.damaged ? pawl__local_fail_damaged(local, hash, reterr) : fail_token(name, token, other, reterr);
     }
-    slot = ((uint32_t)GET(node->owner) - 1) & (SESSION_COUNT - 1);
+    owner = GET(node->owner);
+    slot = slot_of(owner) & (SESSION_COUNT - 1);
     if (!now)
         atomic_fetch_or(&node->state, NODE_BROKEN);
     else
         revoke(local, &visit, node);
-    generation = (uint32_t)(GET(node->owner) >> 32);
     atomic_fetch_add(&local->table->sessions[slot].breaks, 1);
     channel = atomic_load(&local->table->sessions[slot].serve_channel);
     pawl__local_leave(local, &visit);
     if (channel != 0)
         pawl__local_channel_poke(local, slot, channel - 1);
-    if (pawl__local_dead(local, slot, generation)) /* nobody will let go: do it for it */
-        pawl__local_recover(local, slot, generation, pawl__boottime() + GUARD_WITHIN);
+    if (pawl__local_dead(local, owner)) /* nobody will let go: do it for it */
+        pawl__local_recover(local, owner, pawl__boottime() + GUARD_WITHIN);
     return 0;
 }
 

@@ -176,20 +176,16 @@ static void sort_out(struct wait *wait, struct view *view) {
     view->count = kept;
 }
 
-static bool is_watched(const struct watch *watch, uint64_t owner) {
-    return owner_word(watch->slot, watch->generation) == owner;
-}
-
 /* Close what need not be watched any more. */
 static void keep_wanted(struct wait *wait, const struct view *view) {
     struct watches *watches = &wait->watches;
 
     for (unsigned i = 0; i < watches->count; i++) {
         struct watch *watch = &watches->all[i];
-        uint64_t owner = owner_word(watch->slot, watch->generation);
 
-        watch->mark = owner == view->previous ||
-                      (view->watching == WATCHING_ALL && bsearch(&owner, wait->owners, view->count, sizeof owner, compare_owners));
+        watch->mark = watch->owner == view->previous ||
+                      (view->watching == WATCHING_ALL &&
+                       bsearch(&watch->owner, wait->owners, view->count, sizeof watch->owner, compare_owners));
     }
     drop_watches(watches);
 }
@@ -197,20 +193,20 @@ static void keep_wanted(struct wait *wait, const struct view *view) {
 enum watched { WATCHED_ALIVE, WATCHED_DEAD, WATCHED_BLIND };
 
 static enum watched test(struct local *local, uint64_t owner) {
-    return pawl__local_dead(local, (uint32_t)owner - 1, (uint32_t)(owner >> 32)) ? WATCHED_DEAD : WATCHED_ALIVE;
+    return pawl__local_dead(local, owner) ? WATCHED_DEAD : WATCHED_ALIVE;
 }
 
 /* Watch the session, or test it, if there are too many to watch. */
 static enum watched watch(struct local *local, struct local_claim *state, struct watches *watches, uint64_t owner) {
-    uint32_t slot = (uint32_t)owner - 1, generation = (uint32_t)(owner >> 32);
-    uint64_t live = session_word(generation, SESSION_LIVE);
+    uint64_t live = session_word(generation_of(owner), SESSION_LIVE);
+    uint32_t slot = slot_of(owner);
     char who[WHO_SIZE];
     int fd;
 
     if (slot >= SESSION_COUNT || atomic_load(&local->table->words[slot]) != live)
         return WATCHED_DEAD;
     for (unsigned i = 0; i < watches->count; i++)
-        if (is_watched(&watches->all[i], owner))
+        if (watches->all[i].owner == owner)
             return WATCHED_ALIVE;
     if (watches->count == WATCHES_MAX)
         return test(local, owner);
@@ -221,7 +217,7 @@ static enum watched watch(struct local *local, struct local_claim *state, struct
         close(fd);
         return WATCHED_DEAD;
     }
-    watches->all[watches->count++] = (struct watch){slot, generation, fd, true};
+    watches->all[watches->count++] = (struct watch){owner, fd, true};
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, state->claim, "watching session %u (%s)", slot, pawl__local_who(local, slot, who, sizeof who));
     return WATCHED_ALIVE;
@@ -242,7 +238,7 @@ struct round {
 
 static void look_after(struct local *local, enum watched watched, uint64_t owner, int64_t deadline, struct round *round) {
     if (watched == WATCHED_DEAD)
-        round->recovered |= pawl__local_recover(local, (uint32_t)owner - 1, (uint32_t)(owner >> 32), deadline);
+        round->recovered |= pawl__local_recover(local, owner, deadline);
     round->blind |= watched != WATCHED_ALIVE;
 }
 
