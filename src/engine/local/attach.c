@@ -143,20 +143,6 @@ int pawl__local_open_directory(struct local *local, struct pawl_error *reterr) {
     return 0;
 }
 
-/* Open what is there, or make it. -1 with errno. */
-static int open_or_make(struct local *local, const char *name, int flags, mode_t type) {
-    int fd = -1;
-
-    for (int i = 0; fd < 0 && i < 3; i++) {
-        fd = pawl__local_open(local->directory_fd, name, flags, type);
-        if (fd < 0 && errno == ENOENT)
-            fd = pawl__local_make(local, local->directory_fd, name, type, NULL);
-        if (fd < 0 && errno != EEXIST && errno != ENOENT)
-            break;
-    }
-    return fd;
-}
-
 /* Something of this name is there, but not what it should be. */
 static bool is_something_else(int error) {
     return error == EINVAL || error == EISDIR || error == ENOTDIR || error == ELOOP || error == ENXIO;
@@ -164,7 +150,7 @@ static bool is_something_else(int error) {
 
 /* s/, where the FIFOs are. */
 static int open_sessions(struct local *local, struct pawl_error *reterr) {
-    local->sessions_fd = open_or_make(local, "s", O_RDONLY | O_DIRECTORY, S_IFDIR);
+    local->sessions_fd = pawl__local_open_or_make(local, local->directory_fd, "s", O_RDONLY | O_DIRECTORY, S_IFDIR);
     if (local->sessions_fd < 0 && is_something_else(errno))
         return pawl__fail(reterr, PAWL_EFORMAT, "%s/s is not a directory: %s holds something else than locks", local->path,
                           local->path);
@@ -189,7 +175,7 @@ static void read_boot_id(char buffer[BOOT_ID_SIZE]) {
 
 /* Its mode is left alone until it is known to be ours. */
 static int open_table(struct local *local, struct pawl_error *reterr) {
-    local->table_fd = open_or_make(local, "table", O_RDWR, S_IFREG);
+    local->table_fd = pawl__local_open_or_make(local, local->directory_fd, "table", O_RDWR, S_IFREG);
     if (local->table_fd >= 0)
         return 0;
     if (is_something_else(errno))
@@ -435,59 +421,9 @@ static int lock_table(struct local *local, struct pawl_error *reterr) {
     }
 }
 
-/* ---- Where it is ---- */
-
-static ino_t mount_namespace(void) {
-    struct stat status;
-
-    return stat("/proc/self/ns/mnt", &status) == 0 ? status.st_ino : 0;
-}
-
-/* What is found by the path now: later it may be something else. */
-static int note_whereabouts(struct local *local, struct pawl_error *reterr) {
-    struct whereabouts *place = &local->whereabouts;
-    struct stat opened, found, root;
-
-    if (asprintf(&place->table, "%s/table", local->path) < 0) {
-        place->table = NULL;
-        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    }
-    if (fstat(local->table_fd, &opened) < 0 || stat(place->table, &found) < 0 || stat("/", &root) < 0)
-        return 0;
-    place->device = opened.st_dev;
-    place->inode = opened.st_ino;
-    place->root_device = root.st_dev;
-    place->root_inode = root.st_ino;
-    place->mounts = mount_namespace();
-    place->known = found.st_dev == opened.st_dev && found.st_ino == opened.st_ino;
-    return 0;
-}
-
-/* A path means something else after chroot(), or in another mount namespace: then nothing is known about the others'. */
-static bool is_at_home(const struct whereabouts *place) {
-    struct stat root;
-
-    return stat("/", &root) == 0 && root.st_dev == place->root_device && root.st_ino == place->root_inode &&
-           mount_namespace() == place->mounts;
-}
-
-bool pawl__local_displaced(const struct local *local) {
-    const struct whereabouts *place = &local->whereabouts;
-    struct stat status;
-    bool found = place->known && stat(place->table, &status) == 0;
-
-    if (found && status.st_dev == place->device && status.st_ino == place->inode)
-        return false;
-    if (found || (place->known && (errno == ENOENT || errno == ENOTDIR))) {
-        if (is_at_home(place))
-            return true;
-    }
-    return fstat(local->table_fd, &status) == 0 && status.st_nlink == 0;
-}
-
 /* ---- Together ---- */
 
-static int choose_path(struct local *local, const struct pawl__url *url, struct pawl_error *reterr) {
+int pawl__local_choose_path(struct local *local, const struct pawl__url *url, struct pawl_error *reterr) {
     if (url->host_count > 0 || url->user)
         return pawl__fail(reterr, PAWL_EURL, "`local:` takes no host: say local:/dir");
     if (url->path[0] != '\0' && url->path[0] != '/')
@@ -505,7 +441,7 @@ static int choose_path(struct local *local, const struct pawl__url *url, struct 
     return 0;
 }
 
-int pawl__local_attach_here(struct local *local, struct pawl_error *reterr) {
+int pawl__local_attach(struct local *local, struct pawl_error *reterr) {
     int rc = pawl__local_open_directory(local, reterr);
 
     if (rc == 0)
@@ -515,26 +451,10 @@ int pawl__local_attach_here(struct local *local, struct pawl_error *reterr) {
     if (rc == 0)
         rc = lock_table(local, reterr);
     if (rc == 0)
-        rc = note_whereabouts(local, reterr);
+        rc = pawl__local_note_whereabouts(local, reterr);
     if (rc == 0)
         pawl__local_adjust(local, local->table_fd);
     return rc;
-}
-
-int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr) {
-    int rc = choose_path(local, setup->url, reterr);
-
-    if (rc == 0 && local->look)
-        rc = pawl__local_look_open(local, reterr);
-    if (rc == 0)
-        rc = local->look ? pawl__local_look_again(local, reterr) : pawl__local_attach_here(local, reterr);
-    return rc;
-}
-
-static void close_fd(int *fd) {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
 }
 
 void pawl__local_detach(struct local *local) {
@@ -544,10 +464,10 @@ void pawl__local_detach(struct local *local) {
     if (local->lifeline_fd >= 0)
         close(local->lifeline_fd);
     local->lifeline_fd = -1;
-    close_fd(&local->pulse_fd);
-    close_fd(&local->table_fd);
-    close_fd(&local->sessions_fd);
-    close_fd(&local->directory_fd);
+    pawl__local_close_fd(&local->pulse_fd);
+    pawl__local_close_fd(&local->table_fd);
+    pawl__local_close_fd(&local->sessions_fd);
+    pawl__local_close_fd(&local->directory_fd);
     free(local->whereabouts.table);
     free(local->path);
     free(local->url);

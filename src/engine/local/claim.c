@@ -356,18 +356,12 @@ static int leave_and_note(struct local *local, struct guard_visit *visit, struct
     return rc;
 }
 
-int pawl__local_withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
-    struct local *local = local_of(engine);
-    struct local_claim *state = state_of_claim(claim);
+int pawl__local_withdraw(struct local *local, struct local_claim *state) {
     struct guard_visit visit;
 
-    if (state->adopted) {
-        pawl__local_serve_wants(local, state, PHASE_LEAVING);
-        return PAWL__PENDING;
-    }
     if (GET(state->ref) == 0)
         return PAWL__DONE;
-    if (pawl__local_enter_try(local, &visit, claim->name_hash))
+    if (pawl__local_enter_try(local, &visit, state->claim->name_hash))
         return leave_and_note(local, &visit, state);
     state->phase = PHASE_LEAVING;
     return PAWL__PENDING;
@@ -387,16 +381,10 @@ static int downgrade(struct local *local, struct guard_visit *visit, struct loca
     return PAWL__DONE;
 }
 
-int pawl__local_downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
-    struct local *local = local_of(engine);
-    struct local_claim *state = state_of_claim(claim);
+int pawl__local_downgrade(struct local *local, struct local_claim *state) {
     struct guard_visit visit;
 
-    if (state->adopted) {
-        pawl__local_serve_wants(local, state, PHASE_DOWNGRADING);
-        return PAWL__PENDING;
-    }
-    if (pawl__local_enter_try(local, &visit, claim->name_hash))
+    if (pawl__local_enter_try(local, &visit, state->claim->name_hash))
         return downgrade(local, &visit, state);
     state->phase = PHASE_DOWNGRADING;
     return PAWL__PENDING;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine.c - the embedded engine at the seam: open, close, fork, describe.
+ * engine.c - the embedded engine at the seam.
  *
  * No server, no thread, no signal, no state outside of `struct local`: processes of one host meet in a directory. docs/local.md tells
  * how, local.h which file does what.
@@ -38,8 +38,20 @@ static void finish(struct local *local) {
 /* What comes after attaching. */
 static int join(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr) {
     int rc = pawl__local_pool_open(local, reterr);
+    bool crowded = false;
 
-    return rc < 0 ? rc : pawl__local_session_open(local, identity, reterr);
+    if (rc == 0)
+        rc = pawl__local_slot_open(local, identity, &crowded, reterr);
+    if (rc == 0 && crowded)
+        pawl__local_bury(local);
+    return rc;
+}
+
+/* What can't be freed by the deadline is left to whoever finds it: with the lifeline closed we are dead. */
+static void leave(struct local *local, int64_t deadline) {
+    if (!pawl__local_gone(local))
+        pawl__local_recover(local, local->owner, deadline);
+    pawl__local_slot_close(local);
 }
 
 static int open_engine(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
@@ -50,7 +62,9 @@ static int open_engine(struct pawl__engine *engine, const struct pawl__setup *se
     local->inherit = setup->inherit;
     local->look = setup->look;
     local->identity = setup->identity;
-    rc = pawl__local_attach(local, setup, reterr);
+    rc = pawl__local_choose_path(local, setup->url, reterr);
+    if (rc == 0)
+        rc = local->look ? pawl__local_look_open(local, reterr) : pawl__local_attach(local, reterr);
     if (rc == 0 && !local->look)
         rc = join(local, &setup->identity, reterr);
     if (rc < 0) {
@@ -66,13 +80,14 @@ static void close_engine(struct pawl__engine *engine, int64_t deadline) {
     struct local *local = local_of(engine);
 
     if (!local->look)
-        pawl__local_session_close(local, deadline);
+        leave(local, deadline);
     pawl__local_serve_finish(local);
     pawl__local_channels_close(local);
     finish(local);
 }
 
-int pawl__local_open_fully(const struct local *look, struct local **ret, struct pawl_error *reterr) {
+/* Attach as any other, to the directory that we only look at. */
+static int open_fully(const struct local *look, struct local **ret, struct pawl_error *reterr) {
     struct local *full = aligned_alloc(_Alignof(struct local), sizeof *full);
     int rc;
 
@@ -82,7 +97,7 @@ int pawl__local_open_fully(const struct local *look, struct local **ret, struct 
     full->engine = look->engine;
     init(full);
     full->path = strdup(look->path);
-    rc = full->path ? pawl__local_attach_here(full, reterr) : pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    rc = full->path ? pawl__local_attach(full, reterr) : pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     if (rc == 0)
         rc = join(full, &look->identity, reterr);
     if (rc < 0) {
@@ -94,8 +109,8 @@ int pawl__local_open_fully(const struct local *look, struct local **ret, struct 
     return 0;
 }
 
-void pawl__local_close_fully(struct local *full) {
-    pawl__local_session_close(full, pawl__boottime() + 2000 * MS);
+static void close_fully(struct local *full) {
+    leave(full, pawl__boottime() + 2000 * MS);
     finish(full);
     free(full);
 }
@@ -130,37 +145,64 @@ static void describe(const struct pawl__engine *engine, struct pawl_info *ret) {
     ret->flags |= local->inherit ? PAWL_OPEN_INHERIT : 0;
 }
 
-/* Who only looks has one copy of the table: one looks at a time. */
+/* Only the serving thread changes an adopted claim. */
+static int withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local_claim *state = state_of_claim(claim);
+
+    if (!state->adopted)
+        return pawl__local_withdraw(local_of(engine), state);
+    pawl__local_serve_wants(local_of(engine), state, PHASE_LEAVING);
+    return PAWL__PENDING;
+}
+
+static int downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local_claim *state = state_of_claim(claim);
+
+    if (!state->adopted)
+        return pawl__local_downgrade(local_of(engine), state);
+    pawl__local_serve_wants(local_of(engine), state, PHASE_DOWNGRADING);
+    return PAWL__PENDING;
+}
+
+/* Who only looks has one copy of the table, read anew for each look: one looks at a time. */
+static int begin_look(struct local *local, struct pawl_error *reterr) {
+    if (!local->look)
+        return 0;
+    pthread_mutex_lock(&local->look_mutex);
+    return pawl__local_look_again(local, reterr);
+}
+
+static int end_look(struct local *local, int rc) {
+    if (local->look)
+        pthread_mutex_unlock(&local->look_mutex);
+    return rc;
+}
+
 static int survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct local *local = local_of(engine);
-    int rc;
+    int rc = begin_look(local, reterr);
 
-    if (!local->look)
-        return pawl__local_survey(engine, name, visit, data, reterr);
-    pthread_mutex_lock(&local->look_mutex);
-    rc = pawl__local_survey(engine, name, visit, data, reterr);
-    pthread_mutex_unlock(&local->look_mutex);
-    return rc;
+    return end_look(local, rc < 0 ? rc : pawl__local_survey(local, name, visit, data, reterr));
 }
 
 static int examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
     struct local *local = local_of(engine);
-    int rc;
+    int rc = begin_look(local, reterr);
 
-    pthread_mutex_lock(&local->look_mutex);
-    rc = pawl__local_examine(engine, visit, data, reterr);
-    pthread_mutex_unlock(&local->look_mutex);
-    return rc;
+    return end_look(local, rc < 0 ? rc : pawl__local_examine(local, visit, data, reterr));
 }
 
 static int break_hold(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
-    struct local *local = local_of(engine);
-    int rc;
+    struct local *local = local_of(engine), *full = local;
+    int rc = begin_look(local, reterr);
 
-    pthread_mutex_lock(&local->look_mutex);
-    rc = pawl__local_break(engine, name, token, now, reterr);
-    pthread_mutex_unlock(&local->look_mutex);
-    return rc;
+    if (rc == 0 && local->look && !local->absent)
+        rc = open_fully(local, &full, reterr);
+    if (rc == 0)
+        rc = pawl__local_break(full, name, token, now, reterr);
+    if (full != local)
+        close_fully(full);
+    return end_look(local, rc);
 }
 
 const struct pawl__engine_impl pawl__local_engine = {
@@ -173,8 +215,8 @@ const struct pawl__engine_impl pawl__local_engine = {
     .forked = forked,
     .describe = describe,
     .submit = pawl__local_submit,
-    .withdraw = pawl__local_withdraw,
-    .downgrade = pawl__local_downgrade,
+    .withdraw = withdraw,
+    .downgrade = downgrade,
     .retoken = pawl__local_retoken,
     .park = pawl__local_park,
     .unpark = pawl__local_unpark,

@@ -216,13 +216,9 @@ static void examine_system(struct local *local, struct pawl__exam *exam) {
                     "/proc was not there when the table was made: a reboot goes unnoticed");
 }
 
-int pawl__local_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
+int pawl__local_examine(struct local *local, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
     struct pawl__exam exam = {.visit = visit, .data = data};
-    struct local *local = local_of(engine);
-    int rc = local->look ? pawl__local_look_again(local, reterr) : 0;
 
-    if (rc < 0)
-        return rc;
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
     if (local->directory_fd < 0) {

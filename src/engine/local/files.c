@@ -10,6 +10,8 @@
  * have, in one step that replaces nothing. So whoever finds a file finds all of it, open to all who may lock here, whatever the umask
  * was, and whenever its maker was killed. What a killed maker left under the other name is removed by the next that is alone.
  * Some file systems can't give a name without replacing another's: there a link does it, in two steps, or it is made in place.
+ *
+ * FOUND AGAIN. The directory may be removed, renamed or replaced while it is used. Its path is remembered together with what it led to.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +26,7 @@
 
 #include "os/descriptor.h"
 #include "engine/local/local.h"
+#include "base/error.h"
 
 static const char NEW[] = ".new-";
 enum { TRIES = 3 };
@@ -155,23 +158,109 @@ int pawl__local_make(struct local *local, int at, const char *name, mode_t type,
     return fd;
 }
 
-static void sweep(int at) {
+int pawl__local_open_or_make(struct local *local, int at, const char *name, int flags, mode_t type) {
+    int fd = -1;
+
+    for (int i = 0; fd < 0 && i < TRIES; i++) {
+        fd = pawl__local_open(at, name, flags, type);
+        if (fd < 0 && errno == ENOENT)
+            fd = pawl__local_make(local, at, name, type, NULL);
+        if (fd < 0 && errno != EEXIST && errno != ENOENT)
+            break;
+    }
+    return fd;
+}
+
+int pawl__local_fifo(struct local *local, const char *name) {
+    int fd = pawl__local_open_or_make(local, local->sessions_fd, name, O_RDWR, S_IFIFO);
+
+    if (fd >= 0)
+        pawl__local_adjust(local, fd);
+    return fd;
+}
+
+int pawl__local_reserve(struct local *local, size_t offset, size_t length) {
+    int rc;
+
+    do
+        rc = fallocate(local->table_fd, 0, (off_t)offset, (off_t)length) < 0 ? errno : 0;
+    while (rc == EINTR);
+    return rc == EOPNOTSUPP || rc == ENOSYS ? 0 : rc; /* then the file system can't promise space; see docs/local.md */
+}
+
+/* ---- Listed ---- */
+
+DIR *pawl__local_list(int at) {
     int fd = above_stdio(openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (!directory && fd >= 0)
+        close(fd);
+    return directory;
+}
+
+static void sweep(int at) {
+    DIR *directory = pawl__local_list(at);
     struct dirent *entry;
 
-    if (!directory) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    while ((entry = readdir(directory)))
+    while (directory && (entry = readdir(directory)))
         if (strncmp(entry->d_name, NEW, strlen(NEW)) == 0 && unlinkat(at, entry->d_name, 0) < 0)
             unlinkat(at, entry->d_name, AT_REMOVEDIR);
-    closedir(directory);
+    if (directory)
+        closedir(directory);
 }
 
 void pawl__local_sweep(struct local *local) {
     sweep(local->directory_fd);
     sweep(local->sessions_fd);
+}
+
+/* ---- Where it is ---- */
+
+static ino_t mount_namespace(void) {
+    struct stat status;
+
+    return stat("/proc/self/ns/mnt", &status) == 0 ? status.st_ino : 0;
+}
+
+/* What is found by the path now: later it may be something else. */
+int pawl__local_note_whereabouts(struct local *local, struct pawl_error *reterr) {
+    struct whereabouts *then = &local->whereabouts;
+    struct stat opened, found, root;
+
+    if (asprintf(&then->table, "%s/table", local->path) < 0) {
+        then->table = NULL;
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    }
+    if (fstat(local->table_fd, &opened) < 0 || stat(then->table, &found) < 0 || stat("/", &root) < 0)
+        return 0;
+    then->device = opened.st_dev;
+    then->inode = opened.st_ino;
+    then->root_device = root.st_dev;
+    then->root_inode = root.st_ino;
+    then->mounts = mount_namespace();
+    then->known = found.st_dev == opened.st_dev && found.st_ino == opened.st_ino;
+    return 0;
+}
+
+/* A path means something else after chroot(), or in another mount namespace: then nothing is known about the others'. */
+static bool is_at_home(const struct whereabouts *then) {
+    struct stat root;
+
+    return stat("/", &root) == 0 && root.st_dev == then->root_device && root.st_ino == then->root_inode &&
+           mount_namespace() == then->mounts;
+}
+
+bool pawl__local_displaced(const struct local *local) {
+    const struct whereabouts *then = &local->whereabouts;
+    struct stat status;
+    bool found = then->known && stat(then->table, &status) == 0;
+
+    if (found && status.st_dev == then->device && status.st_ino == then->inode)
+        return false;
+    if (found || (then->known && (errno == ENOENT || errno == ENOTDIR))) {
+        if (is_at_home(then))
+            return true;
+    }
+    return fstat(local->table_fd, &status) == 0 && status.st_nlink == 0;
 }

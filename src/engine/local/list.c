@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "engine/local/local.h"
-#include "os/futex.h"
 
 struct node *pawl__local_node(const struct local *local, uint32_t ref) {
     uint32_t high = GET(local->table->header.block_high);
@@ -104,21 +103,17 @@ uint64_t pawl__local_token(struct local *local, struct bucket *bucket) {
 
 /* ---- Waking ---- */
 
-/* Remember to wake the node's waiter on leaving; at once if there is no room to remember. */
+/* Remember to wake the node's waiter on leaving. There is room: regrant() leaves some. */
 static void wake_later(struct guard_visit *visit, struct local *local, struct node *node) {
-    struct wake wake = {
-        .ref = pawl__local_ref(local, node),
-        .slot = slot_of(GET(node->owner)),
-        /* After the change of state, in one order with the waiter's: it publishes its channel, then looks at the state. */
-        .channel = atomic_load(&node->channel),
-    };
-
-    if (visit->wake_count < WAKES_MAX)
-        visit->wakes[visit->wake_count++] = wake;
-    else if (wake.channel == 0)
-        futex_wake(&node->state, INT_MAX);
+    if (visit->wake_count == WAKES_MAX)
+        visit->more = true;
     else
-        pawl__local_channel_poke(local, wake.slot, wake.channel - 1);
+        visit->wakes[visit->wake_count++] = (struct wake){
+            .ref = pawl__local_ref(local, node),
+            .slot = slot_of(GET(node->owner)),
+            /* After the change of state, in one order with the waiter's: it publishes its channel, then looks at the state. */
+            .channel = atomic_load(&node->channel),
+        };
 }
 
 void pawl__local_poke(struct local *local, struct guard_visit *visit, struct node *node) {
@@ -172,6 +167,10 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
     struct crowd crowd = {0};
     uint32_t steps = 0;
 
+    if (visit->wake_count >= GRANTS_MAX) {
+        visit->more = true;
+        return;
+    }
     for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node;
          node = pawl__local_next(local, visit, node, &steps)) {
         uint32_t word = GET(node->state);
@@ -189,7 +188,7 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
                     pawl__local_poke(local, visit, node);
                 return;
             }
-            if (visit->wake_count >= WAKES_MAX - 1) {
+            if (visit->wake_count >= GRANTS_MAX) {
                 visit->more = true;
                 return;
             }
@@ -374,8 +373,9 @@ void pawl__local_repair(struct local *local, struct guard_visit *visit) {
         if (holds(word) || state_of(word) == NODE_WAITING) {
             SET(node->prev, last ? pawl__local_ref(local, last) : 0);
             last = node;
-            if (state_of(word) == NODE_GRANTED)
-                wake_later(visit, local, node); /* whoever granted may have died before waking it */
+            /* Whoever granted may have died before waking. What it granted has the last tokens of the bucket. */
+            if (state_of(word) == NODE_GRANTED && GET(node->token) + GRANTS_MAX > GET(bucket->token))
+                wake_later(visit, local, node);
         } else if (last) {
             COMMIT(last->next, GET(node->next));
         } else {

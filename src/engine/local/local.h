@@ -2,15 +2,17 @@
  *
  * local.h - the embedded engine's own objects, and what its files offer each other.
  *
- *     engine.c   the operations of the seam: open, close, describe, fork
- *     attach.c   the directory and the table: create, validate, heal          session.c  slots, liveness, recovery
- *     guard.c    the bucket's guard, and taking it from the dead              list.c     the list, the grant rule: pure
- *     claim.c    submit, withdraw, downgrade, retoken, check                  wait.c     park and unpark
- *     serve.c    the same for claims that the service thread looks after      survey.c   inspection and break
- *     pool.c     whose nodes are free                                         channel.c  waking those who poll
- *     token.c    the ceiling of tokens                                        examine.c  for `pawl doctor`
- *     files.c    opening and making files                                     process.c  what /proc knows of a process
- *     look.c     looking without taking part
+ * From the top; a file calls files of the lines below its own, or to its left.
+ *
+ *     engine.c   the operations of the seam
+ *     survey.c   inspection and break             examine.c  for `pawl doctor`            serve.c    claims that the service thread has
+ *     attach.c   the table: create, heal          look.c     looking without taking part  wait.c     park and unpark
+ *     claim.c    submit, withdraw, downgrade, retoken, check
+ *     recover.c  cleaning up after the dead
+ *     guard.c    the bucket's guard, and taking it from the dead
+ *     list.c     the list, the grant rule: pure   pool.c     whose nodes are free         channel.c  waking those who poll
+ *     process.c  what /proc knows of a process    slot.c     who is attached, and alive   token.c    the ceiling of tokens
+ *     files.c    opening and making files; where the directory is
  *
  * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held together with a bucket's guard,
  * nor across a system call that may wait for anybody.
@@ -18,16 +20,19 @@
 #ifndef PAWL_LOCAL_H
 #define PAWL_LOCAL_H
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/engine.h"
 #include "engine/local/format.h"
 
 enum {
-    WAKES_MAX = 32,   /* granted in one go; the rest in the next */
+    GRANTS_MAX = 32,            /* granted in one visit of the guard; the rest in the next */
+    WAKES_MAX = GRANTS_MAX + 4, /* and whom else to wake: the one behind, the one passed over */
     WATCHES_MAX = 64, /* sessions that one waiter watches; the rest it tests now and then: the application needs descriptors, too */
     SPARE_SHELVES = 4,  /* free nodes that can be had without a lock */
     SPARE_NODES = 64,   /* free nodes that a process keeps */
@@ -174,6 +179,13 @@ struct local_claim {
     struct slow_claimer slow_claimer; /* in the way of one that does not queue */
 };
 
+/* Unix time, coarse. */
+static inline int64_t pawl__local_wall_ms(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 static inline struct local *local_of(const struct pawl__engine *engine) {
     return (struct local *)engine;
 }
@@ -191,7 +203,7 @@ struct wake {
 struct guard_visit {
     struct bucket *bucket;
     bool damaged;     /* the list is not what we write */
-    bool more;        /* more could be granted than WAKES_MAX */
+    bool more;        /* more is to be granted, or to be woken, in another visit */
     uint32_t robbed;  /* slot + 1 of the dead session that the guard was taken from; 0: it was free */
     bool need_tokens; /* a grant failed since the ceiling of tokens is reached */
     unsigned wake_count;
@@ -248,7 +260,7 @@ bool pawl__local_turn(struct node *node, enum node_state from, enum node_state t
 /* One more token for the bucket. 0: the ceiling is reached. */
 uint64_t pawl__local_token(struct local *local, struct bucket *bucket);
 
-/* ---- session.c ---- */
+/* ---- slot.c: who is alive ---- */
 
 /* Is this session over? Opens files: not inside a guard. What can't be told counts as alive. */
 bool pawl__local_dead(struct local *local, uint64_t owner);
@@ -256,11 +268,9 @@ bool pawl__local_dead(struct local *local, uint64_t owner);
 bool pawl__local_left(struct local *local, uint64_t owner);
 /* The lifeline of a slot, for poll(): POLLERR when the process is gone. -1 with errno; ENXIO: it is gone already. */
 int pawl__local_watch(struct local *local, uint32_t slot);
-/* Take the nodes of a dead session out, free its blocks and its slot. False: a guard could not be had by the deadline. */
-bool pawl__local_recover(struct local *local, uint64_t owner, int64_t deadline);
-/* Claim a slot for this process. */
-int pawl__local_session_open(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr);
-void pawl__local_session_close(struct local *local, int64_t deadline);
+/* Claim a slot for this process. *ret_crowded: there was none, and more were made; those of the dead are to be freed. */
+int pawl__local_slot_open(struct local *local, const struct pawl__identity *identity, bool *ret_crowded, struct pawl_error *reterr);
+void pawl__local_slot_close(struct local *local);
 /* Does any process hold a lifeline under s/? For a table whose own words can't be trusted. */
 bool pawl__local_anybody(struct local *local);
 /* For the trace, outside of the guard: a session was passed over. */
@@ -285,12 +295,13 @@ static inline bool pawl__local_gone_roughly(struct local *local) {
 }
 int pawl__local_fail_gone(struct local *local, struct pawl_error *reterr);
 int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_error *reterr);
-/* Unix time, coarse. */
-int64_t pawl__local_wall_ms(void);
-/* Reserve space in the file. 0 or errno. */
-int pawl__local_reserve(struct local *local, size_t offset, size_t length);
-/* Create a FIFO in s/ unless it is there, and open it for reading and writing. -1 with errno. */
-int pawl__local_fifo(struct local *local, const char *name);
+
+/* ---- recover.c: after the dead ---- */
+
+/* Take the nodes of a dead session out, free its blocks and its slot. False: a guard could not be had by the deadline. */
+bool pawl__local_recover(struct local *local, uint64_t owner, int64_t deadline);
+/* The same for all the dead: those in slots, and those whose slot has gone on to another generation. */
+void pawl__local_bury(struct local *local);
 
 /* ---- process.c ---- */
 
@@ -310,6 +321,23 @@ int pawl__local_open(int at, const char *name, int flags, mode_t type);
 int pawl__local_make(struct local *local, int at, const char *name, mode_t type, const char *text);
 /* Give what was found, and is ours to change, the mode that the directory says. */
 void pawl__local_adjust(struct local *local, int fd);
+/* The one, or else the other. */
+int pawl__local_open_or_make(struct local *local, int at, const char *name, int flags, mode_t type);
+/* The same for a FIFO in s/, for reading and writing. */
+int pawl__local_fifo(struct local *local, const char *name);
+/* Reserve space in the table. 0 or errno. */
+int pawl__local_reserve(struct local *local, size_t offset, size_t length);
+/* What is in the directory. NULL with errno. */
+DIR *pawl__local_list(int at);
+/* Remember what the path leads to now: later it may be something else. */
+int pawl__local_note_whereabouts(struct local *local, struct pawl_error *reterr);
+/* Does whoever opens the directory by our path find another table than ours? */
+bool pawl__local_displaced(const struct local *local);
+static inline void pawl__local_close_fd(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
 /* Remove what makers left that were killed. Alone. */
 void pawl__local_sweep(struct local *local);
 /* May this process write so much to a file? If it does all the same, that may end it (SIGXFSZ). */
@@ -317,15 +345,13 @@ bool pawl__local_may_be_long(uint64_t size);
 
 /* ---- attach.c ---- */
 
-int pawl__local_attach(struct local *local, const struct pawl__setup *setup, struct pawl_error *reterr);
-/* The same once the path is known. */
-int pawl__local_attach_here(struct local *local, struct pawl_error *reterr);
+/* The path that the URL says, or the default one, whose parents are made. */
+int pawl__local_choose_path(struct local *local, const struct pawl__url *url, struct pawl_error *reterr);
+int pawl__local_attach(struct local *local, struct pawl_error *reterr);
 /* Open the directory, and make it if it is not there; who only looks finds then that there is none: -1 in directory_fd. */
 int pawl__local_open_directory(struct local *local, struct pawl_error *reterr);
 /* Is the table, of which we have a copy, one to be looked at? DONE; PENDING: there is nothing in it. Negative: it makes no sense. */
 int pawl__local_judge(struct local *local, struct pawl_error *reterr);
-/* Does whoever opens the directory by our path find another table than ours? */
-bool pawl__local_displaced(const struct local *local);
 void pawl__local_detach(struct local *local);
 
 /* ---- pool.c ---- */
@@ -362,8 +388,9 @@ int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl
 /* ---- claim.c ---- */
 
 pawl__submit_fn pawl__local_submit;
-pawl__withdraw_fn pawl__local_withdraw;
-pawl__downgrade_fn pawl__local_downgrade;
+/* Of a claim that is not adopted. */
+int pawl__local_withdraw(struct local *local, struct local_claim *state);
+int pawl__local_downgrade(struct local *local, struct local_claim *state);
 pawl__retoken_fn pawl__local_retoken;
 pawl__check_fn pawl__local_check;
 /* Link a claim that is UNLINKED, waiting for the guard. DONE: held. PENDING: see state->phase. Negative: gone. */
@@ -398,25 +425,20 @@ void pawl__local_serve_wants(struct local *local, struct local_claim *state, enu
 
 /* ---- look.c ---- */
 
+/* Make room for the copy, and read it. */
 int pawl__local_look_open(struct local *local, struct pawl_error *reterr);
-/* Read the table anew. */
+/* Read it anew. */
 int pawl__local_look_again(struct local *local, struct pawl_error *reterr);
 /* Does somebody living stand in the guard of the bucket, and not move for a moment? */
 bool pawl__local_stands_still(struct local *local, uint32_t bucket);
 
-/* ---- engine.c ---- */
-
-/* Attach as any other, to the directory that we only look at. */
-int pawl__local_open_fully(const struct local *look, struct local **ret, struct pawl_error *reterr);
-void pawl__local_close_fully(struct local *full);
-
 /* ---- survey.c ---- */
 
-pawl__survey_fn pawl__local_survey;
-pawl__break_fn pawl__local_break;
+int pawl__local_survey(struct local *local, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+int pawl__local_break(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr);
 
 /* ---- examine.c ---- */
 
-pawl__examine_fn pawl__local_examine;
+int pawl__local_examine(struct local *local, pawl_finding_fn *visit, void *data, struct pawl_error *reterr);
 
 #endif

@@ -24,29 +24,13 @@
 
 enum { TRIES = 5 };
 
-int pawl__local_look_open(struct local *local, struct pawl_error *reterr) {
-    void *map = mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (map == MAP_FAILED)
-        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    local->table = map;
-    local->slot = SESSION_COUNT; /* nobody's */
-    return 0;
-}
-
-static void close_fd(int *fd) {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 /* Find them anew for each look: what was there may have been removed, and what was not may have come into being. */
 static int open_files(struct local *local, struct pawl_error *reterr) {
     int rc;
 
-    close_fd(&local->table_fd);
-    close_fd(&local->sessions_fd);
-    close_fd(&local->directory_fd);
+    pawl__local_close_fd(&local->table_fd);
+    pawl__local_close_fd(&local->sessions_fd);
+    pawl__local_close_fd(&local->directory_fd);
     rc = pawl__local_open_directory(local, reterr);
     if (rc < 0 || local->directory_fd < 0)
         return rc;
@@ -129,6 +113,16 @@ int pawl__local_look_again(struct local *local, struct pawl_error *reterr) {
     if (local->absent)
         forget(local);
     return rc < 0 ? rc : 0;
+}
+
+int pawl__local_look_open(struct local *local, struct pawl_error *reterr) {
+    void *map = mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (map == MAP_FAILED)
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    local->table = map;
+    local->slot = SESSION_COUNT; /* nobody's */
+    return pawl__local_look_again(local, reterr);
 }
 
 bool pawl__local_stands_still(struct local *local, uint32_t bucket) {

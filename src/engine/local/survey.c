@@ -192,15 +192,14 @@ static int tell_all(struct local *local, struct copy *copy, pawl_visit_fn *visit
     return rc;
 }
 
-int pawl__local_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    struct local *local = local_of(engine);
+int pawl__local_survey(struct local *local, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     size_t length = name ? strlen(name) : 0;
     uint32_t first = name ? pawl__name_hash(name, length) & (BUCKET_COUNT - 1) : 0, last = name ? first : BUCKET_COUNT - 1;
     struct copy copy = {0};
     int rc = 0;
 
-    if (local->look && ((rc = pawl__local_look_again(local, reterr)) < 0 || local->absent))
-        return rc;
+    if (local->absent)
+        return 0;
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
     for (uint32_t bucket = first; bucket <= last && rc == 0; bucket++) {
@@ -278,7 +277,7 @@ static bool is_orphan(struct local *local, const char *name, uint64_t token, uin
 }
 
 /* Out of the list, at once. One that was granted and has not claimed yet does not know that it holds anything: it queues again. */
-static void revoke(struct local *local, struct guard_visit *visit, struct node *node) {
+static void revoke_hold(struct local *local, struct guard_visit *visit, struct node *node) {
     uint32_t ref = pawl__local_ref(local, node);
 
     if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED)) {
@@ -288,12 +287,14 @@ static void revoke(struct local *local, struct guard_visit *visit, struct node *
     }
 }
 
-static int break_hold(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
+int pawl__local_break(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     uint32_t hash = pawl__name_hash(name, strlen(name)), slot, channel;
     struct guard_visit visit;
     struct node *node;
     uint64_t other, owner;
 
+    if (local->absent)
+        return fail_token(name, token, 0, reterr);
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
     if (!now && is_orphan(local, name, token, &slot))
@@ -310,7 +311,7 @@ static int break_hold(struct local *local, const char *name, uint64_t token, boo
     if (!now)
         atomic_fetch_or(&node->state, NODE_BROKEN);
     else
-        revoke(local, &visit, node);
+        revoke_hold(local, &visit, node);
     atomic_fetch_add(&local->table->sessions[slot].breaks, 1);
     channel = atomic_load(&local->table->sessions[slot].serve_channel);
     pawl__local_leave(local, &visit);
@@ -319,22 +320,4 @@ static int break_hold(struct local *local, const char *name, uint64_t token, boo
     if (pawl__local_dead(local, owner)) /* nobody will let go: do it for it */
         pawl__local_recover(local, owner, pawl__boottime() + GUARD_WITHIN);
     return 0;
-}
-
-int pawl__local_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
-    struct local *local = local_of(engine), *full;
-    int rc;
-
-    if (!local->look)
-        return break_hold(local, name, token, now, reterr);
-    rc = pawl__local_look_again(local, reterr);
-    if (rc == 0 && local->absent)
-        return fail_token(name, token, 0, reterr);
-    if (rc == 0)
-        rc = pawl__local_open_fully(local, &full, reterr);
-    if (rc < 0)
-        return rc;
-    rc = break_hold(full, name, token, now, reterr);
-    pawl__local_close_fully(full);
-    return rc;
 }

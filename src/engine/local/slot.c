@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session.c - who is attached, who is alive, and cleaning up after the dead.
+ * slot.c - who is attached, and who is alive.
  *
  * A session is a slot of the table and a FIFO, s/NNNNN: its lifeline. The process keeps the lifeline open for reading and writing and
  * has it flock()ed; nobody ever writes to it. The kernel closes it when the last process that has it is really gone. So
@@ -18,8 +18,7 @@
  * A lifeline that somebody removed is made anew by its process, unless others have inherited it. Till then, /proc is asked (process.c).
  * Versions of pawl that know of neither leave session.known alone; then it names another generation.
  *
- * Death is of a generation: the word is read before the test, and a word that has moved on is dead without one. recover() is
- * idempotent, touches only that generation, and frees the slot last. Any number of processes may run it at once, and die in it.
+ * Death is of a generation: the word is read before the test, and a word that has moved on is dead without one. recover.c cleans up.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -36,13 +35,6 @@
 #include "engine/local/local.h"
 #include "base/error.h"
 #include "os/uncancelled.h"
-
-int64_t pawl__local_wall_ms(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static const char *lifeline_name(uint32_t slot, char buffer[16]) {
     snprintf(buffer, 16, "%05u", slot);
@@ -115,16 +107,13 @@ static bool anybody_unnamed(struct local *local) {
 }
 
 bool pawl__local_anybody(struct local *local) {
-    int fd = above_stdio(openat(local->sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), lifeline;
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *directory = pawl__local_list(local->sessions_fd);
     struct dirent *entry;
     bool found = false;
+    int lifeline;
 
-    if (!directory) {
-        if (fd >= 0)
-            close(fd);
+    if (!directory)
         return false;
-    }
     while (!found && (entry = readdir(directory))) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || strchr(entry->d_name, '.'))
             continue;
@@ -220,97 +209,7 @@ void pawl__local_note_passed_over(struct local *local, uint32_t slot) {
                    pawl__local_who(local, slot, who, sizeof who));
 }
 
-/* ---- Cleaning up ---- */
-
-/* How long to wait for one guard: somebody may be stopped in it, and there are other nodes to free. */
-#define PATIENCE (5 * MS)
-
-/* Take one node of the session out of its bucket's list, if it is in one, and free it. */
-static bool recover_node(struct local *local, uint32_t ref, uint64_t owner, int64_t deadline, unsigned *count) {
-    struct node *node = &local->table->nodes[ref - 1];
-    int64_t patience = pawl__boottime() + PATIENCE;
-    struct guard_visit visit;
-    uint32_t hash;
-    bool damaged;
-
-    deadline = deadline < patience ? deadline : patience;
-    for (;;) {
-        if (state_of(atomic_load(&node->state)) == NODE_FREE || atomic_load(&node->owner) != owner)
-            return true;
-        hash = GET(node->hash);
-        if (pawl__local_enter(local, &visit, hash, deadline, NULL) != PAWL__DONE)
-            return false;
-        if (GET(node->hash) == hash)
-            break;
-        pawl__local_leave(local, &visit); /* somebody was faster, and it is in use again */
-    }
-    if (state_of(GET(node->state)) != NODE_FREE && GET(node->owner) == owner) {
-        if (pawl__local_linked(local, &visit, ref))
-            pawl__local_drop(local, &visit, ref, NODE_FREE);
-        else if (!visit.damaged)
-            COMMIT(node->state, GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
-        ++*count;
-    }
-    damaged = visit.damaged;
-    pawl__local_leave(local, &visit);
-    return !damaged;
-}
-
-bool pawl__local_recover(struct local *local, uint64_t owner, int64_t deadline) {
-    struct table *table = local->table;
-    uint64_t expected, live = session_word(generation_of(owner), SESSION_LIVE);
-    uint32_t slot = slot_of(owner), high = GET(table->header.block_high);
-    char who[WHO_SIZE];
-    unsigned count = 0;
-    bool all = true, whole;
-
-    if (slot >= SESSION_COUNT)
-        return false;
-    for (uint32_t block = 0; block < high && block < BLOCK_COUNT; block++) {
-        if (GET(table->owners[block]) != owner)
-            continue;
-        whole = true;
-        for (uint32_t i = 0; i < BLOCK_NODES; i++)
-            whole &= recover_node(local, block * BLOCK_NODES + i + 1, owner, deadline, &count);
-        expected = owner;
-        if (whole)
-            atomic_compare_exchange_strong(&table->owners[block], &expected, 0);
-        all &= whole;
-    }
-    if (!all)
-        return false;
-    if (pawl__noting(&local->engine) && slot != local->slot && GET(table->words[slot]) == live)
-        pawl__note(&local->engine, NULL, "session %u (%s) is dead: recovered %u nodes", slot,
-                   pawl__local_who(local, slot, who, sizeof who), count);
-    atomic_compare_exchange_strong(&table->words[slot], &live, session_word(generation_of(owner) + 1, 0));
-    return true;
-}
-
 /* ---- Coming and going ---- */
-
-int pawl__local_reserve(struct local *local, size_t offset, size_t length) {
-    int rc;
-
-    do
-        rc = fallocate(local->table_fd, 0, (off_t)offset, (off_t)length) < 0 ? errno : 0;
-    while (rc == EINTR);
-    return rc == EOPNOTSUPP || rc == ENOSYS ? 0 : rc; /* then the file system can't promise space; see docs/local.md */
-}
-
-int pawl__local_fifo(struct local *local, const char *name) {
-    int fd = -1;
-
-    for (int i = 0; fd < 0 && i < 3; i++) {
-        fd = pawl__local_open(local->sessions_fd, name, O_RDWR, S_IFIFO);
-        if (fd >= 0)
-            pawl__local_adjust(local, fd);
-        else if (errno == ENOENT)
-            fd = pawl__local_make(local, local->sessions_fd, name, S_IFIFO, NULL);
-        if (fd < 0 && errno != EEXIST && errno != ENOENT)
-            break;
-    }
-    return fd;
-}
 
 static void introduce(struct local *local, struct session *session, const struct pawl__identity *identity, int lifeline) {
     pawl__local_introduce_process(session);
@@ -406,31 +305,13 @@ static int more_slots(struct local *local, uint32_t high, bool *ret_first) {
     return rc;
 }
 
-/* Clean up after all the dead: those in slots, and those whose slot has gone on to another generation. */
-static void bury(struct local *local) {
-    struct table *table = local->table;
-    uint32_t sessions = GET(table->header.session_high), blocks = GET(table->header.block_high);
-    int64_t deadline = pawl__boottime() + 100 * MS;
-    uint64_t word, owner;
-
-    for (uint32_t slot = 0; slot < sessions && slot < SESSION_COUNT; slot++) {
-        word = atomic_load(&table->words[slot]);
-        owner = owner_word(slot, generation_of(word));
-        if (word & SESSION_LIVE && pawl__local_dead(local, owner))
-            pawl__local_recover(local, owner, deadline);
-    }
-    for (uint32_t block = 0; block < blocks && block < BLOCK_COUNT; block++) {
-        owner = atomic_load(&table->owners[block]);
-        if (slot_of(owner) < SESSION_COUNT && GET(table->words[slot_of(owner)]) != session_word(generation_of(owner), SESSION_LIVE))
-            pawl__local_recover(local, owner, deadline);
-    }
-}
-
-int pawl__local_session_open(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr) {
-    bool crowded = false, first;
+int pawl__local_slot_open(struct local *local, const struct pawl__identity *identity, bool *ret_crowded,
+                          struct pawl_error *reterr) {
+    bool first;
     uint32_t high;
     int rc = 0;
 
+    *ret_crowded = false;
     while (rc == 0) {
         local->slot = SESSION_COUNT; /* nobody's */
         high = GET(local->table->header.session_high);
@@ -443,21 +324,16 @@ int pawl__local_session_open(struct local *local, const struct pawl__identity *i
         }
         if (rc == 0) {
             rc = -more_slots(local, high, &first);
-            crowded |= first && high > 0;
+            *ret_crowded |= first && high > 0;
         }
     }
-    if (rc > 0 && crowded)
-        bury(local);
     if (rc > 0)
         return 0;
     errno = -rc;
     return pawl__fail_errno(reterr, "can't make or open a file in %s/s", local->path);
 }
 
-void pawl__local_session_close(struct local *local, int64_t deadline) {
-    /* What can't be freed by the deadline is left to whoever finds it: with the lifeline closed we are dead. */
-    if (!pawl__local_gone(local))
-        pawl__local_recover(local, local->owner, deadline);
+void pawl__local_slot_close(struct local *local) {
     close_lifeline(local, local->lifeline_fd);
     local->lifeline_fd = -1;
 }
