@@ -167,7 +167,7 @@ static bool ask(struct textbook *textbook, struct textbook_claim *state) {
         textbook->backend->release(textbook, state);
         remove_claim(textbook, state);
         pawl__fail(&why, PAWL_EHELD, "held by another");
-        engine->up->refused(engine->core, state->claim, &why);
+        engine->tell(engine->core, state->claim, NEWS_REFUSED, &why);
         return true;
     }
     state->held = true;
@@ -178,7 +178,7 @@ static bool ask(struct textbook *textbook, struct textbook_claim *state) {
     if (!atomic_compare_exchange_strong(&state->state, &asking, TEXTBOOK_HELD))
         return false; /* withdrawn meanwhile */
     state->due = sent_at + textbook->lease_ns / 3;
-    engine->up->granted(engine->core, state->claim);
+    engine->tell(engine->core, state->claim, NEWS_GRANTED, NULL);
     return true;
 }
 
@@ -197,11 +197,11 @@ static bool keep(struct textbook *textbook, struct textbook_claim *state) {
     state->renew = false;
     if (textbook->backend->renew(textbook, state) == TEXTBOOK_NO) {
         pawl__fail(&why, PAWL_ELOST, "the server has given it to another");
-        engine->up->lost(engine->core, state->claim, false, &why);
+        engine->tell(engine->core, state->claim, NEWS_LOST, &why);
         return true;
     }
     state->claim->sent_at = sent_at;
-    engine->up->renewed(engine->core, state->claim);
+    engine->tell(engine->core, state->claim, NEWS_RENEWED, NULL);
     return true;
 }
 
@@ -215,7 +215,7 @@ static bool step(struct textbook *textbook, struct textbook_claim *state) {
     default:
         textbook->backend->release(textbook, state);
         remove_claim(textbook, state);
-        textbook->base.up->settled(textbook->base.core, state->claim);
+        textbook->base.tell(textbook->base.core, state->claim, NEWS_GONE, NULL);
         return true;
     }
 }

@@ -523,86 +523,59 @@ int pawl__claim_downgrade(struct claim *claim) {
     return 0;
 }
 
-/* The upcalls: from serve(), on the service thread. The claim can't vanish meanwhile: only `settled` and `refused` end it. */
-
-static void on_granted(void *core, struct pawl__claim *seam) {
-    struct claim *claim = claim_of(seam);
-    struct cohort *cohort = claim->cohort;
-
-    (void)core;
-    pthread_mutex_lock(&cohort->mutex);
-    if (claim->state == CLAIM_PENDING)
-        granted(claim);
-    pawl__cohort_unlock(cohort);
-}
-
-static void on_refused(void *core, struct pawl__claim *seam, const struct pawl_error *why) {
-    struct claim *claim = claim_of(seam);
-    struct cohort *cohort = claim->cohort;
-
-    (void)core;
-    pthread_mutex_lock(&cohort->mutex);
-    pawl__claim_refused(claim, why);
-    pawl__cohort_unlock(cohort);
-}
-
-static void on_settled(void *core, struct pawl__claim *seam) {
-    struct claim *claim = claim_of(seam);
-    struct cohort *cohort = claim->cohort;
-
-    (void)core;
-    pthread_mutex_lock(&cohort->mutex);
-    gone(claim);
-    pawl__cohort_unlock(cohort);
-}
-
-static void on_downgraded(void *core, struct pawl__claim *seam) {
-    struct claim *claim = claim_of(seam);
-    struct cohort *cohort = claim->cohort;
-
-    (void)core;
-    pthread_mutex_lock(&cohort->mutex);
-    if (claim->state == CLAIM_HELD && claim->downgrading) /* else it was withdrawn since, and `settled` will follow */
-        downgraded(claim);
-    pawl__cohort_unlock(cohort);
-}
-
-static void on_renewed(void *core, struct pawl__claim *seam) {
-    struct claim *claim = claim_of(seam);
-    struct cohort *cohort = claim->cohort;
-
-    (void)core;
-    pthread_mutex_lock(&cohort->mutex);
+static void renewed(struct claim *claim) {
     /* An answer that came too late changes nothing: what was lost stays lost. */
     pawl__claim_refresh(claim);
-    if (claim->state == CLAIM_HELD && !claim->lost) {
-        claim->renewing = false;
-        if (claim->suspect)
-            recover(claim);
-        note_lease(claim);
-    }
-    pawl__cohort_unlock(cohort);
+    if (claim->state != CLAIM_HELD || claim->lost)
+        return;
+    claim->renewing = false;
+    if (claim->suspect)
+        recover(claim);
+    note_lease(claim);
 }
 
-static void on_lost(void *core, struct pawl__claim *seam, bool broken, const struct pawl_error *why) {
-    struct claim *claim = claim_of(seam);
-    struct cohort *cohort = claim->cohort;
+static void told_lost(struct claim *claim, bool broken, const struct pawl_error *why) {
     struct pawl_error told = *why;
 
-    (void)core;
-    pthread_mutex_lock(&cohort->mutex);
     told.code = broken ? PAWL_EBROKEN : why->code;
     if (claim->state == CLAIM_HELD)
         lose(claim, broken, &told);
-    pawl__claim_adopt_all(cohort); /* this thread keeps time: it must not stop to settle anything itself */
-    pawl__cohort_unlock(cohort);
+    pawl__claim_adopt_all(claim->cohort); /* this thread keeps time: it must not stop to settle anything itself */
 }
 
-const struct pawl__upcalls pawl__claim_upcalls = {
-    .granted = on_granted,
-    .refused = on_refused,
-    .settled = on_settled,
-    .downgraded = on_downgraded,
-    .renewed = on_renewed,
-    .lost = on_lost,
-};
+static void take_news(struct claim *claim, enum pawl__news news, const struct pawl_error *why) {
+    switch (news) {
+    case NEWS_GRANTED:
+        if (claim->state == CLAIM_PENDING)
+            granted(claim);
+        break;
+    case NEWS_REFUSED:
+        pawl__claim_refused(claim, why);
+        break;
+    case NEWS_GONE:
+        gone(claim);
+        break;
+    case NEWS_DOWNGRADED:
+        if (claim->state == CLAIM_HELD && claim->downgrading) /* else it was withdrawn since, and GONE will follow */
+            downgraded(claim);
+        break;
+    case NEWS_RENEWED:
+        renewed(claim);
+        break;
+    case NEWS_LOST:
+    case NEWS_BROKEN:
+        told_lost(claim, news == NEWS_BROKEN, why);
+        break;
+    }
+}
+
+/* The claim can't vanish before the mutex is taken: only GONE and REFUSED end it. */
+void pawl__tell(void *core, struct pawl__claim *seam, enum pawl__news news, const struct pawl_error *why) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+
+    (void)core;
+    pthread_mutex_lock(&cohort->mutex);
+    take_news(claim, news, why);
+    pawl__cohort_unlock(cohort);
+}

@@ -244,7 +244,7 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     client->engine = engine;
     engine->impl = impl;
-    engine->up = &pawl__claim_upcalls;
+    engine->tell = pawl__tell;
     engine->core = client;
     if (client->log) {
         engine->warn = log_warning;

@@ -319,7 +319,8 @@ void pawl__claim_refresh(struct claim *claim);
 int64_t pawl__claim_tick(struct claim *claim, int64_t now);
 /* Does serve() wait for it? */
 bool pawl__claim_served(const struct claim *claim);
-extern const struct pawl__upcalls pawl__claim_upcalls;
+/* What the engine tells of a claim: on the service thread, from serve(). No mutex is held. */
+pawl__tell_fn pawl__tell;
 
 /* service.c */
 

@@ -41,14 +41,15 @@ static void note_with_place(void *data, const struct pawl__claim *claim, const c
 }
 
 int pawl__crew_add(struct pawl__crew *crew, const struct pawl__engine_impl *impl, const struct pawl__setup *setup,
-                   struct pawl__crew_place place, const struct pawl__upcalls *up, struct pawl_error *reterr) {
+                   struct pawl__crew_place place, pawl__tell_fn *tell, pawl__waits_fn *waits, struct pawl_error *reterr) {
     struct pawl__engine *member = calloc(1, impl->engine_size), *front = place.front;
     int rc;
 
     if (!member)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     member->impl = impl;
-    member->up = up;
+    member->tell = tell;
+    member->waits = waits;
     member->core = front;
     atomic_init(&member->link, PAWL_ECONNLOST); /* until it says otherwise */
     crew->places[crew->count] = place;

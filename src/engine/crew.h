@@ -37,10 +37,10 @@ struct pawl__crew {
 };
 
 int pawl__crew_init(struct pawl__crew *crew, struct pawl_error *reterr);
-/* Open one more. Its notes (with the place's name, which stays the caller's) and warnings go where those of `front` go, its upcalls to `up`
- * with `front`. */
+/* Open one more. Its notes (with the place's name, which stays the caller's) and warnings go where those of `front` go, what it tells to
+ * `tell` and `waits`, with `front`. */
 int pawl__crew_add(struct pawl__crew *crew, const struct pawl__engine_impl *impl, const struct pawl__setup *setup,
-                   struct pawl__crew_place place, const struct pawl__upcalls *up, struct pawl_error *reterr);
+                   struct pawl__crew_place place, pawl__tell_fn *tell, pawl__waits_fn *waits, struct pawl_error *reterr);
 void pawl__crew_close(struct pawl__crew *crew, int64_t deadline);
 void pawl__crew_forked(struct pawl__crew *crew);
 

@@ -24,7 +24,7 @@
  * many claims at once. park() runs with no lock of the core held, and while it runs nothing but unpark() is called for its claim.
  *
  * Memory: a claim may be freed as soon as the engine has said that it is gone, so no upcall for it may be on its way then. For a
- * claim that serve() looks after, withdraw and downgrade therefore answer PENDING, and serve() says `settled` or `downgraded`.
+ * claim that serve() looks after, withdraw and downgrade therefore answer PENDING, and serve() tells GONE or DOWNGRADED.
  */
 #ifndef PAWL_ENGINE_H
 #define PAWL_ENGINE_H
@@ -82,29 +82,28 @@ struct pawl__setup {
     const char *member;
 };
 
-/* The upcalls. Called only from within serve(). */
-struct pawl__upcalls {
-    /* A pending claim is now held; its token and lease are filled in. */
-    void (*granted)(void *core, struct pawl__claim *claim);
-    /* A pending claim is over without ever having been held: PAWL_EHELD, PAWL_EKIND, PAWL_ECONNLOST, ... The claim is gone. */
-    void (*refused)(void *core, struct pawl__claim *claim, const struct pawl_error *why);
-    /* A withdrawal has come through. The claim is gone. */
-    void (*settled)(void *core, struct pawl__claim *claim);
-    /* A downgrade has come through. Not the same as `settled`: the claim may have been withdrawn while this was on its way. */
-    void (*downgraded)(void *core, struct pawl__claim *claim);
-    /* A held claim was renewed: sent_at and lease_ns are new. */
-    void (*renewed)(void *core, struct pawl__claim *claim);
-    /* For a crew alone, NULL in the core: a pending claim is not granted and waits; it may be worth asking again at `when` (0: now). */
-    void (*waits)(void *core, struct pawl__claim *claim, int64_t when);
-    /* A held claim is lost. Not gone: the core answers with withdraw, at once, or after a break when the holder has let go. An engine
-     * with park() may call this, and `renewed`, for claims that nobody adopted; then no park() for the claim may answer while it does. */
-    void (*lost)(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why);
+/* What the core is told about a claim. */
+enum pawl__news {
+    NEWS_GRANTED, /* pending, and now held; its token and lease are filled in */
+    NEWS_REFUSED, /* pending, and over without ever having been held: PAWL_EHELD, PAWL_EKIND, PAWL_ECONNLOST, ... The claim is gone */
+    NEWS_GONE,    /* its withdrawal has come through */
+    NEWS_DOWNGRADED, /* its downgrade has come through. The claim may have been withdrawn while this was on its way */
+    NEWS_RENEWED,    /* held: sent_at and lease_ns are new */
+    NEWS_LOST,       /* held, and not any more. Not gone: the core answers with withdraw, at once */
+    NEWS_BROKEN, /* likewise, by an operator: the claim is in the way until its holder has let go, and the core withdraws it then */
 };
+
+/* The upcall: only from within serve(), with no lock held. `why`: for REFUSED, LOST and BROKEN, else NULL. An engine with park() may tell
+ * RENEWED, LOST and BROKEN for claims that nobody adopted, too; then no park() for the claim may answer while it does. */
+typedef void pawl__tell_fn(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why);
+/* For a crew alone: a pending claim is not granted and waits; it may be worth asking again at `when` (0: now). */
+typedef void pawl__waits_fn(void *core, struct pawl__claim *claim, int64_t when);
 
 /* One open engine: the first member of every engine's own struct. */
 struct pawl__engine {
     const struct pawl__engine_impl *impl;
-    const struct pawl__upcalls *up; /* set by the core after open() */
+    pawl__tell_fn *tell;   /* set by the core after open() */
+    pawl__waits_fn *waits; /* of a crew's member */
     void *core;
     /* A line for the trace, without newline; NULL: nobody listens, so don't even format. Set before open(). May be called from
      * any operation and any thread. Use pawl__note(). */
@@ -113,7 +112,7 @@ struct pawl__engine {
     void (*warn)(void *warn_data, const char *text); /* for an operator; NULL: silence */
     void *warn_data;
     const struct pawl__engine_impl *traced_impl; /* engine/trace.c: what it stands in front of */
-    const struct pawl__upcalls *traced_up;
+    pawl__tell_fn *traced_tell;
     void *traced_core;
     _Atomic int link; /* 0, or PAWL_ECONNLOST while the server can't be reached: the code for acquires whose time is up */
 };
@@ -158,7 +157,7 @@ typedef void pawl__unpark_fn(struct pawl__engine *, struct pawl__claim *);
 /* With park: from now on serve() waits for this pending claim. Not while park() runs. Once decided, stays adopted. */
 typedef void pawl__adopt_fn(struct pawl__engine *, struct pawl__claim *);
 /* Optional: is this held claim still good? 0; PAWL_ELOST: it was broken; PAWL_EGONE: so is all that it was in. Never waits, any thread. For
- * engines whose holders can see that for themselves: they don't call `lost`; serve() returns when a hold may have been lost, and the
+ * engines whose holders can see that for themselves: they don't tell LOST; serve() returns when a hold may have been lost, and the
  * core asks here. */
 typedef int pawl__check_fn(const struct pawl__engine *, const struct pawl__claim *);
 
@@ -171,7 +170,7 @@ typedef void pawl__serve_fn(struct pawl__engine *, int64_t deadline);
 /* Make serve() return soon; if none runs, the next one. Any thread. */
 typedef void pawl__wake_fn(struct pawl__engine *);
 /* Optional (engines with leases): put this held claim on the list of those that serve() renews next, all of them in as few requests
- * as possible. The answer comes by `renewed` or `lost`. Never blocks. */
+ * as possible. The answer is told: RENEWED or LOST. Never blocks. */
 typedef void pawl__renew_fn(struct pawl__engine *, struct pawl__claim *);
 
 /* Visit the holders and waiters of `name`, or of all locks: as pawl_inspect. May take as long as the engine needs, within limits. */

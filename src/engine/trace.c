@@ -78,61 +78,23 @@ static void trace_renew(struct pawl__engine *engine, struct pawl__claim *claim) 
     engine->traced_impl->renew(engine, claim);
 }
 
-/* While the trace stands between, the engine's `core` is the engine itself. */
-static struct pawl__engine *engine_of(void *core) {
-    return core;
-}
-
-static void up_granted(void *core, struct pawl__claim *claim) {
-    struct pawl__engine *engine = engine_of(core);
-
-    note_grant(engine, claim);
-    engine->traced_up->granted(engine->traced_core, claim);
-}
-
-static void up_refused(void *core, struct pawl__claim *claim, const struct pawl_error *why) {
-    struct pawl__engine *engine = engine_of(core);
-
-    pawl__note(engine, claim, "< refused: %s", pawl_error_name(why->code));
-    engine->traced_up->refused(engine->traced_core, claim, why);
-}
-
-static void up_settled(void *core, struct pawl__claim *claim) {
-    struct pawl__engine *engine = engine_of(core);
-
-    pawl__note(engine, claim, "< settled");
-    engine->traced_up->settled(engine->traced_core, claim);
-}
-
-static void up_downgraded(void *core, struct pawl__claim *claim) {
-    struct pawl__engine *engine = engine_of(core);
-
-    pawl__note(engine, claim, "< downgraded");
-    engine->traced_up->downgraded(engine->traced_core, claim);
-}
-
-static void up_renewed(void *core, struct pawl__claim *claim) {
-    struct pawl__engine *engine = engine_of(core);
-
-    pawl__note(engine, claim, "< renewed");
-    engine->traced_up->renewed(engine->traced_core, claim);
-}
-
-static void up_lost(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why) {
-    struct pawl__engine *engine = engine_of(core);
-
-    pawl__note(engine, claim, "< lost: %s", why->text);
-    engine->traced_up->lost(engine->traced_core, claim, broken, why);
-}
-
-static const struct pawl__upcalls trace_upcalls = {
-    .granted = up_granted,
-    .refused = up_refused,
-    .settled = up_settled,
-    .downgraded = up_downgraded,
-    .renewed = up_renewed,
-    .lost = up_lost,
+static const char *const news_names[] = {
+    [NEWS_REFUSED] = "refused", [NEWS_GONE] = "settled", [NEWS_DOWNGRADED] = "downgraded",
+    [NEWS_RENEWED] = "renewed", [NEWS_LOST] = "lost",    [NEWS_BROKEN] = "lost",
 };
+
+/* While the trace stands between, the engine's `core` is the engine itself. */
+static void trace_tell(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why) {
+    struct pawl__engine *engine = core;
+
+    if (news == NEWS_GRANTED)
+        note_grant(engine, claim);
+    else if (why)
+        pawl__note(engine, claim, "< %s: %s", news_names[news], news == NEWS_REFUSED ? pawl_error_name(why->code) : why->text);
+    else
+        pawl__note(engine, claim, "< %s", news_names[news]);
+    engine->traced_tell(engine->traced_core, claim, news, why);
+}
 
 bool pawl__trace_install(struct pawl__engine *engine) {
     struct pawl__engine_impl *impl = malloc(sizeof *impl);
@@ -150,10 +112,10 @@ bool pawl__trace_install(struct pawl__engine *engine) {
     if (impl->renew)
         impl->renew = trace_renew;
     engine->traced_impl = engine->impl;
-    engine->traced_up = engine->up;
+    engine->traced_tell = engine->tell;
     engine->traced_core = engine->core;
     engine->impl = impl;
-    engine->up = &trace_upcalls;
+    engine->tell = trace_tell;
     engine->core = engine;
     return true;
 }
@@ -164,7 +126,7 @@ void pawl__trace_remove(struct pawl__engine *engine) {
     if (!engine->traced_impl)
         return;
     engine->impl = engine->traced_impl;
-    engine->up = engine->traced_up;
+    engine->tell = engine->traced_tell;
     engine->core = engine->traced_core;
     engine->traced_impl = NULL;
     free((void *)(uintptr_t)impl);

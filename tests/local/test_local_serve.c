@@ -13,53 +13,24 @@ struct log {
     struct pawl__claim *last;
 };
 
-static void on_granted(void *core, struct pawl__claim *claim) {
+static void on_news(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why) {
     struct log *log = core;
 
-    log->granted++;
+    log->granted += news == NEWS_GRANTED;
+    log->refused += news == NEWS_REFUSED;
+    log->settled += news == NEWS_GONE;
+    log->downgraded += news == NEWS_DOWNGRADED;
+    log->lost += news == NEWS_LOST || news == NEWS_BROKEN;
     log->last = claim;
+    if (why)
+        log->error = *why;
 }
-
-static void on_refused(void *core, struct pawl__claim *claim, const struct pawl_error *why) {
-    struct log *log = core;
-
-    log->refused++;
-    log->last = claim;
-    log->error = *why;
-}
-
-static void on_settled(void *core, struct pawl__claim *claim) {
-    struct log *log = core;
-
-    log->settled++;
-    log->last = claim;
-}
-
-static void on_downgraded(void *core, struct pawl__claim *claim) {
-    struct log *log = core;
-
-    log->downgraded++;
-    log->last = claim;
-}
-
-static void on_lost(void *core, struct pawl__claim *claim, bool broken, const struct pawl_error *why) {
-    (void)claim, (void)broken, (void)why;
-    ((struct log *)core)->lost++;
-}
-
-static const struct pawl__upcalls upcalls = {
-    .granted = on_granted,
-    .refused = on_refused,
-    .settled = on_settled,
-    .downgraded = on_downgraded,
-    .lost = on_lost,
-};
 
 static struct pawl__engine *open_served(const char *directory, struct log *log) {
     struct pawl__engine *engine = engine_open(directory);
 
     memset(log, 0, sizeof *log);
-    engine->up = &upcalls;
+    engine->tell = on_news;
     engine->core = log;
     return engine;
 }

@@ -114,10 +114,10 @@ static bool settle(struct local *local, struct local_claim *state, int rc, const
     state->retry_at = PAWL__NEVER;
     end_wait(local, state);
     if (rc == PAWL__DONE) {
-        local->engine.up->granted(local->engine.core, claim);
+        local->engine.tell(local->engine.core, claim, NEWS_GRANTED, NULL);
     } else {
         remove_adopted(local, state);
-        local->engine.up->refused(local->engine.core, claim, error);
+        local->engine.tell(local->engine.core, claim, NEWS_REFUSED, error);
     }
     return true;
 }
@@ -176,9 +176,9 @@ static bool attend_finish(struct local *local, struct local_claim *state) {
     state->retry_at = PAWL__NEVER;
     if (leaving) {
         remove_adopted(local, state);
-        local->engine.up->settled(local->engine.core, claim);
+        local->engine.tell(local->engine.core, claim, NEWS_GONE, NULL);
     } else {
-        local->engine.up->downgraded(local->engine.core, claim);
+        local->engine.tell(local->engine.core, claim, NEWS_DOWNGRADED, NULL);
     }
     return true;
 }

@@ -48,13 +48,13 @@ unsigned pawl__voter_crowd(struct pawl__claim *claim);
 void pawl__voter_pass_on(struct pawl__claim *claim);
 /* A claim that waits asks again, for a token from `floor` on. */
 void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *claim, uint64_t floor);
-/* Renew a held claim, and have no later holder get a token below `token + count`; its record gets this token. Answered by `renewed`,
- * then the claim's token is this one; or by `lost`. */
+/* Renew a held claim, and have no later holder get a token below `token + count`; its record gets this token. Answered by RENEWED,
+ * then the claim's token is this one; or by LOST. */
 void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *claim, uint64_t token, uint32_t count);
-/* In the upcall `lost`: did an operator free the lock? In `settled`: was it not held any more when it was withdrawn? */
+/* In LOST: did an operator free the lock? In GONE: was it not held any more when it was withdrawn? */
 bool pawl__voter_freed(struct pawl__claim *claim);
 bool pawl__voter_was_lost(struct pawl__claim *claim);
-/* In `settled`: do others wait for the lock? */
+/* In GONE: do others wait for the lock? */
 bool pawl__voter_awaited(struct pawl__claim *claim);
 
 #endif

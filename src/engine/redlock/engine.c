@@ -93,7 +93,8 @@ static int open_voter(struct redlock *redlock, const struct pawl__setup *setup, 
     own.url = one;
     own.member = redlock->uuid;
     rc = pawl__crew_add(&redlock->crew, &pawl__redis_engine, &own,
-                        (struct pawl__crew_place){&redlock->base, redlock->seats[host].where}, &pawl__vote_upcalls, reterr);
+                        (struct pawl__crew_place){&redlock->base, redlock->seats[host].where}, pawl__vote_tell, pawl__vote_waits,
+                        reterr);
     for (size_t i = 0; i < one->option_count; i++)
         setup->url->options[i].taken |= one->options[i].taken;
     free(one);

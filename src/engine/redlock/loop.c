@@ -117,19 +117,19 @@ static void fill_claim(struct bid *bid, unsigned what) {
 
 /* Tell the core about one bid, without the mutex. */
 static void call_up(struct redlock *redlock, struct pawl__claim *claim, unsigned what, bool broken, const struct pawl_error *why) {
-    const struct pawl__upcalls *up = redlock->base.up;
+    pawl__tell_fn *tell = redlock->base.tell;
     void *core = redlock->base.core;
 
     if (what & BID_TELL_GRANTED)
-        up->granted(core, claim);
+        tell(core, claim, NEWS_GRANTED, NULL);
     if (what & BID_TELL_RENEWED)
-        up->renewed(core, claim);
+        tell(core, claim, NEWS_RENEWED, NULL);
     if (what & BID_TELL_LOST)
-        up->lost(core, claim, broken, why);
+        tell(core, claim, broken ? NEWS_BROKEN : NEWS_LOST, why);
     if (what & BID_TELL_REFUSED)
-        up->refused(core, claim, why);
+        tell(core, claim, NEWS_REFUSED, why);
     else if (what & BID_TELL_SETTLED)
-        up->settled(core, claim);
+        tell(core, claim, NEWS_GONE, NULL);
 }
 
 static bool tell_one(struct redlock *redlock) {

@@ -193,7 +193,8 @@ void pawl__vote_free(struct redlock *redlock, struct vote *vote);
 /* Does it count at `now`? */
 bool pawl__vote_counts(const struct vote *vote, int64_t now);
 unsigned pawl__votes_count(const struct redlock *redlock, const struct bid *bid, int64_t now);
-extern const struct pawl__upcalls pawl__vote_upcalls;
+pawl__tell_fn pawl__vote_tell;
+pawl__waits_fn pawl__vote_waits;
 
 /* token.c */
 uint64_t pawl__token_floor(struct redlock *redlock);

@@ -315,7 +315,7 @@ static void on_renewed(void *core, struct pawl__claim *claim) {
     pawl__redlock_unlock(redlock);
 }
 
-static void on_waits(void *core, struct pawl__claim *claim, int64_t when) {
+void pawl__vote_waits(void *core, struct pawl__claim *claim, int64_t when) {
     struct redlock *redlock = core;
     struct vote *vote = hear(redlock, claim);
     struct bid *bid = vote->bid;
@@ -355,11 +355,25 @@ static void on_lost(void *core, struct pawl__claim *claim, bool broken, const st
     pawl__redlock_unlock(redlock);
 }
 
-const struct pawl__upcalls pawl__vote_upcalls = {
-    .granted = on_granted,
-    .refused = on_refused,
-    .settled = on_settled,
-    .renewed = on_renewed,
-    .waits = on_waits,
-    .lost = on_lost,
-};
+void pawl__vote_tell(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why) {
+    switch (news) {
+    case NEWS_GRANTED:
+        on_granted(core, claim);
+        break;
+    case NEWS_REFUSED:
+        on_refused(core, claim, why);
+        break;
+    case NEWS_GONE:
+        on_settled(core, claim);
+        break;
+    case NEWS_RENEWED:
+        on_renewed(core, claim);
+        break;
+    case NEWS_LOST:
+    case NEWS_BROKEN:
+        on_lost(core, claim, news == NEWS_BROKEN, why);
+        break;
+    case NEWS_DOWNGRADED: /* nobody asks a voter for it */
+        break;
+    }
+}

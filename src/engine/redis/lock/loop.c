@@ -226,27 +226,27 @@ static void fill_claim(const struct redis *redis, struct rclaim *claim, unsigned
 /* Tell the core about one claim, without the mutex. */
 static void call_up(struct redis *redis, struct rclaim *claim, unsigned what, const struct pawl_error *why, bool broken,
                     int64_t again_at) {
-    const struct pawl__upcalls *up = redis->base.up;
+    pawl__tell_fn *tell = redis->base.tell;
     void *core = redis->base.core;
     struct pawl__claim *seam = claim->claim;
 
     if (what & TELL_GRANTED)
-        up->granted(core, seam);
+        tell(core, seam, NEWS_GRANTED, NULL);
     if (what & TELL_RENEWED)
-        up->renewed(core, seam);
+        tell(core, seam, NEWS_RENEWED, NULL);
     if (what & TELL_LOST)
-        up->lost(core, seam, broken, why);
+        tell(core, seam, broken ? NEWS_BROKEN : NEWS_LOST, why);
     if (what & TELL_WAITS)
-        up->waits(core, seam, again_at);
+        redis->base.waits(core, seam, again_at);
     if (what & TELL_DOWNGRADED)
-        up->downgraded(core, seam);
+        tell(core, seam, NEWS_DOWNGRADED, NULL);
     if (what & TELL_REFUSED)
-        up->refused(core, seam, why);
+        tell(core, seam, NEWS_REFUSED, why);
     else if (what & TELL_SETTLED)
-        up->settled(core, seam);
+        tell(core, seam, NEWS_GONE, NULL);
 }
 
-/* The claim's memory goes with `refused` and with `settled`. */
+/* The claim's memory goes with REFUSED and with GONE. */
 static bool ends_claim(unsigned what) {
     return what & (TELL_REFUSED | TELL_SETTLED);
 }

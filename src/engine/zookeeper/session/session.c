@@ -467,7 +467,7 @@ static bool turn(struct zk_engine *zk, int64_t until) {
 /* ---- What the core is told ------------------------------------------------------------------------------------------------ */
 
 static void tell(struct zk_engine *zk, struct zk_claim *claim) {
-    const struct pawl__upcalls *up = zk->base.up;
+    pawl__tell_fn *up = zk->base.tell;
     struct pawl__claim *seam = claim->claim;
     struct pawl_error why = claim->why;
     bool broken = claim->broken;
@@ -477,17 +477,17 @@ static void tell(struct zk_engine *zk, struct zk_claim *claim) {
     claim->tell = 0;
     pawl__zk_unlock(zk);
     if (news & ZK_TELL_GRANTED)
-        up->granted(zk->base.core, seam);
+        up(zk->base.core, seam, NEWS_GRANTED, NULL);
     if (news & ZK_TELL_RENEWED)
-        up->renewed(zk->base.core, seam);
+        up(zk->base.core, seam, NEWS_RENEWED, NULL);
     if (news & ZK_TELL_LOST)
-        up->lost(zk->base.core, seam, broken, &why);
+        up(zk->base.core, seam, broken ? NEWS_BROKEN : NEWS_LOST, &why);
     if (news & ZK_TELL_DOWNGRADED)
-        up->downgraded(zk->base.core, seam);
+        up(zk->base.core, seam, NEWS_DOWNGRADED, NULL);
     if (news & ZK_TELL_REFUSED)
-        up->refused(zk->base.core, seam, &why);
+        up(zk->base.core, seam, NEWS_REFUSED, &why);
     else if (news & ZK_TELL_SETTLED)
-        up->settled(zk->base.core, seam);
+        up(zk->base.core, seam, NEWS_GONE, NULL);
     pawl__zk_lock();
 }
 
