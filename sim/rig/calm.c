@@ -31,7 +31,7 @@ void calm_begin(struct calm *calm, int clients, int64_t far_us) {
 static bool is_ahead(const struct calm *calm, const struct calm_thread *other, int slot, const struct calm_thread *waiter) {
     if (other->holds)
         return true;
-    return slot < calm->clients && waiter->mode != 'x' && other->asked < waiter->asked + calm->queues_ns;
+    return slot < calm->clients && waiter->mode != 'x' && other->queued < waiter->asked + calm->queues_ns;
 }
 
 /* Could it have the lock? `early`: who lets go just now may have done so. */
@@ -98,9 +98,23 @@ static void leave(struct calm *calm, int slot, int thread, int64_t now) {
     look(calm, lock, now);
 }
 
+/* Since when may the claim be there that it waits for? Permits are claims of their own. */
+static int64_t queued_since(const struct calm *calm, const struct record *record) {
+    int64_t since = record->time;
+
+    for (int i = 0; i < calm->width && record->mode != 'p'; i++) {
+        const struct calm_thread *other = &calm->threads[record->who.slot][i];
+
+        if (other->lock == record->lock && other->mode == record->mode && !other->holds && other->queued < since)
+            since = other->queued;
+    }
+    return since;
+}
+
 /* What is taken together with others may be held while those are waited for: it counts as held from the beginning. */
 static void want(struct calm *calm, struct calm_thread *self, const struct record *record) {
     *self = (struct calm_thread){.asked = record->time,
+                                 .queued = queued_since(calm, record),
                                  .able = NEVER,
                                  .lock = (short)record->lock,
                                  .mode = record->mode,
@@ -111,13 +125,17 @@ static void want(struct calm *calm, struct calm_thread *self, const struct recor
 }
 
 /* A claim is granted to as many readers of its process as it has tokens. For the others, who came while it was asked for, there is another
- * claim from now on, behind those who have queued meanwhile. */
-static void ask_anew(struct calm *calm, const struct record *record) {
+ * claim from now on, behind those who have queued meanwhile. And claims that are not granted yet are younger than the request of who has one
+ * that is: its was the last when it came. */
+static void ask_anew(struct calm *calm, const struct record *record, int64_t asked) {
     for (int i = 0; i < calm->width; i++) {
         struct calm_thread *other = &calm->threads[record->who.slot][i];
 
-        if (other->lock == record->lock && other->mode == 's' && !other->holds)
+        if (other->lock != record->lock || other->holds)
+            continue;
+        if (other->mode == 's')
             other->asked = record->time;
+        other->queued = other->queued < asked ? asked : other->queued;
     }
 }
 
@@ -139,7 +157,7 @@ static void by_client(struct calm *calm, const struct record *record) {
         if (!self->holds)
             measure(calm, slot, thread, record->time);
         self->holds = true;
-        ask_anew(calm, record);
+        ask_anew(calm, record, self->asked);
         look(calm, record->lock, record->time);
         break;
     case RECORD_DOWN:

@@ -249,6 +249,20 @@ static void test_waiting_for_a_free_lock(void **state) {
                      35);
 }
 
+/* A writer that joins another of its process has that one's place, also when that one has given up. */
+static void test_waiting_behind_a_claim_that_was_joined(void **state) {
+    (void)state;
+    assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 s 1 -1", "10 0.1.0 got 0 1 5", "12 1.1.0 want 0 x 1 8",
+                                                    "14 0.1.1 want 0 s 1 -1", "16 1.1.1 want 0 x 1 -1", "20 1.1.0 fail 0 -11",
+                                                    "50 0.1.0 drop 0", "50 0.1.0 gone 0 0", "51 1.1.1 got 0 2 5", NULL}),
+                     1);
+    /* One that comes when nobody of its process waits any more is behind. */
+    assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 s 1 -1", "10 0.1.0 got 0 1 5", "12 1.1.0 want 0 x 1 8",
+                                                    "14 0.1.1 want 0 s 1 -1", "20 1.1.0 fail 0 -11", "21 1.1.1 want 0 x 1 -1",
+                                                    "50 0.1.0 drop 0", "50 0.1.0 gone 0 0", "51 1.1.1 got 0 2 5", NULL}),
+                     31);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strokes_as_text),
@@ -261,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_lists_shrink),
         cmocka_unit_test(test_lines_of_the_regression_file),
         cmocka_unit_test(test_waiting_for_a_free_lock),
+        cmocka_unit_test(test_waiting_behind_a_claim_that_was_joined),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
