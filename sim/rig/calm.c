@@ -56,8 +56,8 @@ static void measure(struct calm *calm, int slot, int thread, int64_t now) {
     int64_t dead_until = calm->locks[waiter->lock].dead_until;
     int64_t since = waiter->able < dead_until ? dead_until : waiter->able;
 
-    if (slot >= calm->clients && now - waiter->asked > calm->starved_ns)
-        calm->starved_ns = now - waiter->asked;
+    if (slot >= calm->clients && calm->locks[waiter->lock].passed - waiter->passed > calm->starved)
+        calm->starved = calm->locks[waiter->lock].passed - waiter->passed;
     if (slot >= calm->clients || waiter->able == NEVER || now - since <= calm->worst_ns)
         return;
     calm->worst_ns = now - since;
@@ -120,7 +120,8 @@ static void want(struct calm *calm, struct calm_thread *self, const struct recor
                                  .mode = record->mode,
                                  .holds = record->kind == RECORD_PART,
                                  .permits = record->numbers[0],
-                                 .life = record->who.life};
+                                 .life = record->who.life,
+                                 .passed = calm->locks[record->lock].passed};
     look(calm, record->lock, record->time);
 }
 
@@ -137,6 +138,15 @@ static void ask_anew(struct calm *calm, const struct record *record, int64_t ask
             other->asked = record->time;
         other->queued = other->queued < asked ? asked : other->queued;
     }
+}
+
+/* From one client to another it goes by the server; and so it does where a thread has it twice running, since those of its process that wait
+ * would be next. */
+static void pass_on(struct calm *calm, const struct record *record) {
+    struct who *last = &calm->locks[record->lock].last;
+
+    calm->locks[record->lock].passed += record->who.slot != last->slot || record->who.thread == last->thread;
+    *last = record->who;
 }
 
 static void by_client(struct calm *calm, const struct record *record) {
@@ -157,6 +167,7 @@ static void by_client(struct calm *calm, const struct record *record) {
         if (!self->holds)
             measure(calm, slot, thread, record->time);
         self->holds = true;
+        pass_on(calm, record);
         ask_anew(calm, record, self->asked);
         look(calm, record->lock, record->time);
         break;

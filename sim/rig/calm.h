@@ -21,12 +21,13 @@ enum { CALM_SLOTS = 64, CALM_LOCKS = 64, CALM_THREADS = 48 };
 struct calm_thread {
     int64_t asked;
     int64_t queued; /* no claim that it may wait behind is older: that of its process may have been there when it came */
-    int64_t able; /* since when it could have it; INT64_MAX: it could not */
-    short lock;   /* -1: it neither waits nor holds */
+    int64_t able;   /* since when it could have it; INT64_MAX: it could not */
+    short lock;     /* -1: it neither waits nor holds */
     char mode;
     bool holds, drops;
     int64_t permits;
     unsigned life;
+    unsigned passed; /* how often the lock had been handed on when it asked */
 };
 
 struct calm {
@@ -36,14 +37,16 @@ struct calm {
     int64_t queues_ns;          /* who asks that much later may be ahead in the queue */
     int64_t worst_ns, worst_at; /* the longest wait, and when it was over */
     struct who worst;
-    int64_t starved_ns; /* the longest wait of a foreigner; others may have held the lock */
     int worst_lock;
+    unsigned starved;    /* how often the lock was handed on while a foreigner waited, at the most */
     unsigned hung, lost; /* clients that did not end; holds that were told as lost */
     int slots, width;    /* those that there are, and threads of one */
     struct {
         int64_t limit;
         bool shared;        /* several may hold it */
         int64_t dead_until; /* what the dead had is gone by then */
+        struct who last;    /* who got it */
+        unsigned passed;    /* how often it was handed on by the server */
     } locks[CALM_LOCKS];
     struct calm_thread threads[CALM_SLOTS][CALM_THREADS];
     int64_t could[CALM_SLOTS][CALM_LOCKS]; /* when it last held the lock, or could have */
