@@ -190,6 +190,23 @@ public class Interop {
         check(Integer.parseInt(Files.readString(file).trim()) == 4 * rounds, name + ": all " + 4 * rounds + " were counted");
     }
 
+    // A RReadWriteLock enters a mutex that is held, Redisson's own as well; pawl can't keep it out. But its holder is told, and no pawl
+    // enters beside it.
+    static void entered(RReadWriteLock rw, String name) throws Exception {
+        for (RLock lock : List.of(rw.readLock(), rw.writeLock())) {
+            Path holds = Files.createTempFile("pawl", "holds");
+            Process holder = pawls(new String[] {"--lease", "2"}, name, "--", "sh", "-c", "rm " + holds + "; exec sleep 60").start();
+            await(() -> !Files.exists(holds), name + ": pawl holds");
+            Process waiting = pawls(new String[] {}, name, "--", "true").start();
+            check(lock.tryLock(), name + ": Redisson enters all the same");
+            check(holder.waitFor() == 76, name + ": the holder hears of it");
+            check(waiting.waitFor() == 65, name + ": who waits is refused");
+            check(run("-n", name, "--", "true") == 65, name + ": and so is who tries");
+            lock.unlock();
+            check(run("-n", name, "--", "true") == 0, name + ": free again");
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         pawl = args[0];
         url = args[1];
@@ -211,6 +228,7 @@ public class Interop {
         check(run("-n", "-s", "rw", "--", "true") == 0, "rw: readers of both share");
         check(run("-n", "-x", "rw", "--", "true") == 75, "rw: pawl's writer finds Redisson's reader");
         rw.readLock().unlock();
+        entered(redisson.getReadWriteLock("mixed"), "mixed");
 
         semaphore(redisson.getPermitExpirableSemaphore("sem"));
         redisson.shutdown();

@@ -127,6 +127,81 @@ static void test_foreign_hash_is_left_alone(void **state) {
     pawl_lock_free(lock);
 }
 
+/* Redisson's RReadWriteLock looks for a field `mode` and for nothing else: it enters a mutex that somebody holds, as its own RLock lets it. */
+static void rwlock_enters(const char *mode, const char *suffix) {
+    freeReplyObject(redis_server_command(&server, "HSET lock mode %s " REDISSON "%s 1", mode, suffix));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 60000"));
+}
+
+/* Nobody is handed a mutex that such a lock has entered; who held it hears so when it releases, and who waits is told what is there. */
+static void test_mutex_is_not_handed_on_beside_a_rwlock(void **state) {
+    static const char *const modes[][2] = {{"read", ""}, {"write", ":write"}};
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    struct taker taker;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        empty_server(NULL);
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        start_taker(&taker, other, PAWL_FOREVER);
+        await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        rwlock_enters(modes[i][0], modes[i][1]);
+        assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+        assert_int_equal(end_taker(&taker), PAWL_EKIND);
+        assert_fails(PAWL_EKIND, pawl_acquire(lock, 0, &error), &error);
+        assert_int_equal(redis_server_integer(&server, "HLEN lock"), 2); /* Redisson's are there, and nothing else */
+    }
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* A writer's unlock leaves `mode` behind where it finds a field that it does not know: that goes with the mutex. */
+static void test_rwlock_enters_a_mutex_and_leaves(void **state) {
+    struct pawl_lock *lock = mutex_of(one, "lock"), *other = mutex_of(two, "lock");
+    struct taker taker;
+
+    (void)state;
+    for (int waiters = 0; waiters < 2; waiters++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        if (waiters) {
+            start_taker(&taker, other, PATIENCE_MS);
+            await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        }
+        rwlock_enters("read", "");
+        freeReplyObject(redis_server_command(&server, "HDEL lock " REDISSON));
+        assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+        if (waiters)
+            assert_int_equal(end_taker(&taker), 0);
+        assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
+    }
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+static void hear_why(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    if (state == PAWL_LOST)
+        assert_contains(why->text, "RReadWriteLock");
+    hear_loss(lock, state, token, why, data);
+}
+
+/* A holder is told at its next renewal, and does not prolong what is not its own. */
+static void test_holder_hears_of_a_rwlock(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *brief = open_at(server.port, "", 600);
+    struct pawl_lock *lock = mutex_of(brief, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_why, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    rwlock_enters("write", ":write");
+    await_loss(&losses);
+    assert_true(redis_server_integer(&server, "PTTL lock") > 30000);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    await_integer(&server, "HLEN lock", 2);
+    pawl_lock_free(lock);
+    pawl_close(brief);
+}
+
 /* ---- Those who wait ------------------------------------------------------------------------------------------------------- */
 
 static redisContext *listen_at(const char *channel) {
@@ -240,10 +315,17 @@ static void test_first_of_a_fair_lock_is_woken(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        TEST(test_foreign_counter_is_left_alone), TEST(test_rsemaphore_is_not_exceeded),
-        TEST(test_rsemaphore_beside_pawls),       TEST(test_limit_of_an_idle_semaphore),
-        TEST(test_foreign_hash_is_left_alone),    TEST(test_listeners_have_a_turn_without_a_queue),
-        TEST(test_turn_keeps_pawls_off),          TEST(test_first_of_a_fair_lock_is_woken),
+        TEST(test_foreign_counter_is_left_alone),
+        TEST(test_rsemaphore_is_not_exceeded),
+        TEST(test_rsemaphore_beside_pawls),
+        TEST(test_limit_of_an_idle_semaphore),
+        TEST(test_foreign_hash_is_left_alone),
+        TEST(test_listeners_have_a_turn_without_a_queue),
+        TEST(test_turn_keeps_pawls_off),
+        TEST(test_first_of_a_fair_lock_is_woken),
+        TEST(test_mutex_is_not_handed_on_beside_a_rwlock),
+        TEST(test_rwlock_enters_a_mutex_and_leaves),
+        TEST(test_holder_hears_of_a_rwlock),
     };
 
     return run_redis_tests(argc, argv, "redis foreign", tests, "", NULL, stop_server);

@@ -626,7 +626,7 @@ void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
 void pawl__renew_forget(struct rclaim *claim);
 /* The server has renewed the claim, or not: it is not its owner's any more. */
-void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held);
+void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held);
 
 /* voter.c */
 extern const struct pawl__member_ops pawl__redis_member;

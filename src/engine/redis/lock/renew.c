@@ -40,15 +40,19 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     pawl__redis_tell(redis, claim, TELL_RENEWED);
 }
 
-void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, bool held) {
+void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held) {
     claim->renewing = false;
     if (claim->lost || !rclaim_holds(claim))
         return;
-    if (held && redis->options.replicas) {
+    if (held == 1 && redis->options.replicas) {
         claim->renewing = true;
         pawl__secure(claim, sent_at, lease_ns);
-    } else if (held) {
+    } else if (held == 1) {
         pawl__renew_done(redis, claim, sent_at, lease_ns);
+    } else if (held == -1) {
+        pawl__claim_lost(redis, claim, false,
+                         "a RReadWriteLock of Redisson's has entered '%s' beside this hold: give it another name",
+                         claim->claim->name);
     } else {
         pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
                          claim->claim->name);
@@ -70,7 +74,7 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
         for (size_t i = 0; i < batch->count; i++)
             if (batch->claims[i])
                 pawl__renew_answered(redis, batch->claims[i], request->sent_at, batch->lease_ns[i],
-                                     pawl__reply_number(reply, i, 0) == 1);
+                                     pawl__reply_number(reply, i, 0));
     } else {
         if (reply)
             pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,

@@ -5,6 +5,7 @@
 --   fits(mode, permits)           is there room, looking at holders only?
 --   admit(owner, mode, permits, ttl, record)  make it a holder; `record` says who it is
 --   drop(owner)                   is it a holder? then not any more
+--   entered()                     after drop: has another kind of lock entered beside it? Looks anew where that can be
 --   keep(owner, ttl)              a holder asks again: set its time anew; returns its record, if there is one
 --   announce()                    tell waiters that are not pawl that something is free; how many have heard it?
 --   others_wait()                 do such wait?

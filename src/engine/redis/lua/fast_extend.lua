@@ -1,7 +1,7 @@
 -- The common case: nobody waits for the mutex, and its counter has neither been lost nor does it outrun the time.
 local record = redis.pcall('HGET', KEYS[1], '@' .. ARGV[1])
 local first, had, who = string.match(type(record) == 'string' and record or '', '^(%d+) (%d+) x 1 %d+ (.*)$')
-if first and redis.call('EXISTS', KEYS[3]) == 0 and not foreigners_wait(ARGV[5]) then
+if first and redis.call('EXISTS', KEYS[3]) == 0 and redis.call('HEXISTS', KEYS[1], 'mode') == 0 and not foreigners_wait(ARGV[5]) then
     local clock, last = redis.call('TIME'), redis.call('INCRBY', KEYS[2], ARGV[4])
     local next, now = last - ARGV[4] + 1, clock[1] * 1000000 + clock[2]
     if next == tonumber(ARGV[6]) and next >= tonumber(ARGV[3]) and last <= now then

@@ -15,10 +15,19 @@ local function keep(owner, ttl)
 end
 
 local function drop(owner)
-    if not vacate(owner) and not expel(owner) then
+    return vacate(owner) or expel(owner)
+end
+
+-- A RReadWriteLock that has left again may have left its `mode`, which is nobody's, and for which its own kind would wait.
+local function entered()
+    if look() ~= 'kind' then
         return false
     end
-    HOLDER = nil
+    if redis.pcall('HLEN', LOCK) == 1 then
+        call('DEL', LOCK)
+        call('PUBLISH', 'redisson_rwlock' .. string.sub(CHANNEL, 23), '1')
+        HOLDER, LEFT = nil, nil
+    end
     return true
 end
 

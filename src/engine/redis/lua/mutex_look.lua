@@ -10,23 +10,27 @@ local function other_type()
     return 'open'
 end
 
+-- With a field `mode` it is a RReadWriteLock, which enters whoever else holds. Then it is nobody's to have, not even its holder's; who waits
+-- is to ask at once, and is told so.
 local function look()
     local fields = redis.pcall('HKEYS', LOCK)
     if fields.err then
         return other_type()
     end
     HOLDER = nil
+    local mine = false
     for _, field in ipairs(fields) do
         if field == 'mode' then
+            HOLDER, LEFT = '', 0
             return 'kind'
         elseif field == OWNER then
-            HOLDER = OWNER
-            return 'mine'
+            mine = true
         elseif string.sub(field, 1, 1) ~= '@' then
             HOLDER = field
         end
     end
-    return 'open'
+    HOLDER = mine and OWNER or HOLDER
+    return mine and 'mine' or 'open'
 end
 
 -- Take a holder of the plain family away, by its value.

@@ -1,6 +1,6 @@
 -- Renew many holds, each only if it is still its owner's: KEYS are the locks, each with its record where that is a key of its own (and in
 -- a cluster a third, see renew.c); ARGV per lock its owner, the lease, what lies beside it, and the number of permits. A list with 1
--- (renewed) or 0 (not its owner's) for each.
+-- (renewed), 0 (not its owner's) or -1 (not its owner's alone) for each.
 local result, each = {}, #KEYS * 4 / #ARGV
 for i = 1, #KEYS / each do
     local lock, who, at = KEYS[(i - 1) * each + 1], each > 1 and KEYS[(i - 1) * each + 2], i * 4
