@@ -4,11 +4,13 @@
  *
  * What malloc returns is filled with a pattern: what is read before it was written must be the same in every run. What is freed is filled
  * with another, of which no address is one, and stays so for a while: who follows a pointer in there dies at once, and whoever writes into
- * it is found out when its time is up. (AddressSanitizer does that by itself, and better.)
+ * it is found out when its time is up. (AddressSanitizer does that by itself, and better.) With PAWL_SIM_FENCE in the environment each
+ * block has pages of its own, and who only reads what is freed dies as well; that is slow.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "internal.h"
 #include "names.h"
@@ -27,16 +29,48 @@ static struct block *block_of(void *pointer) {
     return (struct block *)pointer - 1;
 }
 
-static void *take(size_t size, size_t alignment) {
+/* ---- Fences --------------------------------------------------------------------------------------------------------------- */
+
+enum { PAGE = 4096 };
+
+static bool has_fences(void) {
+    static int fences = -1;
+
+    if (fences < 0)
+        fences = getenv("PAWL_SIM_FENCE") != NULL;
+    return fences;
+}
+
+static size_t whole_pages(size_t size) {
+    return (size + PAGE - 1) / PAGE * PAGE;
+}
+
+/* The pages of a block, but for the one before it, which ends with its head. */
+static void open_fence(struct block *block, bool open) {
+    if (has_fences() && mprotect(block + 1, whole_pages(block->size), open ? PROT_READ | PROT_WRITE : PROT_NONE) < 0)
+        abort();
+}
+
+/* ---- What is taken -------------------------------------------------------------------------------------------------------- */
+
+/* Where it begins, with room for its head before it. */
+static char *place(size_t size, size_t alignment, char **ret_raw) {
     size_t extra = alignment > 16 ? alignment : 0;
-    char *raw = malloc(sizeof(struct block) + extra + size), *at = raw + sizeof(struct block);
-    struct block *block;
+    char *raw = has_fences() ? aligned_alloc(PAGE, PAGE + whole_pages(size)) : malloc(sizeof(struct block) + extra + size), *at;
 
     if (raw == NULL)
         abort();
-    if (extra > 0)
-        at += (alignment - (uintptr_t)at % alignment) % alignment;
-    block = block_of(at);
+    *ret_raw = raw;
+    if (has_fences())
+        return raw + PAGE;
+    at = raw + sizeof(struct block);
+    return extra > 0 ? at + (alignment - (uintptr_t)at % alignment) % alignment : at;
+}
+
+static void *take(size_t size, size_t alignment) {
+    char *raw, *at = place(size, alignment, &raw);
+    struct block *block = block_of(at);
+
     *block = (struct block){.process = world.current != NULL ? world.current->process : NULL, .raw = raw, .size = size};
     if (block->process != NULL) {
         block->process->allocated += size;
@@ -63,8 +97,10 @@ static bool is_untouched(const struct block *block) {
 /* The one that was freed first. */
 static void forget_freed(struct process *process) {
     struct block *block = TAILQ_FIRST(&process->freed);
-    bool untouched = is_untouched(block);
+    bool untouched;
 
+    open_fence(block, true);
+    untouched = is_untouched(block);
     TAILQ_REMOVE(&process->freed, block, link);
     process->freed_count--;
     free(block->raw);
@@ -87,6 +123,7 @@ static void give_back(struct block *block) {
     }
     memset(block + 1, FREED_BYTE, block->size);
     block->freed = true;
+    open_fence(block, false);
     TAILQ_INSERT_TAIL(&process->freed, block, link);
     if (++process->freed_count > FREED_MOST)
         forget_freed(process);
