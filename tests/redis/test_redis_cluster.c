@@ -339,6 +339,21 @@ static void test_a_set_in_a_slot_that_has_moved(void **state) {
     pawl_close(client);
 }
 
+/* Take and release a lock of that node. */
+static void connect_to(struct pawl *client, struct redis_server *node) {
+    char name[16];
+    struct pawl_lock *lock;
+    int i = 0;
+
+    do
+        snprintf(name, sizeof name, "near%d", i++);
+    while (redis_cluster_node(&cluster, name, -1) != node);
+    lock = mutex_of(client, name);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
 /* The slot is given to another node while this one is stopped: the others hear of it, and it does when it goes on. */
 static void give_away(unsigned slot, struct redis_server *from, struct redis_server *to) {
     const char *id = redis_cluster_id(redis_cluster_index(&cluster, to));
@@ -380,6 +395,49 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     free_set(parts);
     kill(from->pid, SIGCONT);
     await(!owes_answers(node), "the node never answers");
+    pawl_close(client);
+    await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
+    redis_cluster_move(&cluster, "lock", from);
+}
+
+static void *take_it(void *lock) {
+    return (void *)(intptr_t)pawl_acquire(lock, PATIENCE_MS, NULL);
+}
+
+/* A node takes a slot over with an old copy of its keys, which lacks the last tokens: what it gives is higher all the same, though it was
+ * connected to before those were given, and its counter has been above that time already. */
+static void test_tokens_rise_where_some_were_lost(void **state) {
+    struct pawl *client = open_url("?command=60000", LEASE_MS);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct redis *redis = redis_of(client->engine);
+    struct pawl_lock *lock;
+    uint64_t token;
+    pthread_t thread;
+    void *result;
+
+    (void)state;
+    connect_to(client, to);
+    assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error); /* another thread takes it */
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    assert_works(pawl_release(lock, &error), &error);
+    kill(from->pid, SIGSTOP);
+    assert_int_equal(pthread_create(&thread, NULL, take_it, lock), 0);
+    await(owes_answers(redis->slots[slot]), "the lock is never asked for");
+    give_away(slot, from, to);
+    freeReplyObject(redis_server_command(to, "SET redisson_lock_token:{lock} %llu", (unsigned long long)token - 2));
+    pawl__redis_lock(redis);
+    redis->refresh_node = redis->slots[slot]; /* the next is asked, who can answer */
+    redis->refreshed_at = 0;                  /* at once */
+    pawl__cluster_refresh(redis);
+    pawl__redis_unlock(redis);
+    pthread_join(thread, &result);
+    assert_int_equal((int)(intptr_t)result, 0);
+    assert_true(pawl_token(lock) > token);
+    assert_works(pawl_release(lock, &error), &error);
+    kill(from->pid, SIGCONT);
+    pawl_lock_free(lock);
     pawl_close(client);
     await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
     redis_cluster_move(&cluster, "lock", from);
@@ -689,6 +747,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_moves, set_up),
         cmocka_unit_test_setup(test_a_set_in_a_slot_that_has_moved, set_up),
         cmocka_unit_test_setup(test_a_set_that_is_answered_too_late, set_up),
+        cmocka_unit_test_setup(test_tokens_rise_where_some_were_lost, set_up),
         cmocka_unit_test_setup(test_break_that_nobody_hears_at_first, set_up),
         cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
