@@ -73,7 +73,7 @@ sim: ## pawl in a simulated world, under faults by the thousand; TIME=20s or COU
 .PHONY: mutants
 mutants: ## put mistakes into pawl, one by one, and see each found in the simulated world
 	@tools/deps sim
-	@tools/mutants
+	@tools/mutants -j "$$(nproc)"
 
 .PHONY: bench
 bench: ## install what it needs, measure beside all peers, about twenty minutes, and write bench/RESULTS.md; QUICK=1: five, to build/
