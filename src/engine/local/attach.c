@@ -136,10 +136,10 @@ int pawl__local_open_directory(struct local *local, struct pawl_error *reterr) {
     if (type)
         return pawl__fail(reterr, PAWL_EFILESYSTEM,
                           "%s is on %s, which is shared between machines: choose a directory on a local disk", path, type);
-    local->directory_mode = status.st_mode & 07777;
-    local->file_mode = status.st_mode & 0666;
-    local->file_uid = geteuid() == 0 && status.st_uid != 0 ? status.st_uid : (uid_t)-1;
-    local->file_gid = status.st_gid;
+    local->modes.directory = status.st_mode & 07777;
+    local->modes.file = status.st_mode & 0666;
+    local->modes.uid = geteuid() == 0 && status.st_uid != 0 ? status.st_uid : (uid_t)-1;
+    local->modes.gid = status.st_gid;
     return 0;
 }
 

@@ -29,8 +29,8 @@ static const char *channel_name(uint32_t slot, uint32_t number, char buffer[32])
 static struct channel *idle(struct local *local) {
     struct channel *closed = NULL;
 
-    for (size_t i = 0; i < local->channel_count; i++) {
-        struct channel *channel = local->channels[i];
+    for (size_t i = 0; i < local->channels.count; i++) {
+        struct channel *channel = local->channels.all[i];
 
         if (channel->busy)
             continue;
@@ -44,19 +44,19 @@ static struct channel *idle(struct local *local) {
 static struct channel *add(struct local *local) {
     struct channel *channel, **grown;
 
-    if (local->channel_count >= CHANNELS_MAX)
+    if (local->channels.count >= CHANNELS_MAX)
         return NULL;
-    if (local->channel_count % CHANNELS_STEP == 0) {
-        grown = realloc(local->channels, (local->channel_count + CHANNELS_STEP) * sizeof *grown);
+    if (local->channels.count % CHANNELS_STEP == 0) {
+        grown = realloc(local->channels.all, (local->channels.count + CHANNELS_STEP) * sizeof *grown);
         if (!grown)
             return NULL;
-        local->channels = grown;
+        local->channels.all = grown;
     }
     channel = malloc(sizeof *channel);
     if (!channel)
         return NULL;
-    *channel = (struct channel){.fd = -1, .number = (uint32_t)local->channel_count};
-    local->channels[local->channel_count++] = channel;
+    *channel = (struct channel){.fd = -1, .number = (uint32_t)local->channels.count};
+    local->channels.all[local->channels.count++] = channel;
     return channel;
 }
 
@@ -83,9 +83,9 @@ static void open_file(struct local *local, struct channel *channel) {
 
 int pawl__local_channel_mend(struct local *local, struct channel *channel) {
     if (is_removed(channel->fd)) {
-        pthread_mutex_lock(&local->channel_mutex);
+        pthread_mutex_lock(&local->channels.mutex);
         open_file(local, channel);
-        pthread_mutex_unlock(&local->channel_mutex);
+        pthread_mutex_unlock(&local->channels.mutex);
     }
     return channel->fd;
 }
@@ -93,7 +93,7 @@ int pawl__local_channel_mend(struct local *local, struct channel *channel) {
 struct channel *pawl__local_channel_get(struct local *local) {
     struct channel *channel;
 
-    pthread_mutex_lock(&local->channel_mutex);
+    pthread_mutex_lock(&local->channels.mutex);
     channel = idle(local);
     if (!channel)
         channel = add(local);
@@ -103,18 +103,18 @@ struct channel *pawl__local_channel_get(struct local *local) {
         channel = NULL;
     if (channel)
         channel->busy = true;
-    pthread_mutex_unlock(&local->channel_mutex);
+    pthread_mutex_unlock(&local->channels.mutex);
     return channel;
 }
 
 void pawl__local_channel_put(struct local *local, struct channel *channel) {
-    pthread_mutex_lock(&local->channel_mutex);
+    pthread_mutex_lock(&local->channels.mutex);
     if (channel->number >= CHANNELS_KEPT) {
         close(channel->fd);
         channel->fd = -1;
     }
     channel->busy = false;
-    pthread_mutex_unlock(&local->channel_mutex);
+    pthread_mutex_unlock(&local->channels.mutex);
 }
 
 void pawl__local_channel_drain(const struct channel *channel) {
@@ -128,10 +128,10 @@ void pawl__local_channel_ring(struct local *local, struct channel *channel) {
     UNCANCELLED;
 
     /* With the mutex: the number of a descriptor that was closed may be the application's by now. */
-    pthread_mutex_lock(&local->channel_mutex);
+    pthread_mutex_lock(&local->channels.mutex);
     if (channel->fd >= 0)
         (void)!write(channel->fd, "", 1);
-    pthread_mutex_unlock(&local->channel_mutex);
+    pthread_mutex_unlock(&local->channels.mutex);
 }
 
 void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t number) {
@@ -149,12 +149,12 @@ void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t numbe
 }
 
 void pawl__local_channels_close(struct local *local) {
-    for (size_t i = 0; i < local->channel_count; i++) {
-        if (local->channels[i]->fd >= 0)
-            close(local->channels[i]->fd);
-        free(local->channels[i]);
+    for (size_t i = 0; i < local->channels.count; i++) {
+        if (local->channels.all[i]->fd >= 0)
+            close(local->channels.all[i]->fd);
+        free(local->channels.all[i]);
     }
-    free(local->channels);
-    local->channels = NULL;
-    local->channel_count = 0;
+    free(local->channels.all);
+    local->channels.all = NULL;
+    local->channels.count = 0;
 }

@@ -19,20 +19,20 @@ static void init(struct local *local) {
     local->directory_fd = local->sessions_fd = local->table_fd = -1;
     local->lifeline_fd = -1;
     local->pulse_fd = -1;
-    pthread_mutex_init(&local->channel_mutex, NULL);
-    pthread_mutex_init(&local->adopted_mutex, NULL);
+    pthread_mutex_init(&local->channels.mutex, NULL);
+    pthread_mutex_init(&local->served.mutex, NULL);
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&local->look_mutex, &recursive);
+    pthread_mutex_init(&local->looking.mutex, &recursive);
     pthread_mutexattr_destroy(&recursive);
 }
 
 static void finish(struct local *local) {
     pawl__local_pool_close(local);
     pawl__local_detach(local);
-    pthread_mutex_destroy(&local->channel_mutex);
-    pthread_mutex_destroy(&local->adopted_mutex);
-    pthread_mutex_destroy(&local->look_mutex);
+    pthread_mutex_destroy(&local->channels.mutex);
+    pthread_mutex_destroy(&local->served.mutex);
+    pthread_mutex_destroy(&local->looking.mutex);
 }
 
 /* What comes after attaching. */
@@ -61,7 +61,7 @@ static int open_engine(struct pawl__engine *engine, const struct pawl__setup *se
     init(local);
     local->inherit = setup->inherit;
     local->look = setup->look;
-    local->identity = setup->identity;
+    local->looking.identity = setup->identity;
     rc = pawl__local_choose_path(local, setup->url, reterr);
     if (rc == 0)
         rc = local->look ? pawl__local_look_open(local, reterr) : pawl__local_attach(local, reterr);
@@ -99,7 +99,7 @@ static int open_fully(const struct local *look, struct local **ret, struct pawl_
     full->path = strdup(look->path);
     rc = full->path ? pawl__local_attach(full, reterr) : pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     if (rc == 0)
-        rc = join(full, &look->identity, reterr);
+        rc = join(full, &look->looking.identity, reterr);
     if (rc < 0) {
         finish(full);
         free(full);
@@ -168,13 +168,13 @@ static int downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
 static int begin_look(struct local *local, struct pawl_error *reterr) {
     if (!local->look)
         return 0;
-    pthread_mutex_lock(&local->look_mutex);
+    pthread_mutex_lock(&local->looking.mutex);
     return pawl__local_look_again(local, reterr);
 }
 
 static int end_look(struct local *local, int rc) {
     if (local->look)
-        pthread_mutex_unlock(&local->look_mutex);
+        pthread_mutex_unlock(&local->looking.mutex);
     return rc;
 }
 
@@ -196,7 +196,7 @@ static int break_hold(struct pawl__engine *engine, const char *name, uint64_t to
     struct local *local = local_of(engine), *full = local;
     int rc = begin_look(local, reterr);
 
-    if (rc == 0 && local->look && !local->absent)
+    if (rc == 0 && local->look && !local->looking.absent)
         rc = open_fully(local, &full, reterr);
     if (rc == 0)
         rc = pawl__local_break(full, name, token, now, reterr);

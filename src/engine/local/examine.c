@@ -60,7 +60,7 @@ static void examine_kind(struct local *local, struct pawl__exam *exam) {
 }
 
 static void examine_permissions(struct local *local, struct pawl__exam *exam) {
-    unsigned mode = local->directory_mode;
+    unsigned mode = local->modes.directory;
 
     if (mode & S_IWOTH && !(mode & S_ISVTX))
         pawl__found(exam, PAWL_FINDING_WARNING, "chmod o-w the directory; or chmod +t it, if all users are to lock there",
@@ -228,7 +228,7 @@ int pawl__local_examine(struct local *local, pawl_finding_fn *visit, void *data,
     examine_kind(local, &exam);
     examine_permissions(local, &exam);
     examine_space(local, &exam);
-    if (local->absent) {
+    if (local->looking.absent) {
         pawl__found(&exam, PAWL_FINDING_GOOD, "", "there are no locks in %s yet, or none since the last boot", local->path);
         return exam.rc;
     }

@@ -58,9 +58,9 @@ void pawl__local_adjust(struct local *local, int fd) {
     struct stat status;
     mode_t mode;
 
-    if (fstat(fd, &status) < 0 || (status.st_uid != geteuid() && !(geteuid() == 0 && status.st_uid == local->file_uid)))
+    if (fstat(fd, &status) < 0 || (status.st_uid != geteuid() && !(geteuid() == 0 && status.st_uid == local->modes.uid)))
         return;
-    mode = S_ISDIR(status.st_mode) ? local->directory_mode : local->file_mode;
+    mode = S_ISDIR(status.st_mode) ? local->modes.directory : local->modes.file;
     if ((status.st_mode & 07777) != mode)
         (void)!fchmod(fd, mode);
 }
@@ -94,9 +94,9 @@ static bool complete(struct local *local, int fd, mode_t type, const char *text)
         errno = EPERM;
         return false;
     }
-    if (local->file_uid != (uid_t)-1 || local->file_gid != status.st_gid)
-        (void)!fchown(fd, local->file_uid, local->file_gid);
-    if (fchmod(fd, type == S_IFDIR ? local->directory_mode : local->file_mode) < 0)
+    if (local->modes.uid != (uid_t)-1 || local->modes.gid != status.st_gid)
+        (void)!fchown(fd, local->modes.uid, local->modes.gid);
+    if (fchmod(fd, type == S_IFDIR ? local->modes.directory : local->modes.file) < 0)
         return false;
     return !text || (write(fd, text, strlen(text)) == (ssize_t)strlen(text) && fdatasync(fd) == 0);
 }

@@ -14,7 +14,7 @@
  *     process.c  what /proc knows of a process    slot.c     who is attached, and alive   token.c    the ceiling of tokens
  *     files.c    opening and making files; where the directory is
  *
- * Locks inside the process, all leaves: pool.mutex, channel_mutex, adopted_mutex. None is ever held together with a bucket's guard,
+ * Locks inside the process, all leaves: pool.mutex, channels.mutex, served.mutex. None is ever held together with a bucket's guard,
  * nor across a system call that may wait for anybody.
  */
 #ifndef PAWL_LOCAL_H
@@ -66,6 +66,27 @@ struct shelf {
     char padding[60]; /* no shelf shares a cache line */
 };
 
+/* The claims that the service thread waits for. All but the first three are the serving thread's own. */
+struct served {
+    pthread_mutex_t mutex;
+    struct local_claim *claims; /* all of them; only serve() takes claims out */
+    _Atomic bool woken;
+    struct channel *_Atomic channel;
+    struct wait *waits; /* theirs */
+    uint32_t breaks_seen;
+    struct pollfd *fds;
+    size_t fd_count;
+};
+
+/* Where the directory was when it was opened. */
+struct whereabouts {
+    char *table; /* its path */
+    dev_t device, root_device;
+    ino_t inode, root_inode;
+    ino_t mounts; /* the mount namespace */
+    bool known;   /* the path led to the table when it was opened */
+};
+
 struct local {
     struct pawl__engine engine;
     struct table *table;
@@ -76,43 +97,32 @@ struct local {
     _Atomic int64_t look_ms;  /* when to look next whether the directory is still there */
     _Atomic int64_t looked_s; /* in which second we looked last */
     _Atomic bool gone;
+    bool inherit;
+    bool is_default; /* the directory was chosen by us, and its parents are made, too */
+    bool look;       /* only to look: `table` is a copy (look.c), and there is no session */
+    char *path, *url;
     int directory_fd, sessions_fd, table_fd;
     _Atomic int lifeline_fd;
     int pulse_fd; /* with `inherit`; else -1 */
-    bool inherit;
-    bool is_default;                  /* the directory was chosen by us, and its parents are made, too */
-    bool look;                        /* only to look: `table` is a copy (look.c), and there is no session */
-    bool absent;                      /* ... of nothing: there are no locks */
-    mode_t file_mode, directory_mode; /* what files and s/ get, whatever the umask */
-    uid_t file_uid;                   /* who should own them; -1: as they come */
-    gid_t file_gid;
-    char *path, *url;
-
+    struct whereabouts whereabouts;
+    struct {
+        mode_t file, directory; /* what files and s/ get, whatever the umask */
+        uid_t uid;              /* who should own them; -1: as they come */
+        gid_t gid;
+    } modes;
     struct shelf shelves[SPARE_SHELVES];
     struct pool pool;
-
-    pthread_mutex_t channel_mutex;
-    struct channel **channels;
-    size_t channel_count;
-
-    pthread_mutex_t adopted_mutex;
-    struct local_claim *adopted; /* all of them; only serve() takes claims out */
-    struct wait *waits;          /* theirs; the serving thread's own, as all below */
-    struct channel *_Atomic serve_channel;
-    _Atomic bool serve_woken;
-    uint32_t breaks_seen;
-    struct pollfd *fds;
-    size_t fd_count;
-
-    struct whereabouts {
-        char *table; /* its path */
-        dev_t device, root_device;
-        ino_t inode, root_inode;
-        ino_t mounts; /* the mount namespace */
-        bool known;   /* the path led to the table when it was opened */
-    } whereabouts;
-    pthread_mutex_t look_mutex;     /* of one that only looks: guards the copy */
-    struct pawl__identity identity; /* ... for a break */
+    struct {
+        pthread_mutex_t mutex;
+        struct channel **all;
+        size_t count;
+    } channels;
+    struct served served;
+    struct {
+        pthread_mutex_t mutex;          /* guards the copy */
+        struct pawl__identity identity; /* for a break */
+        bool absent;                    /* it is a copy of nothing: there are no locks */
+    } looking;
 };
 
 /* What a claim waits for. */

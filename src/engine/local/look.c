@@ -98,7 +98,7 @@ static void forget(struct local *local) {
 int pawl__local_look_again(struct local *local, struct pawl_error *reterr) {
     int rc = open_files(local, reterr);
 
-    local->absent = true;
+    local->looking.absent = true;
     forget(local);
     if (rc < 0 || local->table_fd < 0)
         return rc;
@@ -109,8 +109,8 @@ int pawl__local_look_again(struct local *local, struct pawl_error *reterr) {
             break;
     }
     rc = pawl__local_judge(local, reterr);
-    local->absent = rc != PAWL__DONE;
-    if (local->absent)
+    local->looking.absent = rc != PAWL__DONE;
+    if (local->looking.absent)
         forget(local);
     return rc < 0 ? rc : 0;
 }

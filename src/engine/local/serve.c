@@ -6,7 +6,7 @@
  * of its holds is broken. An adopted claim goes through the same steps as in wait.c, each with a deadline of now: nothing here waits
  * for one claim while others could move. A guard that is busy is tried again after 1 ms, doubling to 50.
  *
- * Only the serving thread changes an adopted claim and takes it off the list; others put claims on it (under adopted_mutex) and leave
+ * Only the serving thread changes an adopted claim and takes it off the list; others put claims on it (under served.mutex) and leave
  * word in state->wanted. So the list may be walked without the mutex from a head read with it, and upcalls are made with nothing held.
  */
 #include <errno.h>
@@ -26,8 +26,8 @@ void pawl__local_wake(struct pawl__engine *engine) {
     struct local *local = local_of(engine);
     struct channel *channel;
 
-    atomic_store(&local->serve_woken, true);
-    channel = atomic_load(&local->serve_channel);
+    atomic_store(&local->served.woken, true);
+    channel = atomic_load(&local->served.channel);
     if (channel)
         pawl__local_channel_ring(local, channel);
 }
@@ -38,10 +38,10 @@ void pawl__local_adopt(struct pawl__engine *engine, struct pawl__claim *claim) {
 
     state->adopted = true;
     atomic_store(&state->unparked, false);
-    pthread_mutex_lock(&local->adopted_mutex);
-    state->next = local->adopted;
-    local->adopted = state;
-    pthread_mutex_unlock(&local->adopted_mutex);
+    pthread_mutex_lock(&local->served.mutex);
+    state->next = local->served.claims;
+    local->served.claims = state;
+    pthread_mutex_unlock(&local->served.mutex);
 }
 
 void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase wanted) {
@@ -52,11 +52,11 @@ void pawl__local_serve_wants(struct local *local, struct local_claim *state, enu
 static void remove_adopted(struct local *local, struct local_claim *state) {
     struct local_claim **link;
 
-    pthread_mutex_lock(&local->adopted_mutex);
-    for (link = &local->adopted; *link != state; link = &(*link)->next)
+    pthread_mutex_lock(&local->served.mutex);
+    for (link = &local->served.claims; *link != state; link = &(*link)->next)
         ;
     *link = state->next;
-    pthread_mutex_unlock(&local->adopted_mutex);
+    pthread_mutex_unlock(&local->served.mutex);
 }
 
 /* ---- What an adopted claim remembers while it waits ---- */
@@ -68,7 +68,7 @@ static void drop_wait(struct local *local, struct wait *wait) {
     if (wait->prev)
         wait->prev->next = wait->next;
     else
-        local->waits = wait->next;
+        local->served.waits = wait->next;
     free(wait);
 }
 
@@ -81,7 +81,7 @@ static void end_wait(struct local *local, struct local_claim *state) {
 }
 
 static bool begin_wait(struct local *local, struct local_claim *state) {
-    struct channel *channel = atomic_load(&local->serve_channel);
+    struct channel *channel = atomic_load(&local->served.channel);
     struct wait *wait;
 
     if (state->wait)
@@ -91,10 +91,10 @@ static bool begin_wait(struct local *local, struct local_claim *state) {
         return false;
     pawl__local_wait_init(wait);
     wait->prev = NULL;
-    wait->next = local->waits;
+    wait->next = local->served.waits;
     if (wait->next)
         wait->next->prev = wait;
-    local->waits = state->wait = wait;
+    local->served.waits = state->wait = wait;
     state->seen = 0;
     atomic_store(&local->table->nodes[GET(state->ref) - 1].channel, channel->number + 1);
     return true;
@@ -207,9 +207,9 @@ static bool attend(struct local *local, struct local_claim *state, struct pawl_e
 static struct local_claim *first_adopted(struct local *local) {
     struct local_claim *first;
 
-    pthread_mutex_lock(&local->adopted_mutex);
-    first = local->adopted;
-    pthread_mutex_unlock(&local->adopted_mutex);
+    pthread_mutex_lock(&local->served.mutex);
+    first = local->served.claims;
+    pthread_mutex_unlock(&local->served.mutex);
     return first;
 }
 
@@ -230,12 +230,12 @@ static bool attend_all(struct local *local) {
 static bool open_channel(struct local *local) {
     struct channel *channel;
 
-    if (atomic_load(&local->serve_channel))
+    if (atomic_load(&local->served.channel))
         return true;
     channel = pawl__local_channel_get(local);
     if (!channel)
         return false;
-    atomic_store(&local->serve_channel, channel);
+    atomic_store(&local->served.channel, channel);
     atomic_store(&local->table->sessions[local->slot].serve_channel, channel->number + 1);
     return true;
 }
@@ -243,9 +243,9 @@ static bool open_channel(struct local *local) {
 /* Has a hold of ours been broken since we looked last? */
 static bool broken(struct local *local) {
     uint32_t breaks = atomic_load(&local->table->sessions[local->slot].breaks);
-    bool news = breaks != local->breaks_seen;
+    bool news = breaks != local->served.breaks_seen;
 
-    local->breaks_seen = breaks;
+    local->served.breaks_seen = breaks;
     return news;
 }
 
@@ -253,21 +253,22 @@ static bool broken(struct local *local) {
 static size_t gather(struct local *local) {
     size_t count = 1;
 
-    for (const struct wait *wait = local->waits; wait; wait = wait->next)
+    for (const struct wait *wait = local->served.waits; wait; wait = wait->next)
         count += wait->watches.count;
-    if (count > local->fd_count) {
-        struct pollfd *grown = realloc(local->fds, 2 * count * sizeof *grown);
+    if (count > local->served.fd_count) {
+        struct pollfd *grown = realloc(local->served.fds, 2 * count * sizeof *grown);
 
         if (!grown)
             return 0;
-        local->fds = grown;
-        local->fd_count = 2 * count;
+        local->served.fds = grown;
+        local->served.fd_count = 2 * count;
     }
-    local->fds[0] = (struct pollfd){.fd = pawl__local_channel_mend(local, atomic_load(&local->serve_channel)), .events = POLLIN};
+    local->served.fds[0] = (struct pollfd){.fd = pawl__local_channel_mend(local, atomic_load(&local->served.channel)),
+                                           .events = POLLIN};
     count = 1;
-    for (const struct wait *wait = local->waits; wait; wait = wait->next)
+    for (const struct wait *wait = local->served.waits; wait; wait = wait->next)
         for (unsigned i = 0; i < wait->watches.count; i++)
-            local->fds[count++] = (struct pollfd){.fd = wait->watches.all[i].fd};
+            local->served.fds[count++] = (struct pollfd){.fd = wait->watches.all[i].fd};
     return count;
 }
 
@@ -275,11 +276,11 @@ static size_t gather(struct local *local) {
 static void scatter(struct local *local) {
     size_t at = 1;
 
-    for (struct wait *wait = local->waits; wait; wait = wait->next) {
+    for (struct wait *wait = local->served.waits; wait; wait = wait->next) {
         unsigned kept = 0, count = wait->watches.count;
 
         for (unsigned i = 0; i < count; i++) {
-            if (local->fds[at++].revents == 0) {
+            if (local->served.fds[at++].revents == 0) {
                 wait->watches.all[kept++] = wait->watches.all[i];
                 continue;
             }
@@ -299,14 +300,14 @@ static int64_t next_due(struct local *local, int64_t deadline) {
 
 static void sleep_until(struct local *local, int64_t until) {
     int64_t now = pawl__boottime();
-    size_t count = atomic_load(&local->serve_channel) ? gather(local) : 0;
+    size_t count = atomic_load(&local->served.channel) ? gather(local) : 0;
 
     if (count == 0 && until - now > TICK_BLIND)
         until = now + TICK_BLIND;
-    if (!pawl__sleep(local->fds, count, until, NULL))
+    if (!pawl__sleep(local->served.fds, count, until, NULL))
         return;
-    if (local->fds[0].revents)
-        pawl__local_channel_drain(atomic_load(&local->serve_channel));
+    if (local->served.fds[0].revents)
+        pawl__local_channel_drain(atomic_load(&local->served.channel));
     scatter(local);
     for (struct local_claim *state = first_adopted(local); state; state = state->next)
         if (state->wait && state->wait->tick == 0)
@@ -319,7 +320,7 @@ void pawl__local_serve(struct pawl__engine *engine, int64_t deadline) {
 
     open_channel(local);
     for (;;) {
-        if (attend_all(local) || broken(local) || atomic_exchange(&local->serve_woken, false))
+        if (attend_all(local) || broken(local) || atomic_exchange(&local->served.woken, false))
             return;
         until = next_due(local, deadline);
         now = pawl__boottime();
@@ -333,8 +334,8 @@ void pawl__local_serve(struct pawl__engine *engine, int64_t deadline) {
 }
 
 void pawl__local_serve_finish(struct local *local) {
-    while (local->waits)
-        drop_wait(local, local->waits);
-    free(local->fds);
-    local->fds = NULL;
+    while (local->served.waits)
+        drop_wait(local, local->served.waits);
+    free(local->served.fds);
+    local->served.fds = NULL;
 }

@@ -141,7 +141,7 @@ static void renew_lifeline(struct local *local) {
     int fd;
     UNCANCELLED;
 
-    pthread_mutex_lock(&local->channel_mutex);
+    pthread_mutex_lock(&local->channels.mutex);
     if (fstat(GET(local->lifeline_fd), &status) == 0 && status.st_nlink == 0) { /* and no other thread was faster */
         fd = pawl__local_fifo(local, lifeline_name(local->slot, name));
         if (fd >= 0) {
@@ -150,7 +150,7 @@ static void renew_lifeline(struct local *local) {
             close(atomic_exchange(&local->lifeline_fd, fd));
         }
     }
-    pthread_mutex_unlock(&local->channel_mutex);
+    pthread_mutex_unlock(&local->channels.mutex);
 }
 
 bool pawl__local_gone(struct local *local) {
@@ -220,7 +220,7 @@ static void introduce(struct local *local, struct session *session, const struct
     note_lifeline(session, lifeline);
     session->inherits = local->inherit;
     atomic_store(&session->known, local->owner);
-    local->breaks_seen = 0;
+    local->served.breaks_seen = 0;
 }
 
 /* Open the lifeline, and the pulse if there is to be one. -1 with errno. */

@@ -198,7 +198,7 @@ int pawl__local_survey(struct local *local, const char *name, pawl_visit_fn *vis
     struct copy copy = {0};
     int rc = 0;
 
-    if (local->absent)
+    if (local->looking.absent)
         return 0;
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
@@ -293,7 +293,7 @@ int pawl__local_break(struct local *local, const char *name, uint64_t token, boo
     struct node *node;
     uint64_t other, owner;
 
-    if (local->absent)
+    if (local->looking.absent)
         return fail_token(name, token, 0, reterr);
     if (pawl__local_gone(local))
         return pawl__local_fail_gone(local, reterr);
