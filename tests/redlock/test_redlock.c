@@ -644,9 +644,9 @@ static void test_of_many_waiters_one_asks(void **state) {
 static void set_attempt_ms(struct pawl *client, int64_t ms) {
     struct redlock *redlock = redlock_of(client->engine);
 
-    pawl__redlock_lock(redlock);
+    pawl__kit_lock(&redlock->kit);
     redlock->attempt_ns = ms * REDLOCK_MS;
-    pawl__redlock_unlock(redlock);
+    pawl__kit_unlock(&redlock->kit);
 }
 
 /* Who releases knows of it before everybody else, and would always be first: it lets those go first that wait. */

@@ -27,6 +27,7 @@
 #include "engine/redlock/redlock.h"
 #include "base/error.h"
 #include "base/lease.h"
+#include "engine/kit/retry.h"
 
 #define STRAGGLERS_NS (20 * REDLOCK_MS)
 #define SPLIT_NS REDLOCK_MS
@@ -36,12 +37,18 @@
 enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, CROWD_MOST = 10 };
 
 static int64_t between(struct redlock *redlock, int64_t low, int64_t high) {
-    redlock->random = redlock->random * 1664525u + 1013904223u;
-    return low + (high - low) * (int64_t)(redlock->random >> 16) / 65536;
+    return kit_between(&redlock->kit.random, low, high);
 }
 
-void pawl__bid_set_timer(struct redlock *redlock, struct bid *bid, int64_t when) {
-    bid->timer_at = when;
+void pawl__redlock_due(struct redlock *redlock, int64_t when) {
+    if (when >= redlock->kit.asleep_until)
+        return;
+    redlock->kit.asleep_until = when;
+    pawl__crew_alarm(&redlock->crew, when);
+}
+
+static void set_timer(struct redlock *redlock, struct bid *bid, int64_t when) {
+    pawl__kit_timer_set(&redlock->kit.timers, &bid->timer, when, true);
     pawl__redlock_due(redlock, when);
 }
 
@@ -56,21 +63,19 @@ static struct bid *head_of(const struct redlock *redlock, const struct pawl__cla
     struct bid *bid;
 
     TAILQ_FOREACH(bid, &redlock->bids, all) {
-        if (bid->claim->name_hash == claim->name_hash && wants(bid) && !bid->claim->try_only &&
-            strcmp(bid->claim->name, claim->name) == 0)
+        if (bid->kit.claim->name_hash == claim->name_hash && wants(bid) && !bid->kit.claim->try_only &&
+            strcmp(bid->kit.claim->name, claim->name) == 0)
             return bid;
     }
     return NULL;
 }
 
-/* This bid does not wait any more: the next of its name does, in its own time, since whoever calls may be in the midst of its own. */
+/* This bid does not wait any more: the next of its name does. */
 static void make_way(struct redlock *redlock, const struct bid *bid) {
-    struct bid *head = head_of(redlock, bid->claim);
+    struct bid *head = head_of(redlock, bid->kit.claim);
 
-    if (!head || head->state != BID_QUEUED)
-        return;
-    head->state = BID_RESTING;
-    pawl__bid_set_timer(redlock, head, pawl__boottime());
+    if (head)
+        pawl__bid_step(redlock, head, BID_FIRST, NULL);
 }
 
 /* ---- The end -------------------------------------------------------------------------------------------------------------- */
@@ -78,32 +83,35 @@ static void make_way(struct redlock *redlock, const struct bid *bid) {
 static void over(struct redlock *redlock, struct bid *bid, unsigned tell) {
     pawl__votes_detach(bid);
     TAILQ_REMOVE(&redlock->bids, bid, all);
-    bid->state = BID_NONE;
+    pawl__kit_timer_end(&redlock->kit.timers, &bid->timer);
     make_way(redlock, bid);
-    pawl__redlock_untell(redlock, bid);
-    pawl__redlock_tell(redlock, bid, tell);
+    pawl__kit_untell(&redlock->kit, &bid->kit);
+    pawl__kit_tell(&redlock->kit, &bid->kit, tell);
 }
 
-static void refuse(struct redlock *redlock, struct bid *bid) {
-    if (bid->errors <= redlock->crew.count - redlock->quorum) {
-        if (bid->answered < redlock->quorum)
-            pawl__fail(&bid->why, PAWL_ECONNLOST, "%u of the %u servers of %.200s answered, and %u are needed", bid->answered,
-                       redlock->crew.count, redlock->url, redlock->quorum);
-        else
-            pawl__fail(&bid->why, PAWL_EHELD, "'%s' is held by another, or others want it at this moment", bid->claim->name);
-    }
-    over(redlock, bid, BID_TELL_REFUSED);
+static void end(struct redlock *redlock, struct bid *bid) {
+    bid->kit.was_lost = bid->granted_votes && bid->granted_votes - bid->lost_votes < redlock->quorum;
+    over(redlock, bid, KIT_GONE);
 }
 
-void pawl__bid_leave(struct redlock *redlock, struct bid *bid) {
+static void say_why(const struct redlock *redlock, struct bid *bid) {
+    if (bid->errors > redlock->crew.count - redlock->quorum)
+        return; /* what the last of these voters said */
+    if (bid->answered < redlock->quorum)
+        pawl__fail(&bid->kit.why, PAWL_ECONNLOST, "%u of the %u servers of %.200s answered, and %u are needed", bid->answered,
+                   redlock->crew.count, redlock->url, redlock->quorum);
+    else
+        pawl__fail(&bid->kit.why, PAWL_EHELD, "'%s' is held by another, or others want it at this moment", bid->kit.claim->name);
+}
+
+/* Whoever comes next needs a quorum that is free of us, and no more. */
+static void look_whether_free(struct redlock *redlock, struct bid *bid) {
     unsigned left = 0;
 
     for (unsigned i = 0; i < redlock->crew.count; i++)
         left += bid->votes[i] != NULL;
-    /* Whoever comes next needs a quorum that is free of us, and no more. */
-    if (left && redlock->crew.count - left < redlock->quorum)
-        return;
-    over(redlock, bid, BID_TELL_SETTLED);
+    if (!left || redlock->crew.count - left >= redlock->quorum)
+        pawl__bid_step(redlock, bid, BID_FREE, NULL);
 }
 
 /* ---- Between attempts ----------------------------------------------------------------------------------------------------- */
@@ -163,7 +171,7 @@ static int64_t rest(struct redlock *redlock, const struct bid *bid, int64_t crow
     return between(redlock, 50 * REDLOCK_MS, 150 * REDLOCK_MS);
 }
 
-void pawl__bid_plan(struct redlock *redlock, struct bid *bid) {
+static void plan(struct redlock *redlock, struct bid *bid) {
     unsigned crowd = crowd_of(redlock, bid);
     int64_t now = pawl__boottime(), when = quorum_free_at(redlock, bid), latest;
 
@@ -173,7 +181,7 @@ void pawl__bid_plan(struct redlock *redlock, struct bid *bid) {
     if (when > now && when < latest) /* a holder's time ends, and nobody is told */
         when += between(redlock, 0, crowd * APART_NS);
     when = when < bid->not_before ? bid->not_before : when;
-    pawl__bid_set_timer(redlock, bid, when < latest ? when : latest);
+    set_timer(redlock, bid, when < latest ? when : latest);
 }
 
 /* What need not be taken back: a no, and what will be one in a moment, or else is taken back then. */
@@ -181,26 +189,39 @@ static bool stays(const struct redlock *redlock, const struct vote *vote) {
     return vote->state == VOTE_WAITS || (vote->state == VOTE_ASKED && pawl__seat_usable(redlock, vote->seat));
 }
 
-static void fail_attempt(struct redlock *redlock, struct bid *bid) {
-    bool last = bid->claim->try_only || bid->errors > redlock->crew.count - redlock->quorum;
+/* Returns how many it had. */
+static unsigned give_back(struct redlock *redlock, struct bid *bid, bool all) {
     unsigned had = 0;
 
     for (unsigned i = 0; i < redlock->crew.count; i++) {
         struct vote *vote = bid->votes[i];
 
         had += vote && vote->state == VOTE_GRANTED;
-        if (vote && (last || !stays(redlock, vote)))
+        if (vote && (all || !stays(redlock, vote)))
             pawl__vote_return(redlock, vote);
     }
-    pawl__redlock_note(redlock, bid, "%u votes of %u, %u needed: taken back", had, redlock->crew.count, redlock->quorum);
-    if (last) {
-        refuse(redlock, bid);
-        return;
-    }
-    bid->splits = had ? bid->splits + (bid->splits < SPLITS_MOST) : 0;
-    bid->state = BID_RESTING;
+    pawl__kit_note(&redlock->kit, &bid->kit, "%u votes of %u, %u needed: taken back", had, redlock->crew.count, redlock->quorum);
+    return had;
+}
+
+static void refuse(struct redlock *redlock, struct bid *bid) {
+    give_back(redlock, bid, true);
+    say_why(redlock, bid);
+    over(redlock, bid, KIT_REFUSED);
+}
+
+static void rest_a_while(struct redlock *redlock, struct bid *bid) {
+    bool split = give_back(redlock, bid, false) > 0;
+
+    bid->splits = split ? bid->splits + (bid->splits < SPLITS_MOST) : 0;
     bid->not_before = pawl__boottime() + between(redlock, 0, SPLIT_NS << bid->splits);
-    pawl__bid_plan(redlock, bid);
+    plan(redlock, bid);
+}
+
+static void fail_attempt(struct redlock *redlock, struct bid *bid) {
+    bool hopeless = bid->kit.claim->try_only || bid->errors > redlock->crew.count - redlock->quorum;
+
+    pawl__bid_step(redlock, bid, hopeless ? BID_HOPELESS : BID_IMPOSSIBLE, NULL);
 }
 
 /* Names may share a place here: then one of them waits for a moment longer, or for one less. */
@@ -214,17 +235,16 @@ void pawl__bid_yield(struct redlock *redlock, const struct pawl__claim *claim) {
 
 /* ---- Attempts ------------------------------------------------------------------------------------------------------------- */
 
-static void grant(struct redlock *redlock, struct bid *bid) {
-    pawl__redlock_note(redlock, bid, "held by %u votes of %u", pawl__votes_count(redlock, bid, pawl__boottime()),
-                       redlock->crew.count);
+static void hold(struct redlock *redlock, struct bid *bid) {
+    pawl__kit_note(&redlock->kit, &bid->kit, "held by %u votes of %u", pawl__votes_count(redlock, bid, pawl__boottime()),
+                   redlock->crew.count);
     TAILQ_REMOVE(&redlock->bids, bid, all);
     TAILQ_INSERT_TAIL(&redlock->holding, bid, all);
-    bid->state = BID_HOLDING;
-    bid->timer_at = PAWL__NEVER;
+    bid->timer.at = PAWL__NEVER;
     make_way(redlock, bid);
-    pawl__redlock_tell(redlock, bid, BID_TELL_GRANTED);
+    pawl__kit_tell(&redlock->kit, &bid->kit, KIT_GRANTED);
     pawl__hold_count(redlock, bid);
-    bid->held_since = bid->sent_at;
+    bid->held_since = bid->kit.grant.sent_at;
     redlock->attempt_ns = pawl__boottime() - bid->started_at;
     for (unsigned i = 0; i < redlock->crew.count; i++)
         if (bid->votes[i] && bid->votes[i]->state == VOTE_WAITS)
@@ -244,31 +264,30 @@ static void hurry(struct redlock *redlock, struct bid *bid, int64_t now) {
     int64_t more = (now - bid->started_at) * STRAGGLERS_TIMES;
 
     more = now + (more < STRAGGLERS_NS ? STRAGGLERS_NS : more);
-    if (bid->state == BID_ASKING && bid->answered >= redlock->quorum && more < bid->timer_at)
-        pawl__bid_set_timer(redlock, bid, more);
+    if (bid->state == BID_ASKING && bid->answered >= redlock->quorum && more < bid->timer.at)
+        set_timer(redlock, bid, more);
 }
 
-void pawl__bid_judge(struct redlock *redlock, struct bid *bid) {
-    int64_t now = pawl__boottime();
-    unsigned count, pending;
+/* A quorum of votes: which token is it to be? From here on nobody is hurried any more. */
+static void choose_token(struct redlock *redlock, struct bid *bid, int64_t now) {
+    bid->kit.grant.token = pawl__token_choose(redlock, bid, now);
+    set_timer(redlock, bid, bid->started_at + redlock->lease_ns / 2);
+}
 
-    if (bid->state != BID_ASKING && bid->state != BID_RAISING)
-        return;
-    count = pawl__votes_count(redlock, bid, now);
-    pending = count_pending(redlock, bid);
-    if (count + pending < redlock->quorum) {
+static void judge(struct redlock *redlock, struct bid *bid) {
+    int64_t now = pawl__boottime();
+    unsigned count = pawl__votes_count(redlock, bid, now);
+
+    if (count + count_pending(redlock, bid) < redlock->quorum) {
         fail_attempt(redlock, bid);
         return;
     }
-    if (bid->state == BID_ASKING && count >= redlock->quorum) {
-        bid->state = BID_RAISING;
-        bid->token = pawl__token_choose(redlock, bid, now);
-        pawl__bid_set_timer(redlock, bid, bid->started_at + redlock->lease_ns / 2); /* nobody is hurried any more */
-    }
+    if (count >= redlock->quorum)
+        pawl__bid_step(redlock, bid, BID_QUORUM, &(struct bid_input){.now = now});
     if (bid->state == BID_RAISING)
         pawl__token_raise(redlock, bid);
     if (bid->state == BID_RAISING && pawl__token_written(redlock, bid, now) >= redlock->quorum)
-        grant(redlock, bid);
+        pawl__bid_step(redlock, bid, BID_WRITTEN, NULL);
     else
         hurry(redlock, bid, now);
 }
@@ -277,67 +296,181 @@ static void attempt(struct redlock *redlock, struct bid *bid, int64_t now) {
     uint64_t floor = pawl__token_floor(redlock);
 
     pawl__seats_listen(redlock, now);
-    bid->state = BID_ASKING;
     bid->started_at = now;
     bid->attempts++;
     bid->answered = bid->errors = 0;
     bid->owner = ++redlock->next_id;
-    bid->token_count = atomic_load(&bid->claim->token_want);
-    bid->token_count = bid->token_count ? bid->token_count : 1;
-    pawl__bid_set_timer(redlock, bid, now + redlock->lease_ns / 2); /* what would be granted later is not worth having */
+    bid->kit.grant.token_count = atomic_load(&bid->kit.claim->token_want);
+    bid->kit.grant.token_count = bid->kit.grant.token_count ? bid->kit.grant.token_count : 1;
+    set_timer(redlock, bid, now + redlock->lease_ns / 2); /* what would be granted later is not worth having */
     for (unsigned i = 0; i < redlock->crew.count; i++)
-        pawl__vote_ask(redlock, bid, i, floor, bid->claim->try_only);
-    pawl__bid_judge(redlock, bid);
+        pawl__vote_ask(redlock, bid, i, floor, bid->kit.claim->try_only);
+    judge(redlock, bid);
 }
 
 /* Those that have not answered are silent, or slow: it is decided without them. */
-static void time_out(struct redlock *redlock, struct bid *bid) {
+static void give_up(struct redlock *redlock, struct bid *bid, int64_t now) {
     for (unsigned i = 0; i < redlock->crew.count; i++)
-        if (bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__crew_owes(&redlock->crew, i, bid->timer_at))
+        if (bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__crew_owes(&redlock->crew, i, now))
             pawl__seat_silent(redlock, i);
     fail_attempt(redlock, bid);
 }
 
-static void tick(struct redlock *redlock, struct bid *bid, int64_t now) {
-    switch (bid->state) {
-    case BID_NONE:
-    case BID_QUEUED:
-    case BID_HOLDING:
-        break;
-    case BID_ASKING:
-    case BID_RAISING:
-        time_out(redlock, bid);
-        break;
-    case BID_RESTING:
-        attempt(redlock, bid, now);
-        break;
-    case BID_LEAVING: /* whatever the voters still have of it has expired */
-        over(redlock, bid, BID_TELL_SETTLED);
-        break;
-    }
+/* An answer that will not change by asking again ends it, once there are too many of them. */
+static void tally(struct bid *bid, const struct pawl_error *why) {
+    bid->answered += why->code != PAWL_ECONNLOST;
+    if (why->code == PAWL_EHELD || why->code == PAWL_ECONNLOST)
+        return;
+    bid->errors++;
+    bid->kit.why = *why;
+}
+
+/* ---- The end of a hold ---------------------------------------------------------------------------------------------------- */
+
+static void pass_on(struct redlock *redlock, struct bid *bid) {
+    TAILQ_REMOVE(&redlock->holding, bid, all);
+    TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
+    for (unsigned i = 0; i < redlock->crew.count; i++)
+        if (bid->votes[i]) {
+            bid->granted_votes += bid->votes[i]->state == VOTE_GRANTED;
+            pawl__voter_pass_on(&bid->votes[i]->claim);
+        }
+}
+
+static void leave(struct redlock *redlock, struct bid *bid) {
+    bid->lost_votes = 0;
+    make_way(redlock, bid);
+    for (unsigned i = 0; i < redlock->crew.count; i++)
+        if (bid->votes[i])
+            pawl__vote_return(redlock, bid->votes[i]);
+    set_timer(redlock, bid, pawl__boottime() + redlock->lease_ns);
+    look_whether_free(redlock, bid);
+}
+
+static void forget(struct redlock *redlock, const struct bid *bid, struct vote *vote) {
+    pawl__kit_note(&redlock->kit, &bid->kit, "%s has forgotten it", redlock->seats[vote->seat].where);
+    pawl__vote_return(redlock, vote);
+}
+
+/* ---- The table ------------------------------------------------------------------------------------------------------------ */
+
+/* While votes are counted: both states of it are alike but for what the quorum brings. */
+#define COUNTING(state)                                                                                                            \
+    [BID_TIMER] = {state, BID_GIVE_UP}, [BID_WENT] = {state, BID_JUDGE}, [BID_YES] = {state, BID_JUDGE},                           \
+    [BID_NO] = {state, BID_JUDGE}, [BID_RENEWED] = {state, BID_JUDGE}, [BID_FORGOTTEN] = {state, BID_FORGET | BID_JUDGE},          \
+    [BID_FREED] = {state, BID_FORGET | BID_JUDGE}, [BID_REFUSED] = {state, BID_TALLY | BID_JUDGE},                                 \
+    [BID_IMPOSSIBLE] = {BID_RESTING, BID_PAUSE}, [BID_HOPELESS] = {BID_NONE, BID_REFUSE},                                          \
+    [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}
+
+/* What is not here is ignored. */
+static const struct bid_move moves[BID_STATES][BID_EVENTS] = {
+    [BID_NONE] = {[BID_SUBMIT] = {BID_QUEUED, 0}, [BID_WITHDRAW] = {BID_NONE, BID_SAY_GONE}},
+    [BID_QUEUED] = {[BID_BEGIN] = {BID_ASKING, BID_ATTEMPT},
+                    /* From the timer: whoever calls may be at work on a bid of its own. */
+                    [BID_FIRST] = {BID_RESTING, BID_SOON},
+                    [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}},
+    [BID_ASKING] = {COUNTING(BID_ASKING), [BID_QUORUM] = {BID_RAISING, BID_CHOOSE}},
+    [BID_RAISING] = {COUNTING(BID_RAISING), [BID_WRITTEN] = {BID_HOLDING, BID_HOLD}},
+    [BID_RESTING] = {[BID_TIMER] = {BID_ASKING, BID_ATTEMPT},
+                     [BID_CAME] = {BID_RESTING, BID_PLAN},
+                     [BID_YES] = {BID_RESTING, BID_RETURN}, /* too late: the attempt has failed */
+                     [BID_NO] = {BID_RESTING, BID_PLAN},
+                     [BID_FORGOTTEN] = {BID_RESTING, BID_FORGET},
+                     [BID_FREED] = {BID_RESTING, BID_FORGET},
+                     [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}},
+    [BID_HOLDING] = {[BID_CAME] = {BID_HOLDING, BID_TOP_UP},
+                     [BID_YES] = {BID_HOLDING, BID_COUNT},
+                     [BID_NO] = {BID_HOLDING, BID_RETURN}, /* a holder does not wait; once that is through, it asks anew */
+                     [BID_RENEWED] = {BID_HOLDING, BID_COUNT},
+                     [BID_FORGOTTEN] = {BID_HOLDING, BID_FORGET | BID_COUNT},
+                     [BID_FREED] = {BID_HOLDING, BID_LOSE},
+                     [BID_BROKEN] = {BID_HOLDING, BID_BREAK},
+                     [BID_RETURNED] = {BID_HOLDING, BID_TOP_UP},
+                     [BID_WITHDRAW] = {BID_LEAVING, BID_PASS_ON | BID_LEAVE}},
+    [BID_LEAVING] = {[BID_TIMER] = {BID_NONE, BID_END}, /* whatever the voters still have of it has expired */
+                     [BID_REFUSED] = {BID_LEAVING, BID_LOOK},
+                     [BID_RETURNED] = {BID_LEAVING, BID_LOOK},
+                     [BID_FREE] = {BID_NONE, BID_END}},
+};
+
+struct bid_move pawl__bid_move(enum bid_state state, enum bid_event event) {
+    struct bid_move move = moves[state][event];
+
+    return move.next || move.actions ? move : (struct bid_move){(uint8_t)state, 0};
+}
+
+/* What is done about votes, or about the attempt. */
+static void act(struct redlock *redlock, struct bid *bid, uint32_t actions, const struct bid_input *input) {
+    if (actions & BID_FORGET)
+        forget(redlock, bid, input->vote);
+    if (actions & BID_RETURN)
+        pawl__vote_return(redlock, input->vote);
+    if (actions & BID_TALLY)
+        tally(bid, input->why);
+    if (actions & BID_JUDGE)
+        judge(redlock, bid);
+    if (actions & BID_COUNT)
+        pawl__hold_count(redlock, bid);
+    if (actions & BID_PLAN)
+        plan(redlock, bid);
+    if (actions & BID_ATTEMPT)
+        attempt(redlock, bid, input->now);
+    if (actions & BID_GIVE_UP)
+        give_up(redlock, bid, input->now);
+    if (actions & BID_PAUSE)
+        rest_a_while(redlock, bid);
+    if (actions & BID_CHOOSE)
+        choose_token(redlock, bid, input->now);
+    if (actions & BID_TOP_UP)
+        pawl__hold_top_up(redlock, bid, input->seat);
+    if (actions & BID_SOON)
+        set_timer(redlock, bid, pawl__boottime());
+}
+
+/* What begins or ends a hold, or the bid. */
+static void conclude(struct redlock *redlock, struct bid *bid, uint32_t actions, const struct bid_input *input) {
+    if (actions & BID_HOLD)
+        hold(redlock, bid);
+    if (actions & (BID_LOSE | BID_BREAK))
+        pawl__hold_lost(redlock, bid, actions & BID_BREAK ? KIT_BROKEN : KIT_LOST, input->why);
+    if (actions & BID_PASS_ON)
+        pass_on(redlock, bid);
+    if (actions & BID_LEAVE)
+        leave(redlock, bid);
+    if (actions & BID_LOOK)
+        look_whether_free(redlock, bid);
+    if (actions & BID_REFUSE)
+        refuse(redlock, bid);
+    if (actions & BID_END)
+        end(redlock, bid);
+    if (actions & BID_SAY_GONE && bid->kit.telling != KIT_LAST)
+        pawl__kit_tell(&redlock->kit, &bid->kit, KIT_GONE);
+}
+
+enum { CONCLUDES = BID_HOLD | BID_LOSE | BID_BREAK | BID_PASS_ON | BID_LEAVE | BID_LOOK | BID_REFUSE | BID_END | BID_SAY_GONE };
+
+void pawl__bid_step(struct redlock *redlock, struct bid *bid, enum bid_event event, const struct bid_input *input) {
+    struct bid_move move = pawl__bid_move(bid->state, event);
+
+    bid->state = move.next;
+    if (move.actions & CONCLUDES)
+        conclude(redlock, bid, move.actions, input);
+    else
+        act(redlock, bid, move.actions, input);
 }
 
 int64_t pawl__bids_tick(struct redlock *redlock, int64_t now) {
-    int64_t due = PAWL__NEVER;
-    struct bid *bid, *next;
+    struct kit_timers due;
+    struct kit_timer *timer;
 
-    for (bid = TAILQ_FIRST(&redlock->bids); bid; bid = next) {
-        next = TAILQ_NEXT(bid, all);
-        if (bid->timer_at <= now)
-            tick(redlock, bid, now);
+    pawl__kit_timers_take(&redlock->kit.timers, now, &due);
+    TAILQ_FOREACH(timer, &due, due) {
+        struct bid *bid = (struct bid *)((char *)timer - offsetof(struct bid, timer));
+
+        if (timer->at == PAWL__NEVER) /* else one of the others has set it anew */
+            pawl__bid_step(redlock, bid, BID_TIMER, &(struct bid_input){.now = now});
     }
-    TAILQ_FOREACH(bid, &redlock->bids, all) {
-        due = bid->timer_at < due ? bid->timer_at : due;
-    }
-    return due;
-}
-
-/* The first attempt: if we owe others the precedence, behind them. */
-static void begin(struct redlock *redlock, struct bid *bid) {
-    int64_t now = pawl__boottime();
-
-    bid->lines_up = now < *yield_until(redlock, bid->claim);
-    attempt(redlock, bid, now);
+    return pawl__kit_timers_next(&redlock->kit.timers);
 }
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
@@ -350,6 +483,14 @@ static int64_t new_since(struct redlock *redlock) {
     return redlock->last_since_ms;
 }
 
+/* The first attempt: if we owe others the precedence, behind them. */
+static void begin(struct redlock *redlock, struct bid *bid) {
+    int64_t now = pawl__boottime();
+
+    bid->lines_up = now < *yield_until(redlock, bid->kit.claim);
+    pawl__bid_step(redlock, bid, BID_BEGIN, &(struct bid_input){.now = now});
+}
+
 int pawl__redlock_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
     struct redlock *redlock = redlock_of(engine);
     struct bid *bid = bid_of(claim);
@@ -358,15 +499,16 @@ int pawl__redlock_submit(struct pawl__engine *engine, struct pawl__claim *claim,
         return pawl__fail(reterr, PAWL_EUNSUPPORTED,
                           "'%s' is not a mutex, and over several servers there are only those: use one server for it (redis:)",
                           claim->name);
-    pawl__redlock_lock(redlock);
-    bid->claim = claim;
+    pawl__kit_lock(&redlock->kit);
+    bid->kit.claim = claim;
+    bid->kit.reader = &redlock->reader;
     bid->since_ms = new_since(redlock);
-    bid->state = BID_QUEUED;
-    bid->timer_at = PAWL__NEVER;
+    pawl__kit_timer_init(&bid->timer);
+    pawl__bid_step(redlock, bid, BID_SUBMIT, NULL);
     TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
     if (claim->try_only || head_of(redlock, claim) == bid)
         begin(redlock, bid);
-    pawl__redlock_unlock(redlock);
+    pawl__kit_unlock(&redlock->kit);
     return PAWL__PENDING;
 }
 
@@ -374,32 +516,10 @@ int pawl__redlock_withdraw(struct pawl__engine *engine, struct pawl__claim *clai
     struct redlock *redlock = redlock_of(engine);
     struct bid *bid = bid_of(claim);
 
-    pawl__redlock_lock(redlock);
-    bid->tell &= ~(unsigned)BID_TELL_GRANTED;
-    if (bid->state == BID_NONE) {
-        if (!bid->ended)
-            pawl__redlock_tell(redlock, bid, BID_TELL_SETTLED);
-        pawl__redlock_unlock(redlock);
-        return PAWL__PENDING;
-    }
-    if (bid->state == BID_HOLDING) {
-        TAILQ_REMOVE(&redlock->holding, bid, all);
-        TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
-        for (unsigned i = 0; i < redlock->crew.count; i++)
-            if (bid->votes[i]) {
-                bid->granted_votes += bid->votes[i]->state == VOTE_GRANTED;
-                pawl__voter_pass_on(&bid->votes[i]->claim);
-            }
-    }
-    bid->state = BID_LEAVING;
-    bid->lost_votes = 0;
-    make_way(redlock, bid);
-    for (unsigned i = 0; i < redlock->crew.count; i++)
-        if (bid->votes[i])
-            pawl__vote_return(redlock, bid->votes[i]);
-    pawl__bid_set_timer(redlock, bid, pawl__boottime() + redlock->lease_ns);
-    pawl__bid_leave(redlock, bid);
-    pawl__redlock_unlock(redlock);
+    pawl__kit_lock(&redlock->kit);
+    bid->kit.news &= ~(unsigned)KIT_GRANTED;
+    pawl__bid_step(redlock, bid, BID_WITHDRAW, NULL);
+    pawl__kit_unlock(&redlock->kit);
     return PAWL__PENDING;
 }
 

@@ -93,8 +93,8 @@ static int open_voter(struct redlock *redlock, const struct pawl__setup *setup, 
     own.url = one;
     own.member = redlock->uuid;
     rc = pawl__crew_add(&redlock->crew, &pawl__redis_engine, &own,
-                        (struct pawl__crew_place){&redlock->base, redlock->seats[host].where}, pawl__vote_tell, pawl__vote_waits,
-                        reterr);
+                        (struct pawl__crew_place){&redlock->base, redlock->seats[host].where}, pawl__redlock_tell,
+                        pawl__redlock_waits, reterr);
     for (size_t i = 0; i < one->option_count; i++)
         setup->url->options[i].taken |= one->options[i].taken;
     free(one);
@@ -202,15 +202,15 @@ static void warn_of_voters(struct redlock *redlock) {
 static int init(struct redlock *redlock, struct pawl_error *reterr) {
     int rc = pawl__crew_init(&redlock->crew, reterr);
 
-    pthread_mutex_init(&redlock->mutex, NULL);
+    pawl__kit_init(&redlock->kit, &redlock->base, &pawl__redlock_kit);
+    pawl__kit_reader_init(&redlock->reader);
+    redlock->kit.bell = redlock->crew.wake_fd;
     TAILQ_INIT(&redlock->bids);
     TAILQ_INIT(&redlock->holding);
-    TAILQ_INIT(&redlock->to_tell);
-    TAILQ_INIT(&redlock->followers);
     TAILQ_INIT(&redlock->votes);
     if (rc < 0)
         return rc;
-    if (!pawl__random(&redlock->random, sizeof redlock->random))
+    if (!pawl__random(&redlock->kit.random, sizeof redlock->kit.random))
         return pawl__fail_errno(reterr, "cannot read random numbers");
     return pawl__redis_uuid(redlock->uuid, reterr);
 }
@@ -224,13 +224,13 @@ static void flush(struct redlock *redlock, int64_t deadline) {
         unsigned owing = 0;
         struct vote *vote;
 
-        pawl__redlock_lock(redlock);
+        pawl__kit_lock(&redlock->kit);
         pawl__seats_listen(redlock, pawl__boottime());
         TAILQ_FOREACH(vote, &redlock->votes, all) {
             pawl__vote_return(redlock, vote);
             owing += pawl__seat_usable(redlock, vote->seat);
         }
-        pawl__redlock_unlock(redlock);
+        pawl__kit_unlock(&redlock->kit);
         if (!owing || pawl__boottime() >= deadline)
             return;
         pawl__crew_serve(&redlock->crew, deadline, UINT32_MAX);
@@ -247,7 +247,7 @@ static void redlock_close(struct pawl__engine *engine, int64_t deadline) {
         TAILQ_REMOVE(&redlock->votes, vote, all);
         free(vote);
     }
-    pthread_mutex_destroy(&redlock->mutex);
+    pawl__kit_free(&redlock->kit);
 }
 
 static int open_voters(struct redlock *redlock, const struct pawl__setup *setup, struct pawl_error *reterr) {
@@ -280,9 +280,9 @@ static int redlock_open(struct pawl__engine *engine, const struct pawl__setup *s
         redlock_close(engine, 0);
         return pawl__fail(reterr, why.code, "%s", why.text);
     }
-    pawl__redlock_lock(redlock);
+    pawl__kit_lock(&redlock->kit);
     pawl__seats_look(redlock);
-    pawl__redlock_unlock(redlock);
+    pawl__kit_unlock(&redlock->kit);
     warn_of_voters(redlock);
     return 0;
 }

@@ -15,14 +15,13 @@
 /* The part of the lease by which a hold must last longer for the core to hear of it. */
 enum { WORTH = 16 };
 
-void pawl__hold_lost(struct redlock *redlock, struct bid *bid, bool broken, const struct pawl_error *why) {
+void pawl__hold_lost(struct redlock *redlock, struct bid *bid, unsigned news, const struct pawl_error *why) {
     if (bid->lost)
         return;
     bid->lost = true;
-    bid->broken = broken;
-    bid->why = *why;
-    bid->why.code = PAWL_ELOST;
-    pawl__redlock_tell(redlock, bid, BID_TELL_LOST);
+    bid->kit.why = *why;
+    bid->kit.why.code = PAWL_ELOST;
+    pawl__kit_tell(&redlock->kit, &bid->kit, news);
 }
 
 static int64_t end_of(const struct vote *vote) {
@@ -52,14 +51,14 @@ static const struct vote *quorum_vote(const struct redlock *redlock, const struc
 static void lose_majority(struct redlock *redlock, struct bid *bid) {
     struct pawl_error why;
 
-    pawl__fail(&why, PAWL_ELOST, "the hold of '%s' is on fewer than %u of the %u servers any more", bid->claim->name,
+    pawl__fail(&why, PAWL_ELOST, "the hold of '%s' is on fewer than %u of the %u servers any more", bid->kit.claim->name,
                redlock->quorum, redlock->crew.count);
-    pawl__hold_lost(redlock, bid, false, &why);
+    pawl__hold_lost(redlock, bid, KIT_LOST, &why);
 }
 
-/* Is it worth a word? What was asked for, and earlier, always is; a little later is not. */
+/* Tell the core only if the end moved noticeably, or if it asked. */
 static bool is_news(const struct redlock *redlock, const struct bid *bid, const struct vote *vote) {
-    int64_t before = pawl__lease_assured_until(bid->sent_at, bid->lease_ns), after = end_of(vote);
+    int64_t before = pawl__lease_assured_until(bid->kit.grant.sent_at, bid->kit.grant.lease_ns), after = end_of(vote);
 
     return after < before || after > before + redlock->lease_ns / WORTH ||
            (bid->renewing_since && vote->sent_at >= bid->renewing_since);
@@ -77,27 +76,27 @@ void pawl__hold_count(struct redlock *redlock, struct bid *bid) {
     pawl__token_raise(redlock, bid);
     if (!is_news(redlock, bid, vote))
         return;
-    bid->sent_at = vote->sent_at;
-    bid->lease_ns = vote->lease_ns;
+    bid->kit.grant.sent_at = vote->sent_at;
+    bid->kit.grant.lease_ns = vote->lease_ns;
     bid->renewing_since = 0;
-    if (!(bid->tell & BID_TELL_GRANTED))
-        pawl__redlock_tell(redlock, bid, BID_TELL_RENEWED);
+    if (!(bid->kit.news & KIT_GRANTED))
+        pawl__kit_tell(&redlock->kit, &bid->kit, KIT_RENEWED);
 }
 
 void pawl__hold_top_up(struct redlock *redlock, struct bid *bid, unsigned seat) {
     if (bid->lost || bid->votes[seat])
         return;
     bid->owner = ++redlock->next_id;
-    pawl__vote_ask(redlock, bid, seat, bid->token, true);
+    pawl__vote_ask(redlock, bid, seat, bid->kit.grant.token, true);
     if (bid->votes[seat])
-        pawl__redlock_note(redlock, bid, "asking %s for its vote too", redlock->seats[seat].where);
+        pawl__kit_note(&redlock->kit, &bid->kit, "asking %s for its vote too", redlock->seats[seat].where);
 }
 
 void pawl__redlock_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct redlock *redlock = redlock_of(engine);
     struct bid *bid = bid_of(claim);
 
-    pawl__redlock_lock(redlock);
+    pawl__kit_lock(&redlock->kit);
     bid->renewing_since = pawl__boottime();
     for (unsigned i = 0; i < redlock->crew.count && bid->state == BID_HOLDING && !bid->lost; i++) {
         struct vote *vote = bid->votes[i];
@@ -109,5 +108,5 @@ void pawl__redlock_renew(struct pawl__engine *engine, struct pawl__claim *claim)
             pawl__hold_top_up(redlock, bid, i);
     }
     pawl__token_raise(redlock, bid);
-    pawl__redlock_unlock(redlock);
+    pawl__kit_unlock(&redlock->kit);
 }

@@ -120,10 +120,10 @@ static void merge_all(struct sightings *all) {
 static bool usable(struct redlock *redlock, unsigned seat) {
     bool usable;
 
-    pawl__redlock_lock(redlock);
+    pawl__kit_lock(&redlock->kit);
     pawl__seats_listen(redlock, pawl__boottime());
     usable = pawl__seat_usable(redlock, seat);
-    pawl__redlock_unlock(redlock);
+    pawl__kit_unlock(&redlock->kit);
     return usable;
 }
 

@@ -59,7 +59,7 @@ uint64_t pawl__token_choose(const struct redlock *redlock, const struct bid *bid
 
 /* A voter's counter is at the end of what it gave. */
 static bool is_written(const struct bid *bid, const struct vote *vote) {
-    return vote->token + vote->token_count >= bid->token + bid->token_count;
+    return vote->token + vote->token_count >= bid->kit.grant.token + bid->kit.grant.token_count;
 }
 
 unsigned pawl__token_written(const struct redlock *redlock, const struct bid *bid, int64_t now) {
@@ -75,7 +75,7 @@ void pawl__token_raise(struct redlock *redlock, struct bid *bid) {
     for (unsigned i = 0; i < redlock->crew.count; i++) {
         struct vote *vote = bid->votes[i];
 
-        if (vote && vote->state == VOTE_GRANTED && vote->token != bid->token)
-            pawl__voter_raise(redlock->crew.members[i], &vote->claim, bid->token, bid->token_count);
+        if (vote && vote->state == VOTE_GRANTED && vote->token != bid->kit.grant.token)
+            pawl__voter_raise(redlock->crew.members[i], &vote->claim, bid->kit.grant.token, bid->kit.grant.token_count);
     }
 }
