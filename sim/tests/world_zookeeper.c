@@ -110,7 +110,7 @@ bool zookeeper_server_start_as(struct zookeeper_server *server, int count, const
         .wall_ms = world_wall_ms() - world_now() / WORLD_MS,
         .tick_ms = 500,
         .min_session_ms = 1000,
-        .max_session_ms = 60000,
+        .max_session_ms = how->longest ? how->longest : 60000,
         .sync_limit = 10,
         .quota = how->quota,
         .read_only = how->read_only,

@@ -82,10 +82,10 @@ static bool write_config(const struct zookeeper_server *server, int index, unsig
         return false;
     fprintf(file,
             "tickTime=500\ninitLimit=20\nsyncLimit=10\ndataDir=%s/%d/data\nclientPort=%u\nclientPortAddress=%s\n"
-            "maxClientCnxns=0\nminSessionTimeout=1000\nmaxSessionTimeout=60000\nadmin.enableServer=false\n"
+            "maxClientCnxns=0\nminSessionTimeout=1000\nmaxSessionTimeout=%u\nadmin.enableServer=false\n"
             "4lw.commands.whitelist=%s\n",
             server->directory, index, server->ports[index], address_of(server, index, 0),
-            server->how.words ? server->how.words : "*");
+            server->how.longest ? server->how.longest : 60000, server->how.words ? server->how.words : "*");
     for (int i = 0; server->count > 1 && i < server->count; i++)
         fprintf(file, "server.%d=%s:%u:%u\n", i + 1, address_of(server, i, 1), peers[i][0], peers[i][1]);
     if (fclose(file) != 0 || !(file = open_in(server, index, "data/myid")))

@@ -16,6 +16,7 @@ enum { ZOOKEEPER_SERVERS_MAX = 3 };
 struct zookeeper_how {
     bool quota;        /* quotas are enforced */
     bool read_only;    /* a server without a quorum lets itself be read */
+    unsigned longest;  /* session that it grants, ms; 0: a minute */
     const char *words; /* the four-letter words that it answers, besides srvr; NULL: all */
     /* Where a server listens; NULL: on loopback. The first is for clients, the second for the other servers. */
     const char *addresses[ZOOKEEPER_SERVERS_MAX][2];

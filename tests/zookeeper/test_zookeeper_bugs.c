@@ -532,9 +532,52 @@ static void test_a_tick_longer_than_the_session(void **state) {
     pawl_close(client);
 }
 
+/* Let a server have more transactions than the other: else it sends clients away that have seen more than it has. */
+static void advance(unsigned port) {
+    struct pawl *client;
+    struct pawl_lock *lock;
+    char url[64];
+
+    snprintf(url, sizeof url, "zk://127.0.0.1:%u/other", port);
+    assert_works(pawl_open(url, NULL, &client, &error), &error);
+    lock = new_mutex(client, 0);
+    for (int i = 0; i < 100; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* Another server grants shorter sessions than the first: what was right at open is not any more, and a lock that is lost at once is not
+ * handed out. */
+static void test_a_tick_longer_than_the_next_session(void **state) {
+    struct pawl *client = open_proxied("?session=4000&tick=3000");
+    struct pawl_lock *lock = new_mutex(client, 0);
+    struct zookeeper_server second;
+    int rc;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_true(zookeeper_server_start_as(&second, 1, &(struct zookeeper_how){.longest = 2000}));
+    advance(second.ports[0]);
+    proxy_aim(proxy, second.ports[0]);
+    proxy_cut(proxy);
+    do /* until the new session is there */
+        rc = pawl_acquire(lock, 100, &error);
+    while (rc == PAWL_ECONNLOST || rc == PAWL_ETIMEOUT);
+    assert_int_equal(rc, PAWL_EOPTION);
+    assert_contains(error.text, "?session=");
+    pawl_lock_free(lock);
+    pawl_close(client);
+    zookeeper_server_stop(&second);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_tick_longer_than_the_session),
+        TEST(test_a_tick_longer_than_the_next_session),
         TEST(test_curator_604_node_of_another_session),
         TEST(test_curator_498_a_new_session_has_a_new_guid),
         TEST(test_curator_696_session_expires_while_holding),

@@ -346,6 +346,9 @@ const struct ACL_vector *pawl__zk_acl(const struct zk_engine *zk);
 /* session.c */
 int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr);
 void pawl__zk_session_close(struct zk_engine *zk, int64_t deadline);
+/* With a tick longer than the session nearly nothing of it is assured: a hold would be lost as soon as it was granted. Servers may grant
+ * less than they did before, when the connection is made anew. */
+int pawl__zk_check_tick(const struct zk_engine *zk, struct pawl_error *reterr);
 /* After a request: did the library lose its socket over it? */
 void pawl__zk_check_socket(struct zk_engine *zk);
 /* Break the connection: the library goes on to the next server. */

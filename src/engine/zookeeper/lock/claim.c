@@ -584,13 +584,17 @@ int pawl__zk_submit(struct pawl__engine *engine, struct pawl__claim *seam, struc
     if (rc < 0)
         return rc;
     pawl__zk_lock();
-    if (!zk->connected && (seam->try_only || given_up(zk))) {
+    if (!zk->connected && (seam->try_only || given_up(zk)))
+        rc = pawl__fail(reterr, PAWL_ECONNLOST, "no connection to %s: '%s' was not acquired; look whether the servers run", zk->url,
+                        seam->name);
+    else
+        rc = pawl__zk_check_tick(zk, reterr);
+    if (rc < 0) {
         pawl__zk_unlock(zk);
         free(claim->home);
         if (claim->dir != claim->home)
             free(claim->dir);
-        return pawl__fail(reterr, PAWL_ECONNLOST, "no connection to %s: '%s' was not acquired; look whether the servers run",
-                          zk->url, seam->name);
+        return rc;
     }
     TAILQ_INSERT_TAIL(&zk->claims, claim, link);
     pawl__zk_enter(claim);

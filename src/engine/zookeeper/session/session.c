@@ -108,9 +108,31 @@ static void set_link(struct zk_engine *zk, bool connected) {
     pthread_cond_broadcast(&zk->changed);
 }
 
+int pawl__zk_check_tick(const struct zk_engine *zk, struct pawl_error *reterr) {
+    if (!zk->connected || zk->tick_ns <= zk->timeout_ns)
+        return 0;
+    return pawl__fail(
+        reterr, PAWL_EOPTION,
+        "the URL's option tick=%lld is longer than the session of %lld ms that was granted: give the servers' tickTime, or "
+        "ask for a longer session (?session=)",
+        (long long)(zk->tick_ns / ZK_MS), (long long)(zk->timeout_ns / ZK_MS));
+}
+
+/* Those that wait. */
+static void refuse_all(struct zk_engine *zk, const struct pawl_error *why) {
+    struct zk_claim *claim, *next;
+
+    for (claim = TAILQ_FIRST(&zk->claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, link);
+        if (claim->state != ZK_HELD && claim->state != ZK_DOWNGRADING)
+            pawl__zk_refuse(claim, why->code, "%s", why->text);
+    }
+}
+
 static void on_connected(struct zk_engine *zk) {
     struct zk_claim *claim, *next;
     bool fresh = zk->fresh;
+    struct pawl_error why;
 
     zk->session_id = zoo_client_id(zk->handle)->client_id;
     zk->timeout_ns = zoo_recv_timeout(zk->handle) * ZK_MS;
@@ -120,6 +142,10 @@ static void on_connected(struct zk_engine *zk) {
     set_link(zk, true);
     pawl__zk_say(zk, NULL, fresh ? "session 0x%llx opened, %lld ms" : "session 0x%llx connected again, %lld ms",
                  (unsigned long long)zk->session_id, (long long)(zk->timeout_ns / ZK_MS));
+    if (pawl__zk_check_tick(zk, &why) < 0) {
+        pawl__zk_warn(zk, "no lock is granted any more: %s", why.text);
+        refuse_all(zk, &why);
+    }
     pawl__zk_beat(zk); /* if one is due: ahead of those who wait */
     for (claim = TAILQ_FIRST(&zk->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, link);
@@ -520,17 +546,6 @@ static int fail_silent(const struct zk_engine *zk, struct pawl_error *reterr) {
                       (long long)(zk->connect_ns / ZK_MS), why);
 }
 
-/* With a tick longer than the session nearly nothing of it would be assured: a hold would be lost as soon as it was granted. */
-static int check_tick(const struct zk_engine *zk, struct pawl_error *reterr) {
-    if (!zk->connected || zk->tick_ns <= zk->timeout_ns)
-        return 0;
-    return pawl__fail(
-        reterr, PAWL_EOPTION,
-        "the URL's option tick=%lld is longer than the session of %lld ms that was granted: give the servers' tickTime, or "
-        "ask for a longer session (?session=)",
-        (long long)(zk->tick_ns / ZK_MS), (long long)(zk->timeout_ns / ZK_MS));
-}
-
 int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr) {
     int64_t deadline = pawl__boottime() + zk->connect_ns;
     char *servers = resolve(zk, reterr);
@@ -553,7 +568,7 @@ int pawl__zk_session_open(struct zk_engine *zk, struct pawl_error *reterr) {
         rc = pawl__fail(reterr, PAWL_EACCES, "ZooKeeper at %s does not accept the URL's user", zk->url);
     silent = rc == 0 && !zk->connected;
     if (rc == 0)
-        rc = check_tick(zk, reterr);
+        rc = pawl__zk_check_tick(zk, reterr);
     if (rc < 0 || silent)
         close_handle(zk, true);
     pawl__zk_unlock(zk);
