@@ -127,7 +127,7 @@ static void test_foreign_hash_is_left_alone(void **state) {
     pawl_lock_free(lock);
 }
 
-/* Redisson's RReadWriteLock looks for a field `mode` and for nothing else: it enters a mutex that somebody holds, as its own RLock lets it. */
+/* Redisson's RReadWriteLock looks for a field `mode` and for nothing else: it enters a mutex that somebody holds, Redisson's own too. */
 static void rwlock_enters(const char *mode, const char *suffix) {
     freeReplyObject(redis_server_command(&server, "HSET lock mode %s " REDISSON "%s 1", mode, suffix));
     freeReplyObject(redis_server_command(&server, "PEXPIRE lock 60000"));
