@@ -279,10 +279,16 @@ const struct pawl__engine_impl pawl__textbook_engine = {
     .describe = textbook_describe,
     .submit = textbook_submit,
     .withdraw = textbook_withdraw,
-    .downgrade = textbook_downgrade,
     .serve = textbook_serve,
     .wake = textbook_wake,
     .renew = textbook_renew,
-    .survey = textbook_survey,
-    .break_hold = textbook_break,
+    .operators =
+        &(const struct pawl__operators){
+            .survey = textbook_survey,
+            .break_hold = textbook_break,
+        },
+    .extras =
+        &(const struct pawl__extras){
+            .downgrade = textbook_downgrade,
+        },
 };

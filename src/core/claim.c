@@ -91,7 +91,7 @@ static void gone(struct claim *claim) {
 }
 
 bool pawl__claim_served(const struct claim *claim) {
-    return claim->adopted || !claim->cohort->engine->impl->park;
+    return claim->adopted || !claim->cohort->engine->impl->parking;
 }
 
 uint64_t pawl__claim_token(struct claim *claim) {
@@ -99,7 +99,7 @@ uint64_t pawl__claim_token(struct claim *claim) {
 
     if (claim->tokens_used < claim->seam.token_count)
         return claim->seam.token + claim->tokens_used++;
-    return engine->impl->retoken ? engine->impl->retoken(engine, &claim->seam) : 0;
+    return engine->impl->extras->retoken ? engine->impl->extras->retoken(engine, &claim->seam) : 0;
 }
 
 static bool nears_bounds(const struct claim *claim) {
@@ -113,11 +113,11 @@ void pawl__claim_ask_to_go_on(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
     struct pawl__engine *engine = cohort->engine;
 
-    if (!engine->impl->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
+    if (!engine->impl->extras->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
         cohort->extend_rests || claim->served >= EXTEND_SERVED || !nears_bounds(claim))
         return;
     claim->extend_sent = pawl__boottime();
-    engine->impl->extend(engine, &claim->seam, claim->served + cohort->client->handoffs - claim->seam.token_count);
+    engine->impl->extras->extend(engine, &claim->seam, claim->served + cohort->client->handoffs - claim->seam.token_count);
 }
 
 void pawl__claim_go_on(struct claim *claim) {
@@ -126,7 +126,7 @@ void pawl__claim_go_on(struct claim *claim) {
 
     if (!claim->extend_sent)
         return;
-    more = cohort->engine->impl->extended(cohort->engine, &claim->seam);
+    more = cohort->engine->impl->extras->extended(cohort->engine, &claim->seam);
     claim->extend_missed = more == 0;
     if (!more)
         return;
@@ -240,7 +240,7 @@ void pawl__claim_submit_all(struct claim *const claims[], size_t count) {
 
     for (size_t i = 0; i < count; i++)
         seams[i] = &claims[i]->seam;
-    rc = engine->impl->submit_all(engine, seams, count, &error);
+    rc = engine->impl->extras->submit_all(engine, seams, count, &error);
     for (size_t i = 0; i < count; i++)
         submitted(claims[i], rc, &error);
 }
@@ -253,7 +253,7 @@ int pawl__claim_retire(struct claim *claim) {
     assert(TAILQ_EMPTY(&claim->waiters) && TAILQ_EMPTY(&claim->holds));
     if (claim->parked) {
         claim->doomed = true;
-        engine->impl->unpark(engine, &claim->seam);
+        engine->impl->parking->unpark(engine, &claim->seam);
         return 0;
     }
     if (claim->tokens_used)
@@ -282,7 +282,7 @@ static int park(struct claim *claim, int64_t deadline, struct pawl_error *reterr
 
     claim->parked = true;
     pawl__cohort_let_go(cohort);
-    rc = client->engine->impl->park(client->engine, &claim->seam, deadline, reterr);
+    rc = client->engine->impl->parking->park(client->engine, &claim->seam, deadline, reterr);
     pthread_mutex_lock(&cohort->mutex);
     claim->parked = false;
     return rc;
@@ -308,7 +308,7 @@ bool pawl__claim_adopt(struct claim *claim) {
     if (!pawl__service_start(client))
         return false;
     claim->adopted = true;
-    client->engine->impl->adopt(client->engine, &claim->seam);
+    client->engine->impl->parking->adopt(client->engine, &claim->seam);
     client->engine->impl->wake(client->engine);
     return true;
 }
@@ -425,7 +425,7 @@ static void lose_gone(struct claim *claim) {
 /* Ask an engine whose holders can see for themselves. True: it is lost, and its holders are told. */
 static bool look(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
-    int rc = engine->impl->check ? engine->impl->check(engine, &claim->seam) : 0;
+    int rc = engine->impl->extras->check ? engine->impl->extras->check(engine, &claim->seam) : 0;
 
     if (rc == PAWL_EGONE)
         lose_gone(claim);
@@ -507,7 +507,7 @@ int pawl__claim_downgrade(struct claim *claim) {
 
     /* Its exclusive waiters can't be served by a shared claim: they queue anew, behind the readers that come in now. */
     pawl__cohort_rehome(claim);
-    rc = engine->impl->downgrade(engine, &claim->seam);
+    rc = engine->impl->extras->downgrade(engine, &claim->seam);
     if (rc < 0) {
         if (!look(claim))
             lose_broken(claim);

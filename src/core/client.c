@@ -265,7 +265,7 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
         impl->close(engine, pawl__boottime());
         return rc;
     }
-    client->does_io = !impl->check || engine->note;
+    client->does_io = !impl->extras->check || engine->note;
     client->info.engine = impl->name;
     client->info.flags = client->flags & ~(unsigned)PAWL_OPEN_INHERIT;
     impl->describe(engine, &client->info);
@@ -292,7 +292,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
         (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
     /* Leases are renewed by it, and holds ended, whoever waits for claims. */
-    if ((!impl->park || impl->renew || (client->max_hold_ns && !setup.look)) && !pawl__service_start(client)) {
+    if ((!impl->parking || impl->renew || (client->max_hold_ns && !setup.look)) && !pawl__service_start(client)) {
         impl->close(client->engine, pawl__boottime());
         pawl__trace_remove(client->engine);
         return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started");

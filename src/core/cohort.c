@@ -237,9 +237,10 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
 /* Does the server itself say why a claim is not even queued? */
 static bool hindered(const struct waiter *waiter, struct pawl_error *ret) {
     struct pawl__engine *engine = waiter->lock->cohort->engine;
+    pawl__hindered_fn *ask = engine->impl->extras->hindered;
     struct claim *claim = waiter->claim;
 
-    return engine->impl->hindered && claim && claim->state == CLAIM_PENDING && engine->impl->hindered(engine, &claim->seam, ret);
+    return ask && claim && claim->state == CLAIM_PENDING && ask(engine, &claim->seam, ret);
 }
 
 void pawl__cohort_end_late(struct waiter *waiter) {
@@ -273,7 +274,7 @@ void pawl__cohort_nudge(struct claim *claim) {
     if (claim->state != CLAIM_PENDING || pawl__claim_served(claim))
         return;
     if (claim->parked)
-        engine->impl->unpark(engine, &claim->seam);
+        engine->impl->parking->unpark(engine, &claim->seam);
     else if (first->event)
         pawl__claim_adopt(claim);
     else

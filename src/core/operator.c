@@ -23,7 +23,7 @@ int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, vo
         return rc;
     if (!visit)
         return pawl__fail(reterr, PAWL_EINVAL, "an inspection needs a function that is shown the entries");
-    return impl_of(client)->survey(client->engine, name, visit, data, reterr);
+    return impl_of(client)->operators->survey(client->engine, name, visit, data, reterr);
 }
 
 int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned flags, struct pawl_error *reterr) {
@@ -36,7 +36,7 @@ int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned f
         return pawl__fail(reterr, PAWL_EINVAL, "pawl_break does not know flag 0x%x", flags & ~(unsigned)PAWL_BREAK_NOW);
     if (token == 0)
         return pawl__fail(reterr, PAWL_ETOKEN, "breaking '%s' needs the token of the hold to be broken", name);
-    return impl_of(client)->break_hold(client->engine, name, token, flags & PAWL_BREAK_NOW, reterr);
+    return impl_of(client)->operators->break_hold(client->engine, name, token, flags & PAWL_BREAK_NOW, reterr);
 }
 
 int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
@@ -47,7 +47,7 @@ int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct
         return rc;
     if (!visit)
         return pawl__fail(reterr, PAWL_EINVAL, "an examination needs a function that is shown the findings");
-    if (!impl_of(client)->examine)
+    if (!impl_of(client)->operators->examine)
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "there is nothing to examine about %s", client->info.url);
-    return impl_of(client)->examine(client->engine, visit, data, reterr);
+    return impl_of(client)->operators->examine(client->engine, visit, data, reterr);
 }

@@ -44,7 +44,7 @@ static int64_t tick(struct pawl *client) {
     int64_t now = pawl__boottime();
 
     /* Breaks are seen by asking, not by the clock: then every round looks. */
-    if (now >= atomic_load(&client->due) || (impl_of(client)->check && atomic_load(&client->attentive))) {
+    if (now >= atomic_load(&client->due) || (impl_of(client)->extras->check && atomic_load(&client->attentive))) {
         atomic_store(&client->due, PAWL__NEVER); /* what becomes due from here on lowers it again */
         pawl__service_due(client, tick_all(client, now));
     }

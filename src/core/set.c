@@ -269,7 +269,7 @@ static size_t those_left(struct multi *multi, struct part *ret[PAWL__TOGETHER_MA
     const struct pawl *client = multi->first->client;
     size_t count = 0;
 
-    if (!impl_of(client)->submit_all)
+    if (!impl_of(client)->extras->submit_all)
         return 0;
     for (size_t i = 0; i < multi->count; i++) {
         if (multi->parts[i].taken)

@@ -10,7 +10,7 @@
  *   up    the engine calls up only from within serve(), with no lock of its own held. The other operations answer by returning.
  *
  * Who waits for a claim that is PENDING? Either one thread of the caller's, in park(); or, once adopt() was called for the claim,
- * serve(), for the rest of the claim's life. Never both. An engine without park() (it needs its loop anyway) has every claim served.
+ * serve(), for the rest of the claim's life. Never both. An engine without parking (it needs its loop anyway) has every claim served.
  *
  *          submit            granted               withdraw
  *     NEW -------> PENDING ----------> HELD ------------------> LEAVING ------> GONE
@@ -117,7 +117,7 @@ struct pawl__engine {
     _Atomic int link; /* 0, or PAWL_ECONNLOST while the server can't be reached: the code for acquires whose time is up */
 };
 
-/* The operations. NULL marks an optional one. */
+/* The operations. An optional one may be NULL in its table. */
 
 /* Open what the URL names. On failure nothing stays behind. */
 typedef int pawl__open_fn(struct pawl__engine *, const struct pawl__setup *, struct pawl_error *reterr);
@@ -193,6 +193,31 @@ struct pawl__member_ops {
     void (*take)(struct pawl__engine *);
 };
 
+/* For engines that can wait in the caller's thread: all three. */
+struct pawl__parking {
+    pawl__park_fn *park;
+    pawl__unpark_fn *unpark;
+    pawl__adopt_fn *adopt;
+};
+
+/* What is asked for by operators, not about claims of ours. */
+struct pawl__operators {
+    pawl__survey_fn *survey;
+    pawl__break_fn *break_hold;
+    pawl__examine_fn *examine;
+};
+
+/* What some engines can do with a claim; all but `downgrade` may be NULL. */
+struct pawl__extras {
+    pawl__submit_all_fn *submit_all;
+    pawl__downgrade_fn *downgrade;
+    pawl__retoken_fn *retoken;
+    pawl__extend_fn *extend;
+    pawl__extended_fn *extended;
+    pawl__check_fn *check;
+    pawl__hindered_fn *hindered;
+};
+
 struct pawl__engine_impl {
     const char *name;           /* "local" */
     const char *const *schemes; /* of the URLs it answers to; NULL-terminated */
@@ -204,23 +229,13 @@ struct pawl__engine_impl {
     pawl__forked_fn *forked;
     pawl__describe_fn *describe;
     pawl__submit_fn *submit;
-    pawl__submit_all_fn *submit_all;
     pawl__withdraw_fn *withdraw;
-    pawl__downgrade_fn *downgrade;
-    pawl__retoken_fn *retoken;
-    pawl__extend_fn *extend;
-    pawl__extended_fn *extended;
-    pawl__park_fn *park;
-    pawl__unpark_fn *unpark;
-    pawl__adopt_fn *adopt;
-    pawl__check_fn *check;
-    pawl__hindered_fn *hindered;
     pawl__serve_fn *serve;
     pawl__wake_fn *wake;
     pawl__renew_fn *renew;
-    pawl__survey_fn *survey;
-    pawl__break_fn *break_hold;
-    pawl__examine_fn *examine;
+    const struct pawl__parking *parking; /* NULL: serve() waits for every claim */
+    const struct pawl__operators *operators;
+    const struct pawl__extras *extras;
     const struct pawl__member_ops *member;
 };
 

@@ -3,7 +3,7 @@
  * trace.c - a decorator in front of any engine: notes every call across the seam, downwards with '>' and upwards with '<'. The engine
  * adds the steps between them in its own words (pawl__note).
  *
- * It is the same engine object with another table: a copy of the engine's own, with the noteworthy operations replaced, so that what
+ * It is the same engine object with other tables: copies of the engine's own, with the noteworthy operations replaced, so that what
  * the engine lacks (NULL) stays lacking.
  */
 #include <stdlib.h>
@@ -49,14 +49,14 @@ static int trace_submit_all(struct pawl__engine *engine, struct pawl__claim *con
 
     for (size_t i = 0; i < count; i++)
         note_submit(engine, claims[i], ", all or nothing");
-    rc = engine->traced_impl->submit_all(engine, claims, count, reterr);
+    rc = engine->traced_impl->extras->submit_all(engine, claims, count, reterr);
     for (size_t i = 0; i < count; i++)
         note_answer(engine, claims[i], rc);
     return rc;
 }
 
 static int trace_park(struct pawl__engine *engine, struct pawl__claim *claim, int64_t deadline, struct pawl_error *reterr) {
-    int rc = engine->traced_impl->park(engine, claim, deadline, reterr);
+    int rc = engine->traced_impl->parking->park(engine, claim, deadline, reterr);
 
     pawl__note(engine, claim, "< waited: %s, token %llu", answer(rc), (unsigned long long)claim->token);
     return rc;
@@ -70,7 +70,7 @@ static int trace_withdraw(struct pawl__engine *engine, struct pawl__claim *claim
 
 static int trace_downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
     pawl__note(engine, claim, "> downgrade (token %llu)", (unsigned long long)claim->token);
-    return engine->traced_impl->downgrade(engine, claim);
+    return engine->traced_impl->extras->downgrade(engine, claim);
 }
 
 static void trace_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
@@ -96,25 +96,38 @@ static void trace_tell(void *core, struct pawl__claim *claim, enum pawl__news ne
     engine->traced_tell(engine->traced_core, claim, news, why);
 }
 
-bool pawl__trace_install(struct pawl__engine *engine) {
-    struct pawl__engine_impl *impl = malloc(sizeof *impl);
+/* The tables that stand in front. */
+struct trace {
+    struct pawl__engine_impl impl; /* first: freed as such */
+    struct pawl__parking parking;
+    struct pawl__extras extras;
+};
 
-    if (!impl)
+bool pawl__trace_install(struct pawl__engine *engine) {
+    const struct pawl__engine_impl *impl = engine->impl;
+    struct trace *trace = malloc(sizeof *trace);
+
+    if (!trace)
         return false;
-    *impl = *engine->impl;
-    impl->submit = trace_submit;
-    if (impl->submit_all)
-        impl->submit_all = trace_submit_all;
-    impl->withdraw = trace_withdraw;
-    impl->downgrade = trace_downgrade;
-    if (impl->park)
-        impl->park = trace_park;
+    trace->impl = *impl;
+    trace->impl.submit = trace_submit;
+    trace->impl.withdraw = trace_withdraw;
     if (impl->renew)
-        impl->renew = trace_renew;
+        trace->impl.renew = trace_renew;
+    if (impl->parking) {
+        trace->parking = *impl->parking;
+        trace->parking.park = trace_park;
+        trace->impl.parking = &trace->parking;
+    }
+    trace->extras = *impl->extras;
+    trace->extras.downgrade = trace_downgrade;
+    if (impl->extras->submit_all)
+        trace->extras.submit_all = trace_submit_all;
+    trace->impl.extras = &trace->extras;
     engine->traced_impl = engine->impl;
     engine->traced_tell = engine->tell;
     engine->traced_core = engine->core;
-    engine->impl = impl;
+    engine->impl = &trace->impl;
     engine->tell = trace_tell;
     engine->core = engine;
     return true;

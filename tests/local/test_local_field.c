@@ -95,7 +95,7 @@ static void test_try_behind_one_that_was_granted_and_is_stopped(void **data) {
     for (int i = 0; i < 2; i++)
         stop_and_wait(pids[i]);
     assert_int_equal(release(engine, first), PAWL__DONE); /* granted to the first of them */
-    assert_int_equal(other->impl->survey(other, "mutex", count_holders, &holders, NULL), 0);
+    assert_int_equal(other->impl->operators->survey(other, "mutex", count_holders, &holders, NULL), 0);
     assert_int_equal(holders, 0);
     assert_true(try_for_a_while(other, tried));
     for (int i = 0; i < 2; i++)
@@ -118,7 +118,7 @@ static void test_try_behind_one_that_was_granted_and_is_stopped(void **data) {
 static struct findings examine(struct pawl__engine *engine) {
     struct findings findings = {0};
 
-    assert_int_equal(engine->impl->examine(engine, add_finding, &findings, NULL), 0);
+    assert_int_equal(engine->impl->operators->examine(engine, add_finding, &findings, NULL), 0);
     return findings;
 }
 
@@ -379,7 +379,7 @@ static void hold_in_a_jail(void *data) {
     if (acquire(engine, claim, 0) != PAWL__DONE || mkdir(in(data, "jail"), 0700) < 0 || chroot(in(data, "jail")) < 0)
         _exit(77);
     for (int i = 0; i < 5; i++, sleep_ms(250)) /* it looks once a second */
-        if (engine->impl->check(engine, claim) < 0)
+        if (engine->impl->extras->check(engine, claim) < 0)
             _exit(1);
     _exit(release(engine, claim) == PAWL__DONE ? 0 : 2);
 }

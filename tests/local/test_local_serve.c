@@ -49,7 +49,7 @@ static void serve_briefly(struct pawl__engine *engine, int64_t ns) {
 
 static void adopt_pending(struct pawl__engine *engine, struct pawl__claim *claim) {
     assert_int_equal(submit(engine, claim), PAWL__PENDING);
-    engine->impl->adopt(engine, claim);
+    engine->impl->parking->adopt(engine, claim);
     engine->impl->wake(engine);
 }
 
@@ -75,7 +75,7 @@ static void test_adopted_claim_is_granted(void **data) {
     serve_until(engine, &log.granted, 1);
     assert_ptr_equal(log.last, adopted);
     assert_true(adopted->token > held->token);
-    assert_int_equal(engine->impl->check(engine, adopted), 0);
+    assert_int_equal(engine->impl->extras->check(engine, adopted), 0);
     assert_int_equal(submit(other, behind), PAWL__PENDING);
     withdraw_served(engine, &log, adopted);
     assert_int_equal(park(other, behind, LONG), PAWL__DONE);
@@ -203,7 +203,7 @@ static void test_downgrade_lets_readers_in_and_no_writer(void **data) {
     assert_int_equal(submit(other, reader), PAWL__PENDING);
     assert_int_equal(submit(other, next), PAWL__PENDING);
     assert_int_equal(submit(other, last), PAWL__PENDING);
-    assert_int_equal(engine->impl->downgrade(engine, writer), PAWL__DONE);
+    assert_int_equal(engine->impl->extras->downgrade(engine, writer), PAWL__DONE);
     writer->mode = PAWL_SHARED;
     assert_int_equal(writer->token, token);
     assert_int_equal(park(other, reader, LONG), PAWL__DONE);
@@ -233,7 +233,7 @@ static void test_served_downgrade(void **data) {
     release(other, held);
     serve_until(engine, &log.granted, 1);
     assert_int_equal(submit(other, reader), PAWL__PENDING);
-    assert_int_equal(engine->impl->downgrade(engine, writer), PAWL__PENDING);
+    assert_int_equal(engine->impl->extras->downgrade(engine, writer), PAWL__PENDING);
     serve_until(engine, &log.downgraded, 1);
     writer->mode = PAWL_SHARED;
     assert_int_equal(park(other, reader, LONG), PAWL__DONE);
@@ -271,9 +271,9 @@ static void test_retoken(void **data) {
     uint64_t token;
 
     assert_int_equal(acquire(engine, claim, 0), PAWL__DONE);
-    token = engine->impl->retoken(engine, claim);
+    token = engine->impl->extras->retoken(engine, claim);
     assert_true(token > claim->token);
-    assert_true(engine->impl->retoken(engine, claim) > token);
+    assert_true(engine->impl->extras->retoken(engine, claim) > token);
     release(engine, claim);
     assert_int_equal(acquire(engine, claim, 0), PAWL__DONE);
     assert_true(claim->token > token + 1);
@@ -329,20 +329,20 @@ static void test_survey(void **data) {
     pid = spawn(keep, &keeper);
     assert_true(await_word(&board->words[0], 2));
     kill_and_reap(pid);
-    assert_int_equal(engine->impl->survey(engine, "rw", list_entry, &listing, NULL), 0);
+    assert_int_equal(engine->impl->operators->survey(engine, "rw", list_entry, &listing, NULL), 0);
     assert_int_equal(listing.count, 4);
     expect_line(&listing, 0, "rw holds 0 token=1");
     expect_line(&listing, 1, "rw holds 0 token=1");
     expect_line(&listing, 2, "rw waits 1 token=0");
     expect_line(&listing, 3, "rw waits 2 token=0");
     listing.count = 0;
-    assert_int_equal(engine->impl->survey(engine, NULL, list_entry, &listing, NULL), 0);
+    assert_int_equal(engine->impl->operators->survey(engine, NULL, list_entry, &listing, NULL), 0);
     assert_int_equal(listing.count, 5); /* the dead one was recovered, not told */
     listing.count = 0;
-    assert_int_equal(engine->impl->survey(engine, "nothing", list_entry, &listing, NULL), 0);
+    assert_int_equal(engine->impl->operators->survey(engine, "nothing", list_entry, &listing, NULL), 0);
     assert_int_equal(listing.count, 0);
     release(engine, w1), release(other, w2), release(engine, r1), release(other, r2), release(other, m);
-    assert_int_equal(engine->impl->survey(engine, NULL, list_entry, &listing, NULL), 0);
+    assert_int_equal(engine->impl->operators->survey(engine, NULL, list_entry, &listing, NULL), 0);
     assert_int_equal(listing.count, 0);
     engine_close(other);
     engine_close(engine);
@@ -366,7 +366,7 @@ static void test_survey_of_many_can_be_ended(void **data) {
         claims[i] = mutex_claim("name");
         submit(engine, claims[i]);
     }
-    assert_int_equal(engine->impl->survey(engine, NULL, stop_at_once, &count, NULL), 42);
+    assert_int_equal(engine->impl->operators->survey(engine, NULL, stop_at_once, &count, NULL), 42);
     assert_int_equal(count, 1);
     for (int i = 0; i < MANY; i++) {
         release(engine, claims[i]);
@@ -386,22 +386,22 @@ static void test_break_gently(void **data) {
 
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
     assert_int_equal(submit(other, waits), PAWL__PENDING);
-    assert_int_equal(other->impl->break_hold(other, "name", held->token + 7, false, &error), PAWL_ETOKEN);
+    assert_int_equal(other->impl->operators->break_hold(other, "name", held->token + 7, false, &error), PAWL_ETOKEN);
     assert_non_null(strstr(error.text, "token 1"));
-    assert_int_equal(other->impl->break_hold(other, "free", 1, false, &error), PAWL_ETOKEN);
+    assert_int_equal(other->impl->operators->break_hold(other, "free", 1, false, &error), PAWL_ETOKEN);
     engine->impl->serve(engine, pawl__boottime() + 20 * MS);
-    assert_int_equal(other->impl->break_hold(other, "name", held->token, false, &error), 0);
+    assert_int_equal(other->impl->operators->break_hold(other, "name", held->token, false, &error), 0);
     engine->impl->serve(engine, pawl__boottime() + LONG); /* returns, since a hold may have been broken */
-    assert_int_equal(engine->impl->check(engine, held), PAWL_ELOST);
-    assert_int_equal(other->impl->survey(other, "name", list_entry, &listing, NULL), 0);
+    assert_int_equal(engine->impl->extras->check(engine, held), PAWL_ELOST);
+    assert_int_equal(other->impl->operators->survey(other, "name", list_entry, &listing, NULL), 0);
     assert_true(listing.entries[0].flags & PAWL_ENTRY_BROKEN);
     assert_int_equal(park(other, waits, 20 * MS), PAWL__PENDING); /* not before the holder has let go */
-    assert_int_equal(engine->impl->retoken(engine, held), 0);
+    assert_int_equal(engine->impl->extras->retoken(engine, held), 0);
     assert_int_equal(release(engine, held), PAWL_ELOST);
     assert_int_equal(park(other, waits, LONG), PAWL__DONE);
     assert_int_equal(release(other, waits), PAWL__DONE);
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE); /* the flag does not stick to the node */
-    assert_int_equal(engine->impl->check(engine, held), 0);
+    assert_int_equal(engine->impl->extras->check(engine, held), 0);
     assert_int_equal(release(engine, held), PAWL__DONE);
     engine_close(other);
     engine_close(engine);
@@ -414,15 +414,15 @@ static void test_break_now(void **data) {
 
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
     assert_int_equal(submit(other, waits), PAWL__PENDING);
-    assert_int_equal(other->impl->break_hold(other, "name", held->token, true, NULL), 0);
+    assert_int_equal(other->impl->operators->break_hold(other, "name", held->token, true, NULL), 0);
     assert_int_equal(park(other, waits, LONG), PAWL__DONE);
     assert_true(waits->token > held->token);
-    assert_int_equal(engine->impl->check(engine, held), PAWL_ELOST);
-    assert_int_equal(engine->impl->downgrade(engine, held), PAWL_ELOST); /* gone with that */
+    assert_int_equal(engine->impl->extras->check(engine, held), PAWL_ELOST);
+    assert_int_equal(engine->impl->extras->downgrade(engine, held), PAWL_ELOST); /* gone with that */
     assert_int_equal(engine->impl->withdraw(engine, held), PAWL__DONE);
     assert_int_equal(release(other, waits), PAWL__DONE);
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
-    assert_int_equal(other->impl->break_hold(other, "name", held->token, true, NULL), 0);
+    assert_int_equal(other->impl->operators->break_hold(other, "name", held->token, true, NULL), 0);
     assert_int_equal(release(engine, held), PAWL_ELOST);
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
     assert_int_equal(release(engine, held), PAWL__DONE);
@@ -467,7 +467,7 @@ static void test_trace(void **data) {
 static struct findings examine(struct pawl__engine *engine) {
     struct findings findings = {0};
 
-    assert_int_equal(engine->impl->examine(engine, add_finding, &findings, NULL), 0);
+    assert_int_equal(engine->impl->operators->examine(engine, add_finding, &findings, NULL), 0);
     return findings;
 }
 
@@ -505,7 +505,7 @@ static void test_doctor_of_a_directory_that_is_gone(void **data) {
 
     snprintf(path, sizeof path, "%s/table", local_of(engine)->path);
     unlink(path);
-    assert_int_equal(engine->impl->examine(engine, add_finding, &(struct findings){0}, NULL), PAWL_EGONE);
+    assert_int_equal(engine->impl->operators->examine(engine, add_finding, &(struct findings){0}, NULL), PAWL_EGONE);
     engine_close(engine);
 }
 

@@ -122,7 +122,7 @@ static void before_readers(struct scene *scene) {
 }
 
 static void act_downgrade(struct scene *scene, struct pawl__engine *engine) {
-    engine->impl->downgrade(engine, scene->own);
+    engine->impl->extras->downgrade(engine, scene->own);
     engine->impl->withdraw(engine, scene->own);
 }
 
@@ -221,7 +221,7 @@ static void after_slow_claimer(struct scene *scene) {
 /* ---- Breaking ---- */
 
 static void act_break(struct scene *scene, struct pawl__engine *engine) {
-    engine->impl->break_hold(engine, NAME, scene->first->token, true, NULL);
+    engine->impl->operators->break_hold(engine, NAME, scene->first->token, true, NULL);
 }
 
 static void before_break(struct scene *scene) {
@@ -230,7 +230,7 @@ static void before_break(struct scene *scene) {
 }
 
 static void after_break(struct scene *scene) {
-    if (scene->one->impl->check(scene->one, scene->first) == 0)
+    if (scene->one->impl->extras->check(scene->one, scene->first) == 0)
         assert_int_equal(release(scene->one, scene->first), PAWL__DONE);
     else
         assert_int_equal(release(scene->one, scene->first), PAWL_ELOST);

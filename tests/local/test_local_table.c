@@ -345,7 +345,7 @@ static void test_ceiling_is_met_by_a_release(void **data) {
     SET(bucket->token, ceiling - 1);
     assert_int_equal(acquire(engine, first, 0), PAWL__DONE);
     assert_int_equal(submit(other, second), PAWL__PENDING);
-    assert_int_equal(engine->impl->retoken(engine, first), 0);
+    assert_int_equal(engine->impl->extras->retoken(engine, first), 0);
     assert_int_equal(release(engine, first), PAWL__DONE);
     assert_int_equal(park(other, second, LONG), PAWL__DONE);
     assert_int_equal(second->token, ceiling + 1);
@@ -437,8 +437,8 @@ static void use_damaged(void *data) {
                 acquire(engines[i % 2], claims[i], MS / 10);
         scribble(table_of(engines[0]), 1 + (int)(roll() % 4));
         free_guards_of_the_living(local_of(engines[0]));
-        engines[0]->impl->survey(engines[0], NULL, visit_nothing, NULL, NULL);
-        engines[0]->impl->break_hold(engines[0], "name", claims[0]->token, true, NULL);
+        engines[0]->impl->operators->survey(engines[0], NULL, visit_nothing, NULL, NULL);
+        engines[0]->impl->operators->break_hold(engines[0], "name", claims[0]->token, true, NULL);
         for (int i = 0; i < 4; i++)
             if (roll() % 2) {
                 if (engines[i % 2]->impl->withdraw(engines[i % 2], claims[i]) == PAWL__PENDING)

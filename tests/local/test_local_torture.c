@@ -160,7 +160,7 @@ static bool one_turn(struct pawl__engine *engine, struct pawl__claim *const clai
     look_around(lock, me, claim->mode, claim->permits);
     if (claim->mode == PAWL_EXCLUSIVE && locks[lock].kind == PAWL_RWLOCK && roll(2) == 0) {
         atomic_store(&oracle->held[lock][me], entry_of(PAWL_SHARED, 1));
-        rc = engine->impl->downgrade(engine, claim);
+        rc = engine->impl->extras->downgrade(engine, claim);
         if (rc == PAWL__PENDING)
             rc = park(engine, claim, LONG);
         claim->mode = PAWL_SHARED;

@@ -133,7 +133,7 @@ static void test_granted_and_broken_before_it_looked(void **data) {
     assert_int_equal(acquire(engine, first, 0), PAWL__DONE);
     assert_int_equal(acquire(other, waiter, 20 * MS), PAWL__PENDING);
     assert_int_equal(release(engine, first), PAWL__DONE); /* granted, with the next token */
-    assert_int_equal(engine->impl->break_hold(engine, "mutex", first->token + 1, true, NULL), 0);
+    assert_int_equal(engine->impl->operators->break_hold(engine, "mutex", first->token + 1, true, NULL), 0);
     assert_int_equal(park(other, waiter, LONG), PAWL__DONE);
     assert_true(waiter->token > first->token + 1);
     assert_int_equal(release(other, waiter), PAWL__DONE);
@@ -421,9 +421,9 @@ static void test_stopped_inside_the_guard(void **data) {
     assert_int_equal(engine->impl->withdraw(engine, claim), PAWL__PENDING);
     assert_int_equal(engine->impl->withdraw(engine, held), PAWL__PENDING);
     assert_int_equal(park(engine, held, 50 * MS), PAWL__PENDING);
-    assert_int_equal(engine->impl->retoken(engine, held), 0);
+    assert_int_equal(engine->impl->extras->retoken(engine, held), 0);
     assert_string_equal(warning, ""); /* it may be waiting for a processor, and none of its fault */
-    assert_int_equal(engine->impl->survey(engine, GUARDED, count_stopped, &stopped, NULL), 0);
+    assert_int_equal(engine->impl->operators->survey(engine, GUARDED, count_stopped, &stopped, NULL), 0);
     assert_true(stopped > 0);
     assert_true(pawl__boottime() - start < 20 * SECOND);
     atomic_store(&board->words[0], 2);
@@ -550,7 +550,7 @@ static void test_pid_namespaces(void **data) {
     pids[1] = spawn(become_init_and_keep, &waiter); /* both are pid 1 */
     assert_true(await_word(&board->words[1], 1));
     engine = engine_open(*data);
-    assert_int_equal(engine->impl->survey(engine, "mutex", first_pid, &pid_seen, NULL), 1);
+    assert_int_equal(engine->impl->operators->survey(engine, "mutex", first_pid, &pid_seen, NULL), 1);
     assert_int_equal(pid_seen, 1);
     let_it_poll();
     assert_int_equal(atomic_load(&board->words[1]), 1);
@@ -647,13 +647,13 @@ static void test_unpark(void **data) {
 
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
     assert_int_equal(submit(engine, waits), PAWL__PENDING);
-    engine->impl->unpark(engine, waits); /* before park: sticks */
+    engine->impl->parking->unpark(engine, waits); /* before park: sticks */
     assert_int_equal(park(engine, waits, LONG), PAWL__PENDING);
     for (int ms = 0; ms <= 20; ms += 20) { /* on the futex, and in poll() */
         sleeper.rc = 100;
         assert_int_equal(pthread_create(&thread, NULL, sleep_in_park, &sleeper), 0);
         sleep_ms(ms);
-        engine->impl->unpark(engine, waits);
+        engine->impl->parking->unpark(engine, waits);
         pthread_join(thread, NULL);
         assert_int_equal(sleeper.rc, PAWL__PENDING);
     }
@@ -676,16 +676,16 @@ static void test_directory_removed_under_us(void **data) {
     int rc = 0;
 
     assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
-    assert_int_equal(engine->impl->check(engine, held), 0);
+    assert_int_equal(engine->impl->extras->check(engine, held), 0);
     assert_int_equal(submit(other, waits), PAWL__PENDING);
     directory_remove(*data);
-    rc = other->impl->park(other, waits, pawl__boottime() + LONG, &error);
+    rc = other->impl->parking->park(other, waits, pawl__boottime() + LONG, &error);
     assert_int_equal(rc, PAWL_EGONE);
     assert_non_null(strstr(error.text, *data));
     sleep_ms(150);
     claim_reset(waits);
     assert_int_equal(engine->impl->submit(engine, waits, &error), PAWL_EGONE);
-    assert_int_equal(engine->impl->check(engine, held), PAWL_EGONE);
+    assert_int_equal(engine->impl->extras->check(engine, held), PAWL_EGONE);
     assert_int_equal(release(engine, held), PAWL_ELOST);
     engine_close(other);
     engine_close(engine);

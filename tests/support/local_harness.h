@@ -162,7 +162,7 @@ static inline int submit(struct pawl__engine *engine, struct pawl__claim *claim)
 }
 
 static inline int park(struct pawl__engine *engine, struct pawl__claim *claim, int64_t ns) {
-    return engine->impl->park(engine, claim, pawl__boottime() + ns, NULL);
+    return engine->impl->parking->park(engine, claim, pawl__boottime() + ns, NULL);
 }
 
 /* Acquire within the time: DONE, PENDING (the claim is still queued), or an error. */

@@ -216,15 +216,24 @@ const struct pawl__engine_impl pawl__local_engine = {
     .describe = describe,
     .submit = pawl__local_submit,
     .withdraw = withdraw,
-    .downgrade = downgrade,
-    .retoken = pawl__local_retoken,
-    .park = pawl__local_park,
-    .unpark = pawl__local_unpark,
-    .adopt = pawl__local_adopt,
-    .check = pawl__local_check,
     .serve = pawl__local_serve,
     .wake = pawl__local_wake,
-    .survey = survey,
-    .break_hold = break_hold,
-    .examine = examine,
+    .parking =
+        &(const struct pawl__parking){
+            .park = pawl__local_park,
+            .unpark = pawl__local_unpark,
+            .adopt = pawl__local_adopt,
+        },
+    .operators =
+        &(const struct pawl__operators){
+            .survey = survey,
+            .break_hold = break_hold,
+            .examine = examine,
+        },
+    .extras =
+        &(const struct pawl__extras){
+            .downgrade = downgrade,
+            .retoken = pawl__local_retoken,
+            .check = pawl__local_check,
+        },
 };

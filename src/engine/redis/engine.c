@@ -246,20 +246,29 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .forked = redis_forked,
     .describe = redis_describe,
     .submit = pawl__redis_submit,
-    .submit_all = pawl__redis_submit_all,
     .withdraw = pawl__redis_withdraw,
-    .downgrade = pawl__redis_downgrade,
-    .extend = pawl__redis_extend,
-    .extended = pawl__redis_extended,
-    .park = pawl__redis_park,
-    .unpark = pawl__redis_unpark,
-    .adopt = pawl__redis_adopt,
-    .hindered = pawl__redis_hindered,
     .serve = pawl__redis_serve,
     .wake = pawl__redis_wake,
     .renew = pawl__redis_renew,
-    .survey = pawl__redis_survey,
-    .break_hold = pawl__redis_break,
-    .examine = pawl__redis_examine,
     .member = &pawl__redis_member,
+    .parking =
+        &(const struct pawl__parking){
+            .park = pawl__redis_park,
+            .unpark = pawl__redis_unpark,
+            .adopt = pawl__redis_adopt,
+        },
+    .operators =
+        &(const struct pawl__operators){
+            .survey = pawl__redis_survey,
+            .break_hold = pawl__redis_break,
+            .examine = pawl__redis_examine,
+        },
+    .extras =
+        &(const struct pawl__extras){
+            .submit_all = pawl__redis_submit_all,
+            .downgrade = pawl__redis_downgrade,
+            .extend = pawl__redis_extend,
+            .extended = pawl__redis_extended,
+            .hindered = pawl__redis_hindered,
+        },
 };

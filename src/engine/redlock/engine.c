@@ -312,14 +312,23 @@ const struct pawl__engine_impl pawl__redlock_engine = {
     .describe = redlock_describe,
     .submit = pawl__redlock_submit,
     .withdraw = pawl__redlock_withdraw,
-    .downgrade = pawl__redlock_downgrade,
-    .park = pawl__redlock_park,
-    .unpark = pawl__redlock_unpark,
-    .adopt = pawl__redlock_adopt,
     .serve = pawl__redlock_serve,
     .wake = pawl__redlock_wake,
     .renew = pawl__redlock_renew,
-    .survey = pawl__redlock_survey,
-    .break_hold = pawl__redlock_break,
-    .examine = pawl__redlock_examine,
+    .parking =
+        &(const struct pawl__parking){
+            .park = pawl__redlock_park,
+            .unpark = pawl__redlock_unpark,
+            .adopt = pawl__redlock_adopt,
+        },
+    .operators =
+        &(const struct pawl__operators){
+            .survey = pawl__redlock_survey,
+            .break_hold = pawl__redlock_break,
+            .examine = pawl__redlock_examine,
+        },
+    .extras =
+        &(const struct pawl__extras){
+            .downgrade = pawl__redlock_downgrade,
+        },
 };

@@ -135,7 +135,7 @@ static int look(struct redlock *redlock, const char *name, struct sightings *ret
     for (unsigned i = 0; i < redlock->crew.count && !ret->failed; i++) {
         struct pawl__engine *voter = redlock->crew.members[i];
 
-        if (usable(redlock, i) && voter->impl->survey(voter, name, collect, ret, &why) >= 0)
+        if (usable(redlock, i) && voter->impl->operators->survey(voter, name, collect, ret, &why) >= 0)
             answered++;
         if (!ret->failed)
             merge_all(ret);
@@ -214,7 +214,7 @@ int pawl__redlock_break(struct pawl__engine *engine, const char *name, uint64_t 
 
         if (!usable(redlock, i))
             continue;
-        if (voter->impl->break_hold(voter, name, token, now, &one) >= 0)
+        if (voter->impl->operators->break_hold(voter, name, token, now, &one) >= 0)
             done++;
         else if (!why.code || one.code != PAWL_ETOKEN) /* servers that never had it say less than one that failed */
             why = one;
@@ -280,7 +280,7 @@ static int examine_one(struct redlock *redlock, unsigned seat, pawl_finding_fn *
     char what[700];
 
     if (usable(redlock, seat))
-        rc = voter->impl->examine(voter, with_place, &exam, &why);
+        rc = voter->impl->operators->examine(voter, with_place, &exam, &why);
     if (rc >= 0) {
         *answered += 1;
         return rc;

@@ -359,11 +359,17 @@ const struct pawl__engine_impl pawl__zookeeper_engine = {
     .describe = zk_describe,
     .submit = pawl__zk_submit,
     .withdraw = pawl__zk_withdraw,
-    .downgrade = pawl__zk_downgrade,
     .serve = pawl__zk_serve,
     .wake = pawl__zk_wake,
     .renew = pawl__zk_renew,
-    .survey = pawl__zk_survey,
-    .break_hold = pawl__zk_break,
-    .examine = pawl__zk_examine,
+    .operators =
+        &(const struct pawl__operators){
+            .survey = pawl__zk_survey,
+            .break_hold = pawl__zk_break,
+            .examine = pawl__zk_examine,
+        },
+    .extras =
+        &(const struct pawl__extras){
+            .downgrade = pawl__zk_downgrade,
+        },
 };
