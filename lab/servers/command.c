@@ -19,17 +19,18 @@ int command_servers(int argc, char **argv);
 
 enum { URL = 512, LINES = 1024 };
 
-static const char usage[] = "Usage: pawl-servers start KIND [OPTION]...\n"
-                            "Start real servers on loopback, print where they are, and stop them when standard input ends.\n"
-                            "\n"
-                            "      --line TEXT        add a line to the configuration of every server\n"
-                            "      --java OPTION      give ZooKeeper's Java machine an option\n"
-                            "      --address ADDRESS  where they listen (127.0.0.1)\n"
-                            "      --port PORT        the port of the first (one that is free)\n"
-                            "      --down-after MS    a server that is silent for so long is given up by the others (60000)\n"
-                            "\n"
-                            "KIND is one of: %s\n"
-                            "It prints a URL for pawl, then a line for every server: its port, its pid and its directory.\n";
+static const char usage[] =
+    "Usage: pawl-servers start KIND [OPTION]...\n"
+    "Start real servers on loopback, print where they are, and stop them when standard input ends.\n"
+    "\n"
+    "      --line TEXT        add a line to the configuration of every server\n"
+    "      --java OPTION      give ZooKeeper's Java machine an option\n"
+    "      --address ADDRESS  where they listen (127.0.0.1)\n"
+    "      --port PORT        the port of the first (one that is free)\n"
+    "      --down-after MS    a server that is silent for so long is given up by the others (60000)\n"
+    "\n"
+    "KIND is one of: %s\n"
+    "It prints a URL for pawl, a line for every server (its port, its pid and its directory), and an empty line.\n";
 
 enum { OPTION_LINE = 256, OPTION_JAVA, OPTION_ADDRESS, OPTION_PORT, OPTION_DOWN_AFTER, OPTION_HELP };
 
@@ -105,6 +106,7 @@ static void print(const struct servers *servers) {
     printf("%s\n", url);
     for (int i = 0; i < servers->count; i++)
         printf("%u %d %s\n", servers->list[i].port, (int)servers->list[i].pid, servers->list[i].directory);
+    printf("\n");
     fflush(stdout);
 }
 

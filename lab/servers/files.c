@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -45,6 +46,21 @@ static void redirect_output(const char *directory) {
     dup2(null, STDIN_FILENO);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
+}
+
+bool has_command(const char *name) {
+    const char *path = getenv("PATH");
+    char place[PATH_MAX];
+
+    while (path != NULL && *path != '\0') {
+        size_t length = strcspn(path, ":");
+
+        snprintf(place, sizeof place, "%.*s/%s", (int)length, path, name);
+        if (access(place, X_OK) == 0)
+            return true;
+        path += length + (path[length] == ':');
+    }
+    return false;
 }
 
 bool write_file(const char *directory, const char *name, const char *format, ...) {

@@ -11,6 +11,8 @@
 
 /* Remove a directory with all that is in it. */
 bool remove_tree(const char *path);
+/* Is there such a command in $PATH? */
+bool has_command(const char *name);
 /* Write a file from a format. */
 bool write_file(const char *directory, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* So many different ports of loopback that nobody has at the moment. */

@@ -15,9 +15,7 @@
 enum { SLOTS = 16384, VOTERS = 5 };
 
 const char *redis_missing(void) {
-    if (access("/usr/bin/redis-server", X_OK) == 0 || access("/usr/local/bin/redis-server", X_OK) == 0)
-        return NULL;
-    return "there is no redis-server (Debian: redis-server)";
+    return has_command("redis-server") ? NULL : "there is no redis-server (Debian: redis-server)";
 }
 
 bool redis_configure(const char *directory, const char *address, unsigned port, const char *lines) {

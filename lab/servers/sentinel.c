@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sentinel.c - see redis.h: a primary with two replicas, and three sentinels that watch it. `redis-replicas`: the same, and a grant counts
- * only when both replicas have it.
+ * only when both replicas have it. `sentinels`: three sentinels alone, which watch what their further lines say.
  *
  * With proxies all of them know each other by the proxies' ports, so that what the sentinels tell a client leads through a proxy, too.
  */
@@ -137,6 +137,38 @@ static bool join(struct servers *servers) {
     snprintf(servers->why, sizeof servers->why, "the sentinels and replicas do not find each other");
     return false;
 }
+
+/* ---- Sentinels alone ------------------------------------------------------------------------------------------------------ */
+
+static bool prepare_alone(struct servers *servers) {
+    bool good = true;
+
+    for (int i = 0; good && i < servers->count; i++)
+        good = redis_configure(servers->list[i].directory, servers_address(servers), servers->list[i].port,
+                               servers->lines != NULL ? servers->lines : "");
+    return good;
+}
+
+static void run_alone(struct servers *servers, int index) {
+    redis_become(servers->list[index].directory, true);
+}
+
+static void url_alone(const struct servers *servers, bool proxied, char *ret, size_t size) {
+    size_t used = (size_t)snprintf(ret, size, "redis-sentinel://");
+
+    used += servers_places(servers, 0, servers->count, proxied, ret + used, size - used);
+    snprintf(ret + used, size - used, "/%s", name);
+}
+
+const struct topology sentinels_topology = {
+    .word = "sentinels",
+    .count = SENTINEL_SENTINELS,
+    .missing = redis_missing,
+    .prepare = prepare_alone,
+    .become = run_alone,
+    .ready = redis_ready,
+    .url = url_alone,
+};
 
 const struct topology sentinel_topology = {
     .word = "sentinel",

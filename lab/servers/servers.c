@@ -21,8 +21,8 @@
 enum { READY_MS = 60000, ATTEMPTS = 3 };
 
 static const struct topology *const topologies[] = {&redis_topology,     &redis_replicas_topology, &sentinel_topology,
-                                                    &cluster_topology,   &cluster_bare_topology,   &redlock_topology,
-                                                    &zookeeper_topology, &zookeeper3_topology};
+                                                    &sentinels_topology, &cluster_topology,        &cluster_bare_topology,
+                                                    &redlock_topology,   &zookeeper_topology,      &zookeeper3_topology};
 enum { TOPOLOGIES = sizeof topologies / sizeof topologies[0] };
 
 const struct topology *topology_find(const char *word) {

@@ -61,8 +61,8 @@ struct topology {
     void (*url)(const struct servers *servers, bool proxied, char *ret, size_t size);
 };
 
-extern const struct topology redis_topology, redlock_topology, redis_replicas_topology, sentinel_topology, cluster_topology,
-    cluster_bare_topology, zookeeper_topology, zookeeper3_topology;
+extern const struct topology redis_topology, redlock_topology, redis_replicas_topology, sentinel_topology, sentinels_topology,
+    cluster_topology, cluster_bare_topology, zookeeper_topology, zookeeper3_topology;
 
 const struct topology *topology_find(const char *word);
 /* All words, separated by blanks. */

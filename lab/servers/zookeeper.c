@@ -17,16 +17,14 @@
 #include "files.h"
 #include "proxy.h"
 
-static const char jar[] = "/usr/share/java/zookeeper.jar", java[] = "/usr/bin/java";
+static const char jar[] = "/usr/share/java/zookeeper.jar";
 
 enum { ENSEMBLE = 3, PEER_PORTS = 2 /* of the quorum, and of elections */, PATIENCE_MS = 60000, MODE = 32, OPTIONS = 32 };
 
 const char *zookeeper_missing(void) {
-    if (access(java, X_OK) != 0)
-        return "there is no java (Debian: default-jre-headless)";
-    if (access(jar, R_OK) != 0)
-        return "there is no ZooKeeper: no zookeeper.jar (Debian: zookeeper)";
-    return NULL;
+    if (has_command("java") && access(jar, R_OK) == 0)
+        return NULL;
+    return "there is no ZooKeeper (Debian: zookeeper, default-jre-headless)";
 }
 
 bool zookeeper_configure(const char *directory, int index, const char *address, unsigned port, const char *lines) {
@@ -64,7 +62,7 @@ void zookeeper_become(const char *directory, const char *const *options) {
     arguments[count++] = path;
     arguments[count++] = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
     arguments[count++] = config;
-    execv(java, (char *const *)arguments);
+    execvp("java", (char *const *)arguments);
 }
 
 void zookeeper_mode(const char *address, unsigned port, char *ret, size_t size) {
