@@ -4,6 +4,8 @@
 # shellcheck disable=SC2016 # what is in single quotes is for a shell inside
 # shellcheck source=tests/cli/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
+# shellcheck source=tests/cli/cli_servers.sh
+. "$(dirname "$0")/cli_servers.sh"
 locks=$scratch/locks
 
 "$PAWL" run first -- true
@@ -48,15 +50,12 @@ else
     skip "a disk that is nearly full" "needs root, and to mount"
 fi
 
-zookeeper() { # COMMAND...: with HOST:PORT as its last argument
-    "$SOURCE_DIR/tests/interop/with_zookeeper.py" "$@"
-}
-if [ -r /usr/share/java/zookeeper.jar ] && "$PAWL" --version | grep -q 'zk'; then
-    status_is 65 "a ZooKeeper" zookeeper sh -c '"$PAWL" doctor "zk://$1/locks"' sh
+if in_build zk && start_servers zookeeper; then
+    status_is 65 "a ZooKeeper" "$PAWL" doctor
     matches "... who it is" "*good*is ZooKeeper 3.*, standalone*" "$printed"
     matches "... and what to do" "*WARNING*there is one server*-> run three servers, or five*" "$printed"
 else
-    skip "a ZooKeeper" "there is no zookeeper.jar (Debian: zookeeper), or no engine for it in this build"
+    skip "a ZooKeeper" "$missing"
 fi
 
 done_testing

@@ -172,8 +172,8 @@ fi
 quit "$server"
 "$PAWL" run -w 60 x -- true &
 waiter=$!
-redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" >/dev/null &
-pids+=("$!" "$waiter")
+pids+=("$waiter")
+start_redis --port "$port"
 ended "$waiter"
 equal "-w waits for a server that is being started" 0 "$status"
 

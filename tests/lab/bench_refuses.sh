@@ -9,6 +9,7 @@ tree=$scratch/tree
 mkdir -p "$tree" "$scratch/bin" "$scratch/build/lab/bench"
 ln -s "$PAWL" "$scratch/build/pawl"
 ln -s "$PAWL-bench" "$scratch/build/pawl-bench"
+ln -s "$PAWL-servers" "$scratch/build/pawl-servers"
 for program in bench-command bench-cycles bench-taker peer-kernel; do
     ln -s /bin/true "$scratch/build/lab/bench/$program" # it does not come so far
 done

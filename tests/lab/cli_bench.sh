@@ -4,7 +4,8 @@
 # measured, told in each form, and leaves nothing behind, is.
 # shellcheck source=tests/cli/cli_common.sh
 . "$(dirname "$0")/../cli/cli_common.sh"
-here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/cli/cli_servers.sh
+. "$(dirname "$0")/../cli/cli_servers.sh"
 export TMPDIR=$scratch
 
 json() { # FILTER: of the JSON in $scratch/output
@@ -84,62 +85,12 @@ equal "... and nothing was left in the temporary directory" "" "$(find "$scratch
 
 # ---- Redis ----
 
-start_redis() { # [OPTION...]: at $port
-    for _ in 1 2 3 4 5; do
-        port=$((20000 + RANDOM % 20000))
-        redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" --logfile "$scratch/redis.log" "$@" &
-        pids+=($!)
-        if eventually redis-cli -p "$port" ping >/dev/null 2>&1; then
-            return 0
-        fi
-    done
-    return 1
-}
-
-knows_primary() { # PORT of a sentinel: it is ours, and not somebody else's
-    redis-cli -p "$1" sentinel get-master-addr-by-name main 2>/dev/null | grep -qx "$port"
-}
-
-start_cluster() { # at ${nodes[@]}: two primaries
-    nodes=()
-    for slots in '0 8191' '8192 16383'; do
-        start_redis --cluster-enabled yes --cluster-config-file "$scratch/nodes-${#nodes[@]}.conf" || return 1
-        nodes+=("$port")
-        # shellcheck disable=SC2086 # two words
-        redis-cli -p "$port" cluster addslotsrange $slots >/dev/null
-    done
-    redis-cli -p "${nodes[0]}" cluster meet 127.0.0.1 "${nodes[1]}" >/dev/null
-    eventually is_whole "${nodes[0]}" && eventually is_whole "${nodes[1]}"
-}
-
 has_keys() { # PORT
     [ "$(redis-cli -p "$1" dbsize)" != 0 ]
 }
 
-is_whole() { # PORT
-    redis-cli -p "$1" cluster info | grep -q cluster_state:ok
-}
-
-start_sentinel() { # it watches the Redis that is there
-    for _ in 1 2 3 4 5; do
-        watcher=$((20000 + RANDOM % 20000))
-        printf 'sentinel monitor main 127.0.0.1 %d 1\n' "$port" >"$scratch/sentinel.conf"
-        redis-server "$scratch/sentinel.conf" --sentinel --port "$watcher" --bind 127.0.0.1 --dir "$scratch" \
-            --logfile "$scratch/sentinel.log" &
-        pids+=($!)
-        if eventually knows_primary "$watcher"; then
-            return 0
-        fi
-    done
-    return 1
-}
-
-if [[ $("$PAWL" --version) != *redis* ]]; then
-    skip "on Redis" "this build has no engine for it"
-elif ! command -v redis-server >/dev/null; then
-    skip "on Redis" "there is no redis-server (Debian: redis-server)"
-elif ! start_redis; then
-    skip "on Redis" "no redis-server could be started"
+if ! start_redis; then
+    skip "on Redis" "$missing"
 else
     status_is 0 "side by side with Redis" tiny --json -u local: -u "redis://127.0.0.1:$port" --svg "$scratch/two.svg"
     equal "... both are there" "['local', 'redis']" "$(json 'sorted(rows)')"
@@ -156,18 +107,18 @@ else
         "$(json 'all(rows[e]["queue1000"]["client_memory"]["low"] > 250 * 64 for e in rows)')"
     status_is 0 "with ?spin=0" tiny --json -u "redis://127.0.0.1:$port?spin=0"
     equal "... nobody waits busily" "False" "$(json '"trip_busy" in rows["redis"]')"
-    check "a sentinel is started" start_sentinel
-    status_is 0 "through a sentinel" tiny --json -u "redis-sentinel://127.0.0.1:$watcher/main/3"
+    check "sentinels are started" start_servers sentinel
+    status_is 0 "through a sentinel" tiny --json -u "$PAWL_URL/3"
     equal "... the primary is what is measured" "1 PING" \
         "$(json '"%d %s" % (d["targets"][0]["servers_here"], rows["redis"]["trip"]["bare"])')"
     equal "... and no key left there" "0" "$(redis-cli -p "$port" -n 3 dbsize)"
-    check "a cluster is started" start_cluster
+    check "a cluster is started" start_servers cluster-bare
     status_is 0 "a cluster of which the URL names one node" \
-        "$PAWL" bench --rounds 1 --span 300ms --json --only turns2,own64 -u "redis-cluster://127.0.0.1:${nodes[1]}"
-    equal "... all servers are looked at" "2" "$(json 'd["targets"][0]["servers_here"]')"
+        "$PAWL" bench --rounds 1 --span 300ms --json --only turns2,own64 -u "redis-cluster://127.0.0.1:${ports[1]}"
+    equal "... all servers are looked at" "3" "$(json 'd["targets"][0]["servers_here"]')"
     equal "... and asked for their requests" "True True" \
         "$(json '"%s %s" % tuple(rows["redis"][r]["requests"]["median"] > 0 for r in ("turns2", "own64"))')"
-    equal "... and no key left on either" "0 0" "$(redis-cli -p "${nodes[0]}" dbsize) $(redis-cli -p "${nodes[1]}" dbsize)"
+    equal "... and no key left on any" "0 0 0" "$(for port in "${ports[@]}"; do redis-cli -p "$port" dbsize; done | xargs)"
     check "a Redis that will not live long" start_redis
     "$PAWL" bench --rounds 99 --span 20ms --json --only turns2,threads16 -u "redis://127.0.0.1:$port?retry=50,50,5" >"$scratch/half" &
     started=$!
@@ -196,17 +147,12 @@ client.stop()
 END
 }
 
-if [[ $("$PAWL" --version) != *zk* ]]; then
-    skip "on ZooKeeper" "this build has no engine for it"
-elif [ ! -e /usr/share/java/zookeeper.jar ] || ! command -v java >/dev/null; then
-    skip "on ZooKeeper" "there is no ZooKeeper (Debian: zookeeper)"
-elif ! /usr/bin/python3 -c 'import kazoo' 2>/dev/null; then
+if ! /usr/bin/python3 -c 'import kazoo' 2>/dev/null; then
     skip "on ZooKeeper" "there is no Kazoo to look with (Debian: python3-kazoo)"
+elif ! start_zookeeper; then
+    skip "on ZooKeeper" "$missing"
 else
-    export -f on_zookeeper
-    export scratch
-    # shellcheck disable=SC2016 # for the shell inside
-    check "on ZooKeeper" timeout 200 /usr/bin/python3 "$here/../interop/with_zookeeper.py" bash -c 'on_zookeeper "$1"' bash
+    check "on ZooKeeper" on_zookeeper "127.0.0.1:$port"
     equal "... with bare operations" "exists create + delete getData" \
         "$(json '" ".join(rows["zk"][r]["bare"] for r in ("trip", "write", "read"))')"
     equal "... requests" "True" "$(json 'rows["zk"]["turns2"]["requests"]["median"] > 0')"
