@@ -12,8 +12,8 @@ PATIENCE_S = 120
 def measure(program, several, rounds):
     """What it printed: {"servers": "all", "trip": us, "default": {"acquire": us, ...}, ...}, the same with one stopped, and both
     with servers that are 2 ms away."""
-    last = several.servers[-1].process.pid
-    command = [program, str(rounds), str(last)] + [str(server.port) for server in several.servers]
+    last = several.pids[-1]
+    command = [program, str(rounds), str(last), *map(str, several.ports)]
     try:
         output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S).stdout
     finally:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers for the benchmark: real ones, on loopback, on free ports, in a directory of their own, stopped by their process. Each
-class says why it can't be started where it can't."""
+"""Servers for the benchmark: real ones, on loopback, on free ports, in a directory of their own. Each says why it can't be started where
+it can't."""
 
 import os
 import shutil
@@ -10,17 +10,15 @@ import subprocess
 import sys
 import time
 
-JARS = "/usr/share/java"
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "servers"))
+from launch import Missing, Servers  # noqa: E402
+
 PATIENCE_S = 90
-started = []
+started, launched = [], []
 
 # Whoever ends a run by a signal gets the clean-up of its end, too: else the servers would outlive it.
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda number, frame: sys.exit(128 + number))
-
-
-class Missing(Exception):
-    """It is not on this machine; the text says what to install."""
 
 
 def free_port():
@@ -44,6 +42,10 @@ def end_all():
     for process in started:
         if process.poll() is None:
             kill(process)
+    for several in launched:
+        several.end()
+    started.clear()
+    launched.clear()
 
 
 def await_that(true, what):
@@ -70,91 +72,41 @@ def talk(port, text):
         return data.decode()
 
 
-class Redis:
-    """Options are settings of redis-server, as on its command line."""
+class Launched(Servers):
+    def __init__(self, kind, **options):
+        super().__init__(kind, **options)
+        launched.append(self)
 
-    def __init__(self, directory, *options, port=None, binary="redis-server"):
-        if not shutil.which(binary):
-            raise Missing(f"there is no {binary} (Debian: redis-server)")
-        self.port = port or free_port()
-        os.makedirs(directory, exist_ok=True)
-        self.process = spawn(
-            [binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", directory]
-            + ["--logfile", f"{directory}/log", "--enable-debug-command", "local", *options]
-        )
-        await_that(lambda: "PONG" in self.ask("PING"), "Redis")
+
+class Redis(Launched):
+    """`lines`: of its configuration."""
+
+    def __init__(self, *lines):
+        super().__init__("redis", line=["enable-debug-command local", *lines])
 
     def ask(self, text):
         return talk(self.port, text.encode() + b"\r\n")
 
-    @property
-    def address(self):
-        return f"127.0.0.1:{self.port}"
 
-
-class Cluster:
+class Cluster(Launched):
     """Redis Cluster: three primaries, the slots in equal parts."""
 
-    SLOTS = 16384
-
-    def __init__(self, directory, count=3):
-        buses = [free_port() for _ in range(count)]
-        self.nodes = [
-            Redis(f"{directory}/{i}", "--cluster-enabled", "yes", "--cluster-port", str(bus)) for i, bus in enumerate(buses)
-        ]
-        for i, node in enumerate(self.nodes):
-            node.ask(f"CLUSTER ADDSLOTSRANGE {self.SLOTS * i // count} {self.SLOTS * (i + 1) // count - 1}")
-            node.ask(f"CLUSTER MEET 127.0.0.1 {self.nodes[0].port} {buses[0]}")
-        for node in self.nodes:
-            await_that(lambda node=node: "cluster_state:ok" in node.ask("CLUSTER INFO"), "a Redis Cluster")
-
-    @property
-    def address(self):
-        return ",".join(node.address for node in self.nodes)
+    def __init__(self):
+        super().__init__("cluster-bare", line=["enable-debug-command local"])
 
 
-class Several:
-    """So many Redis servers that know nothing of each other."""
+class Several(Launched):
+    """Five Redis servers that know nothing of each other."""
 
-    def __init__(self, directory, count=5):
-        self.servers = [Redis(f"{directory}/{i}") for i in range(count)]
-
-    @property
-    def address(self):
-        return ",".join(server.address for server in self.servers)
+    def __init__(self):
+        super().__init__("redlock", line=["enable-debug-command local"])
 
 
-class ZooKeeper:
-    """An ensemble of so many nodes."""
+class ZooKeeper(Launched):
+    """One node, or an ensemble of three. What runs for long is worth compiling well."""
 
-    def __init__(self, directory, count, tick_ms=500):
-        if not os.path.exists(f"{JARS}/zookeeper.jar") or not shutil.which("java"):
-            raise Missing("there is no ZooKeeper (Debian: zookeeper, default-jre-headless)")
-        self.ports = [free_port() for _ in range(count)]
-        members = [f"server.{i + 1}=127.0.0.1:{free_port()}:{free_port()}" for i in range(count)]
-        self.processes = []
-        for i, port in enumerate(self.ports):
-            home = f"{directory}/{i + 1}"
-            os.makedirs(f"{home}/data")
-            with open(f"{home}/zoo.cfg", "w") as config:
-                config.write(
-                    f"tickTime={tick_ms}\ninitLimit=20\nsyncLimit=10\ndataDir={home}/data\nclientPort={port}\n"
-                    "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
-                )
-                config.write("\n".join(members) + "\n" if count > 1 else "")
-            with open(f"{home}/data/myid", "w") as file:
-                file.write(f"{i + 1}\n")
-            self.processes.append(self.start(home))
-        for port in self.ports:
-            await_that(lambda port=port: "Mode:" in talk(port, b"srvr"), "ZooKeeper")
-
-    @staticmethod
-    def start(home):
-        path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
-        return spawn(
-            ["java", "-Xmx256m", "-XX:+UseSerialGC", "-Dzookeeper.jmx.log4j.disable=true"]
-            + ["-Dzookeeper.preAllocSize=1024", "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{home}/zoo.cfg"]
-        )
+    def __init__(self, count):
+        super().__init__("zookeeper" if count == 1 else f"zookeeper{count}", java=["-XX:TieredStopAtLevel=4"])
 
     def leader(self):
         """Which node leads; None: none does now."""
@@ -165,10 +117,6 @@ class ZooKeeper:
             except OSError:
                 pass
         return None
-
-    @property
-    def address(self):
-        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
 
 class Etcd:
