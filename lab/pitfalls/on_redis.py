@@ -28,7 +28,8 @@ LONG = 600000  # ms: the lease of those to whom nothing happens, however slow th
 class Scene:
     def __init__(self, stage, report):
         self.stage, self.report = stage, report
-        self.port, self.server = stage.redis()
+        self.server = stage.redis()
+        self.port = self.server.port
         self.redis = raw.Redis(self.port)
         self.url = f"redis://127.0.0.1:{self.port}"
 
@@ -207,51 +208,51 @@ def play_failover(scene):
     report, stage = scene.report, scene.stage
 
     def pair():
-        port, process = stage.redis()
+        primary = stage.redis()
+        port = primary.port
         valve = Valve(port)
-        replica, _ = stage.redis("--replicaof", "127.0.0.1", valve.port)
+        replica = stage.redis(f"replicaof 127.0.0.1 {valve.port}").port
         follower = raw.Redis(replica)
         until(lambda: "master_link_status:up" in follower.do("INFO", "replication"), "the replica follows")
         until(lambda: "state=online" in raw.Redis(port).do("INFO", "replication"), "the primary knows its replica")
-        return port, process, valve, replica, follower
+        return port, primary, valve, replica, follower
 
-    def fail_over(process, follower):
-        process.kill()
-        process.wait()
+    def fail_over(primary, follower):
+        primary.kill()
         follower.do("REPLICAOF", "NO", "ONE")
         report.step("operator", "the primary is dead; its replica is promoted")
 
     report.side("the broken version: SET NX PX on a primary that has not told its replica yet")
-    port, process, valve, _, follower = pair()
+    port, primary, valve, _, follower = pair()
     valve.shut.set()
     one = raw.Redis(port).do("SET", "lock", "client-1", "NX", "PX", 600000)
     report.step("client 1", f"SET lock 1 NX PX 600000 -> {one}")
-    fail_over(process, follower)
+    fail_over(primary, follower)
     two = follower.do("SET", "lock", "client-2", "NX", "PX", 600000)
     report.step("client 2", f"SET lock 2 NX PX 600000 -> {two}")
     report.verdict("the lock lost at failover", one == two == "OK", "both were told OK: replication is asynchronous")
 
     report.side("pawl without ?replicas=: the same can happen, and only the token tells")
-    port, process, valve, replica, follower = pair()
+    port, primary, valve, replica, follower = pair()
     one = stage.actor("pawl", f"redis://127.0.0.1:{port}", 600000)
     valve.shut.set()
     first = one.do("acquire", "lock", 60000)
     report.step("pawl 1", first)
-    fail_over(process, follower)
+    fail_over(primary, follower)
     second = stage.actor("pawl", f"redis://127.0.0.1:{replica}", 600000).do("acquire", "lock", 60000)
     report.step("pawl 2", second)
     fenced = second.startswith("held") and int(second.split()[1]) > int(first.split()[1])
     report.verdict("pawl without replicas", fenced, "not exclusive, but fenced: the later token is the higher one")
 
     report.side("pawl with ?replicas=1: granted when the replica has it")
-    port, process, valve, replica, follower = pair()
+    port, primary, valve, replica, follower = pair()
     one = stage.actor("pawl", f"redis://127.0.0.1:{port}?replicas=1", 600000)
     first = one.do("acquire", "lock", 60000)
     report.step("pawl 1", first)
     valve.shut.set()
     refused = stage.actor("pawl", f"redis://127.0.0.1:{port}?replicas=1", 600000).do("acquire", "other", 1500)
     report.step("pawl 2", f"wants another lock, and the replica does not hear: {refused}")
-    fail_over(process, follower)
+    fail_over(primary, follower)
     third = stage.actor("pawl", f"redis://127.0.0.1:{replica}", 600000)
     tried, other = third.do("acquire", "lock", 0), third.do("acquire", "other", 0)
     report.step("pawl 3", f"tries both at the new primary: {tried}, {other}")

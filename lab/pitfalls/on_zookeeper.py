@@ -14,7 +14,7 @@ SESSIONS = 20  # of pawl, among which the herd is divided: the server counts ses
 class Scene:
     def __init__(self, stage, report, herd):
         self.stage, self.report, self.herd = stage, report, herd
-        self.port = stage.zookeeper()
+        self.port = stage.zookeeper().port
         self.zookeeper = raw.ZooKeeper(self.port)
         self.zookeeper.create("/lock")
 

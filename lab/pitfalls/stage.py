@@ -6,24 +6,20 @@ answer that it must have, with patience for a slow machine and no longer.
 """
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 import raw
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "servers"))
+from launch import Missing, Servers  # noqa: E402,F401
+
 PATIENCE = 60
-JARS = [f"/usr/share/java/{name}.jar" for name in ("zookeeper", "slf4j-log4j12", "log4j-1.2")]
-
-
-class Missing(Exception):
-    """A server that this machine does not have."""
 
 
 def until(question, what):
@@ -35,12 +31,6 @@ def until(question, what):
         if time.monotonic() > deadline:
             raise RuntimeError(f"it never happened: {what}")
         time.sleep(0.005)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Report:
@@ -168,8 +158,7 @@ class Stage:
     """All servers and processes; none survives it."""
 
     def __init__(self):
-        self.directory = tempfile.mkdtemp(prefix="pawl-pitfalls-")
-        self.processes, self.log = [], open(os.path.join(self.directory, "log"), "w")
+        self.processes, self.servers = [], []
 
     def __enter__(self):
         return self
@@ -179,60 +168,19 @@ class Stage:
             if process.poll() is None:
                 process.kill()
             process.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def run(self, command, **kwargs):
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, **kwargs)
-        self.processes.append(process)
-        return process
+        for servers in self.servers:
+            servers.end()
 
     def actor(self, *arguments):
         return Actor(self, *arguments)
 
-    def redis(self, *options):
-        """A server without a disk; returns its port and process."""
-        if not shutil.which("redis-server"):
-            raise Missing("there is no redis-server; on Debian: apt-get install redis-server")
-        port = free_port()
-        process = self.run(
-            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-            + ["--dir", self.directory, "--repl-diskless-sync-delay", "0", "--repl-timeout", "3600", *map(str, options)]
-        )
+    def start(self, kind, *lines):
+        self.servers.append(Servers(kind, line=lines))
+        return self.servers[-1]
 
-        def answers():
-            try:
-                return raw.Redis(port).do("PING") == "PONG"
-            except (OSError, raw.Closed):
-                return False
-
-        until(answers, "the Redis server answers")
-        return port, process
+    def redis(self, *lines):
+        """A server without a disk."""
+        return self.start("redis", "repl-diskless-sync-delay 0", "repl-timeout 3600", *lines)
 
     def zookeeper(self):
-        if not shutil.which("java") or not all(map(os.path.exists, JARS)):
-            raise Missing("there is no ZooKeeper; on Debian: apt-get install zookeeper default-jre-headless")
-        directory, port = os.path.join(self.directory, "zookeeper"), free_port()
-        os.makedirs(directory)
-        with open(os.path.join(directory, "zoo.cfg"), "w") as file:
-            file.write(
-                f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={directory}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-                "maxClientCnxns=0\nminSessionTimeout=1000\nmaxSessionTimeout=120000\nadmin.enableServer=false\n"
-                "4lw.commands.whitelist=*\n"
-            )
-        with open(os.path.join(directory, "log4j.properties"), "w") as file:
-            file.write("log4j.rootLogger=ERROR, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\n")
-            file.write("log4j.appender.out.layout=org.apache.log4j.SimpleLayout\n")
-        self.run(
-            ["java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-            + ["-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.preAllocSize=1024"]
-            + ["-cp", ":".join([directory, *JARS]), "org.apache.zookeeper.server.quorum.QuorumPeerMain", directory + "/zoo.cfg"]
-        )
-
-        def answers():
-            try:  # a server that still starts may never answer
-                return "Mode:" in raw.word(port, "srvr", 2)
-            except OSError:
-                return False
-
-        until(answers, "the ZooKeeper server answers")
-        return port
+        return self.start("zookeeper", "maxSessionTimeout=120000")
