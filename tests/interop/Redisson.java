@@ -161,7 +161,7 @@ public class Interop {
             config.useClusterServers().addNodeAddress(addresses).setMasterConnectionMinimumIdleSize(2)
                 .setSlaveConnectionMinimumIdleSize(1);
         else if (url.startsWith("redis-sentinel:"))
-            config.useSentinelServers().setMasterName("interop").addSentinelAddress(addresses).setMasterConnectionMinimumIdleSize(2)
+            config.useSentinelServers().setMasterName("mymaster").addSentinelAddress(addresses).setMasterConnectionMinimumIdleSize(2)
                 .setSlaveConnectionMinimumIdleSize(1);
         else
             config.useSingleServer().setAddress(addresses[0]).setConnectionMinimumIdleSize(2);

@@ -6,16 +6,13 @@ set -uo pipefail
 cache=$BUILD_DIR/interop
 mkdir -p "$cache"
 scratch=$(mktemp -d)
-server_pids=()
 count=0
 failed=0
 
 finish() {
-    local pid
-    for pid in "${server_pids[@]}"; do
-        kill "$pid" 2>/dev/null
-        wait "$pid" 2>/dev/null
-    done
+    # The servers end with their input, which this shell alone has open.
+    [ -z "${starter-}" ] || kill "$starter" 2>/dev/null
+    wait
     rm -rf "$scratch"
 }
 trap finish EXIT
@@ -30,105 +27,38 @@ bail_out() { # reason
     exit 1
 }
 
-# Sets $port.
-config=() # a file with more of the configuration, and what may only follow that
-start_one() { # further arguments of the server
-    command -v redis-server >/dev/null || skip_all "there is no redis-server (Debian: redis-server)"
-    local tries pid
-    for tries in 1 2 3 4 5; do
-        port=$((20000 + (RANDOM * 7 + tries) % 20000))
-        redis-server "${config[@]}" --port "$port" --bind 127.0.0.1 --save '' --dir "$scratch" --logfile "$scratch/log" \
-            --cluster-config-file "nodes-$port.conf" "$@" &
-        pid=$!
-        server_pids+=("$pid")
-        for _ in $(seq 200); do
-            redis-cli -p "$port" ping 2>/dev/null | grep -q PONG && kill -0 "$pid" 2>/dev/null && return
-            kill -0 "$pid" 2>/dev/null || break
-            sleep 0.05
-        done
-    done
-    skip_all "no redis-server could be started"
-}
-
-start_server() {
-    start_one
-    export PAWL_URL=redis://127.0.0.1:$port PORT=$port
-}
-
-# Independent ones, for Redlock. Sets $PORTS, separated by commas.
-start_servers() { # how many
-    local hosts=
-    PORTS=
-    for _ in $(seq "$1"); do
-        start_one
-        PORTS=${PORTS:+$PORTS,}$port
-        hosts=${hosts:+$hosts,}127.0.0.1:$port
-    done
-    export PORTS PAWL_URL=redlock://$hosts
-}
-
-await() { # what, command...
-    local what=$1
+# KIND, OPTION...: see `pawl-servers --help`. In place of what was started before. Sets $PAWL_URL, $PORTS, separated by commas, and $PORT, those
+# of them that clients are to be told.
+start_servers() {
+    local kind=$1 port rest ports=()
     shift
-    for _ in $(seq 600); do
-        "$@" >/dev/null 2>&1 && return
-        sleep 0.05
-    done
-    bail_out "$what: never"
-}
-
-info_says() { # port, section, text
-    if [ "$2" = cluster ]; then redis-cli -p "$1" cluster info; else redis-cli -p "$1" info "$2"; fi | grep -q "$3"
-}
-
-# Three primaries with a replica each. Sets $PORT to those of the primaries, $PORTS to all.
-start_cluster() {
-    local hosts=() ports=()
-    for _ in 1 2 3 4 5 6; do
-        start_one --cluster-enabled yes --repl-diskless-sync-delay 0
-        hosts+=("127.0.0.1:$port")
-        ports+=("$port")
-    done
-    redis-cli --cluster create "${hosts[@]}" --cluster-replicas 1 --cluster-yes >"$scratch/output" 2>&1 ||
-        bail_out "no cluster could be made"
-    for port in "${ports[@]}"; do
-        await "a node that finds the cluster well" info_says "$port" cluster cluster_state:ok
-        await "a replica in step" info_says "$port" replication 'master_link_status:up\|slave0:.*state=online'
-    done
-    PORT=${ports[0]},${ports[1]},${ports[2]}
+    if [ -n "${starter-}" ]; then
+        kill "$starter"
+        wait "$starter"
+    fi
+    rm -f "$scratch/input" "$scratch/servers"
+    mkfifo "$scratch/input" "$scratch/servers"
+    TMPDIR=$scratch "$PAWL-servers" start "$kind" "$@" <"$scratch/input" >"$scratch/servers" 2>"$scratch/missing" &
+    starter=$!
+    exec 8>"$scratch/input" 9<"$scratch/servers"
+    read -r PAWL_URL <&9 || skip_all "$(sed 's/^pawl: //' "$scratch/missing")"
+    while read -r port rest && [ -n "$port" ]; do ports+=("$port"); done <&9
     PORTS=$(IFS=, && echo "${ports[*]}")
-    export PORT PORTS PAWL_URL=redis-cluster://${hosts[0]},${hosts[1]},${hosts[2]}
+    PORT=$PORTS
+    export PAWL_URL PORT PORTS
 }
 
-# shellcheck disable=SC2317 # await calls it
-all_sentinels_known() { # port
-    redis-cli -p "$1" sentinel ckquorum interop | grep -q '^OK 3'
-}
-
-# A primary with two replicas, and three sentinels. Sets $PORT to those of the sentinels, $PORTS to those of the servers.
+# $PORT: the sentinels', $PORTS: the servers'.
 start_sentinels() {
-    local primary ports=() sentinels=()
-    start_one
-    primary=$port ports=("$port")
-    for _ in 1 2; do
-        start_one --replicaof 127.0.0.1 "$primary"
-        ports+=("$port")
-    done
-    await "two replicas in step" info_says "$primary" replication 'slave1:.*state=online'
-    for i in 1 2 3; do
-        printf 'sentinel monitor interop 127.0.0.1 %s 2\nsentinel down-after-milliseconds interop 60000\n' "$primary" \
-            >"$scratch/sentinel$i"
-        config=("$scratch/sentinel$i" --sentinel)
-        start_one
-        sentinels+=("$port")
-    done
-    config=()
-    for port in "${sentinels[@]}"; do
-        await "three sentinels that know each other" all_sentinels_known "$port"
-    done
-    PORT=$(IFS=, && echo "${sentinels[*]}")
-    PORTS=$(IFS=, && echo "${ports[*]}")
-    export PORT PORTS PAWL_URL="redis-sentinel://127.0.0.1:${PORT//,/,127.0.0.1:}/interop"
+    start_servers sentinel
+    PORT=${PORTS#*,*,*,}
+    PORTS=${PORTS%",$PORT"}
+}
+
+# $PORT: the primaries'.
+start_cluster() {
+    start_servers cluster
+    PORT=${PORTS%,*,*,*}
 }
 
 check() { # name, command...

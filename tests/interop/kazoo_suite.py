@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import io
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -25,7 +24,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from zookeeper_peers import JARS, Server, end_all, free_port  # noqa: E402
+from zookeeper_peers import Missing, Servers, end_all, free_port  # noqa: E402
 
 BUILD = os.environ.get("BUILD_DIR", os.path.join(HERE, "../build"))
 VERSION = "2.10.0"
@@ -338,13 +337,13 @@ def main():
     except OSError as error:
         print(f"1..0 # SKIP Kazoo's tests can't be fetched: {error}")
         return 0
-    if not os.path.exists(f"{JARS}/zookeeper.jar") or not shutil.which("java"):
-        print("1..0 # SKIP there is no ZooKeeper (Debian: zookeeper, default-jre-headless)")
+    try:
+        server = Servers("zookeeper")
+    except Missing as missing:
+        print(f"1..0 # SKIP {missing}")
         return 0
     libpawl = ctypes.CDLL(os.path.join(BUILD, "src/libpawl.so"))
-    directory = tempfile.mkdtemp(prefix="pawl-interop-")
     try:
-        server = Server(directory)
         sys.modules["kazoo.testing"] = types.SimpleNamespace(KazooTestCase=case_class(server))
         sys.modules["pytest"] = types.SimpleNamespace(raises=unittest.TestCase().assertRaises)
         from kazoo.tests import test_lock
@@ -354,7 +353,6 @@ def main():
         sys.stdout.flush()
     finally:
         end_all()
-        shutil.rmtree(directory, ignore_errors=True)
     os._exit(status)  # whatever a test that failed has left waiting
 
 

@@ -11,7 +11,7 @@ if [ ! -d "$jars" ]; then
         skip_all "Maven Central can't be reached for Redisson"
     mv "$scratch/jars" "$jars"
 fi
-start_server
+start_servers redis
 patience=240
 mkdir -p "$scratch/java"
 cp "$SOURCE_DIR/tests/interop/Redisson.java" "$scratch/java/Interop.java"
@@ -21,7 +21,7 @@ play() { # name
     check "$1" java -cp "$jars/*:$scratch/java" Interop "$PAWL" "$PAWL_URL" "$PORT" "$PORTS"
     grep '^# ' "$scratch/output"
 }
-PORTS=$PORT play "Redisson and pawl"
+play "Redisson and pawl"
 start_sentinels
 play "Redisson and pawl, with sentinels"
 start_cluster

@@ -10,9 +10,9 @@ if [ ! -d "$MODULES/node_modules/redlock" ]; then
     timeout 120 npm install --silent --no-audit --no-fund --prefix "$MODULES" redlock@5.0.0-beta.2 ioredis@5 >/dev/null 2>&1 ||
         skip_all "the npm registry can't be reached for node-redlock"
 fi
-start_server
-export PAWL_URL="$PAWL_URL?layout=plain" PORTS=$PORT
+start_servers redis
+export PAWL_URL="$PAWL_URL?layout=plain"
 check "node-redlock and pawl with layout=plain" node "$SOURCE_DIR/tests/interop/redlock.mjs"
-start_servers 5
+start_servers redlock
 check "node-redlock and pawl over five servers" node "$SOURCE_DIR/tests/interop/redlock.mjs"
 end

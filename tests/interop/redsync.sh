@@ -12,6 +12,6 @@ if [ ! -x "$peer/redsync" ] || [ "$SOURCE_DIR/tests/interop/redsync/main.go" -nt
         skip_all "redsync can't be fetched, or not be built with this go"
     }
 fi
-start_servers 5
+start_servers redlock
 check "redsync and pawl over five servers" "$peer/redsync"
 end

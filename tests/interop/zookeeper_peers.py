@@ -1,16 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A real ZooKeeper, and stock clients of it that are driven line by line: for the interop tests."""
+"""Stock clients of a real ZooKeeper that are driven line by line: for the interop tests."""
 
 import os
 import queue
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab/servers"))
+from launch import Missing, Servers  # noqa: E402,F401
+
 JARS = "/usr/share/java"
 PATIENCE = 60
 SHORT_MS = 300  # long enough to see that nothing comes; too short would only miss a fault
@@ -29,44 +33,6 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-class Server:
-    """One ZooKeeper, from Debian's jars."""
-
-    def __init__(self, directory, address="127.0.0.1"):
-        self.address = address
-        self.port = free_port()
-        with open(f"{directory}/zoo.cfg", "w") as config:
-            config.write(
-                f"tickTime=500\ndataDir={directory}/data\nclientPort={self.port}\nclientPortAddress={address}\n"
-                "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
-            )
-        path = ":".join(f"{JARS}/{jar}.jar" for jar in ("zookeeper", "slf4j-nop", "slf4j-api"))
-        self.process = spawn(
-            ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
-            + ["-Dzookeeper.preAllocSize=1024", "-cp", path]
-            + ["org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{directory}/zoo.cfg"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.await_mode()
-
-    def ask(self, word):
-        with socket.create_connection((self.address, self.port), 5) as connection:
-            connection.sendall(word)
-            return connection.makefile("rb").read().decode()
-
-    def await_mode(self):
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            try:
-                if "Mode:" in self.ask(b"srvr"):
-                    return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise RuntimeError("ZooKeeper does not serve")
 
 
 class Talker:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from zookeeper_peers import JARS, PATIENCE, Peer, Server, Talker, curator, end_all, kazoo
+from zookeeper_peers import PATIENCE, Missing, Peer, Servers, Talker, curator, end_all, kazoo
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAWL = os.environ.get("PAWL", os.path.join(HERE, "../../build/pawl"))
@@ -254,13 +254,14 @@ def go_tests(tap, url, hosts, directory):
 
 
 def main():
-    if not os.path.exists(f"{JARS}/zookeeper.jar") or not shutil.which("java"):
-        print("1..1\nok 1 - interop with ZooKeeper's clients # SKIP there is no ZooKeeper (Debian: zookeeper)")
+    try:
+        server = Servers("zookeeper")
+    except Missing as missing:
+        print(f"1..1\nok 1 - interop with ZooKeeper's clients # SKIP {missing}")
         return 0
     tap = Tap()
     directory = tempfile.mkdtemp(prefix="pawl-interop-")
     try:
-        server = Server(directory)
         hosts = f"127.0.0.1:{server.port}"
         url = f"zk://{hosts}/i"
         peer = curator_tests(tap, url, server, directory)
