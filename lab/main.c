@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c - of pawl-bench, pawl-servers and pawl-torture, which `pawl bench` and its like become. PAWL_LAB is the function that does the work.
+ * main.c - of pawl-bench, pawl-servers and pawl-torture; `pawl bench` and `pawl torture` become two of them. PAWL_LAB is the function
+ * that does the work.
  */
 #include "../cli/common/cli.h"
 

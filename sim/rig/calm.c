@@ -126,8 +126,8 @@ static void want(struct calm *calm, struct calm_thread *self, const struct recor
 }
 
 /* A claim is granted to as many readers of its process as it has tokens. For the others, who came while it was asked for, there is another
- * claim from now on, behind those who have queued meanwhile. And claims that are not granted yet are younger than the request of who has one
- * that is: its was the last when it came. */
+ * claim from now on, behind those who have queued meanwhile. And claims that are not granted yet are younger than the request of who has
+ * one that is: its was the last when it came. */
 static void ask_anew(struct calm *calm, const struct record *record, int64_t asked) {
     for (int i = 0; i < calm->width; i++) {
         struct calm_thread *other = &calm->threads[record->who.slot][i];
@@ -140,8 +140,8 @@ static void ask_anew(struct calm *calm, const struct record *record, int64_t ask
     }
 }
 
-/* From one client to another it goes by the server; and so it does where a thread has it twice running, since those of its process that wait
- * would be next. */
+/* From one client to another it goes by the server; and so it does where a thread has it twice running, since those of its process that
+ * wait would be next. */
 static void pass_on(struct calm *calm, const struct record *record) {
     struct who *last = &calm->locks[record->lock].last;
 

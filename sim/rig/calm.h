@@ -4,8 +4,8 @@
  * were no faults, or only kills: the table of guarantees is for busy machines and for faults, and allows far more.
  *
  * Whoever wants a lock alone could have it while nobody holds it; a reader, while no writer holds it or asked before; permits, while there
- * are enough for it and for all that asked before. A writer that joins one of its own process that waits asked when that did, and stays in its
- * place when it gives up.
+ * are enough for it and for all that asked before. A writer that joins one of its own process that waits asked when that did, and stays in
+ * its place when it gives up.
  *
  * What a client held that was killed lasts for a lease, and so does what it was just being given; and those who wait find out when they
  * ask anew, some 2 s later at the latest. Who only waited leaves nothing behind, but where it stood in the way of others that would fit

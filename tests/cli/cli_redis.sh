@@ -173,7 +173,7 @@ quit "$server"
 "$PAWL" run -w 60 x -- true &
 waiter=$!
 pids+=("$waiter")
-start_redis --port "$port"
+start_servers redis --port "$port"
 ended "$waiter"
 equal "-w waits for a server that is being started" 0 "$status"
 

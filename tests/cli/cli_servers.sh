@@ -29,10 +29,10 @@ in_build() {
     "$PAWL" --version | grep -qw "$1"
 }
 
-start_redis() { # OPTION...
-    in_build redis && start_servers redis "$@"
+start_redis() {
+    in_build redis && start_servers redis
 }
 
-start_zookeeper() { # OPTION...
-    in_build zk && start_servers zookeeper "$@"
+start_zookeeper() {
+    in_build zk && start_servers zookeeper
 }

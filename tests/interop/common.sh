@@ -27,8 +27,8 @@ bail_out() { # reason
     exit 1
 }
 
-# KIND, OPTION...: see `pawl-servers --help`. In place of what was started before. Sets $PAWL_URL, $PORTS, separated by commas, and $PORT, those
-# of them that clients are to be told.
+# KIND, OPTION...: see `pawl-servers --help`. In place of what was started before. Sets $PAWL_URL, $PORTS, separated by commas, and $PORT,
+# those of them that clients are to be told.
 start_servers() {
     local kind=$1 port rest ports=()
     shift

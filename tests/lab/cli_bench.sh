@@ -118,7 +118,7 @@ else
     equal "... all servers are looked at" "3" "$(json 'd["targets"][0]["servers_here"]')"
     equal "... and asked for their requests" "True True" \
         "$(json '"%s %s" % tuple(rows["redis"][r]["requests"]["median"] > 0 for r in ("turns2", "own64"))')"
-    equal "... and no key left on any" "0 0 0" "$(for port in "${ports[@]}"; do redis-cli -p "$port" dbsize; done | xargs)"
+    equal "... and no key left on any" "0 0 0" "$(for node in "${ports[@]}"; do redis-cli -p "$node" dbsize; done | xargs)"
     check "a Redis that will not live long" start_redis
     "$PAWL" bench --rounds 99 --span 20ms --json --only turns2,threads16 -u "redis://127.0.0.1:$port?retry=50,50,5" >"$scratch/half" &
     started=$!
