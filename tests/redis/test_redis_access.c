@@ -184,7 +184,7 @@ static void test_no_right_in_the_middle_of_a_newer_one(void **state) {
 /* The right to release is taken away while it is held: whoever released hears that it stays. */
 static void test_a_release_is_refused(void **state) {
     struct pawl *client;
-    struct pawl_lock *lock;
+    struct pawl_lock *lock, *another;
     char url[256];
 
     (void)state;
@@ -192,13 +192,18 @@ static void test_a_release_is_refused(void **state) {
     snprintf(url, sizeof url, "redis://other:" SECRET "@127.0.0.1:%u", server.port);
     assert_works(open_url(url, 0, &client), &error);
     lock = mutex_of(client, "lock");
+    another = mutex_of(client, "another");
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire(another, PATIENCE_MS, &error), &error);
     freeReplyObject(redis_server_command(&server, "ACL SETUSER other -evalsha -eval"));
     logged[0] = '\0';
     pawl_release(lock, &error);
+    pawl_release(another, &error);
     pawl_lock_free(lock);
+    pawl_lock_free(another);
     pawl_close(client);
     assert_contains(logged, "'lock' could not be released");
+    assert_null(strstr(logged, "'another'")); /* one a minute is enough */
     await_integer(&server, "EXISTS lock", 0);
 }
 

@@ -215,6 +215,31 @@ static void test_smallest_rights(void **state) {
         redis_server_integer(&servers[i], "ACL DELUSER few");
 }
 
+/* Servers that refuse a release hold on to their votes until the lease ends: the log hears so. */
+static void test_a_release_is_refused(void **state) {
+    struct log log = LOG_INIT;
+    struct pawl_options how = {.size = sizeof how, .lease_ms = LONG_MS, .log = keep_log, .log_data = &log};
+    struct pawl *client;
+    struct pawl_lock *lock;
+    char url[600];
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(redis_server_command(&servers[i], "ACL SETUSER other reset on >secret ~* &* +@all"));
+    snprintf(url, sizeof url, "redlock://other:secret@%s", url_of(3, "") + strlen("redlock://"));
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(redis_server_command(&servers[i], "ACL SETUSER other -evalsha -eval"));
+    pawl_release(lock, &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    assert_true(log_has(&log, "'lock' could not be released"));
+    for (int i = 0; i < 3; i++)
+        redis_server_integer(&servers[i], "ACL DELUSER other");
+}
+
 static void test_even_number_is_warned_of(void **state) {
     struct findings findings = {0};
     struct log log = LOG_INIT;
@@ -277,6 +302,7 @@ int main(int argc, char **argv) {
         TEST(test_only_mutexes),
         TEST(test_part_of_a_cluster_among_them),
         TEST(test_smallest_rights),
+        TEST(test_a_release_is_refused),
     };
 
     return run_redis_tests(argc, argv, "redlock_open", tests, "", NULL, stop_servers);

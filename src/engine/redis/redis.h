@@ -327,6 +327,7 @@ struct redis {
     size_t claim_count, adopted_count; /* all; those that serve() looks after */
     bool woken, closing;
     int64_t asleep_until; /* the service thread sleeps until then */
+    int64_t refusal_due;  /* until then the log hears of no other release that was refused */
     int epoll_fd, wake_fd;
     char *notes; /* noted while the mutex was held; see redis_unlock */
     size_t notes_used, notes_size;

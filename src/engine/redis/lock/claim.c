@@ -25,6 +25,7 @@
 #define ALIVE_MOST_NS (10000 * REDIS_MS)
 #define AGAIN_NS (50 * REDIS_MS)
 #define AGAIN_MOST_NS (1000 * REDIS_MS)
+#define REFUSAL_NS (60000 * REDIS_MS)
 /* How far tokens may stay behind the server's time, about, where that is their floor. Each acquire would else have to look at the clock. */
 #define TOKEN_LAG_US 1000000
 
@@ -501,6 +502,14 @@ static void undone(struct redis *redis, struct rclaim *claim) {
     }
 }
 
+/* The server will not let us; then the lease ends it. Where it refuses one it refuses many: the log need not hear of each. */
+static void release_refused(struct redis *redis, const struct rclaim *claim, const struct pawl_error *why) {
+    if (pawl__boottime() < redis->refusal_due)
+        return;
+    redis->refusal_due = pawl__boottime() + REFUSAL_NS;
+    pawl__redis_warn(redis, claim, "could not be released, and stays held until its lease ends: %s", why->text);
+}
+
 static void release_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
@@ -509,12 +518,10 @@ static void release_answered(struct redis *redis, struct request *request, redis
         if (!without_result(redis, request, reply, &why))
             undone(redis, claim);
     } else if (current(request) && !without_result(redis, request, reply, &why)) {
-        if (reply->type == REDIS_REPLY_ERROR) {
-            /* It will not let us; then the lease ends it. */
-            pawl__redis_warn(redis, claim, "could not be released, and stays held until its lease ends: %s", why.text);
-        } else if (reply->integer == 0 && !claim->resent && claim->held_before) {
+        if (reply->type == REDIS_REPLY_ERROR)
+            release_refused(redis, claim, &why);
+        else if (reply->integer == 0 && !claim->resent && claim->held_before)
             claim->was_lost = true;
-        }
         claim->awaited = reply->integer == 2;
         pawl__claim_remove(redis, claim);
         pawl__redis_tell(redis, claim, TELL_SETTLED);
