@@ -94,7 +94,7 @@ static void enqueue(struct model *model, uint32_t index, struct tape *tape) {
 static void drop(struct model *model, uint32_t index) {
     if (!model->linked[index])
         return;
-    pawl__local_drop(&model->local, &model->visit, index + 1, NODE_FREE);
+    pawl__local_drop(&model->local, &model->visit, index + 1);
     model->linked[index] = false;
 }
 
@@ -139,7 +139,7 @@ static void operate(struct model *model, struct tape *tape) {
         drop(model, index);
         break;
     case 11:
-        pawl__local_turn(&model->local.table->nodes[index], NODE_GRANTED, NODE_HELD);
+        node_move(&model->local.table->nodes[index], NODE_CLAIM);
         break;
     case 12:
         downgrade(model, index);

@@ -289,7 +289,7 @@ static bool wipe(struct table *table) {
         SET(table->buckets[i].guard, 0);
     }
     for (uint32_t i = 0; i < blocks * BLOCK_NODES; i++)
-        SET(table->nodes[i].state, GET(table->nodes[i].state) & ~(NODE_STATE_MASK | NODE_BROKEN));
+        node_move(&table->nodes[i], NODE_LEAVE);
     for (uint32_t i = 0; i < blocks; i++)
         COMMIT(table->owners[i], 0);
     for (uint32_t i = 0; i < slots; i++) /* last: while one is LIVE the table is not clean */

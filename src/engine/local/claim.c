@@ -14,6 +14,38 @@
 #include "base/error.h"
 #include "os/futex.h"
 
+/* A phase and an event make the next phase; what is not here can't come, or does not matter. */
+static const uint8_t phase_moves[PHASES][EVENTS] = {
+    [PHASE_NONE] = {[EVENT_POSTPONED] = TO(PHASE_UNLINKED),
+                    [EVENT_QUEUED] = TO(PHASE_WAITING),
+                    [EVENT_HELD] = TO(PHASE_NONE),
+                    [EVENT_WITHDRAWN] = TO(PHASE_LEAVING),
+                    [EVENT_DOWNGRADED] = TO(PHASE_DOWNGRADING),
+                    [EVENT_SHARED] = TO(PHASE_NONE),
+                    [EVENT_GONE] = TO(PHASE_NONE)},
+    [PHASE_UNLINKED] = {[EVENT_QUEUED] = TO(PHASE_WAITING),
+                        [EVENT_HELD] = TO(PHASE_NONE),
+                        [EVENT_WITHDRAWN] = TO(PHASE_LEAVING),
+                        [EVENT_GONE] = TO(PHASE_NONE)},
+    [PHASE_WAITING] = {[EVENT_HELD] = TO(PHASE_NONE),
+                       [EVENT_PASSED_OVER] = TO(PHASE_UNLINKED),
+                       [EVENT_WITHDRAWN] = TO(PHASE_LEAVING),
+                       [EVENT_GONE] = TO(PHASE_NONE)},
+    [PHASE_LEAVING] = {[EVENT_WITHDRAWN] = TO(PHASE_LEAVING), [EVENT_GONE] = TO(PHASE_NONE)},
+    [PHASE_DOWNGRADING] = {[EVENT_WITHDRAWN] = TO(PHASE_LEAVING),
+                           [EVENT_DOWNGRADED] = TO(PHASE_DOWNGRADING),
+                           [EVENT_SHARED] = TO(PHASE_NONE),
+                           [EVENT_GONE] = TO(PHASE_NONE)},
+};
+
+bool pawl__local_step(struct local_claim *state, enum phase_event event) {
+    uint8_t next = phase_moves[state->phase][event];
+
+    if (next != 0)
+        state->phase = next - 1;
+    return next != 0;
+}
+
 /* Everything about a node that does not depend on the queue. It is in no list. */
 static void fill(struct node *node, const struct pawl__claim *claim, int64_t now_ms) {
     SET(node->hash, claim->name_hash);
@@ -38,7 +70,7 @@ void pawl__local_granted(struct local *local, struct local_claim *state) {
     claim->token_count = 1;
     claim->sent_at = 0;
     claim->lease_ns = PAWL__NEVER;
-    state->phase = PHASE_NONE;
+    pawl__local_step(state, EVENT_HELD);
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, claim, "holds with token %llu", (unsigned long long)claim->token);
 }
@@ -76,7 +108,7 @@ static enum verdict decide(struct local *local, struct guard_visit *visit, struc
 
     ret_position->ticket = 0;
     if (verdict == VERDICT_WAITING) {
-        state->phase = PHASE_WAITING;
+        pawl__local_step(state, EVENT_QUEUED);
         if (pawl__noting(&local->engine))
             find_position(local, visit, node_of(local, state), ret_position);
     }
@@ -87,10 +119,16 @@ static enum verdict decide(struct local *local, struct guard_visit *visit, struc
 static void put_back(struct local *local, struct local_claim *state) {
     struct node *node = node_of(local, state);
 
-    COMMIT(node->state, GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
+    node_move(node, NODE_LEAVE);
     pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
     SET(state->ref, 0);
-    state->phase = PHASE_NONE;
+    pawl__local_step(state, EVENT_GONE);
+}
+
+/* link() has to see who is in the way, or to wait for the guard. */
+static int postpone(struct local_claim *state) {
+    pawl__local_step(state, EVENT_POSTPONED);
+    return PAWL__PENDING;
 }
 
 int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
@@ -111,9 +149,8 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
         return rc;
     SET(state->ref, ref);
     fill(node_of(local, state), claim, now_ms);
-    state->phase = PHASE_UNLINKED;
     if (!pawl__local_enter_try(local, &visit, claim->name_hash))
-        return PAWL__PENDING;
+        return postpone(state);
     verdict = decide(local, &visit, state, &position);
     pawl__local_leave(local, &visit);
     note_position(local, state, &position);
@@ -122,7 +159,7 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
         return pawl__local_fail_damaged(local, claim->name_hash, reterr);
     }
     if (verdict != VERDICT_HELD)
-        return PAWL__PENDING;
+        return verdict == VERDICT_WAITING ? PAWL__PENDING : postpone(state);
     pawl__local_granted(local, state);
     return PAWL__DONE;
 }
@@ -324,7 +361,7 @@ static int leave(struct local *local, struct guard_visit *visit, struct local_cl
     case NODE_HELD:
     case NODE_GRANTED:
     case NODE_WAITING:
-        pawl__local_drop(local, visit, GET(state->ref), NODE_FREE);
+        pawl__local_drop(local, visit, GET(state->ref));
         *ret_free = !visit->damaged;
         return rc;
     case NODE_REVOKED:
@@ -337,7 +374,7 @@ static int leave(struct local *local, struct guard_visit *visit, struct local_cl
         visit->damaged = true;
         return PAWL_ELOST;
     }
-    COMMIT(node->state, word & ~(NODE_STATE_MASK | NODE_BROKEN));
+    node_move(node, NODE_LEAVE);
     *ret_free = true;
     return rc;
 }
@@ -350,7 +387,7 @@ static int leave_and_note(struct local *local, struct guard_visit *visit, struct
     if (reuse)
         pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
     SET(state->ref, 0);
-    state->phase = PHASE_NONE;
+    pawl__local_step(state, EVENT_GONE);
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, state->claim, rc < 0 ? "released, and had been broken" : waited ? "gave up" : "released");
     return rc;
@@ -363,7 +400,7 @@ int pawl__local_withdraw(struct local *local, struct local_claim *state) {
         return PAWL__DONE;
     if (pawl__local_enter_try(local, &visit, state->claim->name_hash))
         return leave_and_note(local, &visit, state);
-    state->phase = PHASE_LEAVING;
+    pawl__local_step(state, EVENT_WITHDRAWN);
     return PAWL__PENDING;
 }
 
@@ -375,7 +412,7 @@ static int downgrade(struct local *local, struct guard_visit *visit, struct loca
     SET(node->mode, PAWL_SHARED);
     pawl__local_regrant(local, visit, node);
     pawl__local_leave(local, visit);
-    state->phase = PHASE_NONE;
+    pawl__local_step(state, EVENT_SHARED);
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, state->claim, "downgraded");
     return PAWL__DONE;
@@ -386,7 +423,7 @@ int pawl__local_downgrade(struct local *local, struct local_claim *state) {
 
     if (pawl__local_enter_try(local, &visit, state->claim->name_hash))
         return downgrade(local, &visit, state);
-    state->phase = PHASE_DOWNGRADING;
+    pawl__local_step(state, EVENT_DOWNGRADED);
     return PAWL__PENDING;
 }
 
@@ -395,7 +432,7 @@ int pawl__local_finish(struct local *local, struct local_claim *state, int64_t d
     int rc;
 
     if (GET(state->ref) == 0) {
-        state->phase = PHASE_NONE;
+        pawl__local_step(state, EVENT_GONE);
         return PAWL__DONE;
     }
     if (pawl__local_enter(local, &visit, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)

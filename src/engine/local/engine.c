@@ -151,7 +151,7 @@ static int withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
 
     if (!state->adopted)
         return pawl__local_withdraw(local_of(engine), state);
-    pawl__local_serve_wants(local_of(engine), state, PHASE_LEAVING);
+    pawl__local_serve_wants(local_of(engine), state, EVENT_WITHDRAWN);
     return PAWL__PENDING;
 }
 
@@ -160,7 +160,7 @@ static int downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
 
     if (!state->adopted)
         return pawl__local_downgrade(local_of(engine), state);
-    pawl__local_serve_wants(local_of(engine), state, PHASE_DOWNGRADING);
+    pawl__local_serve_wants(local_of(engine), state, EVENT_DOWNGRADED);
     return PAWL__PENDING;
 }
 

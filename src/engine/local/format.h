@@ -65,16 +65,43 @@ enum {
 /* Node states: the low bits of node.state. The other bits count pokes, and never start again, so that no poke is missed when a node
  * is used again.
  *
- *     FREE --> HELD --> FREE                           nobody in the way
- *     FREE --> WAITING --> GRANTED --> HELD --> FREE   the releaser grants, under the guard; the waiter claims, by one CAS
- *              WAITING --> FREE                        given up
- *                          GRANTED --> PASSED_OVER --> WAITING did not claim in time (stopped): taken out, queues again when it wakes
- *                                      HELD --> REVOKED     freed over the holder's head by `break --now`; out of the list
+ *     FREE         in no list, or about to be linked: filled before
+ *     WAITING      linked; others are in the way
+ *     GRANTED      the releaser has let it in, and its owner does not know yet
+ *     HELD         its owner knows
+ *     PASSED_OVER  did not claim what it was granted in time (stopped): out of the list, queues again when it wakes
+ *     REVOKED      freed over the holder's head by `break --now`: out of the list
  */
 enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PASSED_OVER, NODE_REVOKED };
 #define NODE_STATE_MASK 7u
 #define NODE_BROKEN 8u /* the holder is asked to give up */
 #define NODE_POKE 0x100u
+
+/* What happens to a node. The first three are stores: by its owner while it is in no list, or under the guard. The others are one CAS each,
+ * and a poke: GRANTED ends in more than one way. */
+enum node_event {
+    NODE_HOLD,  /* is linked, and nobody is in the way */
+    NODE_QUEUE, /* is linked behind others */
+    NODE_LEAVE, /* was released, given up, recovered */
+    NODE_GRANT, /* under the guard, as the next two */
+    NODE_PASS_OVER,
+    NODE_REVOKE,
+    NODE_CLAIM, /* by its owner, without the guard */
+    NODE_EVENTS,
+};
+
+/* State and event make the next state; what is not here can't happen. */
+#define TO(state) ((state) + 1)
+static const uint8_t node_moves[NODE_STATE_MASK + 1][NODE_EVENTS] = {
+    [NODE_FREE] = {[NODE_HOLD] = TO(NODE_HELD), [NODE_QUEUE] = TO(NODE_WAITING), [NODE_LEAVE] = TO(NODE_FREE)},
+    [NODE_WAITING] = {[NODE_GRANT] = TO(NODE_GRANTED), [NODE_LEAVE] = TO(NODE_FREE)},
+    [NODE_GRANTED] = {[NODE_CLAIM] = TO(NODE_HELD), [NODE_PASS_OVER] = TO(NODE_PASSED_OVER), [NODE_LEAVE] = TO(NODE_FREE)},
+    [NODE_HELD] = {[NODE_REVOKE] = TO(NODE_REVOKED), [NODE_LEAVE] = TO(NODE_FREE)},
+    [NODE_PASSED_OVER] = {[NODE_HOLD] = TO(NODE_HELD), [NODE_QUEUE] = TO(NODE_WAITING), [NODE_LEAVE] = TO(NODE_FREE)},
+    [NODE_REVOKED] = {[NODE_LEAVE] = TO(NODE_FREE)},
+    [NODE_REVOKED + 1] = {[NODE_LEAVE] = TO(NODE_FREE)}, /* garbage */
+    [NODE_STATE_MASK] = {[NODE_LEAVE] = TO(NODE_FREE)},
+};
 
 /* What a waiter that sleeps in poll() keeps an eye on. */
 enum node_watching {
@@ -199,5 +226,20 @@ static inline uint64_t session_word(uint32_t generation, uint64_t live) {
 #define SET(place, value) atomic_store_explicit(&(place), (value), memory_order_relaxed)
 /* A store that commits: everything before it in the program is in memory first. */
 #define COMMIT(place, value) atomic_store_explicit(&(place), (value), memory_order_release)
+
+/* The one writer of a node's state. False: that can't happen to it now, and nothing has changed. */
+static inline _Bool node_move(struct node *node, enum node_event event) {
+    uint32_t word = GET(node->state), kept = ~(NODE_STATE_MASK | (event == NODE_CLAIM ? 0 : NODE_BROKEN)), next;
+
+    while ((next = node_moves[state_of(word)][event]) != 0) {
+        if (event <= NODE_LEAVE) {
+            COMMIT(node->state, (word & kept) | (next - 1));
+            return 1;
+        }
+        if (atomic_compare_exchange_weak(&node->state, &word, ((word & kept) | (next - 1)) + NODE_POKE))
+            return 1;
+    }
+    return 0;
+}
 
 #endif

@@ -83,15 +83,6 @@ static struct node *behind(struct local *local, struct guard_visit *visit, const
     return node;
 }
 
-bool pawl__local_turn(struct node *node, enum node_state from, enum node_state to) {
-    uint32_t word = atomic_load(&node->state);
-
-    while (state_of(word) == from)
-        if (atomic_compare_exchange_weak(&node->state, &word, ((word & ~NODE_STATE_MASK) | to) + NODE_POKE))
-            return true;
-    return false;
-}
-
 uint64_t pawl__local_token(struct local *local, struct bucket *bucket) {
     uint64_t token = GET(bucket->token) + 1;
 
@@ -158,7 +149,7 @@ static bool grant(struct local *local, struct guard_visit *visit, struct node *n
     }
     SET(node->token, token);
     node->granted_ms = pawl__local_wall_ms();
-    if (pawl__local_turn(node, NODE_WAITING, NODE_GRANTED))
+    if (node_move(node, NODE_GRANT))
         wake_later(visit, local, node);
     return true;
 }
@@ -251,7 +242,7 @@ static enum verdict judge(struct local *local, struct guard_visit *visit, struct
 enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only) {
     struct bucket *bucket = visit->bucket;
     struct node *node = &local->table->nodes[ref - 1], *tail = NULL;
-    uint32_t pokes = GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN), steps = 0;
+    uint32_t steps = 0;
     enum verdict verdict = VERDICT_HELD;
 
     if (GET(bucket->head) != 0) {
@@ -269,10 +260,12 @@ enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit,
             return GET(bucket->token) > GET(local->table->header.token_ceiling) ? VERDICT_DAMAGED : VERDICT_TOKENS;
         SET(node->token, token);
         node->granted_ms = node->since_ms;
-        COMMIT(node->state, pokes | NODE_HELD);
+        if (!node_move(node, NODE_HOLD))
+            return VERDICT_DAMAGED;
     } else if (verdict == VERDICT_WAITING) {
         SET(node->token, 0);
-        COMMIT(node->state, pokes | NODE_WAITING);
+        if (!node_move(node, NODE_QUEUE))
+            return VERDICT_DAMAGED;
     } else {
         return verdict;
     }
@@ -329,16 +322,18 @@ static bool matters(struct local *local, struct guard_visit *visit, const struct
     return next && !holds(GET(next->state));
 }
 
-void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref, enum node_state last) {
+/* Take the node out; who stays in its state has been passed over, or revoked. */
+static void take_out(struct local *local, struct guard_visit *visit, struct node *node, bool stays) {
+    uint32_t ref = pawl__local_ref(local, node), word = GET(node->state);
     struct bucket *bucket = visit->bucket;
-    struct node *node = &local->table->nodes[ref - 1], *successor = NULL;
-    uint32_t word = GET(node->state), rest = word & ~(NODE_STATE_MASK | NODE_BROKEN);
+    struct node *successor = NULL;
     bool regrant;
 
     if (GET(bucket->head) == ref && GET(node->next) == 0) { /* alone in the bucket */
         COMMIT(bucket->head, 0);
         SET(bucket->tail, 0);
-        COMMIT(node->state, rest | last);
+        if (!stays)
+            node_move(node, NODE_LEAVE);
         return;
     }
     /* Who watched a waiter, or one that was passed over, must look whom to watch now. */
@@ -347,18 +342,30 @@ void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t r
     regrant = matters(local, visit, node, word);
     if (!pawl__local_unlink(local, visit, ref))
         return; /* damaged: leave the node as it is, for ever */
-    COMMIT(node->state, rest | last);
+    if (!stays)
+        node_move(node, NODE_LEAVE);
     if (regrant)
         pawl__local_regrant(local, visit, node);
     if (successor && state_of(GET(successor->state)) == NODE_WAITING)
         pawl__local_poke(local, visit, successor);
 }
 
+void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref) {
+    take_out(local, visit, &local->table->nodes[ref - 1], false);
+}
+
 bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer) {
-    if (!pawl__local_turn(slow_claimer, NODE_GRANTED, NODE_PASSED_OVER))
+    if (!node_move(slow_claimer, NODE_PASS_OVER))
         return false;
-    pawl__local_drop(local, visit, pawl__local_ref(local, slow_claimer), NODE_PASSED_OVER);
+    take_out(local, visit, slow_claimer, true);
     pawl__local_poke(local, visit, slow_claimer);
+    return true;
+}
+
+bool pawl__local_revoke(struct local *local, struct guard_visit *visit, struct node *holder) {
+    if (!node_move(holder, NODE_REVOKE))
+        return false;
+    take_out(local, visit, holder, true);
     return true;
 }
 

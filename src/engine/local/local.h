@@ -132,6 +132,20 @@ enum phase {
     PHASE_WAITING,     /* linked */
     PHASE_LEAVING,     /* to be taken out */
     PHASE_DOWNGRADING, /* to be made shared */
+    PHASES,
+};
+
+/* What moves it on: claim.c has the table. */
+enum phase_event {
+    EVENT_POSTPONED,   /* the guard was busy at submit, or somebody is in the way of one that does not queue */
+    EVENT_QUEUED,      /* linked behind others */
+    EVENT_HELD,        /* linked with nobody in the way, or granted */
+    EVENT_PASSED_OVER, /* was granted, and did not claim in time */
+    EVENT_WITHDRAWN,   /* to be let go, and not yet */
+    EVENT_DOWNGRADED,  /* to be made shared, and not yet */
+    EVENT_SHARED,      /* was made so */
+    EVENT_GONE,        /* refused or let go: it has no node */
+    EVENTS,
 };
 
 struct watch {
@@ -172,14 +186,14 @@ struct wait {
 struct local_claim {
     struct pawl__claim *claim;
     _Atomic uint32_t ref; /* its node; 0: none */
-    enum phase phase;
-    bool napped; /* it has waited long enough to be worth a channel */
+    uint8_t phase;        /* enum phase */
+    bool napped;          /* it has waited long enough to be worth a channel */
     _Atomic bool unparked;
     struct channel *_Atomic channel; /* that its parked thread polls */
 
     /* adopted ones */
     bool adopted;
-    _Atomic int wanted; /* enum phase: LEAVING or DOWNGRADING, for serve() to start */
+    _Atomic int wanted; /* EVENT_WITHDRAWN or EVENT_DOWNGRADED, for serve() to start; 0: nothing */
     struct local_claim *next;
     struct wait *wait;
     uint32_t seen;    /* the node's state when we looked last */
@@ -252,21 +266,21 @@ bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t
 bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t ref);
 /* Grant in order, among the nodes with this one's name, until the first misfit. */
 void pawl__local_regrant(struct local *local, struct guard_visit *visit, const struct node *like);
-/* Take the node out for good: unlink, FREE (or REVOKED), grant and poke those behind. */
-void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref, enum node_state last);
+/* Take the node out for good: unlink, FREE, grant and poke those behind. */
+void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref);
 /* After the guard was taken from the dead: throw out half-removed nodes, rebuild the hints, grant every name again. */
 void pawl__local_repair(struct local *local, struct guard_visit *visit);
 /* Grant every name in the bucket again. */
 void pawl__local_regrant_all(struct local *local, struct guard_visit *visit);
 /* Time is up for one that was granted and does not claim: out with it; it queues again. False: it has claimed. */
 bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer);
+/* Take it from its holder, who does not know. False: it does not hold. */
+bool pawl__local_revoke(struct local *local, struct guard_visit *visit, struct node *holder);
 /* Make it look at the queue again. */
 void pawl__local_poke(struct local *local, struct guard_visit *visit, struct node *node);
 /* Walk: first (ref 0) or next node; NULL at the end, or with visit->damaged. *steps bounds it. */
 struct node *pawl__local_next(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
 struct node *pawl__local_prev(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
-/* Set the state, keeping the pokes. False: it was not `from`. */
-bool pawl__local_turn(struct node *node, enum node_state from, enum node_state to);
 /* One more token for the bucket. 0: the ceiling is reached. */
 uint64_t pawl__local_token(struct local *local, struct bucket *bucket);
 
@@ -403,6 +417,8 @@ int pawl__local_withdraw(struct local *local, struct local_claim *state);
 int pawl__local_downgrade(struct local *local, struct local_claim *state);
 pawl__retoken_fn pawl__local_retoken;
 pawl__check_fn pawl__local_check;
+/* The one writer of a claim's phase. False: the event can't come now, and nothing has changed. */
+bool pawl__local_step(struct local_claim *state, enum phase_event event);
 /* Link a claim that is UNLINKED, waiting for the guard. DONE: held. PENDING: see state->phase. Negative: gone. */
 int pawl__local_link(struct local *local, struct local_claim *state, int64_t deadline, struct pawl_error *reterr);
 /* Finish what withdraw or downgrade began. */
@@ -431,7 +447,7 @@ pawl__serve_fn pawl__local_serve;
 pawl__wake_fn pawl__local_wake;
 void pawl__local_serve_finish(struct local *local);
 /* Have serve() start on this for an adopted claim. */
-void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase wanted);
+void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase_event wanted);
 
 /* ---- look.c ---- */
 

@@ -70,7 +70,7 @@ static bool claim_block(struct local *local, uint32_t block) {
         !atomic_compare_exchange_strong(&local->table->owners[block], &nobody, local->owner))
         return false;
     for (int i = 0; i < BLOCK_NODES; i++, node++) {
-        atomic_fetch_and(&node->state, ~(NODE_STATE_MASK | NODE_BROKEN));
+        node_move(node, NODE_LEAVE);
         SET(node->channel, 0);
         atomic_store(&node->owner, local->owner);
     }

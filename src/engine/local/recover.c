@@ -31,9 +31,9 @@ static bool recover_node(struct local *local, uint32_t ref, uint64_t owner, int6
     }
     if (state_of(GET(node->state)) != NODE_FREE && GET(node->owner) == owner) {
         if (pawl__local_linked(local, &visit, ref))
-            pawl__local_drop(local, &visit, ref, NODE_FREE);
+            pawl__local_drop(local, &visit, ref);
         else if (!visit.damaged)
-            COMMIT(node->state, GET(node->state) & ~(NODE_STATE_MASK | NODE_BROKEN));
+            node_move(node, NODE_LEAVE);
         ++*count;
     }
     damaged = visit.damaged;

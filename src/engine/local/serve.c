@@ -44,7 +44,7 @@ void pawl__local_adopt(struct pawl__engine *engine, struct pawl__claim *claim) {
     pthread_mutex_unlock(&local->served.mutex);
 }
 
-void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase wanted) {
+void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase_event wanted) {
     atomic_store(&state->wanted, (int)wanted);
     pawl__local_wake(&local->engine);
 }
@@ -184,10 +184,10 @@ static bool attend_finish(struct local *local, struct local_claim *state) {
 }
 
 static bool attend(struct local *local, struct local_claim *state, struct pawl_error *error) {
-    enum phase wanted = (enum phase)atomic_exchange(&state->wanted, PHASE_NONE);
+    enum phase_event wanted = (enum phase_event)atomic_exchange(&state->wanted, 0);
 
-    if (wanted != PHASE_NONE) {
-        state->phase = wanted;
+    if (wanted != 0) {
+        pawl__local_step(state, wanted);
         state->retry_at = 0;
     }
     if (state->phase == PHASE_WAITING && state->wait && GET(local->table->nodes[GET(state->ref) - 1].state) != state->seen)

@@ -278,13 +278,8 @@ static bool is_orphan(struct local *local, const char *name, uint64_t token, uin
 
 /* Out of the list, at once. One that was granted and has not claimed yet does not know that it holds anything: it queues again. */
 static void revoke_hold(struct local *local, struct guard_visit *visit, struct node *node) {
-    uint32_t ref = pawl__local_ref(local, node);
-
-    if (pawl__local_turn(node, NODE_HELD, NODE_REVOKED)) {
-        pawl__local_drop(local, visit, ref, NODE_REVOKED);
-    } else {
+    if (!pawl__local_revoke(local, visit, node))
         pawl__local_pass_over(local, visit, node);
-    }
 }
 
 int pawl__local_break(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {

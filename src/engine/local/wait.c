@@ -293,7 +293,7 @@ static int settle(struct local *local, struct local_claim *state, struct pawl_er
         case NODE_WAITING:
             return PAWL__PENDING;
         case NODE_GRANTED:
-            if (!pawl__local_turn(node, NODE_GRANTED, NODE_HELD))
+            if (!node_move(node, NODE_CLAIM))
                 break;
             if (pawl__noting(&local->engine))
                 pawl__note(&local->engine, state->claim, "woken by grant");
@@ -302,7 +302,7 @@ static int settle(struct local *local, struct local_claim *state, struct pawl_er
         case NODE_PASSED_OVER:
             if (pawl__noting(&local->engine))
                 pawl__note(&local->engine, state->claim, "was passed over: queues again");
-            state->phase = PHASE_UNLINKED;
+            pawl__local_step(state, EVENT_PASSED_OVER);
             return PAWL__PENDING;
         default:
             if (pawl__local_gone(local))
