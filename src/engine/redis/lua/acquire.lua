@@ -36,6 +36,7 @@ local function enqueue(head)
         if head then
             return call('ZCARD', QUEUE) - 1
         end
+        call('DEL', DOUBT) -- it was about who stood here before
         rank = 0
     elseif WANT ~= '1' then
         call('ZADD', QUEUE, 'XX', math.floor(call('ZSCORE', QUEUE, MEMBER)) + part, MEMBER)
@@ -48,6 +49,7 @@ local function wait(head, ms)
     local alien = foreign()
     if alien and CHANNEL ~= '' then
         call('SET', MET, '1', 'PX', '10000')
+        call('DEL', DOUBT)
     end
     return {0, ms, TRY == '0' and enqueue(head) or -1, text(NOW), alien and 1 or 0}
 end
@@ -78,7 +80,7 @@ if fits(mode, permits) then
     if head == MEMBER then
         return enter(true)
     end
-    hand_on()
+    recover()
     if look() == 'mine' then
         return mine()
     end

@@ -8,7 +8,7 @@ if PROBE then
     local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
     local head, turn = first[1], call('PTTL', TURN) > 0
     if head and fits(wish_of(head, first[2])) and not turn then
-        hand_on()
+        recover()
         look()
         head = call('ZRANGE', QUEUE, 0, 0)[1]
     end
