@@ -84,11 +84,11 @@ static void look_at_redis(const struct redis *redis, int event) {
     const struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &redis->claims, all) {
-        const struct node *node = claim->node;
-        int reader = node->leading && node->leader == claim ? 1 : claim->follows ? 2 : claim->adopted ? 3 : 0;
+        const struct home *home = claim->home;
+        int reader = home->leading && home->leader == claim ? 1 : claim->follows ? 2 : claim->adopted ? 3 : 0;
 
-        count(BOOK_REDIS,
-              (int[COLUMNS]){(int)claim_of(claim->claim)->state, (int)claim->state, reader, (int)node->commands.state, event});
+        count(BOOK_REDIS, (int[COLUMNS]){(int)claim_of(claim->claim)->state, (int)claim->state, reader,
+                                         (int)home->server.commands.state, event});
     }
 }
 

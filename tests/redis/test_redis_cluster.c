@@ -375,26 +375,26 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     struct pawl_part parts[3];
     struct set_taker taker = {.parts = make_set(client, parts), .result = 1};
     struct redis *redis = redis_of(client->engine);
-    struct node *node;
+    struct server *server;
 
     (void)state;
     assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
     assert_works(pawl_release_all(parts, 3, &error), &error);
-    node = redis->slots[slot];
+    server = redis->slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&taker.thread, NULL, take_set, &taker), 0);
-    await(owes_answers(node), "the set is never asked for");
+    await(owes_answers(server), "the set is never asked for");
     give_away(slot, from, to);
     pawl__redis_lock(redis);
-    redis->refresh_node = node; /* the next is asked, who can answer */
+    redis->refresh_server = server; /* the next is asked, who can answer */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(taker.thread, NULL);
     assert_int_equal(taker.result, 0);
-    assert_true(owes_answers(node));
+    assert_true(owes_answers(server));
     free_set(parts);
     kill(from->pid, SIGCONT);
-    await(!owes_answers(node), "the node never answers");
+    await(!owes_answers(server), "the node never answers");
     pawl_close(client);
     await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
     redis_cluster_move(&cluster, "lock", from);
@@ -428,8 +428,8 @@ static void test_tokens_rise_where_some_were_lost(void **state) {
     give_away(slot, from, to);
     freeReplyObject(redis_server_command(to, "SET redisson_lock_token:{lock} %llu", (unsigned long long)token - 2));
     pawl__redis_lock(redis);
-    redis->refresh_node = redis->slots[slot]; /* the next is asked, who can answer */
-    redis->refreshed_at = 0;                  /* at once */
+    redis->refresh_server = redis->slots[slot]; /* the next is asked, who can answer */
+    redis->refreshed_at = 0;                    /* at once */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(thread, &result);
@@ -451,27 +451,27 @@ static void test_a_release_that_is_answered_too_late(void **state) {
     unsigned slot = redis_cluster_slot(&cluster, "lock");
     struct redis *redis = redis_of(client->engine);
     struct pawl_lock *lock;
-    struct node *node;
+    struct server *server;
     pthread_t thread;
     void *result;
 
     (void)state;
     assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error); /* another thread releases it */
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
-    node = redis->slots[slot];
+    server = redis->slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, release_it, lock), 0);
-    await(owes_answers(node), "the release is never asked for");
+    await(owes_answers(server), "the release is never asked for");
     give_away(slot, from, to);
     pawl__redis_lock(redis);
-    redis->refresh_node = node; /* the next is asked, who can answer */
-    redis->refreshed_at = 0;    /* at once: a release is waited for, but not for long */
+    redis->refresh_server = server; /* the next is asked, who can answer */
+    redis->refreshed_at = 0;        /* at once: a release is waited for, but not for long */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(thread, &result);
     assert_int_equal((int)(intptr_t)result, 0);
     kill(from->pid, SIGCONT);
-    await(!owes_answers(node), "the node never answers");
+    await(!owes_answers(server), "the node never answers");
     pawl_lock_free(lock);
     pawl_close(client);
     await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");

@@ -179,7 +179,7 @@ static void note_result(struct pawl_lock *lock, int result, const struct pawl_er
 /* A hold that came to the service thread is released by another: nobody parks for the answer, and the service thread must be listening
  * for it, not only look at it by chance when its next timer wakes it. */
 static void test_answer_to_release_is_listened_for(void **state) {
-    struct node *node = node_of(near);
+    struct server *one = server_of(near);
     struct pawl_lock *lock;
     int result = 1;
 
@@ -188,12 +188,12 @@ static void test_answer_to_release_is_listened_for(void **state) {
     assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, note_result, &result, &error), &error);
     await(pawl_dispatch(near) == 1, "it is never granted");
     assert_int_equal(result, 0);
-    await(!owes_answers(node), "answers never come");
+    await(!owes_answers(one), "answers never come");
     kill(server.pid, SIGSTOP);
     assert_works(pawl_release(lock, &error), &error);
-    pawl__redis_lock(node->redis);
-    result = !TAILQ_EMPTY(&node->commands.sent) && node->commands.watched & EPOLLIN;
-    pawl__redis_unlock(node->redis);
+    pawl__redis_lock(one->redis);
+    result = !TAILQ_EMPTY(&one->commands.sent) && one->commands.watched & EPOLLIN;
+    pawl__redis_unlock(one->redis);
     kill(server.pid, SIGCONT);
     assert_true(result);
     await_integer(&server, "EXISTS lock", 0);
@@ -265,7 +265,7 @@ static void test_renewal_stops_with_the_release(void **state) {
         assert_works(pawl_release(lock, &error), &error);
     }
     assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0);
-    await(!owes_answers(node_of(far)), "answers never come");
+    await(!owes_answers(server_of(far)), "answers never come");
     scripts = redis_server_scripts(&server);
     freeReplyObject(redis_server_command(&server, "SET moment 1 PX 3000"));
     await_integer(&server, "EXISTS moment", 0); /* that was twice the lease */

@@ -552,7 +552,7 @@ static void test_frozen_winner_costs_its_claim(void **state) {
 }
 
 /* Hand the lock to one that waits, after this was done to what its client knows of the server's clock. How often it then asks. */
-static long asks_when_granted(void (*disturb)(struct node *node)) {
+static long asks_when_granted(void (*disturb)(struct home *home)) {
     struct pawl_lock *held = mutex_of(one, "lock"), *behind = mutex_of(two, "lock");
     struct taker taker;
     long before;
@@ -560,9 +560,9 @@ static long asks_when_granted(void (*disturb)(struct node *node)) {
     assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
     start_taker(&taker, behind, PAWL_FOREVER);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    await(!owes_answers(node_of(two)), "the answer never comes");
+    await(!owes_answers(server_of(two)), "the answer never comes");
     pawl__redis_lock(redis_of(two->engine));
-    disturb(node_of(two));
+    disturb(home_of(server_of(two)));
     pawl__redis_unlock(redis_of(two->engine));
     before = redis_server_scripts(&server);
     assert_works(pawl_release(held, &error), &error);
@@ -572,31 +572,31 @@ static long asks_when_granted(void (*disturb)(struct node *node)) {
     return redis_server_scripts(&server) - before - 2; /* the releases */
 }
 
-static void leave_it(struct node *node) {
-    (void)node;
+static void leave_it(struct home *home) {
+    (void)home;
 }
 
 /* As if it had been set forward since its last answer. */
-static void set_forward(struct node *node) {
-    node->pair_server -= 10000000;
+static void set_forward(struct home *home) {
+    home->pair_server -= 10000000;
 }
 
-static void set_back(struct node *node) {
-    node->pair_server += 10000000;
-    node->tie_server = 0;
+static void set_back(struct home *home) {
+    home->pair_server += 10000000;
+    home->tie_server = 0;
 }
 
 /* As if a second and a half had gone by since its last answer, at both ends: the grant may be as old, for the clock may have been set. */
-static void age(struct node *node) {
-    node->pair_local -= 1500 * REDIS_MS;
-    node->pair_server -= 1500000;
+static void age(struct home *home) {
+    home->pair_local -= 1500 * REDIS_MS;
+    home->pair_server -= 1500000;
 }
 
 /* As if another answer had overtaken the grant. */
-static void overtake(struct node *node) {
-    node->tie_local = node->pair_local;
-    node->tie_server = node->pair_server;
-    node->pair_server += 10000000;
+static void overtake(struct home *home) {
+    home->tie_local = home->pair_local;
+    home->tie_server = home->pair_server;
+    home->pair_server += 10000000;
 }
 
 /* How old a pushed grant is, the server's clock does not tell, which may have been set; but by our own clock it is no older than the last

@@ -215,7 +215,7 @@ static void test_grant_that_lay_in_the_socket(void **state) {
     assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
     start_holder(&winner, won, PAWL_FOREVER);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    await(!owes_answers(node_of(two)), "the answer never comes");
+    await(!owes_answers(server_of(two)), "the answer never comes");
     proxy_freeze(proxy, true);
     start_holder(&other, next, PAWL_FOREVER);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 2);

@@ -113,17 +113,17 @@ static inline struct pawl_lock *mutex_of(struct pawl *client, const char *name) 
 }
 
 /* The server of a client that has one. */
-static inline struct node *node_of(struct pawl *client) {
-    return TAILQ_FIRST(&redis_of(client->engine)->nodes);
+static inline struct server *server_of(struct pawl *client) {
+    return TAILQ_FIRST(&redis_of(client->engine)->servers);
 }
 
-/* Are answers of this node outstanding? */
-static inline bool owes_answers(const struct node *node) {
+/* Are answers of this server outstanding? */
+static inline bool owes_answers(const struct server *server) {
     bool owes;
 
-    pawl__redis_lock(node->redis);
-    owes = !TAILQ_EMPTY(&node->commands.sent);
-    pawl__redis_unlock(node->redis);
+    pawl__redis_lock(server->redis);
+    owes = !TAILQ_EMPTY(&server->commands.sent);
+    pawl__redis_unlock(server->redis);
     return owes;
 }
 

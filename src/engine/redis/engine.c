@@ -52,7 +52,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pthread_mutex_init(&redis->mutex, NULL);
     pthread_cond_init(&redis->called, NULL);
     redis->epoll_fd = redis->wake_fd = -1;
-    TAILQ_INIT(&redis->nodes);
+    TAILQ_INIT(&redis->servers);
     pawl__ears_init(redis);
     TAILQ_INIT(&redis->claims);
     TAILQ_INIT(&redis->to_tell);
@@ -63,17 +63,17 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
 }
 
 /* Find the server's addresses, in the calling thread: at open() it may take a while. One of a crew does so in its own time. */
-static int find_server(struct node *node, bool member, struct pawl_error *reterr) {
-    const struct redis_options *options = &node->redis->options;
+static int find_server(struct server *server, bool member, struct pawl_error *reterr) {
+    const struct redis_options *options = &server->redis->options;
     int rc;
 
     if (options->socket_path[0])
         return 0;
     if (options->topology == TOPOLOGY_SENTINEL)
-        return pawl__sentinel_setup(node, reterr);
-    if (!pawl__node_put_at(node, options->places[0].host, options->places[0].port))
+        return pawl__sentinel_setup(server, reterr);
+    if (!pawl__server_put_at(server, options->places[0].host, options->places[0].port))
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    rc = member ? 0 : pawl__addresses_look_up(node->addresses);
+    rc = member ? 0 : pawl__addresses_look_up(server->addresses);
     return rc == 0 ? 0
                    : pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", options->places[0].host,
                                 gai_strerror(rc));
@@ -81,26 +81,26 @@ static int find_server(struct node *node, bool member, struct pawl_error *reterr
 
 /* Have all of the server's addresses been tried in vain? Under Sentinel a server that can't be had may be replaced by another. */
 static bool has_failed(const struct link *link) {
-    const struct node *node = link->node;
+    const struct server *server = link->server;
 
-    if (!link->failures || !node->addresses)
+    if (!link->failures || !server->addresses)
         return link->failures;
-    return node->redis->options.topology == TOPOLOGY_ONE && link->failures >= pawl__addresses_count(node->addresses);
+    return server->redis->options.topology == TOPOLOGY_ONE && link->failures >= pawl__addresses_count(server->addresses);
 }
 
 /* Why a connection can't be had; NULL: that is not known yet. */
-static const struct pawl_error *why_not(struct node *node, bool late) {
+static const struct pawl_error *why_not(struct server *server, bool late) {
     const struct link *link;
 
-    for (int i = 0; (link = pawl__node_link(node, i)) && link != &node->guide; i++)
+    for (int i = 0; (link = pawl__server_link(server, i)) && link != &server->guide; i++)
         if (link->state != LINK_UP && (has_failed(link) || (late && link->why.code)))
             return &link->why;
     return NULL;
 }
 
 /* Connect, in this thread. Some failures come with the first try; a server that is just starting gets the whole time. */
-static int connect_now(struct node *node, struct pawl_error *reterr) {
-    struct redis *redis = node->redis;
+static int connect_now(struct server *server, struct pawl_error *reterr) {
+    struct redis *redis = server->redis;
     int64_t patience = redis->options.topology == TOPOLOGY_ONE ? redis->options.connect_ns : 2 * redis->options.connect_ns;
     int64_t deadline;
     const struct pawl_error *why;
@@ -109,26 +109,26 @@ static int connect_now(struct node *node, struct pawl_error *reterr) {
     deadline = pawl__boottime() + patience;
     for (;;) {
         pawl__redis_serve(&redis->base, deadline);
-        if (pawl__node_up(node))
+        if (pawl__server_up(server))
             return 0;
-        why = why_not(node, pawl__boottime() >= deadline);
+        why = why_not(server, pawl__boottime() >= deadline);
         if (why)
             return pawl__fail(reterr, why->code, "%s", why->text);
         if (pawl__boottime() >= deadline)
-            return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: %s within %lld ms", redis->url, pawl__link_missing(&node->commands),
-                              (long long)(patience / REDIS_MS));
+            return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: %s within %lld ms", redis->url,
+                              pawl__link_missing(&server->commands), (long long)(patience / REDIS_MS));
     }
 }
 
 /* Where the URL asks for more replicas than there are no lock could be had. */
-static int enough_replicas(const struct node *node, struct pawl_error *reterr) {
-    const struct redis *redis = node->redis;
+static int enough_replicas(const struct server *server, struct pawl_error *reterr) {
+    const struct redis *redis = server->redis;
 
-    if (!node->server_known || node->server_replicas >= redis->options.replicas)
+    if (!server->facts.known || server->facts.replicas >= redis->options.replicas)
         return 0;
     return pawl__fail(reterr, PAWL_EREPLICAS,
                       "%.200s has %u replicas, and the URL asks for %u: look at the replicas, or ask for fewer", redis->url,
-                      node->server_replicas, redis->options.replicas);
+                      server->facts.replicas, redis->options.replicas);
 }
 
 static void redis_close(struct pawl__engine *engine, int64_t deadline) {
@@ -136,8 +136,8 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
 
     (void)deadline; /* what is unanswered by now ends with its lease */
     redis->closing = true;
-    while (!TAILQ_EMPTY(&redis->nodes))
-        pawl__node_free(TAILQ_FIRST(&redis->nodes));
+    while (!TAILQ_EMPTY(&redis->servers))
+        pawl__server_free(TAILQ_FIRST(&redis->servers));
     if (redis->epoll_fd >= 0)
         close(redis->epoll_fd);
     if (redis->wake_fd >= 0)
@@ -162,21 +162,21 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
 
 /* Connect to the server, or to one that knows the cluster; one of a crew does so in its own time. */
 static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
-    struct node *node;
+    struct server *server;
     int rc;
 
     if (in_cluster(redis)) {
         rc = pawl__cluster_setup(redis, reterr);
         return rc < 0 ? rc : pawl__cluster_connect(redis, reterr);
     }
-    node = pawl__node_new(redis, reterr);
-    if (!node)
+    server = pawl__server_new(redis, reterr);
+    if (!server)
         return reterr->code;
-    if ((rc = find_server(node, member, reterr)) < 0 || member)
+    if ((rc = find_server(server, member, reterr)) < 0 || member)
         return rc;
-    if ((rc = connect_now(node, reterr)) < 0 || (rc = enough_replicas(node, reterr)) < 0)
+    if ((rc = connect_now(server, reterr)) < 0 || (rc = enough_replicas(server, reterr)) < 0)
         return rc;
-    pawl__server_warn(node);
+    pawl__server_warn(server);
     return 0;
 }
 
@@ -200,15 +200,15 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
 
 static void redis_forked(struct pawl__engine *engine) {
     struct redis *redis = redis_of(engine);
-    struct node *node;
+    struct server *server;
     struct link *link;
 
     /* The parent's connections are not the child's to use, and must end when the parent does. */
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
-        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        for (int i = 0; (link = pawl__server_link(server, i)); i++)
             if (link->fd >= 0)
                 close(link->fd);
-        close(node->lead_fd);
+        close(home_of(server)->lead_fd);
     }
     close(redis->epoll_fd);
     close(redis->wake_fd);

@@ -3,12 +3,13 @@
  * redis.h - the engine for Redis: the objects, who guards them, and who reads.
  *
  *     struct redis          the engine: options, keys' prefix, claims; in a cluster the map of slots                    cluster.c
- *       struct node         a server, and the threads that wait for its answers                                       server.c
+ *       struct server       a server                                                                                server.c
  *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
  *                           and `witness`, which counts replicas where the URL asks for them                       secure.c
  *                           `guide`, to a sentinel, which knows where the server is                                sentinel.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
- *       struct rclaim       a claim's state; it is at one node at a time                                              claim.c
+ *       struct rclaim       a claim's state; it is at one home at a time                                          claim.c
+ *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock
  *       struct ear          in a cluster: a channel of a lock that is waited for or held                              listen.c
  *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here:
@@ -25,9 +26,9 @@
  *     ?replicas=N: SECURING and UNDOING lie before HOLDING, see secure.c
  *
  * Who reads? A thread that waits in park() for its answer reads it itself if no other thread does so already: no wake-up lies between
- * the server's answer and the caller. It `leads` its claim's node; it works on whatever comes from there, also for others. Those others
+ * the server's answer and the caller. It `leads` its claim's home; it works on whatever comes from there, also for others. Those others
  * sleep on a futex each (they `follow`). Without a leader the service thread reads, in serve(). Its epoll set says what it watches: see
- * watch() in loop.c. What is asked to go on (claim.c) nobody waits for: whoever wants to know looks (pawl__node_look).
+ * watch() in loop.c. What is asked to go on (claim.c) nobody waits for: whoever wants to know looks (pawl__home_look).
  * Only the service thread connects, keeps time and calls up.
  */
 #ifndef PAWL_REDIS_H
@@ -106,7 +107,8 @@ struct redis_options {
 };
 
 struct redis;
-struct node;
+struct server;
+struct home;
 struct ear;
 struct link;
 struct rclaim;
@@ -118,7 +120,7 @@ typedef void redis_reply_fn(struct redis *redis, struct request *request, redisR
 struct request {
     TAILQ_ENTRY(request) link; /* link->sent */
     redis_reply_fn *answered;
-    struct node *node; /* where it was sent */
+    struct server *server; /* where it was sent */
     struct rclaim *claim;
     void *data;
     int64_t sent_at;
@@ -129,14 +131,14 @@ struct request {
 
 TAILQ_HEAD(request_list, request);
 TAILQ_HEAD(rclaim_list, rclaim);
-TAILQ_HEAD(node_list, node);
+TAILQ_HEAD(server_list, server);
 TAILQ_HEAD(ear_list, ear);
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP };
 
 struct link {
     struct redis *redis;
-    struct node *node;
+    struct server *server;
     struct addresses *addresses; /* of the server; NULL: a Unix socket */
     const char *what;            /* for notes */
     bool subscriber;
@@ -189,13 +191,13 @@ struct rclaim {
     TAILQ_ENTRY(rclaim) all;      /* redis->claims */
     TAILQ_ENTRY(rclaim) bucket;   /* redis->buckets, by id */
     TAILQ_ENTRY(rclaim) telling;  /* redis->to_tell */
-    TAILQ_ENTRY(rclaim) renewal;  /* node->to_renew */
-    TAILQ_ENTRY(rclaim) follower; /* node->followers */
-    TAILQ_ENTRY(rclaim) securing; /* node->to_secure, in_round */
+    TAILQ_ENTRY(rclaim) renewal;  /* home->to_renew */
+    TAILQ_ENTRY(rclaim) follower; /* home->followers */
+    TAILQ_ENTRY(rclaim) securing; /* home->to_secure, in_round */
     TAILQ_ENTRY(rclaim) timed;    /* redis->timed */
     TAILQ_ENTRY(rclaim) due;      /* in run_timers() alone */
     struct pawl__claim *claim;
-    struct node *node; /* where its lock is */
+    struct home *home; /* where its lock is */
     unsigned slot;     /* in a cluster */
     int64_t rehomed_at;
     struct ear *ear;             /* in a cluster: where it hears, or NULL */
@@ -246,13 +248,37 @@ struct rclaim {
     _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
 };
 
-/* A server. */
-struct node {
-    TAILQ_ENTRY(node) entry; /* redis->nodes */
+/* What INFO and CONFIG said of a server. */
+struct server_facts {
+    char policy[32], run_id[48];
+    bool is_replica, in_cluster;
+    unsigned replicas, min_replicas;
+    bool known, aof, warned;
+};
+
+/* A server: its connections, and what is known of it. */
+struct server {
+    TAILQ_ENTRY(server) entry; /* redis->servers */
     struct redis *redis;
     struct addresses *addresses; /* NULL: a Unix socket */
     struct link commands, inbox, witness, guide;
     bool script_loaded[SCRIPT_COUNT];
+    int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
+    struct server_facts facts;
+
+    /* cluster.c */
+    bool wanted; /* it is to be connected; everywhere else it always is */
+    unsigned slot_count;
+
+    /* sentinel.c */
+    bool found; /* they said where it is, and no connection was lost since */
+    bool asking_sentinels, sentinels_hinted;
+    unsigned sentinels_asked, sentinels_unknowing; /* in this round: so many; they did not know the name */
+};
+
+/* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
+struct home {
+    struct server server; /* the first: home_of() */
     struct rclaim_list to_renew, followers;
     int64_t renew_at;            /* not before then */
     bool leading;                /* a thread leads ... */
@@ -267,19 +293,8 @@ struct node {
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
     int64_t tie_local, tie_server; /* an earlier one; see push.c */
-    int64_t
-        token_floor; /* the server's time (us) when the connection was new; 0: not known yet. Tokens below it are not believed */
-    int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
-    bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
-
-    /* cluster.c */
-    bool wanted; /* it is to be connected; everywhere else it always is */
-    unsigned slot_count;
-
-    /* sentinel.c */
-    bool found; /* they said where it is, and no connection was lost since */
-    bool asking_sentinels, sentinels_hinted;
-    unsigned sentinels_asked, sentinels_unknowing; /* in this round: so many; they did not know the name */
+    int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
+    bool tracks;         /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
     /* secure.c */
     struct rclaim_list to_secure, in_round;
@@ -287,13 +302,11 @@ struct node {
     int round_turn;        /* counts rounds: an answer of an earlier one says nothing of this */
     bool replicas_short;   /* the last round found too few, ... */
     unsigned replicas_had; /* ... namely so many */
-
-    /* warn.c */
-    char server_policy[32], server_run_id[48];
-    bool server_is_replica, server_in_cluster;
-    unsigned server_replicas, server_min_replicas;
-    bool server_known, server_aof, server_warned;
 };
+
+static inline struct home *home_of(struct server *server) {
+    return (struct home *)server;
+}
 
 enum { REDIS_BUCKETS = 1024 };
 
@@ -309,12 +322,12 @@ struct redis {
     size_t sentinel_at;           /* the one that is asked */
 
     /* cluster.c */
-    struct node **slots; /* who has each of them, or NULL */
+    struct server **slots; /* who has each of them, or NULL */
     bool mapped;
     unsigned uncovered;
     int64_t refresh_at, refreshed_at;
-    int map_turn, map_turn_known; /* counts what was asked for; of the last that was answered */
-    struct node *refresh_node;    /* who was asked last */
+    int map_turn, map_turn_known;  /* counts what was asked for; of the last that was answered */
+    struct server *refresh_server; /* who was asked last */
 
     /* listen.c */
     struct ear_list ears[REDIS_EARS], idle_ears;
@@ -322,7 +335,7 @@ struct redis {
 
     pthread_mutex_t mutex;
     pthread_cond_t called; /* a call that is not about a claim was answered */
-    struct node_list nodes;
+    struct server_list servers;
     struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, timed;
     size_t claim_count, adopted_count; /* all; those that serve() looks after */
     bool woken, closing;
@@ -366,7 +379,7 @@ void pawl__redis_unlock(struct redis *redis);
  * not be made to. */
 void pawl__redis_unlock_asked(struct redis *redis);
 /* Have the leader look around. */
-void pawl__node_kick_leader(struct node *node);
+void pawl__home_kick_leader(struct home *home);
 /* A note, told after the mutex is free. */
 void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -380,11 +393,11 @@ void pawl__redis_untell(struct redis *redis, struct rclaim *claim);
 /* See that the service thread wakes by `when`. */
 void pawl__redis_due(struct redis *redis, int64_t when);
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
-bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline);
+bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline);
 /* Something was asked whose answer nobody waits for; whoever wants it looks now and then, and later the service thread does. */
-void pawl__node_look_later(struct node *node);
+void pawl__home_look_later(struct home *home);
 /* Take what has been answered, unless somebody else reads. */
-void pawl__node_look(struct node *node);
+void pawl__home_look(struct home *home);
 /* What is next by the clock, or `deadline`. */
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline);
 /* Tell the core what there is to be told. The mutex is held, but not while it calls up. */
@@ -395,11 +408,11 @@ pawl__park_fn pawl__redis_park;
 pawl__unpark_fn pawl__redis_unpark;
 pawl__adopt_fn pawl__redis_adopt;
 /* In a cluster: the claim's slot is at another node now. */
-void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *node);
+void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *home);
 
 /* link.c: one connection. The mutex is held. */
 
-void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what);
+void pawl__link_init(struct link *link, struct server *server, bool subscriber, const char *what);
 void pawl__link_free(struct link *link);
 /* Ask. `answered` NULL: the answer is not heeded; the request may be NULL where nothing is answered in turn. False: no memory, and the link
  * is down. */
@@ -437,40 +450,40 @@ const char *pawl__link_missing(const struct link *link);
 
 /* server.c: the mutex is held, but for new and free. */
 
-struct node *pawl__node_new(struct redis *redis, struct pawl_error *reterr);
-void pawl__node_free(struct node *node);
+struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr);
+void pawl__server_free(struct server *server);
 /* The i-th of its connections; NULL: there are no more. */
-struct link *pawl__node_link(struct node *node, int i);
+struct link *pawl__server_link(struct server *server, int i);
 /* Is this its place? Make it so; false: no memory. */
-bool pawl__node_is_at(const struct node *node, const char *host, unsigned port);
-bool pawl__node_put_at(struct node *node, const char *host, unsigned port);
+bool pawl__server_is_at(const struct server *server, const char *host, unsigned port);
+bool pawl__server_put_at(struct server *server, const char *host, unsigned port);
 /* Where the lock with this key is. */
-struct node *pawl__node_for(const struct redis *redis, const char *lock);
+struct server *pawl__server_for(const struct redis *redis, const char *lock);
 /* Is it able to work? Its links are. */
-bool pawl__node_up(const struct node *node);
+bool pawl__server_up(const struct server *server);
 /* It is not, but may well be in a moment. */
-bool pawl__node_hopeful(struct node *node);
+bool pawl__server_hopeful(struct server *server);
 /* Why it is not, in words; and PAWL_EACCES if it would not let us in, else PAWL_ECONNLOST. */
-const char *pawl__node_errortext(const struct node *node);
-int pawl__node_errorcode(const struct node *node);
+const char *pawl__server_errortext(const struct server *server);
+int pawl__server_errorcode(const struct server *server);
 /* The states of its links have changed: tell the core, and go on with the claims. */
-void pawl__node_changed(struct node *node);
+void pawl__server_changed(struct server *server);
 /* Set the code with which acquires end whose time is up. */
 void pawl__redis_set_link(struct redis *redis);
 /* The node can't be had: those who only try don't wait. */
-void pawl__claims_refuse_tries(struct node *node);
+void pawl__claims_refuse_tries(struct home *home);
 /* After so many failures in vain those who wait are told. */
-void pawl__claims_give_up(struct node *node);
+void pawl__claims_give_up(struct home *home);
 /* Go on with all claims of a node. */
-void pawl__claims_drive(struct node *node);
+void pawl__claims_drive(struct home *home);
 
 /* warn.c: what the server is, and what about it endangers locks. */
 enum { SERVER_CHECKS = 3 };
-void pawl__server_answer(struct node *node, unsigned index, const redisReply *reply);
+void pawl__server_answer(struct server *server, unsigned index, const redisReply *reply);
 /* The value of a line `key:value` of INFO; "" if there is none. */
 void pawl__server_info(const char *info, const char *key, char *ret, size_t size);
 /* Once: what an operator should know. No mutex held. */
-void pawl__server_warn(struct node *node);
+void pawl__server_warn(struct server *server);
 
 /* options.c */
 int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr);
@@ -517,9 +530,9 @@ extern const struct pawl__script pawl__scripts[REDIS_LAYOUTS][SCRIPT_COUNT], paw
 
 /* script.c */
 /* Ask the server to run a script. */
-bool pawl__script_send(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
+bool pawl__script_send(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request);
-void pawl__script_answered(struct node *node, const struct request *request, const redisReply *reply);
+void pawl__script_answered(struct server *server, const struct request *request, const redisReply *reply);
 
 /* reply.c: what answers mean. */
 enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_MOVED, REPLY_ASK, REPLY_REFUSED };
@@ -549,13 +562,13 @@ struct redis_call {
     const char *asks; /* and how it asks: "0" it would wait, "1" it only tries, "2" it is among those that wait */
     const char *argv[REDIS_ACQUIRE_ARGS];
 };
-/* `node`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */
-void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
+/* `home`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */
+void pawl__call_fill(const struct redis *redis, const struct home *home, const char *name, enum pawl_kind kind, const char *owner,
                      struct redis_call *ret);
 /* Can there be such a claim? */
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
 /* The claim is there from here on, and is to be asked for. */
-void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct node *node);
+void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
 void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
 /* The answer to acquire says that it is held. */
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
@@ -599,27 +612,27 @@ void pawl__together_detach(struct request *request, const struct rclaim *claim);
 /* push.c: what comes by the inbox. */
 /* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of
  * tokens. */
-void pawl__push_tie(struct node *node, int64_t local, int64_t server_us);
-void pawl__node_push(struct node *node, const redisReply *reply);
+void pawl__push_tie(struct home *home, int64_t local, int64_t server_us);
+void pawl__push_take(struct home *home, const redisReply *reply);
 /* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
-void pawl__push_deaf(struct node *node);
+void pawl__push_deaf(struct home *home);
 /* In a cluster: what is said of a channel of foreign programs. */
 void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed);
 /* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
 void pawl__push_listen(struct redis *redis, struct rclaim *claim);
 void pawl__push_unlisten(struct redis *redis, struct rclaim *claim);
 /* layout=plain: have the server tell of the end of foreign holds, if it can and we may. */
-void pawl__push_track(struct node *node);
+void pawl__push_track(struct home *home);
 /* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
 void pawl__push_track_next(const struct rclaim *claim);
 /* After the inbox was connected anew. */
-void pawl__push_listen_again(struct node *node);
+void pawl__push_listen_again(struct home *home);
 
 /* renew.c */
 pawl__renew_fn pawl__redis_renew;
-void pawl__renew_flush(struct node *node);
+void pawl__renew_flush(struct home *home);
 /* Renew all holds that are there, to see whether they are. */
-void pawl__renew_all(struct node *node);
+void pawl__renew_all(struct home *home);
 /* Renew one, to see whether it is there. */
 void pawl__renew_want(struct rclaim *claim);
 /* In a cluster: the claim ends, or is elsewhere now; what is on its way is not heeded any more. */
@@ -641,17 +654,17 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
 void pawl__renew_put_back(struct rclaim *claim);
 
 /* sentinel.c: the mutex is held, but at open. */
-int pawl__sentinel_setup(struct node *node, struct pawl_error *reterr);
+int pawl__sentinel_setup(struct server *server, struct pawl_error *reterr);
 void pawl__sentinel_free(struct redis *redis);
 /* Find out where the primary is, and make the connections that wait for that. */
-void pawl__sentinel_ask(struct node *node);
+void pawl__sentinel_ask(struct server *server);
 /* The connection to a sentinel is gone. */
-void pawl__sentinel_changed(struct node *node);
+void pawl__sentinel_changed(struct server *server);
 /* What a sentinel answered; false: it is of no use, and dropped. */
-bool pawl__sentinel_answer(struct node *node, const redisReply *reply);
-void pawl__sentinel_push(struct node *node, const redisReply *reply);
-void pawl__sentinel_tick(struct node *node);
-void pawl__sentinel_check_role(struct node *node, const redisReply *reply);
+bool pawl__sentinel_answer(struct server *server, const redisReply *reply);
+void pawl__sentinel_push(struct server *server, const redisReply *reply);
+void pawl__sentinel_tick(struct server *server);
+void pawl__sentinel_check_role(struct server *server, const redisReply *reply);
 
 /* cluster.c: the mutex is held, but at open. */
 int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr);
@@ -661,15 +674,15 @@ unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name);
 /* Are all keys of this lock in one slot? */
 int pawl__cluster_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
 /* Have it connected. */
-void pawl__node_want(struct node *node);
+void pawl__server_want(struct server *server);
 /* Ask for the map again, soon. */
 void pawl__cluster_refresh(struct redis *redis);
 /* A node is connected. */
 void pawl__cluster_reached(struct redis *redis);
 void pawl__cluster_tick(struct redis *redis, int64_t now);
 /* What a node says of a slot: it has moved (false: that makes no sense); or this is to be asked elsewhere, for once (NULL: the same). */
-bool pawl__cluster_moved(struct node *from, const redisReply *reply);
-struct node *pawl__cluster_asked(struct node *from, const redisReply *reply);
+bool pawl__cluster_moved(struct server *from, const redisReply *reply);
+struct server *pawl__cluster_asked(struct server *from, const redisReply *reply);
 
 /* listen.c */
 void pawl__ears_init(struct redis *redis);
@@ -681,20 +694,20 @@ void pawl__ear_find(struct redis *redis, struct rclaim *claim);
 void pawl__ear_open(struct redis *redis, struct rclaim *claim);
 void pawl__ear_leave(struct redis *redis, struct rclaim *claim);
 /* The server says that a channel is subscribed to, or not any more. False: it is not that of an ear. */
-bool pawl__ear_told(struct node *node, const char *channel, bool subscribed);
+bool pawl__ear_told(struct home *home, const char *channel, bool subscribed);
 /* The server would not subscribe to one of the channels that it was asked for. */
-void pawl__ears_refused(struct node *node);
+void pawl__ears_refused(struct home *home);
 /* Nothing is subscribed to at this node any more. */
-void pawl__ears_off(struct node *node);
+void pawl__ears_off(struct home *home);
 
 /* secure.c */
 /* Have replicas confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`. */
 void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
 void pawl__secure_forget(struct rclaim *claim);
 /* One of the connections that it takes is gone; or all of them are there, and something may have waited for that. */
-void pawl__secure_anew(struct node *node);
+void pawl__secure_anew(struct home *home);
 /* What to tell who tried. */
-void pawl__secure_failed(const struct node *node, const char *name, struct pawl_error *ret);
+void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret);
 
 /* examine.c */
 pawl__examine_fn pawl__redis_examine;
@@ -702,10 +715,10 @@ pawl__examine_fn pawl__redis_examine;
 /* survey.c */
 /* Run a command (script -1) or a script, and wait for its answer, which is not an error. NULL: reterr says why. `lengths` of a script's
  * arguments; NULL: they are texts. */
-redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
-                            struct pawl_error *reterr);
-/* The next server that has locks, after `node` or from the first; NULL: there are no more. No mutex held. */
-struct node *pawl__node_next(struct redis *redis, struct node *node);
+redisReply *pawl__server_call(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                              struct pawl_error *reterr);
+/* The next server that has locks, after `server` or from the first; NULL: there are no more. No mutex held. */
+struct server *pawl__server_next(struct redis *redis, struct server *server);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 

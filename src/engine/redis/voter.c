@@ -9,37 +9,37 @@
 
 #include "engine/redis/redis.h"
 
-/* One server: its only node. */
-static struct node *node_of(struct redis *redis) {
-    return TAILQ_FIRST(&redis->nodes);
+/* One server: its only server. */
+static struct home *home_of_voter(struct redis *redis) {
+    return home_of(TAILQ_FIRST(&redis->servers));
 }
 
 void pawl__voter_look(struct pawl__engine *engine, struct pawl__voter_view *ret) {
     struct redis *redis = redis_of(engine);
-    const struct node *node = node_of(redis);
-    const struct link *link = node->commands.failures ? &node->commands : &node->inbox;
+    const struct home *home = home_of_voter(redis);
+    const struct link *link = home->server.commands.failures ? &home->server.commands : &home->server.inbox;
 
     pawl__redis_lock(redis);
     *ret = (struct pawl__voter_view){
-        .up = pawl__node_up(node),
-        .tracks = node->tracks,
-        .is_replica = node->server_is_replica,
-        .in_cluster = node->server_in_cluster,
+        .up = pawl__server_up(&home->server),
+        .tracks = home->tracks,
+        .is_replica = home->server.facts.is_replica,
+        .in_cluster = home->server.facts.in_cluster,
         .failures = link->failures,
         .why = link->why,
     };
-    memcpy(ret->run_id, node->server_run_id, sizeof ret->run_id);
+    memcpy(ret->run_id, home->server.facts.run_id, sizeof ret->run_id);
     pawl__redis_unlock_asked(redis);
 }
 
 int64_t pawl__voter_time(struct pawl__engine *engine) {
     struct redis *redis = redis_of(engine);
-    const struct node *node = node_of(redis);
+    const struct home *home = home_of_voter(redis);
     int64_t time = 0;
 
     pawl__redis_lock(redis);
-    if (node->pair_server)
-        time = node->pair_server + (pawl__boottime() - node->pair_local) / 1000;
+    if (home->pair_server)
+        time = home->pair_server + (pawl__boottime() - home->pair_local) / 1000;
     pawl__redis_unlock_asked(redis);
     return time;
 }
@@ -53,7 +53,7 @@ int64_t pawl__voter_spin(struct pawl__engine *engine) {
 }
 
 void pawl__voter_warn(struct pawl__engine *engine) {
-    pawl__server_warn(node_of(redis_of(engine)));
+    pawl__server_warn(&home_of_voter(redis_of(engine))->server);
 }
 
 void pawl__voter_prepare(struct pawl__claim *seam, uint64_t floor, int64_t since_ms) {
@@ -184,13 +184,13 @@ void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *seam, ui
     snprintf(first, sizeof first, "%llu", (unsigned long long)token);
     snprintf(many, sizeof many, "%u", count);
     pawl__redis_lock(redis);
-    if (claim->state == RCLAIM_HOLDING && !claim->lost && !claim->renewing && claim->node->commands.state == LINK_UP) {
+    if (claim->state == RCLAIM_HOLDING && !claim->lost && !claim->renewing && claim->home->server.commands.state == LINK_UP) {
         request.step = (int)(pawl__claim_lease_ns(redis, claim) / REDIS_MS);
         snprintf(lease, sizeof lease, "%d", request.step);
         pawl__redis_keys(redis, seam->name, seam->kind, &keys);
         pawl__renew_forget(claim);
         claim->renewing = true;
-        if (!pawl__script_send(claim->node, SCRIPT_RAISE, 2, 6,
+        if (!pawl__script_send(&claim->home->server, SCRIPT_RAISE, 2, 6,
                                (const char *[]){keys.lock, keys.token, claim->owner, lease, first, many}, NULL, &request))
             claim->renewing = false;
     }
@@ -227,7 +227,7 @@ static int64_t member_due(struct pawl__engine *engine) {
 
 static int member_answers(struct pawl__engine *engine, int64_t *retsince) {
     struct redis *redis = redis_of(engine);
-    const struct link *link = &node_of(redis)->commands;
+    const struct link *link = &home_of_voter(redis)->server.commands;
     int fd;
 
     pawl__redis_lock(redis);
@@ -239,7 +239,7 @@ static int member_answers(struct pawl__engine *engine, int64_t *retsince) {
 
 static void member_take(struct pawl__engine *engine) {
     struct redis *redis = redis_of(engine);
-    struct link *link = &node_of(redis)->commands;
+    struct link *link = &home_of_voter(redis)->server.commands;
 
     pawl__redis_lock(redis);
     redis->telling = true;

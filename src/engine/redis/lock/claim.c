@@ -177,24 +177,24 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 /* What tokens are not to be below. One server alone can't be outrun by another: its time when the connection was new will do, and costs
  * nothing as long as it forgets nothing. Where there are several, one that is no longer the primary may grant yet, beside its successor:
  * that both keep to the time is all that there is between their tokens. */
-static uint64_t token_floor(const struct node *node) {
+static uint64_t token_floor(const struct home *home) {
     int64_t now_us;
 
-    if (!node || !node->token_floor)
+    if (!home || !home->token_floor)
         return REDIS_TOKEN_MAX;
-    if (node->redis->options.topology == TOPOLOGY_ONE)
-        return (uint64_t)node->token_floor;
-    now_us = node->pair_server + (pawl__boottime() - node->pair_local) / 1000;
-    return (uint64_t)(now_us - TOKEN_LAG_US > node->token_floor ? now_us - TOKEN_LAG_US : node->token_floor);
+    if (home->server.redis->options.topology == TOPOLOGY_ONE)
+        return (uint64_t)home->token_floor;
+    now_us = home->pair_server + (pawl__boottime() - home->pair_local) / 1000;
+    return (uint64_t)(now_us - TOKEN_LAG_US > home->token_floor ? now_us - TOKEN_LAG_US : home->token_floor);
 }
 
 /* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */
-void pawl__call_fill(const struct redis *redis, const struct node *node, const char *name, enum pawl_kind kind, const char *owner,
+void pawl__call_fill(const struct redis *redis, const struct home *home, const char *name, enum pawl_kind kind, const char *owner,
                      struct redis_call *ret) {
     char *end;
 
     pawl__redis_keys(redis, name, kind, &ret->keys);
-    pawl__put_number(ret->floor, token_floor(node));
+    pawl__put_number(ret->floor, token_floor(home));
     end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
     end = stpcpy(stpcpy(end, ret->keys.inbox), "\n");
     end = stpcpy(stpcpy(end, ret->keys.channel), "\n");
@@ -214,7 +214,7 @@ static bool never_sent(const struct rclaim *claim) {
 }
 
 static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
-    pawl__call_fill(redis, claim->node, claim->claim->name, claim->claim->kind, claim->owner, call);
+    pawl__call_fill(redis, claim->home, claim->claim->name, claim->claim->kind, claim->owner, call);
     pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
 }
 
@@ -222,10 +222,10 @@ static void send_call(struct rclaim *claim, int script, int extra, struct redis_
     struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
     int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
 
-    if (is_voter(claim->node->redis))
+    if (is_voter(claim->home->server.redis))
         keys = pawl__voter_call(claim, script, call, &argc);
     /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
-    claim->asked = pawl__script_send(claim->node, script, keys, argc, call->argv, NULL, &request);
+    claim->asked = pawl__script_send(&claim->home->server, script, keys, argc, call->argv, NULL, &request);
 }
 
 /* Is this the answer to what was asked last about the claim's state? */
@@ -258,16 +258,16 @@ static bool without_result(struct redis *redis, struct request *request, const r
         refused_for_now(redis, claim, why);
         return true;
     case REPLY_READONLY:
-        pawl__link_drop(&request->node->commands, why->code, "%s", why->text);
+        pawl__link_drop(&request->server->commands, why->code, "%s", why->text);
         return true;
     case REPLY_MOVED:
-        if (!pawl__cluster_moved(request->node, reply))
+        if (!pawl__cluster_moved(request->server, reply))
             return false;
-        if (claim->node == request->node) /* it is sent to where it was */
+        if (&claim->home->server == request->server) /* it is sent to where it was */
             pawl__claim_try_later(redis, claim);
         return true;
     case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
-        pawl__cluster_asked(request->node, reply);
+        pawl__cluster_asked(request->server, reply);
         refused_for_now(redis, claim, why);
         return true;
     case REPLY_REFUSED:
@@ -366,7 +366,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         pawl__voter_waits(redis, claim, ms_left);
         return;
     }
-    claim->node->contended = true;
+    claim->home->contended = true;
     claim->state = RCLAIM_WAITING;
     if (position < 0) { /* it has not queued, since it could not be told */
         pawl__redis_note(redis, claim, "held, PTTL %lld; listening", (long long)ms_left);
@@ -388,7 +388,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         pawl__push_unlisten(redis, claim);
     wait_as_told(redis, claim, ms_left);
     /* Once more: it may have been let go since; or so that the server tracks what it reads. */
-    if (claim->asks_again || (claim->node->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
+    if (claim->asks_again || (claim->home->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
         claim->asks_again = false;
         pawl__claim_drive(redis, claim);
     }
@@ -412,8 +412,8 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
 }
 
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
-    pawl__push_tie(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
-    claim->node->contended = claim->state == RCLAIM_WAITING;
+    pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
+    claim->home->contended = claim->state == RCLAIM_WAITING;
     pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
                         request->sent_at, pawl__claim_lease_ns(redis, claim));
 }
@@ -436,7 +436,7 @@ static void fill_release(const struct redis *redis, const struct rclaim *claim, 
 /* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock in vain; and
  * if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
 static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
-    struct node *node = claim->node;
+    struct home *home = claim->home;
     int script = SCRIPT_RELEASE + (int)claim->claim->kind;
     bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
     struct redis_call call;
@@ -445,7 +445,7 @@ static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn
         fill_release(redis, claim, &call);
     pawl__claim_refuse(redis, claim, why);
     if (undo)
-        pawl__script_send(node, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL, &(struct request){0});
+        pawl__script_send(&home->server, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL, &(struct request){0});
 }
 
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -463,12 +463,12 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
         if (reply->type == REDIS_REPLY_ERROR) {
             refuse_and_undo(redis, claim, true, &why);
         } else if ((first = short_grant(redis, claim, reply))) {
-            claim->node->contended = false;
+            claim->home->contended = false;
             pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
         } else if (pawl__reply_grants(reply)) {
             pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {
-            pawl__push_tie(request->node, request->sent_at, pawl__reply_number(reply, 3, 0));
+            pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);
         } else {
             pawl__claim_misfit(claim->claim, result, &why);
@@ -495,7 +495,7 @@ static void undone(struct redis *redis, struct rclaim *claim) {
     claim->state = RCLAIM_ASKING;
     claim->held_since = 0;
     if (claim->claim->try_only) {
-        pawl__secure_failed(claim->node, claim->claim->name, &why);
+        pawl__secure_failed(claim->home, claim->claim->name, &why);
         pawl__claim_not_now(redis, claim, &why);
     } else {
         pawl__claim_try_later(redis, claim);
@@ -584,8 +584,8 @@ static void send_extend(struct redis *redis, struct rclaim *claim, uint32_t coun
     call.argv[REDIS_CALL_COMMON] = call.want;
     call.argv[REDIS_CALL_COMMON + 1] = call.keys.channel;
     call.argv[REDIS_CALL_COMMON + 2] = next;
-    pawl__script_send(claim->node, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3, call.argv, NULL,
-                      &request);
+    pawl__script_send(&claim->home->server, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3, call.argv,
+                      NULL, &request);
 }
 
 /* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
@@ -594,9 +594,9 @@ void pawl__redis_extend(struct pawl__engine *engine, struct pawl__claim *seam, u
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    if (claim->state == RCLAIM_HOLDING && claim->node->commands.state == LINK_UP && !redis->options.replicas) {
+    if (claim->state == RCLAIM_HOLDING && claim->home->server.commands.state == LINK_UP && !redis->options.replicas) {
         send_extend(redis, claim, count);
-        pawl__node_look_later(claim->node);
+        pawl__home_look_later(claim->home);
     }
     pawl__redis_unlock_asked(redis);
 }
@@ -607,7 +607,7 @@ uint32_t pawl__redis_extended(struct pawl__engine *engine, struct pawl__claim *s
     uint32_t added;
 
     pawl__redis_lock(redis);
-    pawl__node_look(claim->node);
+    pawl__home_look(claim->home);
     added = claim->tokens_added;
     claim->tokens_added = 0;
     pawl__redis_unlock_asked(redis);
@@ -615,7 +615,7 @@ uint32_t pawl__redis_extended(struct pawl__engine *engine, struct pawl__claim *s
 }
 
 void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
-    if (claim->asked || claim->node->commands.state != LINK_UP)
+    if (claim->asked || claim->home->server.commands.state != LINK_UP)
         return;
     switch (claim->state) {
     case RCLAIM_NONE:
@@ -629,7 +629,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
             break; /* it asks again when it is told to */
         /* fall through */
     case RCLAIM_ASKING:
-        if (pawl__node_up(claim->node)) /* who queues must be able to hear */
+        if (pawl__server_up(&claim->home->server)) /* who queues must be able to hear */
             send_acquire(redis, claim);
         break;
     case RCLAIM_DOWNGRADING:
@@ -655,14 +655,14 @@ int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim
     return pawl__cluster_check_name(redis, claim->name, reterr);
 }
 
-void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct node *node) {
+void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home) {
     struct rclaim *claim = rclaim_of(seam);
 
     claim->claim = seam;
-    claim->node = node;
+    claim->home = home;
     if (in_cluster(redis)) {
         claim->slot = pawl__cluster_slot_of(redis, seam->name);
-        pawl__node_want(node);
+        pawl__server_want(&home->server);
     }
     claim->state = RCLAIM_ASKING;
     claim->mode = seam->mode;
@@ -676,19 +676,19 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct nod
 
 int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
-    struct node *node;
+    struct home *home;
     int rc = pawl__claim_check(redis, seam, reterr);
 
     if (rc < 0)
         return rc;
     pawl__redis_lock(redis);
-    node = pawl__node_for(redis, seam->name);
-    if (!pawl__node_up(node) && (node->gave_up || (seam->try_only && !pawl__node_hopeful(node)))) {
-        rc = pawl__fail(reterr, pawl__node_errorcode(node), "%s", pawl__node_errortext(node));
+    home = home_of(pawl__server_for(redis, seam->name));
+    if (!pawl__server_up(&home->server) && (home->gave_up || (seam->try_only && !pawl__server_hopeful(&home->server)))) {
+        rc = pawl__fail(reterr, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
         pawl__redis_unlock(redis);
         return rc;
     }
-    pawl__claim_begin(redis, seam, node);
+    pawl__claim_begin(redis, seam, home);
     pawl__claim_drive(redis, rclaim_of(seam));
     pawl__redis_unlock_asked(redis);
     return PAWL__PENDING;
@@ -750,9 +750,9 @@ bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam,
     bool hindered;
 
     pawl__redis_lock(redis);
-    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->node;
-    if (hindered && !pawl__node_up(claim->node))
-        pawl__fail(ret, pawl__node_errorcode(claim->node), "%s", pawl__node_errortext(claim->node));
+    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->home;
+    if (hindered && !pawl__server_up(&claim->home->server))
+        pawl__fail(ret, pawl__server_errorcode(&claim->home->server), "%s", pawl__server_errortext(&claim->home->server));
     else if ((hindered &= claim->failures && claim->why.code))
         *ret = claim->why;
     pawl__redis_unlock_asked(redis);
@@ -761,38 +761,38 @@ bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam,
 
 /* ---- The connection ------------------------------------------------------------------------------------------------------- */
 
-void pawl__claims_drive(struct node *node) {
+void pawl__claims_drive(struct home *home) {
     struct rclaim *claim, *next;
 
-    for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
+    for (claim = TAILQ_FIRST(&home->server.redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (claim->node == node)
-            pawl__claim_drive(node->redis, claim);
+        if (claim->home == home)
+            pawl__claim_drive(home->server.redis, claim);
     }
 }
 
-void pawl__claims_refuse_tries(struct node *node) {
+void pawl__claims_refuse_tries(struct home *home) {
     struct rclaim *claim, *next;
     struct pawl_error why;
 
-    pawl__fail(&why, pawl__node_errorcode(node), "%s", pawl__node_errortext(node));
-    for (claim = TAILQ_FIRST(&node->redis->claims); claim; claim = next) {
+    pawl__fail(&why, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
+    for (claim = TAILQ_FIRST(&home->server.redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (claim->node == node && never_sent(claim) && claim->claim->try_only)
-            pawl__claim_refuse(node->redis, claim, &why);
+        if (claim->home == home && never_sent(claim) && claim->claim->try_only)
+            pawl__claim_refuse(home->server.redis, claim, &why);
     }
 }
 
-void pawl__claims_give_up(struct node *node) {
-    struct redis *redis = node->redis;
+void pawl__claims_give_up(struct home *home) {
+    struct redis *redis = home->server.redis;
     struct rclaim *claim, *next;
     struct pawl_error why;
 
-    pawl__fail(&why, pawl__node_errorcode(node), "%s (given up after %u tries)", pawl__node_errortext(node),
+    pawl__fail(&why, pawl__server_errorcode(&home->server), "%s (given up after %u tries)", pawl__server_errortext(&home->server),
                redis->options.retry_tries);
     for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (claim->node == node && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))
+        if (claim->home == home && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))
             pawl__claim_refuse(redis, claim, &why);
     }
 }

@@ -27,7 +27,7 @@ struct ear {
     TAILQ_ENTRY(ear) bucket; /* redis->ears */
     TAILQ_ENTRY(ear) idle;   /* redis->idle_ears, while it has no claims */
     struct rclaim_list claims;
-    struct node *node; /* where it is on, or will be */
+    struct home *home; /* where it is on, or will be */
     bool asked, on;
     char channel[];
 };
@@ -64,8 +64,8 @@ static struct ear *make(struct redis *redis, const char *channel) {
 }
 
 static void say(struct ear *ear, const char *verb) {
-    if (ear->node && ear->node->inbox.state == LINK_UP)
-        pawl__link_say(&ear->node->inbox, 2, (const char *[]){verb, ear->channel}, NULL);
+    if (ear->home && ear->home->server.inbox.state == LINK_UP)
+        pawl__link_say(&ear->home->server.inbox, 2, (const char *[]){verb, ear->channel}, NULL);
 }
 
 static void forget(struct redis *redis, struct ear *ear) {
@@ -80,7 +80,7 @@ static void forget(struct redis *redis, struct ear *ear) {
 /* ---- Claims ------------------------------------------------------------------------------------------------------------------- */
 
 bool pawl__ear_on(const struct rclaim *claim) {
-    return claim->ear && claim->ear->on && claim->ear->node == claim->node;
+    return claim->ear && claim->ear->on && claim->ear->home == claim->home;
 }
 
 static void join(struct redis *redis, struct rclaim *claim, struct ear *ear) {
@@ -120,11 +120,11 @@ void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
     ear = claim->ear;
     if (!ear) /* not in a cluster; or no memory: then it asks again by its timer */
         return;
-    if (ear->node == claim->node && (ear->on || ear->asked))
+    if (ear->home == claim->home && (ear->on || ear->asked))
         return;
-    ear->node = claim->node;
+    ear->home = claim->home;
     ear->on = false;
-    ear->asked = claim->node->inbox.state == LINK_UP;
+    ear->asked = claim->home->server.inbox.state == LINK_UP;
     say(ear, "SSUBSCRIBE");
 }
 
@@ -165,44 +165,44 @@ static void drive_claims(struct redis *redis, struct ear *ear) {
     }
 }
 
-bool pawl__ear_told(struct node *node, const char *channel, bool subscribed) {
-    struct ear *ear = find(node->redis, channel);
+bool pawl__ear_told(struct home *home, const char *channel, bool subscribed) {
+    struct ear *ear = find(home->server.redis, channel);
 
     if (!ear)
         return false;
-    if (ear->node != node)
+    if (ear->home != home)
         return true; /* of an earlier place */
     if (!subscribed)
-        pawl__redis_note(node->redis, NULL, "sunsubscribe %s", channel);
+        pawl__redis_note(home->server.redis, NULL, "sunsubscribe %s", channel);
     ear->on = subscribed;
     ear->asked = false;
-    drive_claims(node->redis, ear);
+    drive_claims(home->server.redis, ear);
     return true;
 }
 
 /* It does not say which: so all that are not on count as refused. Who waits asks again by its timer. */
-void pawl__ears_refused(struct node *node) {
+void pawl__ears_refused(struct home *home) {
     struct rclaim *claim;
     struct ear *ear;
 
     for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_FOREACH(ear, &node->redis->ears[i], bucket) {
-            if (ear->node != node || !ear->asked)
+        TAILQ_FOREACH(ear, &home->server.redis->ears[i], bucket) {
+            if (ear->home != home || !ear->asked)
                 continue;
             ear->asked = false;
             TAILQ_FOREACH(claim, &ear->claims, hearing) {
                 if (rclaim_holds(claim))
-                    pawl__claim_try_later(node->redis, claim);
+                    pawl__claim_try_later(home->server.redis, claim);
             }
         }
 }
 
-void pawl__ears_off(struct node *node) {
+void pawl__ears_off(struct home *home) {
     struct ear *ear;
 
     for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_FOREACH(ear, &node->redis->ears[i], bucket) {
-            if (ear->node == node)
+        TAILQ_FOREACH(ear, &home->server.redis->ears[i], bucket) {
+            if (ear->home == home)
                 ear->on = ear->asked = false;
         }
 }

@@ -41,18 +41,18 @@ void pawl__redis_lock(struct redis *redis) {
 }
 
 /* Is it for the service thread to read the answers on `commands`? Those of a voter are read by whoever serves them all. */
-static bool reads_answers(const struct node *node) {
-    return !node->leading && !is_voter(node->redis);
+static bool reads_answers(const struct home *home) {
+    return !home->leading && !is_voter(home->server.redis);
 }
 
 /* Is it for the service thread to read the inbox? Right after a leader did so the next one is likely to: then not at once. */
-static bool reads_inbox(const struct node *node) {
-    return !(node->leading && node->leader_waits) && !node->inbox_due;
+static bool reads_inbox(const struct home *home) {
+    return !(home->leading && home->leader_waits) && !home->inbox_due;
 }
 
 /* What the service thread is to hear of this link. */
 static uint32_t wanted_events(const struct link *link) {
-    const struct node *node = link->node;
+    const struct home *home = home_of(link->server);
     uint32_t events = EPOLLRDHUP;
 
     switch (link->state) {
@@ -66,9 +66,9 @@ static uint32_t wanted_events(const struct link *link) {
         events |= EPOLLIN;
         break;
     case LINK_UP:
-        if (link == &node->inbox      ? reads_inbox(node)
-            : link == &node->commands ? reads_answers(node) && !TAILQ_EMPTY(&link->sent)
-                                      : true)
+        if (link == &home->server.inbox      ? reads_inbox(home)
+            : link == &home->server.commands ? reads_answers(home) && !TAILQ_EMPTY(&link->sent)
+                                             : true)
             events |= EPOLLIN;
         break;
     }
@@ -115,11 +115,11 @@ static void unlock_quietly(struct redis *redis) {
 }
 
 void pawl__redis_unlock(struct redis *redis) {
-    struct node *node;
+    struct server *server;
     struct link *link;
 
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
-        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        for (int i = 0; (link = pawl__server_link(server, i)); i++)
             watch(link);
     }
     unlock_quietly(redis);
@@ -178,8 +178,8 @@ void pawl__redis_due(struct redis *redis, int64_t when) {
 
 /* Wake the thread that waits for the claim, however it sleeps. */
 static void rouse(struct rclaim *claim) {
-    if (claim->node && claim->node->leader == claim)
-        bell_ring(claim->node->lead_fd);
+    if (claim->home && claim->home->leader == claim)
+        bell_ring(claim->home->lead_fd);
     if (atomic_exchange(&claim->word, 0))
         futex_wake_own(&claim->word, 1);
 }
@@ -312,20 +312,22 @@ static void collect_due(struct redis *redis, int64_t now, struct rclaim_list *re
 static void run_timers(struct redis *redis, int64_t now) {
     struct rclaim_list due = TAILQ_HEAD_INITIALIZER(due);
     struct rclaim *claim;
-    struct node *node;
+    struct server *server;
     struct link *link;
 
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
-        if (now >= node->inbox_due)
-            node->inbox_due = 0;
-        if (node->answers_due && now >= node->answers_due) {
-            node->answers_due = 0;
-            pawl__node_look(node); /* before it is taken for silent */
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        struct home *home = home_of(server);
+
+        if (now >= home->inbox_due)
+            home->inbox_due = 0;
+        if (home->answers_due && now >= home->answers_due) {
+            home->answers_due = 0;
+            pawl__home_look(home); /* before it is taken for silent */
         }
-        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+        for (int i = 0; (link = pawl__server_link(server, i)); i++)
             pawl__link_tick(link, now);
-        pawl__sentinel_tick(node);
-        pawl__renew_flush(node);
+        pawl__sentinel_tick(server);
+        pawl__renew_flush(home);
     }
     pawl__cluster_tick(redis, now);
     collect_due(redis, now, &due);
@@ -342,15 +344,17 @@ static int64_t sooner(int64_t a, int64_t b) {
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
     int64_t due = in_cluster(redis) ? sooner(deadline, redis->refresh_at) : deadline;
     struct rclaim *claim;
-    struct node *node;
+    struct server *server;
     struct link *link;
 
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
-        if (node->inbox_due)
-            due = sooner(due, node->inbox_due);
-        if (node->answers_due)
-            due = sooner(due, node->answers_due);
-        for (int i = 0; (link = pawl__node_link(node, i)); i++)
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        struct home *home = home_of(server);
+
+        if (home->inbox_due)
+            due = sooner(due, home->inbox_due);
+        if (home->answers_due)
+            due = sooner(due, home->answers_due);
+        for (int i = 0; (link = pawl__server_link(server, i)); i++)
             due = sooner(due, pawl__link_due(link));
     }
     TAILQ_FOREACH(claim, &redis->timed, timed) {
@@ -412,68 +416,68 @@ void pawl__redis_wake(struct pawl__engine *engine) {
 
 /* Whether the leader waits for a push. Who does not any more leaves the inbox to the service thread; after a while, unless that has claims
  * to look after: threads that take turns at a lock would tell the kernel twice each time. */
-static void set_leader_waits(struct node *node, bool waits) {
-    if (node->leader_waits && !waits && !node->redis->adopted_count) {
-        node->inbox_due = pawl__boottime() + INBOX_REST_NS;
-        pawl__redis_due(node->redis, node->inbox_due);
+static void set_leader_waits(struct home *home, bool waits) {
+    if (home->leader_waits && !waits && !home->server.redis->adopted_count) {
+        home->inbox_due = pawl__boottime() + INBOX_REST_NS;
+        pawl__redis_due(home->server.redis, home->inbox_due);
     }
-    node->leader_waits = waits;
+    home->leader_waits = waits;
 }
 
 /* Is an answer on its way, and nobody but the leader waits for one? Others would have use for the CPU. */
-static bool is_alone(const struct node *node) {
-    return TAILQ_EMPTY(&node->followers) && !TAILQ_EMPTY(&node->commands.sent);
+static bool is_alone(const struct home *home) {
+    return TAILQ_EMPTY(&home->followers) && !TAILQ_EMPTY(&home->server.commands.sent);
 }
 
 /* Sleep until there is something to read. The mutex is held, and released meanwhile. */
-static void lead(struct node *node, const struct rclaim *claim, bool waits, int64_t deadline) {
-    struct redis *redis = node->redis;
-    struct pollfd fds[3] = {{.fd = node->commands.fd, .events = POLLIN},
-                            {.fd = node->lead_fd, .events = POLLIN},
-                            {.fd = node->inbox.fd, .events = POLLIN}};
-    struct spin *spin = is_alone(node) && !waits ? &node->spin : NULL;
+static void lead(struct home *home, const struct rclaim *claim, bool waits, int64_t deadline) {
+    struct redis *redis = home->server.redis;
+    struct pollfd fds[3] = {{.fd = home->server.commands.fd, .events = POLLIN},
+                            {.fd = home->lead_fd, .events = POLLIN},
+                            {.fd = home->server.inbox.fd, .events = POLLIN}};
+    struct spin *spin = is_alone(home) && !waits ? &home->spin : NULL;
 
-    node->leading = true;
-    node->leader = claim;
-    if (node->leader_waits != waits || node->commands.watched & EPOLLIN) {
-        set_leader_waits(node, waits);
+    home->leading = true;
+    home->leader = claim;
+    if (home->leader_waits != waits || home->server.commands.watched & EPOLLIN) {
+        set_leader_waits(home, waits);
         pawl__redis_unlock(redis);
     } else {
         unlock_quietly(redis);
     }
     pawl__sleep(fds, waits ? 3 : 2, deadline, spin);
     pawl__redis_lock(redis);
-    node->leader = NULL;
+    home->leader = NULL;
     if (fds[1].revents)
-        bell_silence(node->lead_fd);
-    if (fds[0].revents && node->commands.state == LINK_UP)
-        pawl__link_read(&node->commands);
-    if (waits && fds[2].revents && node->inbox.state == LINK_UP)
-        pawl__link_read(&node->inbox);
+        bell_silence(home->lead_fd);
+    if (fds[0].revents && home->server.commands.state == LINK_UP)
+        pawl__link_read(&home->server.commands);
+    if (waits && fds[2].revents && home->server.inbox.state == LINK_UP)
+        pawl__link_read(&home->server.inbox);
 }
 
 /* Stop leading: one of the followers goes on, or the service thread. */
-static void abdicate(struct node *node) {
-    struct rclaim *heir = pawl__node_up(node) ? TAILQ_FIRST(&node->followers) : NULL;
+static void abdicate(struct home *home) {
+    struct rclaim *heir = pawl__server_up(&home->server) ? TAILQ_FIRST(&home->followers) : NULL;
 
-    node->leading = heir != NULL;
+    home->leading = heir != NULL;
     if (heir) {
         heir->heir = true;
         rouse(heir);
     } else {
-        set_leader_waits(node, false);
+        set_leader_waits(home, false);
     }
 }
 
 /* ---- Parking -------------------------------------------------------------------------------------------------------------- */
 
 static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) {
-    struct node *node = claim->node;
+    struct home *home = claim->home;
 
     atomic_store(&claim->word, 1);
     if (!claim->follows) {
         claim->follows = true;
-        TAILQ_INSERT_TAIL(&node->followers, claim, follower);
+        TAILQ_INSERT_TAIL(&home->followers, claim, follower);
     }
     pawl__redis_unlock(redis);
     futex_wait_own(&claim->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
@@ -481,17 +485,17 @@ static void follow(struct redis *redis, struct rclaim *claim, int64_t deadline) 
     atomic_store(&claim->word, 0);
     if (claim->follows) {
         claim->follows = false;
-        TAILQ_REMOVE(&node->followers, claim, follower);
+        TAILQ_REMOVE(&home->followers, claim, follower);
     }
 }
 
-void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *node) {
-    struct node *old = claim->node;
+void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *home) {
+    struct home *old = claim->home;
     int64_t now = pawl__boottime();
     bool restless = now < claim->rehomed_at + REHOME_NS;
 
     claim->rehomed_at = now;
-    pawl__redis_note(redis, claim, "slot %u is at %s now", claim->slot, pawl__addresses_where(node->addresses));
+    pawl__redis_note(redis, claim, "slot %u is at %s now", claim->slot, pawl__addresses_where(home->server.addresses));
     pawl__renew_forget(claim);
     pawl__claim_detach(redis, claim);
     pawl__secure_forget(claim);
@@ -513,18 +517,18 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct node *
         claim->heir = false;
         abdicate(old);
     }
-    claim->node = node;
-    pawl__node_want(node);
+    claim->home = home;
+    pawl__server_want(&home->server);
     pawl__renew_want(claim);
     if (rclaim_holds(claim))
         pawl__ear_open(redis, claim);
     if (restless) {
         pawl__claim_set_timer(redis, claim, now + REHOME_NS, true);
-        node->renew_at = now + REHOME_NS;
+        home->renew_at = now + REHOME_NS;
         return;
     }
     pawl__claim_drive(redis, claim);
-    pawl__renew_flush(node);
+    pawl__renew_flush(home);
 }
 
 /* Decided, and nobody else speaks of the claim. */
@@ -533,25 +537,25 @@ static bool decided(const struct rclaim *claim) {
 }
 
 /* One step of waiting. *led is the node that this thread leads, or NULL. */
-static void wait_once(struct redis *redis, struct rclaim *claim, struct node **led, int64_t deadline) {
-    struct node *node = claim->node;
+static void wait_once(struct redis *redis, struct rclaim *claim, struct home **led, int64_t deadline) {
+    struct home *home = claim->home;
     bool open = !(claim->tell & TELL_PARKED);
 
     if (claim->heir) {
         claim->heir = false;
-        *led = node;
+        *led = home;
     }
     /* Decided, but the service thread is speaking of it; or there is nothing to read; or not there any more. */
-    if (*led && (*led != node || !pawl__node_up(node) || !open)) {
+    if (*led && (*led != home || !pawl__server_up(&home->server) || !open)) {
         abdicate(*led);
         *led = NULL;
     }
-    if (!*led && !node->leading && pawl__node_up(node) && open) {
-        node->leading = true;
-        *led = node;
+    if (!*led && !home->leading && pawl__server_up(&home->server) && open) {
+        home->leading = true;
+        *led = home;
     }
     if (*led)
-        lead(node, claim, claim->state == RCLAIM_WAITING || (claim->state == RCLAIM_ASKING && node->contended), deadline);
+        lead(home, claim, claim->state == RCLAIM_WAITING || (claim->state == RCLAIM_ASKING && home->contended), deadline);
     else
         follow(redis, claim, deadline);
 }
@@ -576,7 +580,7 @@ static int take_outcome(const struct redis *redis, struct rclaim *claim, struct 
 int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int64_t deadline, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
-    struct node *led = NULL;
+    struct home *led = NULL;
     int rc = PAWL__PENDING;
 
     pawl__redis_lock(redis);
@@ -588,7 +592,7 @@ int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int6
     }
     if (claim->heir) {
         claim->heir = false;
-        led = claim->node;
+        led = claim->home;
     }
     if (led)
         abdicate(led);
@@ -616,7 +620,7 @@ void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
     pawl__redis_lock(redis);
     if (!claim->adopted && claim->state != RCLAIM_NONE) {
         redis->adopted_count++;
-        claim->node->inbox_due = 0;
+        claim->home->inbox_due = 0;
     }
     claim->adopted = true;
     queue_telling(redis, claim);
@@ -624,45 +628,45 @@ void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
 }
 
 /* Others read: sleep until any call was answered. */
-static void wait_for_call(struct node *node, int64_t deadline) {
-    watch(&node->commands);
-    pawl__wait_until(&node->redis->called, &node->redis->mutex, deadline);
+static void wait_for_call(struct home *home, int64_t deadline) {
+    watch(&home->server.commands);
+    pawl__wait_until(&home->server.redis->called, &home->server.redis->mutex, deadline);
 }
 
-bool pawl__node_wait(struct node *node, const bool *done, int64_t deadline) {
+bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline) {
     bool leads = false;
 
     while (!*done && pawl__boottime() < deadline) {
-        if (leads && !pawl__node_up(node)) {
-            abdicate(node);
+        if (leads && !pawl__server_up(&home->server)) {
+            abdicate(home);
             leads = false;
         }
-        if (!leads && !node->leading && pawl__node_up(node))
-            leads = node->leading = true;
+        if (!leads && !home->leading && pawl__server_up(&home->server))
+            leads = home->leading = true;
         if (leads) {
-            lead(node, NULL, false, deadline);
+            lead(home, NULL, false, deadline);
         } else {
-            wait_for_call(node, deadline);
+            wait_for_call(home, deadline);
         }
     }
     if (leads)
-        abdicate(node);
+        abdicate(home);
     return *done;
 }
 
-void pawl__node_look_later(struct node *node) {
-    if (node->answers_due)
+void pawl__home_look_later(struct home *home) {
+    if (home->answers_due)
         return;
-    node->answers_due = pawl__boottime() + node->redis->options.command_ns / 2;
-    pawl__redis_due(node->redis, node->answers_due);
+    home->answers_due = pawl__boottime() + home->server.redis->options.command_ns / 2;
+    pawl__redis_due(home->server.redis, home->answers_due);
 }
 
-void pawl__node_look(struct node *node) {
-    if (!node->leading && node->commands.state == LINK_UP)
-        pawl__link_read(&node->commands);
+void pawl__home_look(struct home *home) {
+    if (!home->leading && home->server.commands.state == LINK_UP)
+        pawl__link_read(&home->server.commands);
 }
 
-void pawl__node_kick_leader(struct node *node) {
-    if (node->leading)
-        bell_ring(node->lead_fd);
+void pawl__home_kick_leader(struct home *home) {
+    if (home->leading)
+        bell_ring(home->lead_fd);
 }

@@ -29,24 +29,24 @@ static bool makes_sense(int64_t server_us) {
     return server_us > 0 && server_us <= SERVER_US_MAX;
 }
 
-void pawl__push_tie(struct node *node, int64_t local, int64_t server_us) {
+void pawl__push_tie(struct home *home, int64_t local, int64_t server_us) {
     if (!makes_sense(server_us))
         return;
-    if (!node->token_floor)
-        node->token_floor = server_us;
-    if (local - node->tie_local >= TIE_NS) {
-        node->tie_local = node->pair_local;
-        node->tie_server = node->pair_server;
+    if (!home->token_floor)
+        home->token_floor = server_us;
+    if (local - home->tie_local >= TIE_NS) {
+        home->tie_local = home->pair_local;
+        home->tie_server = home->pair_server;
     }
-    node->pair_local = local;
-    node->pair_server = server_us;
+    home->pair_local = local;
+    home->pair_server = server_us;
 }
 
 /* The moment, by our clock, that the server's `server_us` was not before; 0: not known. */
-static int64_t not_before(const struct node *node, int64_t server_us) {
-    if (node->pair_server && server_us >= node->pair_server)
-        return node->pair_local;
-    return node->tie_server && server_us >= node->tie_server ? node->tie_local : 0;
+static int64_t not_before(const struct home *home, int64_t server_us) {
+    if (home->pair_server && server_us >= home->pair_server)
+        return home->pair_local;
+    return home->tie_server && server_us >= home->tie_server ? home->tie_local : 0;
 }
 
 /* Is a grant that may be of that moment as fresh as it must be? */
@@ -73,8 +73,8 @@ static void read_numbers(const char *text, struct numbers *ret) {
     }
 }
 
-static void take_grant(struct node *node, struct rclaim *claim, const struct numbers *said) {
-    struct redis *redis = node->redis;
+static void take_grant(struct home *home, struct rclaim *claim, const struct numbers *said) {
+    struct redis *redis = home->server.redis;
     int64_t ms = said->n[GRANT_MS], at = said->n[GRANT_TIME], begin, lease;
     uint64_t token = (uint64_t)said->n[GRANT_TOKEN];
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
@@ -84,7 +84,7 @@ static void take_grant(struct node *node, struct rclaim *claim, const struct num
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
-    begin = node == claim->node ? not_before(node, at) : 0; /* in a cluster, its slot may have moved since */
+    begin = home == claim->home ? not_before(home, at) : 0; /* in a cluster, its slot may have moved since */
     lease = ms * REDIS_MS;
     if (is_fresh(claim, begin, lease) && !redis->options.replicas) {
         claim->turn++; /* what was asked before the grant counts no more */
@@ -137,8 +137,8 @@ static void look_again(struct redis *redis, struct rclaim *claim) {
         pawl__voter_waits(redis, claim, 0);
 }
 
-static void take_message(struct node *node, const char *text) {
-    struct redis *redis = node->redis;
+static void take_message(struct home *home, const char *text) {
+    struct redis *redis = home->server.redis;
     struct numbers said;
     struct rclaim *claim;
 
@@ -148,7 +148,7 @@ static void take_message(struct node *node, const char *text) {
     if (!said.count || !(claim = pawl__claim_find(redis, (uint64_t)said.n[NUMBER])))
         return;
     if (text[0] == 'g')
-        take_grant(node, claim, &said);
+        take_grant(home, claim, &said);
     else if (text[0] == 'h')
         take_head(redis, claim, &said);
     else if (text[0] == 'b')
@@ -165,7 +165,7 @@ static void take_message(struct node *node, const char *text) {
 
 static void tracking_answered(struct redis *redis, struct request *request, redisReply *reply) {
     (void)redis;
-    request->node->tracks = reply && reply->type == REDIS_REPLY_STATUS;
+    home_of(request->server)->tracks = reply && reply->type == REDIS_REPLY_STATUS;
     freeReplyObject(reply);
 }
 
@@ -175,34 +175,34 @@ static bool send_words(struct link *link, int argc, const char **argv, redis_rep
     return pawl__link_say(link, argc, argv, &request);
 }
 
-void pawl__push_track(struct node *node) {
+void pawl__push_track(struct home *home) {
     char number[24];
 
-    node->tracks = false;
-    if (node->redis->options.layout == LAYOUT_REDISSON || !node->inbox_number)
+    home->tracks = false;
+    if (home->server.redis->options.layout == LAYOUT_REDISSON || !home->server.inbox_number)
         return;
-    snprintf(number, sizeof number, "%lld", (long long)node->inbox_number);
-    if (!send_words(&node->inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, NULL))
+    snprintf(number, sizeof number, "%lld", (long long)home->server.inbox_number);
+    if (!send_words(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, NULL))
         return;
     /* Off first: it may be on, towards an inbox that is gone. */
-    if (send_words(&node->commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, NULL))
-        send_words(&node->commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
+    if (send_words(&home->server.commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, NULL))
+        send_words(&home->server.commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
                    tracking_answered);
 }
 
 void pawl__push_track_next(const struct rclaim *claim) {
-    if (claim->node->tracks && claim->foreign_held)
-        send_words(&claim->node->commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
+    if (claim->home->tracks && claim->foreign_held)
+        send_words(&claim->home->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
 }
 
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
-static void take_changes(struct node *node, const redisReply *keys) {
-    struct redis *redis = node->redis;
+static void take_changes(struct home *home, const redisReply *keys) {
+    struct redis *redis = home->server.redis;
     struct redis_keys own;
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &redis->claims, all) {
-        if (claim->node != node || !claim->foreign_held || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
+        if (claim->home != home || !claim->foreign_held || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
         pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &own);
         for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
@@ -241,10 +241,10 @@ static void stop_listening(struct redis *redis, const struct rclaim *claim) {
     struct request request = {.script = -1};
     struct redis_keys keys;
 
-    if (claim->node->inbox.state != LINK_UP)
+    if (claim->home->server.inbox.state != LINK_UP)
         return;
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
-    pawl__link_say(&claim->node->inbox, 2, (const char *[]){cluster ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", keys.channel},
+    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", keys.channel},
                    cluster ? NULL : &request);
 }
 
@@ -274,13 +274,13 @@ void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
     struct request request = {.answered = listened, .script = -1};
     struct redis_keys keys;
 
-    if (claim->listens || claim->node->inbox.state != LINK_UP)
+    if (claim->listens || claim->home->server.inbox.state != LINK_UP)
         return;
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
     if (!keys.channel[0])
         return;
     claim->listens = true;
-    pawl__link_say(&claim->node->inbox, 2, (const char *[]){cluster ? "SSUBSCRIBE" : "SUBSCRIBE", keys.channel},
+    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SSUBSCRIBE" : "SUBSCRIBE", keys.channel},
                    cluster ? NULL : &request);
 }
 
@@ -308,40 +308,40 @@ void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
         stop_listening(redis, claim);
 }
 
-void pawl__push_deaf(struct node *node) {
+void pawl__push_deaf(struct home *home) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &node->redis->claims, all) {
-        if (claim->node == node)
+    TAILQ_FOREACH(claim, &home->server.redis->claims, all) {
+        if (claim->home == home)
             claim->listens = false;
     }
 }
 
-void pawl__push_listen_again(struct node *node) {
+void pawl__push_listen_again(struct home *home) {
     struct rclaim *claim;
 
-    pawl__ears_off(node);
-    pawl__push_deaf(node);
-    TAILQ_FOREACH(claim, &node->redis->claims, all) {
-        if (claim->node == node && rclaim_holds(claim))
-            pawl__ear_open(node->redis, claim);
+    pawl__ears_off(home);
+    pawl__push_deaf(home);
+    TAILQ_FOREACH(claim, &home->server.redis->claims, all) {
+        if (claim->home == home && rclaim_holds(claim))
+            pawl__ear_open(home->server.redis, claim);
     }
 }
 
-void pawl__node_push(struct node *node, const redisReply *reply) {
-    struct redis *redis = node->redis;
+void pawl__push_take(struct home *home, const redisReply *reply) {
+    struct redis *redis = home->server.redis;
     const redisReply *channel = reply->element[1], *text = reply->element[2];
     size_t length = channel->type == REDIS_REPLY_STRING ? channel->len : 0;
 
     if (channel->type == REDIS_REPLY_STRING && strcmp(channel->str, "__redis__:invalidate") == 0) {
-        take_changes(node, text);
+        take_changes(home, text);
         return;
     }
     if (channel->type != REDIS_REPLY_STRING || text->type != REDIS_REPLY_STRING)
         return;
     if (strncmp(channel->str, "pawl:inbox:", 11) == 0 && length > REDIS_UUID &&
         strcmp(channel->str + length - REDIS_UUID, redis->uuid) == 0)
-        take_message(node, text->str);
+        take_message(home, text->str);
     else
         take_foreign(redis, channel->str, "a foreign holder let go");
 }

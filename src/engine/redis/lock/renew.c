@@ -24,7 +24,7 @@ void pawl__renew_want(struct rclaim *claim) {
     if (claim->to_renew || claim->renewing || claim->lost || !rclaim_holds(claim))
         return;
     claim->to_renew = true;
-    TAILQ_INSERT_TAIL(&claim->node->to_renew, claim, renewal);
+    TAILQ_INSERT_TAIL(&claim->home->to_renew, claim, renewal);
 }
 
 void pawl__renew_put_back(struct rclaim *claim) {
@@ -82,33 +82,35 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
         for (size_t i = 0; i < batch->count; i++)
             if (batch->claims[i])
                 pawl__renew_put_back(batch->claims[i]);
-        request->node->renew_at = class == REPLY_NOSCRIPT || class == REPLY_MOVED || !reply ? 0 : pawl__boottime() + 100 * REDIS_MS;
-        pawl__redis_due(redis, request->node->renew_at);
+        home_of(request->server)->renew_at = class == REPLY_NOSCRIPT || class == REPLY_MOVED || !reply
+                                                 ? 0
+                                                 : pawl__boottime() + 100 * REDIS_MS;
+        pawl__redis_due(redis, home_of(request->server)->renew_at);
     }
     free(batch);
     if (class == REPLY_MOVED)
-        pawl__cluster_moved(request->node, reply);
+        pawl__cluster_moved(request->server, reply);
     freeReplyObject(reply);
     if (class == REPLY_READONLY)
-        pawl__link_drop(&request->node->commands, why.code, "%s", why.text);
+        pawl__link_drop(&request->server->commands, why.code, "%s", why.text);
 }
 
 /* The next ones of a kind, up to BATCH. */
-static struct batch *collect(struct node *node, enum pawl_kind kind) {
+static struct batch *collect(struct home *home, enum pawl_kind kind) {
     struct batch *batch = malloc(sizeof *batch);
     struct rclaim *claim, *next;
 
     if (!batch)
         return NULL;
     batch->count = 0;
-    for (claim = TAILQ_FIRST(&node->to_renew); claim && batch->count < BATCH; claim = next) {
+    for (claim = TAILQ_FIRST(&home->to_renew); claim && batch->count < BATCH; claim = next) {
         next = TAILQ_NEXT(claim, renewal);
         /* In a cluster a script is of one slot. */
         if (batch->count && claim->slot != batch->claims[0]->slot)
             break;
         if (claim->claim->kind != kind)
             continue;
-        TAILQ_REMOVE(&node->to_renew, claim, renewal);
+        TAILQ_REMOVE(&home->to_renew, claim, renewal);
         claim->to_renew = false;
         claim->renewing = true;
         batch->claims[batch->count++] = claim;
@@ -154,8 +156,8 @@ static size_t keys_each(const struct redis *redis, enum pawl_kind kind) {
 }
 
 /* KEYS: lock, record and what decides of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
-static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *batch, const struct request *request) {
-    const struct redis *redis = node->redis;
+static bool send_batch(struct home *home, enum pawl_kind kind, struct batch *batch, const struct request *request) {
+    const struct redis *redis = home->server.redis;
     struct renew_texts *texts = calloc(batch->count, sizeof *texts);
     const char *argv[BATCH * (KEYS_MOST + ARGS_EACH)];
     size_t each = keys_each(redis, kind), keys = batch->count * each, used = keys;
@@ -180,7 +182,7 @@ static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *bat
         argv[used++] = texts[i].keys.beside;
         argv[used++] = texts[i].permits;
     }
-    ok = pawl__script_send(node, SCRIPT_RENEW + (int)kind, (int)keys, (int)used, argv, NULL, request);
+    ok = pawl__script_send(&home->server, SCRIPT_RENEW + (int)kind, (int)keys, (int)used, argv, NULL, request);
     free(texts);
     return ok;
 }
@@ -189,39 +191,39 @@ static bool send_batch(struct node *node, enum pawl_kind kind, struct batch *bat
 static bool ask_elsewhere(const struct request *request, const redisReply *reply) {
     static const struct request unheeded = {.script = -1};
     struct batch *batch = request->data;
-    struct node *node = pawl__cluster_asked(request->node, reply);
+    struct server *server = pawl__cluster_asked(request->server, reply);
     struct request again = *request;
     const struct rclaim *first = any_of(batch);
 
-    if (!node || !first || request->step || node->commands.state != LINK_UP)
+    if (!server || !first || request->step || server->commands.state != LINK_UP)
         return false;
     again.step = 1;
-    return pawl__link_say(&node->commands, 1, (const char *[]){"ASKING"}, &unheeded) &&
-           send_batch(node, first->claim->kind, batch, &again);
+    return pawl__link_say(&server->commands, 1, (const char *[]){"ASKING"}, &unheeded) &&
+           send_batch(home_of(server), first->claim->kind, batch, &again);
 }
 
-static bool any_of_kind(const struct node *node, enum pawl_kind kind) {
+static bool any_of_kind(const struct home *home, enum pawl_kind kind) {
     const struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &node->to_renew, renewal) {
+    TAILQ_FOREACH(claim, &home->to_renew, renewal) {
         if (claim->claim->kind == kind)
             return true;
     }
     return false;
 }
 
-void pawl__renew_flush(struct node *node) {
-    if (TAILQ_EMPTY(&node->to_renew) || node->commands.state != LINK_UP || pawl__boottime() < node->renew_at)
+void pawl__renew_flush(struct home *home) {
+    if (TAILQ_EMPTY(&home->to_renew) || home->server.commands.state != LINK_UP || pawl__boottime() < home->renew_at)
         return;
     for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
-        while (any_of_kind(node, (enum pawl_kind)kind)) {
-            struct batch *batch = collect(node, (enum pawl_kind)kind);
+        while (any_of_kind(home, (enum pawl_kind)kind)) {
+            struct batch *batch = collect(home, (enum pawl_kind)kind);
             struct request request = {.answered = batch_answered, .data = batch};
 
             if (!batch)
                 return;
-            pawl__redis_note(node->redis, NULL, "renewing %zu holds in one script", batch->count);
-            if (!send_batch(node, (enum pawl_kind)kind, batch, &request)) {
+            pawl__redis_note(home->server.redis, NULL, "renewing %zu holds in one script", batch->count);
+            if (!send_batch(home, (enum pawl_kind)kind, batch, &request)) {
                 for (size_t i = 0; i < batch->count; i++)
                     pawl__renew_put_back(batch->claims[i]);
                 free(batch);
@@ -230,11 +232,11 @@ void pawl__renew_flush(struct node *node) {
         }
 }
 
-void pawl__renew_all(struct node *node) {
+void pawl__renew_all(struct home *home) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &node->redis->claims, all) {
-        if (claim->node == node)
+    TAILQ_FOREACH(claim, &home->server.redis->claims, all) {
+        if (claim->home == home)
             pawl__renew_want(claim);
     }
 }
@@ -251,7 +253,7 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
 
 void pawl__renew_forget(struct rclaim *claim) {
     if (claim->to_renew)
-        TAILQ_REMOVE(&claim->node->to_renew, claim, renewal);
+        TAILQ_REMOVE(&claim->home->to_renew, claim, renewal);
     claim->to_renew = false;
 }
 
@@ -274,12 +276,12 @@ static void detach(struct request *request, const struct rclaim *claim) {
 
 void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
     struct request *request;
-    struct node *node;
+    struct server *server;
 
     if (!in_cluster(redis))
         return; /* one server answers in order: nothing is on its way when a claim ends */
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
-        TAILQ_FOREACH(request, &node->commands.sent, link) {
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        TAILQ_FOREACH(request, &server->commands.sent, link) {
             detach(request, claim);
         }
     }

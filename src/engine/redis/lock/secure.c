@@ -24,11 +24,11 @@
 #include "engine/redis/redis.h"
 #include "base/error.h"
 
-static void begin_round(struct node *node);
+static void begin_round(struct home *home);
 
 static void leave_list(struct rclaim *claim) {
     if (claim->secures)
-        TAILQ_REMOVE(claim->in_round ? &claim->node->in_round : &claim->node->to_secure, claim, securing);
+        TAILQ_REMOVE(claim->in_round ? &claim->home->in_round : &claim->home->to_secure, claim, securing);
     claim->secures = claim->in_round = false;
 }
 
@@ -71,37 +71,37 @@ static void unknown(struct redis *redis, struct rclaim *claim) {
 
 typedef void end_fn(struct redis *redis, struct rclaim *claim);
 
-static void end_round(struct node *node, end_fn *end) {
+static void end_round(struct home *home, end_fn *end) {
     struct rclaim *claim;
 
-    node->round_open = false;
-    while ((claim = TAILQ_FIRST(&node->in_round)))
-        end(node->redis, claim);
-    begin_round(node);
+    home->round_open = false;
+    while ((claim = TAILQ_FIRST(&home->in_round)))
+        end(home->server.redis, claim);
+    begin_round(home);
 }
 
 /* Is this of the round that is under way? That of one whose claims have been sent elsewhere may still be answered. */
 static bool is_current(const struct request *request) {
-    return request->node->round_open && request->step == request->node->round_turn;
+    return home_of(request->server)->round_open && request->step == home_of(request->server)->round_turn;
 }
 
 static void wrote(struct redis *redis, struct request *request, redisReply *reply) {
-    struct node *node = request->node;
+    struct home *home = home_of(request->server);
     struct pawl_error why;
 
     if (is_current(request))
-        node->round_wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
+        home->round_wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
     if (reply && pawl__reply_class(reply, &why) != REPLY_OK)
         pawl__redis_note(redis, NULL, "replicas: nothing was written: %s", why.text);
     if (reply && pawl__reply_class(reply, &why) == REPLY_READONLY) {
-        pawl__link_drop(&node->commands, why.code, "%s", why.text);
-        pawl__link_drop(&node->witness, why.code, "%s", why.text);
+        pawl__link_drop(&home->server.commands, why.code, "%s", why.text);
+        pawl__link_drop(&home->server.witness, why.code, "%s", why.text);
     }
     freeReplyObject(reply);
 }
 
 static void counted(struct redis *redis, struct request *request, redisReply *reply) {
-    struct node *node = request->node;
+    struct home *home = home_of(request->server);
     unsigned wanted = redis->options.replicas, have;
 
     if (!is_current(request)) {
@@ -109,78 +109,78 @@ static void counted(struct redis *redis, struct request *request, redisReply *re
         return;
     }
     if (!reply) {
-        end_round(node, unknown);
+        end_round(home, unknown);
         return;
     }
-    have = reply->type == REDIS_REPLY_INTEGER && node->round_wrote ? (unsigned)reply->integer : 0;
+    have = reply->type == REDIS_REPLY_INTEGER && home->round_wrote ? (unsigned)reply->integer : 0;
     pawl__redis_note(redis, NULL, "WAIT: %u of %u replicas have it", have, wanted);
-    node->replicas_short = have < wanted;
-    node->replicas_had = have;
-    node->server_replicas = have > node->server_replicas ? have : node->server_replicas;
-    node->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : node->renew_at;
-    pawl__redis_set_link(node->redis);
+    home->replicas_short = have < wanted;
+    home->replicas_had = have;
+    home->server.facts.replicas = have > home->server.facts.replicas ? have : home->server.facts.replicas;
+    home->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : home->renew_at;
+    pawl__redis_set_link(home->server.redis);
     freeReplyObject(reply);
-    end_round(node, have < wanted ? fell_short : secured);
+    end_round(home, have < wanted ? fell_short : secured);
 }
 
 /* Where the server has said that it has too few, one need not wait in order to know why nothing is granted. */
-static void expect_shortfall(struct node *node) {
-    if (!node->server_known || node->server_replicas >= node->redis->options.replicas)
+static void expect_shortfall(struct home *home) {
+    if (!home->server.facts.known || home->server.facts.replicas >= home->server.redis->options.replicas)
         return;
-    node->replicas_short = true;
-    node->replicas_had = node->server_replicas;
-    pawl__redis_set_link(node->redis);
+    home->replicas_short = true;
+    home->replicas_had = home->server.facts.replicas;
+    pawl__redis_set_link(home->server.redis);
 }
 
 /* A write, in the slot of the first of them, and WAIT. */
-static void begin_round(struct node *node) {
-    struct redis *redis = node->redis;
-    struct request write = {.answered = wrote, .script = -1, .step = node->round_turn + 1}, wait = write;
-    struct rclaim *claim = TAILQ_FIRST(&node->to_secure);
+static void begin_round(struct home *home) {
+    struct redis *redis = home->server.redis;
+    struct request write = {.answered = wrote, .script = -1, .step = home->round_turn + 1}, wait = write;
+    struct rclaim *claim = TAILQ_FIRST(&home->to_secure);
     struct redis_keys keys;
     char replicas[16], patience[24];
 
-    if (node->round_open || !claim || node->witness.state != LINK_UP)
+    if (home->round_open || !claim || home->server.witness.state != LINK_UP)
         return;
     pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
     snprintf(replicas, sizeof replicas, "%u", redis->options.replicas);
     snprintf(patience, sizeof patience, "%lld", (long long)(redis->options.command_ns / REDIS_MS * 2 / 3));
-    TAILQ_FOREACH(claim, &node->to_secure, securing) {
+    TAILQ_FOREACH(claim, &home->to_secure, securing) {
         claim->in_round = true;
     }
-    TAILQ_CONCAT(&node->in_round, &node->to_secure, securing);
+    TAILQ_CONCAT(&home->in_round, &home->to_secure, securing);
     wait.answered = counted;
-    node->round_open = true;
-    node->round_turn++;
-    node->round_wrote = false;
-    expect_shortfall(node);
-    if (pawl__link_say(&node->witness, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
-        pawl__link_say(&node->witness, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
+    home->round_open = true;
+    home->round_turn++;
+    home->round_wrote = false;
+    expect_shortfall(home);
+    if (pawl__link_say(&home->server.witness, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
+        pawl__link_say(&home->server.witness, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
 }
 
 void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
     claim->secures = true;
     claim->secure_sent_at = sent_at;
     claim->secure_lease_ns = lease_ns;
-    TAILQ_INSERT_TAIL(&claim->node->to_secure, claim, securing);
-    begin_round(claim->node);
+    TAILQ_INSERT_TAIL(&claim->home->to_secure, claim, securing);
+    begin_round(claim->home);
 }
 
-void pawl__secure_anew(struct node *node) {
+void pawl__secure_anew(struct home *home) {
     struct rclaim *claim;
 
-    node->round_open = false;
-    TAILQ_CONCAT(&node->to_secure, &node->in_round, securing);
-    TAILQ_FOREACH(claim, &node->to_secure, securing) {
+    home->round_open = false;
+    TAILQ_CONCAT(&home->to_secure, &home->in_round, securing);
+    TAILQ_FOREACH(claim, &home->to_secure, securing) {
         claim->in_round = false;
     }
-    while ((claim = TAILQ_FIRST(&node->to_secure)))
-        unknown(node->redis, claim);
+    while ((claim = TAILQ_FIRST(&home->to_secure)))
+        unknown(home->server.redis, claim);
 }
 
-void pawl__secure_failed(const struct node *node, const char *name, struct pawl_error *ret) {
+void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret) {
     pawl__fail(ret, PAWL_EREPLICAS,
                "%u of the %u replicas that the URL asks for had '%s' within %lld ms: look at the replicas, or ask for fewer",
-               node->replicas_had, node->redis->options.replicas, name,
-               (long long)(node->redis->options.command_ns / REDIS_MS * 2 / 3));
+               home->replicas_had, home->server.redis->options.replicas, name,
+               (long long)(home->server.redis->options.command_ns / REDIS_MS * 2 / 3));
 }

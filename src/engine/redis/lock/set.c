@@ -34,7 +34,7 @@ static redis_reply_fn all_answered;
 /* KEYS: those of each; ARGV: those of each, and its kind. */
 static bool send_calls(const struct together *together, struct redis_call *calls, const struct request *request) {
     static const char *const kinds[] = {[PAWL_MUTEX] = "0", [PAWL_RWLOCK] = "1", [PAWL_SEMAPHORE] = "2"};
-    struct node *node = together->members[0].claim->node;
+    struct home *home = together->members[0].claim->home;
     size_t keys = together->count * REDIS_CALL_KEYS, used = keys;
     const char **argv = calloc(keys + together->count * ARGS_EACH, sizeof *argv);
     bool ok;
@@ -49,7 +49,7 @@ static bool send_calls(const struct together *together, struct redis_call *calls
         used += ARGS_EACH;
         argv[used - 1] = kinds[claim->claim->kind];
     }
-    ok = pawl__script_send(node, SCRIPT_ACQUIRE_ALL, (int)keys, (int)used, argv, NULL, request);
+    ok = pawl__script_send(&home->server, SCRIPT_ACQUIRE_ALL, (int)keys, (int)used, argv, NULL, request);
     free(argv);
     return ok;
 }
@@ -171,11 +171,11 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
         }
         break;
     case REPLY_MOVED: /* those that are elsewhere now ask there, each by itself */
-        pawl__cluster_moved(request->node, reply);
+        pawl__cluster_moved(request->server, reply);
         all_not_now(redis, together, &why);
         break;
     case REPLY_ASK:
-        pawl__cluster_asked(request->node, reply);
+        pawl__cluster_asked(request->server, reply);
         all_not_now(redis, together, &why);
         break;
     case REPLY_AGAIN:
@@ -191,7 +191,7 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
     free(together);
     freeReplyObject(reply);
     if (reply && class == REPLY_READONLY)
-        pawl__link_drop(&request->node->commands, why.code, "%s", why.text);
+        pawl__link_drop(&request->server->commands, why.code, "%s", why.text);
 }
 
 void pawl__together_detach(struct request *request, const struct rclaim *claim) {
@@ -215,13 +215,13 @@ static bool in_one_place(const struct redis *redis, struct pawl__claim *const se
 }
 
 static int ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
-    struct node *node = pawl__node_for(redis, seams[0]->name);
+    struct home *home = home_of(pawl__server_for(redis, seams[0]->name));
     struct together *together;
 
     if (!in_one_place(redis, seams, count))
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the %zu locks are in different slots", count);
-    if (!pawl__node_up(node))
-        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "%s", pawl__node_errortext(node));
+    if (!pawl__server_up(&home->server))
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "%s", pawl__server_errortext(&home->server));
     together = malloc(sizeof *together + count * sizeof together->members[0]);
     if (!together)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
@@ -229,7 +229,7 @@ static int ask(struct redis *redis, struct pawl__claim *const seams[], size_t co
     for (size_t i = 0; i < count; i++) {
         together->members[i].claim = rclaim_of(seams[i]);
         together->members[i].claim->in_set = true;
-        pawl__claim_begin(redis, seams[i], node);
+        pawl__claim_begin(redis, seams[i], home);
     }
     send_all(redis, together);
     return PAWL__PENDING;

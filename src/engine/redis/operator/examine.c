@@ -17,7 +17,7 @@
 enum { REPLICAS_MOST = 16 };
 
 struct examination {
-    struct node *node;
+    struct server *server;
     unsigned clocks; /* that were read; the servers' against ours, in us: */
     int64_t least_ahead, most_ahead;
     char least_name[PAWL__URL_PLACE], most_name[PAWL__URL_PLACE];
@@ -28,7 +28,7 @@ struct examination {
 static bool setting(struct examination *exam, const char *name, char *ret, size_t size) {
     const char *argv[] = {"CONFIG", "GET", name};
     struct pawl_error why;
-    redisReply *reply = pawl__node_call(exam->node, -1, 0, 3, argv, NULL, &why);
+    redisReply *reply = pawl__server_call(exam->server, -1, 0, 3, argv, NULL, &why);
     bool ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 
     if (ok)
@@ -72,8 +72,8 @@ static void examine_persistence(struct examination *exam) {
 }
 
 static void examine_replicas(struct examination *exam, const char *info) {
-    unsigned asked = exam->node->redis->options.replicas;
-    bool alone = exam->node->redis->options.topology == TOPOLOGY_ONE;
+    unsigned asked = exam->server->redis->options.replicas;
+    bool alone = exam->server->redis->options.topology == TOPOLOGY_ONE;
     char replicas[16], least[16];
 
     pawl__server_info(info, "connected_slaves", replicas, sizeof replicas);
@@ -91,10 +91,10 @@ static void examine_replicas(struct examination *exam, const char *info) {
 }
 
 /* What to call it: as the URL does, or by its address where the URL names others. */
-static const char *name_of(const struct node *node) {
-    if (node->redis->options.topology == TOPOLOGY_ONE)
-        return node->redis->url;
-    return pawl__addresses_where(node->addresses);
+static const char *name_of(const struct server *server) {
+    if (server->redis->options.topology == TOPOLOGY_ONE)
+        return server->redis->url;
+    return pawl__addresses_where(server->addresses);
 }
 
 /* A server's clock was read, between `before` and now. Returns how far it is ahead of ours. */
@@ -118,13 +118,13 @@ static void examine_clock(struct examination *exam) {
     const char *argv[] = {"TIME"};
     struct pawl_error why;
     int64_t before = pawl__wall_us(), ahead;
-    redisReply *reply = pawl__node_call(exam->node, -1, 0, 1, argv, NULL, &why);
+    redisReply *reply = pawl__server_call(exam->server, -1, 0, 1, argv, NULL, &why);
 
     if (!reply) {
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "let the user run TIME", "the server's clock could not be read");
         return;
     }
-    ahead = note_clock(exam, name_of(exam->node), reply, before);
+    ahead = note_clock(exam, name_of(exam->server), reply, before);
     freeReplyObject(reply);
     if (ahead >= -5000000 && ahead <= 5000000)
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "its clock agrees with this machine's within 5 s");
@@ -206,7 +206,7 @@ static bool log_in(struct talk *talk, const struct redis_options *options) {
 }
 
 static bool read_replica_clock(struct examination *exam, const char *name, const char *host, int port) {
-    const struct redis *redis = exam->node->redis;
+    const struct redis *redis = exam->server->redis;
     struct talk talk = {.ssl = NULL};
     redisReply *reply = NULL;
     int64_t before = 0;
@@ -265,13 +265,13 @@ static void compare_clocks(struct examination *exam) {
 static int examine_node(struct examination *exam, struct pawl_error *reterr) {
     const char *argv[] = {"INFO", "everything"};
     struct pawl_error why;
-    redisReply *reply = pawl__node_call(exam->node, -1, 0, 2, argv, NULL, &why);
+    redisReply *reply = pawl__server_call(exam->server, -1, 0, 2, argv, NULL, &why);
     char version[32];
 
     if (reply && reply->type == REDIS_REPLY_STRING) {
         pawl__server_info(reply->str, "redis_version", version, sizeof version);
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "%s is a Redis %s, or speaks like one, and takes writes",
-                    name_of(exam->node), version);
+                    name_of(exam->server), version);
         examine_replicas(exam, reply->str);
     } else if (!reply && why.code == PAWL_ECONNLOST) {
         return pawl__fail(reterr, why.code, "%s", why.text);
@@ -291,7 +291,7 @@ int pawl__redis_examine(struct pawl__engine *engine, pawl_finding_fn *visit, voi
     struct examination exam = {.exam = {.visit = visit, .data = data}};
     int rc = 0;
 
-    while (rc == 0 && (exam.node = pawl__node_next(redis_of(engine), exam.node)))
+    while (rc == 0 && (exam.server = pawl__server_next(redis_of(engine), exam.server)))
         rc = examine_node(&exam, reterr);
     if (rc == 0)
         compare_clocks(&exam);

@@ -41,27 +41,27 @@ static void call_answered(struct redis *redis, struct request *request, redisRep
     call->reply = reply;
     call->done = true;
     pthread_cond_broadcast(&redis->called);
-    pawl__node_kick_leader(request->node);
+    pawl__home_kick_leader(home_of(request->server));
 }
 
 /* In a cluster a node is connected when it is first asked for something. */
-static void await_node(struct node *node) {
-    int64_t deadline = pawl__boottime() + node->redis->options.connect_ns;
+static void await_node(struct server *server) {
+    int64_t deadline = pawl__boottime() + server->redis->options.connect_ns;
     bool never = false;
 
-    if (!in_cluster(node->redis))
+    if (!in_cluster(server->redis))
         return;
-    pawl__node_want(node);
-    pawl__redis_unlock(node->redis); /* which has the service thread see to it */
-    pawl__redis_lock(node->redis);
-    while (!pawl__node_up(node) && pawl__node_hopeful(node) && pawl__boottime() < deadline)
-        pawl__node_wait(node, &never, pawl__boottime() + 20 * REDIS_MS);
+    pawl__server_want(server);
+    pawl__redis_unlock(server->redis); /* which has the service thread see to it */
+    pawl__redis_lock(server->redis);
+    while (!pawl__server_up(server) && pawl__server_hopeful(server) && pawl__boottime() < deadline)
+        pawl__home_wait(home_of(server), &never, pawl__boottime() + 20 * REDIS_MS);
 }
 
 /* Run a command (script -1) or a script, and wait. NULL: reterr says why. */
-static redisReply *call_server(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
+static redisReply *call_server(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
                                struct pawl_error *reterr) {
-    struct redis *redis = node->redis;
+    struct redis *redis = server->redis;
     struct sync_call *call = calloc(1, sizeof *call);
     struct request request = {.answered = call_answered, .data = call, .script = -1};
     redisReply *reply = NULL;
@@ -72,18 +72,18 @@ static redisReply *call_server(struct node *node, int script, int keys, int argc
         return NULL;
     }
     pawl__redis_lock(redis);
-    await_node(node);
-    if (node->commands.state != LINK_UP)
+    await_node(server);
+    if (server->commands.state != LINK_UP)
         ok = false;
     else if (script >= 0)
-        ok = pawl__script_send(node, script, keys, argc, argv, lengths, &request);
+        ok = pawl__script_send(server, script, keys, argc, argv, lengths, &request);
     else
-        ok = pawl__link_say(&node->commands, argc, argv, &request);
-    if (ok && pawl__node_wait(node, &call->done, pawl__boottime() + CALL_NS))
+        ok = pawl__link_say(&server->commands, argc, argv, &request);
+    if (ok && pawl__home_wait(home_of(server), &call->done, pawl__boottime() + CALL_NS))
         reply = call->reply;
     if (!reply)
         pawl__fail(reterr, PAWL_ECONNLOST, "%s",
-                   node->commands.why.code ? pawl__node_errortext(node) : "the server does not answer");
+                   server->commands.why.code ? pawl__server_errortext(server) : "the server does not answer");
     if (ok && !call->done)
         call->abandoned = true;
     else
@@ -93,40 +93,40 @@ static redisReply *call_server(struct node *node, int script, int keys, int argc
 }
 
 /* Whom to ask again after an error; NULL: that would not help. */
-static struct node *ask_again(struct node *node, const redisReply *reply, enum reply_class class) {
-    struct node *other = NULL;
+static struct server *ask_again(struct server *server, const redisReply *reply, enum reply_class class) {
+    struct server *other = NULL;
 
     if (class == REPLY_NOSCRIPT)
-        return node;
-    if (!in_cluster(node->redis))
+        return server;
+    if (!in_cluster(server->redis))
         return NULL;
     if (class == REPLY_MOVED) {
-        pawl__redis_lock(node->redis);
-        if (pawl__cluster_moved(node, reply))
-            other = pawl__cluster_asked(node, reply);
-        pawl__redis_unlock(node->redis);
+        pawl__redis_lock(server->redis);
+        if (pawl__cluster_moved(server, reply))
+            other = pawl__cluster_asked(server, reply);
+        pawl__redis_unlock(server->redis);
         return other;
     }
     if (class != REPLY_ASK && class != REPLY_AGAIN)
         return NULL;
     pawl__pause(50 * PAWL__NS_PER_MS); /* until the slot has moved */
-    return node;
+    return server;
 }
 
-redisReply *pawl__node_call(struct node *node, int script, int keys, int argc, const char **argv, const size_t *lengths,
-                            struct pawl_error *reterr) {
+redisReply *pawl__server_call(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                              struct pawl_error *reterr) {
     struct pawl_error why = {0};
     enum reply_class class;
     redisReply *reply;
 
-    for (int tries = 0; node && tries < 50; tries++) {
-        reply = call_server(node, script, keys, argc, argv, lengths, reterr);
+    for (int tries = 0; server && tries < 50; tries++) {
+        reply = call_server(server, script, keys, argc, argv, lengths, reterr);
         if (!reply)
             return NULL;
         class = pawl__reply_class(reply, &why);
         if (class == REPLY_OK)
             return reply;
-        node = ask_again(node, reply, class);
+        server = ask_again(server, reply, class);
         freeReplyObject(reply);
     }
     if (reterr)
@@ -316,13 +316,13 @@ static int each_holder(const struct sight *sight, holder_fn *fn, void *data) {
     return fn(sight, &holder, data);
 }
 
-static struct node *server_of(struct redis *redis, const char *name) {
-    struct node *node;
+static struct server *server_of(struct redis *redis, const char *name) {
+    struct server *server;
 
     pawl__redis_lock(redis);
-    node = pawl__node_for(redis, name);
+    server = pawl__server_for(redis, name);
     pawl__redis_unlock(redis);
-    return node;
+    return server;
 }
 
 static int look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
@@ -336,8 +336,8 @@ static int look(struct redis *redis, const char *name, struct sight *ret, struct
     pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", &call);
     call.argv[REDIS_CALL_COMMON] = rwlock.beside;
     *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = pawl__node_call(server_of(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL,
-                                 reterr);
+    ret->reply = pawl__server_call(server_of(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL,
+                                   reterr);
     if (!ret->reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
@@ -492,13 +492,13 @@ static void free_names(struct names *names) {
 }
 
 /* Take the names out of one answer to SCAN. */
-static int read_page(struct node *node, const redisReply *keys, const char *prefix, struct names *names,
+static int read_page(struct server *server, const redisReply *keys, const char *prefix, struct names *names,
                      struct pawl_error *reterr) {
     char buffer[REDIS_KEY_MAX];
 
     for (size_t i = 0; i < keys->elements; i++) {
         const redisReply *key = keys->element[i];
-        const char *name = pawl__redis_name_of(node->redis, key->str, key->len, prefix, buffer);
+        const char *name = pawl__redis_name_of(server->redis, key->str, key->len, prefix, buffer);
 
         if (name && *name && !add_name(names, name))
             return pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
@@ -506,22 +506,23 @@ static int read_page(struct node *node, const redisReply *keys, const char *pref
     return 0;
 }
 
-typedef int page_fn(struct node *node, const redisReply *keys, const char *prefix, struct names *names, struct pawl_error *reterr);
+typedef int page_fn(struct server *server, const redisReply *keys, const char *prefix, struct names *names,
+                    struct pawl_error *reterr);
 
-static int scan(struct node *node, const char *prefix, page_fn *page, struct names *names, struct pawl_error *reterr) {
+static int scan(struct server *server, const char *prefix, page_fn *page, struct names *names, struct pawl_error *reterr) {
     char cursor[24] = "0", match[64];
     int rc = 0;
 
     snprintf(match, sizeof match, "%s:*", prefix);
     for (int round = 0; round < SCAN_ROUNDS; round++) {
         const char *argv[] = {"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
-        redisReply *reply = pawl__node_call(node, -1, 0, 6, argv, NULL, reterr);
+        redisReply *reply = pawl__server_call(server, -1, 0, 6, argv, NULL, reterr);
 
         if (!reply)
             return reterr ? reterr->code : PAWL_ECONNLOST;
         if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
             snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
-            rc = page(node, reply->element[1], prefix, names, reterr);
+            rc = page(server, reply->element[1], prefix, names, reterr);
         } else {
             rc = pawl__fail(reterr, PAWL_EFORMAT, "the server's answer to SCAN makes no sense");
         }
@@ -533,17 +534,17 @@ static int scan(struct node *node, const char *prefix, page_fn *page, struct nam
 }
 
 /* Add those of `used` that are held, `count` of them in one script. */
-static int add_held(struct node *node, char *const *used, size_t count, struct names *names, struct pawl_error *reterr) {
+static int add_held(struct server *server, char *const *used, size_t count, struct names *names, struct pawl_error *reterr) {
     char keys[HELD_BATCH][REDIS_KEY_MAX];
     const char *argv[HELD_BATCH];
     redisReply *reply;
     int rc = 0;
 
     for (size_t i = 0; i < count; i++) {
-        strcpy(stpcpy(keys[i], node->redis->options.prefix), used[i]);
+        strcpy(stpcpy(keys[i], server->redis->options.prefix), used[i]);
         argv[i] = keys[i];
     }
-    reply = pawl__node_call(node, SCRIPT_HELD, 0, (int)count, argv, NULL, reterr);
+    reply = pawl__server_call(server, SCRIPT_HELD, 0, (int)count, argv, NULL, reterr);
     if (!reply)
         return reterr ? reterr->code : PAWL_ECONNLOST;
     for (size_t i = 0; i < count && rc == 0; i++)
@@ -554,37 +555,37 @@ static int add_held(struct node *node, char *const *used, size_t count, struct n
 }
 
 /* The counters of tokens are those of all locks that ever were: only what is held is of interest. */
-static int read_tokens(struct node *node, const redisReply *keys, const char *prefix, struct names *names,
+static int read_tokens(struct server *server, const redisReply *keys, const char *prefix, struct names *names,
                        struct pawl_error *reterr) {
-    size_t batch = in_cluster(node->redis) ? 1 : HELD_BATCH; /* there, a script is of one slot */
+    size_t batch = in_cluster(server->redis) ? 1 : HELD_BATCH; /* there, a script is of one slot */
     struct names used = {0};
-    int rc = read_page(node, keys, prefix, &used, reterr);
+    int rc = read_page(server, keys, prefix, &used, reterr);
 
     for (size_t i = 0; i < used.count && rc == 0; i += batch)
-        rc = add_held(node, used.list + i, used.count - i < batch ? used.count - i : batch, names, reterr);
+        rc = add_held(server, used.list + i, used.count - i < batch ? used.count - i : batch, names, reterr);
     free_names(&used);
     return rc;
 }
 
-struct node *pawl__node_next(struct redis *redis, struct node *node) {
+struct server *pawl__server_next(struct redis *redis, struct server *server) {
     pawl__redis_lock(redis);
     do {
-        node = node ? TAILQ_NEXT(node, entry) : TAILQ_FIRST(&redis->nodes);
-    } while (node && in_cluster(redis) && !node->slot_count);
+        server = server ? TAILQ_NEXT(server, entry) : TAILQ_FIRST(&redis->servers);
+    } while (server && in_cluster(redis) && !server->slot_count);
     pawl__redis_unlock(redis);
-    return node;
+    return server;
 }
 
 static int scan_all(struct redis *redis, struct names *names, struct pawl_error *reterr) {
-    struct node *node = NULL;
+    struct server *server = NULL;
     int rc = 0;
 
-    while (rc == 0 && (node = pawl__node_next(redis, node))) {
-        rc = scan(node, pawl__redis_queue_prefix(redis), read_page, names, reterr);
+    while (rc == 0 && (server = pawl__server_next(redis, server))) {
+        rc = scan(server, pawl__redis_queue_prefix(redis), read_page, names, reterr);
         if (rc == 0 && !is_voter(redis))
-            rc = scan(node, "pawl:who", read_page, names, reterr);
+            rc = scan(server, "pawl:who", read_page, names, reterr);
         if (rc == 0 && redis->options.layout != LAYOUT_PLAIN)
-            rc = scan(node, pawl__redis_token_prefix(redis), read_tokens, names, reterr);
+            rc = scan(server, pawl__redis_token_prefix(redis), read_tokens, names, reterr);
     }
     return rc;
 }
@@ -642,7 +643,7 @@ static int call_break(struct redis *redis, const char *name, enum pawl_kind kind
     call.argv[REDIS_CALL_COMMON] = now ? "1" : "0";
     for (int i = 0; i < ARGS; i++) /* Redisson's permits are bytes of any kind */
         lengths[i] = call.argv[i] == holder->owner ? holder->length : strlen(call.argv[i]);
-    reply = pawl__node_call(server_of(redis, name), SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, ARGS, call.argv, lengths, reterr);
+    reply = pawl__server_call(server_of(redis, name), SCRIPT_BREAK + (int)kind, REDIS_CALL_KEYS, ARGS, call.argv, lengths, reterr);
     if (!reply)
         return reterr->code;
     *rettold = reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : -1;

@@ -27,36 +27,38 @@ void pawl__server_info(const char *info, const char *key, char *ret, size_t size
 }
 
 /* The greeting left after the connection was begun. */
-static void check_time(struct node *node, const char *info) {
+static void check_time(struct server *server, const char *info) {
     char time[32];
 
     pawl__server_info(info, "server_time_usec", time, sizeof time);
     if (!time[0])
         return;
-    pawl__push_tie(node, node->commands.started_at, strtoll(time, NULL, 10));
+    pawl__push_tie(home_of(server), server->commands.started_at, strtoll(time, NULL, 10));
 }
 
 /* Replicas know the cluster, too; and channels have slots since 7.0. */
-static void check_cluster(struct node *node, const char *version) {
-    if (!node->server_in_cluster)
-        pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is not part of a cluster: write redis: instead of redis-cluster:");
+static void check_cluster(struct server *server, const char *version) {
+    if (!server->facts.in_cluster)
+        pawl__link_drop(&server->commands, PAWL_ETOPOLOGY, "it is not part of a cluster: write redis: instead of redis-cluster:");
     else if (version[0] && atoi(version) < 7)
-        pawl__link_drop(&node->commands, PAWL_EVERSION, "the node's version is %s: in a cluster pawl needs 7.0 or later", version);
+        pawl__link_drop(&server->commands, PAWL_EVERSION, "the node's version is %s: in a cluster pawl needs 7.0 or later",
+                        version);
 }
 
 /* Not in a cluster: one that others vote with is looked at by those who count (redlock/engine.c). */
-static void check_alone(struct node *node, const char *version, const char *mode) {
+static void check_alone(struct server *server, const char *version, const char *mode) {
     if (strcmp(mode, "sentinel") == 0)
-        pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is a sentinel: write redis-sentinel://HOST:PORT/NAME");
-    else if (node->server_is_replica)
-        pawl__link_drop(&node->commands, PAWL_ECONNLOST, "the server is a replica and takes no locks: name the primary in the URL");
-    else if (node->server_in_cluster && !is_voter(node->redis))
-        pawl__link_drop(&node->commands, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:");
+        pawl__link_drop(&server->commands, PAWL_ETOPOLOGY, "it is a sentinel: write redis-sentinel://HOST:PORT/NAME");
+    else if (server->facts.is_replica)
+        pawl__link_drop(&server->commands, PAWL_ECONNLOST,
+                        "the server is a replica and takes no locks: name the primary in the URL");
+    else if (server->facts.in_cluster && !is_voter(server->redis))
+        pawl__link_drop(&server->commands, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:");
     else if (version[0] && atoi(version) < 5)
-        pawl__link_drop(&node->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
+        pawl__link_drop(&server->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", version);
 }
 
-static void check_info(struct node *node, const char *info) {
+static void check_info(struct server *server, const char *info) {
     char version[32], role[16], aof[8], saves[16], replicas[16], loading[8], cluster[8], mode[16];
 
     pawl__server_info(info, "redis_version", version, sizeof version);
@@ -65,21 +67,21 @@ static void check_info(struct node *node, const char *info) {
     pawl__server_info(info, "connected_slaves", replicas, sizeof replicas);
     pawl__server_info(info, "rdb_last_save_time", saves, sizeof saves);
     pawl__server_info(info, "loading", loading, sizeof loading);
-    pawl__server_info(info, "run_id", node->server_run_id, sizeof node->server_run_id);
+    pawl__server_info(info, "run_id", server->facts.run_id, sizeof server->facts.run_id);
     pawl__server_info(info, "cluster_enabled", cluster, sizeof cluster);
     pawl__server_info(info, "redis_mode", mode, sizeof mode);
-    node->server_in_cluster = strcmp(cluster, "1") == 0;
-    node->server_is_replica = strcmp(role, "slave") == 0;
-    if (is_voter(node->redis))
-        check_time(node, info);
-    pawl__redis_note(node->redis, NULL, "server: version %s, %s", version, role);
-    if (in_cluster(node->redis))
-        check_cluster(node, version);
+    server->facts.in_cluster = strcmp(cluster, "1") == 0;
+    server->facts.is_replica = strcmp(role, "slave") == 0;
+    if (is_voter(server->redis))
+        check_time(server, info);
+    pawl__redis_note(server->redis, NULL, "server: version %s, %s", version, role);
+    if (in_cluster(server->redis))
+        check_cluster(server, version);
     else
-        check_alone(node, version, mode);
-    node->server_known = true;
-    node->server_replicas = (unsigned)strtoul(replicas, NULL, 10);
-    node->server_aof = strcmp(aof, "0") != 0;
+        check_alone(server, version, mode);
+    server->facts.known = true;
+    server->facts.replicas = (unsigned)strtoul(replicas, NULL, 10);
+    server->facts.aof = strcmp(aof, "0") != 0;
 }
 
 /* CONFIG GET's answer: name and value. */
@@ -89,39 +91,39 @@ static const char *config_value(const redisReply *reply) {
     return reply->element[1]->str;
 }
 
-static void warn_once(struct node *node, const char *policy) {
-    const struct redis *redis = node->redis;
+static void warn_once(struct server *server, const char *policy) {
+    const struct redis *redis = server->redis;
 
-    if (node->server_warned)
+    if (server->facts.warned)
         return;
-    node->server_warned = true;
+    server->facts.warned = true;
     if (policy && strcmp(policy, "noeviction") != 0)
         pawl__warn(
             &redis->base,
             "%.200s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy "
             "noeviction",
             redis->url, policy);
-    if (node->server_known && !node->server_aof)
+    if (server->facts.known && !server->facts.aof)
         pawl__warn(&redis->base, "%.200s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
                    redis->url);
-    if (node->server_replicas && !node->server_min_replicas && !redis->options.replicas)
+    if (server->facts.replicas && !server->facts.min_replicas && !redis->options.replicas)
         pawl__warn(&redis->base,
                    "%.200s has replicas but does not wait for them: a failover may forget locks that are held; write ?replicas=1 "
                    "into the URL",
                    redis->url);
 }
 
-void pawl__server_answer(struct node *node, unsigned index, const redisReply *reply) {
+void pawl__server_answer(struct server *server, unsigned index, const redisReply *reply) {
     const char *value = config_value(reply);
 
     if (index == 0 && reply->type == REDIS_REPLY_STRING)
-        check_info(node, reply->str);
+        check_info(server, reply->str);
     else if (index == 1 && value)
-        snprintf(node->server_policy, sizeof node->server_policy, "%s", value);
+        snprintf(server->facts.policy, sizeof server->facts.policy, "%s", value);
     else if (index == 2 && value)
-        node->server_min_replicas = (unsigned)strtoul(value, NULL, 10);
+        server->facts.min_replicas = (unsigned)strtoul(value, NULL, 10);
 }
 
-void pawl__server_warn(struct node *node) {
-    warn_once(node, node->server_policy[0] ? node->server_policy : NULL);
+void pawl__server_warn(struct server *server) {
+    warn_once(server, server->facts.policy[0] ? server->facts.policy : NULL);
 }

@@ -70,88 +70,88 @@ unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name) {
     return slot_of_key(key);
 }
 
-struct node *pawl__node_for(const struct redis *redis, const char *name) {
-    struct node *node;
+struct server *pawl__server_for(const struct redis *redis, const char *name) {
+    struct server *server;
 
     if (!in_cluster(redis))
-        return TAILQ_FIRST(&redis->nodes);
-    node = redis->slots[pawl__cluster_slot_of(redis, name)];
-    return node ? node : TAILQ_FIRST(&redis->nodes); /* it will say that nobody has the slot */
+        return TAILQ_FIRST(&redis->servers);
+    server = redis->slots[pawl__cluster_slot_of(redis, name)];
+    return server ? server : TAILQ_FIRST(&redis->servers); /* it will say that nobody has the slot */
 }
 
 /* ---- Nodes -------------------------------------------------------------------------------------------------------------------- */
 
-static bool has_claims(const struct node *node) {
+static bool has_claims(const struct server *server) {
     const struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &node->redis->claims, all) {
-        if (claim->node == node)
+    TAILQ_FOREACH(claim, &server->redis->claims, all) {
+        if (&claim->home->server == server)
             return true;
     }
     return false;
 }
 
-static bool is_idle(struct node *node) {
+static bool is_idle(struct server *server) {
     struct link *link;
 
-    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+    for (int i = 0; (link = pawl__server_link(server, i)); i++)
         if (link->state != LINK_DOWN)
             return false;
-    return !node->wanted && !node->slot_count && !node->leading && !has_claims(node);
+    return !server->wanted && !server->slot_count && !home_of(server)->leading && !has_claims(server);
 }
 
 /* There are as many as there may be: one that was named once and is of no use, the latest first; those of the URL come first of all. */
-static struct node *idle_node(struct redis *redis) {
-    struct node *node;
+static struct server *idle_node(struct redis *redis) {
+    struct server *server;
 
-    TAILQ_FOREACH_REVERSE(node, &redis->nodes, node_list, entry) {
-        if (is_idle(node))
-            return node;
+    TAILQ_FOREACH_REVERSE(server, &redis->servers, server_list, entry) {
+        if (is_idle(server))
+            return server;
     }
     return NULL;
 }
 
-static struct node *node_at(struct redis *redis, const char *host, unsigned port) {
+static struct server *node_at(struct redis *redis, const char *host, unsigned port) {
     struct pawl_error ignored;
-    struct node *node;
+    struct server *server;
     unsigned count = 0;
 
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
+    TAILQ_FOREACH(server, &redis->servers, entry) {
         count++;
-        if (pawl__node_is_at(node, host, port))
-            return node;
+        if (pawl__server_is_at(server, host, port))
+            return server;
     }
     if (count >= NODES_MOST)
-        return (node = idle_node(redis)) && pawl__node_put_at(node, host, port) ? node : NULL;
-    node = pawl__node_new(redis, &ignored);
-    if (node && !pawl__node_put_at(node, host, port)) {
-        pawl__node_free(node);
-        node = NULL;
+        return (server = idle_node(redis)) && pawl__server_put_at(server, host, port) ? server : NULL;
+    server = pawl__server_new(redis, &ignored);
+    if (server && !pawl__server_put_at(server, host, port)) {
+        pawl__server_free(server);
+        server = NULL;
     }
-    return node;
+    return server;
 }
 
-void pawl__node_want(struct node *node) {
+void pawl__server_want(struct server *server) {
     struct link *link;
 
-    if (node->wanted)
+    if (server->wanted)
         return;
-    node->wanted = true;
-    for (int i = 0; (link = pawl__node_link(node, i)); i++)
+    server->wanted = true;
+    for (int i = 0; (link = pawl__server_link(server, i)); i++)
         link->retry_at = 0;
-    pawl__redis_due(node->redis, 0);
+    pawl__redis_due(server->redis, 0);
 }
 
 /* A node without slots is of no use any more. */
 static void leave_nodes(struct redis *redis) {
-    struct node *node;
+    struct server *server;
     struct link *link;
 
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
-        if (!node->wanted || node->slot_count || node->leading || has_claims(node))
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        if (!server->wanted || server->slot_count || home_of(server)->leading || has_claims(server))
             continue;
-        node->wanted = false;
-        for (int i = 0; (link = pawl__node_link(node, i)); i++) {
+        server->wanted = false;
+        for (int i = 0; (link = pawl__server_link(server, i)); i++) {
             pawl__link_drop(link, PAWL_ECONNLOST, "it has no slots any more");
             link->retry_at = PAWL__NEVER;
             link->failures = 0;
@@ -163,32 +163,32 @@ static void leave_nodes(struct redis *redis) {
 
 static void rehome_claims(struct redis *redis) {
     struct rclaim *claim, *next;
-    struct node *node;
+    struct server *server;
 
     for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        node = redis->slots[claim->slot];
-        if (node && node != claim->node) {
-            node->token_floor = 0; /* it was set when others had the lock's counter */
-            pawl__claim_rehome(redis, claim, node);
+        server = redis->slots[claim->slot];
+        if (server && server != &claim->home->server) {
+            home_of(server)->token_floor = 0; /* it was set when others had the lock's counter */
+            pawl__claim_rehome(redis, claim, home_of(server));
         }
     }
 }
 
-static void set_slot(struct redis *redis, unsigned slot, struct node *node) {
+static void set_slot(struct redis *redis, unsigned slot, struct server *server) {
     if (redis->slots[slot])
         redis->slots[slot]->slot_count--;
-    redis->slots[slot] = node;
-    if (node)
-        node->slot_count++;
+    redis->slots[slot] = server;
+    if (server)
+        server->slot_count++;
 }
 
 /* One range of CLUSTER SLOTS' answer: first, last, {host, port, ...} of the primary, and of replicas. All ranges together have no more than
  * all slots. */
-static void take_range(struct redis *redis, const struct node *from, const redisReply *range, unsigned *left) {
+static void take_range(struct redis *redis, const struct server *from, const redisReply *range, unsigned *left) {
     const redisReply *primary;
     const char *host;
-    struct node *node;
+    struct server *server;
     int64_t last;
 
     if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 || range->element[2]->type != REDIS_REPLY_ARRAY ||
@@ -200,15 +200,16 @@ static void take_range(struct redis *redis, const struct node *from, const redis
         return; /* it does not know itself */
     if (!host[0])
         host = pawl__addresses_host(from->addresses);
-    node = node_at(redis, host, (unsigned)pawl__reply_number(primary, 1, 0));
+    server = node_at(redis, host, (unsigned)pawl__reply_number(primary, 1, 0));
     last = pawl__reply_number(range, 1, -1);
-    for (int64_t slot = pawl__reply_number(range, 0, 0); node && slot >= 0 && slot <= last && slot < REDIS_SLOTS && *left; slot++) {
-        set_slot(redis, (unsigned)slot, node);
+    for (int64_t slot = pawl__reply_number(range, 0, 0); server && slot >= 0 && slot <= last && slot < REDIS_SLOTS && *left;
+         slot++) {
+        set_slot(redis, (unsigned)slot, server);
         --*left;
     }
 }
 
-static void take_map(struct redis *redis, const struct node *from, const redisReply *reply) {
+static void take_map(struct redis *redis, const struct server *from, const redisReply *reply) {
     unsigned left = REDIS_SLOTS;
 
     redis->uncovered = 0;
@@ -236,12 +237,12 @@ static void map_answered(struct redis *redis, struct request *request, redisRepl
     redis->map_turn_known = request->step;
     redis->refresh_at = PAWL__NEVER;
     if (reply && reply->type == REDIS_REPLY_ARRAY) {
-        take_map(redis, request->node, reply);
+        take_map(redis, request->server, reply);
     } else if (reply) {
         if (pawl__reply_class(reply, &why) == REPLY_OK)
             pawl__fail(&why, PAWL_EFORMAT, "the server's answer to CLUSTER SLOTS makes no sense");
         freeReplyObject(reply);
-        pawl__link_drop(&request->node->commands, why.code == PAWL_EFORMAT ? PAWL_ETOPOLOGY : why.code, "it tells no slots: %s",
+        pawl__link_drop(&request->server->commands, why.code == PAWL_EFORMAT ? PAWL_ETOPOLOGY : why.code, "it tells no slots: %s",
                         why.text);
         return;
     } else {
@@ -271,45 +272,45 @@ void pawl__cluster_reached(struct redis *redis) {
     pawl__redis_due(redis, 0);
 }
 
-static struct node *after(const struct redis *redis, const struct node *node) {
-    struct node *next = node ? TAILQ_NEXT(node, entry) : NULL;
+static struct server *after(const struct redis *redis, const struct server *server) {
+    struct server *next = server ? TAILQ_NEXT(server, entry) : NULL;
 
-    return next ? next : TAILQ_FIRST(&redis->nodes);
+    return next ? next : TAILQ_FIRST(&redis->servers);
 }
 
 /* Go on along the list of nodes: to one that is connected, or else to the next, which could be. */
-static struct node *next_node(struct redis *redis) {
-    struct node *first = after(redis, redis->refresh_node), *node = first;
+static struct server *next_node(struct redis *redis) {
+    struct server *first = after(redis, redis->refresh_server), *server = first;
 
-    while (node->commands.state != LINK_UP) {
-        node = after(redis, node);
-        if (node == first)
+    while (server->commands.state != LINK_UP) {
+        server = after(redis, server);
+        if (server == first)
             break;
     }
-    redis->refresh_node = node;
-    return node;
+    redis->refresh_server = server;
+    return server;
 }
 
 void pawl__cluster_tick(struct redis *redis, int64_t now) {
     struct request request = {.answered = map_answered, .script = -1, .step = redis->map_turn + 1};
-    struct node *node;
+    struct server *server;
     bool asked = false;
 
     if (!in_cluster(redis) || now < redis->refresh_at)
         return;
-    node = next_node(redis);
+    server = next_node(redis);
     redis->refreshed_at = now;
-    if (node->commands.state == LINK_UP)
-        asked = pawl__link_say(&node->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
+    if (server->commands.state == LINK_UP)
+        asked = pawl__link_say(&server->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
     else
-        pawl__node_want(node); /* and then */
+        pawl__server_want(server); /* and then */
     redis->map_turn += asked;
     redis->refresh_at = now + (asked ? SILENT_NS : REFRESH_NS);
     pawl__redis_due(redis, redis->refresh_at);
 }
 
 /* `MOVED SLOT HOST:PORT`, or ASK: the node that it names; NULL: none that makes sense. */
-static struct node *named_node(struct redis *redis, const struct node *from, const char *text, unsigned *slot) {
+static struct server *named_node(struct redis *redis, const struct server *from, const char *text, unsigned *slot) {
     char host[256];
     const char *colon = strrchr(text, ':');
     int used = 0;
@@ -325,43 +326,43 @@ static struct node *named_node(struct redis *redis, const struct node *from, con
     return node_at(redis, length ? host : pawl__addresses_host(from->addresses), (unsigned)strtoul(colon + 1, NULL, 10));
 }
 
-bool pawl__cluster_moved(struct node *from, const redisReply *reply) {
+bool pawl__cluster_moved(struct server *from, const redisReply *reply) {
     struct redis *redis = from->redis;
-    struct node *node;
+    struct server *server;
     unsigned slot;
 
-    if (!in_cluster(redis) || !(node = named_node(redis, from, reply->str, &slot)))
+    if (!in_cluster(redis) || !(server = named_node(redis, from, reply->str, &slot)))
         return false;
     pawl__redis_note(redis, NULL, "%.100s", reply->str);
-    set_slot(redis, slot, node);
+    set_slot(redis, slot, server);
     rehome_claims(redis);
     pawl__cluster_refresh(redis);
     return true;
 }
 
-struct node *pawl__cluster_asked(struct node *from, const redisReply *reply) {
-    struct node *node;
+struct server *pawl__cluster_asked(struct server *from, const redisReply *reply) {
+    struct server *server;
     unsigned slot;
 
-    if (!in_cluster(from->redis) || !(node = named_node(from->redis, from, reply->str, &slot)))
+    if (!in_cluster(from->redis) || !(server = named_node(from->redis, from, reply->str, &slot)))
         return NULL;
-    pawl__node_want(node);
-    return node;
+    pawl__server_want(server);
+    return server;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------------------------------------------- */
 
 int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
     const struct redis_options *options = &redis->options;
-    struct node *node;
+    struct server *server;
 
     redis->refresh_at = 0;
     redis->slots = calloc(REDIS_SLOTS, sizeof *redis->slots);
     for (size_t i = 0; i < options->place_count; i++) {
-        node = redis->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
-        if (!node)
+        server = redis->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
+        if (!server)
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-        pawl__addresses_look_up(node->addresses); /* one that is not known is one that can't be reached */
+        pawl__addresses_look_up(server->addresses); /* one that is not known is one that can't be reached */
     }
     return 0;
 }
@@ -369,12 +370,12 @@ int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
 /* Have all of the URL's nodes been tried in vain? */
 static const struct pawl_error *all_failed(struct redis *redis) {
     const struct pawl_error *why = NULL;
-    struct node *node;
+    struct server *server;
 
-    TAILQ_FOREACH(node, &redis->nodes, entry) {
-        if (!node->commands.failures)
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        if (!server->commands.failures)
             return NULL;
-        why = &node->commands.why;
+        why = &server->commands.why;
     }
     return why;
 }

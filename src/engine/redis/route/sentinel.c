@@ -25,45 +25,45 @@
 
 /* ---- A round ---------------------------------------------------------------------------------------------------------------- */
 
-static void next_sentinel(struct node *node) {
-    struct redis *redis = node->redis;
+static void next_sentinel(struct server *server) {
+    struct redis *redis = server->redis;
 
     redis->sentinel_at = (redis->sentinel_at + 1) % redis->options.place_count;
-    node->guide.addresses = redis->sentinels[redis->sentinel_at];
+    server->guide.addresses = redis->sentinels[redis->sentinel_at];
 }
 
-void pawl__sentinel_ask(struct node *node) {
-    if (node->asking_sentinels)
+void pawl__sentinel_ask(struct server *server) {
+    if (server->asking_sentinels)
         return;
-    pawl__link_drop(&node->guide, PAWL_ECONNLOST, "the sentinels are asked anew");
-    node->asking_sentinels = true;
-    node->sentinels_asked = node->sentinels_unknowing = 0;
-    next_sentinel(node);
-    node->guide.failures = 0;
-    node->guide.retry_at = 0;
-    pawl__redis_due(node->redis, 0);
+    pawl__link_drop(&server->guide, PAWL_ECONNLOST, "the sentinels are asked anew");
+    server->asking_sentinels = true;
+    server->sentinels_asked = server->sentinels_unknowing = 0;
+    next_sentinel(server);
+    server->guide.failures = 0;
+    server->guide.retry_at = 0;
+    pawl__redis_due(server->redis, 0);
 }
 
 /* Why a whole round was in vain. */
-static void explain(const struct node *node, struct pawl_error *ret) {
-    const struct redis_options *options = &node->redis->options;
+static void explain(const struct server *server, struct pawl_error *ret) {
+    const struct redis_options *options = &server->redis->options;
 
-    if (node->sentinels_unknowing)
+    if (server->sentinels_unknowing)
         pawl__fail(ret, PAWL_EURL,
                    "%.200s: %u of the %zu sentinels answer, and none knows a primary named '%s': look at the URL's path",
-                   node->redis->url, node->sentinels_unknowing, options->place_count, options->primary_name);
+                   server->redis->url, server->sentinels_unknowing, options->place_count, options->primary_name);
     else
-        pawl__fail(ret, node->guide.why.code == PAWL_EACCES ? PAWL_EACCES : PAWL_ECONNLOST,
+        pawl__fail(ret, server->guide.why.code == PAWL_EACCES ? PAWL_EACCES : PAWL_ECONNLOST,
                    "none of the %zu sentinels tells where '%s' is; the last one: %s", options->place_count, options->primary_name,
-                   node->guide.why.text);
+                   server->guide.why.text);
 }
 
-static void end_round(struct node *node, const struct pawl_error *why) {
+static void end_round(struct server *server, const struct pawl_error *why) {
     struct link *link;
 
-    node->asking_sentinels = false;
-    for (int i = 0; (link = pawl__node_link(node, i)); i++) {
-        if (link == &node->guide || link->state != LINK_DOWN || link->retry_at != PAWL__NEVER)
+    server->asking_sentinels = false;
+    for (int i = 0; (link = pawl__server_link(server, i)); i++) {
+        if (link == &server->guide || link->state != LINK_DOWN || link->retry_at != PAWL__NEVER)
             continue;
         if (why)
             pawl__link_fail(link, why);
@@ -73,105 +73,105 @@ static void end_round(struct node *node, const struct pawl_error *why) {
 }
 
 /* This sentinel was of no use: the next one, or the end of the round. */
-static void go_on(struct node *node) {
+static void go_on(struct server *server) {
     struct pawl_error why;
 
-    if (++node->sentinels_asked < node->redis->options.place_count) {
-        next_sentinel(node);
-        node->guide.retry_at = 0;
-        pawl__redis_due(node->redis, 0);
+    if (++server->sentinels_asked < server->redis->options.place_count) {
+        next_sentinel(server);
+        server->guide.retry_at = 0;
+        pawl__redis_due(server->redis, 0);
         return;
     }
-    node->guide.retry_at = PAWL__NEVER;
-    explain(node, &why);
-    end_round(node, &why);
+    server->guide.retry_at = PAWL__NEVER;
+    explain(server, &why);
+    end_round(server, &why);
 }
 
-void pawl__sentinel_changed(struct node *node) {
-    if (node->guide.state != LINK_DOWN)
+void pawl__sentinel_changed(struct server *server) {
+    if (server->guide.state != LINK_DOWN)
         return;
-    if (node->asking_sentinels)
-        go_on(node);
+    if (server->asking_sentinels)
+        go_on(server);
     else
-        node->guide.retry_at = PAWL__NEVER; /* it only had hints to give */
+        server->guide.retry_at = PAWL__NEVER; /* it only had hints to give */
 }
 
 /* ---- Answers ---------------------------------------------------------------------------------------------------------------- */
 
 /* The primary is there. */
-static void found(struct node *node, const char *host, const char *port_text) {
+static void found(struct server *server, const char *host, const char *port_text) {
     unsigned port = (unsigned)strtoul(port_text, NULL, 10);
     char where[PAWL__URL_PLACE];
     struct link *link;
 
-    pawl__redis_note(node->redis, NULL, "sentinel %s: '%s' is at %s", pawl__addresses_where(node->guide.addresses),
-                     node->redis->options.primary_name, pawl__url_place(host, port, where));
-    if (!pawl__node_is_at(node, host, port)) {
+    pawl__redis_note(server->redis, NULL, "sentinel %s: '%s' is at %s", pawl__addresses_where(server->guide.addresses),
+                     server->redis->options.primary_name, pawl__url_place(host, port, where));
+    if (!pawl__server_is_at(server, host, port)) {
         /* What is connected to the old one is of no use; it is to be connected to the new one at once. */
-        for (int i = 0; (link = pawl__node_link(node, i)) && link != &node->guide; i++) {
+        for (int i = 0; (link = pawl__server_link(server, i)) && link != &server->guide; i++) {
             pawl__link_drop(link, PAWL_ECONNLOST, "the primary is another now: %s", where);
             link->retry_at = PAWL__NEVER;
         }
-        pawl__node_put_at(node, host, port);
+        pawl__server_put_at(server, host, port);
     }
-    node->found = true;
-    end_round(node, NULL);
+    server->found = true;
+    end_round(server, NULL);
 }
 
-bool pawl__sentinel_answer(struct node *node, const redisReply *reply) {
+bool pawl__sentinel_answer(struct server *server, const redisReply *reply) {
     struct pawl_error why;
 
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_STRING &&
         reply->element[1]->type == REDIS_REPLY_STRING) {
-        found(node, reply->element[0]->str, reply->element[1]->str);
+        found(server, reply->element[0]->str, reply->element[1]->str);
         return true;
     }
     if (reply->type == REDIS_REPLY_NIL) {
-        node->sentinels_unknowing++;
-        pawl__link_drop(&node->guide, PAWL_EURL, "it knows no primary named '%s'", node->redis->options.primary_name);
+        server->sentinels_unknowing++;
+        pawl__link_drop(&server->guide, PAWL_EURL, "it knows no primary named '%s'", server->redis->options.primary_name);
     } else if (pawl__reply_class(reply, &why) != REPLY_OK && why.code != PAWL_EFORMAT) {
-        pawl__link_drop(&node->guide, why.code, "%s", why.text);
+        pawl__link_drop(&server->guide, why.code, "%s", why.text);
     } else {
-        pawl__link_drop(&node->guide, PAWL_ETOPOLOGY, "it is no sentinel: name the sentinels in the URL, not the servers");
+        pawl__link_drop(&server->guide, PAWL_ETOPOLOGY, "it is no sentinel: name the sentinels in the URL, not the servers");
     }
     return false;
 }
 
 /* +switch-master NAME OLD-HOST OLD-PORT HOST PORT */
-void pawl__sentinel_push(struct node *node, const redisReply *reply) {
+void pawl__sentinel_push(struct server *server, const redisReply *reply) {
     const redisReply *text = reply->element[2];
-    size_t length = strlen(node->redis->options.primary_name);
+    size_t length = strlen(server->redis->options.primary_name);
 
-    if (text->type != REDIS_REPLY_STRING || strncmp(text->str, node->redis->options.primary_name, length) != 0 ||
+    if (text->type != REDIS_REPLY_STRING || strncmp(text->str, server->redis->options.primary_name, length) != 0 ||
         text->str[length] != ' ')
         return;
-    pawl__redis_note(node->redis, NULL, "+switch-master %s", text->str);
-    node->sentinels_hinted = true;
+    pawl__redis_note(server->redis, NULL, "+switch-master %s", text->str);
+    server->sentinels_hinted = true;
 }
 
-void pawl__sentinel_tick(struct node *node) {
-    if (!node->sentinels_hinted)
+void pawl__sentinel_tick(struct server *server) {
+    if (!server->sentinels_hinted)
         return;
-    node->sentinels_hinted = false;
-    pawl__sentinel_ask(node);
+    server->sentinels_hinted = false;
+    pawl__sentinel_ask(server);
 }
 
 /* The server at the place that they gave: is it a primary? */
-void pawl__sentinel_check_role(struct node *node, const redisReply *reply) {
+void pawl__sentinel_check_role(struct server *server, const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY || !reply->elements || reply->element[0]->type != REDIS_REPLY_STRING ||
         strcmp(reply->element[0]->str, "master") == 0)
         return; /* or it may not say: READONLY will */
     pawl__link_drop(
-        &node->commands, PAWL_ETOPOLOGY,
+        &server->commands, PAWL_ETOPOLOGY,
         "it is the primary '%s' by a sentinel's words, and a replica by its own: a failover is under way, or the sentinels "
         "disagree",
-        node->redis->options.primary_name);
+        server->redis->options.primary_name);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------------------------------------- */
 
-int pawl__sentinel_setup(struct node *node, struct pawl_error *reterr) {
-    struct redis *redis = node->redis;
+int pawl__sentinel_setup(struct server *server, struct pawl_error *reterr) {
+    struct redis *redis = server->redis;
     struct link *link;
 
     redis->sentinels = calloc(redis->options.place_count, sizeof *redis->sentinels);
@@ -183,8 +183,8 @@ int pawl__sentinel_setup(struct node *node, struct pawl_error *reterr) {
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
         pawl__addresses_look_up(redis->sentinels[i]); /* one that is not known is one that does not answer */
     }
-    for (int i = 0; (link = pawl__node_link(node, i)); i++)
-        link->retry_at = link == &node->guide ? PAWL__NEVER : 0;
+    for (int i = 0; (link = pawl__server_link(server, i)); i++)
+        link->retry_at = link == &server->guide ? PAWL__NEVER : 0;
     redis->sentinel_at = redis->random % redis->options.place_count;
     return 0;
 }

@@ -83,7 +83,7 @@ void pawl__link_start(struct link *link) {
 
 static void connected(struct link *link) {
     const struct redis_options *options = &link->redis->options;
-    bool guide = link == &link->node->guide;
+    bool guide = link == &link->server->guide;
     SSL_CTX *tls = guide ? link->redis->sentinel_tls : link->redis->tls;
     int error = pawl__socket_error(link->fd);
 
@@ -146,7 +146,7 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     if (!reply)
         return;
     if (request->step == GREET_NUMBER) {
-        request->node->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
+        request->server->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
     } else if (request->step == GREET_RUN_ID) {
         if (reply->type == REDIS_REPLY_STRING)
             pawl__server_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
@@ -156,14 +156,14 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
             return;
         }
     } else if (request->step == GREET_PRIMARY) {
-        if (!pawl__sentinel_answer(link->node, reply)) {
+        if (!pawl__sentinel_answer(link->server, reply)) {
             freeReplyObject(reply);
             return;
         }
     } else if (request->step == GREET_ROLE) {
-        pawl__sentinel_check_role(link->node, reply);
+        pawl__sentinel_check_role(link->server, reply);
     } else if (request->step >= GREET_CHECK && !wants_password(reply)) {
-        pawl__server_answer(request->node, (unsigned)(request->step - GREET_CHECK), reply);
+        pawl__server_answer(request->server, (unsigned)(request->step - GREET_CHECK), reply);
     } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
         freeReplyObject(reply);
         pawl__link_drop(link, request->step == GREET_AUTH && why.code == PAWL_EFORMAT ? PAWL_EACCES : why.code, "%s", why.text);
@@ -175,12 +175,12 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
     link->state = LINK_UP;
     link->failures = 0;
     pawl__redis_note(redis, NULL, "connection (%s) is up", link->what);
-    if (link == &link->node->inbox)
-        pawl__push_listen_again(link->node);
-    if (link == &link->node->commands)
-        pawl__renew_all(link->node); /* it may be another server than before, or have forgotten */
-    if (link != &link->node->guide)
-        pawl__node_changed(link->node);
+    if (link == &link->server->inbox)
+        pawl__push_listen_again(home_of(link->server));
+    if (link == &link->server->commands)
+        pawl__renew_all(home_of(link->server)); /* it may be another server than before, or have forgotten */
+    if (link != &link->server->guide)
+        pawl__server_changed(link->server);
 }
 
 static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
@@ -192,7 +192,7 @@ static bool say(struct link *link, enum greeting step, int argc, const char **ar
 
 static bool log_in(struct link *link) {
     const struct redis_options *options = &link->redis->options;
-    bool guide = link == &link->node->guide;
+    bool guide = link == &link->server->guide;
     const char *user = guide ? options->sentinel_user : options->user;
     const char *password = guide ? options->sentinel_password : options->password;
 
@@ -254,24 +254,24 @@ static bool check_server(struct link *link) {
 }
 
 static void greet(struct link *link) {
-    struct node *node = link->node;
+    struct server *server = link->server;
 
     link->state = LINK_GREETING;
     link->greetings = 0;
-    if (link == &node->commands)
-        memset(node->script_loaded, 0, sizeof node->script_loaded);
+    if (link == &server->commands)
+        memset(server->script_loaded, 0, sizeof server->script_loaded);
     if (link ==
-        &node->commands) /* it may be another server, or one that was restarted: what is known of its clock counts no more */
-        node->pair_server = node->tie_server = node->token_floor = 0;
+        &server->commands) /* it may be another server, or one that was restarted: what is known of its clock counts no more */
+        home_of(server)->pair_server = home_of(server)->tie_server = home_of(server)->token_floor = 0;
     if (!log_in(link))
         return;
-    if (link == &node->guide)
+    if (link == &server->guide)
         ask_sentinel(link);
     else if (!say(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}))
         return;
     else if (link->subscriber)
         subscribe(link);
-    else if (choose_db(link) && link == &node->commands)
+    else if (choose_db(link) && link == &server->commands)
         check_server(link);
 }
 
@@ -283,7 +283,7 @@ static int64_t connect_patience(const struct link *link) {
 
     int64_t most = options->connect_ns < options->patience_ns ? options->connect_ns : options->patience_ns;
 
-    return link == &link->node->guide ? most / (int64_t)options->place_count : options->connect_ns;
+    return link == &link->server->guide ? most / (int64_t)options->place_count : options->connect_ns;
 }
 
 int64_t pawl__link_due(const struct link *link) {
@@ -323,10 +323,10 @@ const char *pawl__link_missing(const struct link *link) {
 void pawl__link_tick(struct link *link, int64_t now) {
     if (now < pawl__link_due(link))
         return;
-    if (link->state == LINK_DOWN && link->redis->options.topology == TOPOLOGY_SENTINEL && !link->node->found &&
-        link != &link->node->guide) {
+    if (link->state == LINK_DOWN && link->redis->options.topology == TOPOLOGY_SENTINEL && !link->server->found &&
+        link != &link->server->guide) {
         link->retry_at = PAWL__NEVER;
-        pawl__sentinel_ask(link->node);
+        pawl__sentinel_ask(link->server);
     } else if (link->state == LINK_DOWN)
         pawl__link_start(link);
     else if (link->state == LINK_CONNECTING && pawl__socket_decided(link->fd))

@@ -23,9 +23,9 @@
 
 enum { BATCH_FROM = 8, READ_SIZE = 16384, READ_MOST = 16 * READ_SIZE, OUT_MOST = 64 << 20 };
 
-void pawl__link_init(struct link *link, struct node *node, bool subscriber, const char *what) {
-    link->redis = node->redis;
-    link->node = node;
+void pawl__link_init(struct link *link, struct server *server, bool subscriber, const char *what) {
+    link->redis = server->redis;
+    link->server = server;
     link->subscriber = subscriber;
     link->what = what;
     link->fd = -1;
@@ -138,7 +138,7 @@ bool pawl__link_send(struct link *link, int argc, const char **argv, const size_
 
     if (copy) {
         *copy = *request;
-        copy->node = link->node;
+        copy->server = link->server;
         copy->sent_at = pawl__boottime();
     }
     if ((request && !copy) || !put_command(link, argc, argv, lengths) || (straight && !write_out(link))) {
@@ -171,8 +171,8 @@ static bool take_push(struct link *link, const redisReply *reply) {
 
     if (cluster && reply->type == REDIS_REPLY_ERROR) { /* to SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again */
         pawl__redis_note(link->redis, NULL, "connection (%s): %.100s", link->what, reply->str);
-        pawl__ears_refused(link->node);
-        pawl__push_deaf(link->node);
+        pawl__ears_refused(home_of(link->server));
+        pawl__push_deaf(home_of(link->server));
         pawl__cluster_refresh(link->redis);
         return true;
     }
@@ -180,12 +180,12 @@ static bool take_push(struct link *link, const redisReply *reply) {
         return false;
     word = reply->element[0]->str;
     channel = reply->element[1]->type == REDIS_REPLY_STRING ? reply->element[1]->str : "";
-    if (link == &link->node->guide && strcmp(word, "message") == 0)
-        pawl__sentinel_push(link->node, reply);
+    if (link == &link->server->guide && strcmp(word, "message") == 0)
+        pawl__sentinel_push(link->server, reply);
     else if (strcmp(word, "message") == 0 || strcmp(word, "smessage") == 0)
-        pawl__node_push(link->node, reply);
+        pawl__push_take(home_of(link->server), reply);
     else if (cluster && (strcmp(word, "ssubscribe") == 0 || strcmp(word, "sunsubscribe") == 0)) {
-        if (!pawl__ear_told(link->node, channel, word[1] == 's'))
+        if (!pawl__ear_told(home_of(link->server), channel, word[1] == 's'))
             pawl__push_foreign(link->redis, channel, word[1] == 's');
     } else
         return false;
@@ -213,7 +213,7 @@ static void take_reply(struct link *link, redisReply *reply) {
         return;
     }
     TAILQ_REMOVE(&link->sent, request, link);
-    pawl__script_answered(link->node, request, reply);
+    pawl__script_answered(link->server, request, reply);
     if (request->answered)
         request->answered(redis, request, reply);
     else
@@ -348,11 +348,11 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     }
     close_link(link);
     answer_nothing(link);
-    if (link == &link->node->guide) {
-        pawl__sentinel_changed(link->node);
+    if (link == &link->server->guide) {
+        pawl__sentinel_changed(link->server);
     } else {
-        link->node->found = false;
-        pawl__node_changed(link->node);
+        link->server->found = false;
+        pawl__server_changed(link->server);
     }
 }
 
@@ -361,7 +361,7 @@ void pawl__link_fail(struct link *link, const struct pawl_error *why) {
     link->retry_at = pawl__boottime() + back_off(link);
     link->failures++;
     pawl__redis_due(link->redis, link->retry_at);
-    pawl__node_changed(link->node);
+    pawl__server_changed(link->server);
 }
 
 void pawl__link_free(struct link *link) {

@@ -26,21 +26,21 @@ static char *make_body(const struct pawl__script *script) {
  * node, not written yet, or gone by the script's own doing, ends it halfway. So in a cluster what changes a lock is sent with one key
  * more, which is nowhere: then neither node runs it until the slot has moved. Renewals are run: they only set times, of keys that are
  * there. */
-static bool wants_whole_slot(const struct node *node, int number) {
-    return in_cluster(node->redis) && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
+static bool wants_whole_slot(const struct server *server, int number) {
+    return in_cluster(server->redis) && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
 }
 
-bool pawl__script_send(struct node *node, int number, int keys, int argc, const char **argv, const size_t *lengths,
+bool pawl__script_send(struct server *server, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
-    bool cluster = in_cluster(node->redis), with_body = !node->script_loaded[number];
-    const struct pawl__script *script = &(cluster ? pawl__cluster_scripts : pawl__scripts)[node->redis->options.layout][number];
+    bool cluster = in_cluster(server->redis), with_body = !server->script_loaded[number];
+    const struct pawl__script *script = &(cluster ? pawl__cluster_scripts : pawl__scripts)[server->redis->options.layout][number];
     char *body = with_body ? make_body(script) : NULL;
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;
     struct request copy = *request;
-    int guard = wants_whole_slot(node, number), total = 3 + guard + argc;
+    int guard = wants_whole_slot(server, number), total = 3 + guard + argc;
     char count[16], absent[REDIS_KEY_MAX];
     bool ok = false;
 
@@ -68,7 +68,7 @@ bool pawl__script_send(struct node *node, int number, int keys, int argc, const 
             all[3 + keys] = absent;
             all_lengths[3 + keys] = strlen(absent);
         }
-        ok = pawl__link_send(&node->commands, total, all, all_lengths, &copy);
+        ok = pawl__link_send(&server->commands, total, all, all_lengths, &copy);
     }
     free(body);
     if (all != few) {
@@ -78,13 +78,13 @@ bool pawl__script_send(struct node *node, int number, int keys, int argc, const 
     return ok;
 }
 
-void pawl__script_answered(struct node *node, const struct request *request, const redisReply *reply) {
+void pawl__script_answered(struct server *server, const struct request *request, const redisReply *reply) {
     struct pawl_error ignored;
 
     if (request->script < 0 || !reply)
         return;
     if (request->with_body && reply->type != REDIS_REPLY_ERROR)
-        node->script_loaded[request->script] = true;
+        server->script_loaded[request->script] = true;
     else if (pawl__reply_class(reply, &ignored) == REPLY_NOSCRIPT)
-        node->script_loaded[request->script] = false;
+        server->script_loaded[request->script] = false;
 }
