@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cluster.c - see redis.h: three primaries with a replica each, or without (`cluster-bare`).
+ * cluster.c - see redis_group.h: three primaries with a replica each, or without (`cluster-bare`).
  *
  * With proxies a node announces the ports of two of them, one for clients and replicas, one for the bus, so that whoever finds a node
  * through the cluster finds a proxy.
@@ -13,7 +13,7 @@
 
 #include "../../cli/common/cli.h"
 #include "proxy.h"
-#include "redis.h"
+#include "redis_group.h"
 
 enum { PRIMARIES = CLUSTER_PRIMARIES, PATIENCE_MS = 60000, NODE_TIMEOUT_MS = 60000 };
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * redis.c - see redis.h. One Redis, and the five of a Redlock, which know nothing of each other.
+ * redis.c - see redis.h.
  */
 #include "redis.h"
 
-#include <stdarg.h>
+#include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "files.h"
-#include "proxy.h"
 
-enum { SLOTS = 16384, VOTERS = 5 };
+enum { SLOTS = 16384 };
 
 const char *redis_missing(void) {
     return has_command("redis-server") ? NULL : "there is no redis-server (Debian: redis-server)";
@@ -24,14 +22,14 @@ bool redis_configure(const char *directory, const char *address, unsigned port, 
 }
 
 void redis_become(const char *directory, bool sentinel) {
-    char path[SERVERS_PATH + 16];
+    char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/redis.conf", directory);
     execlp("redis-server", "redis-server", path, sentinel ? "--sentinel" : NULL, (char *)NULL);
 }
 
 const char *redis_node_id(int index) {
-    static char ids[SERVERS_MAX][41];
+    static char ids[REDIS_NODES_MAX][41];
 
     snprintf(ids[index], sizeof ids[index], "%040d", index + 1);
     return ids[index];
@@ -54,89 +52,3 @@ bool redis_write_nodes(const char *directory, const struct redis_nodes *nodes, i
     }
     return write_file(directory, "nodes.conf", "%svars currentEpoch %d lastVoteEpoch 0\n", text, primaries);
 }
-
-/* ---- One of several ------------------------------------------------------------------------------------------------------- */
-
-bool redis_prepare(struct servers *servers, int index, const char *lines) {
-    const struct server *server = &servers->list[index];
-    char source[64] = "", all[2048];
-
-    /* By the address that it comes from a proxy tells a server from a client. */
-    if (servers->proxied)
-        snprintf(source, sizeof source, "bind-source-addr 127.0.0.%d\n", PROXY_SOURCE + index);
-    snprintf(all, sizeof all, "save \"\"\n%s%s%s", source, lines, servers->lines != NULL ? servers->lines : "");
-    if (redis_configure(server->directory, servers_address(servers), server->port, all))
-        return true;
-    snprintf(servers->why, sizeof servers->why, "cannot write %s/redis.conf", server->directory);
-    return false;
-}
-
-void redis_run(struct servers *servers, int index) {
-    redis_become(servers->list[index].directory, false);
-}
-
-/* One that wants a password first serves, too. */
-bool redis_ready(struct servers *servers, int index) {
-    char answer[64];
-
-    return server_ask(servers, index, "PING\r\n", "\r\n", answer, sizeof answer) &&
-           (strncmp(answer, "+PONG", 5) == 0 || strncmp(answer, "-NOAUTH", 7) == 0);
-}
-
-bool redis_ask(const struct servers *servers, int index, char *answer, size_t size, const char *format, ...) {
-    char question[1024], *end;
-    va_list arguments;
-
-    va_start(arguments, format);
-    int length = vsnprintf(question, sizeof question, format, arguments);
-    va_end(arguments);
-    snprintf(question + length, sizeof question - (size_t)length, "\r\nECHO pawl-end\r\n");
-    if (servers->list[index].pid == 0 || !server_ask(servers, index, question, "pawl-end", answer, size))
-        return false;
-    end = strstr(answer, "$8\r\npawl-end");
-    if (end != NULL)
-        *end = '\0';
-    return true;
-}
-
-bool redis_is_primary(const struct servers *servers, int index) {
-    char answer[4096];
-
-    return redis_ask(servers, index, answer, sizeof answer, "INFO replication") && strstr(answer, "role:master") != NULL;
-}
-
-/* ---- Those that know nothing of each other -------------------------------------------------------------------------------- */
-
-static bool prepare(struct servers *servers) {
-    bool good = true;
-
-    for (int i = 0; good && i < servers->count; i++)
-        good = redis_prepare(servers, i, "");
-    return good;
-}
-
-static void redis_url(const struct servers *servers, bool proxied, char *ret, size_t size) {
-    size_t used = (size_t)snprintf(ret, size, servers->count > 1 ? "redlock://" : "redis://");
-
-    servers_places(servers, 0, servers->count, proxied, ret + used, size - used);
-}
-
-const struct topology redis_topology = {
-    .word = "redis",
-    .count = 1,
-    .missing = redis_missing,
-    .prepare = prepare,
-    .become = redis_run,
-    .ready = redis_ready,
-    .url = redis_url,
-};
-
-const struct topology redlock_topology = {
-    .word = "redlock",
-    .count = VOTERS,
-    .missing = redis_missing,
-    .prepare = prepare,
-    .become = redis_run,
-    .ready = redis_ready,
-    .url = redis_url,
-};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * redis.h - servers of Redis: what each is made of, and what those that belong together say of themselves.
+ * redis.h - one Redis server, in a directory: what it is made of.
  */
 #ifndef PAWL_SERVERS_REDIS_H
 #define PAWL_SERVERS_REDIS_H
 
-#include "servers.h"
+#include <stdbool.h>
 
-/* ---- One server, in a directory ------------------------------------------------------------------------------------------- */
+enum { REDIS_NODES_MAX = 8 };
 
 /* NULL: redis-server is here; else what to install. */
 const char *redis_missing(void);
@@ -21,38 +21,10 @@ struct redis_nodes {
     int count;
     bool alone;
     const char *host;
-    unsigned ports[SERVERS_MAX], buses[SERVERS_MAX];
+    unsigned ports[REDIS_NODES_MAX], buses[REDIS_NODES_MAX];
 };
 bool redis_write_nodes(const char *directory, const struct redis_nodes *nodes, int myself);
 /* How a node is called there. */
 const char *redis_node_id(int index);
-
-/* ---- One of several ------------------------------------------------------------------------------------------------------- */
-
-/* Ask one command; the answer as it came over the wire. False: none in time. */
-bool redis_ask(const struct servers *servers, int index, char *answer, size_t size, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-bool redis_is_primary(const struct servers *servers, int index);
-
-/* What the topologies share: `lines` are further lines of one server's configuration. */
-bool redis_prepare(struct servers *servers, int index, const char *lines);
-void redis_run(struct servers *servers, int index);
-bool redis_ready(struct servers *servers, int index);
-
-/* ---- Sentinel: servers, then sentinels ------------------------------------------------------------------------------------ */
-
-enum { SENTINEL_SERVERS = 3, SENTINEL_SENTINELS = 3 };
-
-/* Wait for a primary that most sentinels name and that agrees, other than this one (-1: any). -1: there is none. */
-int sentinel_await_primary(const struct servers *servers, int other);
-/* The primary, once its replicas are in step and the sentinels know of each other; -1: they never are. */
-int sentinel_await_whole(const struct servers *servers);
-
-/* ---- Cluster: primaries, then a replica of each --------------------------------------------------------------------------- */
-
-enum { CLUSTER_PRIMARIES = 3 };
-
-/* Wait until every node says that the cluster serves, in the same epoch, and the replicas are linked. False: it says what is not. */
-bool cluster_await_whole(struct servers *servers);
 
 #endif

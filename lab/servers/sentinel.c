@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sentinel.c - see redis.h: a primary with two replicas, and three sentinels that watch it. `redis-replicas`: the same, and a grant counts
+ * sentinel.c - see redis_group.h: a primary with two replicas, and three sentinels that watch it. `redis-replicas`: the same, and a grant counts
  * only when both replicas have it. `sentinels`: three sentinels alone, which watch what their further lines say.
  *
  * With proxies all of them know each other by the proxies' ports, so that what the sentinels tell a client leads through a proxy, too.
@@ -12,7 +12,7 @@
 
 #include "../../cli/common/cli.h"
 #include "proxy.h"
-#include "redis.h"
+#include "redis_group.h"
 
 enum { ALL = SENTINEL_SERVERS + SENTINEL_SENTINELS, PATIENCE_MS = 60000, DOWN_AFTER_MS = 60000 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zookeeper.h - servers of ZooKeeper, from Debian's jars: one, or an ensemble.
+ * zookeeper.h - one ZooKeeper server, from Debian's jars, in a directory: what it is made of.
  */
 #ifndef PAWL_SERVERS_ZOOKEEPER_H
 #define PAWL_SERVERS_ZOOKEEPER_H
 
-#include "servers.h"
+#include <stdbool.h>
+#include <stddef.h>
 
 /* NULL: it is here; else what to install. */
 const char *zookeeper_missing(void);
@@ -16,12 +17,5 @@ void zookeeper_become(const char *directory, const char *const *options);
 /* What it calls its mode: "leader", "follower", "standalone", "read-only". "": it does not serve. The port opens before the database
  * is loaded: only its own word tells. */
 void zookeeper_mode(const char *address, unsigned port, char *ret, size_t size);
-
-/* ---- One of several ------------------------------------------------------------------------------------------------------- */
-
-/* Which one leads? -1: none. */
-int zookeeper_leader(const struct servers *servers);
-/* The leader, once all serve; -1: they never do. */
-int zookeeper_await_whole(struct servers *servers);
 
 #endif

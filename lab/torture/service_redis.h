@@ -5,7 +5,7 @@
 #ifndef PAWL_TORTURE_SERVICE_REDIS_H
 #define PAWL_TORTURE_SERVICE_REDIS_H
 
-#include "../servers/redis.h"
+#include "../servers/redis_group.h"
 #include "service.h"
 
 /* They write everything to their disk before they answer. */

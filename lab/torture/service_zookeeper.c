@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../servers/proxy.h"
-#include "../servers/zookeeper.h"
+#include "../servers/zookeeper_group.h"
 #include "service.h"
 
 enum { ENSEMBLE = 3, PEER_PORTS = 2, LEADER_MS = 20000, LOG_HEAD = 16 };

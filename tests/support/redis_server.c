@@ -4,54 +4,32 @@
  */
 #include "redis_server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../lab/servers/clock.h"
+#include "../../lab/servers/files.h"
+#include "../../lab/servers/redis.h"
 #include "test.h"
 
 enum { PATIENCE_MS = 30000 };
 
 bool redis_server_exists(const char **why) {
-    static const char *const places[] = {"/usr/bin/redis-server", "/usr/local/bin/redis-server"};
-
-    for (size_t i = 0; i < 2; i++)
-        if (access(places[i], X_OK) == 0)
-            return true;
-    *why = "there is no redis-server (Debian: redis-server)";
-    return false;
+    *why = redis_missing();
+    return *why == NULL;
 }
 
 void redis_free_ports(unsigned *ports, size_t count) {
-    enum { MOST = 32 };
-    int fds[MOST];
-
-    assert_true(count <= MOST);
-    for (size_t i = 0; i < count; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof address;
-
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_true(fds[i] >= 0);
-        assert_int_equal(bind(fds[i], (struct sockaddr *)&address, size), 0);
-        assert_int_equal(getsockname(fds[i], (struct sockaddr *)&address, &size), 0);
-        ports[i] = ntohs(address.sin_port);
-    }
-    for (size_t i = 0; i < count; i++)
-        close(fds[i]);
+    assert_true(free_ports(ports, count));
 }
 
 static unsigned free_port(void) {
@@ -62,42 +40,26 @@ static unsigned free_port(void) {
 }
 
 static void write_configuration(const struct redis_server *server) {
-    char path[200];
-    FILE *file;
+    char lines[4096];
+    int used = snprintf(lines, sizeof lines, "unixsocket %s\nlogfile %s/log\n%s", server->socket_path, server->directory,
+                        server->sentinel ? "" : "save \"\"\n");
 
-    snprintf(path, sizeof path, "%s/redis.conf", server->directory);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "bind 127.0.0.1\nport %u\nunixsocket %s\ndir %s\nlogfile %s/log\n%s", server->port, server->socket_path,
-            server->directory, server->directory, server->sentinel ? "" : "save \"\"\n");
     if (server->tls)
-        fprintf(file, "tls-port %u\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n",
-                server->tls_port, server->directory, server->directory, server->directory);
-    fprintf(file, "%s\n", server->extra);
-    assert_int_equal(fclose(file), 0);
+        used += snprintf(lines + used, sizeof lines - (size_t)used,
+                         "tls-port %u\ntls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n",
+                         server->tls_port, server->directory, server->directory, server->directory);
+    snprintf(lines + used, sizeof lines - (size_t)used, "%s", server->extra);
+    assert_true(redis_configure(server->directory, "127.0.0.1", server->port, lines));
 }
 
-static void distort_clock(int fd) {
-    char number[16], shim[PATH_MAX];
+static void become(void *data) {
+    const struct redis_server *server = data;
+    char shim[PATH_MAX];
 
-    snprintf(number, sizeof number, "%d", fd);
     snprintf(shim, sizeof shim, "%s/tests/libclock_shim.so", getenv("BUILD_DIR"));
-    setenv("PAWL_CLOCK_FD", number, 1);
-    setenv("LD_PRELOAD", shim, 1);
-}
-
-static void run_server(const struct redis_server *server) {
-    char path[200];
-    sigset_t none;
-
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive a test that crashed */
     if (server->clock_fd)
-        distort_clock(server->clock_fd);
-    snprintf(path, sizeof path, "%s/redis.conf", server->directory);
-    execlp("redis-server", "redis-server", path, server->sentinel ? "--sentinel" : NULL, (char *)NULL);
-    _exit(127);
+        clock_lie(shim, server->clock_fd);
+    redis_become(server->directory, server->sentinel);
 }
 
 void redis_server_prepare(struct redis_server *server) {
@@ -123,10 +85,8 @@ void redis_server_certify(struct redis_server *server) {
 
 void redis_server_launch(struct redis_server *server) {
     write_configuration(server);
-    server->pid = fork();
-    assert_true(server->pid >= 0);
-    if (server->pid == 0)
-        run_server(server);
+    server->pid = start_process(server->directory, become, server);
+    assert_true(server->pid > 0);
 }
 
 bool redis_server_await(struct redis_server *server) {
@@ -180,13 +140,10 @@ void redis_server_stop(struct redis_server *server, int number) {
 }
 
 void redis_server_free(struct redis_server *server) {
-    char command[300];
-
     redis_server_stop(server, SIGKILL);
     if (!server->directory[0])
         return;
-    snprintf(command, sizeof command, "rm -rf '%s'", server->directory);
-    assert_int_equal(system(command), 0);
+    assert_true(remove_tree(server->directory));
     server->directory[0] = '\0';
 }
 

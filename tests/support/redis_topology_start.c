@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../lab/servers/redis.h"
 #include "redis_topology.h"
 #include "test.h"
 
@@ -112,44 +113,20 @@ void redis_watched_free(struct redis_watched *watched) {
 
 /* ---- Cluster ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *node_id(int index) {
-    static char ids[CLUSTER_NODES][41];
-
-    snprintf(ids[index], sizeof ids[index], "%040d", index + 1);
-    return ids[index];
-}
-
-/* The file in which a node keeps what it knows of the cluster: as if it had been there before. */
-static void write_nodes(const struct redis_cluster *cluster, int myself, const unsigned *ports) {
-    static const char *const slots[CLUSTER_PRIMARIES] = {"0-5460", "5461-10922", "10923-16383"};
-    char path[200];
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s/nodes.conf", cluster->nodes[myself].directory);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    for (int i = 0; i < CLUSTER_NODES; i++) {
-        fprintf(file, "%s 127.0.0.1:%u@%u %s", node_id(i), ports[i], cluster->bus_ports[i], i == myself ? "myself," : "");
-        if (i < CLUSTER_PRIMARIES)
-            fprintf(file, "master - 0 0 %d connected %s\n", i + 1, slots[i]);
-        else
-            fprintf(file, "slave %s 0 0 %d connected\n", node_id(i - CLUSTER_PRIMARIES), i - CLUSTER_PRIMARIES + 1);
-    }
-    fprintf(file, "vars currentEpoch %d lastVoteEpoch 0\n", CLUSTER_PRIMARIES);
-    assert_int_equal(fclose(file), 0);
-}
-
 static bool start_cluster(struct redis_cluster *cluster) {
     unsigned ports[2 * CLUSTER_NODES], timeout = cluster->node_timeout_ms ? cluster->node_timeout_ms : LONG_MS;
+    struct redis_nodes nodes = {.count = CLUSTER_NODES, .host = "127.0.0.1"};
 
     redis_free_ports(ports, 2 * CLUSTER_NODES);
-    for (int i = 0; i < CLUSTER_NODES; i++)
-        cluster->bus_ports[i] = ports[CLUSTER_NODES + i];
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        nodes.ports[i] = ports[i];
+        nodes.buses[i] = cluster->bus_ports[i] = ports[CLUSTER_NODES + i];
+    }
     for (int i = 0; i < CLUSTER_NODES; i++) {
         struct redis_server *node = &cluster->nodes[i];
 
         redis_server_prepare(node);
-        write_nodes(cluster, i, ports);
+        assert_true(redis_write_nodes(node->directory, &nodes, i));
         snprintf(node->extra, sizeof node->extra, "%scluster-enabled yes\ncluster-port %u\ncluster-node-timeout %u\n%s",
                  replication, cluster->bus_ports[i], timeout, cluster->extra);
         node->port = ports[i];

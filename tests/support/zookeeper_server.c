@@ -4,70 +4,25 @@
  */
 #include "zookeeper_server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static const char jar[] = "/usr/share/java/zookeeper.jar", java[] = "/usr/bin/java";
+#include "../../lab/servers/files.h"
+#include "../../lab/servers/zookeeper.h"
 
-enum { PATIENCE_MS = 60000, STEP_MS = 50, TRIES = 3 };
+enum { PATIENCE_MS = 60000, STEP_MS = 50, TRIES = 3, MODE = 32 };
 
 const char *zookeeper_server_missing(void) {
-    if (access(java, X_OK) != 0)
-        return "there is no java (Debian: default-jre-headless)";
-    if (access(jar, R_OK) != 0)
-        return "there is no zookeeper.jar (Debian: zookeeper)";
-    return NULL;
-}
-
-static unsigned free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unsigned port = 0;
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &length) == 0)
-        port = ntohs(address.sin_port);
-    close(fd);
-    return port;
+    return zookeeper_missing();
 }
 
 /* ---- Files ---------------------------------------------------------------------------------------------------------------- */
-
-static FILE *open_in(const struct zookeeper_server *server, int index, const char *name) {
-    char path[512];
-
-    snprintf(path, sizeof path, "%s/%d/%s", server->directory, index, name);
-    return fopen(path, "w");
-}
-
-static bool write_log_settings(const struct zookeeper_server *server, int index) {
-    FILE *file = open_in(server, index, "log4j.properties");
-
-    if (!file)
-        return false;
-    fprintf(file,
-            "log4j.rootLogger=WARN, F\n"
-            "log4j.appender.F=org.apache.log4j.FileAppender\n"
-            "log4j.appender.F.File=%s/%d/log\n"
-            "log4j.appender.F.layout=org.apache.log4j.PatternLayout\n"
-            "log4j.appender.F.layout.ConversionPattern=%%d %%p %%c %%m%%n\n",
-            server->directory, index);
-    return fclose(file) == 0;
-}
 
 static const char *address_of(const struct zookeeper_server *server, int index, int of_peers) {
     const char *address = server->how.addresses[index][of_peers];
@@ -75,105 +30,67 @@ static const char *address_of(const struct zookeeper_server *server, int index, 
     return address ? address : "127.0.0.1";
 }
 
-static bool write_config(const struct zookeeper_server *server, int index, unsigned peers[][2]) {
-    FILE *file = open_in(server, index, "zoo.cfg");
-
-    if (!file)
-        return false;
-    fprintf(file,
-            "tickTime=500\ninitLimit=20\nsyncLimit=10\ndataDir=%s/%d/data\nclientPort=%u\nclientPortAddress=%s\n"
-            "maxClientCnxns=0\nminSessionTimeout=1000\nmaxSessionTimeout=%u\nadmin.enableServer=false\n"
-            "4lw.commands.whitelist=%s\n",
-            server->directory, index, server->ports[index], address_of(server, index, 0),
-            server->how.longest ? server->how.longest : 60000, server->how.words ? server->how.words : "*");
-    for (int i = 0; server->count > 1 && i < server->count; i++)
-        fprintf(file, "server.%d=%s:%u:%u\n", i + 1, address_of(server, i, 1), peers[i][0], peers[i][1]);
-    if (fclose(file) != 0 || !(file = open_in(server, index, "data/myid")))
-        return false;
-    fprintf(file, "%d\n", index + 1);
-    return fclose(file) == 0;
+static void directory_of(const struct zookeeper_server *server, int index, char *ret, size_t size) {
+    snprintf(ret, size, "%s/%d", server->directory, index);
 }
 
 static bool write_files(struct zookeeper_server *server) {
-    unsigned peers[ZOOKEEPER_SERVERS_MAX][2];
-    char path[512];
+    unsigned ports[3 * ZOOKEEPER_SERVERS_MAX];
+    char directory[512], lines[1024];
+    int used;
 
-    for (int i = 0; i < server->count; i++) {
-        server->ports[i] = free_port();
-        peers[i][0] = free_port();
-        peers[i][1] = free_port();
-        snprintf(path, sizeof path, "%s/%d", server->directory, i);
-        mkdir(path, 0700);
-        snprintf(path, sizeof path, "%s/%d/data", server->directory, i);
-        mkdir(path, 0700);
-    }
-    for (int i = 0; i < server->count; i++)
-        if (!write_config(server, i, peers) || !write_log_settings(server, i))
-            return false;
-    return true;
-}
-
-/* ---- Four-letter words ---------------------------------------------------------------------------------------------------- */
-
-static bool ask_at(const char *host, unsigned port, const char *word, char *answer, size_t size) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = inet_addr(host)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
-    size_t used = 0;
-    ssize_t n = 0;
-
-    if (fd < 0)
+    if (!free_ports(ports, 3 * (size_t)server->count))
         return false;
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && send(fd, word, strlen(word), MSG_NOSIGNAL) > 0)
-        while (used + 1 < size && poll(&wait, 1, PATIENCE_MS) == 1 && (n = read(fd, answer + used, size - 1 - used)) > 0)
-            used += (size_t)n;
-    close(fd);
-    answer[used] = '\0';
-    return used > 0;
-}
-
-static bool ask(const struct zookeeper_server *server, int index, const char *word, char *answer, size_t size) {
-    return ask_at(address_of(server, index, 0), server->ports[index], word, answer, size);
+    used = snprintf(lines, sizeof lines, "4lw.commands.whitelist=%s\n", server->how.words ? server->how.words : "*");
+    for (int i = 0; server->count > 1 && i < server->count; i++)
+        used += snprintf(lines + used, sizeof lines - (size_t)used, "server.%d=%s:%u:%u\n", i + 1, address_of(server, i, 1),
+                         ports[3 * i + 1], ports[3 * i + 2]);
+    for (int i = 0; i < server->count; i++) {
+        server->ports[i] = ports[3 * i];
+        directory_of(server, i, directory, sizeof directory);
+        mkdir(directory, 0700);
+        if (!zookeeper_configure(directory, i, address_of(server, i, 0), server->ports[i], lines))
+            return false;
+    }
+    return true;
 }
 
 int zookeeper_server_watches(unsigned port) {
     char answer[4096];
     const char *total;
 
-    if (!ask_at("127.0.0.1", port, "wchs", answer, sizeof answer) || !(total = strstr(answer, "Total watches:")))
+    if (!ask_at("127.0.0.1", port, "wchs", NULL, answer, sizeof answer) || !(total = strstr(answer, "Total watches:")))
         return -1;
     return atoi(total + strlen("Total watches:"));
 }
 
 /* ---- Processes ------------------------------------------------------------------------------------------------------------ */
 
-static void run_server(const struct zookeeper_server *server, int index) {
-    char path[1024], config[512], output[512];
-    int fd;
+struct child {
+    const struct zookeeper_server *server;
+    int index;
+};
 
-    snprintf(path, sizeof path, "%s/%d:%s:/usr/share/java/slf4j-log4j12.jar:/usr/share/java/log4j-1.2.jar", server->directory,
-             index, jar);
-    snprintf(config, sizeof config, "%s/%d/zoo.cfg", server->directory, index);
-    snprintf(output, sizeof output, "%s/%d/output", server->directory, index);
-    fd = open(output, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(fd, STDOUT_FILENO);
-    dup2(fd, STDERR_FILENO);
-    execl(java, "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true",
-          "-Dzookeeper.preAllocSize=1024", server->how.read_only ? "-Dreadonlymode.enabled=true" : "-Dreadonlymode.enabled=false",
-          server->how.quota ? "-Dzookeeper.enforceQuota=true" : "-Dzookeeper.enforceQuota=false", "-cp", path,
-          "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
-    _exit(127);
+static void become(void *data) {
+    const struct child *child = data;
+    const struct zookeeper_how *how = &child->server->how;
+    const char *options[3] = {how->read_only ? "-Dreadonlymode.enabled=true" : "-Dreadonlymode.enabled=false",
+                              how->quota ? "-Dzookeeper.enforceQuota=true" : "-Dzookeeper.enforceQuota=false"};
+    char directory[512];
+
+    if (how->inside)
+        how->inside(child->index);
+    directory_of(child->server, child->index, directory, sizeof directory);
+    zookeeper_become(directory, options);
 }
 
 bool zookeeper_server_spawn(struct zookeeper_server *server, int index) {
-    pid_t pid = fork();
+    struct child child = {server, index};
+    char directory[512];
 
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the test */
-        if (server->how.inside)
-            server->how.inside(index);
-        run_server(server, index);
-    }
+    directory_of(server, index, directory, sizeof directory);
+    pid_t pid = start_process(directory, become, &child);
+
     server->pids[index] = pid > 0 ? pid : 0;
     if (pid > 0 && server->how.outside)
         server->how.outside(index, pid);
@@ -186,14 +103,13 @@ static void nap(void) {
     nanosleep(&moment, NULL);
 }
 
-/* The port opens before the database is loaded: only its own word tells. `mode` NULL: any in which it serves. */
+/* `mode` NULL: any in which it serves. */
 static bool await_mode(struct zookeeper_server *server, int index, const char *mode) {
-    char answer[4096];
-    const char *found;
+    char found[MODE];
 
     for (int i = 0; i < PATIENCE_MS / STEP_MS; i++) {
-        found = ask(server, index, "srvr", answer, sizeof answer) ? strstr(answer, "Mode: ") : NULL;
-        if (found && (mode ? strncmp(found + 6, mode, strlen(mode)) == 0 : strncmp(found + 6, "read-only", 9) != 0))
+        zookeeper_mode(address_of(server, index, 0), server->ports[index], found, sizeof found);
+        if (mode ? strcmp(found, mode) == 0 : found[0] != '\0' && strcmp(found, "read-only") != 0)
             return true;
         if (waitpid(server->pids[index], NULL, WNOHANG) != 0) {
             server->pids[index] = 0;
@@ -213,8 +129,8 @@ static void show_output(const struct zookeeper_server *server) {
     char path[512], line[1024];
     FILE *file;
 
-    for (int i = 0; i < 2 * server->count; i++) {
-        snprintf(path, sizeof path, "%s/%d/%s", server->directory, i / 2, i % 2 ? "log" : "output");
+    for (int i = 0; i < server->count; i++) {
+        snprintf(path, sizeof path, "%s/%d/output", server->directory, i);
         if (!(file = fopen(path, "r")))
             continue;
         printf("# %s:\n", path);
@@ -275,20 +191,19 @@ bool zookeeper_server_restart(struct zookeeper_server *server, int index) {
 }
 
 void zookeeper_server_stop(struct zookeeper_server *server) {
-    char command[300];
-
     for (int i = 0; i < server->count; i++)
         zookeeper_server_kill(server, i);
-    snprintf(command, sizeof command, "rm -rf '%s'", server->directory);
-    if (system(command) != 0)
+    if (!remove_tree(server->directory))
         fprintf(stderr, "# %s could not be removed\n", server->directory);
 }
 
 int zookeeper_server_leader(struct zookeeper_server *server) {
-    char answer[4096];
+    char mode[MODE];
 
-    for (int i = 0; i < server->count; i++)
-        if (server->pids[i] && ask(server, i, "srvr", answer, sizeof answer) && strstr(answer, "Mode: leader"))
+    for (int i = 0; i < server->count; i++) {
+        zookeeper_mode(address_of(server, i, 0), server->ports[i], mode, sizeof mode);
+        if (server->pids[i] && strcmp(mode, "leader") == 0)
             return i;
+    }
     return -1;
 }

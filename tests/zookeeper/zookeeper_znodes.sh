@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# examples/znodes on a ZooKeeper of its own. Prints TAP. $BUILD_DIR holds the example.
-set -uo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+# SPDX-License-Identifier: Apache-2.0
+# examples/znodes on a ZooKeeper of its own. $BUILD_DIR holds the example.
+# shellcheck source=tests/cli/cli_common.sh
+. "$(dirname "$0")/../cli/cli_common.sh"
+# shellcheck source=tests/cli/cli_servers.sh
+. "$(dirname "$0")/../cli/cli_servers.sh"
 
-echo "1..1"
-if [ ! -e /usr/share/java/zookeeper.jar ] || ! command -v java >/dev/null; then
-    echo "ok 1 - examples/znodes # SKIP there is no ZooKeeper (Debian: zookeeper)"
-    exit 0
-fi
-if output=$(timeout 100 /usr/bin/python3 "$here/../interop/with_zookeeper.py" "$BUILD_DIR/examples/znodes" 2>&1); then
-    echo "ok 1 - examples/znodes"
+znodes() {
+    timeout 100 "$BUILD_DIR/examples/znodes" "127.0.0.1:$port" >"$scratch/said" 2>&1
+}
+
+if start_zookeeper; then
+    check "examples/znodes" znodes
+    sed 's/^/# /' "$scratch/said"
 else
-    printf '%s\n' "$output" | sed 's/^/# /'
-    echo "not ok 1 - examples/znodes"
-    exit 1
+    skip "examples/znodes" "$missing"
 fi
+done_testing
