@@ -8,32 +8,25 @@ with Kazoo's manners: an object is held once, by whatever thread, and does not e
 through a way of their own, so that a session can be made to expire. What does not apply is named in NOT_PAWLS, with the reason."""
 
 import ctypes
-import hashlib
-import io
 import os
-import signal
 import socket
 import sys
-import tarfile
-import tempfile
 import threading
 import time
 import types
 import unittest
-import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import peer_suite  # noqa: E402
+from peer_suite import ECANCELED, ELIMIT, ETIMEOUT, LOST, PAWL_FOREVER, PAWL_TASK, TEST_S, Options, call  # noqa: E402
 from zookeeper_peers import Missing, Servers, end_all, free_port  # noqa: E402
 
-BUILD = os.environ.get("BUILD_DIR", os.path.join(HERE, "../build"))
-VERSION = "2.10.0"
-ADDRESS = (
-    "https://files.pythonhosted.org/packages/ff/01/75d0baf017c89de8909e4429a1865a17e45d9b787ce8084a2c55c95a79c9/"
-    f"kazoo-{VERSION}.tar.gz"
+SOURCES = (
+    "kazoo-2.10.0",
+    "ff/01/75d0baf017c89de8909e4429a1865a17e45d9b787ce8084a2c55c95a79c9",
+    "905796ae4f4c12bd4e4ae92e6e5d018439e6b56c8cfbb24825362e79b230dab1",
 )
-SHA256 = "905796ae4f4c12bd4e4ae92e6e5d018439e6b56c8cfbb24825362e79b230dab1"
-SESSION_MS, TEST_S = 2000, 60
+SESSION_MS = 2000
 NOT_PAWLS = {
     "test_lock_ephemeral": "a lock of pawl's ends with its session; it has none that stay",
     "test_inconsistent_max_leases_other_data": "pawl asks for one limit; a semaphore with two is refused (PAWL_ELIMIT)",
@@ -42,19 +35,7 @@ NOT_PAWLS = {
 }
 
 
-def fetch():
-    """The directory of Kazoo's sources. Raises OSError."""
-    directory = os.path.join(BUILD, "interop", f"kazoo-{VERSION}")
-    if not os.path.isdir(directory):
-        with urllib.request.urlopen(ADDRESS, timeout=60) as answer:
-            data = answer.read()
-        if hashlib.sha256(data).hexdigest() != SHA256:
-            raise OSError("it is not the archive that was meant")
-        with tempfile.TemporaryDirectory(dir=BUILD) as scratch:
-            tarfile.open(fileobj=io.BytesIO(data)).extractall(scratch)
-            os.makedirs(os.path.dirname(directory), exist_ok=True)
-            os.rename(os.path.join(scratch, f"kazoo-{VERSION}"), directory)
-    return directory
+libpawl = None  # loaded by main()
 
 
 class Way:
@@ -100,41 +81,6 @@ class Way:
         self.end(*self.sockets)
         time.sleep(seconds)
         self.open = True
-
-
-# ---- libpawl ----
-
-PAWL_FOREVER, PAWL_TASK = 2**63 - 1, 1
-EHELD, ETIMEOUT, ECANCELED, ENOTHELD, ELOST, ELIMIT = -10, -11, -14, -17, -19, -21
-LOST = 3  # of enum pawl_state
-
-
-class Error(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_int), ("text", ctypes.c_char * 512)]
-
-
-class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("flags", ctypes.c_uint), ("lease_ms", ctypes.c_int64), ("label", ctypes.c_char_p)]
-    _fields_ += [("command", ctypes.c_char_p), ("log", ctypes.c_void_p), ("log_data", ctypes.c_void_p), ("max_hold_ms", ctypes.c_int64)]
-
-
-class Entry(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("mode", ctypes.c_int), ("flags", ctypes.c_uint)]
-    _fields_ += [("position", ctypes.c_uint), ("permits", ctypes.c_uint), ("limit", ctypes.c_uint), ("token", ctypes.c_uint64)]
-    _fields_ += [("host", ctypes.c_char_p), ("pid", ctypes.c_int64), ("command", ctypes.c_char_p), ("label", ctypes.c_char_p)]
-
-
-VISIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Entry), ctypes.c_void_p)
-libpawl = None  # loaded by main()
-
-
-def call(function, *arguments):
-    """Returns the code; whatever else goes wrong than a test can mean is an exception."""
-    error = Error()
-    code = function(*arguments, ctypes.byref(error))
-    if code < 0 and code not in (EHELD, ETIMEOUT, ECANCELED, ENOTHELD, ELOST, ELIMIT):
-        raise RuntimeError(error.text.decode())
-    return code
 
 
 class Stand:
@@ -190,14 +136,7 @@ class Stand:
         libpawl.pawl_cancel(self.lock)
 
     def entries(self):
-        found = []
-
-        def visit(entry, _):
-            found.append((entry[0].label.decode(), entry[0].position))
-            return 0
-
-        call(libpawl.pawl_inspect, self.pawl, self.name, VISIT(visit), None)
-        return found
+        return peer_suite.entries(libpawl, self.pawl, self.name)
 
     def contenders(self):
         return [label for label, _ in self.entries()]
@@ -305,35 +244,16 @@ class InOrder(threading.Thread):
             time.sleep(0.01)
 
 
-def too_long(*_):
-    raise TimeoutError(f"not within {TEST_S} s")
-
-
-def play(suite):
-    signal.signal(signal.SIGALRM, too_long)
-    tests = [test for cases in suite for test in cases]
-    failed = 0
-    for number, test in enumerate(tests, 1):
-        name = test.id().rsplit(".", 2)[-2:]
-        if name[1] in NOT_PAWLS:
-            print(f"ok {number} - {'.'.join(name)} # SKIP {NOT_PAWLS[name[1]]}", flush=True)
-            continue
-        result = unittest.TestResult()
-        signal.alarm(TEST_S)
-        test.run(result)
-        signal.alarm(0)
-        for _, why in result.failures + result.errors:
-            print("".join(f"# {line}\n" for line in why.splitlines()), end="")
-        failed += not result.wasSuccessful()
-        print(f"{'' if result.wasSuccessful() else 'not '}ok {number} - {'.'.join(name)}", flush=True)
-    print(f"1..{len(tests)}")
-    return 1 if failed else 0
+def run(test):
+    result = unittest.TestResult()
+    test.run(result)
+    return [why for _, why in result.failures + result.errors]
 
 
 def main():
     global libpawl
     try:
-        sys.path.insert(0, fetch())
+        sys.path.insert(0, peer_suite.fetch(*SOURCES))
     except OSError as error:
         print(f"1..0 # SKIP Kazoo's tests can't be fetched: {error}")
         return 0
@@ -342,15 +262,15 @@ def main():
     except Missing as missing:
         print(f"1..0 # SKIP {missing}")
         return 0
-    libpawl = ctypes.CDLL(os.path.join(BUILD, "src/libpawl.so"))
+    libpawl = peer_suite.load()
     try:
         sys.modules["kazoo.testing"] = types.SimpleNamespace(KazooTestCase=case_class(server))
         sys.modules["pytest"] = types.SimpleNamespace(raises=unittest.TestCase().assertRaises)
         from kazoo.tests import test_lock
 
         test_lock.threading = types.SimpleNamespace(**{**vars(threading), "Thread": InOrder})
-        status = play(unittest.defaultTestLoader.loadTestsFromModule(test_lock))
-        sys.stdout.flush()
+        tests = [test for cases in unittest.defaultTestLoader.loadTestsFromModule(test_lock) for test in cases]
+        status = peer_suite.play([(".".join(test.id().rsplit(".", 2)[-2:]), lambda test=test: run(test)) for test in tests], NOT_PAWLS)
     finally:
         end_all()
     os._exit(status)  # whatever a test that failed has left waiting
