@@ -142,7 +142,7 @@ void measure_alone(struct job *job) {
 
     name_lock(job);
     job->row = ROW_PAIR;
-    if (!crew_count(job, 1, work, &used, &ns))
+    if (!workers_count(job, 1, work, &used, &ns))
         return;
     for (int act = 0; act < RAW_ACTS; act++) {
         add_latency(&results[ROW_TRIP + act], &board->limits[act]);
@@ -155,6 +155,6 @@ void measure_alone(struct job *job) {
     add_latency(&results[ROW_ACQUIRE], &board->acquire);
     add_latency(&results[ROW_PAIR], &board->latency);
     add_rate(&results[ROW_PAIR], board->bulk_count[0], board->bulk_ns[0], &board->latency);
-    if (crew_count(job, 1, work_without_bare, &used, &ns))
+    if (workers_count(job, 1, work_without_bare, &used, &ns))
         add_usage(&results[ROW_PAIR], job->target, &used);
 }

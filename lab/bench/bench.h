@@ -6,7 +6,7 @@
  * round says about one row of the table is a sample per measure; what is told is the median of the rounds with the lowest and the
  * highest. A ratio is taken within each round, too, and the median of these ratios is told.
  *
- * The process that people start opens no client itself. Every workload runs in processes that it forks (crew.h) and that end with the
+ * The process that people start opens no client itself. Every workload runs in processes that it forks (workers.h) and that end with the
  * workload; so nothing of the last one is in the way of the next, and what a client costs can be read off its process.
  */
 #ifndef PAWL_CLI_BENCH_H

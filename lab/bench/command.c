@@ -10,7 +10,7 @@
 
 #include "../../cli/common/options.h"
 #include "../../cli/common/signals.h"
-#include "crew.h"
+#include "workers.h"
 
 static const char help[] = "Usage: pawl bench [OPTION]... [-u URL]...\n"
                            "\n"
@@ -172,7 +172,7 @@ static int measure_and_tell(struct bench *bench, const struct choices *choices) 
 
     if (status == 0)
         status = measure(bench, choices);
-    if (status == 0 && crew_signal() == 0) {
+    if (status == 0 && workers_signal() == 0) {
         choices->json ? bench_print_json(stdout, bench) : bench_print_table(stdout, bench);
         status = finish_output(write_svg(bench, choices->svg, svg));
         status = status != 0 ? status : tell_failures(bench);
@@ -182,7 +182,7 @@ static int measure_and_tell(struct bench *bench, const struct choices *choices) 
     }
     for (size_t i = 0; i < bench->count; i++)
         target_close(&bench->targets[i], bench);
-    return crew_signal() != 0 ? end_by_signal(crew_signal(), false) : status;
+    return workers_signal() != 0 ? end_by_signal(workers_signal(), false) : status;
 }
 
 int command_bench(int argc, char **argv);

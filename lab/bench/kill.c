@@ -32,28 +32,28 @@ static void hold_or_inherit(const struct job *job, int number) {
     pawl_close(client);
 }
 
-static bool kill_holder(struct crew *crew, int64_t *ret_ns) {
+static bool kill_holder(struct workers *workers, int64_t *ret_ns) {
     /* It says that it waits just before it does; a moment later it does. */
-    if (!crew_await_stage(crew, STAGE_WAITS, KILL_MS) || !crew_pause(crew, A_MOMENT_MS))
+    if (!workers_await_stage(workers, STAGE_WAITS, KILL_MS) || !workers_pause(workers, A_MOMENT_MS))
         return false;
     int64_t begin = bench_now_ns();
-    kill(crew->pids[0], SIGKILL);
-    if (!crew_await_stage(crew, STAGE_INHERITED, KILL_MS))
+    kill(workers->pids[0], SIGKILL);
+    if (!workers_await_stage(workers, STAGE_INHERITED, KILL_MS))
         return false;
-    *ret_ns = atomic_load(&crew->job->board->released_at) - begin;
+    *ret_ns = atomic_load(&workers->job->board->released_at) - begin;
     return true;
 }
 
 void measure_kill(struct job *job) {
     struct result *result = &job->target->results[job->row];
-    struct crew crew;
+    struct workers workers;
     int64_t ns;
 
     name_lock(job);
     job->lease_ms = LEASE_MS;
-    bool good = crew_start(&crew, job, 2, hold_or_inherit) && kill_holder(&crew, &ns);
-    crew_finish(&crew);
-    if (crew_note_failure(&crew) || !good)
+    bool good = workers_start(&workers, job, 2, hold_or_inherit) && kill_holder(&workers, &ns);
+    workers_finish(&workers);
+    if (workers_note_failure(&workers) || !good)
         return;
     histogram_clear(&job->board->latency);
     histogram_add(&job->board->latency, ns);

@@ -126,21 +126,21 @@ static void hold_or_queue(const struct job *job, int number) {
         stand_in_queue(job, number);
 }
 
-static bool count_queue(struct crew *crew, struct usage *ret_used, double *ret_ns) {
+static bool count_queue(struct workers *workers, struct usage *ret_used, double *ret_ns) {
     struct usage before;
     int64_t begin;
 
-    if (!crew_await_stage(crew, STAGE_ASKED, QUEUE_MS))
+    if (!workers_await_stage(workers, STAGE_ASKED, QUEUE_MS))
         return false;
-    crew_usage(crew, &before);
+    workers_usage(workers, &before);
     begin = bench_now_ns();
-    crew_stage(crew, STAGE_RELEASED);
-    if (!crew_await_stage(crew, STAGE_EMPTY, QUEUE_MS))
+    workers_stage(workers, STAGE_RELEASED);
+    if (!workers_await_stage(workers, STAGE_EMPTY, QUEUE_MS))
         return false;
     *ret_ns = (double)(bench_now_ns() - begin);
-    crew_usage(crew, ret_used);
+    workers_usage(workers, ret_used);
     usage_subtract(ret_used, &before);
-    ret_used->turns = crew->job->number;
+    ret_used->turns = workers->job->number;
     /* Of interest while all of them waited. */
     ret_used->client_memory = before.client_memory;
     ret_used->server_memory = before.server_memory;
@@ -149,15 +149,15 @@ static bool count_queue(struct crew *crew, struct usage *ret_used, double *ret_n
 
 void measure_queue(struct job *job) {
     struct result *result = &job->target->results[job->row];
-    struct crew crew;
+    struct workers workers;
     struct usage used;
     double ns;
 
     name_lock(job);
     job->options = "handoff=0";
-    bool good = crew_start(&crew, job, QUEUERS + 1, hold_or_queue) && count_queue(&crew, &used, &ns);
-    crew_finish(&crew);
-    if (crew_note_failure(&crew) || !good)
+    bool good = workers_start(&workers, job, QUEUERS + 1, hold_or_queue) && count_queue(&workers, &used, &ns);
+    workers_finish(&workers);
+    if (workers_note_failure(&workers) || !good)
         return;
     figure_add(&result->figures[RATE], job->number / ns * 1e9);
     add_latency(result, &job->board->latency);
@@ -194,31 +194,31 @@ static void hold_many(const struct job *job, int number) {
     free(locks);
 }
 
-static bool count_holds(struct crew *crew, struct usage *ret_used, double *ret_s) {
+static bool count_holds(struct workers *workers, struct usage *ret_used, double *ret_s) {
     struct usage before;
     int64_t begin;
 
-    if (!crew_await_ready(crew))
+    if (!workers_await_ready(workers))
         return false;
-    crew_usage(crew, &before);
+    workers_usage(workers, &before);
     begin = bench_now_ns();
-    bool good = crew_pause(crew, HOLDS_MS);
+    bool good = workers_pause(workers, HOLDS_MS);
     *ret_s = (double)(bench_now_ns() - begin) / 1e9;
-    crew_usage(crew, ret_used);
+    workers_usage(workers, ret_used);
     usage_subtract(ret_used, &before);
     return good;
 }
 
 void measure_holds(struct job *job) {
     struct result *result = &job->target->results[job->row];
-    struct crew crew;
+    struct workers workers;
     struct usage used;
     double seconds;
 
     name_lock(job);
-    bool good = crew_start(&crew, job, 1, hold_many) && count_holds(&crew, &used, &seconds);
-    crew_finish(&crew);
-    if (crew_note_failure(&crew) || !good)
+    bool good = workers_start(&workers, job, 1, hold_many) && count_holds(&workers, &used, &seconds);
+    workers_finish(&workers);
+    if (workers_note_failure(&workers) || !good)
         return;
     used.turns = seconds; /* a second counts as a turn */
     add_usage(result, job->target, &used);

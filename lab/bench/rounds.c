@@ -134,7 +134,7 @@ static const char *pointless(const struct target *target, enum row row) {
 
 static void run_workload(struct bench *bench, const struct workload *workload, int round, struct progress *progress,
                          struct board *board) {
-    for (size_t t = 0; t < bench->count && crew_signal() == 0; t++, progress->done++) {
+    for (size_t t = 0; t < bench->count && workers_signal() == 0; t++, progress->done++) {
         /* Another goes first in each round. */
         struct target *target = &bench->targets[(t + (size_t)round) % bench->count];
         struct job job = {.bench = bench, .target = target, .row = workload->row, .number = workload->number, .board = board};
@@ -157,7 +157,7 @@ int bench_run(struct bench *bench) {
         say("out of memory");
         return EXIT_SYSTEM;
     }
-    for (int round = 0; round < bench->rounds && crew_signal() == 0; round++)
+    for (int round = 0; round < bench->rounds && workers_signal() == 0; round++)
         for (size_t w = 0; w < WORKLOADS; w++)
             if (is_due(bench, &workloads[w], round))
                 run_workload(bench, &workloads[w], round, &progress, board);

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "crew.h"
+#include "workers.h"
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place) {
     (void)status;
@@ -49,12 +49,12 @@ static void probe(const struct job *job, int number) {
 
 static int look_at(struct target *target, const struct bench *bench, struct board *board) {
     struct job job = {.bench = bench, .target = target, .board = board};
-    struct crew crew;
-    bool good = crew_start(&crew, &job, 1, probe) && crew_await_ready(&crew);
+    struct workers workers;
+    bool good = workers_start(&workers, &job, 1, probe) && workers_await_ready(&workers);
 
-    crew_finish(&crew);
+    workers_finish(&workers);
     if (!good) {
-        say("%s", crew_trouble(&crew));
+        say("%s", workers_trouble(&workers));
         return board->failure.code != 0 ? exit_of(board->failure.code) : EXIT_UNREACHABLE;
     }
     snprintf(target->shown, sizeof target->shown, "%s", target->scratch[0] != '\0' ? "local:" : board->url);

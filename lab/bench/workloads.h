@@ -6,7 +6,7 @@
 #ifndef PAWL_CLI_BENCH_WORKLOADS_H
 #define PAWL_CLI_BENCH_WORKLOADS_H
 
-#include "crew.h"
+#include "workers.h"
 
 /* The job has the target, the first row and the number; the workload sets the rest. */
 typedef void workload_fn(struct job *job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * crew.h - the processes of one workload on one target: started together, stopped together, watched while they work.
+ * workers.h - the processes of one workload on one target: started together, stopped together, watched while they work.
  *
  *     forked -> opens its client -> ready -> (go) -> works -> (stop) -> lets go of everything -> ends
  *
@@ -26,7 +26,7 @@ struct board {
     _Atomic uint64_t turns; /* what the rate counts */
     _Atomic int64_t released_at;
     _Atomic uint32_t owner;   /* written by who holds */
-    _Atomic uint32_t waiting; /* turns.c: how many are in acquire */
+    _Atomic uint32_t waiting; /* contended.c: how many are in acquire */
     _Atomic uint32_t stage;   /* a futex; for workloads with more steps than the phases: queue.c, kill.c */
     struct histogram latency;
     struct histogram limits[RAW_ACTS]; /* alone.c */
@@ -50,36 +50,36 @@ struct job {
     struct board *board;
 };
 
-typedef void member_fn(const struct job *job, int number);
+typedef void worker_fn(const struct job *job, int number);
 
-struct crew {
+struct workers {
     struct job *job;
     pid_t pids[CREW_MAX];
     int count;
 };
 
-/* In the parent. Each returns false when the run is to end by a signal, or the sample is missing: see crew_trouble. */
-bool crew_start(struct crew *crew, struct job *job, int count, member_fn *work);
-bool crew_await_ready(struct crew *crew);
-void crew_phase(struct crew *crew, enum phase phase);
+/* In the parent. Each returns false when the run is to end by a signal, or the sample is missing: see workers_trouble. */
+bool workers_start(struct workers *workers, struct job *job, int count, worker_fn *work);
+bool workers_await_ready(struct workers *workers);
+void workers_phase(struct workers *workers, enum phase phase);
 /* Let time pass. */
-bool crew_pause(struct crew *crew, int64_t ms);
-void crew_stage(struct crew *crew, uint32_t stage);
+bool workers_pause(struct workers *workers, int64_t ms);
+void workers_stage(struct workers *workers, uint32_t stage);
 /* Until `stage` is this, a minute at most (or `ms`). */
-bool crew_await_stage(struct crew *crew, uint32_t stage, int64_t ms);
+bool workers_await_stage(struct workers *workers, uint32_t stage, int64_t ms);
 /* Stop them, and wait until they are gone. */
-void crew_finish(struct crew *crew);
-/* After crew_finish: if it failed, put the reason into its row, which is missing now. Did it? */
-bool crew_note_failure(const struct crew *crew);
+void workers_finish(struct workers *workers);
+/* After workers_finish: if it failed, put the reason into its row, which is missing now. Did it? */
+bool workers_note_failure(const struct workers *workers);
 /* Why; "" if it did not. */
-const char *crew_trouble(const struct crew *crew);
-void crew_usage(const struct crew *crew, struct usage *ret);
+const char *workers_trouble(const struct workers *workers);
+void workers_usage(const struct workers *workers, struct usage *ret);
 
 /* What was used in between; memory as it is at the end. */
 void usage_subtract(struct usage *after, const struct usage *before);
 
 /* Start, count for the span, stop. False: no sample. `ns` is how long was counted. */
-bool crew_count(struct job *job, int processes, member_fn *work, struct usage *ret_used, double *ret_ns);
+bool workers_count(struct job *job, int processes, worker_fn *work, struct usage *ret_used, double *ret_ns);
 
 /* In a member. */
 
@@ -105,6 +105,6 @@ static inline bool member_counts(const struct job *job) {
 }
 
 /* The signal that ended the run; 0: none yet. */
-int crew_signal(void);
+int workers_signal(void);
 
 #endif

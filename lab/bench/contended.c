@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * turns.c - many want one lock all the time, and hold it for no time: processes, threads of one process, readers among writers.
+ * contended.c - many want one lock all the time, and hold it for no time: processes, threads of one process, readers among writers.
  *
  * A hand-off begins when the holder calls release, and ends when the next one's acquire returns. It counts only when the owner changed. So
  * that there is somebody to hand it to, a holder of those processes keeps the lock until another one has asked for it: two that the kernel
@@ -57,7 +57,7 @@ void measure_turns(struct job *job) {
     double ns;
 
     name_lock(job);
-    if (crew_count(job, job->number, contend, &used, &ns))
+    if (workers_count(job, job->number, contend, &used, &ns))
         add_turns(job, &used, ns);
 }
 
@@ -123,7 +123,7 @@ void measure_threads(struct job *job) {
     double ns;
 
     name_lock(job);
-    if (crew_count(job, 1, contend_in_threads, &used, &ns))
+    if (workers_count(job, 1, contend_in_threads, &used, &ns))
         add_turns(job, &used, ns);
 }
 
@@ -169,6 +169,6 @@ void measure_reads(struct job *job) {
     double ns;
 
     name_lock(job);
-    if (crew_count(job, READERS, read_or_write, &used, &ns))
+    if (workers_count(job, READERS, read_or_write, &used, &ns))
         add_turns(job, &used, ns);
 }

@@ -88,10 +88,10 @@ def contend(open_lock, board, number, ready, result):
 
 def turns(open_lock, number, ms):
     board, ready, result = Board(), multiprocessing.Semaphore(0), multiprocessing.SimpleQueue()
-    crew = [multiprocessing.Process(target=contend, args=(open_lock, board, i, ready, result)) for i in range(number)]
-    for process in crew:
+    workers = [multiprocessing.Process(target=contend, args=(open_lock, board, i, ready, result)) for i in range(number)]
+    for process in workers:
         process.start()
-    for _ in crew:
+    for _ in workers:
         if not ready.acquire(timeout=60):
             return {"missing": "not all clients could be opened"}
     board.set_phase(WARM)
@@ -101,8 +101,8 @@ def turns(open_lock, number, ms):
     time.sleep(ms / 1000)
     rate = (board.get(CHANGES) - changes) / (time.monotonic() - begin)
     board.set_phase(STOP)
-    times = [one for _ in crew for one in result.get()]
-    for process in crew:
+    times = [one for _ in workers for one in result.get()]
+    for process in workers:
         process.join()
     return tell(rate, times)
 
@@ -117,15 +117,15 @@ def threads(open_lock, number, ms):
             holds[i] += 1
             release()
 
-    crew = [threading.Thread(target=loop, args=(i,)) for i in range(number)]
-    for thread in crew:
+    workers = [threading.Thread(target=loop, args=(i,)) for i in range(number)]
+    for thread in workers:
         thread.start()
     time.sleep(ms / 4000)
     before, begin = sum(holds), time.monotonic()
     time.sleep(ms / 1000)
     rate = (sum(holds) - before) / (time.monotonic() - begin)
     stop.set()
-    for thread in crew:
+    for thread in workers:
         thread.join()
     close()
     return tell(rate)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * crew.c - the processes of one workload on one target.
+ * workers.c - the processes of one workload on one target.
  */
-#include "crew.h"
+#include "workers.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -22,7 +22,7 @@ enum { PATIENCE_MS = 60000 };
 
 static int ended_by;
 
-int crew_signal(void) {
+int workers_signal(void) {
     return ended_by;
 }
 
@@ -45,108 +45,108 @@ static void hear_signals(void) {
     }
 }
 
-static bool in_trouble(const struct crew *crew) {
-    return ended_by != 0 || atomic_load(&crew->job->board->failed) == 2;
+static bool in_trouble(const struct workers *workers) {
+    return ended_by != 0 || atomic_load(&workers->job->board->failed) == 2;
 }
 
-bool crew_pause(struct crew *crew, int64_t ms) {
+bool workers_pause(struct workers *workers, int64_t ms) {
     struct pollfd signals = {.fd = signals_fd(), .events = POLLIN};
     int64_t deadline = deadline_in(ms);
 
     do {
         poll(&signals, 1, poll_timeout(deadline));
         hear_signals();
-    } while (!in_trouble(crew) && now_ms() < deadline);
-    return !in_trouble(crew);
+    } while (!in_trouble(workers) && now_ms() < deadline);
+    return !in_trouble(workers);
 }
 
-static void become_member(const struct job *job, member_fn *work, int number) {
+static void become_member(const struct job *job, worker_fn *work, int number) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     work(job, number);
     atomic_fetch_add(&job->board->ended, 1);
     _exit(0);
 }
 
-bool crew_start(struct crew *crew, struct job *job, int count, member_fn *work) {
+bool workers_start(struct workers *workers, struct job *job, int count, worker_fn *work) {
     memset(job->board, 0, sizeof *job->board);
-    crew->job = job;
-    for (crew->count = 0; crew->count < count; crew->count++) {
+    workers->job = job;
+    for (workers->count = 0; workers->count < count; workers->count++) {
         pid_t pid = fork();
 
         if (pid == 0)
-            become_member(job, work, crew->count);
+            become_member(job, work, workers->count);
         if (pid < 0) {
             snprintf(job->board->failure.text, sizeof job->board->failure.text, "no more processes can be started");
             atomic_store(&job->board->failed, 2);
             return false;
         }
-        crew->pids[crew->count] = pid;
+        workers->pids[workers->count] = pid;
     }
     return true;
 }
 
 /* Until *word is (at least) so much. */
-static bool await(struct crew *crew, _Atomic uint32_t *word, uint32_t value, int64_t ms, const char *what) {
+static bool await(struct workers *workers, _Atomic uint32_t *word, uint32_t value, int64_t ms, const char *what) {
     int64_t deadline = deadline_in(ms);
 
     while (atomic_load(word) < value) {
         if (now_ms() > deadline) {
-            snprintf(crew->job->board->failure.text, sizeof crew->job->board->failure.text, "%s within %d s", what,
+            snprintf(workers->job->board->failure.text, sizeof workers->job->board->failure.text, "%s within %d s", what,
                      (int)(ms / 1000));
-            atomic_store(&crew->job->board->failed, 2);
+            atomic_store(&workers->job->board->failed, 2);
         }
-        if (!crew_pause(crew, 1))
+        if (!workers_pause(workers, 1))
             return false;
     }
     return true;
 }
 
-bool crew_await_ready(struct crew *crew) {
-    return await(crew, &crew->job->board->ready, (uint32_t)crew->count, PATIENCE_MS, "not all clients could be opened");
+bool workers_await_ready(struct workers *workers) {
+    return await(workers, &workers->job->board->ready, (uint32_t)workers->count, PATIENCE_MS, "not all clients could be opened");
 }
 
-bool crew_await_stage(struct crew *crew, uint32_t stage, int64_t ms) {
-    return await(crew, &crew->job->board->stage, stage, ms, "it did not come to an end");
+bool workers_await_stage(struct workers *workers, uint32_t stage, int64_t ms) {
+    return await(workers, &workers->job->board->stage, stage, ms, "it did not come to an end");
 }
 
-void crew_phase(struct crew *crew, enum phase phase) {
-    atomic_store(&crew->job->board->phase, phase);
-    wake_all(&crew->job->board->phase);
+void workers_phase(struct workers *workers, enum phase phase) {
+    atomic_store(&workers->job->board->phase, phase);
+    wake_all(&workers->job->board->phase);
 }
 
-void crew_stage(struct crew *crew, uint32_t stage) {
-    atomic_store(&crew->job->board->stage, stage);
-    wake_all(&crew->job->board->stage);
+void workers_stage(struct workers *workers, uint32_t stage) {
+    atomic_store(&workers->job->board->stage, stage);
+    wake_all(&workers->job->board->stage);
 }
 
 /* Those that still run at the deadline are killed. */
-void crew_finish(struct crew *crew) {
-    int64_t deadline = deadline_in(in_trouble(crew) ? 3000 : PATIENCE_MS);
+void workers_finish(struct workers *workers) {
+    int64_t deadline = deadline_in(in_trouble(workers) ? 3000 : PATIENCE_MS);
 
-    crew_phase(crew, PHASE_STOP);
-    crew_stage(crew, UINT32_MAX);
-    for (int i = 0; i < crew->count; i++) {
-        while (waitpid(crew->pids[i], NULL, WNOHANG) == 0) {
+    workers_phase(workers, PHASE_STOP);
+    workers_stage(workers, UINT32_MAX);
+    for (int i = 0; i < workers->count; i++) {
+        while (waitpid(workers->pids[i], NULL, WNOHANG) == 0) {
             const struct timespec moment = {.tv_nsec = 500000};
 
             hear_signals();
             if (now_ms() > deadline || ended_by != 0)
-                kill(crew->pids[i], SIGKILL);
+                kill(workers->pids[i], SIGKILL);
             nanosleep(&moment, NULL);
         }
     }
-    crew->count = 0;
+    workers->count = 0;
 }
 
-const char *crew_trouble(const struct crew *crew) {
+const char *workers_trouble(const struct workers *workers) {
     if (ended_by != 0)
         return "ended by a signal";
-    return atomic_load(&crew->job->board->failed) == 2 ? crew->job->board->failure.text : "";
+    return atomic_load(&workers->job->board->failed) == 2 ? workers->job->board->failure.text : "";
 }
 
-bool crew_note_failure(const struct crew *crew) {
-    const struct job *job = crew->job;
-    const char *why = crew_trouble(crew);
+bool workers_note_failure(const struct workers *workers) {
+    const struct job *job = workers->job;
+    const char *why = workers_trouble(workers);
 
     if (why[0] == '\0')
         return false;
@@ -156,8 +156,8 @@ bool crew_note_failure(const struct crew *crew) {
     return true;
 }
 
-void crew_usage(const struct crew *crew, struct usage *ret) {
-    const struct target *target = crew->job->target;
+void workers_usage(const struct workers *workers, struct usage *ret) {
+    const struct target *target = workers->job->target;
 
     *ret = (struct usage){.requests = -1};
     if (target->raw != NULL)
@@ -166,9 +166,9 @@ void crew_usage(const struct crew *crew, struct usage *ret) {
         ret->server_cpu_ns += process_cpu_ns(target->servers[i]);
         ret->server_memory += process_memory(target->servers[i]);
     }
-    for (int i = 0; i < crew->count; i++) {
-        ret->client_cpu_ns += process_cpu_ns(crew->pids[i]);
-        ret->client_memory += process_memory(crew->pids[i]) / crew->count;
+    for (int i = 0; i < workers->count; i++) {
+        ret->client_cpu_ns += process_cpu_ns(workers->pids[i]);
+        ret->client_memory += process_memory(workers->pids[i]) / workers->count;
     }
 }
 
@@ -178,25 +178,25 @@ void usage_subtract(struct usage *after, const struct usage *before) {
     after->client_cpu_ns -= before->client_cpu_ns;
 }
 
-static bool count_span(struct crew *crew, struct usage *ret_used, double *ret_ns) {
-    struct board *board = crew->job->board;
+static bool count_span(struct workers *workers, struct usage *ret_used, double *ret_ns) {
+    struct board *board = workers->job->board;
     struct usage before;
     int64_t begin;
 
-    crew_phase(crew, PHASE_WARM);
-    if (!crew_pause(crew, crew->job->bench->span_ms / 4))
+    workers_phase(workers, PHASE_WARM);
+    if (!workers_pause(workers, workers->job->bench->span_ms / 4))
         return false;
-    crew_usage(crew, &before);
+    workers_usage(workers, &before);
     atomic_store(&board->turns, 0);
-    crew_phase(crew, PHASE_COUNT);
+    workers_phase(workers, PHASE_COUNT);
     begin = bench_now_ns();
-    bool good = crew_pause(crew, crew->job->bench->span_ms);
+    bool good = workers_pause(workers, workers->job->bench->span_ms);
     /* A slow server and a short span: something must have happened. */
     while (good && atomic_load(&board->turns) == 0 && bench_now_ns() - begin < (int64_t)PATIENCE_MS * 1000000)
-        good = crew_pause(crew, 1);
+        good = workers_pause(workers, 1);
     uint64_t turns = atomic_load(&board->turns);
     *ret_ns = (double)(bench_now_ns() - begin);
-    crew_usage(crew, ret_used);
+    workers_usage(workers, ret_used);
     /* Looking took a while too, in which they went on. */
     ret_used->turns = (double)atomic_load(&board->turns);
     usage_subtract(ret_used, &before);
@@ -204,15 +204,16 @@ static bool count_span(struct crew *crew, struct usage *ret_used, double *ret_ns
     return good;
 }
 
-bool crew_count(struct job *job, int processes, member_fn *work, struct usage *ret_used, double *ret_ns) {
-    struct crew crew;
-    bool good = crew_start(&crew, job, processes, work) && crew_await_ready(&crew) && count_span(&crew, ret_used, ret_ns);
+bool workers_count(struct job *job, int processes, worker_fn *work, struct usage *ret_used, double *ret_ns) {
+    struct workers workers;
+    bool good = workers_start(&workers, job, processes, work) && workers_await_ready(&workers) &&
+                count_span(&workers, ret_used, ret_ns);
     uint64_t turns = atomic_load(&job->board->turns);
 
-    crew_finish(&crew);
+    workers_finish(&workers);
     /* They took further turns until they heard of the end. */
     atomic_store(&job->board->turns, turns);
-    return !crew_note_failure(&crew) && good;
+    return !workers_note_failure(&workers) && good;
 }
 
 /* ---- A member ------------------------------------------------------------------------------------------------------------- */
