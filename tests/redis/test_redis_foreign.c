@@ -5,6 +5,7 @@
  */
 #include <unistd.h>
 
+#include "../../lab/servers/proxy.h"
 #include "../support/redis_one.h"
 
 /* As Redisson names its owners: a UUID of version 4, and a thread's number. */
@@ -311,6 +312,57 @@ static void test_first_of_a_fair_lock_is_woken(void **state) {
     pawl_lock_free(other);
 }
 
+static bool is_listened_to(const char *channel) {
+    redisReply *list = redis_server_command(&server, "PUBSUB CHANNELS %s", channel);
+    bool listens = list->type == REDIS_REPLY_ARRAY && list->elements == 1;
+
+    freeReplyObject(list);
+    return listens;
+}
+
+/* The first in the queue, by its owner: `<uuid>:<number>`. */
+static void read_first_waiter(char *ret, size_t size) {
+    redisReply *list = redis_server_command(&server, "ZRANGE pawl:queue:{lock} 0 0");
+
+    assert_int_equal(list->elements, 1);
+    snprintf(ret, size, "%.*s", (int)strcspn(list->element[0]->str, " "), list->element[0]->str);
+    freeReplyObject(list);
+}
+
+/* A grant comes so late that it is asked for anew, and finds that a foreigner has the lock. That one lets go before the answer is there: it
+ * is heard all the same. */
+static void test_foreign_release_while_asking(void **state) {
+    struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
+    struct pawl *far = open_at(proxy_port(proxy), "", 0);
+    struct pawl_lock *lock = mutex_of(far, "lock");
+    struct taker taker;
+    char owner[96], text[96];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock " REDISSON " 1"));
+    freeReplyObject(redis_server_command(&server, "PEXPIRE lock 60000"));
+    start_taker(&taker, lock, 1500); /* who waits asks by itself after two seconds */
+    await(is_listened_to("redisson_lock__channel:{lock}"), "it never listens");
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    await(!owes_answers(server_of(far)), "it never waits");
+    read_first_waiter(owner, sizeof owner);
+    proxy_begin(proxy, MISCHIEF_ANSWERS, 2, 1,
+                200); /* its commands go over the first connection, and what it hears over the second */
+    owner[36] = '\0';
+    snprintf(text, sizeof text, "g %s 1 1 1 1000", owner + 37);
+    assert_int_equal(redis_server_integer(&server, "PUBLISH pawl:inbox:%s %s", owner, text), 1);
+    await(owes_answers(server_of(far)), "it never asks");
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_true(owes_answers(server_of(far)));
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    assert_int_equal(redis_server_integer(&server, "PUBLISH redisson_lock__channel:{lock} 0"), 1);
+    assert_int_equal(end_taker(&taker), 0);
+    proxy_end(proxy);
+    pawl_lock_free(lock);
+    pawl_close(far);
+    proxy_free(proxy);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv) {
@@ -323,6 +375,7 @@ int main(int argc, char **argv) {
         TEST(test_listeners_have_a_turn_without_a_queue),
         TEST(test_turn_keeps_pawls_off),
         TEST(test_first_of_a_fair_lock_is_woken),
+        TEST(test_foreign_release_while_asking),
         TEST(test_mutex_is_not_handed_on_beside_a_rwlock),
         TEST(test_rwlock_enters_a_mutex_and_leaves),
         TEST(test_holder_hears_of_a_rwlock),

@@ -424,6 +424,32 @@ static void test_permits_of_the_dead_come_back(void **state) {
     pawl_close(mortal);
 }
 
+/* Who releases does not look whose time is up. The one that is first then, and had others before it until now, is told to look at once. */
+static void test_late_permit_is_looked_for_at_once(void **state) {
+    static const char dead[] = "0f8fad5b-d9cb-869f-a165-70867728950e:77:1"; /* a pawl's */
+    enum { WAITERS = 3 };
+    struct pawl_lock *held, *locks[WAITERS];
+    struct taker takers[WAITERS];
+
+    (void)state;
+    assert_works(pawl_semaphore_new(one, "sem", WAITERS, 0, &held, &error), &error);
+    assert_works(pawl_acquire_permits(held, 2, PAWL_FOREVER, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "ZADD {sem}:timeout 4000000000000 %s", dead), 1);
+    assert_int_equal(redis_server_integer(&server, "DECR sem"), 0);
+    for (int i = 0; i < WAITERS; i++) {
+        assert_works(pawl_semaphore_new(two, "sem", WAITERS, 0, &locks[i], &error), &error);
+        start_holder(&takers[i], locks[i], 1500); /* who waits asks by itself after two seconds */
+        await_integer(&server, "ZCARD pawl:queue:{sem}", i + 1);
+    }
+    assert_int_equal(redis_server_integer(&server, "ZADD {sem}:timeout 1 %s", dead), 0);
+    assert_works(pawl_release(held, &error), &error);
+    for (int i = 0; i < WAITERS; i++)
+        assert_int_equal(end_taker(&takers[i]), 0);
+    for (int i = 0; i < WAITERS; i++)
+        pawl_lock_free(locks[i]);
+    pawl_lock_free(held);
+}
+
 static void test_names_and_prefix(void **state) {
     static const char *const names[] = {"a{b", "a}b", "{x}y", "*?[", "ü", "a b"};
     struct pawl *prefixed = open_at(server.port, "?prefix=app:", 0);
@@ -760,6 +786,7 @@ int main(int argc, char **argv) {
         TEST(test_semaphore_is_redissons),
         TEST(test_permit_of_redissons_is_broken),
         TEST(test_permits_of_the_dead_come_back),
+        TEST(test_late_permit_is_looked_for_at_once),
         TEST(test_names_and_prefix),
         TEST(test_wrongly_deleted_lock_in_five_steps),
         TEST(test_pause_between_check_and_delete),

@@ -161,6 +161,32 @@ static void test_a_hold_survives_a_pause_of_the_replicas(void **state) {
     pawl_close(client);
 }
 
+/* A hold is broken while its renewal is on the way to the replicas: that they have it at last does not bring it back. */
+static void test_a_renewal_after_a_break(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *client = open_at(primary->port, "?replicas=1&command=20000", 20000), *operator= open_at(primary->port, "", 0);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    char list[8192];
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    replicas_signal(SIGSTOP);
+    freeReplyObject(redis_server_command(primary, "DEL pawl:witness:{lock}"));
+    await_integer(primary, "EXISTS pawl:witness:{lock}", 1); /* a renewal is being secured */
+    assert_works(pawl_break(operator, "lock", pawl_token(lock), false, &error), &error);
+    await_loss(&losses);
+    assert_non_null(strstr(redis_server_text(primary, list, sizeof list, "CLIENT LIST"), "cmd=wait"));
+    let_replicas_go();
+    await(!strstr(redis_server_text(primary, list, sizeof list, "CLIENT LIST"), "cmd=wait"), "WAIT never ends");
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    assert_int_equal(pawl_state(lock), PAWL_LOST);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    pawl_close(operator);
+}
+
 /* The connection breaks while WAIT is under way: nobody knows, so it is asked again. */
 static void test_the_witness_is_cut_off(void **state) {
     struct pawl *client = open_at(primary->port, "?replicas=1&command=20000", 0);
@@ -440,6 +466,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_pushed_grant_waits_for_replicas, set_up),
         cmocka_unit_test_setup(test_a_renewal_needs_replicas, set_up),
         cmocka_unit_test_setup(test_a_hold_survives_a_pause_of_the_replicas, set_up),
+        cmocka_unit_test_setup(test_a_renewal_after_a_break, set_up),
         cmocka_unit_test_setup(test_the_witness_is_cut_off, set_up),
         cmocka_unit_test_setup(test_many_at_once, set_up),
         cmocka_unit_test_setup(test_fewer_than_asked_for, set_up),

@@ -420,6 +420,38 @@ static void test_tokens_rise_when_majorities_differ(void **state) {
     pawl_close(late);
 }
 
+/* What would raise the counter to the token does not arrive. */
+static enum proxy_verdict cut_before_raise(void *data, unsigned connection, enum proxy_side from, const unsigned char *message,
+                                           size_t length) {
+    (void)connection;
+    return from == PROXY_CLIENT && memmem(message, length, data, strlen(data)) ? PROXY_CUT_BEFORE : PROXY_PASS;
+}
+
+/* Of the quorum that votes one has a lower counter. Nobody is told of the token before that one has it, too: another quorum would give the
+ * same once more. */
+static void test_token_is_not_told_before_it_is_written(void **state) {
+    static char token[] = "4000000000000001";
+    struct pawl *client;
+    struct pawl_lock *lock;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&servers[0], "SET pawl:vote:{lock} 4000000000000000"));
+    freeReplyObject(redis_server_command(&servers[1], "SET pawl:vote:{lock} 4000000000000000"));
+    proxies[2] = proxy_new(servers[2].port, NULL, cut_before_raise, token);
+    client = open_all("?connect=500&command=500", LONG_MS, NULL);
+    lock = mutex_of(client, "lock");
+    stop(3);
+    stop(4);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 1000, &error), &error);
+    assert_true(counter_of(2) < 4000000000000000);
+    go_on(3);
+    go_on(4);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* ---- Foreign holders, operators ------------------------------------------------------------------------------------------- */
 
 struct seen {
@@ -749,6 +781,7 @@ int main(int argc, char **argv) {
         TEST(test_validity_counts_from_the_last_attempt),
         TEST(test_paused_client),
         TEST(test_tokens_rise_when_majorities_differ),
+        TEST(test_token_is_not_told_before_it_is_written),
         TEST(test_foreign_holder),
         TEST(test_record_outlives_its_hold),
         TEST(test_the_end_is_told_to_one),
