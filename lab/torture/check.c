@@ -298,6 +298,7 @@ static bool on_engine(struct check *check, const struct record *record) {
     memcpy(name, record->text, record->text_length);
     name[record->text_length] = '\0';
     check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof why);
+    check->votes = strcmp(name, "redlock") == 0;
     if (!check->has_oracle)
         check_complain(check, RULE_HISTORY, "%s", why);
     return true;

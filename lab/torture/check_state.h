@@ -58,6 +58,7 @@ struct check {
     const char *table;
     struct oracle oracle;
     bool has_oracle, ended;
+    bool votes;         /* the engine is Redlock */
     bool counted;       /* such a foreigner takes part that pawl does not share permits with */
     int64_t lease, now; /* ns; `now`: the latest time seen */
     uint64_t handoff;

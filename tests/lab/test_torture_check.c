@@ -18,6 +18,8 @@ static const char table[] = "| engine | fault | oracle | bound | test |\n"
                             "| leased | flushall | FENCED | renewal | t |\n"
                             "| leased | failover | LOSS | lease | t |\n"
                             "| leased | break-now | FENCED | renewal | t |\n"
+                            "| redlock | client-fast | EXCLUSIVE | - | t |\n"
+                            "| redlock | flushall | FENCED | lease | t |\n"
                             "| local | client-kill | EXCLUSIVE | - | t |\n"
                             "| local | break-now | FENCED | now | t |\n"
                             "| local | reboot | EXCLUSIVE | - | t |\n"
@@ -25,6 +27,7 @@ static const char table[] = "| engine | fault | oracle | bound | test |\n"
                             "| engine | order is kept | idle | after a fault |\n"
                             "|---|---|---|---|\n"
                             "| leased | none client-kill | 1 lease + 1 s | 2 leases + 3 s |\n"
+                            "| redlock | - | 1 lease + 1 s | 2 leases + 3 s |\n"
                             "| local | none | 1 s | 2 s |\n";
 
 /* Times in the histories below are in ms, for the eye; a lease is 1000. */
@@ -281,6 +284,23 @@ static void test_told(void **state) {
     breaks(RULE_TOKEN, TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n"
                            "16 rig fault 0 failover 1\n17 rig healed 0 1\n6000 1.1.0 want 0 x 1 -1\n6001 1.1.0 got 0 4 900" NS
                            "\n6004 1.1.0 drop 0\n6005 1.1.0 gone 0 0\n6010 rig end\n");
+}
+
+#define FALL(one, other)                                                                                                           \
+    TWO one "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 7 900" NS "\n14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n" other                       \
+            "20 1.1.0 want 0 x 1 -1\n21 1.1.0 got 0 6 900" NS "\n24 1.1.0 drop 0\n25 1.1.0 gone 0 0\n" END
+#define FAST "5 rig fault 0 client-fast 1\n6 rig healed 0 1\n"
+#define FORGOT "16 rig fault 1 flushall 1\n17 rig healed 1 1\n"
+
+/* A client of Redlock's whose clock runs fast, and a server that forgets: the one alone must not make tokens fall. */
+static void test_tokens_of_voters(void **state) {
+    (void)state;
+    judge("redlock", "1000000000", FALL(FAST, FORGOT));
+    assert_int_equal(verdict.total, 0);
+    judge("redlock", "1000000000", FALL(FAST, ""));
+    assert_true(verdict.violations[RULE_TOKEN] > 0);
+    judge("redlock", "1000000000", FALL("", FORGOT));
+    assert_true(verdict.violations[RULE_TOKEN] > 0);
 }
 
 #define BROKEN(gone)                                                                                                               \
@@ -594,6 +614,7 @@ int main(void) {
         cmocka_unit_test(test_store),
         cmocka_unit_test(test_reentry),
         cmocka_unit_test(test_told),
+        cmocka_unit_test(test_tokens_of_voters),
         cmocka_unit_test(test_told_without_a_lease),
         cmocka_unit_test(test_loss_without_a_reason),
         cmocka_unit_test(test_order),
