@@ -104,7 +104,7 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
         *status = take->signal != 0 ? EXIT_BY_SIGNAL + take->signal : library_error(&error);
         return false;
     }
-    heed_warnings();
+    print_warnings();
     pawl_describe(take->client, &take->info);
     take->fd = pawl_fd(take->client);
     if (take->fd < 0) {

@@ -75,7 +75,7 @@
  *   the name is in use as another kind of lock              | PAWL_EKIND
  *   the name is in use as a semaphore of another limit      | PAWL_ELIMIT
  *   two take the same locks in opposite orders, as sets     | neither waits for ever (pawl_acquire_all)
- *   one of a set can't be had, or not in time               | none is held; PAWL_EHELD, PAWL_ETIMEOUT, ... as of that one
+ *   one of a set is refused, or not granted in time         | none is held; PAWL_EHELD, PAWL_ETIMEOUT, ... as of that one
  *   one of a set is lost while others are being acquired    | PAWL_ELOST, and none is held
  *   the same lock twice in a set                            | PAWL_EINVAL
  *   a lease that was not renewed for 2/3 of its time        | the hold is suspect (pawl_state); at its end it is lost

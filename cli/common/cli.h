@@ -45,13 +45,13 @@ int exit_of(int code);
 bool open_standard_descriptors(void);
 /* What is in stdout's buffer has been written, or EXIT_STORAGE was said and is returned. */
 int finish_output(int status);
-/* The library's log callback: the lines of --trace on stderr, and warnings from heed_warnings() on. (Not log_message: libzookeeper calls a
+/* The library's log callback: the lines of --trace on stderr, and warnings from print_warnings() on. (Not log_message: libzookeeper calls a
  * function of that name, and would get this one.) */
 void print_log(enum pawl_log_level level, const char *text, void *data);
 /* How long who does not want to wait does so for servers; in all that is less than two seconds. */
 enum { CONNECT_MS = 1200 };
 /* The client is open. */
-void heed_warnings(void);
+void print_warnings(void);
 
 /* ---- text.c --------------------------------------------------------------------------------------------------------------- */
 

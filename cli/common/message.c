@@ -123,7 +123,7 @@ int finish_output(int status) {
  * doctor's to say. */
 static atomic_bool warnings_count;
 
-void heed_warnings(void) {
+void print_warnings(void) {
     atomic_store(&warnings_count, true);
 }
 

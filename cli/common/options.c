@@ -198,6 +198,6 @@ int open_client(const char *url, struct pawl **ret) {
 
     if (pawl_open(url, &options, ret, &error) < 0)
         return library_error(&error);
-    heed_warnings();
+    print_warnings();
     return 0;
 }

@@ -255,7 +255,7 @@ pairs, its ratio is of those wherever it stands on this page. All rounds are in 
 
 What is called bare is measured with a client that sleeps until the answer is there: hiredis on a blocking connection, as most
 programs use it. The kernel then has to wake it, which may take longer than the server's work. A caller of pawl's that waits alone
-for an answer of Redis looks for it for up to 70 µs before it sleeps, unless that was in vain lately (never while it waits for a
+for an answer of Redis looks for it for up to 70 µs before it sleeps, unless that did not help lately (never while it waits for a
 lock): so an acquire can take less than a bare EVALSHA, and the first column compares unlike clients, though it is what users get.
 The second has pawl with `?spin=0`, which sleeps at once: both clients sleep. The third has a bare client that looks for its
 answers for as long: both wait busily. CPU of all clients is for each hand-off.

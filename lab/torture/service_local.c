@@ -3,7 +3,7 @@
  * service_local.c - `--start local`: a directory of the rig's own. There is no server to hurt, but there is a disk.
  *
  * Its full disk is a small file system in memory, mounted where only the rig and its clients see it; without the right to mount, a full
- * disk can't be had.
+ * disk can't be played.
  */
 #include <errno.h>
 #include <fcntl.h>

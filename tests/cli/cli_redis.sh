@@ -55,7 +55,7 @@ ended "$waiter"
 endless() {
     printed=$("$PAWL" status "$1")
     matches "... status shows it" "*$1  holds, foreign*no end*" "$printed"
-    status_is 75 "... it is waited for in vain" "$PAWL" run -v -w 0.3 "$1" -- true
+    status_is 75 "... waiting for it ends without it" "$PAWL" run -v -w 0.3 "$1" -- true
     matches "... the waiting line says what it is, and what helps" \
         "*held by a program that is not pawl, which never ends by itself: pawl break frees it*" "$said"
     check "... and promises nothing else" [ "${said/a crash shows/}" = "$said" ]

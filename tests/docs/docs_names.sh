@@ -117,7 +117,7 @@ for page in $english; do
     equal "... and quote the same (left: only the English one, right: only the Chinese)" "" \
         "$(comm -3 <(names "$page") <(names "$other"))"
     for file in "$page" "$other"; do
-        equal "$file leads nowhere in vain" "" "$(
+        equal "every link of $file leads somewhere" "" "$(
             cd "$(dirname "$file")" || exit
             links "${file##*/}" | while IFS= read -r link; do leads_somewhere "$link" || echo "$link"; done
         )"

@@ -165,7 +165,7 @@ def main():
         sys.path.insert(0, directory)
         module = load_tests(directory)
     except (OSError, ImportError) as error:
-        print(f"1..0 # SKIP redis-py's tests can't be had: {error}")
+        print(f"1..0 # SKIP redis-py's tests can't be fetched: {error}")
         return 0
     libpawl = peer_suite.load()
     with tempfile.TemporaryDirectory() as scratch:

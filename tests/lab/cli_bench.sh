@@ -69,7 +69,7 @@ if command -v script >/dev/null; then
 else
     skip "how far it is" "there is no script(1) (Debian: bsdutils)"
 fi
-status_is 0 "a directory of somebody's" tiny -u "local:$scratch/own" --json
+status_is 0 "a directory that is in use" tiny -u "local:$scratch/own" --json
 equal "... has no lock in it afterwards" "" "$("$PAWL" status --names -u "local:$scratch/own")"
 equal "nothing was left in the temporary directory" "" "$(find "$scratch" -name 'pawl-bench*')"
 

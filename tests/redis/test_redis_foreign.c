@@ -36,7 +36,7 @@ static struct pawl_lock *semaphore_of(struct pawl *client, const char *name, uns
 
 /* ---- What lies there ------------------------------------------------------------------------------------------------------ */
 
-/* A counter of somebody's, that happens to have the semaphore's name. */
+/* Another program's counter, that happens to have the semaphore's name. */
 static void test_foreign_counter_is_left_alone(void **state) {
     static const struct {
         const char *value;
@@ -111,7 +111,7 @@ static void test_limit_of_an_idle_semaphore(void **state) {
     pawl_lock_free(four);
 }
 
-/* A hash of somebody's that has a field `mode` is no read-write lock whose readers have died. */
+/* Another program's hash that has a field `mode` is no read-write lock whose readers have died. */
 static void test_foreign_hash_is_left_alone(void **state) {
     static const char *const modes[] = {"read", "write", "dark"};
     struct pawl_lock *lock;
@@ -256,7 +256,7 @@ static void test_listeners_have_a_turn_without_a_queue(void **state) {
         assert_false(loop_until_turn(lock, 100)); /* nobody listens */
         listener = listen_at(kinds[i].channel);
         assert_true(loop_until_turn(lock, 1000));
-        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* it is not waited for in vain for long */
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error); /* it does not wait long for what never comes */
         redisFree(listener);
         pawl_lock_free(lock);
     }

@@ -226,7 +226,7 @@ static void measure_away(const unsigned *ports, pid_t last) {
     for (unsigned i = 0; i < count; i++) {
         proxies[i] = proxy_new(ports[i], NULL, NULL, NULL);
         if (!proxies[i]) {
-            fprintf(stderr, "bench-redlock: no proxy can be had\n");
+            fprintf(stderr, "bench-redlock: cannot make a proxy\n");
             exit(1);
         }
         proxy_delay(proxies[i], 2);
