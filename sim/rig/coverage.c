@@ -85,9 +85,9 @@ static void look_at_redis(const struct redis *redis, int event) {
 
     TAILQ_FOREACH(claim, &redis->claims, all) {
         const struct home *home = claim->home;
-        int reader = home->leading && home->leader == claim ? 1 : claim->follows ? 2 : claim->adopted ? 3 : 0;
+        int reader = home->reader.sleeper == &claim->kit ? 1 : claim->kit.waits == KIT_FOLLOWS ? 2 : claim->kit.adopted ? 3 : 0;
 
-        count(BOOK_REDIS, (int[COLUMNS]){(int)claim_of(claim->claim)->state, (int)claim->state, reader,
+        count(BOOK_REDIS, (int[COLUMNS]){(int)claim_of(claim->kit.claim)->state, (int)claim->state, reader,
                                          (int)home->server.commands.state, event});
     }
 }

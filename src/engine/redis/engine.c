@@ -30,7 +30,7 @@ int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {
 }
 
 static int make_random(struct redis *redis, const char *uuid, struct pawl_error *reterr) {
-    if (!pawl__random(&redis->random, sizeof redis->random))
+    if (!pawl__random(&redis->kit.random, sizeof redis->kit.random))
         return pawl__fail_errno(reterr, "cannot read random numbers");
     if (!uuid)
         return pawl__redis_uuid(redis->uuid, reterr);
@@ -42,21 +42,19 @@ static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
     struct epoll_event event = {.events = EPOLLIN};
 
     redis->epoll_fd = above_stdio(epoll_create1(EPOLL_CLOEXEC));
-    redis->wake_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (redis->epoll_fd < 0 || redis->wake_fd < 0 || epoll_ctl(redis->epoll_fd, EPOLL_CTL_ADD, redis->wake_fd, &event) < 0)
+    redis->kit.bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (redis->epoll_fd < 0 || redis->kit.bell < 0 || epoll_ctl(redis->epoll_fd, EPOLL_CTL_ADD, redis->kit.bell, &event) < 0)
         return pawl__fail_errno(reterr, "no descriptors can be had");
     return 0;
 }
 
 static void init(struct redis *redis, const struct pawl__setup *setup) {
-    pthread_mutex_init(&redis->mutex, NULL);
+    pawl__kit_init(&redis->kit, &redis->base, &pawl__redis_kit);
     pthread_cond_init(&redis->called, NULL);
-    redis->epoll_fd = redis->wake_fd = -1;
+    redis->epoll_fd = -1;
     TAILQ_INIT(&redis->servers);
     pawl__ears_init(redis);
     TAILQ_INIT(&redis->claims);
-    TAILQ_INIT(&redis->to_tell);
-    TAILQ_INIT(&redis->timed);
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&redis->buckets[i]);
     pawl__record_format(&setup->identity, redis->record, sizeof redis->record);
@@ -140,8 +138,8 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
         pawl__server_free(TAILQ_FIRST(&redis->servers));
     if (redis->epoll_fd >= 0)
         close(redis->epoll_fd);
-    if (redis->wake_fd >= 0)
-        close(redis->wake_fd);
+    if (redis->kit.bell >= 0)
+        close(redis->kit.bell);
     pawl__sentinel_free(redis);
     pawl__ears_free(redis);
     free(redis->slots);
@@ -152,12 +150,10 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     if (redis->sentinel_tls)
         SSL_CTX_free(redis->sentinel_tls);
     redis->tls = redis->sentinel_tls = NULL;
-    free(redis->notes);
-    redis->notes = NULL;
     explicit_bzero(redis->options.password, sizeof redis->options.password);
     explicit_bzero(redis->options.sentinel_password, sizeof redis->options.sentinel_password);
     pthread_cond_destroy(&redis->called);
-    pthread_mutex_destroy(&redis->mutex);
+    pawl__kit_free(&redis->kit);
 }
 
 /* Connect to the server, or to one that knows the cluster; one of a crew does so in its own time. */
@@ -208,10 +204,10 @@ static void redis_forked(struct pawl__engine *engine) {
         for (int i = 0; (link = pawl__server_link(server, i)); i++)
             if (link->fd >= 0)
                 close(link->fd);
-        close(home_of(server)->lead_fd);
+        close(home_of(server)->read_bell);
     }
     close(redis->epoll_fd);
-    close(redis->wake_fd);
+    close(redis->kit.bell);
 }
 
 static void redis_describe(const struct pawl__engine *engine, struct pawl_info *ret) {

@@ -25,11 +25,9 @@
  *     withdraw: any state -> LEAVING --(reply)--> gone
  *     ?replicas=N: SECURING and UNDOING lie before HOLDING, see secure.c
  *
- * Who reads? A thread that waits in park() for its answer reads it itself if no other thread does so already: no wake-up lies between
- * the server's answer and the caller. It `leads` its claim's home; it works on whatever comes from there, also for others. Those others
- * sleep on a futex each (they `follow`). Without a leader the service thread reads, in serve(). Its epoll set says what it watches: see
- * watch() in loop.c. What is asked to go on (claim.c) nobody waits for: whoever wants to know looks (pawl__home_look).
- * Only the service thread connects, keeps time and calls up.
+ * Who reads? A thread that waits in park() for its answer reads what comes from its claim's home, if no other does so already (kit/wait.h).
+ * Without one the service thread reads, in serve(). Its epoll set says what it watches: see watch() in pump.c. What is asked to go on
+ * (claim.c) nobody waits for: whoever wants to know looks (pawl__home_look). Only the service thread connects, keeps time and calls up.
  */
 #ifndef PAWL_REDIS_H
 #define PAWL_REDIS_H
@@ -41,7 +39,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "engine/engine.h"
+#include "engine/kit/wait.h"
 #include "engine/redis/voter.h"
 #include "os/resolve.h"
 #include "os/sleep.h"
@@ -174,31 +172,16 @@ enum rclaim_state {
     RCLAIM_LEAVING
 };
 
-/* What is to be told of a claim, in this order. The first three are park()'s to tell while nobody adopted the claim. */
-enum {
-    TELL_GRANTED = 1 << 0,
-    TELL_REFUSED = 1 << 1,
-    TELL_SETTLED = 1 << 2,
-    TELL_RENEWED = 1 << 3,
-    TELL_LOST = 1 << 4,
-    TELL_DOWNGRADED = 1 << 5,
-    TELL_WAITS = 1 << 6,
-    TELL_PARKED = TELL_GRANTED | TELL_REFUSED | TELL_SETTLED | TELL_DOWNGRADED,
-};
-
 /* The engine's state of a claim. */
 struct rclaim {
+    struct kit_claim kit;
+    struct kit_timer timer;       /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
     TAILQ_ENTRY(rclaim) all;      /* redis->claims */
     TAILQ_ENTRY(rclaim) bucket;   /* redis->buckets, by id */
-    TAILQ_ENTRY(rclaim) telling;  /* redis->to_tell */
     TAILQ_ENTRY(rclaim) renewal;  /* home->to_renew */
-    TAILQ_ENTRY(rclaim) follower; /* home->followers */
     TAILQ_ENTRY(rclaim) securing; /* home->to_secure, in_round */
-    TAILQ_ENTRY(rclaim) timed;    /* redis->timed */
-    TAILQ_ENTRY(rclaim) due;      /* in run_timers() alone */
-    struct pawl__claim *claim;
-    struct home *home; /* where its lock is */
-    unsigned slot;     /* in a cluster */
+    struct home *home;            /* where its lock is */
+    unsigned slot;                /* in a cluster */
     int64_t rehomed_at;
     struct ear *ear;             /* in a cluster: where it hears, or NULL */
     TAILQ_ENTRY(rclaim) hearing; /* ear->claims */
@@ -206,21 +189,14 @@ struct rclaim {
     enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
     char owner[REDIS_OWNER_MAX];
     char since[24]; /* Unix time in ms */
-    unsigned tell;  /* TELL_... */
-    bool to_tell, to_renew, follows, renewing, is_timed;
-    bool adopted, unparked;
+    bool to_renew, renewing;
     bool secures, in_round;                  /* its grant or its renewal is being secured */
     int64_t secure_sent_at, secure_lease_ns; /* of the renewal that is being secured */
-    bool told_now;                           /* serve() is calling up about it: it must not vanish */
-    bool ended;                              /* serve() is telling of its end */
     bool asked;                              /* a request about its state is in flight */
     bool asks_again;    /* what is in flight may be answered with what is not so any more: see look_again() in push.c */
     bool resent;        /* the withdrawal was asked for more than once */
-    bool lost;          /* the core was told, ... */
-    bool broken;        /* ... of a break */
-    bool exact;         /* timer_at is not to be rounded */
+    bool lost;          /* the core was told */
     bool held_before;   /* when it was withdrawn */
-    bool was_lost;      /* at the withdrawal it was not held any more */
     bool awaited;       /* a voter: at the withdrawal others waited for it */
     bool foreign_held;  /* its lock is held by a program that is not pawl */
     bool listens;       /* on the foreign channel of its lock */
@@ -231,21 +207,12 @@ struct rclaim {
     bool in_set;        /* it is asked for together with others: see set.c */
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
-    int64_t timer_at;   /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
     int64_t head_until; /* while an answer is on its way: it was told that it is first, and to ask then; else PAWL__NEVER */
     uint64_t floor;     /* a voter: the least that its token is to be; 0: the server's time */
-    int64_t again_at;   /* a voter: when the lock may be free */
     unsigned position;
-    unsigned failures; /* retryable errors in a row */
-    struct pawl_error why;
-    /* What the core is told with TELL_GRANTED and TELL_RENEWED: written into the claim only by the one who tells. */
-    uint64_t token;
-    uint32_t token_count;
+    unsigned failures;     /* retryable errors in a row */
     uint32_t tokens_added; /* by extend(), and the core has not heard of them */
-    int64_t sent_at, lease_ns;
     int64_t held_since;    /* HOLDING: sent_at of the grant */
-    bool heir;             /* is to lead next */
-    _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
 };
 
 /* What INFO and CONFIG said of a server. */
@@ -278,18 +245,17 @@ struct server {
 
 /* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
 struct home {
-    struct server server; /* the first: home_of() */
-    struct rclaim_list to_renew, followers;
-    int64_t renew_at;            /* not before then */
-    bool leading;                /* a thread leads ... */
-    const struct rclaim *leader; /* ... and sleeps in poll for this claim */
-    bool leader_waits;           /* ... for a push, and so reads the inbox too */
-    int64_t inbox_due;           /* 0, or: if no leader does, the service thread reads the inbox from then on */
-    int64_t answers_due;         /* 0, or: by then the service thread reads an answer that nobody has looked for */
-    bool contended;              /* the last acquire had to wait: the next will, and its push may come before its answer is read */
-    bool gave_up;                /* as many tries to connect as the URL allows have failed */
-    int lead_fd;
-    struct spin spin; /* the leader's */
+    struct server server;     /* the first: home_of() */
+    struct kit_reader reader; /* who reads its answers */
+    struct rclaim_list to_renew;
+    int64_t renew_at;    /* not before then */
+    bool reader_waits;   /* ... for a push, and so reads the inbox too */
+    int64_t inbox_due;   /* 0, or: if no caller does, the service thread reads the inbox from then on */
+    int64_t answers_due; /* 0, or: by then the service thread reads an answer that nobody has looked for */
+    bool contended;      /* the last acquire had to wait: the next will, and its push may come before its answer is read */
+    bool gave_up;        /* as many tries to connect as the URL allows have failed */
+    int read_bell;       /* wakes the thread that reads */
+    struct spin spin;    /* the reader's */
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
     int64_t tie_local, tie_server; /* an earlier one; see push.c */
@@ -333,20 +299,14 @@ struct redis {
     struct ear_list ears[REDIS_EARS], idle_ears;
     unsigned idle_ear_count;
 
-    pthread_mutex_t mutex;
+    struct kit kit;
     pthread_cond_t called; /* a call that is not about a claim was answered */
     struct server_list servers;
-    struct rclaim_list claims, buckets[REDIS_BUCKETS], to_tell, timed;
+    struct rclaim_list claims, buckets[REDIS_BUCKETS];
     size_t claim_count, adopted_count; /* all; those that serve() looks after */
     bool woken, closing;
-    int64_t asleep_until; /* the service thread sleeps until then */
-    int64_t refusal_due;  /* until then the log hears of no other release that was refused */
-    int epoll_fd, wake_fd;
-    char *notes; /* noted while the mutex was held; see redis_unlock */
-    size_t notes_used, notes_size;
-    bool wake_service; /* once unlocked */
-    bool telling;      /* a thread is at it: what is to be told need not wake one */
-    uint32_t random;
+    int64_t refusal_due; /* until then the log hears of no other release that was refused */
+    int epoll_fd;
 };
 
 static inline struct redis *redis_of(struct pawl__engine *engine) {
@@ -370,28 +330,32 @@ static inline bool rclaim_holds(const struct rclaim *claim) {
     return claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
 }
 
-/* loop.c */
+static inline void pawl__redis_lock(struct redis *redis) {
+    pawl__kit_lock(&redis->kit);
+}
 
-void pawl__redis_lock(struct redis *redis);
-/* Also flushes notes and wakes the service thread if it was asked for. */
-void pawl__redis_unlock(struct redis *redis);
+/* Also has the service thread watch what it must from now on. */
+static inline void pawl__redis_unlock(struct redis *redis) {
+    pawl__kit_unlock(&redis->kit);
+}
+
 /* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need
  * not be made to. */
-void pawl__redis_unlock_asked(struct redis *redis);
-/* Have the leader look around. */
-void pawl__home_kick_leader(struct home *home);
-/* A note, told after the mutex is free. */
-void pawl__redis_note(struct redis *redis, const struct rclaim *claim, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The same for the operator. */
-void pawl__redis_warn(struct redis *redis, const struct rclaim *claim, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Something is to be told about the claim: by its park(), or by serve(). */
-void pawl__redis_tell(struct redis *redis, struct rclaim *claim, unsigned what);
-/* Its end comes next: of what is still to be told, nothing matters any more. Else serve() would look at a claim that park() has ended. */
-void pawl__redis_untell(struct redis *redis, struct rclaim *claim);
+static inline void pawl__redis_unlock_asked(struct redis *redis) {
+    pawl__kit_unlock_quietly(&redis->kit);
+}
+
 /* See that the service thread wakes by `when`. */
-void pawl__redis_due(struct redis *redis, int64_t when);
+static inline void pawl__redis_due(struct redis *redis, int64_t when) {
+    if (when < redis->kit.asleep_until)
+        redis->kit.wakes = true;
+}
+
+/* pump.c */
+
+extern const struct kit_ops pawl__redis_kit;
+/* Have the thread that reads look around. */
+void pawl__home_kick_reader(struct home *home);
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
 bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline);
 /* Something was asked whose answer nobody waits for; whoever wants it looks now and then, and later the service thread does. */
@@ -400,8 +364,6 @@ void pawl__home_look_later(struct home *home);
 void pawl__home_look(struct home *home);
 /* What is next by the clock, or `deadline`. */
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline);
-/* Tell the core what there is to be told. The mutex is held, but not while it calls up. */
-void pawl__redis_tell_all(struct redis *redis);
 pawl__serve_fn pawl__redis_serve;
 pawl__wake_fn pawl__redis_wake;
 pawl__park_fn pawl__redis_park;

@@ -114,7 +114,7 @@ int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *
         *retargc = put_release(claim, call);
         return 2;
     }
-    if (claim->lines_up && !claim->claim->try_only && !claim->registered)
+    if (claim->lines_up && !claim->kit.claim->try_only && !claim->registered)
         call->asks = "3";
     put_ballot(claim, call, call->rest);
     const char *acquire[] = {keys->lock, keys->token, claim->owner, call->lease, call->rest, call->asks};
@@ -132,8 +132,8 @@ void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_lef
     claim->registered = true;
     /* So that the next time it is tracked; where others wait, each is told of its turn. */
     claim->foreign_held = claim->position == 0;
-    claim->again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
-    pawl__redis_tell(redis, claim, TELL_WAITS);
+    claim->kit.again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
+    pawl__kit_tell(&redis->kit, &claim->kit, KIT_WAITS);
 }
 
 void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *seam, uint64_t floor) {
@@ -144,7 +144,7 @@ void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *seam, uint
     if (claim->state == RCLAIM_WAITING) {
         claim->state = RCLAIM_ASKING;
         claim->floor = floor;
-        claim->tell &= ~(unsigned)TELL_WAITS;
+        claim->kit.news &= ~(unsigned)KIT_WAITS;
         pawl__claim_drive(redis, claim);
     }
     pawl__redis_unlock_asked(redis);
@@ -160,13 +160,13 @@ static void raised(struct redis *redis, struct request *request, redisReply *rep
 
     claim->renewing = false;
     if (class == REPLY_NOSCRIPT) {
-        pawl__redis_tell(redis, claim, TELL_RENEWED); /* nothing new: so it is asked for again, with the script's body */
+        pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED); /* nothing new: so it is asked for again, with the script's body */
     } else if (class == REPLY_OK) {
         bool held = pawl__reply_grants(reply);
 
         if (held) {
-            claim->token = (uint64_t)pawl__reply_number(reply, 1, 0);
-            claim->token_count = (uint32_t)pawl__reply_number(reply, 2, 1);
+            claim->kit.grant.token = (uint64_t)pawl__reply_number(reply, 1, 0);
+            claim->kit.grant.token_count = (uint32_t)pawl__reply_number(reply, 2, 1);
         }
         pawl__renew_answered(redis, claim, request->sent_at, request->step * REDIS_MS, held);
     }
@@ -202,7 +202,7 @@ bool pawl__voter_freed(struct pawl__claim *claim) {
 }
 
 bool pawl__voter_was_lost(struct pawl__claim *claim) {
-    return rclaim_of(claim)->was_lost;
+    return rclaim_of(claim)->kit.was_lost;
 }
 
 bool pawl__voter_awaited(struct pawl__claim *claim) {
@@ -220,7 +220,7 @@ static int64_t member_due(struct pawl__engine *engine) {
     int64_t due;
 
     pawl__redis_lock(redis);
-    due = TAILQ_EMPTY(&redis->to_tell) ? pawl__redis_earliest(redis, PAWL__NEVER) : 0;
+    due = TAILQ_EMPTY(&redis->kit.outbox) ? pawl__redis_earliest(redis, PAWL__NEVER) : 0;
     pawl__redis_unlock_asked(redis);
     return due;
 }
@@ -242,10 +242,10 @@ static void member_take(struct pawl__engine *engine) {
     struct link *link = &home_of_voter(redis)->server.commands;
 
     pawl__redis_lock(redis);
-    redis->telling = true;
+    redis->kit.telling = true;
     if (link->state == LINK_UP)
         pawl__link_read(link);
-    pawl__redis_tell_all(redis);
+    pawl__kit_tell_all(&redis->kit);
     pawl__redis_unlock(redis);
 }
 

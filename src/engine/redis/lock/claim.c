@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/kit/retry.h"
 #include "engine/redis/redis.h"
 #include "base/error.h"
 #include "base/lease.h"
@@ -24,7 +25,7 @@
 #define ALIVE_NS (2000 * REDIS_MS)
 #define ALIVE_MOST_NS (10000 * REDIS_MS)
 #define AGAIN_NS (50 * REDIS_MS)
-#define AGAIN_MOST_NS (1000 * REDIS_MS)
+#define AGAIN_MOST_NS (1600 * REDIS_MS)
 #define REFUSAL_NS (60000 * REDIS_MS)
 /* How far tokens may stay behind the server's time, about, where that is their floor. Each acquire would else have to look at the clock. */
 #define TOKEN_LAG_US 1000000
@@ -32,11 +33,6 @@
 enum { EXACT_POSITIONS = 2 };
 
 /* ---- Little things -------------------------------------------------------------------------------------------------------- */
-
-static uint32_t next_random(struct redis *redis) {
-    redis->random = redis->random * 1664525u + 1013904223u;
-    return redis->random >> 16;
-}
 
 static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
     return &redis->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
@@ -46,7 +42,7 @@ struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, bucket_of(redis, id), bucket) {
-        if (claim->claim->id[1] == id)
+        if (claim->kit.claim->id[1] == id)
             return claim;
     }
     return NULL;
@@ -54,9 +50,9 @@ struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
 
 static void insert(struct redis *redis, struct rclaim *claim) {
     TAILQ_INSERT_TAIL(&redis->claims, claim, all);
-    TAILQ_INSERT_TAIL(bucket_of(redis, claim->claim->id[1]), claim, bucket);
+    TAILQ_INSERT_TAIL(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
     redis->claim_count++;
-    redis->adopted_count += claim->adopted;
+    redis->adopted_count += claim->kit.adopted;
 }
 
 void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
@@ -65,34 +61,24 @@ void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     pawl__claim_detach(redis, claim);
     pawl__secure_forget(claim);
     TAILQ_REMOVE(&redis->claims, claim, all);
-    TAILQ_REMOVE(bucket_of(redis, claim->claim->id[1]), claim, bucket);
+    TAILQ_REMOVE(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
     pawl__renew_forget(claim);
-    pawl__redis_untell(redis, claim);
-    claim->timer_at = PAWL__NEVER;
-    if (claim->is_timed)
-        TAILQ_REMOVE(&redis->timed, claim, timed);
-    claim->is_timed = false;
+    pawl__kit_untell(&redis->kit, &claim->kit);
+    pawl__kit_timer_end(&redis->kit.timers, &claim->timer);
     claim->state = RCLAIM_NONE;
     redis->claim_count--;
-    redis->adopted_count -= claim->adopted;
+    redis->adopted_count -= claim->kit.adopted;
 }
 
 void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
-    claim->timer_at = when;
-    claim->exact = exact;
-    if (!claim->is_timed)
-        TAILQ_INSERT_TAIL(&redis->timed, claim, timed);
-    claim->is_timed = true;
+    pawl__kit_timer_set(&redis->kit.timers, &claim->timer, when, exact);
     pawl__redis_due(redis, when);
 }
 
 void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
-    int64_t wait = AGAIN_NS;
+    int64_t wait = kit_back_off(AGAIN_NS, AGAIN_MOST_NS, claim->failures++);
 
-    for (unsigned i = 0; i < claim->failures && wait < AGAIN_MOST_NS; i++)
-        wait *= 2;
-    claim->failures++;
-    pawl__claim_set_timer(redis, claim, pawl__boottime() + wait + (int64_t)next_random(redis) * wait / 65536, true);
+    pawl__claim_set_timer(redis, claim, pawl__boottime() + kit_between(&redis->kit.random, wait, 2 * wait), true);
 }
 
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
@@ -101,18 +87,17 @@ void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, co
     if (claim->lost || !rclaim_holds(claim))
         return;
     claim->lost = true;
-    claim->broken = broken;
-    claim->why.code = PAWL_ELOST;
+    claim->kit.why.code = PAWL_ELOST;
     va_start(args, format);
-    vsnprintf(claim->why.text, sizeof claim->why.text, format, args);
+    vsnprintf(claim->kit.why.text, sizeof claim->kit.why.text, format, args);
     va_end(args);
-    pawl__redis_tell(redis, claim, TELL_LOST);
+    pawl__kit_tell(&redis->kit, &claim->kit, broken ? KIT_BROKEN : KIT_LOST);
 }
 
 void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
-    claim->why = *why;
+    claim->kit.why = *why;
     pawl__claim_remove(redis, claim);
-    pawl__redis_tell(redis, claim, TELL_REFUSED);
+    pawl__kit_tell(&redis->kit, &claim->kit, KIT_REFUSED);
 }
 
 void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
@@ -126,11 +111,11 @@ void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct
 void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
                          int64_t lease_ns) {
     pawl__push_unlisten(redis, claim);
-    claim->timer_at = PAWL__NEVER;
-    claim->token = token;
-    claim->token_count = count;
-    claim->sent_at = claim->held_since = sent_at;
-    claim->lease_ns = lease_ns;
+    claim->timer.at = PAWL__NEVER;
+    claim->kit.grant.token = token;
+    claim->kit.grant.token_count = count;
+    claim->kit.grant.sent_at = claim->held_since = sent_at;
+    claim->kit.grant.lease_ns = lease_ns;
     if (redis->options.replicas) {
         claim->state = RCLAIM_SECURING;
         pawl__secure(claim, sent_at, lease_ns);
@@ -141,9 +126,9 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
 
 /* It was granted, and that is over: the answer lay in its socket while we were stopped. Perhaps it is ours still, or else it queues. */
 static bool came_too_late(struct redis *redis, struct rclaim *claim) {
-    if (is_voter(redis) || pawl__boottime() < pawl__lease_assured_until(claim->sent_at, claim->lease_ns))
+    if (is_voter(redis) || pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
         return false;
-    pawl__redis_note(redis, claim, "granted, but its lease is over: asking again");
+    pawl__kit_note(&redis->kit, &claim->kit, "granted, but its lease is over: asking again");
     claim->state = RCLAIM_ASKING;
     claim->held_since = 0;
     claim->asked = false;
@@ -157,11 +142,11 @@ void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
     claim->state = RCLAIM_HOLDING;
     claim->failures = 0;
     pawl__ear_open(redis, claim);
-    pawl__redis_tell(redis, claim, TELL_GRANTED);
+    pawl__kit_tell(&redis->kit, &claim->kit, KIT_GRANTED);
 }
 
 int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
-    int64_t left = claim->claim->max_hold_ns;
+    int64_t left = claim->kit.claim->max_hold_ns;
 
     if (!left)
         return redis->options.lease_ns;
@@ -214,7 +199,7 @@ static bool never_sent(const struct rclaim *claim) {
 }
 
 static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
-    pawl__call_fill(redis, claim->home, claim->claim->name, claim->claim->kind, claim->owner, call);
+    pawl__call_fill(redis, claim->home, claim->kit.claim->name, claim->kit.claim->kind, claim->owner, call);
     pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
 }
 
@@ -234,9 +219,9 @@ static bool current(const struct request *request) {
 }
 
 static void refused_for_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
-    pawl__redis_note(redis, claim, "%s", why->text);
+    pawl__kit_note(&redis->kit, &claim->kit, "%s", why->text);
     if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
-        claim->why = *why; /* for hindered(); later on it says why it was lost */
+        claim->kit.why = *why; /* for hindered(); later on it says why it was lost */
     pawl__claim_try_later(redis, claim);
 }
 
@@ -282,7 +267,7 @@ static bool without_result(struct redis *redis, struct request *request, const r
 static void put_wish(const struct redis *redis, const struct rclaim *claim, char *to) {
     *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
     *to++ = ' ';
-    to = stpcpy(pawl__put_number(to, claim->claim->permits), " ");
+    to = stpcpy(pawl__put_number(to, claim->kit.claim->permits), " ");
     strcpy(stpcpy(stpcpy(to, claim->since), " "), redis->record);
 }
 
@@ -297,7 +282,7 @@ static bool may_queue(struct redis *redis, struct rclaim *claim) {
 }
 
 void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
-    const struct pawl__claim *seam = claim->claim;
+    const struct pawl__claim *seam = claim->kit.claim;
     uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
 
     fill_call(redis, claim, call);
@@ -313,7 +298,7 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
 }
 
 static void send_acquire(struct redis *redis, struct rclaim *claim) {
-    enum pawl_kind kind = claim->claim->kind;
+    enum pawl_kind kind = claim->kit.claim->kind;
     struct redis_call call;
 
     pawl__claim_fill_acquire(redis, claim, &call);
@@ -325,7 +310,7 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
 
 /* When does a claim that waits ask again? */
 static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
-    int64_t now = pawl__boottime(), alive = ALIVE_NS + (int64_t)next_random(redis) * (ALIVE_NS / 4) / 65536;
+    int64_t now = pawl__boottime(), alive = kit_between(&redis->kit.random, ALIVE_NS, ALIVE_NS * 5 / 4);
     int64_t ends = (ms_left + 2 + (int64_t)claim->position * 50) * REDIS_MS;
 
     if (ms_left >= 0 && claim->position < EXACT_POSITIONS && ends < alive) {
@@ -342,7 +327,7 @@ static void wait_as_told(struct redis *redis, struct rclaim *claim, int64_t ms_l
 
     claim->head_until = PAWL__NEVER;
     wait_more(redis, claim, ms_left);
-    if (told < claim->timer_at)
+    if (told < claim->timer.at)
         pawl__claim_set_timer(redis, claim, told, true);
 }
 
@@ -356,8 +341,8 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     struct pawl_error why;
     bool seen_foreign;
 
-    if (claim->claim->try_only) {
-        pawl__claim_misfit(claim->claim, 0, &why);
+    if (claim->kit.claim->try_only) {
+        pawl__claim_misfit(claim->kit.claim, 0, &why);
         pawl__claim_refuse(redis, claim, &why);
         return;
     }
@@ -369,7 +354,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     claim->home->contended = true;
     claim->state = RCLAIM_WAITING;
     if (position < 0) { /* it has not queued, since it could not be told */
-        pawl__redis_note(redis, claim, "held, PTTL %lld; listening", (long long)ms_left);
+        pawl__kit_note(&redis->kit, &claim->kit, "held, PTTL %lld; listening", (long long)ms_left);
         claim->position = 0;
         wait_more(redis, claim, ms_left);
         pawl__ear_open(redis, claim);
@@ -380,8 +365,8 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     claim->position = place(position);
     seen_foreign = claim->foreign_held;
     claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
-    pawl__redis_note(redis, claim, "queued at %u; %s holds it, PTTL %lld", claim->position,
-                     claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
+    pawl__kit_note(&redis->kit, &claim->kit, "queued at %u; %s holds it, PTTL %lld", claim->position,
+                   claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
     if (claim->foreign_held && claim->position < EXACT_POSITIONS)
         pawl__push_listen(redis, claim);
     else if (claim->head_until == PAWL__NEVER) /* else it was told later than this was written */
@@ -437,7 +422,7 @@ static void fill_release(const struct redis *redis, const struct rclaim *claim, 
  * if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
 static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
     struct home *home = claim->home;
-    int script = SCRIPT_RELEASE + (int)claim->claim->kind;
+    int script = SCRIPT_RELEASE + (int)claim->kit.claim->kind;
     bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
     struct redis_call call;
 
@@ -471,10 +456,10 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
             pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);
         } else {
-            pawl__claim_misfit(claim->claim, result, &why);
+            pawl__claim_misfit(claim->kit.claim, result, &why);
             refuse_and_undo(redis, claim, result > 0, &why);
         }
-    } else if (claim->claim->try_only && reply && claim->timer_at != PAWL__NEVER) {
+    } else if (claim->kit.claim->try_only && reply && claim->timer.at != PAWL__NEVER) {
         pawl__claim_not_now(redis, claim, &why);
     }
     freeReplyObject(reply);
@@ -482,7 +467,7 @@ static void acquire_answered(struct redis *redis, struct request *request, redis
 
 void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
     if (claim->state == RCLAIM_WAITING && !claim->asked &&
-        atomic_load_explicit(&claim->claim->token_want, memory_order_relaxed) > claim->want_sent)
+        atomic_load_explicit(&claim->kit.claim->token_want, memory_order_relaxed) > claim->want_sent)
         pawl__claim_drive(redis, claim);
 }
 
@@ -494,8 +479,8 @@ static void undone(struct redis *redis, struct rclaim *claim) {
 
     claim->state = RCLAIM_ASKING;
     claim->held_since = 0;
-    if (claim->claim->try_only) {
-        pawl__secure_failed(claim->home, claim->claim->name, &why);
+    if (claim->kit.claim->try_only) {
+        pawl__secure_failed(claim->home, claim->kit.claim->name, &why);
         pawl__claim_not_now(redis, claim, &why);
     } else {
         pawl__claim_try_later(redis, claim);
@@ -507,7 +492,7 @@ static void release_refused(struct redis *redis, const struct rclaim *claim, con
     if (pawl__boottime() < redis->refusal_due)
         return;
     redis->refusal_due = pawl__boottime() + REFUSAL_NS;
-    pawl__redis_warn(redis, claim, "could not be released, and stays held until its lease ends: %s", why->text);
+    pawl__kit_warn(&redis->kit, &claim->kit, "could not be released, and stays held until its lease ends: %s", why->text);
 }
 
 static void release_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -521,10 +506,10 @@ static void release_answered(struct redis *redis, struct request *request, redis
         if (reply->type == REDIS_REPLY_ERROR)
             release_refused(redis, claim, &why);
         else if (reply->integer == 0 && !claim->resent && claim->held_before)
-            claim->was_lost = true;
+            claim->kit.was_lost = true;
         claim->awaited = reply->integer == 2;
         pawl__claim_remove(redis, claim);
-        pawl__redis_tell(redis, claim, TELL_SETTLED);
+        pawl__kit_tell(&redis->kit, &claim->kit, KIT_GONE);
     } else if (!reply) {
         claim->resent = true;
     }
@@ -535,7 +520,7 @@ static void send_release(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
     fill_release(redis, claim, &call);
-    send_call(claim, SCRIPT_RELEASE + (int)claim->claim->kind, 1, &call, release_answered);
+    send_call(claim, SCRIPT_RELEASE + (int)claim->kit.claim->kind, 1, &call, release_answered);
 }
 
 static void downgrade_answered(struct redis *redis, struct request *request, redisReply *reply) {
@@ -546,9 +531,9 @@ static void downgrade_answered(struct redis *redis, struct request *request, red
         bool done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 
         claim->mode = PAWL_SHARED;
-        pawl__redis_tell(redis, claim, TELL_DOWNGRADED);
+        pawl__kit_tell(&redis->kit, &claim->kit, KIT_DOWNGRADED);
         if (!done)
-            pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->claim->name);
+            pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->kit.claim->name);
         claim->state = RCLAIM_HOLDING;
     }
     freeReplyObject(reply);
@@ -574,7 +559,7 @@ static void extend_answered(struct redis *redis, struct request *request, redisR
 
 static void send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
     struct request request = {.answered = extend_answered, .claim = claim};
-    const struct pawl__claim *seam = claim->claim;
+    const struct pawl__claim *seam = claim->kit.claim;
     struct redis_call call;
     char next[24];
 
@@ -658,7 +643,9 @@ int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim
 void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home) {
     struct rclaim *claim = rclaim_of(seam);
 
-    claim->claim = seam;
+    claim->kit.claim = seam;
+    claim->kit.reader = &home->reader;
+    claim->kit.renews_token = is_voter(redis);
     claim->home = home;
     if (in_cluster(redis)) {
         claim->slot = pawl__cluster_slot_of(redis, seam->name);
@@ -668,8 +655,9 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
     claim->mode = seam->mode;
     if (!claim->since[0])
         pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
-    claim->adopted |= is_voter(redis);
-    claim->timer_at = claim->head_until = PAWL__NEVER;
+    claim->kit.adopted |= is_voter(redis);
+    pawl__kit_timer_init(&claim->timer);
+    claim->head_until = PAWL__NEVER;
     pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), seam->id[1]);
     insert(redis, claim);
 }
@@ -696,7 +684,7 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
 
 /* Who waits for the answer reads it; of a claim that was adopted that is the service thread, which must be made to. */
 static void unlock_asked(struct redis *redis, const struct rclaim *claim) {
-    if (claim->adopted)
+    if (claim->kit.adopted)
         pawl__redis_unlock(redis);
     else
         pawl__redis_unlock_asked(redis);
@@ -710,19 +698,19 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
     pawl__redis_lock(redis);
     unsent = claim->state == RCLAIM_NONE || never_sent(claim);
     claim->held_before = rclaim_holds(claim);
-    claim->tell &= ~(unsigned)(TELL_GRANTED | TELL_DOWNGRADED);
-    if (claim->ended) {
+    claim->kit.news &= ~(unsigned)(KIT_GRANTED | KIT_DOWNGRADED);
+    if (claim->kit.telling == KIT_LAST) {
         /* It was refused, and the core is hearing so just now: that is its end. */
     } else if (unsent) {
         if (claim->state != RCLAIM_NONE)
             pawl__claim_remove(redis, claim);
-        pawl__redis_tell(redis, claim, TELL_SETTLED);
+        pawl__kit_tell(&redis->kit, &claim->kit, KIT_GONE);
     } else {
         pawl__renew_forget(claim);
         pawl__secure_forget(claim);
         claim->state = RCLAIM_LEAVING;
         claim->asked = false;
-        claim->timer_at = PAWL__NEVER;
+        claim->timer.at = PAWL__NEVER;
         claim->failures = 0;
         pawl__claim_drive(redis, claim);
     }
@@ -753,8 +741,8 @@ bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam,
     hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->home;
     if (hindered && !pawl__server_up(&claim->home->server))
         pawl__fail(ret, pawl__server_errorcode(&claim->home->server), "%s", pawl__server_errortext(&claim->home->server));
-    else if ((hindered &= claim->failures && claim->why.code))
-        *ret = claim->why;
+    else if ((hindered &= claim->failures && claim->kit.why.code))
+        *ret = claim->kit.why;
     pawl__redis_unlock_asked(redis);
     return hindered;
 }
@@ -778,7 +766,7 @@ void pawl__claims_refuse_tries(struct home *home) {
     pawl__fail(&why, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
     for (claim = TAILQ_FIRST(&home->server.redis->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (claim->home == home && never_sent(claim) && claim->claim->try_only)
+        if (claim->home == home && never_sent(claim) && claim->kit.claim->try_only)
             pawl__claim_refuse(home->server.redis, claim, &why);
     }
 }

@@ -100,7 +100,7 @@ static void attach(struct redis *redis, struct rclaim *claim, bool needs) {
 
     if (claim->ear || !in_cluster(redis))
         return;
-    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
     ear = find(redis, channel);
     if (!ear && needs)
@@ -173,7 +173,7 @@ bool pawl__ear_told(struct home *home, const char *channel, bool subscribed) {
     if (ear->home != home)
         return true; /* of an earlier place */
     if (!subscribed)
-        pawl__redis_note(home->server.redis, NULL, "sunsubscribe %s", channel);
+        pawl__kit_note(&home->server.redis->kit, NULL, "sunsubscribe %s", channel);
     ear->on = subscribed;
     ear->asked = false;
     drive_claims(home->server.redis, ear);

@@ -51,7 +51,7 @@ static int64_t not_before(const struct home *home, int64_t server_us) {
 
 /* Is a grant that may be of that moment as fresh as it must be? */
 static bool is_fresh(const struct rclaim *claim, int64_t begin, int64_t lease) {
-    int64_t now = pawl__boottime(), limit = claim->claim->max_hold_ns;
+    int64_t now = pawl__boottime(), limit = claim->kit.claim->max_hold_ns;
 
     return begin && now < pawl__lease_suspect_at(begin, lease) && (!limit || now - begin <= limit / LIMIT_PARTS);
 }
@@ -89,12 +89,12 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
     if (is_fresh(claim, begin, lease) && !redis->options.replicas) {
         claim->turn++; /* what was asked before the grant counts no more */
         claim->asked = false;
-        pawl__redis_note(redis, claim, "PUBLISH: granted for %lld ms", (long long)ms);
+        pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted for %lld ms", (long long)ms);
         pawl__claim_granted(redis, claim, token, count, begin, lease);
         return;
     }
-    pawl__redis_note(redis, claim, "PUBLISH: granted, but %s: asking the server",
-                     redis->options.replicas ? "replicas must have it" : "maybe long ago");
+    pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted, but %s: asking the server",
+                   redis->options.replicas ? "replicas must have it" : "maybe long ago");
     /* By acquire, which tells the token too: a claim that was granted, expired, queued again and granted again has a later one than the
      * first message says. */
     claim->state = RCLAIM_ASKING;
@@ -117,7 +117,7 @@ static void take_head(struct redis *redis, struct rclaim *claim, const struct nu
     }
     if (claim->asked)
         claim->head_until = ends;
-    if (claim->state == RCLAIM_WAITING && ends < claim->timer_at)
+    if (claim->state == RCLAIM_WAITING && ends < claim->timer.at)
         pawl__claim_set_timer(redis, claim, ends, true);
 }
 
@@ -125,7 +125,8 @@ static void take_break(struct redis *redis, struct rclaim *claim, const struct n
     bool gone = said->count > BREAK_NOW && said->n[BREAK_NOW] == 1;
 
     claim->freed = gone;
-    pawl__claim_lost(redis, claim, !gone, "the hold of '%s' was broken by an operator: stop and release it", claim->claim->name);
+    pawl__claim_lost(redis, claim, !gone, "the hold of '%s' was broken by an operator: stop and release it",
+                     claim->kit.claim->name);
 }
 
 /* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
@@ -204,10 +205,10 @@ static void take_changes(struct home *home, const redisReply *keys) {
     TAILQ_FOREACH(claim, &redis->claims, all) {
         if (claim->home != home || !claim->foreign_held || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
-        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &own);
+        pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &own);
         for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
             if (keys->element[i]->type == REDIS_REPLY_STRING && strcmp(keys->element[i]->str, own.lock) == 0) {
-                pawl__redis_note(redis, claim, "the key has changed");
+                pawl__kit_note(&redis->kit, &claim->kit, "the key has changed");
                 look_again(redis, claim);
                 break;
             }
@@ -217,7 +218,7 @@ static void take_changes(struct home *home, const redisReply *keys) {
 /* ---- Foreign releases ----------------------------------------------------------------------------------------------------- */
 
 static bool same_lock(const struct rclaim *a, const struct rclaim *b) {
-    return a->claim->kind == b->claim->kind && strcmp(a->claim->name, b->claim->name) == 0;
+    return a->kit.claim->kind == b->kit.claim->kind && strcmp(a->kit.claim->name, b->kit.claim->name) == 0;
 }
 
 /* What came of the channel, and is a reason to look again. */
@@ -228,9 +229,9 @@ static void take_foreign(struct redis *redis, const char *channel, const char *w
     TAILQ_FOREACH(claim, &redis->claims, all) {
         if (!claim->listens || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
-        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+        pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
         if (strcmp(keys.channel, channel) == 0) {
-            pawl__redis_note(redis, claim, "%s", what);
+            pawl__kit_note(&redis->kit, &claim->kit, "%s", what);
             look_again(redis, claim);
         }
     }
@@ -243,7 +244,7 @@ static void stop_listening(struct redis *redis, const struct rclaim *claim) {
 
     if (claim->home->server.inbox.state != LINK_UP)
         return;
-    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", keys.channel},
                    cluster ? NULL : &request);
 }
@@ -276,7 +277,7 @@ void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
 
     if (claim->listens || claim->home->server.inbox.state != LINK_UP)
         return;
-    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     if (!keys.channel[0])
         return;
     claim->listens = true;
@@ -295,7 +296,7 @@ void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribe
     TAILQ_FOREACH(claim, &redis->claims, all) {
         if (!claim->listens)
             continue;
-        pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+        pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
         claim->listens = strcmp(keys.channel, channel) != 0; /* asking again will tell whether it must */
     }
 }

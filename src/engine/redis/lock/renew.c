@@ -34,10 +34,10 @@ void pawl__renew_put_back(struct rclaim *claim) {
 
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
     claim->renewing = false;
-    claim->sent_at = sent_at;
-    claim->lease_ns = lease_ns;
+    claim->kit.grant.sent_at = sent_at;
+    claim->kit.grant.lease_ns = lease_ns;
     pawl__ear_open(redis, claim); /* if it is not */
-    pawl__redis_tell(redis, claim, TELL_RENEWED);
+    pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED);
 }
 
 void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held) {
@@ -52,10 +52,10 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
     } else if (held == -1) {
         pawl__claim_lost(redis, claim, false,
                          "a RReadWriteLock of Redisson's has entered '%s' beside this hold: give it another name",
-                         claim->claim->name);
+                         claim->kit.claim->name);
     } else {
         pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
-                         claim->claim->name);
+                         claim->kit.claim->name);
     }
 }
 
@@ -77,8 +77,8 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
                                      pawl__reply_number(reply, i, 0));
     } else {
         if (reply)
-            pawl__redis_note(redis, NULL, "renewal of %zu holds: %s", batch->count,
-                             class == REPLY_OK ? "a strange answer" : why.text);
+            pawl__kit_note(&redis->kit, NULL, "renewal of %zu holds: %s", batch->count,
+                           class == REPLY_OK ? "a strange answer" : why.text);
         for (size_t i = 0; i < batch->count; i++)
             if (batch->claims[i])
                 pawl__renew_put_back(batch->claims[i]);
@@ -108,7 +108,7 @@ static struct batch *collect(struct home *home, enum pawl_kind kind) {
         /* In a cluster a script is of one slot. */
         if (batch->count && claim->slot != batch->claims[0]->slot)
             break;
-        if (claim->claim->kind != kind)
+        if (claim->kit.claim->kind != kind)
             continue;
         TAILQ_REMOVE(&home->to_renew, claim, renewal);
         claim->to_renew = false;
@@ -139,7 +139,7 @@ static bool record_beside(const struct redis *redis, enum pawl_kind kind) {
 
 /* The key that says whether the hold is there, where that is not the lock's own. */
 static const char *hold_key(const struct rclaim *claim, struct renew_texts *texts) {
-    if (claim->claim->kind == PAWL_SEMAPHORE)
+    if (claim->kit.claim->kind == PAWL_SEMAPHORE)
         return texts->keys.beside;
     if (claim->mode != PAWL_SHARED)
         return texts->keys.lock;
@@ -168,9 +168,9 @@ static bool send_batch(struct home *home, enum pawl_kind kind, struct batch *bat
     for (size_t i = 0; i < batch->count; i++) {
         const struct rclaim *claim = batch->claims[i] ? batch->claims[i] : any_of(batch);
 
-        pawl__redis_keys(redis, claim->claim->name, kind, &texts[i].keys);
+        pawl__redis_keys(redis, claim->kit.claim->name, kind, &texts[i].keys);
         batch->lease_ns[i] = pawl__claim_lease_ns(redis, claim);
-        snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->claim->permits);
+        snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->kit.claim->permits);
         snprintf(texts[i].lease, sizeof texts[i].lease, "%lld", (long long)(batch->lease_ns[i] / REDIS_MS));
         argv[i * each] = texts[i].keys.lock;
         if (each > 1)
@@ -199,14 +199,14 @@ static bool ask_elsewhere(const struct request *request, const redisReply *reply
         return false;
     again.step = 1;
     return pawl__link_say(&server->commands, 1, (const char *[]){"ASKING"}, &unheeded) &&
-           send_batch(home_of(server), first->claim->kind, batch, &again);
+           send_batch(home_of(server), first->kit.claim->kind, batch, &again);
 }
 
 static bool any_of_kind(const struct home *home, enum pawl_kind kind) {
     const struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &home->to_renew, renewal) {
-        if (claim->claim->kind == kind)
+        if (claim->kit.claim->kind == kind)
             return true;
     }
     return false;
@@ -222,7 +222,7 @@ void pawl__renew_flush(struct home *home) {
 
             if (!batch)
                 return;
-            pawl__redis_note(home->server.redis, NULL, "renewing %zu holds in one script", batch->count);
+            pawl__kit_note(&home->server.redis->kit, NULL, "renewing %zu holds in one script", batch->count);
             if (!send_batch(home, (enum pawl_kind)kind, batch, &request)) {
                 for (size_t i = 0; i < batch->count; i++)
                     pawl__renew_put_back(batch->claims[i]);
@@ -247,7 +247,7 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
 
     pawl__redis_lock(redis);
     pawl__renew_want(claim);
-    redis->wake_service = true;
+    redis->kit.wakes = true;
     pawl__redis_unlock(redis);
 }
 

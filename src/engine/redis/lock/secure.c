@@ -92,7 +92,7 @@ static void wrote(struct redis *redis, struct request *request, redisReply *repl
     if (is_current(request))
         home->round_wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
     if (reply && pawl__reply_class(reply, &why) != REPLY_OK)
-        pawl__redis_note(redis, NULL, "replicas: nothing was written: %s", why.text);
+        pawl__kit_note(&redis->kit, NULL, "replicas: nothing was written: %s", why.text);
     if (reply && pawl__reply_class(reply, &why) == REPLY_READONLY) {
         pawl__link_drop(&home->server.commands, why.code, "%s", why.text);
         pawl__link_drop(&home->server.witness, why.code, "%s", why.text);
@@ -113,7 +113,7 @@ static void counted(struct redis *redis, struct request *request, redisReply *re
         return;
     }
     have = reply->type == REDIS_REPLY_INTEGER && home->round_wrote ? (unsigned)reply->integer : 0;
-    pawl__redis_note(redis, NULL, "WAIT: %u of %u replicas have it", have, wanted);
+    pawl__kit_note(&redis->kit, NULL, "WAIT: %u of %u replicas have it", have, wanted);
     home->replicas_short = have < wanted;
     home->replicas_had = have;
     home->server.facts.replicas = have > home->server.facts.replicas ? have : home->server.facts.replicas;
@@ -142,7 +142,7 @@ static void begin_round(struct home *home) {
 
     if (home->round_open || !claim || home->server.witness.state != LINK_UP)
         return;
-    pawl__redis_keys(redis, claim->claim->name, claim->claim->kind, &keys);
+    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     snprintf(replicas, sizeof replicas, "%u", redis->options.replicas);
     snprintf(patience, sizeof patience, "%lld", (long long)(redis->options.command_ns / REDIS_MS * 2 / 3));
     TAILQ_FOREACH(claim, &home->to_secure, securing) {

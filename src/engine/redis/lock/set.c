@@ -47,7 +47,7 @@ static bool send_calls(const struct together *together, struct redis_call *calls
         memcpy(argv + i * REDIS_CALL_KEYS, calls[i].argv, REDIS_CALL_KEYS * sizeof *argv);
         memcpy(argv + used, calls[i].argv + REDIS_CALL_KEYS, (ARGS_EACH - 1) * sizeof *argv);
         used += ARGS_EACH;
-        argv[used - 1] = kinds[claim->claim->kind];
+        argv[used - 1] = kinds[claim->kit.claim->kind];
     }
     ok = pawl__script_send(&home->server, SCRIPT_ACQUIRE_ALL, (int)keys, (int)used, argv, NULL, request);
     free(argv);
@@ -147,7 +147,7 @@ static void decided(struct redis *redis, struct together *together, const struct
         return;
     }
     if (misfit) {
-        pawl__claim_misfit(misfit->claim, pawl__reply_number(reply, 0, -3), &why);
+        pawl__claim_misfit(misfit->kit.claim, pawl__reply_number(reply, 0, -3), &why);
         all_refused(redis, together, &why);
     } else {
         part_ways(redis, together, true);

@@ -41,7 +41,7 @@ static void call_answered(struct redis *redis, struct request *request, redisRep
     call->reply = reply;
     call->done = true;
     pthread_cond_broadcast(&redis->called);
-    pawl__home_kick_leader(home_of(request->server));
+    pawl__home_kick_reader(home_of(request->server));
 }
 
 /* In a cluster a node is connected when it is first asked for something. */

@@ -74,7 +74,7 @@ static void check_info(struct server *server, const char *info) {
     server->facts.is_replica = strcmp(role, "slave") == 0;
     if (is_voter(server->redis))
         check_time(server, info);
-    pawl__redis_note(server->redis, NULL, "server: version %s, %s", version, role);
+    pawl__kit_note(&server->redis->kit, NULL, "server: version %s, %s", version, role);
     if (in_cluster(server->redis))
         check_cluster(server, version);
     else

@@ -97,7 +97,7 @@ static bool is_idle(struct server *server) {
     for (int i = 0; (link = pawl__server_link(server, i)); i++)
         if (link->state != LINK_DOWN)
             return false;
-    return !server->wanted && !server->slot_count && !home_of(server)->leading && !has_claims(server);
+    return !server->wanted && !server->slot_count && !home_of(server)->reader.taken && !has_claims(server);
 }
 
 /* There are as many as there may be: one that was named once and is of no use, the latest first; those of the URL come first of all. */
@@ -148,7 +148,7 @@ static void leave_nodes(struct redis *redis) {
     struct link *link;
 
     TAILQ_FOREACH(server, &redis->servers, entry) {
-        if (!server->wanted || server->slot_count || home_of(server)->leading || has_claims(server))
+        if (!server->wanted || server->slot_count || home_of(server)->reader.taken || has_claims(server))
             continue;
         server->wanted = false;
         for (int i = 0; (link = pawl__server_link(server, i)); i++) {
@@ -220,7 +220,7 @@ static void take_map(struct redis *redis, const struct server *from, const redis
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
         redis->uncovered += !redis->slots[slot];
     redis->mapped = true;
-    pawl__redis_note(redis, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, redis->uncovered);
+    pawl__kit_note(&redis->kit, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, redis->uncovered);
     rehome_claims(redis);
     leave_nodes(redis);
     pawl__redis_set_link(redis);
@@ -333,7 +333,7 @@ bool pawl__cluster_moved(struct server *from, const redisReply *reply) {
 
     if (!in_cluster(redis) || !(server = named_node(redis, from, reply->str, &slot)))
         return false;
-    pawl__redis_note(redis, NULL, "%.100s", reply->str);
+    pawl__kit_note(&redis->kit, NULL, "%.100s", reply->str);
     set_slot(redis, slot, server);
     rehome_claims(redis);
     pawl__cluster_refresh(redis);

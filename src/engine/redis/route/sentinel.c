@@ -104,8 +104,8 @@ static void found(struct server *server, const char *host, const char *port_text
     char where[PAWL__URL_PLACE];
     struct link *link;
 
-    pawl__redis_note(server->redis, NULL, "sentinel %s: '%s' is at %s", pawl__addresses_where(server->guide.addresses),
-                     server->redis->options.primary_name, pawl__url_place(host, port, where));
+    pawl__kit_note(&server->redis->kit, NULL, "sentinel %s: '%s' is at %s", pawl__addresses_where(server->guide.addresses),
+                   server->redis->options.primary_name, pawl__url_place(host, port, where));
     if (!pawl__server_is_at(server, host, port)) {
         /* What is connected to the old one is of no use; it is to be connected to the new one at once. */
         for (int i = 0; (link = pawl__server_link(server, i)) && link != &server->guide; i++) {
@@ -145,7 +145,7 @@ void pawl__sentinel_push(struct server *server, const redisReply *reply) {
     if (text->type != REDIS_REPLY_STRING || strncmp(text->str, server->redis->options.primary_name, length) != 0 ||
         text->str[length] != ' ')
         return;
-    pawl__redis_note(server->redis, NULL, "+switch-master %s", text->str);
+    pawl__kit_note(&server->redis->kit, NULL, "+switch-master %s", text->str);
     server->sentinels_hinted = true;
 }
 
@@ -185,7 +185,7 @@ int pawl__sentinel_setup(struct server *server, struct pawl_error *reterr) {
     }
     for (int i = 0; (link = pawl__server_link(server, i)); i++)
         link->retry_at = link == &server->guide ? PAWL__NEVER : 0;
-    redis->sentinel_at = redis->random % redis->options.place_count;
+    redis->sentinel_at = redis->kit.random % redis->options.place_count;
     return 0;
 }
 

@@ -174,7 +174,7 @@ static void greeted(struct redis *redis, struct request *request, redisReply *re
         return;
     link->state = LINK_UP;
     link->failures = 0;
-    pawl__redis_note(redis, NULL, "connection (%s) is up", link->what);
+    pawl__kit_note(&redis->kit, NULL, "connection (%s) is up", link->what);
     if (link == &link->server->inbox)
         pawl__push_listen_again(home_of(link->server));
     if (link == &link->server->commands)

@@ -170,7 +170,7 @@ static bool take_push(struct link *link, const redisReply *reply) {
     const char *word, *channel;
 
     if (cluster && reply->type == REDIS_REPLY_ERROR) { /* to SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again */
-        pawl__redis_note(link->redis, NULL, "connection (%s): %.100s", link->what, reply->str);
+        pawl__kit_note(&link->redis->kit, NULL, "connection (%s): %.100s", link->what, reply->str);
         pawl__ears_refused(home_of(link->server));
         pawl__push_deaf(home_of(link->server));
         pawl__cluster_refresh(link->redis);
@@ -315,8 +315,8 @@ static int64_t back_off(struct link *link) {
         wait *= 2;
     if (wait > options->retry_max_ns)
         wait = options->retry_max_ns;
-    link->redis->random = link->redis->random * 1664525u + 1013904223u;
-    return wait / 2 + (int64_t)((uint64_t)wait / 2 * (link->redis->random >> 16) / 65536);
+    link->redis->kit.random = link->redis->kit.random * 1664525u + 1013904223u;
+    return wait / 2 + (int64_t)((uint64_t)wait / 2 * (link->redis->kit.random >> 16) / 65536);
 }
 
 /* Why it is down: with the name of the server, where the URL has not. */
@@ -337,7 +337,7 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     describe_end(link, code, text);
-    pawl__redis_note(link->redis, NULL, "connection (%s) dropped: %s", link->what, text);
+    pawl__kit_note(&link->redis->kit, NULL, "connection (%s) dropped: %s", link->what, text);
     /* One that worked is tried again at once; one that never did, later and later. */
     link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4
                                             : pawl__boottime() + back_off(link);

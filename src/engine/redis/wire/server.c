@@ -23,15 +23,15 @@ struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) 
         return NULL;
     }
     server->redis = redis;
-    home_of(server)->lead_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (home_of(server)->lead_fd < 0) {
+    home_of(server)->read_bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (home_of(server)->read_bell < 0) {
         pawl__fail_errno(reterr, "no descriptors can be had");
         free(server);
         return NULL;
     }
     pawl__spin_init(&home_of(server)->spin, redis->options.spin_ns);
     TAILQ_INIT(&home_of(server)->to_renew);
-    TAILQ_INIT(&home_of(server)->followers);
+    pawl__kit_reader_init(&home_of(server)->reader);
     TAILQ_INIT(&home_of(server)->to_secure);
     TAILQ_INIT(&home_of(server)->in_round);
     pawl__link_init(&server->commands, server, false, "commands");
@@ -50,7 +50,7 @@ void pawl__server_free(struct server *server) {
     pawl__link_free(&server->inbox);
     pawl__link_free(&server->witness);
     pawl__link_free(&server->guide);
-    close(home_of(server)->lead_fd);
+    close(home_of(server)->read_bell);
     pawl__addresses_put(server->addresses);
     free(server);
 }
@@ -156,12 +156,12 @@ void pawl__server_changed(struct server *server) {
     struct redis *redis = server->redis;
     bool up = pawl__server_up(server);
 
-    redis->wake_service = true;
+    redis->kit.wakes = true;
     if (up && !same_server(server))
         return;
     pawl__secure_anew(home_of(server));
     pawl__redis_set_link(redis);
-    pawl__home_kick_leader(home_of(server));
+    pawl__home_kick_reader(home_of(server));
     pthread_cond_broadcast(&redis->called); /* somebody may wait for the node */
     if (!up && in_cluster(redis) && server->wanted && most_failures(server)) {
         pawl__cluster_refresh(redis);

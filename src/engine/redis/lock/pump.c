@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pump.c - what lets answers in: serve(), and the thread that reads for all who park. kit/wait.h has the rule of who reads.
+ *
+ * Invariants
+ *   - While a caller reads a home's answers, the service thread does not watch for those on its `commands`; and if the caller waits for a
+ *     push, not on its inbox either, nor for a moment afterwards (`inbox_due`). Both are always watched for their end. What the sentinels
+ *     say (`guide`) is always the service thread's to read.
+ *   - What the service thread itself is to hear of, for claims that were adopted, never waits for that moment.
+ */
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "os/bell.h"
+#include "engine/redis/redis.h"
+#include "base/lease.h"
+#include "os/sleep.h"
+
+/* How long the inbox is left alone when a caller has done with it. */
+#define INBOX_REST_NS (10 * REDIS_MS)
+/* A claim that is sent to and fro by nodes that do not agree goes slowly. */
+#define REHOME_NS (50 * REDIS_MS)
+
+/* ---- What the service thread watches -------------------------------------------------------------------------------------- */
+
+/* Is it for the service thread to read the answers on `commands`? Those of a voter are read by whoever serves them all. */
+static bool reads_answers(const struct home *home) {
+    return !home->reader.taken && !is_voter(home->server.redis);
+}
+
+/* Is it for the service thread to read the inbox? Right after a caller did so the next one is likely to: then not at once. */
+static bool reads_inbox(const struct home *home) {
+    return !(home->reader.taken && home->reader_waits) && !home->inbox_due;
+}
+
+/* What the service thread is to hear of this link. */
+static uint32_t wanted_events(const struct link *link) {
+    const struct home *home = home_of(link->server);
+    uint32_t events = EPOLLRDHUP;
+
+    switch (link->state) {
+    case LINK_DOWN:
+        return 0;
+    case LINK_CONNECTING:
+        return EPOLLOUT;
+    case LINK_SHAKING:
+        return link->ssl_wants_write ? EPOLLOUT : EPOLLIN;
+    case LINK_GREETING:
+        events |= EPOLLIN;
+        break;
+    case LINK_UP:
+        if (link == &home->server.inbox      ? reads_inbox(home)
+            : link == &home->server.commands ? reads_answers(home) && !TAILQ_EMPTY(&link->sent)
+                                             : true)
+            events |= EPOLLIN;
+        break;
+    }
+    if (link->out_used || link->ssl_wants_write)
+        events |= EPOLLOUT;
+    return events;
+}
+
+static void watch(struct link *link) {
+    struct epoll_event event = {.events = wanted_events(link), .data.ptr = link};
+
+    if (link->fd < 0 || event.events == link->watched)
+        return;
+    epoll_ctl(link->redis->epoll_fd, link->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event);
+    link->watched = event.events;
+}
+
+/* What is not up to date is what a thread left that asks, and reads the answer itself. */
+static void watch_all(struct kit *kit) {
+    struct redis *redis = redis_of(kit->engine);
+    struct server *server;
+    struct link *link;
+
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        for (int i = 0; (link = pawl__server_link(server, i)); i++)
+            watch(link);
+    }
+}
+
+/* ---- Time ----------------------------------------------------------------------------------------------------------------- */
+
+static void run_timers(struct redis *redis, int64_t now) {
+    struct kit_timers due;
+    struct kit_timer *timer;
+    struct server *server;
+    struct link *link;
+
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        struct home *home = home_of(server);
+
+        if (now >= home->inbox_due)
+            home->inbox_due = 0;
+        if (home->answers_due && now >= home->answers_due) {
+            home->answers_due = 0;
+            pawl__home_look(home); /* before it is taken for silent */
+        }
+        for (int i = 0; (link = pawl__server_link(server, i)); i++)
+            pawl__link_tick(link, now);
+        pawl__sentinel_tick(server);
+        pawl__renew_flush(home);
+    }
+    pawl__cluster_tick(redis, now);
+    pawl__kit_timers_take(&redis->kit.timers, now, &due);
+    TAILQ_FOREACH(timer, &due, due) { /* driving one may end others, but frees none while the mutex is held */
+        pawl__claim_drive(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
+    }
+}
+
+static int64_t sooner(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
+    int64_t due = in_cluster(redis) ? sooner(deadline, redis->refresh_at) : deadline;
+    struct server *server;
+    struct link *link;
+
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        struct home *home = home_of(server);
+
+        if (home->inbox_due)
+            due = sooner(due, home->inbox_due);
+        if (home->answers_due)
+            due = sooner(due, home->answers_due);
+        for (int i = 0; (link = pawl__server_link(server, i)); i++)
+            due = sooner(due, pawl__link_due(link));
+    }
+    return sooner(due, pawl__kit_timers_next(&redis->kit.timers));
+}
+
+/* ---- The service thread --------------------------------------------------------------------------------------------------- */
+
+static void handle_events(struct redis *redis, const struct epoll_event *events, int count) {
+    for (int i = 0; i < count; i++) {
+        struct link *link = events[i].data.ptr;
+
+        if (!link) {
+            bell_silence(redis->kit.bell);
+            redis->woken = true;
+        } else if (link->fd >= 0) {
+            pawl__link_progress(link);
+        }
+    }
+}
+
+/* Sleep until something is to be done. The mutex is held, and released meanwhile. */
+static void sleep_until(struct redis *redis, int64_t until) {
+    struct epoll_event events[4];
+    int64_t left = pawl__nap_ns(pawl__boottime(), until);
+    int count;
+
+    redis->kit.asleep_until = until;
+    redis->kit.wakes = false; /* we are awake */
+    pawl__redis_unlock(redis);
+    count = epoll_wait(redis->epoll_fd, events, 4, (int)((left + REDIS_MS - 1) / REDIS_MS));
+    pawl__redis_lock(redis);
+    redis->kit.asleep_until = 0;
+    redis->kit.telling = true;
+    handle_events(redis, events, count);
+}
+
+void pawl__redis_serve(struct pawl__engine *engine, int64_t deadline) {
+    struct redis *redis = redis_of(engine);
+    int64_t until;
+
+    pawl__redis_lock(redis);
+    run_timers(redis, pawl__boottime());
+    until = TAILQ_EMPTY(&redis->kit.outbox) ? pawl__redis_earliest(redis, deadline) : 0;
+    sleep_until(redis, until);
+    redis->woken = false;
+    run_timers(redis, pawl__boottime());
+    pawl__kit_tell_all(&redis->kit);
+    pawl__redis_unlock(redis);
+}
+
+void pawl__redis_wake(struct pawl__engine *engine) {
+    bell_ring(redis_of(engine)->kit.bell);
+}
+
+/* ---- Callers that read ---------------------------------------------------------------------------------------------------- */
+
+static struct home *home_of_reader(const struct kit_reader *reader) {
+    return (struct home *)((char *)reader - offsetof(struct home, reader));
+}
+
+static bool can_read(const struct kit_reader *reader) {
+    return pawl__server_up(&home_of_reader(reader)->server);
+}
+
+/* Whether the thread that reads waits for a push. Who does not any more leaves the inbox to the service thread; after a while, unless that
+ * has claims to look after: threads that take turns at a lock would tell the kernel twice each time. */
+static void set_reader_waits(struct home *home, bool waits) {
+    if (home->reader_waits && !waits && !home->server.redis->adopted_count) {
+        home->inbox_due = pawl__boottime() + INBOX_REST_NS;
+        pawl__redis_due(home->server.redis, home->inbox_due);
+    }
+    home->reader_waits = waits;
+}
+
+/* Is an answer on its way, and nobody but the reader waits for one? Others would have use for the CPU. */
+static bool is_alone(const struct home *home) {
+    return TAILQ_EMPTY(&home->reader.followers) && !TAILQ_EMPTY(&home->server.commands.sent);
+}
+
+/* Does the next thing to come for this claim come by the inbox, perhaps? */
+static bool awaits_push(const struct home *home, const struct rclaim *claim) {
+    return claim && (claim->state == RCLAIM_WAITING || (claim->state == RCLAIM_ASKING && home->contended));
+}
+
+/* Sleep until there is something to read. `claim` NULL: for a call that is about none. */
+static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_claim *claim, int64_t deadline) {
+    struct home *home = home_of_reader(reader);
+    struct server *server = &home->server;
+    bool waits = awaits_push(home, (struct rclaim *)claim);
+    struct pollfd fds[3] = {{.fd = server->commands.fd, .events = POLLIN},
+                            {.fd = home->read_bell, .events = POLLIN},
+                            {.fd = server->inbox.fd, .events = POLLIN}};
+    struct spin *spin = is_alone(home) && !waits ? &home->spin : NULL;
+
+    reader->sleeper = claim;
+    if (home->reader_waits != waits || server->commands.watched & EPOLLIN) {
+        set_reader_waits(home, waits);
+        pawl__kit_unlock(kit);
+    } else {
+        pawl__kit_unlock_quietly(kit);
+    }
+    pawl__sleep(fds, waits ? 3 : 2, deadline, spin);
+    pawl__kit_lock(kit);
+    reader->sleeper = NULL;
+    if (fds[1].revents)
+        bell_silence(home->read_bell);
+    if (fds[0].revents && server->commands.state == LINK_UP)
+        pawl__link_read(&server->commands);
+    if (waits && fds[2].revents && server->inbox.state == LINK_UP)
+        pawl__link_read(&server->inbox);
+}
+
+static void wake_reader(struct kit *kit, struct kit_reader *reader) {
+    (void)kit;
+    bell_ring(home_of_reader(reader)->read_bell);
+}
+
+static void left(struct kit *kit, struct kit_reader *reader) {
+    (void)kit;
+    set_reader_waits(home_of_reader(reader), false);
+}
+
+const struct kit_ops pawl__redis_kit = {watch_all, can_read, read_home, wake_reader, left};
+
+void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *home) {
+    int64_t now = pawl__boottime();
+    bool restless = now < claim->rehomed_at + REHOME_NS;
+
+    claim->rehomed_at = now;
+    pawl__kit_note(&redis->kit, &claim->kit, "slot %u is at %s now", claim->slot, pawl__addresses_where(home->server.addresses));
+    pawl__renew_forget(claim);
+    pawl__claim_detach(redis, claim);
+    pawl__secure_forget(claim);
+    pawl__push_unlisten(redis, claim);
+    /* A release that is on its way may be carried out yet, and the keys move without what it freed. */
+    claim->resent |= claim->asked && claim->state == RCLAIM_LEAVING;
+    claim->renewing = claim->asked = false;
+    claim->turn += claim->turn > 0;
+    if (claim->state == RCLAIM_SECURING) {
+        claim->state = RCLAIM_ASKING;
+        claim->held_since = 0;
+    }
+    pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
+    claim->home = home;
+    pawl__server_want(&home->server);
+    pawl__renew_want(claim);
+    if (rclaim_holds(claim))
+        pawl__ear_open(redis, claim);
+    if (restless) {
+        pawl__claim_set_timer(redis, claim, now + REHOME_NS, true);
+        home->renew_at = now + REHOME_NS;
+        return;
+    }
+    pawl__claim_drive(redis, claim);
+    pawl__renew_flush(home);
+}
+
+int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int64_t deadline, struct pawl_error *reterr) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    int rc;
+
+    pawl__redis_lock(redis);
+    pawl__claim_want_more(redis, claim);
+    rc = pawl__kit_park(&redis->kit, &claim->kit, deadline, reterr);
+    pawl__redis_unlock(redis);
+    return rc;
+}
+
+void pawl__redis_unpark(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+
+    pawl__redis_lock(redis);
+    pawl__kit_unpark(&redis->kit, &rclaim_of(seam)->kit);
+    pawl__redis_unlock(redis);
+}
+
+void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    if (!claim->kit.adopted && claim->state != RCLAIM_NONE) {
+        redis->adopted_count++;
+        claim->home->inbox_due = 0;
+    }
+    pawl__kit_adopt(&redis->kit, &claim->kit);
+    pawl__redis_unlock(redis);
+}
+
+/* ---- Calls that are about no claim ---------------------------------------------------------------------------------------- */
+
+/* Others read: sleep until any call was answered. */
+static void wait_for_call(struct home *home, int64_t deadline) {
+    watch(&home->server.commands);
+    pawl__wait_until(&home->server.redis->called, &home->server.redis->kit.mutex, deadline);
+}
+
+bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline) {
+    struct kit *kit = &home->server.redis->kit;
+    bool reads = false;
+
+    while (!*done && pawl__boottime() < deadline) {
+        if (reads && !can_read(&home->reader)) {
+            pawl__kit_pass_reading(kit, &home->reader);
+            reads = false;
+        }
+        if (!reads)
+            reads = pawl__kit_take_reading(kit, &home->reader);
+        if (reads)
+            read_home(kit, &home->reader, NULL, deadline);
+        else
+            wait_for_call(home, deadline);
+    }
+    if (reads)
+        pawl__kit_pass_reading(kit, &home->reader);
+    return *done;
+}
+
+void pawl__home_look_later(struct home *home) {
+    if (home->answers_due)
+        return;
+    home->answers_due = pawl__boottime() + home->server.redis->options.command_ns / 2;
+    pawl__redis_due(home->server.redis, home->answers_due);
+}
+
+void pawl__home_look(struct home *home) {
+    if (!home->reader.taken && home->server.commands.state == LINK_UP)
+        pawl__link_read(&home->server.commands);
+}
+
+void pawl__home_kick_reader(struct home *home) {
+    if (home->reader.taken)
+        bell_ring(home->read_bell);
+}
