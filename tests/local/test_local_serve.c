@@ -282,6 +282,41 @@ static void test_retoken(void **data) {
     free(claim);
 }
 
+/* The buckets that are used first keep a node, for whoever is in their guard next; the others keep none. */
+static void test_a_bucket_keeps_its_node(void **data) {
+    struct pawl__engine *engine = engine_open(*data);
+    struct pawl__claim *one = mutex_claim("name"), *two = mutex_claim("name"), *others[2 * SPARES_MAX];
+    struct pool *pool = &local_of(engine)->pool;
+    _Atomic uint32_t *spare = &pool->spares[one->name_hash & (BUCKET_COUNT - 1)];
+    uint32_t ref;
+
+    assert_int_equal(acquire(engine, one, 0), PAWL__DONE);
+    ref = GET(state_of_claim(one)->ref);
+    assert_int_equal(GET(*spare), 0);
+    release(engine, one);
+    assert_int_equal(GET(*spare), ref);
+    assert_int_equal(acquire(engine, one, 0), PAWL__DONE);
+    assert_int_equal(GET(state_of_claim(one)->ref), ref);
+    assert_int_equal(GET(*spare), SPARE_OUT);
+    assert_int_equal(submit(engine, two), PAWL__PENDING); /* it is in use: another node, and that one goes back elsewhere */
+    assert_int_not_equal(GET(state_of_claim(two)->ref), ref);
+    release(engine, one);
+    assert_int_equal(GET(*spare), ref);
+    assert_int_equal(park(engine, two, LONG), PAWL__DONE);
+    release(engine, two);
+    assert_int_equal(GET(*spare), ref);
+    for (int i = 0; i < 2 * SPARES_MAX; i++) {
+        others[i] = mutex_claim((const char *[]){"a", "b", "c", "d", "e", "f"}[i]);
+        assert_int_equal(acquire(engine, others[i], 0), PAWL__DONE);
+        release(engine, others[i]);
+        free(others[i]);
+    }
+    assert_int_equal(GET(pool->spare_count), SPARES_MAX);
+    engine_close(engine);
+    free(one);
+    free(two);
+}
+
 /* ---- Inspection ---- */
 
 struct listing {
@@ -522,6 +557,7 @@ int main(void) {
         T(test_served_downgrade),
         T(test_permits_are_fifo),
         T(test_retoken),
+        T(test_a_bucket_keeps_its_node),
         T(test_survey),
         T(test_survey_of_many_can_be_ended),
         T(test_break_gently),

@@ -81,10 +81,14 @@ struct position {
     uint32_t slot;           /* whose ticket `before` is */
 };
 
-static void find_position(struct local *local, struct guard_visit *visit, const struct node *node, struct position *ret) {
-    struct node *previous;
+/* It waits, behind others. Under the guard. */
+static void queued(struct local *local, struct guard_visit *visit, struct local_claim *state, struct position *ret) {
+    const struct node *node = node_of(local, state), *previous;
     uint32_t steps = 0;
 
+    pawl__local_step(state, EVENT_QUEUED);
+    if (!pawl__noting(&local->engine))
+        return;
     for (previous = pawl__local_prev(local, visit, node, &steps); previous && !pawl__local_same_name(previous, node);)
         previous = pawl__local_prev(local, visit, previous, &steps);
     ret->ticket = GET(node->ticket);
@@ -99,20 +103,6 @@ static void note_position(struct local *local, struct local_claim *state, const 
         pawl__note(&local->engine, state->claim, "queued as ticket %llu behind ticket %llu (%s)",
                    (unsigned long long)position->ticket, (unsigned long long)position->before,
                    pawl__local_who(local, position->slot, who, sizeof who));
-}
-
-/* Decide under the guard; sets the phase. */
-static enum verdict decide(struct local *local, struct guard_visit *visit, struct local_claim *state,
-                           struct position *ret_position) {
-    enum verdict verdict = pawl__local_enqueue(local, visit, GET(state->ref), state->claim->try_only);
-
-    ret_position->ticket = 0;
-    if (verdict == VERDICT_WAITING) {
-        pawl__local_step(state, EVENT_QUEUED);
-        if (pawl__noting(&local->engine))
-            find_position(local, visit, node_of(local, state), ret_position);
-    }
-    return verdict;
 }
 
 /* The claim is over, and its node is in no list. */
@@ -131,35 +121,51 @@ static int postpone(struct local_claim *state) {
     return PAWL__PENDING;
 }
 
+/* It was not free. */
+static APART int submit_slowly(struct local *local, struct guard_visit *visit, struct local_claim *state, enum verdict verdict,
+                               struct pawl_error *reterr) {
+    struct position position = {0};
+
+    if (verdict == VERDICT_WAITING)
+        queued(local, visit, state, &position);
+    pawl__local_leave(local, visit);
+    note_position(local, state, &position);
+    if (verdict == VERDICT_WAITING)
+        return PAWL__PENDING;
+    if (verdict != VERDICT_DAMAGED)
+        return postpone(state);
+    put_back(local, state);
+    return pawl__local_fail_damaged(local, state->claim->name_hash, reterr);
+}
+
 int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
+    uint32_t hash = claim->name_hash, ref = 0;
     int64_t now_ms = pawl__local_wall_ms();
     struct guard_visit visit;
-    struct position position;
     enum verdict verdict;
-    uint32_t ref;
+    bool inside;
     int rc;
 
     state->claim = claim;
     if (pawl__local_gone_cheaply(local, now_ms))
         return pawl__local_fail_gone(local, reterr);
-    rc = pawl__local_node_get(local, claim->name_hash, &ref, reterr);
-    if (rc < 0)
+    inside = pawl__local_has_spare(local, hash) && pawl__local_enter_try(local, &visit, hash);
+    if (inside && (ref = pawl__local_take_spare(local, hash)) == 0) { /* another thread was faster */
+        pawl__local_leave(local, &visit);
+        inside = false;
+    }
+    if (ref == 0 && (rc = pawl__local_node_get(local, hash, &ref, reterr)) < 0)
         return rc;
     SET(state->ref, ref);
-    fill(node_of(local, state), claim, now_ms);
-    if (!pawl__local_enter_try(local, &visit, claim->name_hash))
+    fill(&local->table->nodes[ref - 1], claim, now_ms);
+    if (!inside && !pawl__local_enter_try(local, &visit, hash))
         return postpone(state);
-    verdict = decide(local, &visit, state, &position);
+    verdict = pawl__local_enqueue(local, &visit, ref, claim->try_only);
+    if (!LIKELY(verdict == VERDICT_HELD))
+        return submit_slowly(local, &visit, state, verdict, reterr);
     pawl__local_leave(local, &visit);
-    note_position(local, state, &position);
-    if (verdict == VERDICT_DAMAGED) {
-        put_back(local, state);
-        return pawl__local_fail_damaged(local, claim->name_hash, reterr);
-    }
-    if (verdict != VERDICT_HELD)
-        return verdict == VERDICT_WAITING ? PAWL__PENDING : postpone(state);
     pawl__local_granted(local, state);
     return PAWL__DONE;
 }
@@ -317,7 +323,10 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
     for (int rounds = 0;; rounds++) {
         if (pawl__local_enter(local, &visit, hash, deadline, &state->unparked) != PAWL__DONE)
             return PAWL__PENDING;
-        verdict = decide(local, &visit, state, &position);
+        position.ticket = 0;
+        verdict = pawl__local_enqueue(local, &visit, GET(state->ref), state->claim->try_only);
+        if (verdict == VERDICT_WAITING)
+            queued(local, &visit, state, &position);
         if (verdict == VERDICT_BLOCKED || verdict == VERDICT_KIND || verdict == VERDICT_LIMIT)
             find_obstacles(local, &visit, node_of(local, state), verdict != VERDICT_BLOCKED, &obstacles);
         pawl__local_leave(local, &visit);
@@ -349,43 +358,38 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
 /* ---- Letting go ---- */
 
 /* Take the claim's node out, inside the guard. DONE or PAWL_ELOST; *ret_free: the node may be used again. */
-static int leave(struct local *local, struct guard_visit *visit, struct local_claim *state, bool *ret_free) {
-    struct node *node = node_of(local, state);
+static int leave(struct local *local, struct guard_visit *visit, const struct local_claim *state, struct node *node,
+                 bool *ret_free) {
     uint32_t word = GET(node->state);
     int rc = word & NODE_BROKEN ? PAWL_ELOST : PAWL__DONE;
 
     *ret_free = false;
     if (GET(node->owner) != local->owner || GET(local->gone))
         return PAWL_ELOST; /* taken from us as from the dead */
-    switch (state_of(word)) {
-    case NODE_HELD:
-    case NODE_GRANTED:
-    case NODE_WAITING:
+    if (LIKELY(holds(word)) || state_of(word) == NODE_WAITING) {
         pawl__local_drop(local, visit, GET(state->ref));
         *ret_free = !visit->damaged;
         return rc;
-    case NODE_REVOKED:
-        rc = PAWL_ELOST;
-        break;
-    case NODE_PASSED_OVER:
-    case NODE_FREE:
-        break;
-    default:
+    }
+    if (state_of(word) != NODE_REVOKED && state_of(word) != NODE_PASSED_OVER && state_of(word) != NODE_FREE) {
         visit->damaged = true;
         return PAWL_ELOST;
     }
     node_move(node, NODE_LEAVE);
     *ret_free = true;
-    return rc;
+    return state_of(word) == NODE_REVOKED ? PAWL_ELOST : rc;
 }
 
 static int leave_and_note(struct local *local, struct guard_visit *visit, struct local_claim *state) {
-    bool reuse, waited = state_of(GET(node_of(local, state)->state)) == NODE_WAITING;
-    int rc = leave(local, visit, state, &reuse);
+    uint32_t ref = GET(state->ref), hash = state->claim->name_hash;
+    struct node *node = &local->table->nodes[ref - 1];
+    bool reuse, waited = state_of(GET(node->state)) == NODE_WAITING;
+    int rc = leave(local, visit, state, node, &reuse);
 
+    reuse = reuse && !pawl__local_put_spare(local, ref, hash);
     pawl__local_leave(local, visit);
     if (reuse)
-        pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
+        pawl__local_node_put(local, ref, hash);
     SET(state->ref, 0);
     pawl__local_step(state, EVENT_GONE);
     if (pawl__noting(&local->engine))

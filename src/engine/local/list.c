@@ -239,40 +239,44 @@ static enum verdict judge(struct local *local, struct guard_visit *visit, struct
     return visit->damaged ? VERDICT_DAMAGED : fits(node, &crowd) ? VERDICT_HELD : VERDICT_WAITING;
 }
 
-enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only) {
+/* Link it behind `tail`; NULL: the list is empty. */
+static inline enum verdict link_node(struct local *local, struct guard_visit *visit, uint32_t ref, struct node *tail,
+                                     enum node_event event) {
+    struct node *node = &local->table->nodes[ref - 1];
     struct bucket *bucket = visit->bucket;
-    struct node *node = &local->table->nodes[ref - 1], *tail = NULL;
-    uint32_t steps = 0;
-    enum verdict verdict = VERDICT_HELD;
+    uint64_t ticket = GET(bucket->ticket) + 1, token = event == NODE_HOLD ? pawl__local_token(local, bucket) : 0;
 
-    if (GET(bucket->head) != 0) {
-        verdict = judge(local, visit, node);
-        tail = pawl__local_prev(local, visit, NULL, &steps);
-        if (!tail || GET(tail->next) != 0)
-            verdict = VERDICT_DAMAGED;
-    }
-    if (verdict == VERDICT_WAITING && try_only)
-        return VERDICT_BLOCKED;
-    if (verdict == VERDICT_HELD) {
-        uint64_t token = pawl__local_token(local, bucket);
-
-        if (token == 0)
-            return GET(bucket->token) > GET(local->table->header.token_ceiling) ? VERDICT_DAMAGED : VERDICT_TOKENS;
-        SET(node->token, token);
-        node->granted_ms = node->since_ms;
-        if (!node_move(node, NODE_HOLD))
-            return VERDICT_DAMAGED;
-    } else if (verdict == VERDICT_WAITING) {
-        SET(node->token, 0);
-        if (!node_move(node, NODE_QUEUE))
-            return VERDICT_DAMAGED;
-    } else {
-        return verdict;
-    }
-    SET(node->ticket, GET(bucket->ticket) + 1);
-    SET(bucket->ticket, GET(bucket->ticket) + 1);
+    if (event == NODE_HOLD && token == 0)
+        return GET(bucket->token) > GET(local->table->header.token_ceiling) ? VERDICT_DAMAGED : VERDICT_TOKENS;
+    SET(node->token, token);
+    node->granted_ms = node->since_ms;
+    if (!node_move(node, event))
+        return VERDICT_DAMAGED;
+    SET(node->ticket, ticket);
+    SET(bucket->ticket, ticket);
     append(visit, node, tail, ref);
+    return event == NODE_HOLD ? VERDICT_HELD : VERDICT_WAITING;
+}
+
+/* Others are in the bucket. */
+static APART enum verdict enqueue_behind(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only) {
+    enum verdict verdict = judge(local, visit, &local->table->nodes[ref - 1]);
+    uint32_t steps = 0;
+    struct node *tail = pawl__local_prev(local, visit, NULL, &steps);
+
+    if (!tail || GET(tail->next) != 0)
+        return VERDICT_DAMAGED;
+    if (verdict == VERDICT_HELD)
+        return link_node(local, visit, ref, tail, NODE_HOLD);
+    if (verdict == VERDICT_WAITING)
+        return try_only ? VERDICT_BLOCKED : link_node(local, visit, ref, tail, NODE_QUEUE);
     return verdict;
+}
+
+enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only) {
+    if (LIKELY(GET(visit->bucket->head) == 0))
+        return link_node(local, visit, ref, NULL, NODE_HOLD);
+    return enqueue_behind(local, visit, ref, try_only);
 }
 
 bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t ref) {
@@ -325,17 +329,9 @@ static bool matters(struct local *local, struct guard_visit *visit, const struct
 /* Take the node out; who stays in its state has been passed over, or revoked. */
 static void take_out(struct local *local, struct guard_visit *visit, struct node *node, bool stays) {
     uint32_t ref = pawl__local_ref(local, node), word = GET(node->state);
-    struct bucket *bucket = visit->bucket;
     struct node *successor = NULL;
     bool regrant;
 
-    if (GET(bucket->head) == ref && GET(node->next) == 0) { /* alone in the bucket */
-        COMMIT(bucket->head, 0);
-        SET(bucket->tail, 0);
-        if (!stays)
-            node_move(node, NODE_LEAVE);
-        return;
-    }
     /* Who watched a waiter, or one that was passed over, must look whom to watch now. */
     if (!holds(word))
         successor = behind(local, visit, node);
@@ -351,7 +347,16 @@ static void take_out(struct local *local, struct guard_visit *visit, struct node
 }
 
 void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref) {
-    take_out(local, visit, &local->table->nodes[ref - 1], false);
+    struct node *node = &local->table->nodes[ref - 1];
+    struct bucket *bucket = visit->bucket;
+
+    if (LIKELY(GET(bucket->head) == ref && GET(node->next) == 0)) { /* alone in the bucket */
+        COMMIT(bucket->head, 0);
+        SET(bucket->tail, 0);
+        node_move(node, NODE_LEAVE);
+    } else {
+        take_out(local, visit, node, false);
+    }
 }
 
 bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer) {

@@ -6,8 +6,9 @@
  * list of free nodes that a crash could break: a block is claimed by one CAS, and what a dead session owned is found by its name.
  * A process keeps at most SPARE_NODES free ones, so that a hundred thousand locks held once leave nothing behind.
  *
- * In the process, a few free nodes lie on shelves that are emptied and filled by one atomic exchange: what a thread puts down, the
- * next claim of the same name picks up. Behind them is a list of blocks under a mutex.
+ * In the process, the three buckets that were used first keep a free node each: who is in the guard takes it and puts it back by a store, so that
+ * a lock that is taken again and again costs nothing here. For the others, a few lie on shelves that are emptied and filled by one
+ * atomic exchange: what a thread puts down, the next claim of the same name picks up. Behind them is a list of blocks under a mutex.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,16 +20,17 @@
 
 int pawl__local_pool_open(struct local *local, struct pawl_error *reterr) {
     struct pool *pool = &local->pool;
-    size_t links = BLOCK_COUNT * sizeof(uint32_t);
+    size_t links = BLOCK_COUNT * sizeof(uint32_t), spares = BUCKET_COUNT * sizeof(uint32_t);
     char *map;
 
-    pool->map_size = BLOCK_COUNT + 2 * links;
+    pool->map_size = BLOCK_COUNT + 2 * links + spares;
     map = mmap(NULL, pool->map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     pool->after = (uint32_t *)(void *)map;
     pool->before = pool->after + BLOCK_COUNT;
-    pool->free_mask = (uint8_t *)map + 2 * links;
+    pool->spares = (_Atomic uint32_t *)(pool->before + BLOCK_COUNT);
+    pool->free_mask = (uint8_t *)map + 2 * links + spares;
     pthread_mutex_init(&pool->mutex, NULL);
     pool->made = true;
     return 0;
@@ -145,6 +147,22 @@ static int get_slowly(struct local *local, uint32_t *ret, struct pawl_error *ret
     return 0;
 }
 
+/* Let the bucket keep the node, if it keeps none and not many do. Nobody writes there now: in the guard only those do that find one. */
+static COLD bool settle_down(struct pool *pool, uint32_t ref, uint32_t hash) {
+    _Atomic uint32_t *spare = &pool->spares[hash & (BUCKET_COUNT - 1)];
+
+    bool first;
+
+    pthread_mutex_lock(&pool->mutex);
+    first = GET(pool->spare_count) < SPARES_MAX && GET(*spare) == 0;
+    if (first) {
+        SET(pool->spare_count, GET(pool->spare_count) + 1);
+        COMMIT(*spare, ref);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return first;
+}
+
 static void put_slowly(struct local *local, uint32_t ref) {
     struct pool *pool = &local->pool;
     uint32_t block = (ref - 1) / BLOCK_NODES;
@@ -180,6 +198,8 @@ void pawl__local_node_put(struct local *local, uint32_t ref, uint32_t hash) {
     struct shelf *shelf = &local->shelves[hash % SPARE_SHELVES];
     uint32_t empty = 0;
 
+    if (!LIKELY(GET(local->pool.spare_count) == SPARES_MAX) && settle_down(&local->pool, ref, hash))
+        return;
     if (GET(shelf->ref) != 0 ||
         !atomic_compare_exchange_strong_explicit(&shelf->ref, &empty, ref, memory_order_release, memory_order_relaxed))
         put_slowly(local, ref);
