@@ -63,14 +63,23 @@ static void test_curator_498_a_new_session_has_a_new_guid(void **state) {
     pawl_close(other);
 }
 
-/* Also 653, 620: who lost its session does not go on leading. */
+static void note_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    (void)lock;
+    (void)token;
+    if (state == PAWL_LOST)
+        atomic_store((_Atomic int *)data, why->code);
+}
+
+/* Also 653, 620: who lost its session does not go on leading, and is told at once, not when its lease ends. */
 static void test_curator_696_session_expires_while_holding(void **state) {
     struct pawl *client = open_proxied(""), *other = open_direct("");
     struct pawl_lock *lock = new_mutex(client, 0), *next = new_mutex(other, 0);
     struct acquire waiter;
+    _Atomic int why = 0;
     uint64_t token;
 
     (void)state;
+    assert_works(pawl_on_loss(lock, note_loss, &why, &error), &error);
     acquire(lock);
     token = pawl_token(lock);
     acquire_start(&waiter, next, false, PAWL_FOREVER);
@@ -82,6 +91,7 @@ static void test_curator_696_session_expires_while_holding(void **state) {
     assert_int_equal(pawl_remaining_ms(lock), 0);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     await_link(client, true);
+    assert_int_equal(why, PAWL_ELOST);
     assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
     release(next);
     acquire(lock); /* the client is as good as new */
@@ -400,6 +410,39 @@ static void test_go_own_node_deleted_while_waiting(void **state) {
     pawl_close(b);
 }
 
+/* The last in line first. */
+static void delete_all(void *data) {
+    struct listing nodes = raw_list("");
+    bool later = nodes.count == 2 && strcmp(strrchr(nodes.names[0], '-'), strrchr(nodes.names[1], '-')) < 0;
+
+    (void)data;
+    assert_int_equal(nodes.count, 2);
+    raw_delete("", nodes.names[later]);
+    raw_delete("", nodes.names[!later]);
+}
+
+/* Its own node is deleted, and then the one ahead of it, before it watches its own: it does not hold what nobody else sees. */
+static void test_own_node_deleted_before_it_is_watched(void **state) {
+    struct pawl *client = open_proxied(""), *other = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0);
+    struct acquire waiter;
+
+    (void)state;
+    acquire(held);
+    strike_hook(OP_GET, delete_all, NULL);
+    atomic_store(&strike.skip, 1); /* the first is about the one ahead */
+    acquire_start(&waiter, lock, false, PATIENCE_MS);
+    await_strike();
+    assert_int_equal(acquire_wait(&waiter), 0);
+    assert_int_equal(raw_list("").count, 1);
+    release(lock);
+    assert_fails(PAWL_ELOST, pawl_release(held, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
 static void test_own_node_deleted_while_holding(void **state) {
     struct pawl *client = open_direct("");
     struct pawl_lock *lock = new_mutex(client, 0);
@@ -591,6 +634,7 @@ int main(int argc, char **argv) {
         TEST(test_kazoo_649_later_writers_do_not_count),
         TEST(test_curator_315_no_orphaned_leases),
         TEST(test_go_own_node_deleted_while_waiting),
+        TEST(test_own_node_deleted_before_it_is_watched),
         TEST(test_own_node_deleted_while_holding),
         TEST(test_kazoo_timeout_is_absolute),
         TEST(test_curator_527_gone_between_list_and_watch),

@@ -3,6 +3,8 @@
  * test_zookeeper_faults.c - what is between a client and its server fails: cuts at every request of an acquire and a release, wake-ups
  * that go astray. The bugs that others had, by name, are in test_zookeeper_bugs.c.
  */
+#include <poll.h>
+
 #include "../support/zookeeper_harness.h"
 
 /* ---- Cuts ----------------------------------------------------------------------------------------------------------------- */
@@ -223,6 +225,53 @@ static void test_zookeeper_4712_the_event_never_comes(void **state) {
     pawl__zk_doubt_sessions = sessions;
 }
 
+/* ---- The service thread's bell -------------------------------------------------------------------------------------------- */
+
+static void *ring_often(void *data) {
+    struct pawl *client = data;
+
+    for (int i = 0; i < 2000; i++)
+        pawl__zk_wake(client->engine);
+    return NULL;
+}
+
+static void note_result(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock;
+    (void)why;
+    *(int *)data = result;
+}
+
+/* Who rings while the bell is being silenced is heard, and so is everybody after that: a deadline is kept long before the next heartbeat.
+ * In the simulated world threads lose their turn there often enough; test_zookeeper_smoke.c has real ones. */
+static void test_a_ring_while_the_bell_is_silenced(void **state) {
+    struct pawl *client = open_direct("?session=30000"), *other = open_direct("");
+    struct pawl_lock *held = new_mutex(other, 0), *first = new_mutex(client, PAWL_TASK), *task = new_mutex(client, PAWL_TASK);
+    int result = 1, result_of_first = 1;
+    pthread_t ringer;
+
+    (void)state;
+    acquire(held);
+    assert_works(pawl_acquire_start(first, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, note_result, &result_of_first, &error), &error);
+    await_watches(2);
+    poll(NULL, 0, 100);
+    assert_int_equal(pthread_create(&ringer, NULL, ring_often, client), 0);
+    pthread_join(ringer, NULL);
+    /* The server is asked nothing for the second, so that no answer wakes the service thread. */
+    assert_works(pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, 50, note_result, &result, &error), &error);
+    for (int i = 0; i < 400 && result == 1; i++) {
+        poll(NULL, 0, 5);
+        pawl_dispatch(client);
+    }
+    assert_int_equal(result, PAWL_ETIMEOUT);
+    pawl_cancel(first);
+    release(held);
+    pawl_lock_free(task);
+    pawl_lock_free(first);
+    pawl_lock_free(held);
+    pawl_close(client);
+    pawl_close(other);
+}
+
 /* ---- A right that is taken away -------------------------------------------------------------------------------------------- */
 
 static char logged[1024];
@@ -294,6 +343,7 @@ int main(int argc, char **argv) {
         TEST(test_drop_while_waiting_ends_at_the_deadline),
         TEST(test_release_wakes_one),
         TEST(test_zookeeper_4712_the_event_never_comes),
+        TEST(test_a_ring_while_the_bell_is_silenced),
         TEST(test_a_delete_that_is_refused_is_tried_again),
         TEST(test_a_quota_is_exceeded),
     };
