@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * resolve.c - where a host is. Names are looked up by a thread of their own, since that may take as long as it likes: what was known
- * before serves meanwhile. Only open() looks them up itself, and not for one server of several: there, those that can be found are enough.
+ * before serves meanwhile. Only open() waits for it, up to a moment.
  */
 #include "os/resolve.h"
 
@@ -12,14 +12,17 @@
 #include <string.h>
 
 #include "base/url.h"
+#include "os/clock.h"
 
 enum { ADDRESSES = 8 };
 
 /* Shared by the engine and the thread that looks them up: freed by the last. */
 struct addresses {
     pthread_mutex_t mutex;
+    pthread_cond_t looked;
     int references;
     bool looking, unknown;
+    int rc; /* of the last look-up that failed */
     char host[256];
     unsigned port;
     char where[PAWL__URL_PLACE]; /* both, for people */
@@ -28,7 +31,7 @@ struct addresses {
     size_t count, at; /* the one that all connections are made to, until it fails */
 };
 
-static int look_up(struct addresses *addresses, int flags) {
+static void look_up(struct addresses *addresses, int flags) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags}, *found = NULL, *one;
     char port[8];
     int rc;
@@ -38,8 +41,9 @@ static int look_up(struct addresses *addresses, int flags) {
     if (rc != 0) {
         pthread_mutex_lock(&addresses->mutex);
         addresses->unknown = !flags;
+        addresses->rc = rc;
         pthread_mutex_unlock(&addresses->mutex);
-        return rc;
+        return;
     }
     pthread_mutex_lock(&addresses->mutex);
     addresses->count = 0;
@@ -49,7 +53,6 @@ static int look_up(struct addresses *addresses, int flags) {
     }
     pthread_mutex_unlock(&addresses->mutex);
     freeaddrinfo(found);
-    return 0;
 }
 
 struct addresses *pawl__addresses_new(const char *host, unsigned port) {
@@ -58,6 +61,7 @@ struct addresses *pawl__addresses_new(const char *host, unsigned port) {
     if (!addresses)
         return NULL;
     pthread_mutex_init(&addresses->mutex, NULL);
+    pthread_cond_init(&addresses->looked, NULL);
     addresses->references = 1;
     addresses->port = port;
     snprintf(addresses->host, sizeof addresses->host, "%s", host);
@@ -75,13 +79,10 @@ void pawl__addresses_put(struct addresses *addresses) {
     last = --addresses->references == 0;
     pthread_mutex_unlock(&addresses->mutex);
     if (last) {
+        pthread_cond_destroy(&addresses->looked);
         pthread_mutex_destroy(&addresses->mutex);
         free(addresses);
     }
-}
-
-int pawl__addresses_look_up(struct addresses *addresses) {
-    return addresses->count ? 0 : look_up(addresses, 0);
 }
 
 static void *look_up_again(void *data) {
@@ -90,6 +91,7 @@ static void *look_up_again(void *data) {
     look_up(addresses, 0);
     pthread_mutex_lock(&addresses->mutex);
     addresses->looking = false;
+    pthread_cond_broadcast(&addresses->looked);
     pthread_mutex_unlock(&addresses->mutex);
     pawl__addresses_put(addresses);
     return NULL;
@@ -116,10 +118,29 @@ void pawl__addresses_refresh(struct addresses *addresses) {
         pthread_mutex_lock(&addresses->mutex);
         addresses->looking = false;
         addresses->unknown = true;
+        addresses->rc = EAI_MEMORY;
         pthread_mutex_unlock(&addresses->mutex);
         pawl__addresses_put(addresses);
     }
     pthread_attr_destroy(&attributes);
+}
+
+bool pawl__addresses_begin(struct addresses *addresses) {
+    if (addresses->count) /* nobody else knows of it yet */
+        return false;
+    pawl__addresses_refresh(addresses);
+    return true;
+}
+
+int pawl__addresses_await(struct addresses *addresses, int64_t deadline) {
+    int rc;
+
+    pthread_mutex_lock(&addresses->mutex);
+    while (addresses->looking && !addresses->count && pawl__boottime() < deadline)
+        pawl__wait_until(&addresses->looked, &addresses->mutex, deadline);
+    rc = addresses->count ? 0 : addresses->looking ? EAI_AGAIN : addresses->rc;
+    pthread_mutex_unlock(&addresses->mutex);
+    return rc;
 }
 
 bool pawl__addresses_unknown(struct addresses *addresses) {

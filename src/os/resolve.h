@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resolve.h - the addresses of a host. Looking them up may take long: open() does it in the calling thread, all others in one of its own.
+ * resolve.h - the addresses of a host. Looking them up may take long, and is done in a thread of its own.
  */
 #ifndef PAWL_RESOLVE_H
 #define PAWL_RESOLVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct addresses *pawl__addresses_new(const char *host, unsigned port); /* NULL: no memory */
 void pawl__addresses_put(struct addresses *addresses);
-/* Look them up in the calling thread, unless some are known; as getaddrinfo. */
-int pawl__addresses_look_up(struct addresses *addresses);
+/* Begin to look those of new addresses up; false: they are known, the host is a number. Wait for that, until `deadline`: 0, or what
+ * getaddrinfo said; EAI_AGAIN: nothing yet. */
+bool pawl__addresses_begin(struct addresses *addresses);
+int pawl__addresses_await(struct addresses *addresses, int64_t deadline);
 /* Look them up again, in a thread. */
 void pawl__addresses_refresh(struct addresses *addresses);
 /* Nobody knew the host when it was last looked up, and it is not being looked up anew. */

@@ -92,6 +92,8 @@ static void test_host_that_is_known_later(void **state) {
 
 /* The others are not looked for one after the other, and nobody waits for the last. */
 static void test_host_whose_look_up_hangs(void **state) {
+    static const char *const urls[] = {"redis://slow.test?connect=100", "redis-sentinel://slow.test,slow.test:2/main?connect=100",
+                                       "redis-cluster://slow.test?connect=100"};
     struct log log = LOG_INIT;
     struct pawl *client = open_with("slow.test", &log);
     struct pawl_lock *lock = mutex_of(client, "lock");
@@ -102,6 +104,9 @@ static void test_host_whose_look_up_hangs(void **state) {
     assert_works(pawl_release(lock, &error), &error);
     pawl_lock_free(lock);
     pawl_close(client);
+    /* Nor is it waited for where there is nobody else. */
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++)
+        assert_fails(PAWL_ECONNLOST, pawl_open(urls[i], NULL, &client, &error), &error);
     open_gate();
 }
 

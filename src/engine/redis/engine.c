@@ -60,7 +60,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__record_format(&setup->identity, redis->record, sizeof redis->record);
 }
 
-/* Find the server's addresses, in the calling thread: at open() it may take a while. One of a crew does so in its own time. */
+/* Find the server's addresses, and wait for them as long as for a connection. One of a crew does so in its own time. */
 static int find_server(struct server *server, bool member, struct pawl_error *reterr) {
     const struct redis_options *options = &server->redis->options;
     int rc;
@@ -71,7 +71,9 @@ static int find_server(struct server *server, bool member, struct pawl_error *re
         return pawl__sentinel_setup(server, reterr);
     if (!pawl__server_put_at(server, options->places[0].host, options->places[0].port))
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    rc = member ? 0 : pawl__addresses_look_up(server->addresses);
+    if (member || !pawl__addresses_begin(server->addresses))
+        return 0;
+    rc = pawl__addresses_await(server->addresses, pawl__redis_names_until(options));
     return rc == 0 ? 0
                    : pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", options->places[0].host,
                                 gai_strerror(rc));

@@ -450,6 +450,8 @@ void pawl__server_warn(struct server *server);
 /* options.c */
 int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr);
 void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size);
+/* How long open() waits for the names of its hosts: as long as for a connection. */
+int64_t pawl__redis_names_until(const struct redis_options *options);
 
 /* Decimal digits; returns the end of them. Every request has some, and printf is slow. */
 static inline char *pawl__put_number(char *to, uint64_t number) {

@@ -354,6 +354,7 @@ struct server *pawl__cluster_asked(struct server *from, const redisReply *reply)
 
 int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
     const struct redis_options *options = &redis->options;
+    int64_t deadline = pawl__redis_names_until(options);
     struct server *server;
 
     redis->refresh_at = 0;
@@ -362,7 +363,10 @@ int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
         server = redis->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
         if (!server)
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-        pawl__addresses_look_up(server->addresses); /* one that is not known is one that can't be reached */
+        pawl__addresses_begin(server->addresses);
+    }
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        pawl__addresses_await(server->addresses, deadline); /* one that is not known is one that can't be reached */
     }
     return 0;
 }

@@ -172,6 +172,7 @@ void pawl__sentinel_check_role(struct server *server, const redisReply *reply) {
 
 int pawl__sentinel_setup(struct server *server, struct pawl_error *reterr) {
     struct redis *redis = server->redis;
+    int64_t deadline = pawl__redis_names_until(&redis->options);
     struct link *link;
 
     redis->sentinels = calloc(redis->options.place_count, sizeof *redis->sentinels);
@@ -181,8 +182,10 @@ int pawl__sentinel_setup(struct server *server, struct pawl_error *reterr) {
         redis->sentinels[i] = pawl__addresses_new(redis->options.places[i].host, redis->options.places[i].port);
         if (!redis->sentinels[i])
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-        pawl__addresses_look_up(redis->sentinels[i]); /* one that is not known is one that does not answer */
+        pawl__addresses_begin(redis->sentinels[i]);
     }
+    for (size_t i = 0; i < redis->options.place_count; i++)
+        pawl__addresses_await(redis->sentinels[i], deadline); /* one that is not known is one that does not answer */
     for (int i = 0; (link = pawl__server_link(server, i)); i++)
         link->retry_at = link == &server->guide ? PAWL__NEVER : 0;
     redis->sentinel_at = redis->kit.random % redis->options.place_count;
