@@ -20,7 +20,7 @@ enum { WORDS_MOST = 12 };
 enum book { BOOK_REDIS, BOOK_ZOOKEEPER, BOOKS };
 
 static const char *const column_names[COLUMNS] = {"claim", "engine", "reader", "connection", "event"};
-static const char *const core_words[] = {"new", "pending", "held", "leaving", "gone", NULL};
+static const char *const core_words[] = {"new", "pending", "held", "leaving", "gone", "lost", NULL};
 static const char *const reader_words[] = {"nobody", "leads", "follows", "adopted", NULL};
 static const char *const event_words[] = {"bytes", "open", "end", "reset", "timer", NULL};
 

@@ -187,53 +187,29 @@ static const struct pawl__engine_impl *find_engine(const struct pawl__url *url, 
     return NULL;
 }
 
-static struct pawl *client_new(const struct pawl_options *options) {
-    struct pawl *client = calloc(1, sizeof *client);
+/* ---- The service thread's work --------------------------------------------------------------------------------------------- */
 
-    if (client)
-        client->cohorts = pawl__cohort_table(PAWL__COHORT_BUCKETS);
-    if (!client || !client->cohorts) {
-        free(client);
-        return NULL;
-    }
-    client->flags = options->flags;
-    client->log = options->log;
-    client->log_data = options->log_data;
-    client->references = 1;
-    client->event_fd = -1;
-    atomic_init(&client->due, PAWL__NEVER);
-    pthread_mutex_init(&client->mutex, NULL);
-    pthread_mutex_init(&client->service_mutex, NULL);
-    pthread_mutex_init(&client->events_mutex, NULL);
-    pthread_cond_init(&client->events_idle, NULL);
-    TAILQ_INIT(&client->for_dispatch);
-    TAILQ_INIT(&client->for_service);
-    client->cohort_buckets = PAWL__COHORT_BUCKETS;
-    TAILQ_INIT(&client->every_cohort);
-    return client;
-}
-
-static void client_free(struct pawl *client) {
-    if (client->event_fd >= 0)
-        close(client->event_fd);
-    pthread_cond_destroy(&client->events_idle);
-    pthread_mutex_destroy(&client->events_mutex);
-    pthread_mutex_destroy(&client->service_mutex);
-    pthread_mutex_destroy(&client->mutex);
-    free(client->engine);
-    free(client->cohorts);
-    free(client);
-}
-
-void pawl__client_put(struct pawl *client) {
-    bool last;
+/* Look at every cohort; on the way, drop those that nobody needs any more. Returns the next moment to look. */
+static int64_t tick_all(struct pawl *client, int64_t now) {
+    int64_t due = PAWL__NEVER, when;
+    struct cohort *cohort, *next;
 
     pthread_mutex_lock(&client->mutex);
-    last = --client->references == 0;
+    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+        next = TAILQ_NEXT(cohort, every);
+        pthread_mutex_lock(&cohort->mutex);
+        when = pawl__cohort_tick(cohort, now);
+        pawl__cohort_unlock(cohort);
+        due = when < due ? when : due;
+        pawl__cohort_reap(cohort);
+    }
     pthread_mutex_unlock(&client->mutex);
-    if (last)
-        client_free(client);
+    return due;
 }
+
+static const struct service_ops service_ops = {tick_all, pawl__events_serve};
+
+/* ---- Open ----------------------------------------------------------------------------------------------------------------- */
 
 static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl, struct pawl__setup *setup,
                        struct pawl_error *reterr) {
@@ -246,6 +222,7 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     engine->impl = impl;
     engine->tell = pawl__tell;
     engine->core = client;
+    client->service.ops = &service_ops;
     if (client->log) {
         engine->warn = log_warning;
         engine->warn_data = client;
@@ -319,7 +296,7 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
     if (!url_text || !*url_text)
         url_text = "local:";
     url = malloc(sizeof *url);
-    client = client_new(&options);
+    client = pawl__client_new(&options);
     pawl__fork_hold();
     if (!url || !client)
         rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
@@ -329,7 +306,7 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
     free(url);
     if (rc < 0) {
         if (client)
-            client_free(client);
+            pawl__client_free(client);
         return rc;
     }
     *ret = client;
@@ -340,15 +317,83 @@ void pawl_describe(const struct pawl *client, struct pawl_info *ret) {
     *ret = client->info;
 }
 
-/* ---- Close ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Ending acquires ------------------------------------------------------------------------------------------------------- */
 
-void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count) {
-    if (atomic_fetch_sub(count, 1) != 1 || !atomic_load(&client->closed))
-        return;
-    pthread_mutex_lock(&client->events_mutex);
-    pthread_cond_broadcast(&client->events_idle);
-    pthread_mutex_unlock(&client->events_mutex);
+/* End the pending acquires of the handle; with NULL, of the whole cohort. */
+static int end_waiters(struct cohort *cohort, const struct pawl_lock *lock, int code, const char *why) {
+    struct claim *claim;
+    struct waiter *waiter;
+    int count = 0;
+
+restart: /* ending a waiter may end its claim */
+    TAILQ_FOREACH(claim, &cohort->claims, link) {
+        TAILQ_FOREACH(waiter, &claim->waiters, link) {
+            if (lock && (waiter->lock != lock || waiter->in_set)) /* a set has one end for all its parts: pawl__multi_end() */
+                continue;
+            pawl__cohort_end(waiter, code, "the acquire of '%s' was ended: %s", cohort->name, why);
+            count++;
+            goto restart;
+        }
+    }
+    return count;
 }
+
+void pawl_lock_free(struct pawl_lock *lock) {
+    struct cohort *cohort;
+    struct hold *hold;
+    UNCANCELLED;
+
+    if (!lock || atomic_load(&lock->client->forked))
+        return;
+    cohort = lock->cohort;
+    pawl__multi_end(cohort, lock, PAWL_ECANCELED);
+    pthread_mutex_lock(&cohort->mutex);
+    if (lock->on_loss)
+        atomic_fetch_sub(&lock->client->attentive, 1);
+    lock->on_loss = NULL;
+    /* On a closed client none of this reaches the engine: no waiter is left, and no hold has a claim. */
+    end_waiters(cohort, lock, PAWL_ECANCELED, "its handle was freed");
+    while ((hold = TAILQ_FIRST(&lock->holds)))
+        pawl__cohort_leave(hold);
+    pawl__cohort_finish(cohort);
+    pawl__events_quiesce(lock);
+    pawl__lock_put(lock);
+}
+
+static void close_cohort(struct cohort *cohort) {
+    struct claim *claim;
+    struct hold *hold;
+
+    pawl__multi_end(cohort, NULL, PAWL_ECLOSED);
+    pthread_mutex_lock(&cohort->mutex);
+    end_waiters(cohort, NULL, PAWL_ECLOSED, "the client was closed");
+restart: /* the last hold takes its claim with it */
+    TAILQ_FOREACH(claim, &cohort->claims, link) {
+        if ((hold = TAILQ_FIRST(&claim->holds))) {
+            pawl__cohort_leave(hold);
+            goto restart;
+        }
+    }
+    pawl__cohort_finish(cohort);
+}
+
+int pawl_cancel(struct pawl_lock *lock) {
+    int count, sets;
+    UNCANCELLED;
+
+    if (!lock)
+        return PAWL_EINVAL;
+    if ((count = pawl__lock_check_alive(lock, NULL)) < 0)
+        return count;
+    sets = pawl__multi_end(lock->cohort, lock, PAWL_ECANCELED);
+    if ((count = pawl__lock_cohort(lock, NULL)) < 0)
+        return count;
+    count = end_waiters(lock->cohort, lock, PAWL_ECANCELED, "it was cancelled");
+    pawl__cohort_finish(lock->cohort);
+    return count + sets;
+}
+
+/* ---- Close ---------------------------------------------------------------------------------------------------------------- */
 
 /* Empty every cohort. Its own reference keeps each in place, since the table's mutex can't be held meanwhile. */
 static void close_cohorts(struct pawl *client) {
@@ -358,7 +403,7 @@ static void close_cohorts(struct pawl *client) {
     for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
         cohort->references++;
         pthread_mutex_unlock(&client->mutex);
-        pawl__lock_close_cohort(cohort);
+        close_cohort(cohort);
         pthread_mutex_lock(&client->mutex);
         next = TAILQ_NEXT(cohort, every);
         pawl__cohort_put(cohort);
@@ -369,12 +414,12 @@ static void close_cohorts(struct pawl *client) {
 /* Wait until nobody is in the engine any more (they were all told to leave), and until it has settled what was withdrawn, or the
  * deadline has passed. */
 static void wait_idle(struct pawl *client, int64_t deadline) {
-    pthread_mutex_lock(&client->events_mutex);
+    pthread_mutex_lock(&client->events.mutex);
     while (atomic_load(&client->inside))
-        pthread_cond_wait(&client->events_idle, &client->events_mutex);
+        pthread_cond_wait(&client->events.idle, &client->events.mutex);
     while (atomic_load(&client->leaving) && pawl__boottime() < deadline)
-        pawl__wait_until(&client->events_idle, &client->events_mutex, deadline);
-    pthread_mutex_unlock(&client->events_mutex);
+        pawl__wait_until(&client->events.idle, &client->events.mutex, deadline);
+    pthread_mutex_unlock(&client->events.mutex);
 }
 
 /* Free the cohorts without handles, with the claims in them that the engine never settled. */
@@ -400,7 +445,7 @@ void pawl_close(struct pawl *client) {
     close_cohorts(client);
     wait_idle(client, deadline);
     pawl__service_stop(client);
-    client->service_self = pthread_self(); /* what the service thread left undone is done here */
+    client->service.self = pthread_self(); /* what the service thread left undone is done here */
     pawl__events_serve(client);
     pawl__fork_forget(client);
     impl_of(client)->close(client->engine, deadline);

@@ -19,7 +19,9 @@
  * it was asked: whoever comes to wait later is passed by as many as before.
  *
  * Who waits in the engine: the first waiter of a pending claim, if it is a thread and the engine lets callers park; else serve().
- * When the first waiter goes away, pawl__cohort_nudge() finds another.
+ * When the first waiter goes away, nudge() finds another.
+ *
+ * What becomes of a claim is found out in claim.c, wherever it is asked; what follows for waiters and holds is in one place: settle().
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -31,130 +33,11 @@
 #include "base/error.h"
 #include "os/futex.h"
 #include "base/lease.h"
-#include "base/name.h"
 #include "os/sleep.h"
 
-struct cohort_list *pawl__cohort_table(size_t buckets) {
-    struct cohort_list *table = malloc(buckets * sizeof *table);
-
-    for (size_t i = 0; table && i < buckets; i++)
-        TAILQ_INIT(&table[i]);
-    return table;
-}
-
-static struct cohort_list *bucket_of(const struct pawl *client, uint32_t hash) {
-    return &client->cohorts[hash & (client->cohort_buckets - 1)];
-}
-
-/* Keep the chains short. Without memory they stay long, and all works. */
-static void grow_table(struct pawl *client) {
-    size_t buckets = 4 * client->cohort_buckets;
-    struct cohort_list *table = client->cohorts_now > client->cohort_buckets ? pawl__cohort_table(buckets) : NULL;
-    struct cohort *cohort;
-
-    if (!table)
-        return;
-    free(client->cohorts);
-    client->cohorts = table;
-    client->cohort_buckets = buckets;
-    TAILQ_FOREACH(cohort, &client->every_cohort, every) {
-        TAILQ_INSERT_TAIL(bucket_of(client, cohort->name_hash), cohort, link);
-    }
-}
-
-struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant) {
-    size_t length = strlen(name);
-    uint32_t hash = pawl__name_hash(name, length);
-    struct cohort *cohort;
-
-    TAILQ_FOREACH(cohort, bucket_of(client, hash), link) {
-        if (cohort->name_hash == hash && strcmp(cohort->name, name) == 0 && cohort->kind == kind && cohort->limit == limit &&
-            cohort->nonreentrant == nonreentrant) {
-            cohort->references++;
-            return cohort;
-        }
-    }
-    cohort = calloc(1, sizeof *cohort + length + 1);
-    if (!cohort)
-        return NULL;
-    cohort->client = client;
-    cohort->engine = client->engine;
-    cohort->references = 1;
-    cohort->next_id = client->cohort_count++ << 40;
-    cohort->kind = kind;
-    cohort->limit = limit;
-    cohort->nonreentrant = nonreentrant;
-    cohort->joins = client->handoffs > 0 && kind != PAWL_SEMAPHORE;
-    cohort->name_length = (uint32_t)length;
-    cohort->name_hash = hash;
-    memcpy(cohort->name, name, length + 1);
-    pthread_mutex_init(&cohort->mutex, NULL);
-    TAILQ_INIT(&cohort->claims);
-    TAILQ_INIT(&cohort->unsettled);
-    TAILQ_INIT(&cohort->leaving);
-    TAILQ_INIT(&cohort->parts);
-    TAILQ_INSERT_TAIL(bucket_of(client, hash), cohort, link);
-    TAILQ_INSERT_TAIL(&client->every_cohort, cohort, every);
-    client->cohorts_now++;
-    grow_table(client);
-    return cohort;
-}
-
-void pawl__cohort_free(struct cohort *cohort) {
-    struct pawl *client = cohort->client;
-    struct claim *claim;
-
-    while ((claim = TAILQ_FIRST(&cohort->leaving))) { /* the client was closed before the engine had settled them */
-        TAILQ_REMOVE(&cohort->leaving, claim, link);
-        free(claim);
-    }
-    TAILQ_REMOVE(bucket_of(client, cohort->name_hash), cohort, link);
-    TAILQ_REMOVE(&client->every_cohort, cohort, every);
-    client->cohorts_now--;
-    pthread_mutex_destroy(&cohort->mutex);
-    free(cohort->spare);
-    free(cohort);
-}
-
-void pawl__cohort_reap(struct cohort *cohort) {
-    bool idle;
-
-    if (cohort->references)
-        return;
-    pthread_mutex_lock(&cohort->mutex);
-    idle = cohort->claim_count == 0 || atomic_load(&cohort->client->ended);
-    pthread_mutex_unlock(&cohort->mutex);
-    if (idle)
-        pawl__cohort_free(cohort);
-}
-
-void pawl__cohort_put(struct cohort *cohort) {
-    cohort->references--;
-    pawl__cohort_reap(cohort);
-}
-
-void pawl__cohort_let_go(struct cohort *cohort) {
-    _Atomic uint32_t *wake = cohort->wake;
-
-    cohort->wake = NULL;
-    pthread_mutex_unlock(&cohort->mutex);
-    /* The word may be gone by now, with the stack that it was on: then this wakes nobody, or somebody who looks and sleeps on. */
-    if (wake)
-        futex_wake_own(wake, 1);
-}
-
-int pawl__cohort_unlock(struct cohort *cohort) {
-    int rc = pawl__claim_settle_all(cohort);
-
-    pawl__cohort_let_go(cohort);
-    return rc;
-}
-
-uint32_t pawl__cohort_tokens(const struct cohort *cohort, uint32_t used) {
-    uint32_t most = 1 + cohort->client->handoffs;
-
-    return used < 2 ? used : used < most / 2 ? used * 2 : most;
-}
+static int retire(struct claim *claim);
+static void nudge(struct claim *claim);
+static void settle(struct claim *claim, int outcome, const struct pawl_error *why);
 
 /* ---- Waiters -------------------------------------------------------------------------------------------------------------- */
 
@@ -165,7 +48,7 @@ static bool count_served(struct claim *claim) {
 
     if (++claim->served <= wanted)
         return false;
-    wanted = pawl__cohort_tokens(claim->cohort, claim->served);
+    wanted = pawl__claim_tokens(claim->cohort, claim->served);
     atomic_store_explicit(&claim->seam.token_want, wanted < claim->served ? claim->served : wanted, memory_order_relaxed);
     return true;
 }
@@ -200,7 +83,7 @@ static void conclude(struct waiter *waiter, enum waiter_state state) {
         wake(waiter->lock->cohort, waiter);
 }
 
-void pawl__cohort_grant(struct claim *claim, struct waiter *waiter, uint64_t token) {
+static void grant(struct claim *claim, struct waiter *waiter, uint64_t token) {
     struct hold *hold = waiter->hold;
 
     waiter->hold = NULL;
@@ -229,21 +112,13 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
     if (!claim || claim->doomed || claim->state != CLAIM_PENDING)
         return;
     if (TAILQ_EMPTY(&claim->waiters))
-        pawl__claim_retire(claim);
+        retire(claim);
     else
-        pawl__cohort_nudge(claim);
+        nudge(claim);
 }
 
-/* Does the server itself say why a claim is not even queued? */
-static bool hindered(const struct waiter *waiter, struct pawl_error *ret) {
-    struct pawl__engine *engine = waiter->lock->cohort->engine;
-    pawl__hindered_fn *ask = engine->impl->extras->hindered;
-    struct claim *claim = waiter->claim;
-
-    return ask && claim && claim->state == CLAIM_PENDING && ask(engine, &claim->seam, ret);
-}
-
-void pawl__cohort_end_late(struct waiter *waiter) {
+/* End a waiter whose time is up. */
+static void end_late(struct waiter *waiter) {
     struct cohort *cohort = waiter->lock->cohort;
     int link = atomic_load(&cohort->engine->link);
     struct pawl_error why;
@@ -251,13 +126,13 @@ void pawl__cohort_end_late(struct waiter *waiter) {
     if (link && link != PAWL_ECONNLOST)
         pawl__cohort_end(waiter, link, "'%s' was not acquired within %lld ms: %s; pawl doctor %s says more", cohort->name,
                          (long long)waiter->timeout_ms, pawl_error_text(link), cohort->client->info.url);
-    else if (link && hindered(waiter, &why))
+    else if (link && waiter->claim && pawl__claim_why(waiter->claim, &why))
         pawl__cohort_end(waiter, why.code, "'%s' was not acquired within %lld ms: %s", cohort->name, (long long)waiter->timeout_ms,
                          why.text);
     else if (link)
         pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; look whether the server runs",
                          cohort->client->info.url, cohort->name);
-    else if (hindered(waiter, &why))
+    else if (waiter->claim && pawl__claim_why(waiter->claim, &why))
         pawl__cohort_end(waiter, PAWL_ETIMEOUT, "'%s' was not acquired within %lld ms: %s", cohort->name,
                          (long long)waiter->timeout_ms, why.text);
     else if (waiter->try_only)
@@ -267,14 +142,14 @@ void pawl__cohort_end_late(struct waiter *waiter) {
                          (long long)waiter->timeout_ms);
 }
 
-void pawl__cohort_nudge(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->engine;
+/* See that somebody waits, in park() or in serve(), for a pending claim. */
+static void nudge(struct claim *claim) {
     struct waiter *first = TAILQ_FIRST(&claim->waiters);
 
-    if (claim->state != CLAIM_PENDING || pawl__claim_served(claim))
+    if (claim->state != CLAIM_PENDING || pawl__claim_is_adopted(claim))
         return;
     if (claim->parked)
-        engine->impl->parking->unpark(engine, &claim->seam);
+        pawl__claim_unpark(claim);
     else if (first->event)
         pawl__claim_adopt(claim);
     else
@@ -289,16 +164,23 @@ static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t no
     atomic_store(&waiter->sleeping, 0);
 }
 
+static void wait_in_engine(struct claim *claim, int64_t deadline) {
+    struct pawl_error why;
+    int outcome = pawl__claim_wait(claim, deadline, &why);
+
+    settle(claim, outcome, &why);
+}
+
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
     while (waiter->state == WAITER_WAITING) {
         struct claim *claim = waiter->claim;
         int64_t now = pawl__boottime();
 
         if (now >= waiter->deadline)
-            pawl__cohort_end_late(waiter);
-        else if (claim->state == CLAIM_PENDING && TAILQ_FIRST(&claim->waiters) == waiter && !pawl__claim_served(claim) &&
+            end_late(waiter);
+        else if (claim->state == CLAIM_PENDING && TAILQ_FIRST(&claim->waiters) == waiter && !pawl__claim_is_adopted(claim) &&
                  !claim->parked)
-            pawl__claim_park(claim, waiter->deadline);
+            wait_in_engine(claim, waiter->deadline);
         else
             sleep_until(cohort, waiter, now);
     }
@@ -308,11 +190,6 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
 
 static bool is_late(const struct claim *claim) {
     return claim->join_until && pawl__boottime() >= claim->join_until;
-}
-
-/* Nobody has noticed yet: the process was stopped, or the service thread is late. */
-static bool has_expired(const struct claim *claim) {
-    return claim->state == CLAIM_HELD && claim->assured_until != PAWL__NEVER && pawl__boottime() >= claim->assured_until;
 }
 
 /* Is the claim within its bounds, the new ones if it may go on? */
@@ -325,20 +202,21 @@ static bool may_be_joined(struct claim *claim) {
 static bool may_be_handed_on(struct claim *claim) {
     if (is_late(claim) || claim->tokens_used == claim->seam.token_count)
         pawl__claim_go_on(claim);
-    return !is_late(claim) && !has_expired(claim);
+    return !is_late(claim) && !pawl__claim_has_expired(claim);
 }
 
 /* The claim that a newcomer may join, or NULL. */
 static struct claim *joinable(struct cohort *cohort, const struct waiter *waiter) {
     struct claim *last = TAILQ_LAST(&cohort->claims, claim_list);
 
-    if (!cohort->joins || !last || last->seam.mode != waiter->mode || last->doomed || last->lost || last->downgrading)
+    if (!cohort->joins || !last || last->seam.mode != waiter->mode || last->doomed || last->state == CLAIM_LOST ||
+        last->downgrading)
         return NULL;
     if (last->state == CLAIM_PENDING && last->seam.try_only)
         return NULL;
     if (last->seam.max_hold_ns || waiter->max_hold_ns) /* each has all of its time, counted from its own grant */
         return NULL;
-    return !has_expired(last) && may_be_joined(last) ? last : NULL;
+    return !pawl__claim_has_expired(last) && may_be_joined(last) ? last : NULL;
 }
 
 /* A hold that the waiter's thread has through another handle of the same name. */
@@ -350,7 +228,7 @@ static struct hold *other_hold(const struct cohort *cohort, const struct waiter 
         return NULL;
     TAILQ_FOREACH(claim, &cohort->claims, link) {
         TAILQ_FOREACH(hold, &claim->holds, of_claim) {
-            if (hold->owner == waiter->owner && !hold->lost && !has_expired(claim))
+            if (hold->owner == waiter->owner && !hold->lost && !pawl__claim_has_expired(claim))
                 return hold;
         }
     }
@@ -362,18 +240,30 @@ static struct hold *other_hold(const struct cohort *cohort, const struct waiter 
 static void enter_beside(struct hold *other, struct waiter *waiter) {
     uint64_t token = other->claim->downgrading ? 0 : pawl__claim_token(other->claim);
 
-    pawl__cohort_grant(other->claim, waiter, token ? token : other->token);
+    grant(other->claim, waiter, token ? token : other->token);
+}
+
+/* A claim for what this waiter wants. NULL: out of memory. */
+static struct claim *new_claim(struct cohort *cohort, const struct waiter *waiter, bool try_only) {
+    return pawl__claim_new(cohort, &(struct claim_wish){waiter->mode, waiter->permits, try_only, waiter->max_hold_ns});
+}
+
+static void submit(struct claim *claim) {
+    struct pawl_error why;
+    int outcome = pawl__claim_submit(claim, &why);
+
+    settle(claim, outcome, &why);
 }
 
 static void start(struct cohort *cohort, struct waiter *waiter) {
-    struct claim *claim = pawl__claim_new(cohort, waiter, waiter->try_only);
+    struct claim *claim = new_claim(cohort, waiter, waiter->try_only);
 
     if (!claim) {
         pawl__cohort_end(waiter, PAWL_ENOMEM, "out of memory");
         return;
     }
     attach(claim, waiter);
-    pawl__claim_submit(claim);
+    submit(claim);
 }
 
 static void join(struct claim *claim, struct waiter *waiter) {
@@ -389,7 +279,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
             return;
         }
         claim->served++;
-        pawl__cohort_grant(claim, waiter, token);
+        grant(claim, waiter, token);
     } else if (waiter->try_only) {
         pawl__cohort_end(waiter, PAWL_EHELD, "'%s' is held by another thread of this process, or others wait ahead", cohort->name);
     } else {
@@ -397,7 +287,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
         bool more = attach(claim, waiter);
 
         if (more || !claim->parked)
-            pawl__cohort_nudge(claim);
+            nudge(claim);
         pawl__claim_ask_to_go_on(claim);
     }
 }
@@ -421,29 +311,33 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
         pawl__service_due(cohort->client, waiter->deadline);
 }
 
-/* End all of them for want of memory; those of the first `made` have a claim, which nobody was asked for. */
+/* Out of memory: end all; the first `made` claims were never submitted. */
 static void end_unasked(struct waiter *const waiters[], size_t count, struct claim *const claims[], size_t made) {
     struct pawl_error error;
 
     pawl__fail(&error, PAWL_ENOMEM, "out of memory");
     for (size_t i = 0; i < made; i++)
-        pawl__claim_refused(claims[i], &error);
+        settle(claims[i], pawl__claim_drop(claims[i]), &error);
     for (size_t i = made; i < count; i++)
         pawl__cohort_end(waiters[i], error.code, "%s", error.text);
 }
 
 void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count) {
     struct claim *claims[PAWL__TOGETHER_MAX] = {NULL};
+    struct pawl_error why;
+    int outcome;
 
     for (size_t i = 0; i < count; i++) {
-        claims[i] = pawl__claim_new(waiters[i]->lock->cohort, waiters[i], true);
+        claims[i] = new_claim(waiters[i]->lock->cohort, waiters[i], true);
         if (!claims[i]) {
             end_unasked(waiters, count, claims, i);
             return;
         }
         attach(claims[i], waiters[i]);
     }
-    pawl__claim_submit_all(claims, count);
+    outcome = pawl__claim_submit_all(claims, count, &why);
+    for (size_t i = 0; i < count; i++)
+        settle(claims[i], outcome, &why);
     for (size_t i = 0; i < count; i++)
         if (waiters[i]->state == WAITER_WAITING && waiters[i]->event)
             pawl__service_due(waiters[i]->lock->client, waiters[i]->deadline);
@@ -473,7 +367,8 @@ static void move_waiters(struct claim *claim, struct claim *home) {
     }
 }
 
-void pawl__cohort_rehome(struct claim *claim) {
+/* Find the waiters of a held claim another claim to wait for: this one can't serve them. */
+static void move_waiters_on(struct claim *claim) {
     struct waiter *waiter = TAILQ_FIRST(&claim->waiters);
     struct claim *home;
 
@@ -482,17 +377,17 @@ void pawl__cohort_rehome(struct claim *claim) {
     home = next_home(claim, waiter);
     if (home) {
         move_waiters(claim, home);
-        pawl__cohort_nudge(home);
+        nudge(home);
         return;
     }
-    home = pawl__claim_new(claim->cohort, waiter, false);
+    home = new_claim(claim->cohort, waiter, false);
     if (!home) {
         while ((waiter = TAILQ_FIRST(&claim->waiters)))
             pawl__cohort_end(waiter, PAWL_ENOMEM, "out of memory");
         return;
     }
     move_waiters(claim, home);
-    pawl__claim_submit(home);
+    submit(home);
 }
 
 /* Give the claim to its next waiter, if it has one and is within its bounds. */
@@ -500,13 +395,13 @@ static bool hand_on(struct claim *claim) {
     struct waiter *next = TAILQ_FIRST(&claim->waiters);
     uint64_t token;
 
-    if (!next || claim->lost || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
+    if (!next || claim->state == CLAIM_LOST || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
         return false;
     token = pawl__claim_token(claim);
     if (!token)
         return false;
     pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu", (unsigned long long)token);
-    pawl__cohort_grant(claim, next, token);
+    grant(claim, next, token);
     return true;
 }
 
@@ -532,9 +427,195 @@ int pawl__cohort_leave(struct hold *hold) {
         return PAWL_ELOST;
     if (!TAILQ_EMPTY(&claim->holds) || hand_on(claim))
         return lost ? PAWL_ELOST : 0;
-    pawl__cohort_rehome(claim);
-    rc = pawl__claim_retire(claim);
+    move_waiters_on(claim);
+    rc = retire(claim);
     return lost ? PAWL_ELOST : rc;
+}
+
+/* ---- What becomes of a claim ---------------------------------------------------------------------------------------------- */
+
+/* Withdraw a claim without waiters and holds. 0, or PAWL_ELOST: it had been lost. The claim may be freed. */
+static int retire(struct claim *claim) {
+    int rc;
+
+    assert(TAILQ_EMPTY(&claim->waiters) && TAILQ_EMPTY(&claim->holds));
+    if (claim->parked) {
+        claim->doomed = true;
+        pawl__claim_unpark(claim);
+        return 0;
+    }
+    rc = pawl__claim_withdraw(claim);
+    if (claim->state == CLAIM_GONE)
+        pawl__claim_free(claim);
+    return rc;
+}
+
+/* It is granted: so are its first waiter, or all that share it. */
+static void share_out(struct claim *claim) {
+    struct waiter *waiter;
+    uint64_t token;
+
+    if (TAILQ_EMPTY(&claim->waiters)) {
+        retire(claim);
+        return;
+    }
+    while ((waiter = TAILQ_FIRST(&claim->waiters)) && (token = pawl__claim_token(claim))) {
+        grant(claim, waiter, token);
+        if (claim->seam.mode != PAWL_SHARED)
+            return;
+    }
+    move_waiters_on(claim);
+}
+
+static void refuse(struct claim *claim, const struct pawl_error *why) {
+    struct waiter *waiter;
+
+    while ((waiter = TAILQ_FIRST(&claim->waiters)))
+        pawl__cohort_end(waiter, why->code, "%s", why->text);
+    pawl__claim_free(claim);
+}
+
+static void post_loss(struct hold *hold, enum pawl_state state, const struct pawl_error *why) {
+    struct event *event;
+
+    if (!hold->lock->on_loss || !(event = calloc(1, sizeof *event)))
+        return;
+    event->lock = hold->lock;
+    event->lock->references++;
+    event->state = state;
+    event->token = hold->token;
+    event->error = *why;
+    pawl__event_post(hold->lock->client, event);
+}
+
+/* The holds are lost. After a break the claim stays until they are released: that is what the one who broke it waits for. */
+static void lose(struct claim *claim, bool broken, const struct pawl_error *why) {
+    struct hold *hold;
+
+    TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+        hold->lost = true;
+        post_loss(hold, PAWL_LOST, why);
+    }
+    move_waiters_on(claim);
+    if (broken)
+        return;
+    while ((hold = TAILQ_FIRST(&claim->holds))) {
+        TAILQ_REMOVE(&claim->holds, hold, of_claim);
+        hold->claim = NULL;
+    }
+    retire(claim);
+}
+
+/* Its lease is not renewed for long; or it is, after all. */
+static void tell_holders(const struct claim *claim, enum pawl_state state) {
+    struct pawl_error why;
+    struct hold *hold;
+
+    if (state == PAWL_SUSPECT)
+        pawl__fail(&why, PAWL_ELOST, "the lease of '%s' was not renewed for two thirds of its time", claim->cohort->name);
+    else
+        pawl__fail(&why, 0, "the lease of '%s' is renewed again", claim->cohort->name);
+    TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+        post_loss(hold, state, &why);
+    }
+}
+
+/* Whatever follows from what became of a claim. The claim may be freed. */
+static void settle(struct claim *claim, int outcome, const struct pawl_error *why) {
+    switch (outcome) {
+    case CLAIM_QUEUED:
+        if (TAILQ_EMPTY(&claim->waiters))
+            retire(claim);
+        else
+            nudge(claim);
+        break;
+    case NEWS_GRANTED:
+        share_out(claim);
+        break;
+    case NEWS_REFUSED:
+        refuse(claim, why);
+        break;
+    case NEWS_GONE:
+        pawl__claim_free(claim);
+        break;
+    case NEWS_LOST:
+    case NEWS_BROKEN:
+        lose(claim, outcome == NEWS_BROKEN, why);
+        break;
+    case CLAIM_SUSPECT:
+        tell_holders(claim, PAWL_SUSPECT);
+        break;
+    case NEWS_RENEWED:
+        tell_holders(claim, PAWL_HELD);
+        break;
+    default: /* of a downgrade only the engine's readers learn */
+        break;
+    }
+}
+
+void pawl__cohort_refresh(struct claim *claim) {
+    struct pawl_error why;
+    int outcome = pawl__claim_look_at(claim, &why);
+
+    settle(claim, outcome, &why);
+}
+
+int pawl__cohort_downgrade(struct claim *claim) {
+    struct pawl_error why;
+    int outcome;
+
+    /* Its exclusive waiters can't be served by a shared claim: they queue anew, behind the readers that come in now. */
+    move_waiters_on(claim);
+    outcome = pawl__claim_downgrade(claim, &why);
+    settle(claim, outcome, &why);
+    return outcome == NEWS_LOST || outcome == NEWS_BROKEN ? PAWL_ELOST : 0;
+}
+
+/* The claim can't vanish before the mutex is taken: only GONE and REFUSED end it. */
+void pawl__tell(void *core, struct pawl__claim *seam, enum pawl__news news, const struct pawl_error *why) {
+    struct claim *claim = claim_of(seam);
+    struct cohort *cohort = claim->cohort;
+    struct pawl_error told;
+    int outcome;
+
+    (void)core;
+    if (why)
+        told = *why;
+    pthread_mutex_lock(&cohort->mutex);
+    outcome = pawl__claim_news(claim, news, &told);
+    settle(claim, outcome, &told);
+    pawl__cohort_unlock(cohort);
+}
+
+void pawl__cohort_unlock(struct cohort *cohort) {
+    struct claim *claim;
+
+    while ((claim = TAILQ_FIRST(&cohort->unsettled)) && pawl__claim_adopt(claim))
+        TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+    pawl__cohort_let_go(cohort);
+}
+
+int pawl__cohort_finish(struct cohort *cohort) {
+    bool lost = false, one;
+    struct claim *claim;
+    int outcome;
+
+    if (!TAILQ_EMPTY(&cohort->unsettled)) {
+        atomic_fetch_add(&cohort->client->inside, 1);
+        while ((claim = TAILQ_FIRST(&cohort->unsettled))) {
+            TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+            one = false;
+            outcome = pawl__claim_finish(claim, &one);
+            lost |= one;
+            if (outcome == NEWS_GONE)
+                pawl__claim_free(claim);
+            else if (claim->doomed && claim->state != CLAIM_LEAVING) /* it was to be withdrawn while its downgrade was under way */
+                retire(claim);
+        }
+        pawl__client_one_less(cohort->client, &cohort->client->inside);
+    }
+    pawl__cohort_let_go(cohort);
+    return lost ? PAWL_ELOST : 0;
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
@@ -554,7 +635,7 @@ static int64_t tick_waiters(struct claim *claim, int64_t now) {
             continue;
         }
         last = !next && TAILQ_FIRST(&claim->waiters) == waiter;
-        pawl__cohort_end_late(waiter);
+        end_late(waiter);
         if (last) /* the claim may be gone with it */
             break;
     }
@@ -564,6 +645,7 @@ static int64_t tick_waiters(struct claim *claim, int64_t now) {
 int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now) {
     struct claim *claim, *next;
     int64_t due = PAWL__NEVER, when;
+    struct pawl_error why;
 
     for (claim = TAILQ_FIRST(&cohort->claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, link);
@@ -571,10 +653,12 @@ int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now) {
         due = when < due ? when : due;
     }
     for (claim = TAILQ_FIRST(&cohort->claims); claim; claim = next) {
+        int outcome;
+
         next = TAILQ_NEXT(claim, link);
-        when = pawl__claim_tick(claim, now);
+        outcome = pawl__claim_tick(claim, now, &when, &why);
+        settle(claim, outcome, &why);
         due = when < due ? when : due;
     }
-    pawl__claim_adopt_all(cohort); /* this thread keeps time: it must not stop to settle anything itself */
     return due;
 }

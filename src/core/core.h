@@ -12,8 +12,11 @@
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
  *
+ * Calls go down, in this order of files: service, life, events, claim, cohort, handle, set, client. What is above is reached by what a
+ * function returns (claim.c), or by a table that the upper one fills (service_ops).
+ *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
- * waiters, holds, and the handles' lists of holds), client->events_mutex (a leaf). No engine call that may block, and no callback of
+ * waiters, holds, and the handles' lists of holds), client->events.mutex (a leaf). No engine call that may block, and no callback of
  * the user's, is made with any of them held. Only set.c holds the mutexes of several cohorts at a time, taken in the order of their
  * names.
  *
@@ -29,6 +32,7 @@
 #include <sys/queue.h>
 
 #include "engine/engine.h"
+#include "os/futex.h"
 
 /* How long pawl_close waits for the engine. */
 #define PAWL__CLOSE_NS (2 * INT64_C(1000000000))
@@ -47,6 +51,30 @@ TAILQ_HEAD(part_list, part);
 enum { PAWL__COHORT_BUCKETS = 256 }; /* at first; a power of two */
 
 enum service_state { SERVICE_NONE, SERVICE_RUNS, SERVICE_OVER };
+
+/* The service thread's work beside the engine's. */
+struct service_ops {
+    int64_t (*tick)(struct pawl *client, int64_t now); /* look at every cohort; returns when to look again */
+    void (*run)(struct pawl *client);                  /* the callbacks that are due */
+};
+
+struct service {
+    const struct service_ops *ops;
+    pthread_mutex_t mutex; /* for starting and stopping it; a leaf */
+    _Atomic int state;     /* enum service_state */
+    _Atomic bool stop;
+    pthread_t thread;
+    pthread_t self;      /* as the thread itself knows it; guarded by events.mutex */
+    _Atomic int64_t due; /* when it must look at the clock next */
+};
+
+struct events {
+    pthread_mutex_t mutex;
+    pthread_cond_t idle;
+    struct event_list for_dispatch, for_service;
+    struct pawl_lock *calling; /* whose callback the service thread is running */
+    int fd;                    /* -1: nobody asked for it yet */
+};
 
 struct pawl {
     struct pawl__engine *engine;
@@ -75,21 +103,9 @@ struct pawl {
     _Atomic unsigned inside;  /* calls under way that let go of a cohort's mutex and come back: pawl_close waits for them */
     _Atomic unsigned leaving; /* claims that the engine has yet to settle */
 
-    /* service.c */
-    pthread_mutex_t service_mutex; /* for starting and stopping it; a leaf */
-    _Atomic int service_state;     /* enum service_state */
-    _Atomic bool service_stop;
-    pthread_t service;
-    pthread_t service_self;     /* as the thread itself knows it; guarded by events_mutex */
-    _Atomic int64_t due;        /* when the service thread must look at the clock next */
+    struct service service;
+    struct events events;
     _Atomic unsigned attentive; /* handles with a loss callback: only then is the engine asked for breaks */
-
-    /* events.c */
-    pthread_mutex_t events_mutex;
-    pthread_cond_t events_idle;
-    struct event_list for_dispatch, for_service;
-    struct pawl_lock *calling; /* whose callback the service thread is running */
-    int event_fd;              /* -1: nobody asked for it yet */
 
     TAILQ_ENTRY(pawl) all; /* fork.c */
 };
@@ -106,11 +122,11 @@ struct cohort {
     enum pawl_kind kind;
     uint32_t limit;
     bool nonreentrant;
-    bool joins;               /* may acquires share a claim? */
-    uint32_t tokens_used;     /* by the last claim that was held */
-    unsigned extend_misses;   /* how long claims left the engine alone after the last that asked in vain whether it may go on ... */
-    unsigned extend_rests;    /* ... and how many of these are still to come */
-    struct claim_list claims; /* pending and held ones, in the order of their submission */
+    bool joins;                  /* may acquires share a claim? */
+    uint32_t tokens_used;        /* by the last claim that was held */
+    unsigned extend_misses;      /* claims that skip extend() after the last refusal ... */
+    unsigned extend_rests;       /* ... and how many of these are still to come */
+    struct claim_list claims;    /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
     struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
     struct part_list parts;      /* of the sets that are being acquired */
@@ -120,19 +136,37 @@ struct cohort {
     char name[];
 };
 
-/* The states of a claim; engine.h draws the transitions, claim_transitions in claim.c allows them. */
-enum claim_state { CLAIM_NEW, CLAIM_PENDING, CLAIM_HELD, CLAIM_LEAVING, CLAIM_GONE };
+/* The states of a claim; the table of their changes is in claim.c. */
+enum claim_state { CLAIM_NEW, CLAIM_PENDING, CLAIM_HELD, CLAIM_LEAVING, CLAIM_GONE, CLAIM_LOST, CLAIM_STATES };
+
+/* What may become of a claim: what the engine tells (enum pawl__news), and what it answers. */
+enum {
+    CLAIM_QUEUED = NEWS_BROKEN + 1, /* submitted, not decided */
+    CLAIM_LEAVES,                   /* withdrawn, not gone yet */
+    CLAIM_OUTCOMES,                 /* so many change its state */
+    CLAIM_NOTHING = CLAIM_OUTCOMES,
+    CLAIM_SUSPECT, /* not renewed for long */
+};
+
+/* In the table, beside states. */
+enum { CLAIM_NEVER = CLAIM_NEW, CLAIM_IGNORED = CLAIM_STATES };
+
+struct claim_wish {
+    enum pawl_mode mode;
+    uint32_t permits;
+    bool try_only;
+    int64_t max_hold_ns;
+};
 
 struct claim {
     TAILQ_ENTRY(claim) link;      /* cohort->claims, later ->leaving */
     TAILQ_ENTRY(claim) unsettled; /* cohort->unsettled */
     struct cohort *cohort;
     enum claim_state state;
-    bool parked;      /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
-    bool adopted;     /* serve() waits for it */
-    bool doomed;      /* to be withdrawn by whoever is parked */
-    bool downgrading; /* held, and on its way from exclusive to shared */
-    bool lost;
+    bool parked;          /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
+    bool adopted;         /* serve() waits for it */
+    bool doomed;          /* to be withdrawn by whoever is parked */
+    bool downgrading;     /* held, and on its way from exclusive to shared */
     pthread_t retired_by; /* LEAVING: who withdrew it, and wants to know whether it had been lost */
     bool suspect;         /* its holders were told so */
     bool renewing;        /* a renewal was asked for and is not answered yet */
@@ -246,23 +280,87 @@ static inline const struct pawl__engine_impl *impl_of(const struct pawl *client)
     return client->engine->impl;
 }
 
-/* cohort.c: who waits and who holds. cohort->mutex is held unless said otherwise. */
+/* life.c: memory and references */
 
-/* A table for so many buckets. NULL: out of memory. */
-struct cohort_list *pawl__cohort_table(size_t buckets);
+struct pawl *pawl__client_new(const struct pawl_options *options);
+void pawl__client_free(struct pawl *client); /* one that was not opened */
+void pawl__client_put(struct pawl *client);
+/* Count down, and wake pawl_close if it waits for zero: of client->inside or ->leaving. */
+void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count);
 /* Find or make the cohort of a name and kind, with one reference more. client->mutex held. NULL: out of memory. */
 struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant);
 /* Drop a reference. client->mutex held, cohort->mutex not. */
 void pawl__cohort_put(struct cohort *cohort);
 /* Free a cohort that no handle and no claim needs any more. client->mutex held. */
 void pawl__cohort_reap(struct cohort *cohort);
-void pawl__cohort_free(struct cohort *cohort);
-/* Unlock; before that, finish in this thread what was withdrawn and nobody looks after. 0, or PAWL_ELOST: see pawl__claim_settle_all. */
-int pawl__cohort_unlock(struct cohort *cohort);
+/* Drop a reference of the handle; no mutex held. */
+void pawl__lock_put(struct pawl_lock *lock);
+
 /* Unlock as it is, and wake who was promised it. */
-void pawl__cohort_let_go(struct cohort *cohort);
-/* How many tokens is a claim to ask for if one like it has used so many? Twice that, within the bound; who was alone will be so again. */
-uint32_t pawl__cohort_tokens(const struct cohort *cohort, uint32_t used);
+static inline void pawl__cohort_let_go(struct cohort *cohort) {
+    _Atomic uint32_t *wake = cohort->wake;
+
+    cohort->wake = NULL;
+    pthread_mutex_unlock(&cohort->mutex);
+    /* The word may be gone by now, with the stack that it was on: then this wakes nobody, or somebody who looks and sleeps on. */
+    if (wake)
+        futex_wake_own(wake, 1);
+}
+
+/* claim.c: one claim, from submit to gone. cohort->mutex is held. Those that return an outcome leave it to the caller what follows. */
+
+/* The table: the next state, CLAIM_IGNORED or CLAIM_NEVER. */
+int pawl__claim_move(enum claim_state state, int outcome);
+/* A claim for what is wished. NULL: out of memory. */
+struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wish);
+/* It is GONE. */
+void pawl__claim_free(struct claim *claim);
+/* Twice what the last claim used, within the bound; 1 if it used 1. */
+uint32_t pawl__claim_tokens(const struct cohort *cohort, uint32_t used);
+/* Ask the engine for it: NEWS_GRANTED, NEWS_REFUSED, or CLAIM_QUEUED. */
+int pawl__claim_submit(struct claim *claim, struct pawl_error *reterr);
+/* The same for claims of different cohorts, whose mutexes are all held: all of them, or none. */
+int pawl__claim_submit_all(struct claim *const claims[], size_t count, struct pawl_error *reterr);
+/* It is not submitted after all. */
+int pawl__claim_drop(struct claim *claim);
+/* Wait in the engine for a pending claim, in this thread; the mutex is released meanwhile. As submit. */
+int pawl__claim_wait(struct claim *claim, int64_t deadline, struct pawl_error *reterr);
+/* End that wait soon. */
+void pawl__claim_unpark(struct claim *claim);
+/* Hand a claim to the service thread. False: there is none, and none can be started. */
+bool pawl__claim_adopt(struct claim *claim);
+/* Does serve() wait for it? */
+bool pawl__claim_is_adopted(const struct claim *claim);
+/* Does the server itself say why a claim is not even queued? */
+bool pawl__claim_why(struct claim *claim, struct pawl_error *ret);
+/* Withdraw it. 0, or PAWL_ELOST: it had been lost. Afterwards it is LEAVING or GONE. */
+int pawl__claim_withdraw(struct claim *claim);
+/* Let readers in: NEWS_DOWNGRADED, NEWS_LOST, NEWS_BROKEN, or CLAIM_NOTHING: it is under way. */
+int pawl__claim_downgrade(struct claim *claim, struct pawl_error *reterr);
+/* Finish, in this thread, a withdrawal or downgrade that nobody looks after; the mutex is released meanwhile. If that takes longer than a
+ * moment the service thread does, and it is CLAIM_NOTHING. `retlost`: what this thread withdrew had been lost before. */
+int pawl__claim_finish(struct claim *claim, bool *retlost);
+/* A token for one more hold under the claim; 0: none left. */
+uint64_t pawl__claim_token(struct claim *claim);
+/* Somebody has joined: if the claim nears its bounds, ask the engine whether it may go on, since nobody else waits. */
+void pawl__claim_ask_to_go_on(struct claim *claim);
+/* It is at its bounds. If the engine has said yes they are new; they count from when it was asked, since nobody waited any earlier. */
+void pawl__claim_go_on(struct claim *claim);
+/* Is its time over, and nobody has noticed yet: since the process was stopped, or the service thread is late? */
+bool pawl__claim_has_expired(const struct claim *claim);
+/* Is it lost by now? NEWS_LOST, NEWS_BROKEN or CLAIM_NOTHING. */
+int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret);
+/* Expiry, suspicion, renewal; and when to look again. */
+int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret);
+/* What the engine tells. `why` is read, and may be written. */
+int pawl__claim_news(struct claim *claim, enum pawl__news news, struct pawl_error *why);
+
+/* cohort.c: who waits and who holds. cohort->mutex is held unless said otherwise. */
+
+/* Unlock. What was withdrawn or downgraded and nobody looks after, the service thread finishes. */
+void pawl__cohort_unlock(struct cohort *cohort);
+/* Finish it in this thread, then unlock. 0, or PAWL_ELOST: what this thread withdrew had been lost before. */
+int pawl__cohort_finish(struct cohort *cohort);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 /* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
@@ -271,54 +369,14 @@ void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter);
 /* End a waiter with an error. */
 void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* End a waiter whose time is up. */
-void pawl__cohort_end_late(struct waiter *waiter);
-/* Make the waiter a holder. */
-void pawl__cohort_grant(struct claim *claim, struct waiter *waiter, uint64_t token);
 /* The hold is over: hand its claim on, or withdraw it. 0, or PAWL_ELOST if it had been lost. Takes the hold away. */
 int pawl__cohort_leave(struct hold *hold);
-/* Find the waiters of a held claim another claim to wait for: this one can't serve them. */
-void pawl__cohort_rehome(struct claim *claim);
-/* See that somebody waits, in park() or in serve(), for a pending claim. */
-void pawl__cohort_nudge(struct claim *claim);
+/* Held exclusively by a hold that keeps only a shared acquire: let readers in, by the time the cohort is unlocked. 0, or PAWL_ELOST. */
+int pawl__cohort_downgrade(struct claim *claim);
+/* Look whether the claim is lost by now; if so, its holders are told. */
+void pawl__cohort_refresh(struct claim *claim);
 /* Whatever is due by now: expiry, suspicion, renewal, deadlines of asynchronous acquires. Returns when to look again. */
 int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now);
-
-/* claim.c: the life of a claim, from submit to gone. cohort->mutex is held. */
-
-/* A claim for what this waiter wants. */
-struct claim *pawl__claim_new(struct cohort *cohort, const struct waiter *waiter, bool try_only);
-/* Submit a claim that has its waiters already; grants or ends them if the engine decides at once. */
-void pawl__claim_submit(struct claim *claim);
-/* The same for claims of different cohorts, whose mutexes are all held: all of them, or none. */
-void pawl__claim_submit_all(struct claim *const claims[], size_t count);
-/* The engine does not want the claim, and has forgotten it; or was never asked. */
-void pawl__claim_refused(struct claim *claim, const struct pawl_error *why);
-/* Withdraw a claim without waiters and holds; the claim may be freed. 0, or PAWL_ELOST: it had been lost. */
-int pawl__claim_retire(struct claim *claim);
-/* Wait in the engine for a pending claim, in this thread; the mutex is released meanwhile. */
-void pawl__claim_park(struct claim *claim, int64_t deadline);
-/* Hand a claim to the service thread. False: there is none, and none can be started. */
-bool pawl__claim_adopt(struct claim *claim);
-/* Finish, in this thread, the withdrawals and downgrades that nobody looks after; the mutex is released meanwhile. PAWL_ELOST: one
- * that this thread withdrew had been lost before. */
-int pawl__claim_settle_all(struct cohort *cohort);
-/* Hand them to the service thread. */
-void pawl__claim_adopt_all(struct cohort *cohort);
-/* Held exclusively by a hold that keeps only a shared acquire: let readers in, by the time the cohort is unlocked. 0, or PAWL_ELOST. */
-int pawl__claim_downgrade(struct claim *claim);
-/* A token for one more hold under the claim; 0: there is none to be had. */
-uint64_t pawl__claim_token(struct claim *claim);
-/* Somebody has joined: if the claim nears its bounds, ask the engine whether it may go on, since nobody else waits. */
-void pawl__claim_ask_to_go_on(struct claim *claim);
-/* It is at its bounds. If the engine has said yes they are new; they count from when it was asked, since nobody waited any earlier. */
-void pawl__claim_go_on(struct claim *claim);
-/* Look whether the claim is lost by now; if so, its holders are told. */
-void pawl__claim_refresh(struct claim *claim);
-/* Expiry, suspicion, renewal. Returns when to look again. */
-int64_t pawl__claim_tick(struct claim *claim, int64_t now);
-/* Does serve() wait for it? */
-bool pawl__claim_served(const struct claim *claim);
 /* What the engine tells of a claim: on the service thread, from serve(). No mutex is held. */
 pawl__tell_fn pawl__tell;
 
@@ -345,13 +403,10 @@ void pawl__fork_hold(void);
 void pawl__fork_go_on(struct pawl *opened); /* NULL: it was not */
 void pawl__fork_forget(struct pawl *client);
 
-/* client.c */
-void pawl__client_put(struct pawl *client);
-/* Count down, and wake pawl_close if it waits for zero: of client->inside or ->leaving. */
-void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count);
-
 /* handle.c */
 
+/* May the handle be used? Not where its client is closed, or the parent's. */
+int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *reterr);
 /* Lock the handle's cohort, unless the client is closed or belongs to the parent. */
 int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr);
 /* Does the request make sense? */
@@ -377,10 +432,6 @@ int pawl__lock_give_back(struct pawl_lock *lock, bool shared, bool later, struct
 int pawl__lock_settle(struct pawl_lock *lock, struct pawl_error *reterr);
 /* Does the calling owner hold it, as far as is known here? 0, or why not. */
 int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr);
-/* Drop a reference; no mutex held. */
-void pawl__lock_put(struct pawl_lock *lock);
-/* End everything that is pending, release everything that is held, within the cohort. No mutex held. */
-void pawl__lock_close_cohort(struct cohort *cohort);
 
 /* set.c */
 

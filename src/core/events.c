@@ -18,15 +18,15 @@ void pawl__event_post(struct pawl *client, struct event *event) {
     bool by_dispatch = event->acquired || client->flags & PAWL_OPEN_LOSS_BY_DISPATCH;
     UNCANCELLED;
 
-    pthread_mutex_lock(&client->events_mutex);
+    pthread_mutex_lock(&client->events.mutex);
     if (by_dispatch) {
-        TAILQ_INSERT_TAIL(&client->for_dispatch, event, link);
-        if (client->event_fd >= 0)
-            bell_ring(client->event_fd);
+        TAILQ_INSERT_TAIL(&client->events.for_dispatch, event, link);
+        if (client->events.fd >= 0)
+            bell_ring(client->events.fd);
     } else {
-        TAILQ_INSERT_TAIL(&client->for_service, event, link);
+        TAILQ_INSERT_TAIL(&client->events.for_service, event, link);
     }
-    pthread_mutex_unlock(&client->events_mutex);
+    pthread_mutex_unlock(&client->events.mutex);
     if (!by_dispatch)
         pawl__service_due(client, 0);
 }
@@ -37,14 +37,14 @@ int pawl_fd(struct pawl *client) {
 
     if (!client || atomic_load(&client->forked))
         return client ? PAWL_EFORKED : PAWL_EINVAL;
-    pthread_mutex_lock(&client->events_mutex);
-    if (client->event_fd < 0) {
-        client->event_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (client->event_fd >= 0 && !TAILQ_EMPTY(&client->for_dispatch))
-            bell_ring(client->event_fd);
+    pthread_mutex_lock(&client->events.mutex);
+    if (client->events.fd < 0) {
+        client->events.fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (client->events.fd >= 0 && !TAILQ_EMPTY(&client->events.for_dispatch))
+            bell_ring(client->events.fd);
     }
-    fd = client->event_fd;
-    pthread_mutex_unlock(&client->events_mutex);
+    fd = client->events.fd;
+    pthread_mutex_unlock(&client->events.mutex);
     return fd < 0 ? PAWL_ESYSTEM : fd;
 }
 
@@ -52,15 +52,15 @@ int pawl_fd(struct pawl *client) {
 static struct event *take(struct pawl *client, struct event_list *list) {
     struct event *event;
 
-    pthread_mutex_lock(&client->events_mutex);
+    pthread_mutex_lock(&client->events.mutex);
     event = TAILQ_FIRST(list);
     if (event)
         TAILQ_REMOVE(list, event, link);
-    if (list == &client->for_dispatch && TAILQ_EMPTY(list) && client->event_fd >= 0)
-        bell_silence(client->event_fd);
-    if (event && list == &client->for_service)
-        client->calling = event->lock;
-    pthread_mutex_unlock(&client->events_mutex);
+    if (list == &client->events.for_dispatch && TAILQ_EMPTY(list) && client->events.fd >= 0)
+        bell_silence(client->events.fd);
+    if (event && list == &client->events.for_service)
+        client->events.calling = event->lock;
+    pthread_mutex_unlock(&client->events.mutex);
     return event;
 }
 
@@ -109,7 +109,7 @@ int pawl_dispatch(struct pawl *client) {
 
     if (!client || atomic_load(&client->forked))
         return client ? PAWL_EFORKED : PAWL_EINVAL;
-    for (; (event = take(client, &client->for_dispatch)); count++)
+    for (; (event = take(client, &client->events.for_dispatch)); count++)
         run(event);
     return count;
 }
@@ -117,20 +117,20 @@ int pawl_dispatch(struct pawl *client) {
 void pawl__events_serve(struct pawl *client) {
     struct event *event;
 
-    while ((event = take(client, &client->for_service))) {
+    while ((event = take(client, &client->events.for_service))) {
         run(event);
-        pthread_mutex_lock(&client->events_mutex);
-        client->calling = NULL;
-        pthread_cond_broadcast(&client->events_idle);
-        pthread_mutex_unlock(&client->events_mutex);
+        pthread_mutex_lock(&client->events.mutex);
+        client->events.calling = NULL;
+        pthread_cond_broadcast(&client->events.idle);
+        pthread_mutex_unlock(&client->events.mutex);
     }
 }
 
 void pawl__events_quiesce(struct pawl_lock *lock) {
     struct pawl *client = lock->client;
 
-    pthread_mutex_lock(&client->events_mutex);
-    while (client->calling == lock && !pthread_equal(pthread_self(), client->service_self))
-        pthread_cond_wait(&client->events_idle, &client->events_mutex);
-    pthread_mutex_unlock(&client->events_mutex);
+    pthread_mutex_lock(&client->events.mutex);
+    while (client->events.calling == lock && !pthread_equal(pthread_self(), client->service.self))
+        pthread_cond_wait(&client->events.idle, &client->events.mutex);
+    pthread_mutex_unlock(&client->events.mutex);
 }

@@ -52,7 +52,7 @@ static struct hold *find_hold(const struct pawl_lock *lock, uint64_t owner) {
     return NULL;
 }
 
-static int check_alive(const struct pawl_lock *lock, struct pawl_error *reterr) {
+int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *reterr) {
     if (atomic_load_explicit(&lock->client->forked, memory_order_relaxed))
         return pawl__fail(reterr, PAWL_EFORKED, "the client was opened before fork(): open one of its own in the child");
     if (atomic_load_explicit(&lock->client->closed, memory_order_acquire))
@@ -65,9 +65,9 @@ int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
 
     /* After fork the mutex may be one that a thread of the parent holds: don't touch it. */
     if (atomic_load_explicit(&lock->client->forked, memory_order_relaxed))
-        return check_alive(lock, reterr);
+        return pawl__lock_check_alive(lock, reterr);
     pthread_mutex_lock(&lock->cohort->mutex);
-    rc = check_alive(lock, reterr);
+    rc = pawl__lock_check_alive(lock, reterr);
     if (rc < 0)
         pthread_mutex_unlock(&lock->cohort->mutex);
     return rc;
@@ -140,82 +140,6 @@ int pawl_semaphore_new(struct pawl *client, const char *name, unsigned limit, un
     return lock_new(client, name, PAWL_SEMAPHORE, limit, flags, ret, reterr);
 }
 
-void pawl__lock_put(struct pawl_lock *lock) {
-    struct pawl *client = lock->client;
-    struct cohort *cohort = lock->cohort;
-    bool last;
-
-    pthread_mutex_lock(&cohort->mutex);
-    last = --lock->references == 0;
-    pthread_mutex_unlock(&cohort->mutex);
-    if (!last)
-        return;
-    pthread_mutex_lock(&client->mutex);
-    pawl__cohort_put(cohort);
-    pthread_mutex_unlock(&client->mutex);
-    free(lock->spare);
-    free(lock);
-    pawl__client_put(client);
-}
-
-/* End the pending acquires of the handle; with NULL, of the whole cohort. */
-static int end_waiters(struct cohort *cohort, const struct pawl_lock *lock, int code, const char *why) {
-    struct claim *claim;
-    struct waiter *waiter;
-    int count = 0;
-
-restart: /* ending a waiter may end its claim */
-    TAILQ_FOREACH(claim, &cohort->claims, link) {
-        TAILQ_FOREACH(waiter, &claim->waiters, link) {
-            if (lock && (waiter->lock != lock || waiter->in_set)) /* a set has one end for all its parts: pawl__multi_end() */
-                continue;
-            pawl__cohort_end(waiter, code, "the acquire of '%s' was ended: %s", cohort->name, why);
-            count++;
-            goto restart;
-        }
-    }
-    return count;
-}
-
-void pawl_lock_free(struct pawl_lock *lock) {
-    struct cohort *cohort;
-    struct hold *hold;
-    UNCANCELLED;
-
-    if (!lock || atomic_load(&lock->client->forked))
-        return;
-    cohort = lock->cohort;
-    pawl__multi_end(cohort, lock, PAWL_ECANCELED);
-    pthread_mutex_lock(&cohort->mutex);
-    if (lock->on_loss)
-        atomic_fetch_sub(&lock->client->attentive, 1);
-    lock->on_loss = NULL;
-    /* On a closed client none of this reaches the engine: no waiter is left, and no hold has a claim. */
-    end_waiters(cohort, lock, PAWL_ECANCELED, "its handle was freed");
-    while ((hold = TAILQ_FIRST(&lock->holds)))
-        pawl__cohort_leave(hold);
-    pawl__cohort_unlock(cohort);
-    pawl__events_quiesce(lock);
-    pawl__lock_put(lock);
-}
-
-void pawl__lock_close_cohort(struct cohort *cohort) {
-    struct claim *claim;
-    struct hold *hold;
-
-    pawl__multi_end(cohort, NULL, PAWL_ECLOSED);
-    pthread_mutex_lock(&cohort->mutex);
-    end_waiters(cohort, NULL, PAWL_ECLOSED, "the client was closed");
-restart: /* the last hold takes its claim with it */
-    TAILQ_FOREACH(claim, &cohort->claims, link) {
-        if ((hold = TAILQ_FIRST(&claim->holds))) {
-            pawl__cohort_leave(hold);
-            goto restart;
-        }
-    }
-    pawl__cohort_unlock(cohort);
-}
-
 int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_error *reterr) {
     int64_t most, wanted;
     int rc;
@@ -224,8 +148,7 @@ int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_e
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
     if (max_hold_ms && max_hold_ms < PAWL_MAX_HOLD_MS_MIN)
-        return pawl__fail(reterr, PAWL_EDURATION,
-                          "a hold of at most %lld ms is too short to be of use: %d ms or more, or 0 for no limit",
+        return pawl__fail(reterr, PAWL_EDURATION, "a hold of at most %lld ms is too short: %d ms or more, or 0 for no limit",
                           (long long)max_hold_ms, PAWL_MAX_HOLD_MS_MIN);
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
@@ -295,7 +218,7 @@ int pawl__lock_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl
     if (lock->cohort->kind == PAWL_SEMAPHORE || !(hold = find_hold(lock, owner_of(lock))))
         return 1;
     if (hold->claim)
-        pawl__claim_refresh(hold->claim);
+        pawl__cohort_refresh(hold->claim);
     return reenter(lock, hold, mode, reterr);
 }
 
@@ -365,7 +288,7 @@ int pawl__lock_await(struct pawl_lock *lock, struct waiter *waiter, struct pawl_
     } else {
         free(lock->spare);
         lock->spare = waiter->hold;
-        pawl__cohort_unlock(lock->cohort);
+        pawl__cohort_finish(lock->cohort);
         if (reterr)
             *reterr = waiter->error;
     }
@@ -487,22 +410,6 @@ int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned per
     return rc;
 }
 
-int pawl_cancel(struct pawl_lock *lock) {
-    int count, sets;
-    UNCANCELLED;
-
-    if (!lock)
-        return PAWL_EINVAL;
-    if ((count = check_alive(lock, NULL)) < 0)
-        return count;
-    sets = pawl__multi_end(lock->cohort, lock, PAWL_ECANCELED);
-    if ((count = pawl__lock_cohort(lock, NULL)) < 0)
-        return count;
-    count = end_waiters(lock->cohort, lock, PAWL_ECANCELED, "it was cancelled");
-    pawl__cohort_unlock(lock->cohort);
-    return count + sets;
-}
-
 /* ---- Release -------------------------------------------------------------------------------------------------------------- */
 
 static int fail_not_held(const struct pawl_lock *lock, bool shared, struct pawl_error *reterr) {
@@ -521,7 +428,7 @@ static struct hold *releasable(const struct pawl_lock *lock, bool shared, struct
 
     if (hold && (shared ? hold->shared : hold->exclusive)) {
         if (hold->claim)
-            pawl__claim_refresh(hold->claim);
+            pawl__cohort_refresh(hold->claim);
         return hold;
     }
     *ret_rc = fail_not_held(lock, shared, reterr);
@@ -539,7 +446,7 @@ static int give_back(struct hold *hold, bool shared) {
     if (hold->lost)
         return PAWL_ELOST;
     if (!shared && hold->exclusive == 0)
-        return pawl__claim_downgrade(hold->claim);
+        return pawl__cohort_downgrade(hold->claim);
     return 0;
 }
 
@@ -560,7 +467,7 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
     hold = releasable(lock, shared, reterr, &rc);
     if (hold)
         rc = give_back(hold, shared);
-    found = pawl__cohort_unlock(lock->cohort); /* the engine may find only now that it is gone */
+    found = pawl__cohort_finish(lock->cohort); /* the engine may find only now that it is gone */
     if (hold && (rc == PAWL_ELOST || found == PAWL_ELOST))
         rc = fail_lost(lock, reterr);
     return rc;
@@ -576,15 +483,16 @@ int pawl__lock_give_back(struct pawl_lock *lock, bool shared, bool later, struct
     if (hold && (rc = give_back(hold, shared)) == PAWL_ELOST)
         fail_lost(lock, reterr);
     if (later)
-        pawl__claim_adopt_all(lock->cohort);
-    pawl__cohort_let_go(lock->cohort);
+        pawl__cohort_unlock(lock->cohort);
+    else
+        pawl__cohort_let_go(lock->cohort);
     return rc;
 }
 
 int pawl__lock_settle(struct pawl_lock *lock, struct pawl_error *reterr) {
     if (pawl__lock_cohort(lock, NULL) < 0)
         return 0;
-    return pawl__cohort_unlock(lock->cohort) == PAWL_ELOST ? fail_lost(lock, reterr) : 0;
+    return pawl__cohort_finish(lock->cohort) == PAWL_ELOST ? fail_lost(lock, reterr) : 0;
 }
 
 int pawl_release(struct pawl_lock *lock, struct pawl_error *reterr) {
@@ -616,7 +524,7 @@ int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr) {
         hold->exclusive++;
         fail_lost(lock, reterr);
     }
-    pawl__cohort_unlock(lock->cohort);
+    pawl__cohort_finish(lock->cohort);
     return rc;
 }
 
@@ -630,7 +538,7 @@ static struct hold *lock_hold(const struct pawl_lock *lock) {
         return NULL;
     hold = find_hold(lock, owner_of(lock));
     if (hold && hold->claim)
-        pawl__claim_refresh(hold->claim);
+        pawl__cohort_refresh(hold->claim);
     if (!hold)
         pawl__cohort_unlock(lock->cohort);
     return hold;
@@ -652,7 +560,7 @@ enum pawl_state pawl_state(const struct pawl_lock *lock) {
 }
 
 int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr) {
-    int rc = check_alive(lock, reterr);
+    int rc = pawl__lock_check_alive(lock, reterr);
 
     if (rc < 0)
         return rc;

@@ -12,31 +12,13 @@
 #include "core/core.h"
 
 void pawl__service_due(struct pawl *client, int64_t when) {
-    int64_t due = atomic_load(&client->due);
+    int64_t due = atomic_load(&client->service.due);
 
     while (when < due)
-        if (atomic_compare_exchange_weak(&client->due, &due, when)) {
+        if (atomic_compare_exchange_weak(&client->service.due, &due, when)) {
             impl_of(client)->wake(client->engine);
             return;
         }
-}
-
-/* Look at every cohort; on the way, drop those that nobody needs any more. Returns the next moment to look. */
-static int64_t tick_all(struct pawl *client, int64_t now) {
-    int64_t due = PAWL__NEVER, when;
-    struct cohort *cohort, *next;
-
-    pthread_mutex_lock(&client->mutex);
-    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
-        next = TAILQ_NEXT(cohort, every);
-        pthread_mutex_lock(&cohort->mutex);
-        when = pawl__cohort_tick(cohort, now);
-        pawl__cohort_let_go(cohort);
-        due = when < due ? when : due;
-        pawl__cohort_reap(cohort);
-    }
-    pthread_mutex_unlock(&client->mutex);
-    return due;
 }
 
 /* One round of its work, without serve(). Returns when the next is due. */
@@ -44,21 +26,21 @@ static int64_t tick(struct pawl *client) {
     int64_t now = pawl__boottime();
 
     /* Breaks are seen by asking, not by the clock: then every round looks. */
-    if (now >= atomic_load(&client->due) || (impl_of(client)->extras->check && atomic_load(&client->attentive))) {
-        atomic_store(&client->due, PAWL__NEVER); /* what becomes due from here on lowers it again */
-        pawl__service_due(client, tick_all(client, now));
+    if (now >= atomic_load(&client->service.due) || (impl_of(client)->extras->check && atomic_load(&client->attentive))) {
+        atomic_store(&client->service.due, PAWL__NEVER); /* what becomes due from here on lowers it again */
+        pawl__service_due(client, client->service.ops->tick(client, now));
     }
-    pawl__events_serve(client);
-    return atomic_load(&client->due);
+    client->service.ops->run(client);
+    return atomic_load(&client->service.due);
 }
 
 static void *service_main(void *data) {
     struct pawl *client = data;
 
-    pthread_mutex_lock(&client->events_mutex);
-    client->service_self = pthread_self();
-    pthread_mutex_unlock(&client->events_mutex);
-    while (!atomic_load(&client->service_stop))
+    pthread_mutex_lock(&client->events.mutex);
+    client->service.self = pthread_self();
+    pthread_mutex_unlock(&client->events.mutex);
+    while (!atomic_load(&client->service.stop))
         impl_of(client)->serve(client->engine, tick(client));
     return NULL;
 }
@@ -67,31 +49,31 @@ bool pawl__service_start(struct pawl *client) {
     sigset_t all, before;
     bool runs;
 
-    if (atomic_load(&client->service_state) == SERVICE_RUNS)
+    if (atomic_load(&client->service.state) == SERVICE_RUNS)
         return true;
-    pthread_mutex_lock(&client->service_mutex);
-    runs = atomic_load(&client->service_state) == SERVICE_RUNS;
-    if (!runs && atomic_load(&client->service_state) == SERVICE_NONE) {
+    pthread_mutex_lock(&client->service.mutex);
+    runs = atomic_load(&client->service.state) == SERVICE_RUNS;
+    if (!runs && atomic_load(&client->service.state) == SERVICE_NONE) {
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        runs = pthread_create(&client->service, NULL, service_main, client) == 0;
+        runs = pthread_create(&client->service.thread, NULL, service_main, client) == 0;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (runs)
-            atomic_store(&client->service_state, SERVICE_RUNS);
+            atomic_store(&client->service.state, SERVICE_RUNS);
     }
-    pthread_mutex_unlock(&client->service_mutex);
+    pthread_mutex_unlock(&client->service.mutex);
     return runs;
 }
 
 void pawl__service_stop(struct pawl *client) {
     bool ran;
 
-    pthread_mutex_lock(&client->service_mutex);
-    ran = atomic_exchange(&client->service_state, SERVICE_OVER) == SERVICE_RUNS;
-    pthread_mutex_unlock(&client->service_mutex);
+    pthread_mutex_lock(&client->service.mutex);
+    ran = atomic_exchange(&client->service.state, SERVICE_OVER) == SERVICE_RUNS;
+    pthread_mutex_unlock(&client->service.mutex);
     if (!ran)
         return;
-    atomic_store(&client->service_stop, true);
+    atomic_store(&client->service.stop, true);
     impl_of(client)->wake(client->engine);
-    pthread_join(client->service, NULL);
+    pthread_join(client->service.thread, NULL);
 }

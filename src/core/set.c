@@ -150,7 +150,7 @@ static void end_waits(struct multi *multi, int code) {
         pthread_mutex_lock(&cohort->mutex);
         if (part->waiter && part->waiter->state == WAITER_WAITING)
             pawl__cohort_end(part->waiter, code, "the acquire of '%s' was ended with the others of its set", cohort->name);
-        pawl__cohort_unlock(cohort);
+        pawl__cohort_finish(cohort);
     }
 }
 

@@ -565,14 +565,14 @@ static void test_number_that_is_asked_for(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
         client.handoffs = bounds[i];
-        assert_int_equal(pawl__cohort_tokens(&cohort, 0), 0);
-        assert_int_equal(pawl__cohort_tokens(&cohort, 1), 1);
+        assert_int_equal(pawl__claim_tokens(&cohort, 0), 0);
+        assert_int_equal(pawl__claim_tokens(&cohort, 1), 1);
         for (uint32_t used = 2; used < 300000; used = used * 3 / 2) {
-            uint32_t asked = pawl__cohort_tokens(&cohort, used);
+            uint32_t asked = pawl__claim_tokens(&cohort, used);
 
             assert_true(asked <= 1 + bounds[i]);
             assert_true(asked == 2 * used || asked == 1 + bounds[i]);
-            assert_true(asked >= pawl__cohort_tokens(&cohort, used - 1));
+            assert_true(asked >= pawl__claim_tokens(&cohort, used - 1));
         }
     }
 }
