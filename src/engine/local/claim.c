@@ -89,8 +89,7 @@ static void queued(struct local *local, struct guard_visit *visit, struct local_
     pawl__local_step(state, EVENT_QUEUED);
     if (!pawl__noting(&local->engine))
         return;
-    for (previous = pawl__local_prev(local, visit, node, &steps); previous && !pawl__local_same_name(previous, node);)
-        previous = pawl__local_prev(local, visit, previous, &steps);
+    previous = pawl__local_before(local, visit, node, node, &steps);
     ret->ticket = GET(node->ticket);
     ret->before = previous ? GET(previous->ticket) : 0;
     ret->slot = previous ? slot_of(GET(previous->owner)) : SESSION_COUNT;
@@ -196,8 +195,9 @@ static void find_obstacles(struct local *local, struct guard_visit *visit, const
     uint32_t steps = 0, seen = 0;
 
     ret->count = 0;
-    for (struct node *other = pawl__local_next(local, visit, NULL, &steps); other && ret->count < PEERS;
-         other = pawl__local_next(local, visit, other, &steps)) {
+    FOR_NODES(other, local, visit, &steps) {
+        if (ret->count == PEERS)
+            return;
         if (!pawl__local_same_name(other, node) || (only_exclusive && GET(other->mode) != PAWL_EXCLUSIVE) || seen++ < ret->skip)
             continue;
         ret->peers[ret->count++] = (struct peer){

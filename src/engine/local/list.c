@@ -63,10 +63,8 @@ struct node *pawl__local_prev(struct local *local, struct guard_visit *visit, co
     return step(local, visit, node ? GET(node->prev) : GET(visit->bucket->tail), steps);
 }
 
-/* The nearest node of the same name before this one (NULL: before the end), or behind it. Who goes on from what was found goes on
- * counting steps: a damaged list may lead in a circle. */
-static struct node *before(struct local *local, struct guard_visit *visit, const struct node *from, const struct node *like,
-                           uint32_t *steps) {
+struct node *pawl__local_before(struct local *local, struct guard_visit *visit, const struct node *from, const struct node *like,
+                                uint32_t *steps) {
     struct node *node = pawl__local_prev(local, visit, from, steps);
 
     while (node && !pawl__local_same_name(node, like))
@@ -162,8 +160,7 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
         visit->more = true;
         return;
     }
-    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node;
-         node = pawl__local_next(local, visit, node, &steps)) {
+    FOR_NODES(node, local, visit, &steps) {
         uint32_t word = GET(node->state);
 
         if (!pawl__local_same_name(node, like))
@@ -193,14 +190,15 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
 void pawl__local_regrant_all(struct local *local, struct guard_visit *visit) {
     uint32_t steps = 0;
 
-    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node && !visit->more && !visit->damaged;
-         node = pawl__local_next(local, visit, node, &steps)) {
+    FOR_NODES(node, local, visit, &steps) {
         struct node *previous;
         uint32_t back = 0;
 
+        if (visit->more || visit->damaged)
+            return;
         if (state_of(GET(node->state)) != NODE_WAITING)
             continue;
-        previous = before(local, visit, node, node, &back);
+        previous = pawl__local_before(local, visit, node, node, &back);
         if (!previous || state_of(GET(previous->state)) != NODE_WAITING)
             pawl__local_regrant(local, visit, node);
     }
@@ -221,7 +219,7 @@ static void append(struct guard_visit *visit, struct node *node, struct node *ta
 /* Would the node, put at the end, be granted at once? */
 static enum verdict judge(struct local *local, struct guard_visit *visit, struct node *node) {
     uint32_t steps = 0;
-    struct node *last = before(local, visit, NULL, node, &steps);
+    struct node *last = pawl__local_before(local, visit, NULL, node, &steps);
     struct crowd crowd = {0};
 
     if (!last)
@@ -234,7 +232,7 @@ static enum verdict judge(struct local *local, struct guard_visit *visit, struct
         return VERDICT_WAITING; /* FIFO: who does not fit yet is not passed by */
     if (GET(node->mode) == PAWL_SHARED)
         return GET(last->mode) == PAWL_SHARED ? VERDICT_HELD : VERDICT_WAITING;
-    for (; last && fits(node, &crowd); last = before(local, visit, last, node, &steps))
+    for (; last && fits(node, &crowd); last = pawl__local_before(local, visit, last, node, &steps))
         crowd_add(&crowd, last);
     return visit->damaged ? VERDICT_DAMAGED : fits(node, &crowd) ? VERDICT_HELD : VERDICT_WAITING;
 }
@@ -306,11 +304,12 @@ bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t
 
 bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t ref) {
     uint32_t steps = 0;
-    struct node *node = pawl__local_next(local, visit, NULL, &steps);
 
-    while (node && pawl__local_ref(local, node) != ref)
-        node = pawl__local_next(local, visit, node, &steps);
-    return node != NULL;
+    FOR_NODES(node, local, visit, &steps) {
+        if (pawl__local_ref(local, node) == ref)
+            return true;
+    }
+    return false;
 }
 
 /* Can the end of this holder let anybody in? Not that of one reader among several: then there are still others in the way. */
@@ -320,7 +319,7 @@ static bool matters(struct local *local, struct guard_visit *visit, const struct
 
     if (GET(node->mode) != PAWL_SHARED || !holds(word))
         return true;
-    if (before(local, visit, node, node, &steps))
+    if (pawl__local_before(local, visit, node, node, &steps))
         return false;
     next = behind(local, visit, node);
     return next && !holds(GET(next->state));
@@ -376,10 +375,10 @@ bool pawl__local_revoke(struct local *local, struct guard_visit *visit, struct n
 
 void pawl__local_repair(struct local *local, struct guard_visit *visit) {
     struct bucket *bucket = visit->bucket;
-    struct node *node, *last = NULL;
+    struct node *last = NULL;
     uint32_t steps = 0;
 
-    for (node = pawl__local_next(local, visit, NULL, &steps); node; node = pawl__local_next(local, visit, node, &steps)) {
+    FOR_NODES(node, local, visit, &steps) {
         uint32_t word = GET(node->state);
 
         if (holds(word) || state_of(word) == NODE_WAITING) {

@@ -289,6 +289,12 @@ void pawl__local_poke(struct local *local, struct guard_visit *visit, struct nod
 /* Walk: first (ref 0) or next node; NULL at the end, or with visit->damaged. *steps bounds it. */
 struct node *pawl__local_next(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
 struct node *pawl__local_prev(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
+#define FOR_NODES(each, local, visit, steps)                                                                                       \
+    for (struct node *each = pawl__local_next(local, visit, NULL, steps); each; each = pawl__local_next(local, visit, each, steps))
+/* The nearest node with the name of `like` before this one (NULL: before the end). Who goes on from what was found goes on counting
+ * steps: a damaged list may lead in a circle. */
+struct node *pawl__local_before(struct local *local, struct guard_visit *visit, const struct node *from, const struct node *like,
+                                uint32_t *steps);
 /* One more token for the bucket. 0: the ceiling is reached. */
 uint64_t pawl__local_token(struct local *local, struct bucket *bucket);
 
@@ -307,7 +313,9 @@ void pawl__local_slot_close(struct local *local);
 bool pawl__local_anybody(struct local *local);
 /* For the trace, outside of the guard: a session was passed over. */
 void pawl__local_note_passed_over(struct local *local, uint32_t slot);
-/* "pid 123 backup.sh", for people. */
+/* Who it is, for people. False: nobody, or it can't be read. */
+bool pawl__local_identify(struct local *local, uint32_t slot, struct pawl__identity *ret);
+/* The same in words: "pid 123 backup.sh". */
 const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size);
 #define WHO_SIZE 128
 /* Has the directory been removed or renamed, or our slot been taken away? Looks at the files; makes a lifeline anew that was removed. */

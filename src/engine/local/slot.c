@@ -181,23 +181,32 @@ int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_err
                       local->path, hash & (BUCKET_COUNT - 1));
 }
 
-const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size) {
-    struct pawl__identity identity;
-    struct session *session;
+static bool is_slot(const struct local *local, uint32_t slot) {
+    return slot < SESSION_COUNT && slot < GET(local->table->header.session_high);
+}
+
+bool pawl__local_identify(struct local *local, uint32_t slot, struct pawl__identity *ret) {
+    const struct session *session;
     char record[PAWL__RECORD_MAX];
     uint32_t length;
 
-    if (slot >= GET(local->table->header.session_high) || slot >= SESSION_COUNT) {
-        snprintf(buffer, size, "nobody");
-        return buffer;
-    }
+    if (!is_slot(local, slot))
+        return false;
     session = &local->table->sessions[slot];
-    length = session->record_length < sizeof record ? session->record_length : 0;
-    memcpy(record, session->record, sizeof record);
-    if (pawl__record_parse(record, length, &identity))
+    length = session->record_length;
+    memcpy(record, session->record, sizeof record); /* its process may be writing */
+    return length <= sizeof record && pawl__record_parse(record, length, ret);
+}
+
+const char *pawl__local_who(struct local *local, uint32_t slot, char *buffer, size_t size) {
+    struct pawl__identity identity;
+
+    if (!is_slot(local, slot))
+        snprintf(buffer, size, "nobody");
+    else if (pawl__local_identify(local, slot, &identity))
         snprintf(buffer, size, "pid %lld %s", (long long)identity.pid, identity.command);
     else
-        snprintf(buffer, size, "pid %lld", (long long)session->pid);
+        snprintf(buffer, size, "pid %lld", (long long)local->table->sessions[slot].pid);
     return buffer;
 }
 

@@ -50,8 +50,7 @@ static bool copy_nodes(struct local *local, struct guard_visit *visit, const cha
     uint32_t steps = 0;
 
     copy->count = 0;
-    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node;
-         node = pawl__local_next(local, visit, node, &steps)) {
+    FOR_NODES(node, local, visit, &steps) {
         if (name && (node->name_length != length || memcmp(node->name, name, length) != 0))
             continue;
         if (copy->count == copy->room)
@@ -111,19 +110,8 @@ static bool bury_dead(struct local *local, const struct copy *copy) {
 }
 
 static void describe_session(struct local *local, uint64_t owner, struct pawl__identity *ret) {
-    uint32_t slot = slot_of(owner);
-    const struct session *session;
-    char record[PAWL__RECORD_MAX];
-    uint32_t length;
-
-    memset(ret, 0, sizeof *ret);
-    if (slot >= GET(local->table->header.session_high) || slot >= SESSION_COUNT)
-        return;
-    session = &local->table->sessions[slot];
-    length = session->record_length;
-    memcpy(record, session->record, sizeof record);
-    if (length > sizeof record || GET(local->table->words[slot]) != session_word(generation_of(owner), SESSION_LIVE) ||
-        !pawl__record_parse(record, length, ret))
+    if (!pawl__local_identify(local, slot_of(owner), ret) ||
+        GET(local->table->words[slot_of(owner)]) != session_word(generation_of(owner), SESSION_LIVE))
         memset(ret, 0, sizeof *ret);
 }
 
@@ -228,8 +216,7 @@ static struct node *find_holder(struct local *local, struct guard_visit *visit, 
     uint32_t steps = 0;
 
     *ret_other = 0;
-    for (struct node *node = pawl__local_next(local, visit, NULL, &steps); node;
-         node = pawl__local_next(local, visit, node, &steps)) {
+    FOR_NODES(node, local, visit, &steps) {
         if (node->name_length != length || memcmp(node->name, name, length) != 0 || !holds(GET(node->state)))
             continue;
         if (GET(node->token) == token)

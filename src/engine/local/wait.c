@@ -86,8 +86,7 @@ static void survey_queue(struct local *local, struct guard_visit *visit, struct 
     view->count = 0;
     view->previous = 0;
     view->slow_claimer = NULL;
-    for (struct node *other = pawl__local_next(local, visit, NULL, &steps); other && !first;
-         other = pawl__local_next(local, visit, other, &steps)) {
+    FOR_NODES(other, local, visit, &steps) {
         uint32_t word = GET(other->state);
 
         if (!pawl__local_same_name(other, node))
@@ -101,8 +100,7 @@ static void survey_queue(struct local *local, struct guard_visit *visit, struct 
         view_add(local, view, wait, GET(other->owner));
     }
     steps = 0;
-    for (previous = pawl__local_prev(local, visit, node, &steps); previous && !pawl__local_same_name(previous, node);)
-        previous = pawl__local_prev(local, visit, previous, &steps);
+    previous = pawl__local_before(local, visit, node, node, &steps);
     if (visit->damaged)
         return;
     view->distance = first && GET(node->ticket) > GET(first->ticket) ? GET(node->ticket) - GET(first->ticket) : 0;
