@@ -6,9 +6,10 @@
  * list of free nodes that a crash could break: a block is claimed by one CAS, and what a dead session owned is found by its name.
  * A process keeps at most SPARE_NODES free ones, so that a hundred thousand locks held once leave nothing behind.
  *
- * In the process, the three buckets that were used first keep a free node each: who is in the guard takes it and puts it back by a store, so that
- * a lock that is taken again and again costs nothing here. For the others, a few lie on shelves that are emptied and filled by one
- * atomic exchange: what a thread puts down, the next claim of the same name picks up. Behind them is a list of blocks under a mutex.
+ * In the process, the three buckets that were used first keep a free node each: who is in the guard takes it and puts it back by a
+ * store, so that a lock that is taken again and again costs nothing here. For the others, a few lie on shelves that are emptied and
+ * filled by one atomic exchange: what a thread puts down, the next claim of the same name picks up. Behind them is a list of blocks
+ * under a mutex.
  */
 #include <errno.h>
 #include <string.h>
