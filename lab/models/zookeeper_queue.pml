@@ -4,24 +4,23 @@
  *
  * What each step stands for (src/engine/zookeeper/):
  *
- *     start            pawl__zk_start, pawl__zk_create_node: a new GUID; create and list are sent together
- *     rejoin           pawl__zk_rejoin: create and a watch on the last one that was seen behind the hold before, instead of the list
- *     find             pawl__zk_find_node: the reply to create was lost, so the node is looked for by its GUID
- *     look             pawl__zk_look: a new round, a new list
- *     judge            judge, behind, watch_ahead in claim.c; pawl__zk_look_ahead, watch_further, judge in lookahead.c
- *     on_deleted       on_ahead_event, on_event (lookahead.c), on_own_event (heartbeat.c)
- *     hold             pawl__zk_grant, hold; with an old proof PROVING and a heartbeat, pawl__zk_checked
- *     cut, mend        a connection is lost (set_link, pawl__zk_stall), and made again (on_connected, pawl__zk_resume); the
- *                      library sets the watches that it had again
- *     expire, renew    the session dies at the server; the client hears of it and begins anew (renew_session,
- *                      pawl__zk_session_lost)
- *     leave, sweep     finish, pawl__zk_doom_claim, sweep.c
+ *     start            begin, create in claim.c: a new GUID; create and list are sent together
+ *     rejoin           pawl__zk_queue_behind: create and a watch on the last one that was seen behind the hold before, instead of the list
+ *     find             pawl__zk_znode_seek: the reply to create was lost, so the znode is looked for by its GUID
+ *     look             list_again: a new number, a new list
+ *     judge            judge, behind, pawl__zk_watch_ahead in list.c; pawl__zk_look_ahead, watch_further, judge in shortcut.c
+ *     on_deleted       on_ahead_event (list.c), on_further_event (shortcut.c), on_own_event (renew.c)
+ *     hold             ZK_FIRST, hold; with an old proof PROVING and a heartbeat, ZK_CHECKED
+ *     cut, mend        a connection is lost (ZK_ON_CUT, ZK_STALLED), and made again (ZK_NEWS_UP, ZK_RESUME); those who wait set their
+ *                      watches again
+ *     expire, renew    the session dies at the server; the client hears of it and begins anew (renew_session, ZK_SESSION_LOST)
+ *     leave, sweep     finish, pawl__zk_sweep_claim, sweep.c
  *
  * A client's requests are worked on in order; its replies and events arrive in order. A cut lets the server work on any part of
  * what was on its way, and loses all answers. Time is one bit per thing: `proved` means that the session was proved recently
  * enough for a hold to be assured. age() may turn it off at any moment; the clock being the client's own, a hold is lost in the
  * same instant. The server lets a session expire only when nothing that the client sent recently has reached it: that is the
- * bound of heartbeat.c, taken as given.
+ * bound of session/proof.c, taken as given.
  *
  * Checked
  *     exclusion        who begins to hold finds nobody whose hold is assured

@@ -11,7 +11,7 @@
 
 #include "core/core.h"
 #include "engine/redis/redis.h"
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/lock.h"
 
 #include "world/world.h"
 
@@ -97,7 +97,7 @@ static void look_at_zookeeper(const struct zk_engine *zk, int event) {
 
     TAILQ_FOREACH(claim, &zk->claims, link) {
         count(BOOK_ZOOKEEPER,
-              (int[COLUMNS]){(int)claim_of(claim->claim)->state, (int)claim->state, 0, zk->expired ? 2 : zk->connected, event});
+              (int[COLUMNS]){(int)claim_of(claim->claim)->state, (int)claim->state, 0, (int)zk->session.state, event});
     }
 }
 

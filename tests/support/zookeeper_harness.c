@@ -409,7 +409,7 @@ void expire(struct pawl *client) {
     proxy_cut(proxy);
     await_link(client, false);
     pthread_mutex_lock(&pawl__zk_mutex);
-    session = *zoo_client_id(engine_of(client)->handle);
+    session = *zoo_client_id(engine_of(client)->session.handle);
     pthread_mutex_unlock(&pawl__zk_mutex);
     twin = raw_open(server.ports[0], &session);
     raw_connect(twin);

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "core/core.h"
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/lock.h"
 #include "../../lab/servers/proxy.h"
 #include "test.h"
 #include "zookeeper_server.h"

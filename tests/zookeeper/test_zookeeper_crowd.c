@@ -63,22 +63,22 @@ static void free_all(void) {
 
 static unsigned on_their_way(struct pawl *client) {
     pawl__zk_lock();
-    unsigned count = zk_of(client->engine)->op_count;
-    pawl__zk_unlock(zk_of(client->engine));
+    unsigned count = zk_of(client->engine)->session.op_count;
+    pawl__zk_unlock(&zk_of(client->engine)->session);
     return count;
 }
 
 static uint64_t requests(struct pawl *client) {
     pawl__zk_lock();
-    uint64_t count = zk_of(client->engine)->requests;
-    pawl__zk_unlock(zk_of(client->engine));
+    uint64_t count = zk_of(client->engine)->session.requests;
+    pawl__zk_unlock(&zk_of(client->engine)->session);
     return count;
 }
 
 static bool is_in_line(struct pawl *client) {
     pawl__zk_lock();
-    bool someone = !TAILQ_EMPTY(&zk_of(client->engine)->line);
-    pawl__zk_unlock(zk_of(client->engine));
+    bool someone = !TAILQ_EMPTY(&zk_of(client->engine)->admission);
+    pawl__zk_unlock(&zk_of(client->engine)->session);
     return someone;
 }
 
@@ -223,9 +223,9 @@ static int armed(struct pawl *client) {
         most_on_their_way = requests_now;
     pawl__zk_lock();
     TAILQ_FOREACH(claim, &zk_of(client->engine)->claims, link) {
-        count += claim->watch && claim->watch->armed;
+        count += claim->watch.ahead && claim->watch.ahead->armed;
     }
-    pawl__zk_unlock(zk_of(client->engine));
+    pawl__zk_unlock(&zk_of(client->engine)->session);
     return count;
 }
 
@@ -234,7 +234,7 @@ static void test_a_cut_while_thousands_wait(void **state) {
     static struct pawl_lock *held[MANY];
     struct pawl *holder = open_direct(""), *client = open_proxied("");
     struct pawl_lock *own = new_mutex(client, PAWL_TASK);
-    uint64_t session = zk_of(client->engine)->session;
+    uint64_t session = zk_of(client->engine)->session.number;
 
     (void)state;
     hold_many(holder, held);
@@ -254,7 +254,7 @@ static void test_a_cut_while_thousands_wait(void **state) {
     dispatch_until(client, MANY);
     assert_int_equal(granted, MANY);
     assert_int_equal(pawl_state(own), PAWL_HELD);
-    assert_int_equal(zk_of(client->engine)->session, session);
+    assert_int_equal(zk_of(client->engine)->session.number, session);
     free_all();
     pawl_lock_free(own);
     pawl_close(holder);

@@ -197,13 +197,13 @@ static void test_release_wakes_one(void **state) {
 
 /* As from a server that has lost the deletion: the event is swallowed, and nothing else happens. */
 static void test_zookeeper_4712_the_event_never_comes(void **state) {
-    int64_t sessions = pawl__zk_doubt_sessions;
+    int64_t sessions = pawl__zk_recheck_sessions;
     struct pawl *client, *other;
     struct pawl_lock *lock, *held;
     struct acquire waiter;
 
     (void)state;
-    pawl__zk_doubt_sessions = 0;
+    pawl__zk_recheck_sessions = 0;
     client = open_proxied("?session=2000");
     other = open_direct("");
     lock = new_mutex(client, PAWL_TASK);
@@ -222,7 +222,7 @@ static void test_zookeeper_4712_the_event_never_comes(void **state) {
     pawl_lock_free(held);
     pawl_close(client);
     pawl_close(other);
-    pawl__zk_doubt_sessions = sessions;
+    pawl__zk_recheck_sessions = sessions;
 }
 
 /* ---- The service thread's bell -------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * test_zookeeper_order.c - the engine's own form of the queue rule against the one in rule.c, over every small queue; names of foreign
  * clients; GUIDs; and how long a hold is assured.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/lock.h"
 #include "base/rule.h"
 #include "../support/test.h"
 
@@ -35,9 +35,9 @@ static void test_against_the_queue_rule(void **state) {
                 rank = pawl__zk_rank(ZK_RWLOCK, queue[own].mode == PAWL_SHARED, names[own], guid, children, count, &index, &second,
                                      &ahead);
                 if (!pawl__queue_watches(queue, own, 1, &first, &last)) {
-                    assert_int_equal(rank, ZK_FIRST);
+                    assert_int_equal(rank, ZK_RANK_FIRST);
                 } else {
-                    assert_int_equal(rank, ZK_BEHIND);
+                    assert_int_equal(rank, ZK_RANK_BEHIND);
                     assert_int_equal(count - 1 - index, last);
                 }
             }
@@ -55,17 +55,17 @@ static void test_foreign_names(void **state) {
         const char *child;
         enum zk_rank rank;
     } cases[] = {
-        {"_c_22222222-2222-4222-8222-222222222222-lock-0000000004", ZK_BEHIND}, /* Curator */
-        {"_c_22222222-2222-4222-8222-222222222222-lock-0000000006", ZK_FIRST},
-        {"_c_22222222222242228222222222222222-lock-0000000004", ZK_BEHIND}, /* go-zookeeper */
-        {"0123456789abcdef0123456789abcdef__lock__0000000004", ZK_BEHIND},  /* Kazoo */
-        {"f123456789abcdef0123456789abcdef__lock__0000000006", ZK_FIRST},
-        {"x-72057594037927936-0000000004", ZK_BEHIND}, /* ZooKeeper's own recipes */
-        {"!stray", ZK_STRAY},
-        {"stray", ZK_FIRST},
-        {"locks", ZK_FIRST},
-        {"_c_22222222-2222-4222-8222-222222222222-__WRIT__0000000004", ZK_FOREIGN},
-        {"_c_11111111-1111-8000-8010-111111111111-z__lock__0000000006", ZK_FIRST}, /* our own twin */
+        {"_c_22222222-2222-4222-8222-222222222222-lock-0000000004", ZK_RANK_BEHIND}, /* Curator */
+        {"_c_22222222-2222-4222-8222-222222222222-lock-0000000006", ZK_RANK_FIRST},
+        {"_c_22222222222242228222222222222222-lock-0000000004", ZK_RANK_BEHIND}, /* go-zookeeper */
+        {"0123456789abcdef0123456789abcdef__lock__0000000004", ZK_RANK_BEHIND},  /* Kazoo */
+        {"f123456789abcdef0123456789abcdef__lock__0000000006", ZK_RANK_FIRST},
+        {"x-72057594037927936-0000000004", ZK_RANK_BEHIND}, /* ZooKeeper's own recipes */
+        {"!stray", ZK_RANK_STRAY},
+        {"stray", ZK_RANK_FIRST},
+        {"locks", ZK_RANK_FIRST},
+        {"_c_22222222-2222-4222-8222-222222222222-__WRIT__0000000004", ZK_RANK_FOREIGN},
+        {"_c_11111111-1111-8000-8010-111111111111-z__lock__0000000006", ZK_RANK_FIRST}, /* our own twin */
     };
     size_t ahead;
 
@@ -81,7 +81,7 @@ static void test_own_node_must_be_there(void **state) {
     (void)state;
     assert_int_equal(pawl__zk_rank(ZK_MUTEX, false, "_c_11111111-1111-8000-8010-111111111111-lock-0000000005", guid, children, 1,
                                    &index, &second, &ahead),
-                     ZK_ABSENT);
+                     ZK_RANK_ABSENT);
 }
 
 static void test_who_is_last_behind(void **state) {

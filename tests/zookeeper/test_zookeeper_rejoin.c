@@ -28,9 +28,11 @@ static bool watches(const char *child) {
 
     pawl__zk_lock();
     TAILQ_FOREACH(claim, &zk->claims, link) {
-        found |= claim->watch && claim->watch->armed && strcmp(strrchr(claim->watch->path, '/') + 1, child) == 0;
+        const struct zk_watch *ahead = claim->watch.ahead;
+
+        found |= ahead && ahead->armed && strcmp(strrchr(ahead->path, '/') + 1, child) == 0;
     }
-    pawl__zk_unlock(zk);
+    pawl__zk_unlock(&zk->session);
     return found;
 }
 

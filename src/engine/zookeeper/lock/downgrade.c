@@ -2,129 +2,84 @@
  *
  * downgrade.c - from the write lock to a read lock, letting no writer in.
  *
- * One request makes a read node with the write node's own number, not a new one behind the queued writers, and removes the write node:
- * whoever waited for that one looks again and finds the read node in the same place. A client of Curator's that downgrades does the
+ * One request makes a read znode with the write znode's own number, not a new one behind the queued writers, and removes the write znode:
+ * whoever waited for that one looks again and finds the read znode in the same place. A client of Curator's that downgrades does the
  * same in two steps, from 5.5 on.
  *
- * A write node that was changed since it was made carries a break: then there is nothing to downgrade.
+ * A write znode that was changed since it was made carries a break: then there is nothing to downgrade.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void exchanged(struct zk_claim *claim) {
-    free(claim->node);
-    claim->node = claim->twin;
-    claim->twin = NULL;
-    claim->mode = PAWL_SHARED;
-    pawl__zk_look_at(claim, pawl__boottime() + ZK_WATCH_OWN_NS);
-    pawl__zk_set_state(claim, ZK_HELD);
-    pawl__zk_say(claim->zk, claim, "downgraded: %s", pawl__zk_short(claim->node));
-    pawl__zk_tell(claim, ZK_TELL_DOWNGRADED);
+static int on_exchanged(struct zk_op *op, const struct zk_reply *reply) {
+    if (!zk_asked(op))
+        return ZK_NOTHING;
+    if (reply->rc == ZOK)
+        return ZK_EXCHANGED;
+    if (pawl__zk_reply_lost(reply->rc))
+        return ZK_STALLED;
+    return reply->rc == ZBADVERSION ? ZK_BROKEN : ZK_GONE;
 }
 
-static void failed(struct zk_claim *claim, bool broken) {
-    pawl__zk_set_state(claim, ZK_HELD);
-    if (broken)
-        pawl__zk_lose(claim, true, "the hold of '%s' was broken by an operator: stop and release it", claim->claim->name);
-    else
-        pawl__zk_lose(claim, false, "the node that held '%s' was deleted by somebody else", claim->claim->name);
-    pawl__zk_tell(claim, ZK_TELL_DOWNGRADED);
-}
-
-static void on_exchanged(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = pawl__zk_asked_for(op);
-
-    if (!claim)
-        return;
-    if (reply->rc == ZOK) {
-        exchanged(claim);
-        pawl__zk_checked(claim, op->sent_at); /* as good as a heartbeat; one that was answered meanwhile did not count */
-    } else if (pawl__zk_reply_lost(reply->rc)) {
-        pawl__zk_stall(claim);
-    } else {
-        failed(claim, reply->rc == ZBADVERSION);
-    }
-}
-
-static void exchange(struct zk_claim *claim) {
-    struct zk_op *op = pawl__zk_op_new(claim->zk, claim, on_exchanged, NULL);
+enum zk_event pawl__zk_downgrade_exchange(struct zk_claim *claim) {
+    const struct ACL_vector *acl = claim->zk->session.options.acl;
+    struct zk_op *op = pawl__zk_ask(claim, on_exchanged, NULL);
     zoo_op_t operations[2];
     char data[ZK_DATA_MAX];
 
-    if (!op) {
-        pawl__zk_stall(claim);
-        return;
-    }
-    /* The hold keeps the write node's token, which the read node's own czxid does not tell. */
-    snprintf(data, sizeof data, "%s token=%llu", claim->zk->record, (unsigned long long)claim->czxid << ZK_TOKEN_BITS);
-    zoo_create_op_init(&operations[0], claim->twin, data, (int)strlen(data), pawl__zk_acl(claim->zk), ZOO_EPHEMERAL, NULL, 0);
-    zoo_delete_op_init(&operations[1], claim->node, 0);
+    if (!op)
+        return ZK_STALLED;
+    /* The hold keeps the write znode's token, which the read znode's own czxid does not tell. */
+    snprintf(data, sizeof data, "%s token=%llu", claim->zk->record, (unsigned long long)claim->at.czxid << ZK_TOKEN_BITS);
+    zoo_create_op_init(&operations[0], claim->at.twin, data, (int)strlen(data), acl, ZOO_EPHEMERAL, NULL, 0);
+    zoo_delete_op_init(&operations[1], claim->at.own, 0);
     pawl__zk_multi(op, operations, 2);
+    return ZK_NOTHING;
 }
 
 static bool is_child(const struct String_vector *children, const char *path) {
     for (int i = 0; i < children->count; i++)
-        if (strcmp(children->data[i], strrchr(path, '/') + 1) == 0)
+        if (strcmp(children->data[i], pawl__zk_child(path)) == 0)
             return true;
     return false;
 }
 
-static void on_sought(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = pawl__zk_asked_for(op);
+static int on_sought(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = zk_asked(op);
 
     if (!claim)
-        return;
-    if (pawl__zk_reply_lost(reply->rc)) {
-        pawl__zk_stall(claim);
-    } else if (reply->rc == ZOK && is_child(reply->children, claim->twin)) {
-        exchanged(claim);
-        claim->zk->beat_due = true; /* those that were due meanwhile left it out */
-    } else if (reply->rc == ZOK && is_child(reply->children, claim->node)) {
-        exchange(claim);
-    } else {
-        failed(claim, false);
-    }
+        return ZK_NOTHING;
+    if (pawl__zk_reply_lost(reply->rc))
+        return ZK_STALLED;
+    if (reply->rc == ZOK && is_child(reply->children, claim->at.twin))
+        return ZK_WAS_EXCHANGED;
+    return reply->rc == ZOK && is_child(reply->children, claim->at.own) ? ZK_EXCHANGE : ZK_GONE;
 }
 
-/* The reply was lost: which of the two nodes is there? */
-void pawl__zk_downgrade_resume(struct zk_claim *claim) {
-    pawl__zk_list_fresh(claim, claim->dir, on_sought, NULL);
+/* The reply was lost: which of the two znodes is there? */
+enum zk_event pawl__zk_downgrade_resume(struct zk_claim *claim) {
+    return pawl__zk_list_fresh(claim, claim->at.dir, on_sought, NULL);
 }
 
-/* A name for the read node: a new GUID, the old number. False: no memory. */
-static bool name_read_node(struct zk_claim *claim) {
-    const char *digits = claim->node + strlen(claim->node) - ZK_DIGITS;
+/* A name for the read znode: a new GUID, the old number. False: no memory. */
+static bool name_read_znode(struct zk_claim *claim) {
+    const char *digits = claim->at.own + strlen(claim->at.own) - ZK_DIGITS;
     unsigned char random[16];
 
     if (!pawl__random(random, sizeof random))
         return false;
-    pawl__zk_guid_format(1, random, claim->guid);
-    claim->twin = pawl__zk_text("%s/_c_%s-%s%s", claim->dir, claim->guid, pawl__zk_read_name, digits);
-    return claim->twin != NULL;
+    pawl__zk_guid_format(1, random, claim->at.guid);
+    claim->at.twin = pawl__zk_text("%s/_c_%s-%s%s", claim->at.dir, claim->at.guid, pawl__zk_read_name, digits);
+    return claim->at.twin != NULL;
 }
 
-int pawl__zk_downgrade(struct pawl__engine *engine, struct pawl__claim *seam) {
-    struct zk_engine *zk = zk_of(engine);
-    struct zk_claim *claim = zk_claim_of(seam);
-
-    pawl__zk_lock();
-    pawl__zk_next_round(claim);
-    pawl__zk_set_state(claim, ZK_DOWNGRADING);
-    if (claim->own_watch) { /* the exchange fires it */
-        claim->own_watch->claim = NULL;
-        claim->own_watch = NULL;
-    }
-    if (!claim->node || claim->session != zk->session || !name_read_node(claim)) {
-        failed(claim, false); /* its session is gone: the news of that are on their way */
-        pawl__zk_wake(engine);
-    } else if (zk->connected) {
-        exchange(claim);
-    } else {
-        claim->stalled = true;
-    }
-    pawl__zk_unlock(zk);
-    return PAWL__PENDING;
+enum zk_event pawl__zk_downgrade_begin(struct zk_claim *claim) {
+    pawl__zk_next_number(claim);
+    pawl__zk_watch_leave(claim->watch.own); /* the exchange fires it */
+    if (!claim->at.own || !name_read_znode(claim))
+        return ZK_GONE;
+    return zk_is_connected(&claim->zk->session) ? ZK_EXCHANGE : ZK_STALLED;
 }

@@ -14,6 +14,20 @@ const char pawl__zk_lock_name[] = "lock-", pawl__zk_lease_name[] = "lease-", paw
 
 int64_t pawl__zk_sequence_limit = 2147483647 - 1000000;
 
+const char *pawl__zk_child(const char *path) {
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+const char *pawl__zk_short(const char *path) {
+    const char *child = pawl__zk_child(path);
+
+    if (strncmp(child, "_c_", 3) == 0 && strlen(child) > 3 + ZK_GUID_SIZE && child[3 + ZK_GUID_SIZE - 1] == '-')
+        return child + 3 + ZK_GUID_SIZE;
+    return child;
+}
+
 bool pawl__zk_number(const char *child, int64_t *ret) {
     size_t length = strlen(child);
     const char *digits;
@@ -93,13 +107,13 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
         numbered = pawl__zk_number(child, &other);
         if (numbered && other_kind(layout, child)) {
             *ret = i;
-            return ZK_FOREIGN;
+            return ZK_RANK_FOREIGN;
         }
         if (!(numbered && other < number) && strcmp(sort_key(layout, child), key) >= 0)
             continue;
         if (!numbered) {
             *ret = i;
-            return ZK_STRAY;
+            return ZK_RANK_STRAY;
         }
         if (layout == ZK_RWLOCK && shared && !is_write(child))
             continue;
@@ -112,9 +126,9 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
         }
     }
     if (!found)
-        return ZK_ABSENT;
+        return ZK_RANK_ABSENT;
     *ret = nearest;
-    return nearest == count ? ZK_FIRST : ZK_BEHIND;
+    return nearest == count ? ZK_RANK_FIRST : ZK_RANK_BEHIND;
 }
 
 /* A name that contenders for a mutex have. Anything else in the directory, whatever its digits say, is not in the queue. */

@@ -16,6 +16,7 @@
 
 enum {
     ZK_GUID_SIZE = 37,
+    ZK_TOKEN_BITS = 7,   /* tokens per znode: 128 */
     ZK_CHILD_MAX = 4096, /* a node's path, with its NUL */
     ZK_DIGITS = 10,
 };
@@ -27,15 +28,18 @@ extern const char pawl__zk_lock_name[], pawl__zk_lease_name[], pawl__zk_read_nam
 /* Beyond this a directory's sequence is too near to its end, where all later nodes would get the same number. A variable for tests. */
 extern int64_t pawl__zk_sequence_limit;
 
+const char *pawl__zk_child(const char *path); /* its last component */
+const char *pawl__zk_short(const char *path); /* likewise, without what every reader knows: "lock-0000000003" */
+
 /* The number at the end; false: there is none. */
 bool pawl__zk_number(const char *child, int64_t *ret);
 
 enum zk_rank {
-    ZK_FIRST,   /* nobody is ahead that matters */
-    ZK_BEHIND,  /* wait for *ret */
-    ZK_ABSENT,  /* our own node is not in the list */
-    ZK_STRAY,   /* *ret is no contender and stands in the way */
-    ZK_FOREIGN, /* *ret belongs to another kind of lock */
+    ZK_RANK_FIRST,   /* nobody is ahead that matters */
+    ZK_RANK_BEHIND,  /* wait for *ret */
+    ZK_RANK_ABSENT,  /* our own node is not in the list */
+    ZK_RANK_STRAY,   /* *ret is no contender and stands in the way */
+    ZK_RANK_FOREIGN, /* *ret belongs to another kind of lock */
 };
 
 /* Where does `own`, a child of the directory, stand? `guid` marks its twin as ours too. With ZK_RWLOCK `shared` waits for writers

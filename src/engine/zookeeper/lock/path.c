@@ -8,13 +8,15 @@
  * a byte above the digits, so that it sorts behind all numbers; it does not end in ten digits; it is not a directory of a semaphore's
  * and has none of the markers in it.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/zookeeper/lock/order.h"
+#include "engine/zookeeper/session/session.h"
 
 static bool is(const char *part, size_t length, const char *word) {
     return strlen(word) == length && memcmp(part, word, length) == 0;
@@ -50,7 +52,7 @@ static const char *wrong_with(const char *name, const char *part, size_t length)
     return NULL;
 }
 
-char *pawl__zk_home(const struct zk_engine *zk, const char *name, struct pawl_error *reterr, int *rc) {
+char *pawl__zk_home(const char *base_path, const char *name, struct pawl_error *reterr, int *rc) {
     const char *part = name, *wrong;
     char *home;
 
@@ -59,7 +61,7 @@ char *pawl__zk_home(const struct zk_engine *zk, const char *name, struct pawl_er
         size_t length = strcspn(part, "/");
 
         wrong = wrong_with(name, part, length);
-        if (!wrong && !*zk->base_path && part == name && is(part, length, "zookeeper"))
+        if (!wrong && !*base_path && part == name && is(part, length, "zookeeper"))
             wrong = "begins with ZooKeeper's own directory";
         if (wrong) {
             pawl__fail(reterr, PAWL_ENAME, "the name '%.100s' %s", name, wrong);
@@ -69,7 +71,7 @@ char *pawl__zk_home(const struct zk_engine *zk, const char *name, struct pawl_er
             break;
         part += length + 1;
     }
-    home = pawl__zk_text("%s/%s", zk->base_path, name);
+    home = pawl__zk_text("%s/%s", base_path, name);
     if (!home)
         *rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     return home;

@@ -1,58 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * renew.c - how long a hold is assured, and the requests that renew it.
+ * renew.c - heartbeats, which prove the session (session/proof.c) and with it all that it holds.
  *
- * Why pings are not enough: a follower that is cut off from its leader goes on answering pings and reads for a while, though the leader
- * has let the session expire and others hold its locks. A request that goes through the leader can't be answered then. So a heartbeat
- * is a multi of checks: it goes through the leader, changes nothing, wakes nobody, and finds out at the same time whether our nodes are
- * still there (NONODE: lost) and unchanged since they were made (BADVERSION: somebody asked us to give up). There is one stream of them
- * per session, for all that it holds, and only while it holds something.
+ * A heartbeat is a multi of checks: it goes through the leader, changes nothing, wakes nobody, and finds out at the same time whether our
+ * znodes are still there (NONODE: lost) and unchanged since they were made (BADVERSION: somebody asked us to give up). There is one
+ * stream of them per session, for all that it holds, and only while it holds something.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/lock.h"
 
 #include <stdlib.h>
-
-/* THE BOUND. When, counted from the sending of a request that went through the leader and was answered, might the session expire?
- *
- * A session of T expires at the leader T after the last sign of life that the leader has heard of. Followers pass these on with their
- * answers to the leader's pings, every half tick; a request that they forward is none by itself. So if our follower is cut off right
- * after it answered, the leader knows of what we sent up to half a tick before that; and the packet that we sent last before that
- * moment was at most one ping interval, T/3, older; more, if this process was too starved to ping in time. Hence
- *
- *     T - T/3 - tick/2 - how late we were
- *
- * The client is not told the tick. A server does not grant sessions of less than two ticks unless its administrator says otherwise, so
- * half a tick is at most T/4, and what is left is 5T/12. `?tick=` says better. The server rounds expiry up, never down. Clocks that run
- * at different speeds are seen to by lease.c, which takes off a hundredth.
- *
- * What it rests on: that the leader asks for its followers' reports in time. Nothing that a client may ask makes the leader count from
- * now: a request that a follower forwards is checked against the session and does not prolong it, and only who is connected to the leader
- * itself, or connects anew, does. So a leader that stands still for so long that G goes by between two reports, lets a request through when
- * it goes on, and looks at its clock before the next report, ends a session that was proved a moment ago; G is
- *
- *     T - assured - the time since we last sent something before
- *
- * which is T/4 where we only pinged, and 4T/9 while we hold and beat; half a tick of it is used up as it is. With T of 15 s and a tick of
- * 2 s the leader may be late by 2.7 s and 5.6 s; where T is two ticks, not at all and by 0.2 T. No bound closes that, since a server
- * may stand still for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.) */
-int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns) {
-    int64_t assured = timeout_ns - timeout_ns / 3 - (tick_ns ? tick_ns / 2 : timeout_ns / 4) - late_ns;
-
-    return assured > 0 ? assured : 0;
-}
-
-/* What the core gets as the lease: it renews at a third of that (5T/36, more often than T/6), calls it suspect at two thirds, and lost a
- * little before its end. */
-int64_t pawl__zk_lease_ns(const struct zk_engine *zk, int64_t sent_at) {
-    int64_t late = 0, overdue = sent_at - zk->interest_due;
-
-    /* Lateness counts while the leader may still not have heard of what came after it. */
-    if (zk->late_at && sent_at - zk->late_at <= (zk->tick_ns ? zk->tick_ns / 2 : zk->timeout_ns / 4))
-        late = zk->late_ns;
-    if (zk->interest_due && overdue > late)
-        late = overdue;
-    return pawl__zk_assured(zk->timeout_ns, zk->tick_ns, late);
-}
 
 /* ---- Heartbeats ----------------------------------------------------------------------------------------------------------- */
 
@@ -61,65 +17,53 @@ struct beat {
     struct {
         struct zk_claim *claim; /* NULL: withdrawn since */
         int first, last;        /* its operations */
-    } claims[ZK_BEAT_NODES];
+    } claims[ZK_BEAT_ZNODES];
 };
 
-static uint32_t node_count(const struct zk_claim *claim) {
-    return claim->lease_count ? claim->lease_count : 1;
+static uint32_t znode_count(const struct zk_claim *claim) {
+    return claim->at.lease_count ? claim->at.lease_count : 1;
 }
 
 static bool beats(const struct zk_claim *claim) {
-    return (claim->state == ZK_PROVING || (claim->state == ZK_HELD && !claim->lost)) && (claim->node || claim->lease_count);
+    return (claim->state == ZK_PROVING || claim->state == ZK_HELD) && (claim->at.own || claim->at.lease_count);
 }
 
-/* The claim's node at operation `index` was not as it should be. */
-static void fault(struct zk_claim *claim, int rc) {
-    const char *name = claim->claim->name;
-
-    if (claim->state == ZK_PROVING) {
-        pawl__zk_start(claim); /* deleted, or broken before it was ever held: it queues anew */
-    } else if (rc == ZBADVERSION) {
-        pawl__zk_say(claim->zk, claim, "the node was changed: broken");
-        pawl__zk_lose(claim, true, "the hold of '%s' was broken by an operator: stop and release it", name);
-    } else {
-        pawl__zk_say(claim->zk, claim, "the node is gone: lost");
-        pawl__zk_lose(claim, false, "the node that held '%s' was deleted by somebody else", name);
-    }
+/* The event that the answer is to the claim whose operations these are. */
+static enum zk_event judge(const struct zk_op *op, int rc, int first, int last) {
+    if (rc == ZOK)
+        return ZK_CHECKED;
+    for (int n = first; !pawl__zk_reply_lost(rc) && n <= last; n++)
+        if (op->results[n].err != ZOK && op->results[n].err != ZRUNTIMEINCONSISTENCY)
+            return op->results[n].err == ZBADVERSION ? ZK_BROKEN : ZK_GONE;
+    return ZK_NOTHING;
 }
 
-static void on_beat(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_engine *zk = op->zk;
+static int on_beat(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_engine *zk = zk_of_op(op);
     struct beat *beat = op->data;
     bool told = false;
 
     zk->beats--;
     for (size_t i = 0; i < beat->count; i++) {
         struct zk_claim *claim = beat->claims[i].claim;
+        enum zk_event event = claim ? judge(op, reply->rc, beat->claims[i].first, beat->claims[i].last) : ZK_NOTHING;
 
-        if (!claim)
+        if (event == ZK_NOTHING)
             continue;
-        if (reply->rc == ZOK)
-            pawl__zk_checked(claim, op->sent_at);
-        for (int n = beat->claims[i].first; reply->rc != ZOK && !pawl__zk_reply_lost(reply->rc) && n <= beat->claims[i].last; n++) {
-            int rc = op->results[n].err;
-
-            if (rc == ZOK || rc == ZRUNTIMEINCONSISTENCY)
-                continue;
-            fault(claim, rc);
-            told = true;
-            break;
-        }
+        told = true;
+        claim->asker.step(&claim->asker, (int)event);
     }
     /* Without an answer: once more as soon as there is a connection. With a fault: once more for the others. */
     if (reply->rc != ZOK)
         zk->beat_due = true;
     if (reply->rc != ZOK && !told && !pawl__zk_reply_lost(reply->rc))
-        pawl__zk_warn(zk, "a heartbeat failed: %s", zerror(reply->rc));
+        pawl__zk_warn(op->session, "a heartbeat failed: %s", zerror(reply->rc));
     free(beat);
+    return ZK_NOTHING;
 }
 
 static void send_beat(struct zk_engine *zk, struct beat *beat, const zoo_op_t *operations, int count) {
-    struct zk_op *op = pawl__zk_op_new(zk, NULL, on_beat, beat);
+    struct zk_op *op = pawl__zk_op_new(&zk->session, NULL, on_beat, beat);
 
     if (!op) {
         free(beat);
@@ -130,52 +74,51 @@ static void send_beat(struct zk_engine *zk, struct beat *beat, const zoo_op_t *o
     pawl__zk_multi(op, operations, count);
 }
 
-/* Somebody deleted our node, or changed it: that is a wish that we give up. */
-static void on_own_event(struct zk_claim *claim, int type) {
-    if (claim->state == ZK_HELD && !claim->lost)
-        fault(claim, type == ZOO_DELETED_EVENT ? ZNONODE : ZBADVERSION);
-    else if (claim->state == ZK_QUEUED)
-        pawl__zk_look(claim); /* it finds out that the node is gone, and queues anew */
-    else
-        claim->zk->beat_due = true;
+/* Somebody deleted our znode, or changed it: that is a wish that we give up. */
+static int on_own_event(struct zk_asker *asker, int type) {
+    if (type == ZK_WATCH_MISSED) {
+        pawl__zk_watch_drop(zk_claim_of_asker(asker)->watch.own);
+        return ZK_OWN_MISSED;
+    }
+    return type == ZOO_DELETED_EVENT ? ZK_OWN_GONE : ZK_OWN_BROKEN;
 }
 
-static void on_own_watched(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+static int on_own_watched(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = op->asker ? zk_claim_of_asker(op->asker) : NULL;
     bool changed = reply->rc == ZOK && reply->stat->version != 0;
 
     pawl__zk_watch_set(op->watch, reply->rc);
     if (!claim)
-        return;
+        return ZK_NOTHING;
     if (changed || reply->rc == ZNONODE)
-        on_own_event(claim, changed ? ZOO_CHANGED_EVENT : ZOO_DELETED_EVENT);
-    else if (claim->state == ZK_QUEUED && claim->gone_already && pawl__zk_is_next(claim))
-        pawl__zk_grant(claim);
-    else if (claim->state == ZK_QUEUED && claim->gone_already)
-        pawl__zk_stall(claim);
+        return changed ? ZK_OWN_BROKEN : ZK_OWN_GONE;
+    if (claim->state != ZK_QUEUED || !claim->gone_already)
+        return ZK_NOTHING;
+    return zk_is_next(claim) ? pawl__zk_first(claim) : ZK_STALLED;
 }
 
 void pawl__zk_watch_own(struct zk_claim *claim) {
-    const char *path = claim->lease_count ? claim->leases[0] : claim->node;
+    const char *path = claim->at.lease_count ? claim->at.leases[0] : claim->at.own;
+    struct zk_session *session = &claim->zk->session;
     struct zk_op *op;
 
-    if (claim->own_watch || !path || !claim->zk->connected)
+    if (claim->watch.own || !path || !zk_is_connected(session))
         return; /* or by the next heartbeat */
-    claim->own_watch = pawl__zk_watch_new(claim, path, false, on_own_event);
-    op = claim->own_watch ? pawl__zk_op_new(claim->zk, claim, on_own_watched, NULL) : NULL;
-    if (op)
-        pawl__zk_get(op, path, claim->own_watch);
-    else if (claim->own_watch)
-        pawl__zk_watch_set(claim->own_watch, ZSYSTEMERROR);
+    if (!pawl__zk_watch_new(session, &claim->asker, &claim->watch.own, path, false, on_own_event))
+        return;
+    if ((op = pawl__zk_ask(claim, on_own_watched, NULL)))
+        pawl__zk_get(op, path, claim->watch.own);
+    else
+        pawl__zk_watch_set(claim->watch.own, ZSYSTEMERROR);
 }
 
 static int add_checks(struct zk_claim *claim, struct beat *beat, zoo_op_t *operations, int used) {
     beat->claims[beat->count].claim = claim;
     beat->claims[beat->count].first = used;
-    for (uint32_t i = 0; i < claim->lease_count; i++)
-        zoo_check_op_init(&operations[used++], claim->leases[i], 0);
-    if (claim->lease_count == 0)
-        zoo_check_op_init(&operations[used++], claim->node, 0);
+    for (uint32_t i = 0; i < claim->at.lease_count; i++)
+        zoo_check_op_init(&operations[used++], claim->at.leases[i], 0);
+    if (claim->at.lease_count == 0)
+        zoo_check_op_init(&operations[used++], claim->at.own, 0);
     beat->claims[beat->count++].last = used - 1;
     return used;
 }
@@ -183,14 +126,14 @@ static int add_checks(struct zk_claim *claim, struct beat *beat, zoo_op_t *opera
 /* Check as many claims as one request takes, beginning with `claim`. Returns the first that did not fit. */
 static struct zk_claim *beat_some(struct zk_claim *claim) {
     struct zk_engine *zk = claim->zk;
-    zoo_op_t *operations = calloc(ZK_BEAT_NODES + ZK_PERMITS_MAX, sizeof *operations);
+    zoo_op_t *operations = calloc(ZK_BEAT_ZNODES + ZK_PERMITS_MAX, sizeof *operations);
     struct beat *beat = calloc(1, sizeof *beat);
     int used = 0;
 
     for (; operations && beat && claim; claim = TAILQ_NEXT(claim, link)) {
         if (!beats(claim))
             continue;
-        if (used && (used + (int)node_count(claim) > ZK_BEAT_NODES || beat->count == ZK_BEAT_NODES))
+        if (used && (used + (int)znode_count(claim) > ZK_BEAT_ZNODES || beat->count == ZK_BEAT_ZNODES))
             break;
         used = add_checks(claim, beat, operations, used);
     }
@@ -207,7 +150,7 @@ static struct zk_claim *beat_some(struct zk_claim *claim) {
 void pawl__zk_beat(struct zk_engine *zk) {
     struct zk_claim *claim = TAILQ_FIRST(&zk->claims);
 
-    if (!zk->beat_due || !zk->connected || zk->beats)
+    if (!zk->beat_due || !zk_is_connected(&zk->session) || zk->beats)
         return;
     zk->beat_due = false;
     while (claim)
@@ -219,21 +162,11 @@ void pawl__zk_beat_cut(struct zk_claim *claim) {
 
     if (!claim->zk->beats)
         return;
-    TAILQ_FOREACH(op, &claim->zk->ops, link) {
+    TAILQ_FOREACH(op, &claim->zk->session.ops, link) {
         struct beat *beat = op->data;
 
         for (size_t i = 0; op->done == on_beat && i < beat->count; i++)
             if (beat->claims[i].claim == claim)
                 beat->claims[i].claim = NULL;
     }
-}
-
-void pawl__zk_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
-    struct zk_engine *zk = zk_of(engine);
-
-    (void)claim; /* all that is held is renewed by the same request */
-    pawl__zk_lock();
-    zk->beat_due = true;
-    pawl__zk_unlock(zk);
-    pawl__zk_wake(engine);
 }

@@ -12,272 +12,245 @@
  * All nodes of a claim have its GUID: that is how they are found, whatever reply was lost, and how an operator sees that they belong
  * together.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void look_at_leases(struct zk_claim *claim, bool wait);
-
 static char *leases_dir(const struct zk_claim *claim) {
-    return pawl__zk_text("%s/leases", claim->home);
+    return pawl__zk_text("%s/leases", claim->at.home);
 }
 
 /* Note the paths of our leases. False: no memory. */
 static bool note_leases(struct zk_claim *claim, const struct String_vector *children) {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < claim->lease_count; i++)
-        free(claim->leases[i]);
-    free(claim->leases);
-    claim->lease_count = 0;
-    claim->leases = calloc(claim->permits, sizeof *claim->leases);
-    if (!claim->leases)
+    for (uint32_t i = 0; i < claim->at.lease_count; i++)
+        free(claim->at.leases[i]);
+    free(claim->at.leases);
+    claim->at.lease_count = 0;
+    claim->at.leases = calloc(claim->terms.permits, sizeof *claim->at.leases);
+    if (!claim->at.leases)
         return false;
-    for (int i = 0; i < children->count && count < claim->permits; i++) {
-        if (!pawl__zk_has_guid(children->data[i], claim->guid))
+    for (int i = 0; i < children->count && count < claim->terms.permits; i++) {
+        if (!pawl__zk_has_guid(children->data[i], claim->at.guid))
             continue;
-        claim->leases[count] = pawl__zk_text("%s/leases/%s", claim->home, children->data[i]);
-        if (!claim->leases[count])
+        claim->at.leases[count] = pawl__zk_text("%s/leases/%s", claim->at.home, children->data[i]);
+        if (!claim->at.leases[count])
             return false;
-        claim->lease_count = ++count;
+        claim->at.lease_count = ++count;
     }
     return true;
 }
 
-static void on_event(struct zk_claim *claim, int type) {
-    (void)type;
-    pawl__zk_say(claim->zk, claim, "woken: the leases changed");
-    if (claim->state == ZK_LEASING)
-        look_at_leases(claim, true);
+static int on_event(struct zk_asker *asker, int type) {
+    struct zk_claim *claim = zk_claim_of_asker(asker);
+
+    if (type == ZK_WATCH_MISSED) {
+        pawl__zk_watch_drop(claim->watch.ahead);
+        return ZK_MISSED;
+    }
+    pawl__zk_say_of(claim, "woken: the leases changed");
+    return ZK_TOO_MANY; /* as far as is known */
 }
 
 /* All our leases are there. */
-static void judge_leases(struct zk_claim *claim, int total, bool watched) {
-    if ((uint32_t)total <= claim->limit) {
-        pawl__zk_next_round(claim);
-        if (claim->kind_seen)
-            pawl__zk_check_kind(claim); /* once more: it may have left */
-        else
-            pawl__zk_grant(claim);
-        return;
+static enum zk_event judge_leases(struct zk_claim *claim, int total, bool watched) {
+    if ((uint32_t)total <= claim->terms.limit) {
+        pawl__zk_next_number(claim);
+        return claim->kind_seen ? ZK_CHECK_KIND : pawl__zk_first(claim); /* once more: it may have left */
     }
-    pawl__zk_say(claim->zk, claim, "%d leases, %u permits: watching the leases", total, claim->limit);
-    if (claim->try_only)
-        pawl__zk_refuse(claim, PAWL_EHELD, "'%s': not enough permits are free", claim->claim->name);
-    else if (!watched)
-        look_at_leases(claim, true);
+    pawl__zk_say_of(claim, "%d leases, %u permits: watching the leases", total, claim->terms.limit);
+    if (claim->terms.try_only)
+        return pawl__zk_refuse(claim, PAWL_EHELD, "'%s': not enough permits are free", claim->claim->name);
+    return watched ? ZK_NOTHING : ZK_TOO_MANY;
 }
 
-static void on_leases(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = pawl__zk_asked_for(op);
-    bool watched = op->watch != NULL;
+static int on_leases(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = zk_asked(op);
+    bool watched = op->watch != NULL, resumed = op->data != NULL; /* after a lost reply: they may not have been made */
 
     if (op->watch)
         pawl__zk_watch_set(op->watch, reply->rc);
     if (!claim)
-        return;
-    if (pawl__zk_reply_lost(reply->rc)) {
-        pawl__zk_stall(claim);
-    } else if (reply->rc != ZOK && reply->rc != ZNONODE) {
-        pawl__zk_refuse_rc(claim, reply->rc, "list the leases of", claim->home);
-    } else if (reply->rc == ZNONODE && op->data) { /* after a lost reply: not even their directory was made */
-        pawl__zk_lease(claim);
-    } else if (reply->rc == ZNONODE) {
-        pawl__zk_start(claim);
-    } else if (!pawl__zk_limit_differs(claim, reply->children)) {
-        if (!note_leases(claim, reply->children))
-            pawl__zk_stall(claim);
-        else if (claim->lease_count == claim->permits)
-            judge_leases(claim, reply->children->count, watched);
-        else if (claim->lease_count == 0 && op->data) /* after a lost reply: they were not made */
-            pawl__zk_lease(claim);
-        else
-            pawl__zk_start(claim); /* somebody deleted them */
-    }
+        return ZK_NOTHING;
+    if (reply->rc == ZNONODE)
+        return resumed ? ZK_LEASE : ZK_BEGIN;
+    if (reply->rc != ZOK)
+        return pawl__zk_refuse_rc(claim, reply->rc, "list the leases of", claim->at.home);
+    if (pawl__zk_limit_differs(claim, reply->children))
+        return ZK_REFUSED;
+    if (!note_leases(claim, reply->children))
+        return ZK_STALLED;
+    if (claim->at.lease_count == claim->terms.permits)
+        return judge_leases(claim, reply->children->count, watched);
+    return claim->at.lease_count == 0 && resumed ? ZK_LEASE : ZK_BEGIN; /* else somebody deleted them */
 }
 
-/* List the leases; `wait`: and be told when they change. */
-static void look_at_leases(struct zk_claim *claim, bool wait) {
+/* List the leases, and be told when they change. */
+enum zk_event pawl__zk_leases_watch(struct zk_claim *claim) {
     char *dir = leases_dir(claim);
     struct zk_op *op;
 
-    pawl__zk_next_round(claim);
-    op = dir ? pawl__zk_op_new(claim->zk, claim, on_leases, NULL) : NULL;
-    if (op && wait)
-        claim->watch = pawl__zk_watch_new(claim, dir, true, on_event);
+    pawl__zk_next_number(claim);
+    op = dir ? pawl__zk_ask(claim, on_leases, NULL) : NULL;
+    if (op)
+        pawl__zk_watch_new(&claim->zk->session, &claim->asker, &claim->watch.ahead, dir, true, on_event);
     claim->waits_since = pawl__boottime();
     if (op)
-        pawl__zk_list(op, dir, claim->watch);
-    else
-        pawl__zk_stall(claim);
+        pawl__zk_list(op, dir, claim->watch.ahead);
     free(dir);
+    return op ? ZK_NOTHING : ZK_STALLED;
 }
 
-static void on_dir_made(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = pawl__zk_asked_for(op);
+static int on_directory_made(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = zk_asked(op);
 
     if (!claim)
-        return;
+        return ZK_NOTHING;
     if (reply->rc == ZOK || reply->rc == ZNODEEXISTS)
-        pawl__zk_lease(claim);
-    else if (pawl__zk_reply_lost(reply->rc))
-        pawl__zk_stall(claim);
-    else
-        pawl__zk_refuse_rc(claim, reply->rc, "make the leases of", claim->home);
+        return ZK_LEASE;
+    return pawl__zk_refuse_rc(claim, reply->rc, "make the leases of", claim->at.home);
 }
 
-static void make_dir(struct zk_claim *claim) {
+enum zk_event pawl__zk_leases_make_directory(struct zk_claim *claim) {
     char *dir = leases_dir(claim);
+    bool made;
 
-    pawl__zk_next_round(claim);
-    if (!dir || !pawl__zk_make_path(claim, dir, on_dir_made))
-        pawl__zk_stall(claim);
+    pawl__zk_next_number(claim);
+    made = dir && pawl__zk_make_path(claim, dir, on_directory_made);
     free(dir);
+    return made ? ZK_NOTHING : ZK_STALLED;
 }
 
-static void on_made(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = pawl__zk_asked_for(op);
+static int on_made(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = zk_asked(op);
 
     if (!claim) {
         if (reply->rc == ZOK || pawl__zk_reply_lost(reply->rc))
-            pawl__zk_doom_guid(op->zk, op->where, op->guid);
-        return;
+            pawl__zk_sweep_guid(zk_of_op(op), op->where, op->mark);
+        return ZK_NOTHING;
     }
     if (reply->rc == ZNONODE)
-        make_dir(claim);
-    else if (pawl__zk_reply_lost(reply->rc))
-        pawl__zk_stall(claim);
-    else if (reply->rc == ZNODEEXISTS)
-        pawl__zk_refuse(claim, PAWL_EOVERFLOW,
-                        "'%s': the sequence of its leases has come to its end; it begins anew when all are released",
-                        claim->claim->name);
-    else if (reply->rc != ZOK)
-        pawl__zk_refuse_rc(claim, reply->rc, "create leases of", claim->home);
-    else
-        pawl__zk_say(claim->zk, claim, "created %u lease%s", claim->permits, claim->permits == 1 ? "" : "s");
+        return ZK_NO_LEASES;
+    if (reply->rc == ZNODEEXISTS)
+        return pawl__zk_refuse(claim, PAWL_EOVERFLOW,
+                               "'%s': the sequence of its leases has come to its end; it begins anew when all are released",
+                               claim->claim->name);
+    if (reply->rc != ZOK)
+        return pawl__zk_refuse_rc(claim, reply->rc, "create leases of", claim->at.home);
+    pawl__zk_say_of(claim, "created %u lease%s", claim->terms.permits, claim->terms.permits == 1 ? "" : "s");
+    return ZK_NOTHING;
 }
 
 static void create_leases(struct zk_claim *claim, struct zk_op *op, const char *path) {
-    zoo_op_t *operations = calloc(claim->permits, sizeof *operations);
+    zoo_op_t *operations = calloc(claim->terms.permits, sizeof *operations);
     char data[ZK_DATA_MAX];
 
     if (!operations) {
-        op->failed = true;
-        op->error = ZSYSTEMERROR;
-        pawl__zk_wake(&claim->zk->base);
+        pawl__zk_op_fail(op, ZSYSTEMERROR);
         return;
     }
-    pawl__zk_node_data(claim, data);
-    snprintf(data + strlen(data), sizeof data - strlen(data), " token=%llu", (unsigned long long)claim->czxid << ZK_TOKEN_BITS);
-    for (uint32_t i = 0; i < claim->permits; i++) /* the first one speaks for all */
-        zoo_create_op_init(&operations[i], path, data, i == 0 ? (int)strlen(data) : 0, pawl__zk_acl(claim->zk),
+    pawl__zk_znode_data(claim, data);
+    snprintf(data + strlen(data), sizeof data - strlen(data), " token=%llu", (unsigned long long)claim->at.czxid << ZK_TOKEN_BITS);
+    for (uint32_t i = 0; i < claim->terms.permits; i++) /* the first one speaks for all */
+        zoo_create_op_init(&operations[i], path, data, i == 0 ? (int)strlen(data) : 0, claim->zk->session.options.acl,
                            ZOO_EPHEMERAL | ZOO_SEQUENCE, NULL, 0);
-    pawl__zk_multi(op, operations, (int)claim->permits);
+    pawl__zk_multi(op, operations, (int)claim->terms.permits);
     free(operations);
 }
 
 /* Make all leases and list them, in one go. */
-void pawl__zk_lease(struct zk_claim *claim) {
-    char *dir = leases_dir(claim), *path = pawl__zk_text("%s/leases/_c_%s-%s", claim->home, claim->guid, pawl__zk_lease_name);
+enum zk_event pawl__zk_lease(struct zk_claim *claim) {
+    char *dir = leases_dir(claim), *path = pawl__zk_text("%s/leases/_c_%s-%s", claim->at.home, claim->at.guid, pawl__zk_lease_name);
     struct zk_op *make = NULL, *list = NULL;
 
-    pawl__zk_next_round(claim);
-    if (dir && path && (make = pawl__zk_op_new(claim->zk, claim, on_made, NULL)))
-        list = pawl__zk_op_new(claim->zk, claim, on_leases, NULL);
+    pawl__zk_next_number(claim);
+    if (dir && path && (make = pawl__zk_ask(claim, on_made, NULL)))
+        list = pawl__zk_ask(claim, on_leases, NULL);
     if (make && (make->where = dir)) {
-        memcpy(make->guid, claim->guid, sizeof make->guid);
+        memcpy(make->mark, claim->at.guid, sizeof claim->at.guid);
         create_leases(claim, make, path);
     }
     if (list)
         pawl__zk_list(list, dir, NULL);
-    else
-        pawl__zk_stall(claim);
     if (!make)
         free(dir);
     free(path);
+    return list ? ZK_NOTHING : ZK_STALLED;
 }
 
-void pawl__zk_lease_resume(struct zk_claim *claim) {
+enum zk_event pawl__zk_leases_resume(struct zk_claim *claim) {
     char *dir = leases_dir(claim);
+    enum zk_event event = pawl__zk_list_fresh(claim, dir, on_leases, claim); /* data: they may not be there */
 
-    pawl__zk_list_fresh(claim, dir, on_leases, claim); /* data: they may not be there */
     free(dir);
+    return event;
 }
 
 /* ---- Is the name in use as another kind? ---------------------------------------------------------------------------------- */
 
 /* The lock's own path: a mutex's or a read-write lock's contenders would be here. */
-static void on_home_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = op->claim;
+static int on_home_listed(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = op->asker ? zk_claim_of_asker(op->asker) : NULL;
     bool seen = false;
     int64_t number;
     int i;
 
     if (!claim)
-        return;
+        return ZK_NOTHING;
     for (i = 0; reply->rc == ZOK && i < reply->children->count; i++)
         if ((seen = pawl__zk_number(reply->children->data[i], &number)))
             break;
     if (!op->data) { /* sent along with create: acted upon when it is our turn */
         claim->kind_seen = seen || (reply->rc != ZOK && reply->rc != ZNONODE); /* not known: it is asked again then */
-        return;
+        return ZK_NOTHING;
     }
-    if (op->round != claim->round)
-        return;
+    if (!zk_asked(op))
+        return ZK_NOTHING;
     if (pawl__zk_reply_lost(reply->rc))
-        pawl__zk_stall(claim);
-    else if (seen)
-        pawl__zk_refuse(claim, PAWL_EKIND, "'%s' is in use as another kind of lock: %s has '%.100s'", claim->claim->name,
-                        claim->home, reply->children->data[i]);
-    else
-        pawl__zk_grant(claim);
+        return ZK_STALLED;
+    if (seen)
+        return pawl__zk_refuse(claim, PAWL_EKIND, "'%s' is in use as another kind of lock: %s has '%.100s'", claim->claim->name,
+                               claim->at.home, reply->children->data[i]);
+    return pawl__zk_first(claim);
 }
 
 /* A semaphore's directories below a mutex or a read-write lock: is anybody in them? */
-static void on_below_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = pawl__zk_asked_for(op);
+static int on_below_listed(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = zk_asked(op);
 
     if (!claim)
-        return;
-    if (pawl__zk_reply_lost(reply->rc)) {
-        pawl__zk_stall(claim);
-        return;
-    }
+        return ZK_NOTHING;
+    if (pawl__zk_reply_lost(reply->rc))
+        return ZK_STALLED;
     if (reply->rc == ZOK && reply->children->count)
         claim->kind_seen = true;
     if (!op->data) /* the second one follows */
-        return;
-    if (claim->kind_seen)
-        pawl__zk_foreign(claim, "leases");
-    else
-        pawl__zk_grant(claim);
+        return ZK_NOTHING;
+    return claim->kind_seen ? pawl__zk_foreign(claim, "leases") : pawl__zk_first(claim);
 }
 
-static void list_below(struct zk_claim *claim, const char *child, bool last) {
-    char *path = pawl__zk_text("%s/%s", claim->home, child);
-    struct zk_op *op = path ? pawl__zk_op_new(claim->zk, claim, on_below_listed, last ? claim : NULL) : NULL;
+static bool list_below(struct zk_claim *claim, const char *child, bool last) {
+    char *path = pawl__zk_text("%s/%s", claim->at.home, child);
+    struct zk_op *op = path ? pawl__zk_ask(claim, on_below_listed, last ? claim : NULL) : NULL;
 
     if (op)
         pawl__zk_list(op, path, NULL);
-    else
-        pawl__zk_stall(claim);
     free(path);
+    return op != NULL;
 }
 
-void pawl__zk_check_kind(struct zk_claim *claim) {
+enum zk_event pawl__zk_check_kind(struct zk_claim *claim) {
     struct zk_op *op;
 
-    if (!pawl__zk_leased(claim)) {
+    if (!zk_is_leased(claim)) {
         claim->kind_seen = false;
-        list_below(claim, "locks", false);
-        list_below(claim, "leases", true);
-        return;
+        return list_below(claim, "locks", false) && list_below(claim, "leases", true) ? ZK_NOTHING : ZK_STALLED;
     }
-    op = pawl__zk_op_new(claim->zk, claim, on_home_listed, claim->kind_seen ? claim : NULL);
-    if (op)
-        pawl__zk_list(op, claim->home, NULL);
-    else
-        pawl__zk_stall(claim);
+    if (!(op = pawl__zk_ask(claim, on_home_listed, claim->kind_seen ? claim : NULL)))
+        return ZK_STALLED;
+    pawl__zk_list(op, claim->at.home, NULL);
+    return ZK_NOTHING;
 }

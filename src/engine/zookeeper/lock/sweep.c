@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sweep.c - nodes of ours that must go, and go on having to until they are gone: released, given up, or made by a request whose reply
- * never came. They are no claim's any more: a release returns while its node is here.
+ * sweep.c - znodes of ours that must go, and go on having to until they are gone: released, given up, or made by a request whose reply
+ * never came. They are no claim's any more: a release returns while its znode is here.
  *
- * A node is off the list when the server says that it is deleted or not there, or when its session is dead, which deletes it too. One that
+ * A znode is off the list when the server says that it is deleted or not there, or when its session is dead, which deletes it too. One that
  * the server refuses to delete (an administrator took the right away) is tried again and again, since whoever waits behind it waits for as
  * long as this session lives. One whose name is not known is looked for by its GUID, and a second time a little later: its create may still
  * have been on its way.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/lock/lock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,180 +22,203 @@
 
 enum { LOOKS = 2, DOUBLED_MOST = 6 };
 
-static void doomed_free(struct zk_doomed *doomed) {
-    struct zk_engine *zk = doomed->zk;
+/* Guaranteed to go, until it is gone or its session is. */
+struct zk_leftover {
+    TAILQ_ENTRY(zk_leftover) link;
+    struct zk_engine *zk;
+    bool by_guid; /* `path` is the directory, and the znode's name is not known */
+    bool sent;
+    bool stale;        /* by_guid: the server had not caught up when it was asked for the list */
+    unsigned looks;    /* by_guid: how often nothing was found */
+    unsigned refusals; /* how often the server said no */
+    int64_t look_at;   /* not before */
+    char guid[ZK_GUID_SIZE];
+    char path[];
+};
 
-    TAILQ_REMOVE(&zk->doomed, doomed, link);
-    free(doomed);
-    if (TAILQ_EMPTY(&zk->doomed))
-        pthread_cond_broadcast(&zk->changed);
+static void leftover_free(struct zk_leftover *leftover) {
+    TAILQ_REMOVE(&leftover->zk->leftovers, leftover, link);
+    free(leftover);
 }
 
 /* The server answered, and said no. */
-static void refused(struct zk_doomed *doomed, int rc) {
-    if (doomed->refusals == 0)
+static void refused(struct zk_leftover *leftover, int rc) {
+    if (leftover->refusals == 0)
         pawl__zk_warn(
-            doomed->zk,
+            &leftover->zk->session,
             "%.300s of a lock that was released could not be deleted (%s): nobody gets the lock until it is, or until this "
             "client ends; look at the ACL of the node above it",
-            doomed->path, zerror(rc));
-    doomed->look_at = pawl__boottime() + (REFUSED_NS << (doomed->refusals < DOUBLED_MOST ? doomed->refusals : DOUBLED_MOST));
-    doomed->refusals++;
+            leftover->path, zerror(rc));
+    leftover->look_at = pawl__boottime() + (REFUSED_NS << (leftover->refusals < DOUBLED_MOST ? leftover->refusals : DOUBLED_MOST));
+    leftover->refusals++;
 }
 
 /* No answer that counts: again, when the connection is back, or soon if it was not lost. */
-static void again(struct zk_doomed *doomed) {
-    if (doomed->zk->connected)
-        doomed->look_at = pawl__boottime() + AGAIN_NS;
+static void again(struct zk_leftover *leftover) {
+    if (zk_is_connected(&leftover->zk->session))
+        leftover->look_at = pawl__boottime() + AGAIN_NS;
 }
 
-static void on_deleted(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_doomed *doomed = op->data;
-
-    doomed->sent = false;
-    if (pawl__zk_reply_lost(reply->rc)) {
-        again(doomed);
-        return;
-    }
-    if (reply->rc != ZOK && reply->rc != ZNONODE) {
-        refused(doomed, reply->rc);
-        return;
-    }
-    pawl__zk_say(op->zk, NULL, "deleted %s", pawl__zk_short(doomed->path));
-    doomed_free(doomed);
+/* Did the server say nothing that counts, or no? Then it is asked again. */
+static bool is_left(struct zk_leftover *leftover, int rc) {
+    leftover->sent = false;
+    if (pawl__zk_reply_lost(rc) || leftover->stale)
+        again(leftover);
+    else if (rc != ZOK && rc != ZNONODE)
+        refused(leftover, rc);
+    else
+        return false;
+    return true;
 }
 
-static void on_synced(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_doomed *doomed = op->data;
+static int on_deleted(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_leftover *leftover = op->data;
 
-    doomed->stale = reply->rc != ZOK;
+    if (is_left(leftover, reply->rc))
+        return 0;
+    pawl__zk_say(op->session, NULL, "deleted %s", pawl__zk_short(leftover->path));
+    leftover_free(leftover);
+    return 0;
 }
 
-static void on_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_doomed *doomed = op->data;
+static int on_synced(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_leftover *leftover = op->data;
+
+    leftover->stale = reply->rc != ZOK;
+    return 0;
+}
+
+static int on_listed(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_leftover *leftover = op->data;
     bool found = false;
 
-    doomed->sent = false;
-    if (pawl__zk_reply_lost(reply->rc) || doomed->stale) {
-        again(doomed);
-        return;
-    }
-    if (reply->rc != ZOK && reply->rc != ZNONODE) {
-        refused(doomed, reply->rc);
-        return;
-    }
+    if (is_left(leftover, reply->rc))
+        return 0;
     for (int i = 0; reply->rc == ZOK && i < reply->children->count; i++)
-        if (pawl__zk_has_guid(reply->children->data[i], doomed->guid)) {
-            char *path = pawl__zk_text("%s/%s", doomed->path, reply->children->data[i]);
+        if (pawl__zk_has_guid(reply->children->data[i], leftover->guid)) {
+            char *path = pawl__zk_text("%s/%s", leftover->path, reply->children->data[i]);
 
             if (path)
-                pawl__zk_doom(op->zk, path);
+                pawl__zk_sweep_path(leftover->zk, path);
             free(path);
             found = true;
         }
-    if (found || ++doomed->looks >= LOOKS)
-        doomed_free(doomed);
+    if (found || ++leftover->looks >= LOOKS)
+        leftover_free(leftover);
     else
-        doomed->look_at = pawl__boottime() + SECOND_LOOK_NS;
+        leftover->look_at = pawl__boottime() + SECOND_LOOK_NS;
+    return 0;
 }
 
-static void send_doomed(struct zk_doomed *doomed) {
-    struct zk_engine *zk = doomed->zk;
+static void send_leftover(struct zk_leftover *leftover) {
+    struct zk_engine *zk = leftover->zk;
     struct zk_op *op, *sync;
 
-    if (doomed->sent || !zk->connected)
+    if (leftover->sent || !zk_is_connected(&zk->session))
         return;
-    if (!doomed->by_guid) {
-        op = pawl__zk_op_new(zk, NULL, on_deleted, doomed);
-        if ((doomed->sent = op != NULL))
-            pawl__zk_delete(op, doomed->path);
+    if (!leftover->by_guid) {
+        op = pawl__zk_op_new(&zk->session, NULL, on_deleted, leftover);
+        if ((leftover->sent = op != NULL))
+            pawl__zk_delete(op, leftover->path);
         return;
     }
-    sync = pawl__zk_op_new(zk, NULL, on_synced, doomed);
-    op = sync ? pawl__zk_op_new(zk, NULL, on_listed, doomed) : NULL;
+    sync = pawl__zk_op_new(&zk->session, NULL, on_synced, leftover);
+    op = sync ? pawl__zk_op_new(&zk->session, NULL, on_listed, leftover) : NULL;
     if (sync)
-        pawl__zk_sync(sync, doomed->path);
-    if ((doomed->sent = op != NULL))
-        pawl__zk_list(op, doomed->path, NULL);
+        pawl__zk_sync(sync, leftover->path);
+    if ((leftover->sent = op != NULL))
+        pawl__zk_list(op, leftover->path, NULL);
 }
 
-static void doom(struct zk_engine *zk, const char *path, const char *guid) {
-    struct zk_doomed *doomed = calloc(1, sizeof *doomed + strlen(path) + 1);
+static void add(struct zk_engine *zk, const char *path, const char *guid) {
+    struct zk_leftover *leftover = calloc(1, sizeof *leftover + strlen(path) + 1);
 
-    if (!doomed) {
-        pawl__zk_warn(zk, "out of memory: a lock's node stays until the session ends");
+    if (!leftover) {
+        pawl__zk_warn(&zk->session, "out of memory: a lock's node stays until the session ends");
         return;
     }
-    doomed->zk = zk;
-    doomed->session = zk->session;
-    doomed->by_guid = guid != NULL;
+    leftover->zk = zk;
+    leftover->by_guid = guid != NULL;
     if (guid)
-        memcpy(doomed->guid, guid, sizeof doomed->guid);
-    strcpy(doomed->path, path);
-    TAILQ_INSERT_TAIL(&zk->doomed, doomed, link);
-    send_doomed(doomed);
+        memcpy(leftover->guid, guid, sizeof leftover->guid);
+    strcpy(leftover->path, path);
+    TAILQ_INSERT_TAIL(&zk->leftovers, leftover, link);
+    send_leftover(leftover);
 }
 
-void pawl__zk_doom(struct zk_engine *zk, const char *path) {
-    doom(zk, path, NULL);
+void pawl__zk_sweep_path(struct zk_engine *zk, const char *path) {
+    add(zk, path, NULL);
 }
 
-void pawl__zk_doom_guid(struct zk_engine *zk, const char *dir, const char *guid) {
-    doom(zk, dir, guid);
+void pawl__zk_sweep_guid(struct zk_engine *zk, const char *dir, const char *guid) {
+    add(zk, dir, guid);
 }
 
-void pawl__zk_doom_claim(struct zk_claim *claim) {
+void pawl__zk_sweep_claim(struct zk_claim *claim) {
     struct zk_engine *zk = claim->zk;
+    struct zk_znodes *at = &claim->at;
     char *leases;
 
-    if (claim->state != ZK_NEW && claim->state != ZK_OFFLINE && claim->session == zk->session) {
-        for (uint32_t i = 0; i < claim->lease_count; i++)
-            pawl__zk_doom(zk, claim->leases[i]);
-        /* Leases whose names are not known yet: the request that made them comes before this one. */
-        if (claim->state == ZK_LEASING && claim->lease_count == 0 && (leases = pawl__zk_text("%s/leases", claim->home))) {
-            pawl__zk_doom_guid(zk, leases, claim->guid);
-            free(leases);
-        }
-        if (claim->node)
-            pawl__zk_doom(zk, claim->node);
-        if (claim->twin)
-            pawl__zk_doom(zk, claim->twin);
+    if (!zk_is_of_session(claim))
+        return;
+    for (uint32_t i = 0; i < at->lease_count; i++)
+        pawl__zk_sweep_path(zk, at->leases[i]);
+    /* Leases whose names are not known yet: the request that made them comes before this one. */
+    if (claim->state == ZK_LEASING && at->lease_count == 0 && (leases = pawl__zk_text("%s/leases", at->home))) {
+        pawl__zk_sweep_guid(zk, leases, at->guid);
+        free(leases);
     }
+    if (at->own)
+        pawl__zk_sweep_path(zk, at->own);
+    if (at->twin)
+        pawl__zk_sweep_path(zk, at->twin);
     /* A create whose reply was lost: nobody else will look for it. One that is on its way is seen to when it is answered. */
-    if (!claim->node && (claim->state == ZK_FINDING || (claim->state == ZK_CREATING && claim->stalled)) &&
-        claim->session == zk->session)
-        pawl__zk_doom_guid(zk, claim->dir, claim->guid);
+    if (!at->own && (claim->state == ZK_FINDING || (claim->state == ZK_CREATING && claim->stalled)))
+        pawl__zk_sweep_guid(zk, at->dir, at->guid);
 }
 
-void pawl__zk_sweep(struct zk_engine *zk, int64_t now) {
-    struct zk_doomed *doomed;
+static void send_due(struct zk_engine *zk, int64_t now) {
+    struct zk_leftover *leftover;
 
-    TAILQ_FOREACH(doomed, &zk->doomed, link) {
-        if (doomed->look_at <= now)
-            send_doomed(doomed);
+    TAILQ_FOREACH(leftover, &zk->leftovers, link) {
+        if (leftover->look_at <= now)
+            send_leftover(leftover);
     }
 }
 
-int64_t pawl__zk_sweep_at(const struct zk_engine *zk) {
-    const struct zk_doomed *doomed;
+static int64_t next_at(const struct zk_engine *zk) {
+    const struct zk_leftover *leftover;
     int64_t at = PAWL__NEVER;
 
-    if (!zk->connected)
+    if (!zk_is_connected(&zk->session))
         return at;
-    TAILQ_FOREACH(doomed, &zk->doomed, link) {
-        if (!doomed->sent && doomed->look_at < at)
-            at = doomed->look_at;
+    TAILQ_FOREACH(leftover, &zk->leftovers, link) {
+        if (!leftover->sent && leftover->look_at < at)
+            at = leftover->look_at;
     }
     return at;
 }
 
-void pawl__zk_sweep_resume(struct zk_engine *zk, bool same_session) {
-    struct zk_doomed *doomed, *next;
+int64_t pawl__zk_sweep(struct zk_engine *zk, int64_t now) {
+    if (next_at(zk) <= now)
+        send_due(zk, now);
+    return next_at(zk);
+}
 
-    for (doomed = TAILQ_FIRST(&zk->doomed); doomed; doomed = next) {
-        next = TAILQ_NEXT(doomed, link);
-        if (!same_session && !doomed->sent)
-            doomed_free(doomed);
+void pawl__zk_sweep_resume(struct zk_engine *zk, bool same_session) {
+    struct zk_leftover *leftover, *next;
+
+    for (leftover = TAILQ_FIRST(&zk->leftovers); leftover; leftover = next) {
+        next = TAILQ_NEXT(leftover, link);
+        if (!same_session && !leftover->sent)
+            leftover_free(leftover);
     }
-    pawl__zk_sweep(zk, pawl__boottime());
+    send_due(zk, pawl__boottime());
+}
+
+void pawl__zk_sweep_free(struct zk_engine *zk) {
+    struct zk_leftover *leftover;
+
+    while ((leftover = TAILQ_FIRST(&zk->leftovers)))
+        leftover_free(leftover);
 }

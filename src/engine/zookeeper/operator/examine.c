@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "engine/examine.h"
-#include "engine/zookeeper/call.h"
+#include "engine/zookeeper/lock/order.h"
+#include "engine/zookeeper/operator/call.h"
+#include "engine/zookeeper/operator/operator.h"
 #include "engine/zookeeper/session/four_letter.h"
 
 #define PATIENCE_NS (10 * ZK_S)
@@ -22,7 +24,7 @@ enum { DEPTH = 8, DIRECTORIES_MAX = 2000, ANSWER_SIZE = 8192, HOSTS_MAX = 32 };
 
 struct examination {
     struct pawl__exam exam;
-    struct zk_engine *zk;
+    struct zk_session *session;
     int64_t deadline;
     int64_t asked, granted;          /* session time, ms */
     int64_t tick, shortest, longest; /* as the servers say, ms; 0: none does */
@@ -56,7 +58,7 @@ static void take_times(struct examination *it, const struct zk_host *host) {
 
 /* How often heartbeats leave, in ms; a hold is suspect after two of that. */
 static int64_t beat_ms(const struct examination *it) {
-    return pawl__zk_assured(it->granted, it->zk->tick_ns / ZK_MS, 0) / 3;
+    return pawl__zk_assured(it->granted, it->session->options.tick_ns / ZK_MS, 0) / 3;
 }
 
 /* A server that once took long to answer, since it began to count, may do so again. */
@@ -119,14 +121,14 @@ static void examine_host(struct examination *it, const struct zk_host *host) {
 }
 
 static void examine_hosts(struct examination *it) {
-    for (size_t i = 0; i < it->zk->host_count && i < HOSTS_MAX && it->exam.rc == 0; i++)
-        examine_host(it, &it->zk->hosts[i]);
+    for (size_t i = 0; i < it->session->options.host_count && i < HOSTS_MAX && it->exam.rc == 0; i++)
+        examine_host(it, &it->session->options.hosts[i]);
 }
 
 /* ---- The session ---------------------------------------------------------------------------------------------------------- */
 
 static void examine_session(struct examination *it) {
-    long long tick = it->tick, named = it->zk->tick_ns / ZK_MS, granted = it->granted;
+    long long tick = it->tick, named = it->session->options.tick_ns / ZK_MS, granted = it->granted;
 
     if (it->granted == it->asked)
         pawl__found(&it->exam, PAWL_FINDING_GOOD, "", "a session of %lld ms is granted as it was asked for", granted);
@@ -155,16 +157,15 @@ static void examine_session(struct examination *it) {
 
 /* How far is the leader? Heartbeats go there and back. */
 static void examine_leader(struct examination *it) {
-    struct zk_engine *zk = it->zk;
     int64_t start = pawl__boottime(), took;
     struct zk_call *call;
     int rc;
 
     pawl__zk_lock();
-    call = pawl__zk_call_sync(zk, "/");
-    rc = pawl__zk_call_wait(zk, call, it->deadline);
+    call = pawl__zk_call_sync(it->session, "/");
+    rc = pawl__zk_call_wait(it->session, call, it->deadline);
     pawl__zk_call_free(call);
-    pawl__zk_unlock(zk);
+    pawl__zk_unlock(it->session);
     took = (pawl__boottime() - start) / ZK_MS;
     if (rc != ZOK)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "look at the servers' logs: is there a leader?",
@@ -184,14 +185,14 @@ static int members(struct examination *it) {
     int count = -1;
 
     pawl__zk_lock();
-    call = pawl__zk_call_get(it->zk, "/zookeeper/config");
-    if (pawl__zk_call_wait(it->zk, call, it->deadline) == ZOK) {
+    call = pawl__zk_call_get(it->session, "/zookeeper/config");
+    if (pawl__zk_call_wait(it->session, call, it->deadline) == ZOK) {
         count = 0;
         for (const char *line = call->data; line; line = (line = strchr(line, '\n')) ? line + 1 : NULL)
             count += strncmp(line, "server.", 7) == 0 && memmem(line, strcspn(line, "\n"), ":observer", 9) == NULL;
     }
     pawl__zk_call_free(call);
-    pawl__zk_unlock(it->zk);
+    pawl__zk_unlock(it->session);
     return count;
 }
 
@@ -210,7 +211,7 @@ static void examine_ensemble(struct examination *it) {
     else
         pawl__found(&it->exam, PAWL_FINDING_GOOD, "", "the ensemble has %d servers, and bears the loss of %d", count,
                     (count - 1) / 2);
-    if (count > 1 && it->zk->host_count == 1)
+    if (count > 1 && it->session->options.host_count == 1)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "name all servers in the URL: zk://h1,h2,h3/...",
                     "the URL names one of %d servers: when it is down, the others are not asked", count);
 }
@@ -218,17 +219,17 @@ static void examine_ensemble(struct examination *it) {
 /* ---- Access --------------------------------------------------------------------------------------------------------------- */
 
 static void examine_access(struct examination *it) {
-    const char *base = *it->zk->base_path ? it->zk->base_path : "/";
+    const char *base = *it->session->options.base_path ? it->session->options.base_path : "/";
     struct zk_call *call;
     int rc, world;
 
     pawl__zk_lock();
-    call = pawl__zk_call_acl(it->zk, base);
-    rc = pawl__zk_call_wait(it->zk, call, it->deadline);
+    call = pawl__zk_call_acl(it->session, base);
+    rc = pawl__zk_call_wait(it->session, call, it->deadline);
     world = call && call->done ? call->world : 0;
     pawl__zk_call_free(call);
-    pawl__zk_unlock(it->zk);
-    if (!it->zk->creator_acl)
+    pawl__zk_unlock(it->session);
+    if (it->session->options.acl != &ZOO_CREATOR_ALL_ACL)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "give the URL a user (zk://user:secret@...), so that nodes are its own",
                     "whoever reaches the servers may delete the nodes that hold locks here (acl=world)");
     else if (rc == ZOK && world & ZOO_PERM_DELETE)
@@ -282,14 +283,15 @@ static bool is_walked(const char *path, const char *child) {
 
 /* Look at a directory and at those below it. The mutex is held. */
 static void look_below(struct examination *it, const char *path, int deep) {
-    struct zk_call *get = pawl__zk_call_get(it->zk, *path ? path : "/"), *list = pawl__zk_call_list(it->zk, *path ? path : "/");
+    struct zk_call *get = pawl__zk_call_get(it->session, *path ? path : "/"),
+                   *list = pawl__zk_call_list(it->session, *path ? path : "/");
 
     it->directories--;
-    if (pawl__zk_call_wait(it->zk, get, it->deadline) == ZOK && numbers_used(&get->stat) > it->used) {
+    if (pawl__zk_call_wait(it->session, get, it->deadline) == ZOK && numbers_used(&get->stat) > it->used) {
         it->used = numbers_used(&get->stat);
         snprintf(it->where, sizeof it->where, "%s", *path ? path : "/");
     }
-    if (pawl__zk_call_wait(it->zk, list, it->deadline) == ZOK) {
+    if (pawl__zk_call_wait(it->session, list, it->deadline) == ZOK) {
         look_at_children(it, path, list);
         for (int i = 0; deep > 0 && i < list->count && it->directories > 0; i++) {
             char *below = is_walked(path, list->children[i]) ? pawl__zk_text("%s/%s", path, list->children[i]) : NULL;
@@ -305,8 +307,8 @@ static void look_below(struct examination *it, const char *path, int deep) {
 
 static void examine_directories(struct examination *it) {
     pawl__zk_lock();
-    look_below(it, it->zk->base_path, DEPTH);
-    pawl__zk_unlock(it->zk);
+    look_below(it, it->session->options.base_path, DEPTH);
+    pawl__zk_unlock(it->session);
     if (it->used >= pawl__zk_sequence_limit / 4 * 3)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "let all its holders and waiters leave once: an empty directory begins anew",
                     "the sequence of %s is at %lld, and ends at %lld", it->where, (long long)it->used,
@@ -321,21 +323,20 @@ static void examine_directories(struct examination *it) {
                     it->mixed, it->below);
 }
 
-int pawl__zk_examine(struct pawl__engine *engine, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
-    struct zk_engine *zk = zk_of(engine);
+int pawl__zk_examine(struct zk_session *session, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
     struct examination it = {.exam = {.visit = visit, .data = data},
-                             .zk = zk,
+                             .session = session,
                              .deadline = pawl__boottime() + PATIENCE_NS,
-                             .asked = zk->asked_ms,
+                             .asked = session->options.asked_ms,
                              .directories = DIRECTORIES_MAX};
     bool connected;
 
     pawl__zk_lock();
-    connected = zk->connected;
-    it.granted = zk->timeout_ns / ZK_MS;
-    pawl__zk_unlock(zk);
+    connected = zk_is_connected(session);
+    it.granted = session->timeout_ns / ZK_MS;
+    pawl__zk_unlock(session);
     if (!connected)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "no connection to %s: look whether the servers run", zk->url);
+        return pawl__fail(reterr, PAWL_ECONNLOST, "no connection to %s: look whether the servers run", session->options.url);
     examine_hosts(&it);
     examine_ensemble(&it);
     examine_leader(&it);

@@ -15,7 +15,10 @@
 
 #include "base/error.h"
 #include "base/rule.h"
-#include "engine/zookeeper/call.h"
+#include "engine/zookeeper/lock/order.h"
+#include "engine/zookeeper/lock/path.h"
+#include "engine/zookeeper/operator/call.h"
+#include "engine/zookeeper/operator/operator.h"
 
 #define PATIENCE_NS (10 * ZK_S)
 
@@ -40,7 +43,7 @@ struct entry {
 };
 
 struct survey {
-    struct zk_engine *zk;
+    struct zk_session *session;
     int64_t deadline;
     struct pawl_error *reterr;
     pawl_visit_fn *visit;
@@ -69,7 +72,7 @@ static int explain(const struct survey *survey, int rc, const char *path) {
         return pawl__fail(reterr, PAWL_EACCES, "this client may not read or change %.200s: look at its ACL and at the URL's user",
                           path);
     if (pawl__zk_reply_lost(rc))
-        return pawl__fail(reterr, PAWL_ECONNLOST, "no answer from %s: look whether the servers run", survey->zk->url);
+        return pawl__fail(reterr, PAWL_ECONNLOST, "no answer from %s: look whether the servers run", survey->session->options.url);
     return pawl__fail(reterr, PAWL_EFORMAT, "%.200s: %s", path, zerror(rc));
 }
 
@@ -120,10 +123,10 @@ static int read_entries(struct survey *survey, struct entries *entries) {
         size_t count = entries->count - from < AT_ONCE ? entries->count - from : AT_ONCE;
 
         for (size_t i = 0; i < count; i++)
-            calls[i] = pawl__zk_call_get(survey->zk, entries->list[from + i].path);
+            calls[i] = pawl__zk_call_get(survey->session, entries->list[from + i].path);
         for (size_t i = 0; i < count; i++) {
             struct entry *entry = &entries->list[from + i];
-            int answer = pawl__zk_call_wait(survey->zk, calls[i], survey->deadline);
+            int answer = pawl__zk_call_wait(survey->session, calls[i], survey->deadline);
 
             if (answer == ZOK)
                 take_data(entry, calls[i]);
@@ -182,8 +185,8 @@ static int no_memory(const struct survey *survey) {
 
 /* List a directory; no such node counts as empty. *ret is to be freed. */
 static int list(struct survey *survey, const char *path, struct zk_call **ret) {
-    struct zk_call *sync = pawl__zk_call_sync(survey->zk, path), *call = pawl__zk_call_list(survey->zk, path);
-    int rc = pawl__zk_call_wait(survey->zk, call, survey->deadline);
+    struct zk_call *sync = pawl__zk_call_sync(survey->session, path), *call = pawl__zk_call_list(survey->session, path);
+    int rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
 
     pawl__zk_call_free(sync);
     *ret = call;
@@ -401,7 +404,7 @@ static int survey_path(struct survey *survey, const char *home, const char *name
     if (*name)
         rc = read_lock(survey, home, listing, &entries);
     if (rc == 0 && entries.count) {
-        pawl__zk_unlock(survey->zk);
+        pawl__zk_unlock(survey->session);
         rc = show_all(survey, name, &entries);
         pawl__zk_lock();
     }
@@ -423,17 +426,17 @@ static int survey_path(struct survey *survey, const char *home, const char *name
     return rc;
 }
 
-int pawl__zk_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    struct zk_engine *zk = zk_of(engine);
-    struct survey survey = {.zk = zk, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr, .visit = visit, .data = data};
+int pawl__zk_survey(struct zk_session *session, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+    struct survey survey = {
+        .session = session, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr, .visit = visit, .data = data};
     char *home = NULL;
     int rc = 0;
 
-    if (name && !(home = pawl__zk_home(zk, name, reterr, &rc)))
+    if (name && !(home = pawl__zk_home(session->options.base_path, name, reterr, &rc)))
         return rc;
     pawl__zk_lock();
-    rc = survey_path(&survey, name ? home : zk->base_path, name ? name : "", name ? 0 : DEPTH);
-    pawl__zk_unlock(zk);
+    rc = survey_path(&survey, name ? home : session->options.base_path, name ? name : "", name ? 0 : DEPTH);
+    pawl__zk_unlock(session);
     free(home);
     return rc;
 }
@@ -442,8 +445,8 @@ int pawl__zk_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn
 
 static int change(struct survey *survey, const struct entry *entry) {
     char *marked = entry->foreign ? strdup(revoke) : pawl__zk_text("%s broken=1", entry->data);
-    struct zk_call *call = marked ? pawl__zk_call_set(survey->zk, entry->path, marked, -1) : NULL;
-    int rc = pawl__zk_call_wait(survey->zk, call, survey->deadline);
+    struct zk_call *call = marked ? pawl__zk_call_set(survey->session, entry->path, marked, -1) : NULL;
+    int rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
 
     pawl__zk_call_free(call);
     free(marked);
@@ -463,8 +466,8 @@ static int remove_hold(struct survey *survey, const struct entry *entry) {
         if (strcmp(child, child_of(entry->path)) != 0 && !same_guid(child, child_of(entry->path)))
             continue;
         path = pawl__zk_text("%s/%s", dir, child);
-        call = path ? pawl__zk_call_delete(survey->zk, path) : NULL;
-        rc = pawl__zk_call_wait(survey->zk, call, survey->deadline);
+        call = path ? pawl__zk_call_delete(survey->session, path) : NULL;
+        rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
         rc = rc == ZNONODE ? ZOK : rc;
         pawl__zk_call_free(call);
         free(path);
@@ -481,14 +484,13 @@ static const struct entry *find_token(const struct entries *entries, uint64_t to
     return NULL;
 }
 
-int pawl__zk_break(struct pawl__engine *engine, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
-    struct zk_engine *zk = zk_of(engine);
-    struct survey survey = {.zk = zk, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr};
+int pawl__zk_break(struct zk_session *session, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
+    struct survey survey = {.session = session, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr};
     struct entries entries = {0};
     const struct entry *entry;
     struct zk_call *listing;
     int rc = 0, answer;
-    char *home = pawl__zk_home(zk, name, reterr, &rc);
+    char *home = pawl__zk_home(session->options.base_path, name, reterr, &rc);
 
     if (!home)
         return rc;
@@ -511,7 +513,7 @@ int pawl__zk_break(struct pawl__engine *engine, const char *name, uint64_t token
                         (unsigned long long)token);
     }
     entries_free(&entries);
-    pawl__zk_unlock(zk);
+    pawl__zk_unlock(session);
     free(home);
     return rc;
 }

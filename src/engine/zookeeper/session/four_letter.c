@@ -126,11 +126,11 @@ static bool complain(const struct zk_host *host, int64_t deadline, char *ret, si
     return true;
 }
 
-void pawl__zk_word_why(const struct zk_engine *zk, char *ret, size_t size) {
+void pawl__zk_word_why(const struct zk_options *options, char *ret, size_t size) {
     int64_t deadline = pawl__boottime() + WHY_NS;
 
-    for (size_t i = 0; i < zk->host_count && pawl__boottime() < deadline; i++)
-        if (complain(&zk->hosts[i], deadline, ret, size))
+    for (size_t i = 0; i < options->host_count && pawl__boottime() < deadline; i++)
+        if (complain(&options->hosts[i], deadline, ret, size))
             return;
     snprintf(ret, size, "look whether the servers run and can be reached");
 }

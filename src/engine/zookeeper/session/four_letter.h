@@ -5,7 +5,7 @@
 #ifndef PAWL_ZK_WORD_H
 #define PAWL_ZK_WORD_H
 
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/session/session.h"
 
 enum zk_word {
     ZK_WORD_NOBODY,  /* no connection */
@@ -18,8 +18,8 @@ enum zk_word {
 enum zk_word pawl__zk_word(const struct zk_host *host, const char *word, int64_t deadline, char *ret, size_t size);
 /* What follows `key` at the beginning of a line, to the answer's end; NULL: there is no such line. */
 const char *pawl__zk_word_line(const char *answer, const char *key);
-/* Why is nobody of the engine's hosts to be had? A sentence that says what to do; takes a second at most. */
-void pawl__zk_word_why(const struct zk_engine *zk, char *ret, size_t size);
+/* Why is no host reachable? A sentence that says what to do; takes a second at most. */
+void pawl__zk_word_why(const struct zk_options *options, char *ret, size_t size);
 bool pawl__zk_word_number(const char *answer, const char *key, int64_t *ret);
 
 #endif

@@ -2,20 +2,17 @@
  *
  * request.c - requests on their way.
  *
- * Every request is a struct zk_op in zk->ops from the moment it is sent until it is answered, and is answered exactly once: by the
+ * Every request is a struct zk_op in session->ops from the moment it is sent until it is answered, and is answered exactly once: by the
  * library's completion; or by pawl__zk_ops_fail, if the library did not take it, or if its handle is gone (at close the library may
  * forget completions). So what hangs on a request can neither leak nor be freed twice.
  *
  * Requests of one session are carried out in the order in which they were sent, and answered in that order: that is what makes it
  * sound to send create and list together, and not to wait for a delete before the next create.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/session/session.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 bool pawl__zk_reply_lost(int rc) {
     return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZINVALIDSTATE || rc == ZCLOSING || rc == ZSESSIONEXPIRED ||
@@ -23,32 +20,44 @@ bool pawl__zk_reply_lost(int rc) {
            rc == ZTHROTTLEDOP;
 }
 
-struct zk_op *pawl__zk_op_new(struct zk_engine *zk, struct zk_claim *claim, zk_done_fn *done, void *data) {
+struct zk_op *pawl__zk_op_new(struct zk_session *session, struct zk_asker *asker, zk_done_fn *done, void *data) {
     struct zk_op *op = calloc(1, sizeof *op);
 
     if (!op)
         return NULL;
-    op->zk = zk;
-    op->claim = claim;
+    op->session = session;
+    op->asker = asker;
     op->done = done;
     op->data = data;
-    if (claim) {
-        op->round = claim->round;
-        TAILQ_INSERT_TAIL(&claim->ops, op, of_claim);
+    if (asker) {
+        op->number = asker->number;
+        TAILQ_INSERT_TAIL(&asker->ops, op, of_asker);
     }
-    TAILQ_INSERT_TAIL(&zk->ops, op, link);
-    zk->op_count++;
+    TAILQ_INSERT_TAIL(&session->ops, op, link);
+    session->op_count++;
     return op;
 }
 
-void pawl__zk_op_cut(struct zk_op *op) {
-    if (op->claim)
-        TAILQ_REMOVE(&op->claim->ops, op, of_claim);
-    op->claim = NULL;
+void pawl__zk_asker_init(struct zk_asker *asker, void (*step)(struct zk_asker *, int)) {
+    TAILQ_INIT(&asker->ops);
+    asker->step = step;
 }
 
-struct zk_claim *pawl__zk_asked_for(const struct zk_op *op) {
-    return op->claim && op->round == op->claim->round ? op->claim : NULL;
+static void cut(struct zk_op *op) {
+    if (op->asker)
+        TAILQ_REMOVE(&op->asker->ops, op, of_asker);
+    op->asker = NULL;
+}
+
+void pawl__zk_asker_cut(struct zk_asker *asker) {
+    struct zk_op *op;
+
+    while ((op = TAILQ_FIRST(&asker->ops)))
+        cut(op);
+}
+
+bool pawl__zk_is_asked(const struct zk_op *op) {
+    return op->asker && op->number == op->asker->number;
 }
 
 static void op_free(struct zk_op *op) {
@@ -57,19 +66,22 @@ static void op_free(struct zk_op *op) {
     free(op);
 }
 
-/* The request is answered: nothing speaks of it any more but whom it is told to. */
+/* Unlink it, then say what it means. */
 static void answer(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_engine *zk = op->zk;
-    struct zk_claim *claim = op->claim;
+    struct zk_session *session = op->session;
+    struct zk_asker *asker = op->asker;
+    int event = 0;
 
-    TAILQ_REMOVE(&zk->ops, op, link);
-    zk->op_count--;
-    if (claim)
-        TAILQ_REMOVE(&claim->ops, op, of_claim);
+    TAILQ_REMOVE(&session->ops, op, link);
+    session->op_count--;
+    if (asker)
+        TAILQ_REMOVE(&asker->ops, op, of_asker);
     if (op->writes && reply->rc == ZOK)
-        pawl__zk_proved(zk, op->sent_at);
+        pawl__zk_proved(session, op->sent_at);
     if (op->done)
-        op->done(op, reply);
+        event = op->done(op, reply);
+    if (asker && event)
+        asker->step(asker, event);
     op_free(op);
 }
 
@@ -131,44 +143,32 @@ static void on_stat(int rc, const struct Stat *stat, const void *data) {
 
 /* ---- Sending -------------------------------------------------------------------------------------------------------------- */
 
+void pawl__zk_op_fail(struct zk_op *op, int rc) {
+    op->failed = true;
+    op->error = rc;
+    pawl__zk_ring(op->session);
+}
+
 static void sent(struct zk_op *op, int rc) {
-    struct zk_engine *zk = op->zk;
+    struct zk_session *session = op->session;
 
     if (rc != ZOK) {
-        op->failed = true;
-        op->error = rc;
-    } else {
-        zk->requests++;
-        pawl__zk_check_socket(zk);
-    }
-    /* What the socket did not take at once is written by the service thread, which must be told that there is something. */
-    if (rc != ZOK || zk->op_count > ZK_DEEP)
-        pawl__zk_wake(&zk->base);
-}
-
-/* The library writes each request's length and body by themselves, and the server wakes up for each. What is sent under one hold of the
- * mutex is kept back, and leaves together when the mutex is let go. */
-static void cork(struct zk_engine *zk) {
-    int fd = atomic_load(&zk->fd), on = 1;
-
-    if (zk->corked || fd < 0)
+        pawl__zk_op_fail(op, rc);
         return;
-    zk->corked = setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on) == 0;
-}
-
-void pawl__zk_uncork(struct zk_engine *zk) {
-    int fd = atomic_load(&zk->fd), off = 0;
-
-    if (zk->corked && fd >= 0)
-        setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
-    zk->corked = false;
+    }
+    session->requests++;
+    if (zoo_state(session->handle) == ZOO_NOTCONNECTED_STATE)
+        pawl__zk_session_torn(session);
+    /* What the socket did not take at once is written by the service thread, which must be told that there is something. */
+    if (session->op_count > ZK_DEEP)
+        pawl__zk_ring(session);
 }
 
 /* False: there is no handle, and the request has failed already. */
 static bool sendable(struct zk_op *op) {
     op->sent_at = pawl__boottime();
-    if (op->zk->handle && op->zk->connected) {
-        cork(op->zk);
+    if (op->session->handle && zk_is_connected(op->session)) {
+        pawl__zk_cork(op->session);
         return true;
     }
     sent(op, ZCONNECTIONLOSS);
@@ -178,41 +178,41 @@ static bool sendable(struct zk_op *op) {
 void pawl__zk_create(struct zk_op *op, const char *path, const char *data, int length, int flags) {
     op->writes = true;
     if (sendable(op))
-        sent(op, zoo_acreate2(op->zk->handle, path, data, length, pawl__zk_acl(op->zk), flags, on_created, op));
+        sent(op, zoo_acreate2(op->session->handle, path, data, length, op->session->options.acl, flags, on_created, op));
 }
 
 void pawl__zk_delete(struct zk_op *op, const char *path) {
     op->writes = true;
     if (sendable(op))
-        sent(op, zoo_adelete(op->zk->handle, path, -1, on_done, op));
+        sent(op, zoo_adelete(op->session->handle, path, -1, on_done, op));
 }
 
 void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch) {
     op->watch = watch;
     if (sendable(op))
-        sent(op, zoo_awget_children(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, op->zk, on_children, op));
+        sent(op, zoo_awget_children(op->session->handle, path, watch ? watch->told : NULL, op->session, on_children, op));
 }
 
 void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch) {
     op->watch = watch;
     if (sendable(op))
-        sent(op, zoo_awget(op->zk->handle, path, watch ? pawl__zk_on_watch : NULL, op->zk, on_data, op));
+        sent(op, zoo_awget(op->session->handle, path, watch ? watch->told : NULL, op->session, on_data, op));
 }
 
 void pawl__zk_get_acl(struct zk_op *op, const char *path) {
     if (sendable(op))
-        sent(op, zoo_aget_acl(op->zk->handle, path, on_acl, op));
+        sent(op, zoo_aget_acl(op->session->handle, path, on_acl, op));
 }
 
 void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int length, int version) {
     op->writes = true;
     if (sendable(op))
-        sent(op, zoo_aset(op->zk->handle, path, data, length, version, on_stat, op));
+        sent(op, zoo_aset(op->session->handle, path, data, length, version, on_stat, op));
 }
 
 void pawl__zk_sync(struct zk_op *op, const char *path) {
     if (sendable(op))
-        sent(op, zoo_async(op->zk->handle, path, on_text, op));
+        sent(op, zoo_async(op->session->handle, path, on_text, op));
 }
 
 void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count) {
@@ -222,7 +222,7 @@ void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count) {
     if (!op->results)
         sent(op, ZSYSTEMERROR);
     else if (sendable(op))
-        sent(op, zoo_amulti(op->zk->handle, count, operations, op->results, on_done, op));
+        sent(op, zoo_amulti(op->session->handle, count, operations, op->results, on_done, op));
 }
 
 /* The call that names one watcher would only ask the server whether there is a watch; this one takes it back. */
@@ -231,18 +231,13 @@ void pawl__zk_unwatch(struct zk_op *op, const char *path, bool children) {
     void_completion_t *done = (void_completion_t *)(uintptr_t)on_done;
 
     if (sendable(op))
-        sent(op, zoo_aremove_all_watches(op->zk->handle, path, children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 0, done, op));
+        sent(op, zoo_aremove_all_watches(op->session->handle, path, children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 0, done, op));
 }
 
-void pawl__zk_forget_watch(struct zk_engine *zk, const char *path, bool children) {
-    if (zk->handle)
-        zoo_aremove_all_watches(zk->handle, path, children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 1, NULL, NULL);
-}
-
-void pawl__zk_ops_fail(struct zk_engine *zk, bool all) {
+void pawl__zk_ops_fail(struct zk_session *session, bool all) {
     struct zk_op *op, *next;
 
-    for (op = TAILQ_FIRST(&zk->ops); op; op = next) {
+    for (op = TAILQ_FIRST(&session->ops); op; op = next) {
         struct zk_reply reply = {.rc = op->failed ? op->error : ZCLOSING};
 
         next = TAILQ_NEXT(op, link);

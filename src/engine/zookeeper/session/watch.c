@@ -18,7 +18,7 @@
  * The library tells every watcher of session events, and compares each with each to tell none twice, with the mutex of all clients held. So
  * it gets one watcher for all paths, and which claims wait for a path is known here.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,105 +36,112 @@ static uint32_t hash_of(const char *path) {
 }
 
 /* As many buckets as watches. False: there are none at all, for want of memory. */
-static bool grow(struct zk_engine *zk) {
-    uint32_t count = zk->bucket_count ? zk->bucket_count * 2 : BUCKETS_MIN;
+static bool grow(struct zk_session *session) {
+    uint32_t count = session->watches.bucket_count ? session->watches.bucket_count * 2 : BUCKETS_MIN;
     struct zk_bucket *buckets;
     struct zk_watch *watch;
 
-    if (zk->watch_count < zk->bucket_count)
+    if (session->watches.count < session->watches.bucket_count)
         return true;
     if (!(buckets = calloc(count, sizeof *buckets)))
-        return zk->buckets != NULL;
-    free(zk->buckets);
-    zk->buckets = buckets;
-    zk->bucket_count = count;
-    TAILQ_FOREACH(watch, &zk->watches, link) {
+        return session->watches.buckets != NULL;
+    free(session->watches.buckets);
+    session->watches.buckets = buckets;
+    session->watches.bucket_count = count;
+    TAILQ_FOREACH(watch, &session->watches.list, link) {
         LIST_INSERT_HEAD(&buckets[watch->hash & (count - 1)], watch, same_bucket);
     }
     return true;
 }
 
 /* The first at this path, or the next after `watch`, in no order. */
-static struct zk_watch *at_path(const struct zk_engine *zk, struct zk_watch *watch, const char *path) {
+static struct zk_watch *at_path(const struct zk_session *session, struct zk_watch *watch, const char *path) {
     uint32_t hash = hash_of(path);
 
     if (watch)
         watch = LIST_NEXT(watch, same_bucket);
-    else if (zk->buckets)
-        watch = LIST_FIRST(&zk->buckets[hash & (zk->bucket_count - 1)]);
+    else if (session->watches.buckets)
+        watch = LIST_FIRST(&session->watches.buckets[hash & (session->watches.bucket_count - 1)]);
     while (watch && (watch->hash != hash || strcmp(watch->path, path) != 0))
         watch = LIST_NEXT(watch, same_bucket);
     return watch;
 }
 
+static void on_watch(zhandle_t *handle, int type, int state, const char *path, void *data);
+
 /* ---- One watch ------------------------------------------------------------------------------------------------------------ */
 
-struct zk_watch *pawl__zk_watch_new(struct zk_claim *claim, const char *path, bool children, zk_fired_fn *fired) {
-    struct zk_watch *watch = grow(claim->zk) ? calloc(1, sizeof *watch + strlen(path) + 1) : NULL;
-    struct zk_engine *zk = claim->zk;
+struct zk_watch *pawl__zk_watch_new(struct zk_session *session, struct zk_asker *asker, struct zk_watch **slot, const char *path,
+                                    bool children, zk_fired_fn *fired) {
+    struct zk_watch *watch = grow(session) ? calloc(1, sizeof *watch + strlen(path) + 1) : NULL;
 
+    *slot = watch;
     if (!watch)
         return NULL;
-    watch->zk = zk;
-    watch->claim = claim;
+    watch->session = session;
+    watch->asker = asker;
+    watch->slot = slot;
     watch->children = children;
     watch->fired = fired;
+    watch->told = on_watch;
     watch->hash = hash_of(path);
     strcpy(watch->path, path);
-    TAILQ_INSERT_TAIL(&zk->watches, watch, link);
-    LIST_INSERT_HEAD(&zk->buckets[watch->hash & (zk->bucket_count - 1)], watch, same_bucket);
-    zk->watch_count++;
+    TAILQ_INSERT_TAIL(&session->watches.list, watch, link);
+    LIST_INSERT_HEAD(&session->watches.buckets[watch->hash & (session->watches.bucket_count - 1)], watch, same_bucket);
+    session->watches.count++;
     return watch;
 }
 
 /* Nobody waits for it any more. */
 static void cut(struct zk_watch *watch) {
-    struct zk_claim *claim = watch->claim;
-
-    if (!claim)
-        return;
-    if (claim->watch == watch)
-        claim->watch = NULL;
-    if (claim->far_watch == watch)
-        claim->far_watch = NULL;
-    if (claim->own_watch == watch)
-        claim->own_watch = NULL;
-    watch->claim = NULL;
+    if (watch->slot)
+        *watch->slot = NULL;
+    watch->slot = NULL;
+    watch->asker = NULL;
 }
 
 static void watch_free(struct zk_watch *watch) {
     if (watch->remover)
         watch->remover->watch = NULL;
     cut(watch);
-    TAILQ_REMOVE(&watch->zk->watches, watch, link);
+    TAILQ_REMOVE(&watch->session->watches.list, watch, link);
     LIST_REMOVE(watch, same_bucket);
-    watch->zk->watch_count--;
+    watch->session->watches.count--;
     free(watch);
 }
 
-static void on_removed(struct zk_op *op, const struct zk_reply *reply) {
+/* Have the library forget it, without asking the server, which has it no more. */
+static void forget(const struct zk_watch *watch) {
+    zhandle_t *handle = watch->session->handle;
+
+    if (handle)
+        zoo_aremove_all_watches(handle, watch->path, watch->children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, 1, NULL, NULL);
+}
+
+static int on_removed(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_watch *watch = op->watch, *next;
-    struct zk_engine *zk = op->zk;
+    struct zk_session *session = op->session;
 
     if (!watch) /* it fired meanwhile */
-        return;
+        return 0;
     watch->remover = NULL;
     /* Where the server refused, an event may still come, and finds nobody. Where there was no answer, there is no watch either. */
-    if (reply->rc != ZOK && !zk->connected)
-        pawl__zk_forget_watch(zk, watch->path, watch->children);
+    if (reply->rc != ZOK && !zk_is_connected(session))
+        forget(watch);
     /* All watches on the path are gone; one that was set since is armed after this answer. */
-    for (struct zk_watch *other = at_path(zk, NULL, watch->path); other; other = next) {
-        next = at_path(zk, other, watch->path);
+    for (struct zk_watch *other = at_path(session, NULL, watch->path); other; other = next) {
+        next = at_path(session, other, watch->path);
         if (other != watch && other->armed && other->removing && !other->remover && other->children == watch->children)
             watch_free(other);
     }
     watch_free(watch);
+    return 0;
 }
 
 static bool others_watch(const struct zk_watch *watch) {
     struct zk_watch *other = NULL;
 
-    while ((other = at_path(watch->zk, other, watch->path)))
+    while ((other = at_path(watch->session, other, watch->path)))
         if (other != watch && !other->removing && other->children == watch->children)
             return true;
     return false;
@@ -143,9 +150,9 @@ static bool others_watch(const struct zk_watch *watch) {
 static void take_back(struct zk_watch *watch) {
     struct zk_op *op;
 
-    if (!watch->zk->connected || watch->remover || others_watch(watch))
+    if (!zk_is_connected(watch->session) || watch->remover || others_watch(watch))
         return;
-    op = pawl__zk_op_new(watch->zk, NULL, on_removed, NULL);
+    op = pawl__zk_op_new(watch->session, NULL, on_removed, NULL);
     if (!op)
         return; /* it stays until its event comes */
     op->watch = watch;
@@ -165,6 +172,8 @@ bool pawl__zk_watch_set(struct zk_watch *watch, int rc) {
 }
 
 void pawl__zk_watch_drop(struct zk_watch *watch) {
+    if (!watch)
+        return;
     cut(watch);
     if (watch->missed) {
         watch_free(watch);
@@ -175,40 +184,48 @@ void pawl__zk_watch_drop(struct zk_watch *watch) {
         take_back(watch);
 }
 
+void pawl__zk_watch_leave(struct zk_watch *watch) {
+    if (watch)
+        cut(watch);
+}
+
 /* ---- All of them ---------------------------------------------------------------------------------------------------------- */
 
-/* Whom it waits for in a queue is known, and is asked for again; anything else is looked at afresh. */
-static void miss(struct zk_watch *watch) {
-    struct zk_claim *claim = watch->claim;
+static void tell(struct zk_asker *asker, int event) {
+    if (event)
+        asker->step(asker, event);
+}
 
-    pawl__zk_forget_watch(watch->zk, watch->path, watch->children);
+static void miss(struct zk_watch *watch) {
+    struct zk_asker *asker = watch->asker;
+
+    forget(watch);
     watch->armed = false;
-    if (claim && watch != claim->far_watch && (watch == claim->watch || claim->state == ZK_HELD))
-        pawl__zk_look_at(claim, pawl__boottime());
-    if (claim && watch == claim->watch && claim->state == ZK_QUEUED)
-        watch->missed = true;
+    watch->missed = true;
+    if (asker)
+        tell(asker, watch->fired(asker, ZK_WATCH_MISSED));
     else
         watch_free(watch);
 }
 
-void pawl__zk_watches_miss(struct zk_engine *zk) {
+void pawl__zk_watches_miss(struct zk_session *session) {
     struct zk_watch *watch, *next;
 
-    for (watch = TAILQ_FIRST(&zk->watches); watch; watch = next) {
+    for (watch = TAILQ_FIRST(&session->watches.list); watch; watch = next) {
         next = TAILQ_NEXT(watch, link);
         if (watch->armed) /* one that is not will hear that its request was lost */
             miss(watch);
     }
 }
 
-void pawl__zk_watches_forget(struct zk_engine *zk) {
+void pawl__zk_watches_forget(struct zk_session *session) {
     struct zk_watch *watch;
 
-    while ((watch = TAILQ_FIRST(&zk->watches)))
+    while ((watch = TAILQ_FIRST(&session->watches.list)))
         watch_free(watch);
-    free(zk->buckets);
-    zk->buckets = NULL;
-    zk->bucket_count = 0;
+    free(session->watches.buckets);
+    session->watches.buckets = NULL;
+    session->watches.bucket_count = 0;
 }
 
 static bool is_told(const struct zk_watch *watch, int type) {
@@ -217,22 +234,22 @@ static bool is_told(const struct zk_watch *watch, int type) {
     return type == ZOO_DELETED_EVENT || watch->children == (type == ZOO_CHILD_EVENT);
 }
 
-void pawl__zk_on_watch(zhandle_t *handle, int type, int state, const char *path, void *data) {
-    struct zk_engine *zk = data;
+static void on_watch(zhandle_t *handle, int type, int state, const char *path, void *data) {
+    struct zk_session *session = data;
     struct zk_watch *watch = NULL;
 
     (void)state;
-    if (type == ZOO_SESSION_EVENT || type == ZOO_NOTWATCHING_EVENT || handle != zk->handle)
+    if (type == ZOO_SESSION_EVENT || type == ZOO_NOTWATCHING_EVENT || handle != session->handle)
         return;
-    while ((watch = at_path(zk, watch, path))) {
-        struct zk_claim *claim = watch->claim;
+    while ((watch = at_path(session, watch, path))) {
+        struct zk_asker *asker = watch->asker;
         zk_fired_fn *fired = watch->fired;
 
         if (!is_told(watch, type))
             continue;
         watch_free(watch);
-        if (claim)
-            fired(claim, type);
+        if (asker)
+            tell(asker, fired(asker, type));
         watch = NULL; /* from the beginning: whom it told may have changed anything, but armed nothing */
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * call.c - requests that a caller's thread waits for: what operators ask. The service thread answers; the caller sleeps on zk->changed.
- * A caller that gives up leaves the call to its answer, which frees it.
+ * call.c - requests that a caller's thread waits for: what operators ask. The service thread answers; the caller sleeps on
+ * session->answered. A caller that gives up leaves the call to its answer, which frees it.
  */
-#include "engine/zookeeper/call.h"
+#include "engine/zookeeper/operator/call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,14 +36,14 @@ static int world_of(const struct ACL_vector *acl) {
     return perms;
 }
 
-static void on_answer(struct zk_op *op, const struct zk_reply *reply) {
+static int on_answer(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_call *call = op->data;
 
     call->done = true;
     call->rc = reply->rc;
     if (call->abandoned) {
         call_destroy(call);
-        return;
+        return 0;
     }
     if (reply->rc == ZOK && reply->children)
         copy_children(call, reply->children);
@@ -55,79 +55,80 @@ static void on_answer(struct zk_op *op, const struct zk_reply *reply) {
         memcpy(call->data, reply->data, (size_t)reply->length);
         call->data[reply->length] = '\0';
     }
-    pthread_cond_broadcast(&op->zk->changed);
+    pthread_cond_broadcast(&op->session->answered);
+    return 0;
 }
 
-static struct zk_call *begin(struct zk_engine *zk, struct zk_op **ret) {
+static struct zk_call *begin(struct zk_session *session, struct zk_op **ret) {
     struct zk_call *call = calloc(1, sizeof *call);
 
-    *ret = call ? pawl__zk_op_new(zk, NULL, on_answer, call) : NULL;
+    *ret = call ? pawl__zk_op_new(session, NULL, on_answer, call) : NULL;
     if (*ret)
         return call;
     free(call);
     return NULL;
 }
 
-struct zk_call *pawl__zk_call_list(struct zk_engine *zk, const char *path) {
+struct zk_call *pawl__zk_call_list(struct zk_session *session, const char *path) {
     struct zk_op *op;
-    struct zk_call *call = begin(zk, &op);
+    struct zk_call *call = begin(session, &op);
 
     if (call)
         pawl__zk_list(op, path, NULL);
     return call;
 }
 
-struct zk_call *pawl__zk_call_get(struct zk_engine *zk, const char *path) {
+struct zk_call *pawl__zk_call_get(struct zk_session *session, const char *path) {
     struct zk_op *op;
-    struct zk_call *call = begin(zk, &op);
+    struct zk_call *call = begin(session, &op);
 
     if (call)
         pawl__zk_get(op, path, NULL);
     return call;
 }
 
-struct zk_call *pawl__zk_call_acl(struct zk_engine *zk, const char *path) {
+struct zk_call *pawl__zk_call_acl(struct zk_session *session, const char *path) {
     struct zk_op *op;
-    struct zk_call *call = begin(zk, &op);
+    struct zk_call *call = begin(session, &op);
 
     if (call)
         pawl__zk_get_acl(op, path);
     return call;
 }
 
-struct zk_call *pawl__zk_call_sync(struct zk_engine *zk, const char *path) {
+struct zk_call *pawl__zk_call_sync(struct zk_session *session, const char *path) {
     struct zk_op *op;
-    struct zk_call *call = begin(zk, &op);
+    struct zk_call *call = begin(session, &op);
 
     if (call)
         pawl__zk_sync(op, path);
     return call;
 }
 
-struct zk_call *pawl__zk_call_set(struct zk_engine *zk, const char *path, const char *data, int version) {
+struct zk_call *pawl__zk_call_set(struct zk_session *session, const char *path, const char *data, int version) {
     struct zk_op *op;
-    struct zk_call *call = begin(zk, &op);
+    struct zk_call *call = begin(session, &op);
 
     if (call)
         pawl__zk_set(op, path, data, (int)strlen(data), version);
     return call;
 }
 
-struct zk_call *pawl__zk_call_delete(struct zk_engine *zk, const char *path) {
+struct zk_call *pawl__zk_call_delete(struct zk_session *session, const char *path) {
     struct zk_op *op;
-    struct zk_call *call = begin(zk, &op);
+    struct zk_call *call = begin(session, &op);
 
     if (call)
         pawl__zk_delete(op, path);
     return call;
 }
 
-int pawl__zk_call_wait(struct zk_engine *zk, struct zk_call *call, int64_t deadline) {
+int pawl__zk_call_wait(struct zk_session *session, struct zk_call *call, int64_t deadline) {
     if (!call)
         return ZSYSTEMERROR;
     while (!call->done && pawl__boottime() < deadline) {
-        pawl__zk_uncork(zk);
-        pawl__wait_until(&zk->changed, &pawl__zk_mutex, deadline);
+        pawl__zk_uncork(session);
+        pawl__wait_until(&session->answered, &pawl__zk_mutex, deadline);
     }
     return call->done ? call->rc : ZOPERATIONTIMEOUT;
 }
