@@ -235,7 +235,7 @@ static void examine_replica_clock(struct examination *exam, const char *host, in
 
 /* `slave0:ip=HOST,port=PORT,...` of INFO, a line for each. */
 static void examine_replica_clocks(struct examination *exam, const char *info) {
-    char key[16], line[512], host[256];
+    char key[24], line[512], host[256];
     int port;
 
     for (int i = 0; i < REPLICAS_MOST; i++) {
