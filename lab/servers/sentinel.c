@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sentinel.c - see redis_group.h: a primary with two replicas, and three sentinels that watch it. `redis-replicas`: the same, and a grant counts
- * only when both replicas have it. `sentinels`: three sentinels alone, which watch what their further lines say.
+ * sentinel.c - see redis_group.h: a primary with two replicas, and three sentinels that watch it. `redis-replicas`: the same, and a grant
+ * counts only when both replicas have it. `sentinels`: three sentinels alone, which watch what their further lines say.
  *
  * With proxies all of them know each other by the proxies' ports, so that what the sentinels tell a client leads through a proxy, too.
  */
