@@ -36,7 +36,6 @@ local function enqueue(head)
         if head then
             return call('ZCARD', QUEUE) - 1
         end
-        call('DEL', DOUBT) -- it was about who stood here before
         rank = 0
     elseif WANT ~= '1' then
         call('ZADD', QUEUE, 'XX', math.floor(call('ZSCORE', QUEUE, MEMBER)) + part, MEMBER)
@@ -49,7 +48,9 @@ local function wait(head, ms)
     local alien = foreign()
     if alien and CHANNEL ~= '' then
         call('SET', MET, '1', 'PX', '10000')
-        call('DEL', DOUBT)
+    end
+    if head then
+        note_alive()
     end
     return {0, ms, TRY == '0' and enqueue(head) or -1, text(NOW), alien and 1 or 0}
 end

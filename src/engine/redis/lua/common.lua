@@ -15,7 +15,7 @@
 -- Every call costs about a microsecond of the server's only thread: so there are as few as can be.
 local LOCK, TOKEN, QUEUE, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local TURN, MET = 'pawl:turn' .. string.sub(QUEUE, 11), 'pawl:met' .. string.sub(QUEUE, 11)
-local DOUBT = 'pawl:doubt' .. string.sub(QUEUE, 11)
+local ROLL = 'pawl:roll' .. string.sub(QUEUE, 11)
 local OWNER, FLOOR = ARGV[1], tonumber(ARGV[3])
 -- What the common cases do not need is one argument: each costs as much as a call. EXTRA is the operation's own.
 local CLAIM, INBOX, CHANNEL, BESIDE, EXTRA = string.match(ARGV[2], '^(%d+)\n(.-)\n(.-)\n(.-)\n(.*)$')

@@ -12,9 +12,9 @@ end
 -- Hand what is free to the first in the queue, and the next, as long as there is room. The token is taken first: if the server may not
 -- write, the script ends there, and nobody was told of a grant. Who does not hear is dead and passed over. The one who is first
 -- afterwards is told so, how long it may take, and whether a program that is not pawl holds it: its timer is the one that is always set,
--- and it listens where such programs tell of a release. Returns the owners who have it now, and whether somebody waits still.
+-- and it listens where such programs tell of a release.
 local function hand_on()
-    local granted, at, batch = {}, 1, call('ZRANGE', QUEUE, 0, 1, 'WITHSCORES')
+    local granted, at, batch = 0, 1, call('ZRANGE', QUEUE, 0, 1, 'WITHSCORES')
     for _ = 1, 1000 do
         local head = batch[at]
         if not head and at > 1 then
@@ -22,7 +22,7 @@ local function hand_on()
             head = batch[1]
         end
         if not head then
-            return granted, false
+            break
         end
         local owner, mode, permits, want, record = owner_of(head), wish_of(head, batch[at + 1])
         if not fits(mode, permits) then
@@ -35,13 +35,13 @@ local function hand_on()
                 local since = text(NOW / 1000)
                 record = first .. ' ' .. given .. ' ' .. mode .. ' ' .. permits .. ' ' .. since .. ' ' .. record
                 admit(owner, mode, permits, CLAIM, record)
-                granted[#granted + 1] = owner
+                granted = granted + 1
             end
         end
         call('ZREM', QUEUE, head)
         at = at + 2
     end
-    return granted, true
+    return granted
 end
 
 -- Programs that are not pawl have a turn of 5 ms now and then, if they listen: else the lock would never look free to them, or a pawl that
@@ -58,7 +58,6 @@ local function open_turn(due)
         return false
     end
     call('SET', TURN, '1', 'PX', '5')
-    call('DEL', DOUBT)
     tell(owner_of(head), 'h', 5)
     return true
 end
@@ -67,16 +66,7 @@ end
 local function pass_on(due)
     if open_turn(due) then
         announce()
-        return
-    end
-    local granted, waits = hand_on()
-    if #granted > 0 then
-        return
-    end
-    if waits then
-        call('DEL', DOUBT)
-    end
-    if announce() > 0 and due and not waits then
+    elseif hand_on() == 0 and announce() > 0 and due and call('EXISTS', QUEUE) == 0 then
         call('SET', TURN, '1', 'PX', '5')
     end
 end

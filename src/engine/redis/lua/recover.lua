@@ -1,27 +1,49 @@
--- It is free, somebody waits, and nobody has handed it on: the time of one that had it is over. Hand it on now, and write down to whom
--- (DOUBT), with the counter. If that time runs out in the same way, and nobody has had a token meanwhile, those never spoke: their host is
--- gone, the server does not know it yet, and takes what it writes to them for heard. Then what they wait for beside goes as well, so that a
--- dead client costs one claim, and not one for each of its threads. One that was only stopped queues again.
-local function bury_the_silent()
-    local owners, token = string.match(call('GET', DOUBT) or '', '^(.*) (%d+)$')
-    if not owners or token ~= call('GET', TOKEN) then
-        return
-    end
-    local silent = {}
-    for owner in string.gmatch(owners, '%S+') do
-        silent[string.sub(owner, 1, 36)] = not record_of(owner)
-    end
-    for _, member in ipairs(call('ZRANGE', QUEUE, 0, 999)) do
-        if silent[string.sub(member, 1, 36)] then
-            call('ZREM', QUEUE, member)
-        end
+-- It is free, somebody waits, and nobody has handed it on: the time of one that had it is over. Hand it on now. But a host that is gone may
+-- have closed no connection, and the server takes what it writes to its clients for heard: then the dead have their turns one after the
+-- other, for a claim each. So the first time it is written down who waits (ROLL), and from then on which clients have asked. Who waits asks
+-- every 2.5 s, and 5 ms later for each that is before it: whose client has not in SILENCE us, and who waits still, is dead, and goes. One
+-- that was only stopped queues again when it goes on.
+local SILENCE, OLDEST = 6000000, 200
+
+local function note_alive()
+    if call('EXISTS', ROLL) == 1 then
+        call('HSET', ROLL, string.sub(OWNER, 1, 36), '1')
     end
 end
 
+local function begin_roll()
+    local fields = {'begun', text(NOW)}
+    for _, member in ipairs(call('ZRANGE', QUEUE, 0, OLDEST - 1)) do
+        fields[#fields + 1] = member
+        fields[#fields + 1] = ''
+    end
+    call('HSET', ROLL, unpack(fields))
+    call('PEXPIRE', ROLL, text(CLAIM + 15000))
+end
+
+local function bury_the_silent()
+    local roll = {}
+    for _, field in ipairs(call('HKEYS', ROLL)) do
+        roll[field] = true
+    end
+    for _, member in ipairs(call('ZRANGE', QUEUE, 0, OLDEST - 1)) do
+        if roll[member] and not roll[string.sub(member, 1, 36)] then
+            call('ZREM', QUEUE, member)
+        end
+    end
+    call('DEL', ROLL)
+end
+
 local function recover()
-    bury_the_silent()
-    local granted = hand_on()
-    if #granted > 0 then
-        call('SET', DOUBT, table.concat(granted, ' ') .. ' ' .. call('GET', TOKEN), 'PX', text(CLAIM + 10000))
+    note_alive()
+    local begun = call('HGET', ROLL, 'begun')
+    if begun and NOW - begun >= SILENCE then
+        bury_the_silent()
+        begun = nil
+    end
+    hand_on()
+    if not begun then
+        begin_roll()
+        note_alive()
     end
 end
