@@ -90,17 +90,17 @@ enum node_event {
     NODE_EVENTS,
 };
 
-/* State and event make the next state; what is not here can't happen. */
+/* State and event, in the order above, make the next state; 0: that can't happen. */
 #define TO(state) ((state) + 1)
 static const uint8_t node_moves[NODE_STATE_MASK + 1][NODE_EVENTS] = {
-    [NODE_FREE] = {[NODE_HOLD] = TO(NODE_HELD), [NODE_QUEUE] = TO(NODE_WAITING), [NODE_LEAVE] = TO(NODE_FREE)},
-    [NODE_WAITING] = {[NODE_GRANT] = TO(NODE_GRANTED), [NODE_LEAVE] = TO(NODE_FREE)},
-    [NODE_GRANTED] = {[NODE_CLAIM] = TO(NODE_HELD), [NODE_PASS_OVER] = TO(NODE_PASSED_OVER), [NODE_LEAVE] = TO(NODE_FREE)},
-    [NODE_HELD] = {[NODE_REVOKE] = TO(NODE_REVOKED), [NODE_LEAVE] = TO(NODE_FREE)},
-    [NODE_PASSED_OVER] = {[NODE_HOLD] = TO(NODE_HELD), [NODE_QUEUE] = TO(NODE_WAITING), [NODE_LEAVE] = TO(NODE_FREE)},
-    [NODE_REVOKED] = {[NODE_LEAVE] = TO(NODE_FREE)},
-    [NODE_REVOKED + 1] = {[NODE_LEAVE] = TO(NODE_FREE)}, /* garbage */
-    [NODE_STATE_MASK] = {[NODE_LEAVE] = TO(NODE_FREE)},
+    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                 /* FREE */
+    {0, 0, TO(NODE_FREE), TO(NODE_GRANTED)},                          /* WAITING */
+    {0, 0, TO(NODE_FREE), 0, TO(NODE_PASSED_OVER), 0, TO(NODE_HELD)}, /* GRANTED */
+    {0, 0, TO(NODE_FREE), 0, 0, TO(NODE_REVOKED)},                    /* HELD */
+    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                 /* PASSED_OVER */
+    {0, 0, TO(NODE_FREE)},                                            /* REVOKED */
+    {0, 0, TO(NODE_FREE)},                                            /* garbage, and so is the last */
+    {0, 0, TO(NODE_FREE)},
 };
 
 /* What a waiter that sleeps in poll() keeps an eye on. */
