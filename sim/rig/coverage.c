@@ -26,8 +26,8 @@ static const char *const event_words[] = {"bytes", "open", "end", "reset", "time
 
 static const char *const *const words[BOOKS][COLUMNS] = {
     [BOOK_REDIS] = {core_words,
-                    (const char *const[]){"none", "asking", "waiting", "securing", "undoing", "holding", "downgrading", "leaving",
-                                          NULL},
+                    (const char *const[]){"none", "asking", "waiting", "securing", "undoing", "holding", "downgrading", "lost",
+                                          "releasing", "leaving", NULL},
                     reader_words, (const char *const[]){"down", "connecting", "shaking", "greeting", "up", NULL}, event_words},
     [BOOK_ZOOKEEPER] = {core_words,
                         (const char *const[]){"new", "offline", "creating", "finding", "queued", "leasing", "proving", "held",
@@ -54,7 +54,7 @@ static bool core_fits(enum book book, int core, int engine) {
     if (core == CLAIM_PENDING)
         return engine != (book == BOOK_REDIS ? (int)RCLAIM_DOWNGRADING : (int)ZK_DOWNGRADING);
     if (book == BOOK_REDIS)
-        return core == CLAIM_LEAVING ? engine == RCLAIM_LEAVING : engine >= RCLAIM_HOLDING;
+        return core == CLAIM_LEAVING ? engine >= RCLAIM_RELEASING : engine >= RCLAIM_HOLDING;
     return core == CLAIM_HELD && engine >= ZK_HELD;
 }
 

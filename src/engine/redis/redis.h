@@ -12,7 +12,8 @@
  *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock
  *       struct ear          in a cluster: a channel of a lock that is waited for or held                              listen.c
  *
- * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here:
+ * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here; state.c has
+ * the table:
  *
  *             acquire            1: granted at once
  *     ASKING --------> (reply) ---------------------------------------------------> HOLDING
@@ -22,7 +23,7 @@
  *        |     (timer)            | push 'g', too old to be believed: acquire tells
  *        +------------------------'
  *
- *     withdraw: any state -> LEAVING --(reply)--> gone
+ *     withdraw: of a hold -> RELEASING, else LEAVING --(reply)--> gone          the hold is gone, or broken -> LOST, until it is withdrawn
  *     ?replicas=N: SECURING and UNDOING lie before HOLDING, see secure.c
  *
  * Who reads? A thread that waits in park() for its answer reads what comes from its claim's home, if no other does so already (kit/wait.h).
@@ -164,12 +165,52 @@ struct link {
 enum rclaim_state {
     RCLAIM_NONE,
     RCLAIM_ASKING,
-    RCLAIM_WAITING,
-    RCLAIM_SECURING,
-    RCLAIM_UNDOING,
+    RCLAIM_WAITING,  /* in the queue */
+    RCLAIM_SECURING, /* replicas are to have it */
+    RCLAIM_UNDOING,  /* too few of them had it in time */
     RCLAIM_HOLDING,
     RCLAIM_DOWNGRADING,
-    RCLAIM_LEAVING
+    RCLAIM_LOST,      /* and the core was told */
+    RCLAIM_RELEASING, /* it was held, and its release was asked for once at most */
+    RCLAIM_LEAVING,   /* it was not; or more than once */
+    RCLAIM_STATES,
+};
+
+enum rclaim_event {
+    RCLAIM_SUBMIT,
+    RCLAIM_QUEUED,    /* the server says: another holds it */
+    RCLAIM_GRANTED,   /* ... or it is ours, and replicas have it where they are to; */
+    RCLAIM_UNSECURED, /* ... and they are to have it first; */
+    RCLAIM_TOO_LATE,  /* ... and that is over: the answer lay in its socket while we were stopped; */
+    RCLAIM_REFUSED,   /* ... or it will not let us, or can't be reached */
+    RCLAIM_STALE,     /* a push says that it is ours, and can't be believed */
+    RCLAIM_TURN,      /* of a voter: it is to ask again */
+    RCLAIM_SHORT,     /* too few replicas have it; ... */
+    RCLAIM_UNSURE,    /* ... nobody knows */
+    RCLAIM_NOT_MINE,  /* the hold is not on the server any more */
+    RCLAIM_BROKEN,    /* it is, and an operator wants it back */
+    RCLAIM_DOWNGRADE,
+    RCLAIM_DOWNGRADED,
+    RCLAIM_WITHDRAW,
+    RCLAIM_UNSENT,     /* the same, and the server was never asked about it */
+    RCLAIM_RELEASED,   /* the server has let go of it; ... */
+    RCLAIM_NOTHING,    /* ... had nothing of it; ... */
+    RCLAIM_UNANSWERED, /* ... was asked to, and may have done so */
+    RCLAIM_MOVED,      /* its lock is at another server now */
+    RCLAIM_EVENTS,
+};
+
+/* What a step does, beside telling of news (KIT_...). */
+enum {
+    RCLAIM_ANEW = 1 << 0,     /* nothing of it is held any more */
+    RCLAIM_HEARS = 1 << 1,    /* in a cluster: of breaks */
+    RCLAIM_WAS_LOST = 1 << 2, /* before it was withdrawn */
+    RCLAIM_ENDS = 1 << 3,
+    RCLAIM_ASKS = 1 << 4, /* what the new state asks for is sent; what is in flight counts no more */
+};
+
+struct rclaim_move {
+    uint8_t next, news, actions;
 };
 
 /* The engine's state of a claim. */
@@ -194,9 +235,7 @@ struct rclaim {
     int64_t secure_sent_at, secure_lease_ns; /* of the renewal that is being secured */
     bool asked;                              /* a request about its state is in flight */
     bool asks_again;    /* what is in flight may be answered with what is not so any more: see look_again() in push.c */
-    bool resent;        /* the withdrawal was asked for more than once */
-    bool lost;          /* the core was told */
-    bool held_before;   /* when it was withdrawn */
+    bool was_held;      /* a voter: when it was withdrawn */
     bool awaited;       /* a voter: at the withdrawal others waited for it */
     bool foreign_held;  /* its lock is held by a program that is not pawl */
     bool listens;       /* on the foreign channel of its lock */
@@ -565,8 +604,11 @@ void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, co
     __attribute__((format(printf, 4, 5)));
 /* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
 int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
-/* The claim is gone from here. */
-void pawl__claim_remove(struct redis *redis, struct rclaim *claim);
+/* The only one to change a claim's state: by the table, whose actions it carries out. False: it is ignored in this state. */
+bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
+
+/* state.c: the table. False: it is ignored. */
+bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
 
 /* set.c */
 pawl__submit_all_fn pawl__redis_submit_all;

@@ -98,12 +98,12 @@ void pawl__voter_pass_on(struct pawl__claim *claim) {
 static int put_release(const struct rclaim *claim, struct redis_call *call) {
     enum { HOLD = 3, VOTE = 4, EITHER = 5 };
     const struct redis_keys *keys = &call->keys;
-    const char *words[EITHER] = {keys->lock, keys->queue, claim->owner, claim->held_before ? "" : call->extra, "1"};
+    const char *words[EITHER] = {keys->lock, keys->queue, claim->owner, claim->was_held ? "" : call->extra, "1"};
 
     memcpy(call->argv, words, sizeof words);
     if (!claim->passes_on)
         return VOTE;
-    return claim->held_before ? HOLD : EITHER;
+    return claim->was_held ? HOLD : EITHER;
 }
 
 /* A voter's scripts need little, and each argument costs the server as much as a call: what is not said is the common case. */
@@ -128,7 +128,7 @@ void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_lef
     if (claim->asks_again)
         ms_left = 0; /* the key has changed since that answer left */
     claim->asks_again = false;
-    claim->state = RCLAIM_WAITING;
+    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
     claim->registered = true;
     /* So that the next time it is tracked; where others wait, each is told of its turn. */
     claim->foreign_held = claim->position == 0;
@@ -141,8 +141,7 @@ void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *seam, uint
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    if (claim->state == RCLAIM_WAITING) {
-        claim->state = RCLAIM_ASKING;
+    if (pawl__claim_step(redis, claim, RCLAIM_TURN)) {
         claim->floor = floor;
         claim->kit.news &= ~(unsigned)KIT_WAITS;
         pawl__claim_drive(redis, claim);
@@ -184,7 +183,7 @@ void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *seam, ui
     snprintf(first, sizeof first, "%llu", (unsigned long long)token);
     snprintf(many, sizeof many, "%u", count);
     pawl__redis_lock(redis);
-    if (claim->state == RCLAIM_HOLDING && !claim->lost && !claim->renewing && claim->home->server.commands.state == LINK_UP) {
+    if (claim->state == RCLAIM_HOLDING && !claim->renewing && claim->home->server.commands.state == LINK_UP) {
         request.step = (int)(pawl__claim_lease_ns(redis, claim) / REDIS_MS);
         snprintf(lease, sizeof lease, "%d", request.step);
         pawl__redis_keys(redis, seam->name, seam->kind, &keys);

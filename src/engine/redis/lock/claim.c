@@ -55,7 +55,8 @@ static void insert(struct redis *redis, struct rclaim *claim) {
     redis->adopted_count += claim->kit.adopted;
 }
 
-void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
+/* The claim is gone from here. */
+static void forget(struct redis *redis, struct rclaim *claim) {
     pawl__push_unlisten(redis, claim);
     pawl__ear_leave(redis, claim);
     pawl__claim_detach(redis, claim);
@@ -65,9 +66,31 @@ void pawl__claim_remove(struct redis *redis, struct rclaim *claim) {
     pawl__renew_forget(claim);
     pawl__kit_untell(&redis->kit, &claim->kit);
     pawl__kit_timer_end(&redis->kit.timers, &claim->timer);
-    claim->state = RCLAIM_NONE;
     redis->claim_count--;
     redis->adopted_count -= claim->kit.adopted;
+}
+
+bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event) {
+    struct rclaim_move move;
+
+    if (!pawl__claim_moves(claim->state, event, &move))
+        return false;
+    claim->state = (enum rclaim_state)move.next;
+    if (move.actions & RCLAIM_ANEW)
+        claim->held_since = 0;
+    if (move.actions & RCLAIM_HEARS)
+        pawl__ear_open(redis, claim);
+    if (move.actions & RCLAIM_WAS_LOST)
+        claim->kit.was_lost = true;
+    if (move.actions & RCLAIM_ENDS)
+        forget(redis, claim);
+    if (move.news)
+        pawl__kit_tell(&redis->kit, &claim->kit, move.news);
+    if (move.actions & RCLAIM_ASKS) {
+        claim->asked = false;
+        pawl__claim_drive(redis, claim);
+    }
+    return true;
 }
 
 void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
@@ -84,20 +107,18 @@ void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
     va_list args;
 
-    if (claim->lost || !rclaim_holds(claim))
+    if (!rclaim_holds(claim))
         return;
-    claim->lost = true;
     claim->kit.why.code = PAWL_ELOST;
     va_start(args, format);
     vsnprintf(claim->kit.why.text, sizeof claim->kit.why.text, format, args);
     va_end(args);
-    pawl__kit_tell(&redis->kit, &claim->kit, broken ? KIT_BROKEN : KIT_LOST);
+    pawl__claim_step(redis, claim, broken ? RCLAIM_BROKEN : RCLAIM_NOT_MINE);
 }
 
 void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
     claim->kit.why = *why;
-    pawl__claim_remove(redis, claim);
-    pawl__kit_tell(&redis->kit, &claim->kit, KIT_REFUSED);
+    pawl__claim_step(redis, claim, RCLAIM_REFUSED);
 }
 
 void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
@@ -117,7 +138,7 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
     claim->kit.grant.sent_at = claim->held_since = sent_at;
     claim->kit.grant.lease_ns = lease_ns;
     if (redis->options.replicas) {
-        claim->state = RCLAIM_SECURING;
+        pawl__claim_step(redis, claim, RCLAIM_UNSECURED);
         pawl__secure(claim, sent_at, lease_ns);
     } else {
         pawl__claim_hold(redis, claim);
@@ -129,20 +150,14 @@ static bool came_too_late(struct redis *redis, struct rclaim *claim) {
     if (is_voter(redis) || pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
         return false;
     pawl__kit_note(&redis->kit, &claim->kit, "granted, but its lease is over: asking again");
-    claim->state = RCLAIM_ASKING;
-    claim->held_since = 0;
-    claim->asked = false;
-    pawl__claim_drive(redis, claim);
-    return true;
+    return pawl__claim_step(redis, claim, RCLAIM_TOO_LATE);
 }
 
 void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
     if (came_too_late(redis, claim))
         return;
-    claim->state = RCLAIM_HOLDING;
     claim->failures = 0;
-    pawl__ear_open(redis, claim);
-    pawl__kit_tell(&redis->kit, &claim->kit, KIT_GRANTED);
+    pawl__claim_step(redis, claim, RCLAIM_GRANTED);
 }
 
 int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
@@ -352,7 +367,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         return;
     }
     claim->home->contended = true;
-    claim->state = RCLAIM_WAITING;
+    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
     if (position < 0) { /* it has not queued, since it could not be told */
         pawl__kit_note(&redis->kit, &claim->kit, "held, PTTL %lld; listening", (long long)ms_left);
         claim->position = 0;
@@ -477,8 +492,6 @@ void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
 static void undone(struct redis *redis, struct rclaim *claim) {
     struct pawl_error why;
 
-    claim->state = RCLAIM_ASKING;
-    claim->held_since = 0;
     if (claim->kit.claim->try_only) {
         pawl__secure_failed(claim->home, claim->kit.claim->name, &why);
         pawl__claim_not_now(redis, claim, &why);
@@ -497,21 +510,20 @@ static void release_refused(struct redis *redis, const struct rclaim *claim, con
 
 static void release_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct rclaim *claim = request->claim;
+    bool undoes = claim->state == RCLAIM_UNDOING;
     struct pawl_error why;
 
-    if (current(request) && claim->state == RCLAIM_UNDOING) {
-        if (!without_result(redis, request, reply, &why))
-            undone(redis, claim);
-    } else if (current(request) && !without_result(redis, request, reply, &why)) {
-        if (reply->type == REDIS_REPLY_ERROR)
+    if (current(request) && !without_result(redis, request, reply, &why)) {
+        bool refused = reply->type == REDIS_REPLY_ERROR;
+
+        if (refused && !undoes)
             release_refused(redis, claim, &why);
-        else if (reply->integer == 0 && !claim->resent && claim->held_before)
-            claim->kit.was_lost = true;
         claim->awaited = reply->integer == 2;
-        pawl__claim_remove(redis, claim);
-        pawl__kit_tell(&redis->kit, &claim->kit, KIT_GONE);
+        pawl__claim_step(redis, claim, !refused && reply->integer == 0 ? RCLAIM_NOTHING : RCLAIM_RELEASED);
+        if (undoes)
+            undone(redis, claim);
     } else if (!reply) {
-        claim->resent = true;
+        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
     }
     freeReplyObject(reply);
 }
@@ -527,14 +539,12 @@ static void downgrade_answered(struct redis *redis, struct request *request, red
     struct rclaim *claim = request->claim;
     struct pawl_error why;
 
-    if (current(request) && claim->state == RCLAIM_DOWNGRADING && !without_result(redis, request, reply, &why)) {
-        bool done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
-
+    if (current(request) && (rclaim_holds(claim) || claim->state == RCLAIM_LOST) && !without_result(redis, request, reply, &why)) {
         claim->mode = PAWL_SHARED;
-        pawl__kit_tell(&redis->kit, &claim->kit, KIT_DOWNGRADED);
-        if (!done)
+        if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+            pawl__claim_step(redis, claim, RCLAIM_DOWNGRADED);
+        else
             pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->kit.claim->name);
-        claim->state = RCLAIM_HOLDING;
     }
     freeReplyObject(reply);
 }
@@ -604,7 +614,9 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         return;
     switch (claim->state) {
     case RCLAIM_NONE:
+    case RCLAIM_STATES:
     case RCLAIM_SECURING:
+    case RCLAIM_LOST:
         break;
     case RCLAIM_HOLDING:
         pawl__ear_open(redis, claim);
@@ -621,6 +633,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         send_downgrade(redis, claim);
         break;
     case RCLAIM_UNDOING:
+    case RCLAIM_RELEASING:
     case RCLAIM_LEAVING:
         send_release(redis, claim);
         break;
@@ -651,7 +664,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
         claim->slot = pawl__cluster_slot_of(redis, seam->name);
         pawl__server_want(&home->server);
     }
-    claim->state = RCLAIM_ASKING;
+    pawl__claim_step(redis, claim, RCLAIM_SUBMIT);
     claim->mode = seam->mode;
     if (!claim->since[0])
         pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
@@ -693,26 +706,20 @@ static void unlock_asked(struct redis *redis, const struct rclaim *claim) {
 int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
-    bool unsent;
 
     pawl__redis_lock(redis);
-    unsent = claim->state == RCLAIM_NONE || never_sent(claim);
-    claim->held_before = rclaim_holds(claim);
     claim->kit.news &= ~(unsigned)(KIT_GRANTED | KIT_DOWNGRADED);
     if (claim->kit.telling == KIT_LAST) {
         /* It was refused, and the core is hearing so just now: that is its end. */
-    } else if (unsent) {
-        if (claim->state != RCLAIM_NONE)
-            pawl__claim_remove(redis, claim);
-        pawl__kit_tell(&redis->kit, &claim->kit, KIT_GONE);
+    } else if (never_sent(claim)) {
+        pawl__claim_step(redis, claim, RCLAIM_UNSENT);
     } else {
         pawl__renew_forget(claim);
         pawl__secure_forget(claim);
-        claim->state = RCLAIM_LEAVING;
-        claim->asked = false;
         claim->timer.at = PAWL__NEVER;
         claim->failures = 0;
-        pawl__claim_drive(redis, claim);
+        claim->was_held = rclaim_holds(claim) || claim->state == RCLAIM_LOST;
+        pawl__claim_step(redis, claim, RCLAIM_WITHDRAW);
     }
     unlock_asked(redis, claim);
     return PAWL__PENDING;
@@ -723,9 +730,7 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    claim->state = RCLAIM_DOWNGRADING;
-    claim->asked = false;
-    pawl__claim_drive(redis, claim);
+    pawl__claim_step(redis, claim, RCLAIM_DOWNGRADE);
     unlock_asked(redis, claim);
     return PAWL__PENDING;
 }

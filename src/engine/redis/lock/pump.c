@@ -262,13 +262,11 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *
     pawl__secure_forget(claim);
     pawl__push_unlisten(redis, claim);
     /* A release that is on its way may be carried out yet, and the keys move without what it freed. */
-    claim->resent |= claim->asked && claim->state == RCLAIM_LEAVING;
+    if (claim->asked)
+        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
     claim->renewing = claim->asked = false;
     claim->turn += claim->turn > 0;
-    if (claim->state == RCLAIM_SECURING) {
-        claim->state = RCLAIM_ASKING;
-        claim->held_since = 0;
-    }
+    pawl__claim_step(redis, claim, RCLAIM_MOVED);
     pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
     claim->home = home;
     pawl__server_want(&home->server);

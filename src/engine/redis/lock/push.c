@@ -97,10 +97,8 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
                    redis->options.replicas ? "replicas must have it" : "maybe long ago");
     /* By acquire, which tells the token too: a claim that was granted, expired, queued again and granted again has a later one than the
      * first message says. */
-    claim->state = RCLAIM_ASKING;
     claim->turn++;
-    claim->asked = false;
-    pawl__claim_drive(redis, claim);
+    pawl__claim_step(redis, claim, RCLAIM_STALE);
 }
 
 /* It may overtake the answer to acquire, which was written before: then it counts when that has come. */

@@ -21,7 +21,7 @@ struct batch {
 };
 
 void pawl__renew_want(struct rclaim *claim) {
-    if (claim->to_renew || claim->renewing || claim->lost || !rclaim_holds(claim))
+    if (claim->to_renew || claim->renewing || !rclaim_holds(claim))
         return;
     claim->to_renew = true;
     TAILQ_INSERT_TAIL(&claim->home->to_renew, claim, renewal);
@@ -42,7 +42,7 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
 
 void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held) {
     claim->renewing = false;
-    if (claim->lost || !rclaim_holds(claim))
+    if (!rclaim_holds(claim))
         return;
     if (held == 1 && redis->options.replicas) {
         claim->renewing = true;

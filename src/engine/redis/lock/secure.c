@@ -47,26 +47,15 @@ static void secured(struct redis *redis, struct rclaim *claim) {
 /* Too few replicas have it. */
 static void fell_short(struct redis *redis, struct rclaim *claim) {
     leave_list(claim);
-    if (claim->state != RCLAIM_SECURING) {
+    if (!pawl__claim_step(redis, claim, RCLAIM_SHORT))
         pawl__renew_put_back(claim);
-        return;
-    }
-    claim->state = RCLAIM_UNDOING;
-    claim->asked = false;
-    pawl__claim_drive(redis, claim);
 }
 
 /* Nobody knows. */
 static void unknown(struct redis *redis, struct rclaim *claim) {
     leave_list(claim);
-    if (claim->state != RCLAIM_SECURING) {
+    if (!pawl__claim_step(redis, claim, RCLAIM_UNSURE))
         pawl__renew_put_back(claim);
-        return;
-    }
-    claim->state = RCLAIM_ASKING;
-    claim->held_since = 0;
-    claim->asked = false;
-    pawl__claim_drive(redis, claim);
 }
 
 typedef void end_fn(struct redis *redis, struct rclaim *claim);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * state.c - what becomes of a claim: for each state, what an event makes of it. redis.h has the words.
+ *
+ * Whoever brings an event has looked at everything else (is it the answer to what was asked last? is the grant still worth something? does
+ * the URL ask for replicas?), and chooses the event by that. What is not in the table is ignored. What is asked of the server in a
+ * state, and again after a lost answer, is pawl__claim_drive's to know.
+ */
+#include "engine/redis/redis.h"
+
+/* Not granted yet: asking, and waiting in the queue, differ in little. */
+#define PENDING(state)                                                                                                             \
+    [RCLAIM_QUEUED] = {RCLAIM_WAITING, 0, 0}, [RCLAIM_GRANTED] = {RCLAIM_HOLDING, KIT_GRANTED, RCLAIM_HEARS},                      \
+    [RCLAIM_UNSECURED] = {RCLAIM_SECURING, 0, 0}, [RCLAIM_TOO_LATE] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_ASKS},               \
+    [RCLAIM_STALE] = {RCLAIM_ASKING, 0, RCLAIM_ASKS}, [RCLAIM_REFUSED] = {RCLAIM_NONE, KIT_REFUSED, RCLAIM_ENDS}
+
+/* What is taken back before it was held, or is not held any more. */
+#define GIVES_UP [RCLAIM_WITHDRAW] = {RCLAIM_LEAVING, 0, RCLAIM_ASKS}
+#define GIVES_BACK [RCLAIM_WITHDRAW] = {RCLAIM_RELEASING, 0, RCLAIM_ASKS}
+#define RELEASED                                                                                                                   \
+    { RCLAIM_NONE, KIT_GONE, RCLAIM_ENDS }
+
+static const struct rclaim_move moves[RCLAIM_STATES][RCLAIM_EVENTS] = {
+    [RCLAIM_NONE] = {[RCLAIM_SUBMIT] = {RCLAIM_ASKING, 0, 0}, [RCLAIM_WITHDRAW] = {RCLAIM_NONE, KIT_GONE, 0}},
+    [RCLAIM_ASKING] = {PENDING(RCLAIM_ASKING), GIVES_UP, [RCLAIM_UNSENT] = RELEASED},
+    [RCLAIM_WAITING] = {PENDING(RCLAIM_WAITING), GIVES_UP, [RCLAIM_TURN] = {RCLAIM_ASKING, 0, 0}},
+    [RCLAIM_SECURING] = {[RCLAIM_GRANTED] = {RCLAIM_HOLDING, KIT_GRANTED, RCLAIM_HEARS},
+                         [RCLAIM_TOO_LATE] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_ASKS},
+                         [RCLAIM_SHORT] = {RCLAIM_UNDOING, 0, RCLAIM_ASKS},
+                         [RCLAIM_UNSURE] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_ASKS},
+                         [RCLAIM_MOVED] = {RCLAIM_ASKING, 0, RCLAIM_ANEW},
+                         GIVES_UP},
+    [RCLAIM_UNDOING] =
+        {[RCLAIM_RELEASED] = {RCLAIM_ASKING, 0, RCLAIM_ANEW}, [RCLAIM_NOTHING] = {RCLAIM_ASKING, 0, RCLAIM_ANEW}, GIVES_UP},
+    [RCLAIM_HOLDING] = {[RCLAIM_NOT_MINE] = {RCLAIM_LOST, KIT_LOST, 0},
+                        [RCLAIM_BROKEN] = {RCLAIM_LOST, KIT_BROKEN, 0},
+                        [RCLAIM_DOWNGRADE] = {RCLAIM_DOWNGRADING, 0, RCLAIM_ASKS},
+                        GIVES_BACK},
+    [RCLAIM_DOWNGRADING] = {[RCLAIM_NOT_MINE] = {RCLAIM_LOST, KIT_LOST | KIT_DOWNGRADED, 0},
+                            [RCLAIM_BROKEN] = {RCLAIM_LOST, KIT_BROKEN | KIT_DOWNGRADED, 0},
+                            [RCLAIM_DOWNGRADED] = {RCLAIM_HOLDING, KIT_DOWNGRADED, 0},
+                            GIVES_BACK},
+    [RCLAIM_LOST] = {[RCLAIM_DOWNGRADE] = {RCLAIM_LOST, KIT_DOWNGRADED, 0}, GIVES_BACK},
+    /* That nothing was there to be released proves a loss only if it was asked for once. */
+    [RCLAIM_RELEASING] = {[RCLAIM_RELEASED] = RELEASED,
+                          [RCLAIM_NOTHING] = {RCLAIM_NONE, KIT_GONE, RCLAIM_ENDS | RCLAIM_WAS_LOST},
+                          [RCLAIM_UNANSWERED] = {RCLAIM_LEAVING, 0, 0}},
+    [RCLAIM_LEAVING] = {[RCLAIM_RELEASED] = RELEASED, [RCLAIM_NOTHING] = RELEASED},
+};
+
+bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret) {
+    *ret = moves[state][event];
+    return ret->next || ret->news;
+}
