@@ -59,66 +59,25 @@ static int on_answer(struct zk_op *op, const struct zk_reply *reply) {
     return 0;
 }
 
-static struct zk_call *begin(struct zk_session *session, struct zk_op **ret) {
+struct zk_call *pawl__zk_call(struct zk_session *session, enum zk_call_what what, const char *path, const char *data) {
     struct zk_call *call = calloc(1, sizeof *call);
+    struct zk_op *op = call ? pawl__zk_op_new(session, NULL, on_answer, call) : NULL;
 
-    *ret = call ? pawl__zk_op_new(session, NULL, on_answer, call) : NULL;
-    if (*ret)
-        return call;
-    free(call);
-    return NULL;
-}
-
-struct zk_call *pawl__zk_call_list(struct zk_session *session, const char *path) {
-    struct zk_op *op;
-    struct zk_call *call = begin(session, &op);
-
-    if (call)
+    if (!op) {
+        free(call);
+        return NULL;
+    }
+    if (what == ZK_CALL_LIST)
         pawl__zk_list(op, path, NULL);
-    return call;
-}
-
-struct zk_call *pawl__zk_call_get(struct zk_session *session, const char *path) {
-    struct zk_op *op;
-    struct zk_call *call = begin(session, &op);
-
-    if (call)
+    else if (what == ZK_CALL_GET)
         pawl__zk_get(op, path, NULL);
-    return call;
-}
-
-struct zk_call *pawl__zk_call_acl(struct zk_session *session, const char *path) {
-    struct zk_op *op;
-    struct zk_call *call = begin(session, &op);
-
-    if (call)
+    else if (what == ZK_CALL_ACL)
         pawl__zk_get_acl(op, path);
-    return call;
-}
-
-struct zk_call *pawl__zk_call_sync(struct zk_session *session, const char *path) {
-    struct zk_op *op;
-    struct zk_call *call = begin(session, &op);
-
-    if (call)
+    else if (what == ZK_CALL_SYNC)
         pawl__zk_sync(op, path);
-    return call;
-}
-
-struct zk_call *pawl__zk_call_set(struct zk_session *session, const char *path, const char *data, int version) {
-    struct zk_op *op;
-    struct zk_call *call = begin(session, &op);
-
-    if (call)
-        pawl__zk_set(op, path, data, (int)strlen(data), version);
-    return call;
-}
-
-struct zk_call *pawl__zk_call_delete(struct zk_session *session, const char *path) {
-    struct zk_op *op;
-    struct zk_call *call = begin(session, &op);
-
-    if (call)
+    else if (what == ZK_CALL_SET)
+        pawl__zk_set(op, path, data, (int)strlen(data), -1);
+    else
         pawl__zk_delete(op, path);
     return call;
 }

@@ -17,13 +17,10 @@ struct zk_call {
     int world; /* what an ACL lets everybody do */
 };
 
-/* Send; NULL: out of memory. Several may be on their way at once. */
-struct zk_call *pawl__zk_call_list(struct zk_session *session, const char *path);
-struct zk_call *pawl__zk_call_get(struct zk_session *session, const char *path);
-struct zk_call *pawl__zk_call_acl(struct zk_session *session, const char *path);
-struct zk_call *pawl__zk_call_sync(struct zk_session *session, const char *path);
-struct zk_call *pawl__zk_call_set(struct zk_session *session, const char *path, const char *data, int version);
-struct zk_call *pawl__zk_call_delete(struct zk_session *session, const char *path);
+enum zk_call_what { ZK_CALL_LIST, ZK_CALL_GET, ZK_CALL_ACL, ZK_CALL_SYNC, ZK_CALL_SET, ZK_CALL_DELETE };
+
+/* Send; NULL: out of memory. Several may be on their way at once. `data`: of ZK_CALL_SET. */
+struct zk_call *pawl__zk_call(struct zk_session *session, enum zk_call_what what, const char *path, const char *data);
 /* ZooKeeper's code; ZOPERATIONTIMEOUT: no answer by the deadline. Lets go of the mutex meanwhile. */
 int pawl__zk_call_wait(struct zk_session *session, struct zk_call *call, int64_t deadline);
 void pawl__zk_call_free(struct zk_call *call);

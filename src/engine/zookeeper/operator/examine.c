@@ -162,7 +162,7 @@ static void examine_leader(struct examination *it) {
     int rc;
 
     pawl__zk_lock();
-    call = pawl__zk_call_sync(it->session, "/");
+    call = pawl__zk_call(it->session, ZK_CALL_SYNC, "/", NULL);
     rc = pawl__zk_call_wait(it->session, call, it->deadline);
     pawl__zk_call_free(call);
     pawl__zk_unlock(it->session);
@@ -185,7 +185,7 @@ static int members(struct examination *it) {
     int count = -1;
 
     pawl__zk_lock();
-    call = pawl__zk_call_get(it->session, "/zookeeper/config");
+    call = pawl__zk_call(it->session, ZK_CALL_GET, "/zookeeper/config", NULL);
     if (pawl__zk_call_wait(it->session, call, it->deadline) == ZOK) {
         count = 0;
         for (const char *line = call->data; line; line = (line = strchr(line, '\n')) ? line + 1 : NULL)
@@ -224,7 +224,7 @@ static void examine_access(struct examination *it) {
     int rc, world;
 
     pawl__zk_lock();
-    call = pawl__zk_call_acl(it->session, base);
+    call = pawl__zk_call(it->session, ZK_CALL_ACL, base, NULL);
     rc = pawl__zk_call_wait(it->session, call, it->deadline);
     world = call && call->done ? call->world : 0;
     pawl__zk_call_free(call);
@@ -283,8 +283,8 @@ static bool is_walked(const char *path, const char *child) {
 
 /* Look at a directory and at those below it. The mutex is held. */
 static void look_below(struct examination *it, const char *path, int deep) {
-    struct zk_call *get = pawl__zk_call_get(it->session, *path ? path : "/"),
-                   *list = pawl__zk_call_list(it->session, *path ? path : "/");
+    struct zk_call *get = pawl__zk_call(it->session, ZK_CALL_GET, *path ? path : "/", NULL),
+                   *list = pawl__zk_call(it->session, ZK_CALL_LIST, *path ? path : "/", NULL);
 
     it->directories--;
     if (pawl__zk_call_wait(it->session, get, it->deadline) == ZOK && numbers_used(&get->stat) > it->used) {

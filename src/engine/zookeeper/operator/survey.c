@@ -123,7 +123,7 @@ static int read_entries(struct survey *survey, struct entries *entries) {
         size_t count = entries->count - from < AT_ONCE ? entries->count - from : AT_ONCE;
 
         for (size_t i = 0; i < count; i++)
-            calls[i] = pawl__zk_call_get(survey->session, entries->list[from + i].path);
+            calls[i] = pawl__zk_call(survey->session, ZK_CALL_GET, entries->list[from + i].path, NULL);
         for (size_t i = 0; i < count; i++) {
             struct entry *entry = &entries->list[from + i];
             int answer = pawl__zk_call_wait(survey->session, calls[i], survey->deadline);
@@ -185,7 +185,8 @@ static int no_memory(const struct survey *survey) {
 
 /* List a directory; no such node counts as empty. *ret is to be freed. */
 static int list(struct survey *survey, const char *path, struct zk_call **ret) {
-    struct zk_call *sync = pawl__zk_call_sync(survey->session, path), *call = pawl__zk_call_list(survey->session, path);
+    struct zk_call *sync = pawl__zk_call(survey->session, ZK_CALL_SYNC, path, NULL),
+                   *call = pawl__zk_call(survey->session, ZK_CALL_LIST, path, NULL);
     int rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
 
     pawl__zk_call_free(sync);
@@ -445,7 +446,7 @@ int pawl__zk_survey(struct zk_session *session, const char *name, pawl_visit_fn 
 
 static int change(struct survey *survey, const struct entry *entry) {
     char *marked = entry->foreign ? strdup(revoke) : pawl__zk_text("%s broken=1", entry->data);
-    struct zk_call *call = marked ? pawl__zk_call_set(survey->session, entry->path, marked, -1) : NULL;
+    struct zk_call *call = marked ? pawl__zk_call(survey->session, ZK_CALL_SET, entry->path, marked) : NULL;
     int rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
 
     pawl__zk_call_free(call);
@@ -466,7 +467,7 @@ static int remove_hold(struct survey *survey, const struct entry *entry) {
         if (strcmp(child, child_of(entry->path)) != 0 && !same_guid(child, child_of(entry->path)))
             continue;
         path = pawl__zk_text("%s/%s", dir, child);
-        call = path ? pawl__zk_call_delete(survey->session, path) : NULL;
+        call = path ? pawl__zk_call(survey->session, ZK_CALL_DELETE, path, NULL) : NULL;
         rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
         rc = rc == ZNONODE ? ZOK : rc;
         pawl__zk_call_free(call);
