@@ -50,43 +50,38 @@ int pawl__claim_move(enum claim_state state, int outcome) {
     return moves[state][outcome];
 }
 
-static struct claim_list *list_of(struct cohort *cohort, enum claim_state state) {
-    switch (state) {
-    case CLAIM_PENDING:
-    case CLAIM_HELD:
-    case CLAIM_LOST:
-        return &cohort->claims;
-    case CLAIM_LEAVING:
-        return &cohort->leaving;
-    default:
-        return NULL;
+/* In which list it is: none, cohort->claims, or cohort->leaving. */
+enum { LIST_NONE, LIST_CLAIMS, LIST_LEAVING };
+static const uint8_t lists[CLAIM_STATES] = {
+    [CLAIM_PENDING] = LIST_CLAIMS, [CLAIM_HELD] = LIST_CLAIMS, [CLAIM_LOST] = LIST_CLAIMS, [CLAIM_LEAVING] = LIST_LEAVING};
+
+static void change_list(struct claim *claim, int from, int to) {
+    struct cohort *cohort = claim->cohort;
+
+    if (from == LIST_CLAIMS) {
+        TAILQ_REMOVE(&cohort->claims, claim, link);
+    } else if (from == LIST_LEAVING) {
+        TAILQ_REMOVE(&cohort->leaving, claim, link);
+        pawl__client_one_less(cohort->client, &cohort->client->leaving);
+    }
+    if (to == LIST_CLAIMS) {
+        TAILQ_INSERT_TAIL(&cohort->claims, claim, link);
+    } else if (to == LIST_LEAVING) {
+        TAILQ_INSERT_TAIL(&cohort->leaving, claim, link);
+        atomic_fetch_add(&cohort->client->leaving, 1);
     }
 }
 
-static void enter(struct claim *claim, enum claim_state state) {
-    struct claim_list *from = list_of(claim->cohort, claim->state), *to = list_of(claim->cohort, state);
-    struct pawl *client = claim->cohort->client;
-
-    if (from && from != to)
-        TAILQ_REMOVE(from, claim, link);
-    if (to && from != to)
-        TAILQ_INSERT_TAIL(to, claim, link);
-    if (state == CLAIM_LEAVING)
-        atomic_fetch_add(&client->leaving, 1);
-    else if (claim->state == CLAIM_LEAVING)
-        pawl__client_one_less(client, &client->leaving);
-    claim->state = state;
-}
-
 /* The only one that changes the state. False: the outcome means nothing to a claim in this state. */
-static bool step(struct claim *claim, int outcome) {
-    int next = pawl__claim_move(claim->state, outcome);
+static inline bool step(struct claim *claim, int outcome) {
+    int next = moves[claim->state][outcome];
 
     assert(next != CLAIM_NEVER);
     if (next == CLAIM_NEVER || next == CLAIM_IGNORED)
         return false;
-    if (next != (int)claim->state)
-        enter(claim, (enum claim_state)next);
+    if (lists[claim->state] != lists[next])
+        change_list(claim, lists[claim->state], lists[next]);
+    claim->state = (enum claim_state)next;
     return true;
 }
 
@@ -98,34 +93,45 @@ uint32_t pawl__claim_tokens(const struct cohort *cohort, uint32_t used) {
     return used < 2 ? used : used < most / 2 ? used * 2 : most;
 }
 
-struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wish) {
-    struct pawl *client = cohort->client;
-    size_t state_size = cohort->engine->impl->claim_size;
-    struct claim *claim = cohort->spare;
+/* What is the same for all claims of the cohort. */
+static struct claim *make_claim(struct cohort *cohort) {
+    struct claim *claim = malloc(sizeof *claim + cohort->engine->impl->claim_size);
 
-    cohort->spare = NULL;
-    if (!claim && !(claim = malloc(sizeof *claim + state_size)))
+    if (!claim)
         return NULL;
-    memset(claim, 0, sizeof *claim + state_size);
     claim->cohort = cohort;
-    claim->serves_most = 1 + client->handoffs;
     TAILQ_INIT(&claim->waiters);
     TAILQ_INIT(&claim->holds);
     claim->seam = (struct pawl__claim){
-        .id = {client->id, cohort->next_id++},
+        .id = {cohort->client->id},
         .name = cohort->name,
         .name_length = cohort->name_length,
         .name_hash = cohort->name_hash,
         .kind = cohort->kind,
-        .mode = wish->mode,
-        .permits = wish->permits,
         .limit = cohort->limit,
         .nonreentrant = cohort->nonreentrant,
-        .try_only = wish->try_only,
-        .max_hold_ns = wish->max_hold_ns,
-        .token_want = pawl__claim_tokens(cohort, cohort->tokens_used),
     };
+    return claim;
+}
+
+struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wish) {
+    struct claim *claim = cohort->spare ? cohort->spare : make_claim(cohort);
+
+    if (!claim)
+        return NULL;
+    cohort->spare = NULL;
     cohort->claim_count++;
+    memset((char *)claim + offsetof(struct claim, state), 0, offsetof(struct claim, seam) - offsetof(struct claim, state));
+    memset(pawl__claim_state(&claim->seam), 0, cohort->engine->impl->claim_size);
+    claim->serves_most = 1 + cohort->client->handoffs;
+    claim->seam.id[1] = cohort->next_id++;
+    claim->seam.mode = wish->mode;
+    claim->seam.permits = wish->permits;
+    claim->seam.try_only = wish->try_only;
+    claim->seam.max_hold_ns = wish->max_hold_ns;
+    claim->seam.token = 0;
+    claim->seam.token_count = 0;
+    atomic_init(&claim->seam.token_want, pawl__claim_tokens(cohort, cohort->tokens_used));
     return claim;
 }
 
@@ -205,6 +211,10 @@ static void note_lease(struct claim *claim) {
     int64_t sent_at = claim->seam.sent_at, lease = claim->seam.lease_ns;
 
     claim->lease_ns = lease;
+    if (lease == PAWL__NEVER && claim->hold_until == PAWL__NEVER) {
+        claim->renew_at = claim->suspect_at = claim->assured_until = PAWL__NEVER;
+        return;
+    }
     claim->renew_at = pawl__lease_renew_at(sent_at, lease);
     claim->suspect_at = pawl__lease_suspect_at(sent_at, lease);
     claim->assured_until = pawl__lease_assured_until(sent_at, lease);

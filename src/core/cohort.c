@@ -53,10 +53,14 @@ static bool count_served(struct claim *claim) {
     return true;
 }
 
-static bool attach(struct claim *claim, struct waiter *waiter) {
+static void put_waiter(struct claim *claim, struct waiter *waiter) {
     waiter->claim = claim;
     waiter->state = WAITER_WAITING;
     TAILQ_INSERT_TAIL(&claim->waiters, waiter, link);
+}
+
+static bool attach(struct claim *claim, struct waiter *waiter) {
+    put_waiter(claim, waiter);
     return count_served(claim);
 }
 
@@ -83,20 +87,22 @@ static void conclude(struct waiter *waiter, enum waiter_state state) {
         wake(waiter->lock->cohort, waiter);
 }
 
-static void grant(struct claim *claim, struct waiter *waiter, uint64_t token) {
-    struct hold *hold = waiter->hold;
-
-    waiter->hold = NULL;
-    *hold = (struct hold){
-        .lock = waiter->lock,
-        .claim = claim,
-        .owner = waiter->owner,
-        .token = token,
-        .exclusive = waiter->mode != PAWL_SHARED,
-        .shared = waiter->mode == PAWL_SHARED,
-    };
+static void begin_hold(struct hold *hold, struct pawl_lock *lock, struct claim *claim, uint64_t owner, enum pawl_mode mode,
+                       uint64_t token) {
+    hold->lock = lock;
+    hold->claim = claim;
+    hold->owner = owner;
+    hold->token = token;
+    hold->exclusive = mode != PAWL_SHARED;
+    hold->shared = mode == PAWL_SHARED;
+    hold->lost = false;
     TAILQ_INSERT_TAIL(&claim->holds, hold, of_claim);
-    TAILQ_INSERT_HEAD(&waiter->lock->holds, hold, of_lock);
+    TAILQ_INSERT_HEAD(&lock->holds, hold, of_lock);
+}
+
+static void grant(struct claim *claim, struct waiter *waiter, uint64_t token) {
+    begin_hold(waiter->hold, waiter->lock, claim, waiter->owner, waiter->mode, token);
+    waiter->hold = NULL;
     conclude(waiter, WAITER_GRANTED);
 }
 
@@ -309,6 +315,31 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
         start(cohort, waiter);
     if (waiter->state == WAITER_WAITING && waiter->event)
         pawl__service_due(cohort->client, waiter->deadline);
+}
+
+int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
+                             struct claim **retclaim, struct pawl_error *reterr) {
+    struct claim *claim = pawl__claim_new(lock->cohort, wish);
+    int outcome;
+
+    if (!claim) {
+        pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+        return NEWS_REFUSED;
+    }
+    count_served(claim);
+    outcome = pawl__claim_submit(claim, reterr);
+    if (outcome == NEWS_GRANTED)
+        begin_hold(hold, lock, claim, owner, wish->mode, pawl__claim_token(claim));
+    else if (outcome == NEWS_REFUSED)
+        pawl__claim_free(claim);
+    else
+        *retclaim = claim;
+    return outcome;
+}
+
+void pawl__cohort_begin(struct claim *claim, struct waiter *waiter) {
+    put_waiter(claim, waiter);
+    settle(claim, CLAIM_QUEUED, NULL);
 }
 
 /* Out of memory: end all; the first `made` claims were never submitted. */
@@ -557,7 +588,8 @@ void pawl__cohort_refresh(struct claim *claim) {
     struct pawl_error why;
     int outcome = pawl__claim_look_at(claim, &why);
 
-    settle(claim, outcome, &why);
+    if (outcome != CLAIM_NOTHING)
+        settle(claim, outcome, &why);
 }
 
 int pawl__cohort_downgrade(struct claim *claim) {

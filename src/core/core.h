@@ -162,25 +162,25 @@ struct claim {
     TAILQ_ENTRY(claim) link;      /* cohort->claims, later ->leaving */
     TAILQ_ENTRY(claim) unsettled; /* cohort->unsettled */
     struct cohort *cohort;
-    enum claim_state state;
-    bool parked;          /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
-    bool adopted;         /* serve() waits for it */
-    bool doomed;          /* to be withdrawn by whoever is parked */
-    bool downgrading;     /* held, and on its way from exclusive to shared */
-    pthread_t retired_by; /* LEAVING: who withdrew it, and wants to know whether it had been lost */
-    bool suspect;         /* its holders were told so */
-    bool renewing;        /* a renewal was asked for and is not answered yet */
-    uint32_t served;      /* acquires that joined it */
-    uint32_t serves_most; /* at most so many may */
+    struct waiter_list waiters;
+    struct hold_list holds;
+    enum claim_state state; /* the first of those that are zeroed for every claim anew, up to `seam` */
+    bool parked;            /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
+    bool adopted;           /* serve() waits for it */
+    bool doomed;            /* to be withdrawn by whoever is parked */
+    bool downgrading;       /* held, and on its way from exclusive to shared */
+    pthread_t retired_by;   /* LEAVING: who withdrew it, and wants to know whether it had been lost */
+    bool suspect;           /* its holders were told so */
+    bool renewing;          /* a renewal was asked for and is not answered yet */
+    uint32_t served;        /* acquires that joined it */
+    uint32_t serves_most;   /* at most so many may */
     uint32_t tokens_used;
     int64_t join_until;  /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     int64_t extend_sent; /* when the engine was asked whether it may go on beyond both; 0: it was not, or has said yes */
     bool extend_missed;  /* there was no yes when it was needed */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t lease_ns, renew_at, suspect_at, assured_until;
-    int64_t hold_until; /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
-    struct waiter_list waiters;
-    struct hold_list holds;
+    int64_t hold_until;      /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
     struct pawl__claim seam; /* last: the engine's state follows it */
 };
 
@@ -363,6 +363,12 @@ void pawl__cohort_unlock(struct cohort *cohort);
 int pawl__cohort_finish(struct cohort *cohort);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
+/* The same for a cohort without claims, and without a waiter: one is made only if the claim has to wait. `hold`: memory for the hold to
+ * be. NEWS_GRANTED; NEWS_REFUSED, and the hold is the caller's again; or CLAIM_QUEUED: a waiter has to begin() before the cohort is
+ * unlocked. */
+int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
+                             struct claim **retclaim, struct pawl_error *reterr);
+void pawl__cohort_begin(struct claim *claim, struct waiter *waiter);
 /* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
 void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 /* Wait until the (synchronous) waiter was granted or has ended; the mutex is released meanwhile. */

@@ -67,9 +67,10 @@ int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
     if (atomic_load_explicit(&lock->client->forked, memory_order_relaxed))
         return pawl__lock_check_alive(lock, reterr);
     pthread_mutex_lock(&lock->cohort->mutex);
+    if (!atomic_load_explicit(&lock->client->closed, memory_order_acquire))
+        return 0;
     rc = pawl__lock_check_alive(lock, reterr);
-    if (rc < 0)
-        pthread_mutex_unlock(&lock->cohort->mutex);
+    pthread_mutex_unlock(&lock->cohort->mutex);
     return rc;
 }
 
@@ -232,14 +233,19 @@ static struct hold *take_hold(struct pawl_lock *lock, struct pawl_error *reterr)
     return hold;
 }
 
+/* A semaphore's one permit may be asked for by pawl_acquire. */
+static enum pawl_mode mode_of(const struct pawl_lock *lock, enum pawl_mode mode) {
+    return lock->cohort->kind == PAWL_SEMAPHORE ? PAWL_PERMITS : mode;
+}
+
 /* Field by field, and without the error: it is large, and written only when there is one. */
-bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
-                       struct pawl_error *reterr) {
+static void fill_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                        struct hold *hold) {
     waiter->lock = lock;
     waiter->claim = NULL;
-    waiter->hold = take_hold(lock, reterr);
+    waiter->hold = hold;
     waiter->state = WAITER_WAITING;
-    waiter->mode = lock->cohort->kind == PAWL_SEMAPHORE ? PAWL_PERMITS : mode;
+    waiter->mode = mode_of(lock, mode);
     waiter->permits = permits;
     waiter->owner = owner_of(lock);
     waiter->deadline = 0;
@@ -249,6 +255,11 @@ bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_
     waiter->in_set = false;
     waiter->event = NULL;
     atomic_init(&waiter->sleeping, 0);
+}
+
+bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                       struct pawl_error *reterr) {
+    fill_waiter(lock, waiter, mode, permits, timeout_ms, take_hold(lock, reterr));
     return waiter->hold;
 }
 
@@ -302,6 +313,34 @@ int pawl__lock_queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pa
     return pawl__lock_await(lock, waiter, reterr);
 }
 
+/* Nobody of this process has the lock, or waits for it: then it is asked for without a waiter, which one that is free does not need. */
+static int acquire_alone(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                         struct pawl_error *reterr) {
+    struct claim_wish wish = {mode_of(lock, mode), permits, timeout_ms == 0, lock->max_hold_ns};
+    struct hold *hold = take_hold(lock, reterr);
+    struct claim *claim = NULL;
+    struct pawl_error why;
+    struct waiter waiter;
+    int outcome;
+
+    if (!hold) {
+        pawl__cohort_unlock(lock->cohort);
+        return PAWL_ENOMEM;
+    }
+    outcome = pawl__cohort_enter_alone(lock, &wish, hold, owner_of(lock), &claim, &why);
+    if (outcome == CLAIM_QUEUED) {
+        fill_waiter(lock, &waiter, mode, permits, timeout_ms, hold);
+        pawl__cohort_begin(claim, &waiter);
+        return pawl__lock_await(lock, &waiter, reterr);
+    }
+    if (outcome != NEWS_GRANTED)
+        lock->spare = hold;
+    pawl__cohort_unlock(lock->cohort);
+    if (outcome != NEWS_GRANTED && reterr)
+        *reterr = why;
+    return outcome == NEWS_GRANTED ? 0 : why.code;
+}
+
 static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr) {
     struct waiter waiter;
     int rc;
@@ -315,6 +354,8 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     rc = pawl__lock_check_busy(lock, reterr);
     if (rc == 0)
         rc = pawl__lock_by_right(lock, mode, reterr);
+    if (rc == 1 && TAILQ_EMPTY(&lock->cohort->claims))
+        return acquire_alone(lock, mode, permits, timeout_ms, reterr);
     if (rc == 1 && !pawl__lock_waiter(lock, &waiter, mode, permits, timeout_ms, reterr))
         rc = PAWL_ENOMEM;
     if (rc == 1)
