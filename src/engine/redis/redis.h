@@ -213,41 +213,56 @@ struct rclaim_move {
     uint8_t next, news, actions;
 };
 
+/* renew.c */
+struct rclaim_renewal {
+    TAILQ_ENTRY(rclaim) entry; /* home->to_renew */
+    bool listed, sent;
+};
+
+/* secure.c: its grant or its renewal is being secured. */
+struct rclaim_securing {
+    TAILQ_ENTRY(rclaim) entry; /* home->to_secure, in_round */
+    bool listed, in_round;
+    int64_t sent_at, lease_ns; /* of the renewal */
+};
+
+/* voter.c */
+struct rclaim_vote {
+    bool registered; /* the server has it among those that wait; ... */
+    bool lines_up;   /* ... it is not to be taken ahead of those; ... */
+    bool passes_on;  /* ... its end is told to the first of those */
+    bool was_held;   /* when it was withdrawn; ... */
+    bool awaited;    /* ... and others waited for it then */
+    bool freed;      /* it was lost because an operator freed its lock */
+    uint64_t floor;  /* the least that its token is to be; 0: the server's time */
+};
+
 /* The engine's state of a claim. */
 struct rclaim {
     struct kit_claim kit;
-    struct kit_timer timer;       /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
-    TAILQ_ENTRY(rclaim) all;      /* redis->claims */
-    TAILQ_ENTRY(rclaim) bucket;   /* redis->buckets, by id */
-    TAILQ_ENTRY(rclaim) renewal;  /* home->to_renew */
-    TAILQ_ENTRY(rclaim) securing; /* home->to_secure, in_round */
-    struct home *home;            /* where its lock is */
-    unsigned slot;                /* in a cluster */
+    struct kit_timer timer;     /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    TAILQ_ENTRY(rclaim) all;    /* redis->claims */
+    TAILQ_ENTRY(rclaim) bucket; /* redis->buckets, by id */
+    struct rclaim_renewal renewal;
+    struct rclaim_securing securing;
+    struct rclaim_vote vote;
+    struct home *home; /* where its lock is */
+    unsigned slot;     /* in a cluster */
     int64_t rehomed_at;
     struct ear *ear;             /* in a cluster: where it hears, or NULL */
     TAILQ_ENTRY(rclaim) hearing; /* ear->claims */
     enum rclaim_state state;
     enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
     char owner[REDIS_OWNER_MAX];
-    char since[24]; /* Unix time in ms */
-    bool to_renew, renewing;
-    bool secures, in_round;                  /* its grant or its renewal is being secured */
-    int64_t secure_sent_at, secure_lease_ns; /* of the renewal that is being secured */
-    bool asked;                              /* a request about its state is in flight */
+    char since[24];     /* Unix time in ms */
+    bool asked;         /* a request about its state is in flight */
     bool asks_again;    /* what is in flight may be answered with what is not so any more: see look_again() in push.c */
-    bool was_held;      /* a voter: when it was withdrawn */
-    bool awaited;       /* a voter: at the withdrawal others waited for it */
     bool foreign_held;  /* its lock is held by a program that is not pawl */
     bool listens;       /* on the foreign channel of its lock */
-    bool freed;         /* it was lost because an operator freed its lock */
-    bool registered;    /* a voter: the server has it among those that wait */
-    bool lines_up;      /* a voter: it is not to be taken ahead of those */
-    bool passes_on;     /* a voter: its end is told to the first of those */
     bool in_set;        /* it is asked for together with others: see set.c */
     int turn;           /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
     int64_t head_until; /* while an answer is on its way: it was told that it is first, and to ask then; else PAWL__NEVER */
-    uint64_t floor;     /* a voter: the least that its token is to be; 0: the server's time */
     unsigned position;
     unsigned failures;     /* retryable errors in a row */
     uint32_t tokens_added; /* by extend(), and the core has not heard of them */

@@ -59,7 +59,7 @@ void pawl__voter_warn(struct pawl__engine *engine) {
 void pawl__voter_prepare(struct pawl__claim *seam, uint64_t floor, int64_t since_ms) {
     struct rclaim *claim = rclaim_of(seam);
 
-    claim->floor = floor;
+    claim->vote.floor = floor;
     snprintf(claim->since, sizeof claim->since, "%lld", (long long)since_ms);
 }
 
@@ -73,7 +73,7 @@ static char *put_sixteen(char *to, uint64_t number) {
 
 /* What the server writes if its own counter is lower than `first`: `LAST FIRST COUNT OWNER WISH`. */
 static void put_ballot(const struct rclaim *claim, const struct redis_call *call, char *to) {
-    uint64_t first = claim->floor;
+    uint64_t first = claim->vote.floor;
 
     to = put_sixteen(put_sixteen(to, first ? first + claim->want_sent - 1 : 0), first);
     to = stpcpy(stpcpy(to, call->want), " ");
@@ -82,7 +82,7 @@ static void put_ballot(const struct rclaim *claim, const struct redis_call *call
 }
 
 void pawl__voter_line_up(struct pawl__claim *claim) {
-    rclaim_of(claim)->lines_up = true;
+    rclaim_of(claim)->vote.lines_up = true;
 }
 
 unsigned pawl__voter_crowd(struct pawl__claim *claim) {
@@ -90,7 +90,7 @@ unsigned pawl__voter_crowd(struct pawl__claim *claim) {
 }
 
 void pawl__voter_pass_on(struct pawl__claim *claim) {
-    rclaim_of(claim)->passes_on = true;
+    rclaim_of(claim)->vote.passes_on = true;
 }
 
 /* Returns how many words the script needs: the end of a hold is told to the next one, the end of a mere vote to nobody; and where it is not
@@ -98,12 +98,12 @@ void pawl__voter_pass_on(struct pawl__claim *claim) {
 static int put_release(const struct rclaim *claim, struct redis_call *call) {
     enum { HOLD = 3, VOTE = 4, EITHER = 5 };
     const struct redis_keys *keys = &call->keys;
-    const char *words[EITHER] = {keys->lock, keys->queue, claim->owner, claim->was_held ? "" : call->extra, "1"};
+    const char *words[EITHER] = {keys->lock, keys->queue, claim->owner, claim->vote.was_held ? "" : call->extra, "1"};
 
     memcpy(call->argv, words, sizeof words);
-    if (!claim->passes_on)
+    if (!claim->vote.passes_on)
         return VOTE;
-    return claim->was_held ? HOLD : EITHER;
+    return claim->vote.was_held ? HOLD : EITHER;
 }
 
 /* A voter's scripts need little, and each argument costs the server as much as a call: what is not said is the common case. */
@@ -114,7 +114,7 @@ int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *
         *retargc = put_release(claim, call);
         return 2;
     }
-    if (claim->lines_up && !claim->kit.claim->try_only && !claim->registered)
+    if (claim->vote.lines_up && !claim->kit.claim->try_only && !claim->vote.registered)
         call->asks = "3";
     put_ballot(claim, call, call->rest);
     const char *acquire[] = {keys->lock, keys->token, claim->owner, call->lease, call->rest, call->asks};
@@ -129,7 +129,7 @@ void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_lef
         ms_left = 0; /* the key has changed since that answer left */
     claim->asks_again = false;
     pawl__claim_step(redis, claim, RCLAIM_QUEUED);
-    claim->registered = true;
+    claim->vote.registered = true;
     /* So that the next time it is tracked; where others wait, each is told of its turn. */
     claim->foreign_held = claim->position == 0;
     claim->kit.again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
@@ -142,7 +142,7 @@ void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *seam, uint
 
     pawl__redis_lock(redis);
     if (pawl__claim_step(redis, claim, RCLAIM_TURN)) {
-        claim->floor = floor;
+        claim->vote.floor = floor;
         claim->kit.news &= ~(unsigned)KIT_WAITS;
         pawl__claim_drive(redis, claim);
     }
@@ -157,7 +157,7 @@ static void raised(struct redis *redis, struct request *request, redisReply *rep
 
     enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
 
-    claim->renewing = false;
+    claim->renewal.sent = false;
     if (class == REPLY_NOSCRIPT) {
         pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED); /* nothing new: so it is asked for again, with the script's body */
     } else if (class == REPLY_OK) {
@@ -183,21 +183,21 @@ void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *seam, ui
     snprintf(first, sizeof first, "%llu", (unsigned long long)token);
     snprintf(many, sizeof many, "%u", count);
     pawl__redis_lock(redis);
-    if (claim->state == RCLAIM_HOLDING && !claim->renewing && claim->home->server.commands.state == LINK_UP) {
+    if (claim->state == RCLAIM_HOLDING && !claim->renewal.sent && claim->home->server.commands.state == LINK_UP) {
         request.step = (int)(pawl__claim_lease_ns(redis, claim) / REDIS_MS);
         snprintf(lease, sizeof lease, "%d", request.step);
         pawl__redis_keys(redis, seam->name, seam->kind, &keys);
         pawl__renew_forget(claim);
-        claim->renewing = true;
+        claim->renewal.sent = true;
         if (!pawl__script_send(&claim->home->server, SCRIPT_RAISE, 2, 6,
                                (const char *[]){keys.lock, keys.token, claim->owner, lease, first, many}, NULL, &request))
-            claim->renewing = false;
+            claim->renewal.sent = false;
     }
     pawl__redis_unlock_asked(redis);
 }
 
 bool pawl__voter_freed(struct pawl__claim *claim) {
-    return rclaim_of(claim)->freed;
+    return rclaim_of(claim)->vote.freed;
 }
 
 bool pawl__voter_was_lost(struct pawl__claim *claim) {
@@ -205,7 +205,7 @@ bool pawl__voter_was_lost(struct pawl__claim *claim) {
 }
 
 bool pawl__voter_awaited(struct pawl__claim *claim) {
-    return rclaim_of(claim)->awaited;
+    return rclaim_of(claim)->vote.awaited;
 }
 
 /* ---- A member of a crew --------------------------------------------------------------------------------------------------- */

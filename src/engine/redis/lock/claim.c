@@ -305,7 +305,7 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
     pawl__put_number(call->want, claim->want_sent);
     call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
     put_wish(redis, claim, call->wish);
-    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : claim->registered ? "2" : "0";
+    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : claim->vote.registered ? "2" : "0";
     strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
     call->argv[REDIS_CALL_COMMON] = call->lease;
     call->argv[REDIS_CALL_COMMON + 1] = call->record;
@@ -423,7 +423,7 @@ static uint64_t short_grant(const struct redis *redis, const struct rclaim *clai
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1)
         return 0;
     if (is_voter(redis))
-        return claim->floor;
+        return claim->vote.floor;
     return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
 }
 
@@ -518,7 +518,7 @@ static void release_answered(struct redis *redis, struct request *request, redis
 
         if (refused && !undoes)
             release_refused(redis, claim, &why);
-        claim->awaited = reply->integer == 2;
+        claim->vote.awaited = reply->integer == 2;
         pawl__claim_step(redis, claim, !refused && reply->integer == 0 ? RCLAIM_NOTHING : RCLAIM_RELEASED);
         if (undoes)
             undone(redis, claim);
@@ -718,7 +718,7 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
         pawl__secure_forget(claim);
         claim->timer.at = PAWL__NEVER;
         claim->failures = 0;
-        claim->was_held = rclaim_holds(claim) || claim->state == RCLAIM_LOST;
+        claim->vote.was_held = rclaim_holds(claim) || claim->state == RCLAIM_LOST;
         pawl__claim_step(redis, claim, RCLAIM_WITHDRAW);
     }
     unlock_asked(redis, claim);

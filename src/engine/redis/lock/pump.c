@@ -264,7 +264,7 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *
     /* A release that is on its way may be carried out yet, and the keys move without what it freed. */
     if (claim->asked)
         pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
-    claim->renewing = claim->asked = false;
+    claim->renewal.sent = claim->asked = false;
     claim->turn += claim->turn > 0;
     pawl__claim_step(redis, claim, RCLAIM_MOVED);
     pawl__kit_move(&redis->kit, &claim->kit, &home->reader);

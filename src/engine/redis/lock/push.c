@@ -122,7 +122,7 @@ static void take_head(struct redis *redis, struct rclaim *claim, const struct nu
 static void take_break(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
     bool gone = said->count > BREAK_NOW && said->n[BREAK_NOW] == 1;
 
-    claim->freed = gone;
+    claim->vote.freed = gone;
     pawl__claim_lost(redis, claim, !gone, "the hold of '%s' was broken by an operator: stop and release it",
                      claim->kit.claim->name);
 }

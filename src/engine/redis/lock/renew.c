@@ -21,19 +21,19 @@ struct batch {
 };
 
 void pawl__renew_want(struct rclaim *claim) {
-    if (claim->to_renew || claim->renewing || !rclaim_holds(claim))
+    if (claim->renewal.listed || claim->renewal.sent || !rclaim_holds(claim))
         return;
-    claim->to_renew = true;
-    TAILQ_INSERT_TAIL(&claim->home->to_renew, claim, renewal);
+    claim->renewal.listed = true;
+    TAILQ_INSERT_TAIL(&claim->home->to_renew, claim, renewal.entry);
 }
 
 void pawl__renew_put_back(struct rclaim *claim) {
-    claim->renewing = false;
+    claim->renewal.sent = false;
     pawl__renew_want(claim);
 }
 
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
-    claim->renewing = false;
+    claim->renewal.sent = false;
     claim->kit.grant.sent_at = sent_at;
     claim->kit.grant.lease_ns = lease_ns;
     pawl__ear_open(redis, claim); /* if it is not */
@@ -41,11 +41,11 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
 }
 
 void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held) {
-    claim->renewing = false;
+    claim->renewal.sent = false;
     if (!rclaim_holds(claim))
         return;
     if (held == 1 && redis->options.replicas) {
-        claim->renewing = true;
+        claim->renewal.sent = true;
         pawl__secure(claim, sent_at, lease_ns);
     } else if (held == 1) {
         pawl__renew_done(redis, claim, sent_at, lease_ns);
@@ -104,15 +104,15 @@ static struct batch *collect(struct home *home, enum pawl_kind kind) {
         return NULL;
     batch->count = 0;
     for (claim = TAILQ_FIRST(&home->to_renew); claim && batch->count < BATCH; claim = next) {
-        next = TAILQ_NEXT(claim, renewal);
+        next = TAILQ_NEXT(claim, renewal.entry);
         /* In a cluster a script is of one slot. */
         if (batch->count && claim->slot != batch->claims[0]->slot)
             break;
         if (claim->kit.claim->kind != kind)
             continue;
-        TAILQ_REMOVE(&home->to_renew, claim, renewal);
-        claim->to_renew = false;
-        claim->renewing = true;
+        TAILQ_REMOVE(&home->to_renew, claim, renewal.entry);
+        claim->renewal.listed = false;
+        claim->renewal.sent = true;
         batch->claims[batch->count++] = claim;
     }
     return batch;
@@ -205,7 +205,7 @@ static bool ask_elsewhere(const struct request *request, const redisReply *reply
 static bool any_of_kind(const struct home *home, enum pawl_kind kind) {
     const struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &home->to_renew, renewal) {
+    TAILQ_FOREACH(claim, &home->to_renew, renewal.entry) {
         if (claim->kit.claim->kind == kind)
             return true;
     }
@@ -252,9 +252,9 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
 }
 
 void pawl__renew_forget(struct rclaim *claim) {
-    if (claim->to_renew)
-        TAILQ_REMOVE(&claim->home->to_renew, claim, renewal);
-    claim->to_renew = false;
+    if (claim->renewal.listed)
+        TAILQ_REMOVE(&claim->home->to_renew, claim, renewal.entry);
+    claim->renewal.listed = false;
 }
 
 /* ---- Claims that end, or move ------------------------------------------------------------------------------------------------- */

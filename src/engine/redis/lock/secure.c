@@ -27,9 +27,9 @@
 static void begin_round(struct home *home);
 
 static void leave_list(struct rclaim *claim) {
-    if (claim->secures)
-        TAILQ_REMOVE(claim->in_round ? &claim->home->in_round : &claim->home->to_secure, claim, securing);
-    claim->secures = claim->in_round = false;
+    if (claim->securing.listed)
+        TAILQ_REMOVE(claim->securing.in_round ? &claim->home->in_round : &claim->home->to_secure, claim, securing.entry);
+    claim->securing.listed = claim->securing.in_round = false;
 }
 
 void pawl__secure_forget(struct rclaim *claim) {
@@ -41,7 +41,7 @@ static void secured(struct redis *redis, struct rclaim *claim) {
     if (claim->state == RCLAIM_SECURING)
         pawl__claim_hold(redis, claim);
     else
-        pawl__renew_done(redis, claim, claim->secure_sent_at, claim->secure_lease_ns);
+        pawl__renew_done(redis, claim, claim->securing.sent_at, claim->securing.lease_ns);
 }
 
 /* Too few replicas have it. */
@@ -134,10 +134,10 @@ static void begin_round(struct home *home) {
     pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     snprintf(replicas, sizeof replicas, "%u", redis->options.replicas);
     snprintf(patience, sizeof patience, "%lld", (long long)(redis->options.command_ns / REDIS_MS * 2 / 3));
-    TAILQ_FOREACH(claim, &home->to_secure, securing) {
-        claim->in_round = true;
+    TAILQ_FOREACH(claim, &home->to_secure, securing.entry) {
+        claim->securing.in_round = true;
     }
-    TAILQ_CONCAT(&home->in_round, &home->to_secure, securing);
+    TAILQ_CONCAT(&home->in_round, &home->to_secure, securing.entry);
     wait.answered = counted;
     home->round_open = true;
     home->round_turn++;
@@ -148,10 +148,10 @@ static void begin_round(struct home *home) {
 }
 
 void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
-    claim->secures = true;
-    claim->secure_sent_at = sent_at;
-    claim->secure_lease_ns = lease_ns;
-    TAILQ_INSERT_TAIL(&claim->home->to_secure, claim, securing);
+    claim->securing.listed = true;
+    claim->securing.sent_at = sent_at;
+    claim->securing.lease_ns = lease_ns;
+    TAILQ_INSERT_TAIL(&claim->home->to_secure, claim, securing.entry);
     begin_round(claim->home);
 }
 
@@ -159,9 +159,9 @@ void pawl__secure_anew(struct home *home) {
     struct rclaim *claim;
 
     home->round_open = false;
-    TAILQ_CONCAT(&home->to_secure, &home->in_round, securing);
-    TAILQ_FOREACH(claim, &home->to_secure, securing) {
-        claim->in_round = false;
+    TAILQ_CONCAT(&home->to_secure, &home->in_round, securing.entry);
+    TAILQ_FOREACH(claim, &home->to_secure, securing.entry) {
+        claim->securing.in_round = false;
     }
     while ((claim = TAILQ_FIRST(&home->to_secure)))
         unknown(home->server.redis, claim);
