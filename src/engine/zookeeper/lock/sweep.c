@@ -84,7 +84,7 @@ static int on_deleted(struct zk_op *op, const struct zk_reply *reply) {
 static int on_synced(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_leftover *leftover = op->data;
 
-    leftover->stale = reply->rc != ZOK;
+    leftover->stale = reply->rc != ZOK && reply->rc != ZNONODE && reply->rc != ZNOAUTH;
     return 0;
 }
 
@@ -124,8 +124,17 @@ static void send_leftover(struct zk_leftover *leftover) {
     }
     sync = pawl__zk_op_new(&zk->session, NULL, on_synced, leftover);
     op = sync ? pawl__zk_op_new(&zk->session, NULL, on_listed, leftover) : NULL;
-    if (sync)
-        pawl__zk_sync(sync, leftover->path);
+    /* A leader that is cut off answers a sync for as long as it has not noticed, and shows nothing of what it could not write. What is
+     * refused by a write, as a delete of what was never there, has gone through the majority, behind all that it had begun. */
+    if (sync) {
+        char *nowhere = pawl__zk_text("%s/%s", leftover->path, leftover->guid);
+
+        if (nowhere)
+            pawl__zk_delete(sync, nowhere);
+        else
+            pawl__zk_sync(sync, leftover->path);
+        free(nowhere);
+    }
     if ((leftover->sent = op != NULL))
         pawl__zk_list(op, leftover->path, NULL);
 }
