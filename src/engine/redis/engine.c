@@ -53,6 +53,10 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pthread_cond_init(&redis->called, NULL);
     redis->epoll_fd = -1;
     TAILQ_INIT(&redis->servers);
+    TAILQ_INIT(&redis->speaking);
+    redis->server_size = sizeof(struct home);
+    redis->made = pawl__home_made;
+    redis->gone = pawl__home_gone;
     pawl__ears_init(redis);
     TAILQ_INIT(&redis->claims);
     for (int i = 0; i < REDIS_BUCKETS; i++)
@@ -120,6 +124,27 @@ static int connect_now(struct server *server, struct pawl_error *reterr) {
     }
 }
 
+/* Connect to the nodes until one has told the map. */
+static int connect_cluster(struct redis *redis, struct pawl_error *reterr) {
+    int64_t patience = 2 * redis->options.connect_ns, deadline;
+    const struct pawl_error *why = NULL;
+
+    patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
+    deadline = pawl__boottime() + patience;
+    while (!redis->mapped && !why && pawl__boottime() < deadline) {
+        pawl__redis_serve(&redis->base, deadline);
+        why = pawl__cluster_failed(redis);
+    }
+    if (!redis->mapped && why)
+        return pawl__fail(reterr, why->code, "%s", why->text);
+    if (!redis->mapped)
+        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
+    if (redis->uncovered)
+        return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
+                          redis->url, redis->uncovered, REDIS_SLOTS);
+    return 0;
+}
+
 /* Where the URL asks for more replicas than there are no lock could be had. */
 static int enough_replicas(const struct server *server, struct pawl_error *reterr) {
     const struct redis *redis = server->redis;
@@ -133,9 +158,14 @@ static int enough_replicas(const struct server *server, struct pawl_error *reter
 
 static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     struct redis *redis = redis_of(engine);
+    struct server *server;
 
     (void)deadline; /* what is unanswered by now ends with its lease */
     redis->closing = true;
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        pawl__server_close(server);
+    }
+    pawl__events_end(redis);
     while (!TAILQ_EMPTY(&redis->servers))
         pawl__server_free(TAILQ_FIRST(&redis->servers));
     if (redis->epoll_fd >= 0)
@@ -165,7 +195,7 @@ static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
 
     if (in_cluster(redis)) {
         rc = pawl__cluster_setup(redis, reterr);
-        return rc < 0 ? rc : pawl__cluster_connect(redis, reterr);
+        return rc < 0 ? rc : connect_cluster(redis, reterr);
     }
     server = pawl__server_new(redis, reterr);
     if (!server)

@@ -12,6 +12,8 @@
  *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock
  *       struct ear          in a cluster: a channel of a lock that is waited for or held                              listen.c
  *
+ * wire/ and route/ call nothing above them. What connections have to say is pulled (pawl__wire_next), at one place: events.c.
+ *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note. The life of a claim here; state.c has
  * the table:
  *
@@ -126,21 +128,46 @@ struct request {
     int script; /* or -1 */
     int step;   /* of a greeting; of a claim: its turn, see claim.c; of a renewal: 1, it is asked elsewhere */
     bool with_body;
+    bool greets; /* of a greeting */
+};
+
+/* What is pulled from connections: an answer, NULL if there will be none; one to a greeting, which is to be judged; a message; that it is
+ * up, or down. Who pulls it frees the request and the reply. */
+enum wire_kind { WIRE_REPLY, WIRE_GREETING, WIRE_PUSH, WIRE_UP, WIRE_DOWN };
+
+struct wire_event {
+    enum wire_kind kind;
+    struct link *link;
+    struct request *request;
+    redisReply *reply;
 };
 
 TAILQ_HEAD(request_list, request);
 TAILQ_HEAD(rclaim_list, rclaim);
 TAILQ_HEAD(server_list, server);
+TAILQ_HEAD(link_list, link);
 TAILQ_HEAD(ear_list, ear);
 
-enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP };
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP, LINK_STATES };
+enum link_event { LINK_STARTS, LINK_SHAKES, LINK_GREETS, LINK_WELCOME, LINK_ENDS, LINK_EVENTS };
+
+/* What is asked in a greeting. From GREET_PRIMARY on the layer above judges the answers. */
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_PRIMARY, GREET_ROLE, GREET_CHECK };
 
 struct link {
+    TAILQ_ENTRY(link) speaking; /* redis->speaking */
     struct redis *redis;
     struct server *server;
     struct addresses *addresses; /* of the server; NULL: a Unix socket */
     const char *what;            /* for notes */
     bool subscriber;
+    bool channels_unasked; /* what is said of channels answers no request */
+    bool speaks;           /* there may be something to pull: */
+    bool reading;          /* in what was read; and */
+    bool reads_on;         /* there may be more to read, */
+    size_t read;           /* after so many bytes */
+    bool fell;             /* that it is down */
+    unsigned number;       /* of the connection: each has another */
     size_t address_number;
     char run_id[64]; /* what the server on the other end calls itself; "": not known */
     enum link_state state;
@@ -151,15 +178,14 @@ struct link {
     size_t fed; /* to it, since it gave the last answer */
     char *out;
     size_t out_used, out_size;
-    struct request_list sent;
-    unsigned greetings;    /* answers of the greeting that are still due */
-    uint32_t watched;      /* what the service thread's epoll set has of it; 0: not in it */
-    int64_t started_at;    /* connecting since */
-    int64_t heard_at;      /* last bytes */
-    int64_t pinged_at;     /* 0: no answer to a ping is due */
-    int64_t retry_at;      /* when to connect again */
-    unsigned failures;     /* in a row */
-    struct pawl_error why; /* why it is down */
+    struct request_list sent, lost; /* lost: nobody will answer these */
+    unsigned greetings;             /* answers of the greeting that are still due */
+    uint32_t watched;               /* what the service thread's epoll set has of it; 0: not in it */
+    int64_t started_at;             /* connecting since */
+    int64_t heard_at;               /* last bytes */
+    int64_t retry_at;               /* when to connect again */
+    unsigned failures;              /* in a row */
+    struct pawl_error why;          /* why it is down */
 };
 
 enum rclaim_state {
@@ -271,7 +297,7 @@ struct rclaim {
 
 /* What INFO and CONFIG said of a server. */
 struct server_facts {
-    char policy[32], run_id[48];
+    char version[32], mode[16], policy[32], run_id[48];
     bool is_replica, in_cluster;
     unsigned replicas, min_replicas;
     bool known, aof, warned;
@@ -286,13 +312,15 @@ struct server {
     bool script_loaded[SCRIPT_COUNT];
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
     struct server_facts facts;
+    unsigned users; /* claims and calls: it stays connected for them */
 
     /* cluster.c */
     bool wanted; /* it is to be connected; everywhere else it always is */
     unsigned slot_count;
 
     /* sentinel.c */
-    bool found; /* they said where it is, and no connection was lost since */
+    bool found;  /* they said where it is, and no connection was lost since; everywhere else it always is */
+    bool sought; /* a connection waits until it is */
     bool asking_sentinels, sentinels_hinted;
     unsigned sentinels_asked, sentinels_unknowing; /* in this round: so many; they did not know the name */
 };
@@ -313,6 +341,7 @@ struct home {
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
     int64_t tie_local, tie_server; /* an earlier one; see push.c */
+    unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
     int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
     bool tracks;         /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
@@ -326,6 +355,11 @@ struct home {
 
 static inline struct home *home_of(struct server *server) {
     return (struct home *)server;
+}
+
+/* Another connection may lead to another server, or to one that was restarted: what was known of its clock counts no more. */
+static inline bool home_knows_clock(const struct home *home) {
+    return home->clock_number == home->server.commands.number;
 }
 
 enum { REDIS_BUCKETS = 1024 };
@@ -344,6 +378,7 @@ struct redis {
     /* cluster.c */
     struct server **slots; /* who has each of them, or NULL */
     bool mapped;
+    bool moved, remapped; /* slots are elsewhere: claims are to follow; the whole map is new */
     unsigned uncovered;
     int64_t refresh_at, refreshed_at;
     int map_turn, map_turn_known;  /* counts what was asked for; of the last that was answered */
@@ -356,6 +391,10 @@ struct redis {
     struct kit kit;
     pthread_cond_t called; /* a call that is not about a claim was answered */
     struct server_list servers;
+    struct link_list speaking; /* those that may have something to say */
+    size_t server_size;        /* what the layer above keeps of each is behind it, and made and freed with it */
+    int (*made)(struct server *server);
+    void (*gone)(struct server *server);
     struct rclaim_list claims, buckets[REDIS_BUCKETS];
     size_t claim_count, adopted_count; /* all; those that serve() looks after */
     bool woken, closing;
@@ -393,9 +432,12 @@ static inline void pawl__redis_unlock(struct redis *redis) {
     pawl__kit_unlock(&redis->kit);
 }
 
+/* Work on what connections have to say; before the mutex is let go. */
+void pawl__events_take(struct redis *redis);
 /* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need
  * not be made to. */
 static inline void pawl__redis_unlock_asked(struct redis *redis) {
+    pawl__events_take(redis);
     pawl__kit_unlock_quietly(&redis->kit);
 }
 
@@ -429,7 +471,13 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *
 /* link.c: one connection. The mutex is held. */
 
 void pawl__link_init(struct link *link, struct server *server, bool subscriber, const char *what);
+/* Close it: what is unanswered is lost. Free it once that was pulled. */
+void pawl__link_close(struct link *link);
 void pawl__link_free(struct link *link);
+/* The one place where its state changes. */
+void pawl__link_step(struct link *link, enum link_event event);
+/* The next that this connection has to say; false: nothing. */
+bool pawl__link_next(struct link *link, struct wire_event *ret);
 /* Ask. `answered` NULL: the answer is not heeded; the request may be NULL where nothing is answered in turn. False: no memory, and the link
  * is down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
@@ -437,9 +485,9 @@ bool pawl__link_send(struct link *link, int argc, const char **argv, const size_
 bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request);
 /* Write what is left to be written. */
 void pawl__link_flush(struct link *link);
-/* Read what there is and work on it. */
+/* Read what there is: pawl__wire_next() has it. */
 void pawl__link_read(struct link *link);
-/* It is of no use any more: close it, and let everything that is unanswered know. */
+/* It is of no use any more: close it. That all that is unanswered is lost, and that it is down, is pulled. */
 void pawl__link_drop(struct link *link, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same when the other side has ended it. */
 void pawl__link_ended(struct link *link);
@@ -458,6 +506,9 @@ bool pawl__reader_bounded(const redisReader *reader, size_t fed);
 /* Begin, or go on: called when the descriptor is ready, and when it is time. */
 void pawl__link_start(struct link *link);
 void pawl__link_progress(struct link *link);
+/* The next that connections have to say; false: nothing. To be called until then before the mutex is free: claims that it speaks of may be
+ * gone later. */
+bool pawl__wire_next(struct redis *redis, struct wire_event *ret);
 /* The moment at which something must be done about the link by the clock. */
 int64_t pawl__link_due(const struct link *link);
 void pawl__link_tick(struct link *link, int64_t now);
@@ -467,6 +518,8 @@ const char *pawl__link_missing(const struct link *link);
 /* server.c: the mutex is held, but for new and free. */
 
 struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr);
+/* Close its connections; free it once what they lost was pulled. */
+void pawl__server_close(struct server *server);
 void pawl__server_free(struct server *server);
 /* The i-th of its connections; NULL: there are no more. */
 struct link *pawl__server_link(struct server *server, int i);
@@ -482,10 +535,23 @@ bool pawl__server_hopeful(struct server *server);
 /* Why it is not, in words; and PAWL_EACCES if it would not let us in, else PAWL_ECONNLOST. */
 const char *pawl__server_errortext(const struct server *server);
 int pawl__server_errorcode(const struct server *server);
-/* The states of its links have changed: tell the core, and go on with the claims. */
-void pawl__server_changed(struct server *server);
+/* How often in a row its connections could not be made, at most. */
+unsigned pawl__server_failures(struct server *server);
+/* Do its connections lead to one server? If not they are dropped. */
+bool pawl__server_is_one(struct server *server);
+/* What it answered to the checks of its greeting. */
+enum { SERVER_CHECKS = 3 };
+void pawl__server_said(struct server *server, unsigned index, const redisReply *reply);
+
+/* events.c: what is pulled, and handed on. */
+/* At the end: only what was lost. */
+void pawl__events_end(struct redis *redis);
+int pawl__home_made(struct server *server);
+void pawl__home_gone(struct server *server);
 /* Set the code with which acquires end whose time is up. */
 void pawl__redis_set_link(struct redis *redis);
+/* A server says that a slot has moved: claims follow. False: that makes no sense. */
+bool pawl__claims_moved(struct redis *redis, struct server *from, const redisReply *reply);
 /* The node can't be had: those who only try don't wait. */
 void pawl__claims_refuse_tries(struct home *home);
 /* After so many failures in vain those who wait are told. */
@@ -493,11 +559,7 @@ void pawl__claims_give_up(struct home *home);
 /* Go on with all claims of a node. */
 void pawl__claims_drive(struct home *home);
 
-/* warn.c: what the server is, and what about it endangers locks. */
-enum { SERVER_CHECKS = 3 };
-void pawl__server_answer(struct server *server, unsigned index, const redisReply *reply);
-/* The value of a line `key:value` of INFO; "" if there is none. */
-void pawl__server_info(const char *info, const char *key, char *ret, size_t size);
+/* warn.c: what about a server endangers locks. */
 /* Once: what an operator should know. No mutex held. */
 void pawl__server_warn(struct server *server);
 
@@ -530,8 +592,8 @@ struct redis_keys {
     char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
 };
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
-/* A key in the slot of the lock's that nobody ever writes. */
-void pawl__redis_absent_key(const char *lock, char ret[REDIS_KEY_MAX]);
+/* Are all keys of this lock in one slot of a cluster? */
+int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
 /* What the keys of the counters of tokens begin with, and those of the queues. */
 const char *pawl__redis_token_prefix(const struct redis *redis);
 const char *pawl__redis_queue_prefix(const struct redis *redis);
@@ -556,6 +618,8 @@ void pawl__script_answered(struct server *server, const struct request *request,
 enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_MOVED, REPLY_ASK, REPLY_REFUSED };
 /* Sort an answer; of an error, *ret says what to tell. */
 enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *ret);
+/* The value of a line `key:value` of INFO; "" if there is none. */
+void pawl__reply_info(const char *info, const char *key, char *ret, size_t size);
 /* An element of an array as a number, in whatever form; `otherwise` if there is none. */
 int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise);
 /* Milliseconds from now, within what can be counted with; -1: none, or no end. */
@@ -681,19 +745,24 @@ void pawl__sentinel_free(struct redis *redis);
 void pawl__sentinel_ask(struct server *server);
 /* The connection to a sentinel is gone. */
 void pawl__sentinel_changed(struct server *server);
-/* What a sentinel answered; false: it is of no use, and dropped. */
-bool pawl__sentinel_answer(struct server *server, const redisReply *reply);
+/* What a sentinel answered; one that is of no use is dropped. */
+void pawl__sentinel_answer(struct server *server, const redisReply *reply);
 void pawl__sentinel_push(struct server *server, const redisReply *reply);
 void pawl__sentinel_tick(struct server *server);
 void pawl__sentinel_check_role(struct server *server, const redisReply *reply);
 
+/* judge.c: is the server what the URL says? If not its connection is dropped. */
+void pawl__route_judge(struct server *server, enum greeting step, const redisReply *reply);
+
 /* cluster.c: the mutex is held, but at open. */
 int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr);
-int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr);
-/* The slot of the lock of this name. */
+/* Have all of the nodes that are known failed? Then why the last one did; else NULL. */
+const struct pawl_error *pawl__cluster_failed(struct redis *redis);
+/* Claims have followed a new map: leave what is of no use any more. */
+void pawl__cluster_settle(struct redis *redis);
+/* The slot of a key; and of the lock of this name. */
+unsigned pawl__cluster_slot(const char *key);
 unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name);
-/* Are all keys of this lock in one slot? */
-int pawl__cluster_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
 /* Have it connected. */
 void pawl__server_want(struct server *server);
 /* Ask for the map again, soon. */

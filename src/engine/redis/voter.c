@@ -38,7 +38,7 @@ int64_t pawl__voter_time(struct pawl__engine *engine) {
     int64_t time = 0;
 
     pawl__redis_lock(redis);
-    if (home->pair_server)
+    if (home_knows_clock(home) && home->pair_server)
         time = home->pair_server + (pawl__boottime() - home->pair_local) / 1000;
     pawl__redis_unlock_asked(redis);
     return time;
@@ -244,6 +244,7 @@ static void member_take(struct pawl__engine *engine) {
     redis->kit.telling = true;
     if (link->state == LINK_UP)
         pawl__link_read(link);
+    pawl__events_take(redis);
     pawl__kit_tell_all(&redis->kit);
     pawl__redis_unlock(redis);
 }

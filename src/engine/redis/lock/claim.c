@@ -51,6 +51,7 @@ struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
 static void insert(struct redis *redis, struct rclaim *claim) {
     TAILQ_INSERT_TAIL(&redis->claims, claim, all);
     TAILQ_INSERT_TAIL(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
+    claim->home->server.users++;
     redis->claim_count++;
     redis->adopted_count += claim->kit.adopted;
 }
@@ -66,6 +67,7 @@ static void forget(struct redis *redis, struct rclaim *claim) {
     pawl__renew_forget(claim);
     pawl__kit_untell(&redis->kit, &claim->kit);
     pawl__kit_timer_end(&redis->kit.timers, &claim->timer);
+    claim->home->server.users--;
     redis->claim_count--;
     redis->adopted_count -= claim->kit.adopted;
 }
@@ -180,7 +182,7 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 static uint64_t token_floor(const struct home *home) {
     int64_t now_us;
 
-    if (!home || !home->token_floor)
+    if (!home || !home_knows_clock(home) || !home->token_floor)
         return REDIS_TOKEN_MAX;
     if (home->server.redis->options.topology == TOPOLOGY_ONE)
         return (uint64_t)home->token_floor;
@@ -261,7 +263,7 @@ static bool without_result(struct redis *redis, struct request *request, const r
         pawl__link_drop(&request->server->commands, why->code, "%s", why->text);
         return true;
     case REPLY_MOVED:
-        if (!pawl__cluster_moved(request->server, reply))
+        if (!pawl__claims_moved(redis, request->server, reply))
             return false;
         if (&claim->home->server == request->server) /* it is sent to where it was */
             pawl__claim_try_later(redis, claim);
@@ -650,7 +652,7 @@ int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim
         return pawl__fail(reterr, PAWL_EPERMITS,
                           "%u permits of '%s' at once are more than the %d that a Redis is asked to write at once", claim->permits,
                           claim->name, REDIS_PERMITS_MAX);
-    return pawl__cluster_check_name(redis, claim->name, reterr);
+    return pawl__redis_check_name(redis, claim->name, reterr);
 }
 
 void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/redis/redis.h"
+#include "base/error.h"
 
 /* A prefix and a name are at most REDIS_KEY_MAX - 128 bytes together, and what is put around them is shorter than that. */
 
@@ -61,10 +62,6 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     }
 }
 
-void pawl__redis_absent_key(const char *lock, char ret[REDIS_KEY_MAX]) {
-    before(ret, "pawl:absent", lock, strchr(lock, '{'));
-}
-
 const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer) {
     size_t skip = strlen(prefix), own = strlen(redis->options.prefix);
 
@@ -82,4 +79,19 @@ const char *pawl__redis_name_of(const struct redis *redis, const char *key, size
     if (strncmp(buffer, redis->options.prefix, own) != 0)
         return NULL;
     return buffer + own;
+}
+
+int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr) {
+    struct redis_keys keys;
+    unsigned slot;
+
+    if (!in_cluster(redis))
+        return 0;
+    pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &keys);
+    slot = pawl__cluster_slot(keys.lock);
+    if (slot == pawl__cluster_slot(keys.who) && slot == pawl__cluster_slot(keys.beside))
+        return 0;
+    return pawl__fail(
+        reterr, PAWL_ENAME,
+        "the braces in '%s' put its keys into different slots of the cluster: leave them out, or write {...} around a part", name);
 }

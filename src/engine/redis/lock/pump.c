@@ -39,6 +39,7 @@ static uint32_t wanted_events(const struct link *link) {
     uint32_t events = EPOLLRDHUP;
 
     switch (link->state) {
+    case LINK_STATES:
     case LINK_DOWN:
         return 0;
     case LINK_CONNECTING:
@@ -69,12 +70,14 @@ static void watch(struct link *link) {
     link->watched = event.events;
 }
 
-/* What is not up to date is what a thread left that asks, and reads the answer itself. */
-static void watch_all(struct kit *kit) {
+/* What was heard is worked on before the mutex is let go. What is not up to date then is what a thread left that asks, and reads the
+ * answer itself. */
+static void unlocking(struct kit *kit) {
     struct redis *redis = redis_of(kit->engine);
     struct server *server;
     struct link *link;
 
+    pawl__events_take(redis);
     TAILQ_FOREACH(server, &redis->servers, entry) {
         for (int i = 0; (link = pawl__server_link(server, i)); i++)
             watch(link);
@@ -101,9 +104,11 @@ static void run_timers(struct redis *redis, int64_t now) {
         for (int i = 0; (link = pawl__server_link(server, i)); i++)
             pawl__link_tick(link, now);
         pawl__sentinel_tick(server);
+        pawl__events_take(redis);
         pawl__renew_flush(home);
     }
     pawl__cluster_tick(redis, now);
+    pawl__events_take(redis);
     pawl__kit_timers_take(&redis->kit.timers, now, &due);
     TAILQ_FOREACH(timer, &due, due) { /* driving one may end others, but frees none while the mutex is held */
         pawl__claim_drive(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
@@ -143,6 +148,7 @@ static void handle_events(struct redis *redis, const struct epoll_event *events,
             redis->woken = true;
         } else if (link->fd >= 0) {
             pawl__link_progress(link);
+            pawl__events_take(redis);
         }
     }
 }
@@ -226,7 +232,7 @@ static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_cla
         set_reader_waits(home, waits);
         pawl__kit_unlock(kit);
     } else {
-        pawl__kit_unlock_quietly(kit);
+        pawl__redis_unlock_asked(server->redis);
     }
     pawl__sleep(fds, waits ? 3 : 2, deadline, spin);
     pawl__kit_lock(kit);
@@ -237,6 +243,7 @@ static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_cla
         pawl__link_read(&server->commands);
     if (waits && fds[2].revents && server->inbox.state == LINK_UP)
         pawl__link_read(&server->inbox);
+    pawl__events_take(server->redis);
 }
 
 static void wake_reader(struct kit *kit, struct kit_reader *reader) {
@@ -249,7 +256,7 @@ static void left(struct kit *kit, struct kit_reader *reader) {
     set_reader_waits(home_of_reader(reader), false);
 }
 
-const struct kit_ops pawl__redis_kit = {watch_all, can_read, read_home, wake_reader, left};
+const struct kit_ops pawl__redis_kit = {unlocking, can_read, read_home, wake_reader, left};
 
 void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *home) {
     int64_t now = pawl__boottime();
@@ -268,6 +275,8 @@ void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *
     claim->turn += claim->turn > 0;
     pawl__claim_step(redis, claim, RCLAIM_MOVED);
     pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
+    claim->home->server.users--;
+    home->server.users++;
     claim->home = home;
     pawl__server_want(&home->server);
     pawl__renew_want(claim);
@@ -289,6 +298,7 @@ int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int6
 
     pawl__redis_lock(redis);
     pawl__claim_want_more(redis, claim);
+    pawl__events_take(redis);
     rc = pawl__kit_park(&redis->kit, &claim->kit, deadline, reterr);
     pawl__redis_unlock(redis);
     return rc;
@@ -327,6 +337,7 @@ bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline) {
     struct kit *kit = &home->server.redis->kit;
     bool reads = false;
 
+    pawl__events_take(home->server.redis);
     while (!*done && pawl__boottime() < deadline) {
         if (reads && !can_read(&home->reader)) {
             pawl__kit_pass_reading(kit, &home->reader);
@@ -352,8 +363,10 @@ void pawl__home_look_later(struct home *home) {
 }
 
 void pawl__home_look(struct home *home) {
-    if (!home->reader.taken && home->server.commands.state == LINK_UP)
-        pawl__link_read(&home->server.commands);
+    if (home->reader.taken || home->server.commands.state != LINK_UP)
+        return;
+    pawl__link_read(&home->server.commands);
+    pawl__events_take(home->server.redis);
 }
 
 void pawl__home_kick_reader(struct home *home) {

@@ -32,6 +32,9 @@ static bool makes_sense(int64_t server_us) {
 void pawl__push_tie(struct home *home, int64_t local, int64_t server_us) {
     if (!makes_sense(server_us))
         return;
+    if (!home_knows_clock(home))
+        home->pair_server = home->tie_server = home->token_floor = 0;
+    home->clock_number = home->server.commands.number;
     if (!home->token_floor)
         home->token_floor = server_us;
     if (local - home->tie_local >= TIE_NS) {
@@ -44,6 +47,8 @@ void pawl__push_tie(struct home *home, int64_t local, int64_t server_us) {
 
 /* The moment, by our clock, that the server's `server_us` was not before; 0: not known. */
 static int64_t not_before(const struct home *home, int64_t server_us) {
+    if (!home_knows_clock(home))
+        return 0;
     if (home->pair_server && server_us >= home->pair_server)
         return home->pair_local;
     return home->tie_server && server_us >= home->tie_server ? home->tie_local : 0;

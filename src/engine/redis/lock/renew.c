@@ -89,7 +89,7 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
     }
     free(batch);
     if (class == REPLY_MOVED)
-        pawl__cluster_moved(request->server, reply);
+        pawl__claims_moved(redis, request->server, reply);
     freeReplyObject(reply);
     if (class == REPLY_READONLY)
         pawl__link_drop(&request->server->commands, why.code, "%s", why.text);

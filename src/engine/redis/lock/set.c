@@ -171,7 +171,7 @@ static void all_answered(struct redis *redis, struct request *request, redisRepl
         }
         break;
     case REPLY_MOVED: /* those that are elsewhere now ask there, each by itself */
-        pawl__cluster_moved(request->server, reply);
+        pawl__claims_moved(redis, request->server, reply);
         all_not_now(redis, together, &why);
         break;
     case REPLY_ASK:

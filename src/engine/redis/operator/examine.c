@@ -76,7 +76,7 @@ static void examine_replicas(struct examination *exam, const char *info) {
     bool alone = exam->server->redis->options.topology == TOPOLOGY_ONE;
     char replicas[16], least[16];
 
-    pawl__server_info(info, "connected_slaves", replicas, sizeof replicas);
+    pawl__reply_info(info, "connected_slaves", replicas, sizeof replicas);
     if (atoi(replicas) == 0)
         pawl__found(&exam->exam, alone ? PAWL_FINDING_GOOD : PAWL_FINDING_WARNING, alone ? "" : "add a replica, or two",
                     "it has no replicas that a failover could go to");
@@ -240,7 +240,7 @@ static void examine_replica_clocks(struct examination *exam, const char *info) {
 
     for (int i = 0; i < REPLICAS_MOST; i++) {
         snprintf(key, sizeof key, "slave%d", i);
-        pawl__server_info(info, key, line, sizeof line);
+        pawl__reply_info(info, key, line, sizeof line);
         if (sscanf(line, "ip=%255[^,],port=%d", host, &port) == 2)
             examine_replica_clock(exam, host, port);
     }
@@ -269,7 +269,7 @@ static int examine_node(struct examination *exam, struct pawl_error *reterr) {
     char version[32];
 
     if (reply && reply->type == REDIS_REPLY_STRING) {
-        pawl__server_info(reply->str, "redis_version", version, sizeof version);
+        pawl__reply_info(reply->str, "redis_version", version, sizeof version);
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "%s is a Redis %s, or speaks like one, and takes writes",
                     name_of(exam->server), version);
         examine_replicas(exam, reply->str);

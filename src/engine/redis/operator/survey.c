@@ -72,6 +72,7 @@ static redisReply *call_server(struct server *server, int script, int keys, int 
         return NULL;
     }
     pawl__redis_lock(redis);
+    server->users++;
     await_node(server);
     if (server->commands.state != LINK_UP)
         ok = false;
@@ -84,6 +85,7 @@ static redisReply *call_server(struct server *server, int script, int keys, int 
     if (!reply)
         pawl__fail(reterr, PAWL_ECONNLOST, "%s",
                    server->commands.why.code ? pawl__server_errortext(server) : "the server does not answer");
+    server->users--;
     if (ok && !call->done)
         call->abandoned = true;
     else
@@ -328,7 +330,7 @@ static struct server *server_of(struct redis *redis, const char *name) {
 static int look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
     struct redis_keys rwlock;
     struct redis_call call;
-    int rc = pawl__cluster_check_name(redis, name, reterr);
+    int rc = pawl__redis_check_name(redis, name, reterr);
 
     if (rc < 0)
         return rc;

@@ -6,7 +6,7 @@
  * connected when a lock there is first asked for. The map is asked for (CLUSTER SLOTS) at open, when a node says that a slot has
  * moved, and when a node can't be reached; from any node that can, and from the next one if that is silent. What MOVED says counts at once.
  *
- * When a slot moves, so do its claims (pawl__claim_rehome): whatever was on its way to the old node counts no more, and is asked again at
+ * When a slot moves, its claims follow (lock/events.c): whatever was on its way to the old node counts no more, and is asked again at
  * the new one. Every request may be asked twice, so that nothing else is to be done; holds are renewed at once, to see that they are there.
  *
  * While a slot is being moved, key by key, scripts over several keys can't be run in it: where some keys are there and some are not
@@ -40,7 +40,7 @@ static unsigned crc16(const char *data, size_t length) {
     return crc & 0xffff;
 }
 
-static unsigned slot_of_key(const char *key) {
+unsigned pawl__cluster_slot(const char *key) {
     const char *open = strchr(key, '{'), *close = open ? strchr(open + 1, '}') : NULL;
 
     if (close && close > open + 1)
@@ -48,26 +48,11 @@ static unsigned slot_of_key(const char *key) {
     return crc16(key, strlen(key)) % REDIS_SLOTS;
 }
 
-int pawl__cluster_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr) {
-    struct redis_keys keys;
-    unsigned slot;
-
-    if (!in_cluster(redis))
-        return 0;
-    pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &keys);
-    slot = slot_of_key(keys.lock);
-    if (slot == slot_of_key(keys.who) && slot == slot_of_key(keys.beside))
-        return 0;
-    return pawl__fail(
-        reterr, PAWL_ENAME,
-        "the braces in '%s' put its keys into different slots of the cluster: leave them out, or write {...} around a part", name);
-}
-
 unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name) {
     char key[REDIS_KEY_MAX];
 
     snprintf(key, sizeof key, "%s%s", redis->options.prefix, name);
-    return slot_of_key(key);
+    return pawl__cluster_slot(key);
 }
 
 struct server *pawl__server_for(const struct redis *redis, const char *name) {
@@ -81,23 +66,13 @@ struct server *pawl__server_for(const struct redis *redis, const char *name) {
 
 /* ---- Nodes -------------------------------------------------------------------------------------------------------------------- */
 
-static bool has_claims(const struct server *server) {
-    const struct rclaim *claim;
-
-    TAILQ_FOREACH(claim, &server->redis->claims, all) {
-        if (&claim->home->server == server)
-            return true;
-    }
-    return false;
-}
-
 static bool is_idle(struct server *server) {
     struct link *link;
 
     for (int i = 0; (link = pawl__server_link(server, i)); i++)
         if (link->state != LINK_DOWN)
             return false;
-    return !server->wanted && !server->slot_count && !home_of(server)->reader.taken && !has_claims(server);
+    return !server->wanted && !server->slot_count && !server->users;
 }
 
 /* There are as many as there may be: one that was named once and is of no use, the latest first; those of the URL come first of all. */
@@ -148,7 +123,7 @@ static void leave_nodes(struct redis *redis) {
     struct link *link;
 
     TAILQ_FOREACH(server, &redis->servers, entry) {
-        if (!server->wanted || server->slot_count || home_of(server)->reader.taken || has_claims(server))
+        if (!server->wanted || server->slot_count || server->users)
             continue;
         server->wanted = false;
         for (int i = 0; (link = pawl__server_link(server, i)); i++) {
@@ -159,21 +134,13 @@ static void leave_nodes(struct redis *redis) {
     }
 }
 
-/* ---- The map -------------------------------------------------------------------------------------------------------------------- */
-
-static void rehome_claims(struct redis *redis) {
-    struct rclaim *claim, *next;
-    struct server *server;
-
-    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
-        next = TAILQ_NEXT(claim, all);
-        server = redis->slots[claim->slot];
-        if (server && server != &claim->home->server) {
-            home_of(server)->token_floor = 0; /* it was set when others had the lock's counter */
-            pawl__claim_rehome(redis, claim, home_of(server));
-        }
-    }
+void pawl__cluster_settle(struct redis *redis) {
+    if (redis->remapped)
+        leave_nodes(redis);
+    redis->remapped = false;
 }
+
+/* ---- The map -------------------------------------------------------------------------------------------------------------------- */
 
 static void set_slot(struct redis *redis, unsigned slot, struct server *server) {
     if (redis->slots[slot])
@@ -221,9 +188,7 @@ static void take_map(struct redis *redis, const struct server *from, const redis
         redis->uncovered += !redis->slots[slot];
     redis->mapped = true;
     pawl__kit_note(&redis->kit, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, redis->uncovered);
-    rehome_claims(redis);
-    leave_nodes(redis);
-    pawl__redis_set_link(redis);
+    redis->moved = redis->remapped = true;
 }
 
 /* The answer of a node that was silent for long is older than that of one which was asked after it. */
@@ -335,7 +300,7 @@ bool pawl__cluster_moved(struct server *from, const redisReply *reply) {
         return false;
     pawl__kit_note(&redis->kit, NULL, "%.100s", reply->str);
     set_slot(redis, slot, server);
-    rehome_claims(redis);
+    redis->moved = true;
     pawl__cluster_refresh(redis);
     return true;
 }
@@ -371,8 +336,7 @@ int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
     return 0;
 }
 
-/* Have all of the URL's nodes been tried in vain? */
-static const struct pawl_error *all_failed(struct redis *redis) {
+const struct pawl_error *pawl__cluster_failed(struct redis *redis) {
     const struct pawl_error *why = NULL;
     struct server *server;
 
@@ -382,24 +346,4 @@ static const struct pawl_error *all_failed(struct redis *redis) {
         why = &server->commands.why;
     }
     return why;
-}
-
-int pawl__cluster_connect(struct redis *redis, struct pawl_error *reterr) {
-    int64_t patience = 2 * redis->options.connect_ns, deadline;
-    const struct pawl_error *why = NULL;
-
-    patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
-    deadline = pawl__boottime() + patience;
-    while (!redis->mapped && !why && pawl__boottime() < deadline) {
-        pawl__redis_serve(&redis->base, deadline);
-        why = all_failed(redis);
-    }
-    if (!redis->mapped && why)
-        return pawl__fail(reterr, why->code, "%s", why->text);
-    if (!redis->mapped)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
-    if (redis->uncovered)
-        return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
-                          redis->url, redis->uncovered, REDIS_SLOTS);
-    return 0;
 }

@@ -36,6 +36,7 @@ void pawl__sentinel_ask(struct server *server) {
     if (server->asking_sentinels)
         return;
     pawl__link_drop(&server->guide, PAWL_ECONNLOST, "the sentinels are asked anew");
+    server->guide.fell = false; /* which is no failure of this round */
     server->asking_sentinels = true;
     server->sentinels_asked = server->sentinels_unknowing = 0;
     next_sentinel(server);
@@ -118,13 +119,13 @@ static void found(struct server *server, const char *host, const char *port_text
     end_round(server, NULL);
 }
 
-bool pawl__sentinel_answer(struct server *server, const redisReply *reply) {
+void pawl__sentinel_answer(struct server *server, const redisReply *reply) {
     struct pawl_error why;
 
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_STRING &&
         reply->element[1]->type == REDIS_REPLY_STRING) {
         found(server, reply->element[0]->str, reply->element[1]->str);
-        return true;
+        return;
     }
     if (reply->type == REDIS_REPLY_NIL) {
         server->sentinels_unknowing++;
@@ -134,7 +135,6 @@ bool pawl__sentinel_answer(struct server *server, const redisReply *reply) {
     } else {
         pawl__link_drop(&server->guide, PAWL_ETOPOLOGY, "it is no sentinel: name the sentinels in the URL, not the servers");
     }
-    return false;
 }
 
 /* +switch-master NAME OLD-HOST OLD-PORT HOST PORT */
@@ -150,9 +150,9 @@ void pawl__sentinel_push(struct server *server, const redisReply *reply) {
 }
 
 void pawl__sentinel_tick(struct server *server) {
-    if (!server->sentinels_hinted)
+    if (!server->sentinels_hinted && !server->sought)
         return;
-    server->sentinels_hinted = false;
+    server->sentinels_hinted = server->sought = false;
     pawl__sentinel_ask(server);
 }
 

@@ -62,7 +62,7 @@ void pawl__link_start(struct link *link) {
         return;
     if (link->addresses && (link->failures || !length))
         pawl__addresses_refresh(link->addresses);
-    link->state = LINK_CONNECTING;
+    pawl__link_step(link, LINK_STARTS);
     link->started_at = link->heard_at = pawl__boottime();
     if (!length) {
         pawl__link_drop(link, PAWL_ECONNLOST, "the host '%.100s' is not known", pawl__addresses_host(link->addresses));
@@ -96,7 +96,7 @@ static void connected(struct link *link) {
         return;
     }
     link->ssl = pawl__tls_new(tls, guide ? &options->sentinel_tls : &options->tls, pawl__addresses_host(link->addresses), link->fd);
-    link->state = LINK_SHAKING;
+    pawl__link_step(link, LINK_SHAKES);
     if (!link->ssl)
         pawl__link_drop(link, PAWL_ESYSTEM, "TLS can't be set up");
     else
@@ -114,6 +114,7 @@ static void shake(struct link *link) {
 
 void pawl__link_progress(struct link *link) {
     switch (link->state) {
+    case LINK_STATES:
     case LINK_DOWN:
         break;
     case LINK_CONNECTING:
@@ -132,59 +133,80 @@ void pawl__link_progress(struct link *link) {
 
 /* ---- The greeting --------------------------------------------------------------------------------------------------------- */
 
-enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_PRIMARY, GREET_ROLE, GREET_CHECK };
-
 /* Then nothing works. A right that is missing for a check may not matter. */
 static bool wants_password(const redisReply *reply) {
-    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOAUTH", 6) == 0;
+    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOAUTH", 6) == 0;
 }
 
-static void greeted(struct redis *redis, struct request *request, redisReply *reply) {
-    struct link *link = request->data;
+/* What the layer above has to judge is left to it: then the answer is true. */
+static bool greeted(struct link *link, const struct request *request, const redisReply *reply) {
     struct pawl_error why;
+    enum reply_class class = pawl__reply_class(reply, &why);
 
-    if (!reply)
-        return;
     if (request->step == GREET_NUMBER) {
-        request->server->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
+        link->server->inbox_number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0; /* without the right to ask: 0 */
     } else if (request->step == GREET_RUN_ID) {
         if (reply->type == REDIS_REPLY_STRING)
-            pawl__server_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
-        if (pawl__reply_class(reply, &why) == REPLY_AGAIN) { /* it has too many clients, and does not wait to be asked */
-            freeReplyObject(reply);
+            pawl__reply_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
+        if (class == REPLY_AGAIN) /* it has too many clients, and does not wait to be asked */
             pawl__link_drop(link, why.code, "%s", why.text);
-            return;
-        }
-    } else if (request->step == GREET_PRIMARY) {
-        if (!pawl__sentinel_answer(link->server, reply)) {
-            freeReplyObject(reply);
-            return;
-        }
-    } else if (request->step == GREET_ROLE) {
-        pawl__sentinel_check_role(link->server, reply);
-    } else if (request->step >= GREET_CHECK && !wants_password(reply)) {
-        pawl__server_answer(request->server, (unsigned)(request->step - GREET_CHECK), reply);
-    } else if (pawl__reply_class(reply, &why) != REPLY_OK) {
-        freeReplyObject(reply);
+    } else if (request->step >= GREET_PRIMARY && (request->step < GREET_CHECK || !wants_password(reply))) {
+        return true;
+    } else if (class != REPLY_OK) {
         pawl__link_drop(link, request->step == GREET_AUTH && why.code == PAWL_EFORMAT ? PAWL_EACCES : why.code, "%s", why.text);
-        return;
     }
-    freeReplyObject(reply);
-    if (link->state != LINK_GREETING || --link->greetings)
-        return;
-    link->state = LINK_UP;
+    return false;
+}
+
+/* All of its greeting was answered, and nobody found fault with it. */
+static bool is_welcome(const struct link *link) {
+    return link->state == LINK_GREETING && !link->greetings;
+}
+
+static void welcome(struct link *link, struct wire_event *ret) {
+    pawl__link_step(link, LINK_WELCOME);
     link->failures = 0;
-    pawl__kit_note(&redis->kit, NULL, "connection (%s) is up", link->what);
-    if (link == &link->server->inbox)
-        pawl__push_listen_again(home_of(link->server));
-    if (link == &link->server->commands)
-        pawl__renew_all(home_of(link->server)); /* it may be another server than before, or have forgotten */
-    if (link != &link->server->guide)
-        pawl__server_changed(link->server);
+    pawl__kit_note(&link->redis->kit, NULL, "connection (%s) is up", link->what);
+    *ret = (struct wire_event){.kind = WIRE_UP, .link = link};
+}
+
+/* True: this is for the layer above. */
+static bool take_reply(struct link *link, struct wire_event *event) {
+    if (!event->request->greets) {
+        pawl__script_answered(link->server, event->request, event->reply);
+        return true;
+    }
+    if (event->reply) {
+        link->greetings--;
+        event->kind = WIRE_GREETING;
+        if (greeted(link, event->request, event->reply))
+            return true;
+    }
+    freeReplyObject(event->reply);
+    free(event->request);
+    return false;
+}
+
+bool pawl__wire_next(struct redis *redis, struct wire_event *ret) {
+    struct link *link;
+
+    while ((link = TAILQ_FIRST(&redis->speaking))) {
+        if (is_welcome(link)) {
+            welcome(link, ret);
+            return true;
+        }
+        if (!pawl__link_next(link, ret)) {
+            TAILQ_REMOVE(&redis->speaking, link, speaking);
+            link->speaks = false;
+        } else if (ret->kind != WIRE_REPLY || take_reply(link, ret)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
-    struct request request = {.answered = greeted, .data = link, .script = -1, .step = (int)step};
+    struct request request = {.greets = true, .script = -1, .step = (int)step};
 
     link->greetings++;
     return pawl__link_say(link, argc, argv, &request);
@@ -237,7 +259,7 @@ static bool check_server(struct link *link) {
     if (link->redis->options.topology == TOPOLOGY_SENTINEL && !say(link, GREET_ROLE, 1, (const char *[]){"ROLE"}))
         return false;
     for (unsigned i = 0; i < SERVER_CHECKS; i++) {
-        struct request request = {.answered = greeted, .data = link, .script = -1, .step = GREET_CHECK + (int)i};
+        struct request request = {.greets = true, .script = -1, .step = GREET_CHECK + (int)i};
         const char *argv[4];
         size_t lengths[4];
         int argc = 0;
@@ -256,13 +278,11 @@ static bool check_server(struct link *link) {
 static void greet(struct link *link) {
     struct server *server = link->server;
 
-    link->state = LINK_GREETING;
+    pawl__link_step(link, LINK_GREETS);
     link->greetings = 0;
     if (link == &server->commands)
         memset(server->script_loaded, 0, sizeof server->script_loaded);
-    if (link ==
-        &server->commands) /* it may be another server, or one that was restarted: what is known of its clock counts no more */
-        home_of(server)->pair_server = home_of(server)->tie_server = home_of(server)->token_floor = 0;
+    link->number++;
     if (!log_in(link))
         return;
     if (link == &server->guide)
@@ -323,10 +343,9 @@ const char *pawl__link_missing(const struct link *link) {
 void pawl__link_tick(struct link *link, int64_t now) {
     if (now < pawl__link_due(link))
         return;
-    if (link->state == LINK_DOWN && link->redis->options.topology == TOPOLOGY_SENTINEL && !link->server->found &&
-        link != &link->server->guide) {
-        link->retry_at = PAWL__NEVER;
-        pawl__sentinel_ask(link->server);
+    if (link->state == LINK_DOWN && !link->server->found && link != &link->server->guide) {
+        link->retry_at = PAWL__NEVER; /* until it is known where */
+        link->server->sought = true;
     } else if (link->state == LINK_DOWN)
         pawl__link_start(link);
     else if (link->state == LINK_CONNECTING && pawl__socket_decided(link->fd))

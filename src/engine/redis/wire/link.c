@@ -5,7 +5,7 @@
  * Invariants
  *   - `sent` are the requests that were handed to the connection and are not answered, in the order of their answers.
  *   - `out` are bytes that the socket has not taken yet. They go out when the socket can take them, or with the next answer.
- *   - Whoever drops a link answers all of `sent` with NULL first; nothing of it is answered later.
+ *   - What a link that is dropped leaves unanswered comes next, with NULL for an answer, and then that it is down.
  *   - Broken answers (hiredis can't parse them) can't be recovered from: the link is dropped.
  *
  * Many requests at once are collected: from BATCH_FROM unanswered ones on, a request is only put into `out`, since the next answer will
@@ -30,6 +30,30 @@ void pawl__link_init(struct link *link, struct server *server, bool subscriber, 
     link->what = what;
     link->fd = -1;
     TAILQ_INIT(&link->sent);
+    TAILQ_INIT(&link->lost);
+}
+
+/* It has something to say: see pawl__wire_next(). */
+static void speak(struct link *link) {
+    if (link->speaks)
+        return;
+    link->speaks = true;
+    TAILQ_INSERT_TAIL(&link->redis->speaking, link, speaking);
+}
+
+/* ---- The states ------------------------------------------------------------------------------------------------------------ */
+
+static const enum link_state states[LINK_STATES][LINK_EVENTS] = {
+    /*                  STARTS           SHAKES        GREETS         WELCOME   ENDS */
+    [LINK_DOWN] = {LINK_CONNECTING, LINK_DOWN, LINK_DOWN, LINK_DOWN, LINK_DOWN},
+    [LINK_CONNECTING] = {LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_CONNECTING, LINK_DOWN},
+    [LINK_SHAKING] = {LINK_SHAKING, LINK_SHAKING, LINK_GREETING, LINK_SHAKING, LINK_DOWN},
+    [LINK_GREETING] = {LINK_GREETING, LINK_GREETING, LINK_GREETING, LINK_UP, LINK_DOWN},
+    [LINK_UP] = {LINK_UP, LINK_UP, LINK_UP, LINK_UP, LINK_DOWN},
+};
+
+void pawl__link_step(struct link *link, enum link_event event) {
+    link->state = states[link->state][event];
 }
 
 /* ---- The socket ----------------------------------------------------------------------------------------------------------- */
@@ -165,113 +189,118 @@ bool pawl__link_say(struct link *link, int argc, const char **argv, const struct
 /* ---- In ------------------------------------------------------------------------------------------------------------------- */
 
 /* What comes on a subscriber without being the answer to a request, or in turn: messages; and in a cluster all that is said of channels. */
-static bool take_push(struct link *link, const redisReply *reply) {
-    bool cluster = in_cluster(link->redis) && link->state == LINK_UP;
-    const char *word, *channel;
+static bool is_push(const struct link *link, const redisReply *reply) {
+    bool unasked = link->channels_unasked && link->state == LINK_UP;
+    const char *word;
 
-    if (cluster && reply->type == REDIS_REPLY_ERROR) { /* to SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again */
-        pawl__kit_note(&link->redis->kit, NULL, "connection (%s): %.100s", link->what, reply->str);
-        pawl__ears_refused(home_of(link->server));
-        pawl__push_deaf(home_of(link->server));
-        pawl__cluster_refresh(link->redis);
+    if (unasked && reply->type == REDIS_REPLY_ERROR) /* to SSUBSCRIBE */
         return true;
-    }
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || reply->element[0]->type != REDIS_REPLY_STRING)
+    if (!link->subscriber || reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
+        reply->element[0]->type != REDIS_REPLY_STRING)
         return false;
     word = reply->element[0]->str;
-    channel = reply->element[1]->type == REDIS_REPLY_STRING ? reply->element[1]->str : "";
-    if (link == &link->server->guide && strcmp(word, "message") == 0)
-        pawl__sentinel_push(link->server, reply);
-    else if (strcmp(word, "message") == 0 || strcmp(word, "smessage") == 0)
-        pawl__push_take(home_of(link->server), reply);
-    else if (cluster && (strcmp(word, "ssubscribe") == 0 || strcmp(word, "sunsubscribe") == 0)) {
-        if (!pawl__ear_told(home_of(link->server), channel, word[1] == 's'))
-            pawl__push_foreign(link->redis, channel, word[1] == 's');
-    } else
+    return strcmp(word, "message") == 0 || strcmp(word, "smessage") == 0 ||
+           (unasked && (strcmp(word, "ssubscribe") == 0 || strcmp(word, "sunsubscribe") == 0));
+}
+
+/* Only errors come unasked: that there are too many clients, that this one is too slow. */
+static void take_unasked(struct link *link, redisReply *reply) {
+    struct pawl_error why;
+
+    if (pawl__reply_class(reply, &why) == REPLY_OK)
+        pawl__fail(&why, PAWL_EFORMAT, "the server answered what nobody had asked: it does not speak Redis' protocol");
+    pawl__link_drop(link, why.code, "%s", why.text);
+    freeReplyObject(reply);
+}
+
+/* Take one answer out of what was read. False: there is none that is complete; or the link was dropped. */
+static bool take_one(struct link *link, struct wire_event *ret) {
+    void *reply = NULL;
+
+    if (redisReaderGetReply(link->reader, &reply) != REDIS_OK) {
+        pawl__link_drop(link, PAWL_EFORMAT, "the server's answer is not Redis' protocol: is it a Redis at all?");
         return false;
+    }
+    if (!reply) {
+        if (!pawl__reader_bounded(link->reader, link->fed))
+            pawl__link_drop(link, PAWL_EFORMAT, "the server's answer has no end: is it a Redis at all?");
+        return false;
+    }
+    link->fed = 0;
+    ret->reply = reply;
+    ret->kind = is_push(link, reply) ? WIRE_PUSH : WIRE_REPLY;
+    ret->request = ret->kind == WIRE_REPLY ? TAILQ_FIRST(&link->sent) : NULL;
+    if (ret->kind == WIRE_PUSH)
+        return true;
+    if (!ret->request) {
+        take_unasked(link, reply);
+        return false;
+    }
+    TAILQ_REMOVE(&link->sent, ret->request, link);
     return true;
-}
-
-/* One answer. The handler may drop the link. */
-static void take_reply(struct link *link, redisReply *reply) {
-    struct redis *redis = link->redis;
-    struct request *request;
-
-    if (link->subscriber && take_push(link, reply)) {
-        freeReplyObject(reply);
-        return;
-    }
-    request = TAILQ_FIRST(&link->sent);
-    if (!request) {
-        struct pawl_error why;
-
-        /* Only errors come unasked: that there are too many clients, that this one is too slow. */
-        if (pawl__reply_class(reply, &why) == REPLY_OK)
-            pawl__fail(&why, PAWL_EFORMAT, "the server answered what nobody had asked: it does not speak Redis' protocol");
-        pawl__link_drop(link, why.code, "%s", why.text);
-        freeReplyObject(reply);
-        return;
-    }
-    TAILQ_REMOVE(&link->sent, request, link);
-    pawl__script_answered(link->server, request, reply);
-    if (request->answered)
-        request->answered(redis, request, reply);
-    else
-        freeReplyObject(reply);
-    free(request);
-}
-
-static void take_replies(struct link *link) {
-    redisReader *reader = link->reader;
-    void *reply;
-
-    while (link->fd >= 0 && link->reader == reader) {
-        if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
-            pawl__link_drop(link, PAWL_EFORMAT, "the server's answer is not Redis' protocol: is it a Redis at all?");
-            return;
-        }
-        if (!reply)
-            break;
-        link->fed = 0;
-        take_reply(link, reply);
-    }
-    if (link->reader == reader && link->fd >= 0 && !pawl__reader_bounded(reader, link->fed))
-        pawl__link_drop(link, PAWL_EFORMAT, "the server's answer has no end: is it a Redis at all?");
 }
 
 /* Is there more? OpenSSL may keep decrypted bytes that no poll would tell of; poll tells of what the socket has. A server that sends
  * without end must not keep the mutex from the others. */
-static bool reads_on(const struct link *link, ssize_t got, size_t read) {
-    if (read >= READ_MOST)
+static bool reads_on(const struct link *link, ssize_t got) {
+    if (link->read >= READ_MOST)
         return link->ssl && SSL_pending(link->ssl) > 0;
     return link->ssl || got == READ_SIZE;
 }
 
-void pawl__link_read(struct link *link) {
+/* Read some bytes. False: there are none, or the link was dropped. */
+static bool read_more(struct link *link) {
     char buffer[READ_SIZE];
-    size_t read = 0;
-    ssize_t n;
+    ssize_t n = read_some(link, buffer, sizeof buffer);
 
-    do {
-        if (link->fd < 0 || link->state < LINK_GREETING)
-            return;
-        n = read_some(link, buffer, sizeof buffer);
-        if (n < 0) {
-            pawl__link_ended(link);
-            return;
+    if (n < 0)
+        pawl__link_ended(link);
+    if (n <= 0)
+        return false;
+    link->heard_at = pawl__boottime();
+    link->fed += (size_t)n;
+    link->read += (size_t)n;
+    link->reads_on = reads_on(link, n);
+    if (redisReaderFeed(link->reader, buffer, (size_t)n) == REDIS_OK)
+        return true;
+    pawl__link_drop(link, PAWL_ENOMEM, "out of memory");
+    return false;
+}
+
+void pawl__link_read(struct link *link) {
+    if (link->fd < 0 || link->state < LINK_GREETING)
+        return;
+    link->read = 0;
+    if (read_more(link)) {
+        link->reading = true;
+        speak(link);
+    } else {
+        pawl__link_flush(link);
+    }
+}
+
+bool pawl__link_next(struct link *link, struct wire_event *ret) {
+    *ret = (struct wire_event){.link = link};
+    for (;;) {
+        if ((ret->request = TAILQ_FIRST(&link->lost))) {
+            TAILQ_REMOVE(&link->lost, ret->request, link);
+            ret->kind = WIRE_REPLY;
+            return true;
         }
-        if (n == 0)
-            break;
-        link->heard_at = pawl__boottime();
-        link->fed += (size_t)n;
-        read += (size_t)n;
-        if (redisReaderFeed(link->reader, buffer, (size_t)n) != REDIS_OK) {
-            pawl__link_drop(link, PAWL_ENOMEM, "out of memory");
-            return;
+        if (link->fell) {
+            link->fell = false;
+            ret->kind = WIRE_DOWN;
+            return true;
         }
-        take_replies(link);
-    } while (reads_on(link, n, read));
-    pawl__link_flush(link);
+        if (!link->reading)
+            return false;
+        if (take_one(link, ret))
+            return true;
+        if (link->reading && !(link->reads_on && read_more(link))) {
+            link->reading = false;
+            pawl__link_flush(link);
+        }
+    }
 }
 
 /* ---- The end -------------------------------------------------------------------------------------------------------------- */
@@ -288,22 +317,12 @@ static void close_link(struct link *link) {
     link->reader = NULL;
     link->watched = 0;
     link->out_used = 0;
-    link->pinged_at = 0;
+    link->reading = false;
     link->run_id[0] = '\0';
-    link->state = LINK_DOWN;
-}
-
-static void answer_nothing(struct link *link) {
-    struct request_list sent = TAILQ_HEAD_INITIALIZER(sent);
-    struct request *request;
-
-    TAILQ_CONCAT(&sent, &link->sent, link);
-    while ((request = TAILQ_FIRST(&sent))) {
-        TAILQ_REMOVE(&sent, request, link);
-        if (request->answered)
-            request->answered(link->redis, request, NULL);
-        free(request);
-    }
+    pawl__link_step(link, LINK_ENDS);
+    TAILQ_CONCAT(&link->lost, &link->sent, link);
+    if (!TAILQ_EMPTY(&link->lost))
+        speak(link);
 }
 
 /* That it can't be made: later and later. */
@@ -347,13 +366,8 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
             pawl__addresses_failed(link->addresses, link->address_number);
     }
     close_link(link);
-    answer_nothing(link);
-    if (link == &link->server->guide) {
-        pawl__sentinel_changed(link->server);
-    } else {
-        link->server->found = false;
-        pawl__server_changed(link->server);
-    }
+    link->fell = true;
+    speak(link);
 }
 
 void pawl__link_fail(struct link *link, const struct pawl_error *why) {
@@ -361,12 +375,16 @@ void pawl__link_fail(struct link *link, const struct pawl_error *why) {
     link->retry_at = pawl__boottime() + back_off(link);
     link->failures++;
     pawl__redis_due(link->redis, link->retry_at);
-    pawl__server_changed(link->server);
+    link->fell = true;
+    speak(link);
+}
+
+void pawl__link_close(struct link *link) {
+    close_link(link);
+    link->fell = false;
 }
 
 void pawl__link_free(struct link *link) {
-    close_link(link);
-    answer_nothing(link);
     free(link->out);
     link->out = NULL;
 }

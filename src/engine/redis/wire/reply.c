@@ -128,3 +128,18 @@ int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherw
         return element->integer;
     return element->type == REDIS_REPLY_STRING ? strtoll(element->str, NULL, 10) : otherwise;
 }
+
+void pawl__reply_info(const char *info, const char *key, char *ret, size_t size) {
+    size_t length = strlen(key);
+    const char *line = info;
+
+    ret[0] = '\0';
+    while (line) {
+        if (strncmp(line, key, length) == 0 && line[length] == ':') {
+            snprintf(ret, size, "%.*s", (int)strcspn(line + length + 1, "\r\n"), line + length + 1);
+            return;
+        }
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+}

@@ -31,6 +31,13 @@ static bool wants_whole_slot(const struct server *server, int number) {
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
 }
 
+/* A key in the slot of the lock's that nobody ever writes. */
+static void put_absent_key(const char *lock, char ret[REDIS_KEY_MAX]) {
+    bool bare = strchr(lock, '{');
+
+    strcpy(stpcpy(stpcpy(stpcpy(ret, "pawl:absent:"), bare ? "" : "{"), lock), bare ? "" : "}");
+}
+
 bool pawl__script_send(struct server *server, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
@@ -64,7 +71,7 @@ bool pawl__script_send(struct server *server, int number, int keys, int argc, co
             all_lengths[at] = lengths ? lengths[i] : strlen(argv[i]);
         }
         if (guard) {
-            pawl__redis_absent_key(argv[0], absent);
+            put_absent_key(argv[0], absent);
             all[3 + keys] = absent;
             all_lengths[3 + keys] = strlen(absent);
         }

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * server.c - a server: its connections, and what changes when they come and go.
+ * server.c - a server: its connections, and what it says of itself.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "engine/redis/redis.h"
-#include "os/descriptor.h"
 #include "base/error.h"
 
 /* Before connections that led to different servers are made anew. */
 #define STRAY_NS (200 * REDIS_MS)
 
 struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) {
-    struct server *server = calloc(1, sizeof(struct home));
+    struct server *server = calloc(1, redis->server_size);
     struct link *link;
 
     if (!server) {
@@ -23,25 +21,28 @@ struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) 
         return NULL;
     }
     server->redis = redis;
-    home_of(server)->read_bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (home_of(server)->read_bell < 0) {
+    if (redis->made(server) < 0) {
         pawl__fail_errno(reterr, "no descriptors can be had");
         free(server);
         return NULL;
     }
-    pawl__spin_init(&home_of(server)->spin, redis->options.spin_ns);
-    TAILQ_INIT(&home_of(server)->to_renew);
-    pawl__kit_reader_init(&home_of(server)->reader);
-    TAILQ_INIT(&home_of(server)->to_secure);
-    TAILQ_INIT(&home_of(server)->in_round);
     pawl__link_init(&server->commands, server, false, "commands");
     pawl__link_init(&server->inbox, server, true, "inbox");
     pawl__link_init(&server->witness, server, false, "witness");
     pawl__link_init(&server->guide, server, true, "sentinel");
+    server->inbox.channels_unasked = in_cluster(redis);
+    server->found = redis->options.topology != TOPOLOGY_SENTINEL;
     for (int i = 0; in_cluster(redis) && (link = pawl__server_link(server, i)); i++)
         link->retry_at = PAWL__NEVER; /* until it is wanted */
     TAILQ_INSERT_TAIL(&redis->servers, server, entry);
     return server;
+}
+
+void pawl__server_close(struct server *server) {
+    struct link *link;
+
+    for (int i = 0; (link = pawl__server_link(server, i)); i++)
+        pawl__link_close(link);
 }
 
 void pawl__server_free(struct server *server) {
@@ -50,7 +51,7 @@ void pawl__server_free(struct server *server) {
     pawl__link_free(&server->inbox);
     pawl__link_free(&server->witness);
     pawl__link_free(&server->guide);
-    close(home_of(server)->read_bell);
+    server->redis->gone(server);
     pawl__addresses_put(server->addresses);
     free(server);
 }
@@ -108,7 +109,7 @@ int pawl__server_errorcode(const struct server *server) {
     return weakest(server)->why.code == PAWL_EACCES ? PAWL_EACCES : PAWL_ECONNLOST;
 }
 
-static unsigned most_failures(struct server *server) {
+unsigned pawl__server_failures(struct server *server) {
     const struct link *link;
     unsigned most = 0;
 
@@ -117,29 +118,13 @@ static unsigned most_failures(struct server *server) {
     return most;
 }
 
-void pawl__redis_set_link(struct redis *redis) {
-    struct server *server;
-    bool cluster = in_cluster(redis);
-    int code = 0;
-
-    TAILQ_FOREACH(server, &redis->servers, entry) {
-        if (cluster && (!server->wanted || !server->slot_count))
-            continue;
-        if (!pawl__server_up(server))
-            code = PAWL_ECONNLOST;
-        else if (!code && home_of(server)->replicas_short)
-            code = PAWL_EREPLICAS;
-    }
-    atomic_store(&redis->base.link, code);
-}
-
 bool pawl__server_hopeful(struct server *server) {
-    return in_cluster(server->redis) && most_failures(server) == 0;
+    return in_cluster(server->redis) && pawl__server_failures(server) == 0;
 }
 
 /* Behind one name there may be several servers, and what one of them was told another does not know: how far a write has come, or who
  * listens. All connections are made anew then, since nobody knows which of the servers is the one; not at once, for it may be so again. */
-static bool same_server(struct server *server) {
+bool pawl__server_is_one(struct server *server) {
     struct link *link;
     bool same = true;
 
@@ -152,31 +137,42 @@ static bool same_server(struct server *server) {
     return same;
 }
 
-void pawl__server_changed(struct server *server) {
-    struct redis *redis = server->redis;
-    bool up = pawl__server_up(server);
+/* ---- What it says of itself ------------------------------------------------------------------------------------------------- */
 
-    redis->kit.wakes = true;
-    if (up && !same_server(server))
-        return;
-    pawl__secure_anew(home_of(server));
-    pawl__redis_set_link(redis);
-    pawl__home_kick_reader(home_of(server));
-    pthread_cond_broadcast(&redis->called); /* somebody may wait for the node */
-    if (!up && in_cluster(redis) && server->wanted && most_failures(server)) {
-        pawl__cluster_refresh(redis);
-        pawl__claims_refuse_tries(home_of(server));
-    }
-    if (up) {
-        home_of(server)->gave_up = false;
-        pawl__push_track(home_of(server));
-    } else if (redis->options.retry_tries && most_failures(server) >= redis->options.retry_tries) {
-        home_of(server)->gave_up = true;
-        pawl__claims_give_up(home_of(server));
-    }
-    if (server->commands.state == LINK_UP) {
-        pawl__cluster_reached(redis);
-        pawl__claims_drive(home_of(server));
-        pawl__renew_flush(home_of(server));
+static void take_info(struct server_facts *facts, const char *info) {
+    char role[16], aof[8], replicas[16], cluster[8];
+
+    pawl__reply_info(info, "redis_version", facts->version, sizeof facts->version);
+    pawl__reply_info(info, "redis_mode", facts->mode, sizeof facts->mode);
+    pawl__reply_info(info, "run_id", facts->run_id, sizeof facts->run_id);
+    pawl__reply_info(info, "role", role, sizeof role);
+    pawl__reply_info(info, "aof_enabled", aof, sizeof aof);
+    pawl__reply_info(info, "connected_slaves", replicas, sizeof replicas);
+    pawl__reply_info(info, "cluster_enabled", cluster, sizeof cluster);
+    facts->in_cluster = strcmp(cluster, "1") == 0;
+    facts->is_replica = strcmp(role, "slave") == 0;
+    facts->replicas = (unsigned)strtoul(replicas, NULL, 10);
+    facts->aof = strcmp(aof, "0") != 0;
+    facts->known = true;
+}
+
+/* CONFIG GET's answer: name and value. */
+static const char *config_value(const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || reply->element[1]->type != REDIS_REPLY_STRING)
+        return NULL;
+    return reply->element[1]->str;
+}
+
+void pawl__server_said(struct server *server, unsigned index, const redisReply *reply) {
+    struct server_facts *facts = &server->facts;
+    const char *value = config_value(reply);
+
+    if (index == 0 && reply->type == REDIS_REPLY_STRING) {
+        take_info(facts, reply->str);
+        pawl__kit_note(&server->redis->kit, NULL, "server: version %s, %s", facts->version, facts->is_replica ? "slave" : "master");
+    } else if (index == 1 && value) {
+        snprintf(facts->policy, sizeof facts->policy, "%s", value);
+    } else if (index == 2 && value) {
+        facts->min_replicas = (unsigned)strtoul(value, NULL, 10);
     }
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_redis_link.c - the states of a connection: every state meets every event.
+ */
+#include "../support/test.h"
+
+#include "engine/redis/redis.h"
+
+/* What comes of each state: when it starts, shakes hands, greets, is welcome, ends. */
+static const struct {
+    enum link_state from;
+    const char *becomes; /* the first letters of the states */
+} cells[] = {
+    {LINK_DOWN, "CDDDD"}, {LINK_CONNECTING, "CSGCD"}, {LINK_SHAKING, "SSGSD"}, {LINK_GREETING, "GGGUD"}, {LINK_UP, "UUUUD"},
+};
+
+static void test_every_cell(void **state) {
+    static const char letters[] = {
+        [LINK_DOWN] = 'D', [LINK_CONNECTING] = 'C', [LINK_SHAKING] = 'S', [LINK_GREETING] = 'G', [LINK_UP] = 'U'};
+
+    (void)state;
+    assert_int_equal(sizeof cells / sizeof cells[0], LINK_STATES);
+    for (size_t i = 0; i < LINK_STATES; i++)
+        for (int event = 0; event < LINK_EVENTS; event++) {
+            struct link link = {.state = cells[i].from};
+
+            pawl__link_step(&link, (enum link_event)event);
+            if (letters[link.state] != cells[i].becomes[event])
+                fail_msg("state %c, event %d: %c, not %c", letters[cells[i].from], event, letters[link.state],
+                         cells[i].becomes[event]);
+        }
+}
+
+/* A link that is dropped says so when it is asked: what it leaves unanswered, in order, and then that it is down. Nothing else. */
+static void test_what_a_drop_leaves(void **state) {
+    struct redis *redis = calloc(1, sizeof *redis);
+    struct server server = {.redis = redis};
+    struct link *link = &server.commands;
+    struct wire_event event;
+
+    (void)state;
+    assert_non_null(redis);
+    redis->kit.engine = &redis->base;
+    TAILQ_INIT(&redis->speaking);
+    pawl__link_init(link, &server, false, "commands");
+    for (int i = 0; i < 3; i++) {
+        struct request *request = calloc(1, sizeof *request);
+
+        assert_non_null(request);
+        request->script = -1;
+        request->step = i;
+        TAILQ_INSERT_TAIL(&link->sent, request, link);
+    }
+    link->state = LINK_UP;
+    pawl__link_drop(link, PAWL_ECONNLOST, "the test wants it");
+    assert_int_equal(link->state, LINK_DOWN);
+    for (int i = 0; i < 3; i++) {
+        assert_true(pawl__wire_next(redis, &event));
+        assert_int_equal(event.kind, WIRE_REPLY);
+        assert_null(event.reply);
+        assert_int_equal(event.request->step, i);
+        free(event.request);
+    }
+    assert_true(pawl__wire_next(redis, &event));
+    assert_int_equal(event.kind, WIRE_DOWN);
+    assert_ptr_equal(event.link, link);
+    assert_false(pawl__wire_next(redis, &event));
+    pawl__link_drop(link, PAWL_ECONNLOST, "it is down already");
+    assert_false(pawl__wire_next(redis, &event));
+    pawl__link_free(link);
+    free(redis);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_cell), cmocka_unit_test(test_what_a_drop_leaves)};
+
+    return cmocka_run_group_tests_name("redis link", tests, NULL, NULL);
+}
