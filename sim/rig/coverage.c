@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 #include "engine/zookeeper/lock/lock.h"
 
 #include "world/world.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "differential.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 
 enum { SHA_TEXT = 40 };
 void redis__sha1_hex(const void *data, size_t size, char *ret); /* the simulated server's own */

@@ -4,7 +4,7 @@
  */
 #include "../support/test.h"
 
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 
 /* What comes of each state: when it starts, shakes hands, greets, is welcome, ends. */
 static const struct {

@@ -4,7 +4,7 @@
  */
 #include "../support/test.h"
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 
 #define ALL(...) ((const uint8_t[]){__VA_ARGS__, RCLAIM_STATES})
 

@@ -331,7 +331,3 @@ void pawl__redis_describe_url(const struct redis_options *options, char *buffer,
     fclose(to);
     buffer[size - 1] = '\0';
 }
-
-int64_t pawl__redis_names_until(const struct redis_options *options) {
-    return pawl__boottime() + (options->connect_ns < options->patience_ns ? options->connect_ns : options->patience_ns);
-}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * claim.c - the life of a claim on the server: acquire, wait, downgrade, release. redis.h draws its states.
+ * claim.c - the life of a claim on the server: acquire, wait, downgrade, release. lock.h draws its states.
  *
  * Invariants
  *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: whoever finds it in the lock's key is this claim. So acquire and
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "engine/kit/retry.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 #include "base/error.h"
 #include "base/lease.h"
 
@@ -27,8 +27,6 @@
 #define AGAIN_NS (50 * REDIS_MS)
 #define AGAIN_MOST_NS (1600 * REDIS_MS)
 #define REFUSAL_NS (60000 * REDIS_MS)
-/* How far tokens may stay behind the server's time, about, where that is their floor. Each acquire would else have to look at the clock. */
-#define TOKEN_LAG_US 1000000
 
 enum { EXACT_POSITIONS = 2 };
 
@@ -175,40 +173,6 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 }
 
 /* ---- Asking --------------------------------------------------------------------------------------------------------------- */
-
-/* What tokens are not to be below. One server alone can't be outrun by another: its time when the connection was new will do, and costs
- * nothing as long as it forgets nothing. Where there are several, one that is no longer the primary may grant yet, beside its successor:
- * that both keep to the time is all that there is between their tokens. */
-static uint64_t token_floor(const struct home *home) {
-    int64_t now_us;
-
-    if (!home || !home_knows_clock(home) || !home->token_floor)
-        return REDIS_TOKEN_MAX;
-    if (home->server.redis->options.topology == TOPOLOGY_ONE)
-        return (uint64_t)home->token_floor;
-    now_us = home->pair_server + (pawl__boottime() - home->pair_local) / 1000;
-    return (uint64_t)(now_us - TOKEN_LAG_US > home->token_floor ? now_us - TOKEN_LAG_US : home->token_floor);
-}
-
-/* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */
-void pawl__call_fill(const struct redis *redis, const struct home *home, const char *name, enum pawl_kind kind, const char *owner,
-                     struct redis_call *ret) {
-    char *end;
-
-    pawl__redis_keys(redis, name, kind, &ret->keys);
-    pawl__put_number(ret->floor, token_floor(home));
-    end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
-    end = stpcpy(stpcpy(end, ret->keys.inbox), "\n");
-    end = stpcpy(stpcpy(end, ret->keys.channel), "\n");
-    ret->extra = stpcpy(stpcpy(end, ret->keys.beside), "\n");
-    ret->argv[0] = ret->keys.lock;
-    ret->argv[1] = ret->keys.token;
-    ret->argv[2] = ret->keys.queue;
-    ret->argv[3] = ret->keys.who;
-    ret->argv[4] = owner;
-    ret->argv[5] = ret->rest;
-    ret->argv[6] = ret->floor;
-}
 
 /* Was the server ever asked about it? If not there is nothing to undo. */
 static bool never_sent(const struct rclaim *claim) {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 #include "os/descriptor.h"
 
 /* ---- Homes ------------------------------------------------------------------------------------------------------------------ */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys.c - how a name becomes keys and channels. docs/redis.md has the table.
+ * keys.c - how a name becomes keys and channels, and what scripts are sent of them. docs/redis.md has the table.
  *
  * The lock's own key is the prefix and the name as they are. Everything beside it has the name in braces, so that a cluster keeps it
  * on the same node, unless the name has a brace of its own; that is Redisson's rule, and it must be followed to the byte.
  */
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/keys.h"
 #include "base/error.h"
+
+/* How far tokens may stay behind the server's time, about, where that is their floor. Each acquire would else have to look at the clock. */
+#define TOKEN_LAG_US 1000000
 
 /* A prefix and a name are at most REDIS_KEY_MAX - 128 bytes together, and what is put around them is shorter than that. */
 
@@ -94,4 +97,38 @@ int pawl__redis_check_name(const struct redis *redis, const char *name, struct p
     return pawl__fail(
         reterr, PAWL_ENAME,
         "the braces in '%s' put its keys into different slots of the cluster: leave them out, or write {...} around a part", name);
+}
+
+/* What tokens are not to be below. One server alone can't be outrun by another: its time when the connection was new will do, and costs
+ * nothing as long as it forgets nothing. Where there are several, one that is no longer the primary may grant yet, beside its successor:
+ * that both keep to the time is all that there is between their tokens. */
+static uint64_t token_floor(const struct home *home) {
+    int64_t now_us;
+
+    if (!home || !home_knows_clock(home) || !home->token_floor)
+        return REDIS_TOKEN_MAX;
+    if (home->server.redis->options.topology == TOPOLOGY_ONE)
+        return (uint64_t)home->token_floor;
+    now_us = home->pair_server + (pawl__boottime() - home->pair_local) / 1000;
+    return (uint64_t)(now_us - TOKEN_LAG_US > home->token_floor ? now_us - TOKEN_LAG_US : home->token_floor);
+}
+
+/* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */
+void pawl__call_fill(const struct redis *redis, const struct home *home, const char *name, enum pawl_kind kind, const char *owner,
+                     struct redis_call *ret) {
+    char *end;
+
+    pawl__redis_keys(redis, name, kind, &ret->keys);
+    pawl__put_number(ret->floor, token_floor(home));
+    end = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redis->options.claim_ns / REDIS_MS)), "\n");
+    end = stpcpy(stpcpy(end, ret->keys.inbox), "\n");
+    end = stpcpy(stpcpy(end, ret->keys.channel), "\n");
+    ret->extra = stpcpy(stpcpy(end, ret->keys.beside), "\n");
+    ret->argv[0] = ret->keys.lock;
+    ret->argv[1] = ret->keys.token;
+    ret->argv[2] = ret->keys.queue;
+    ret->argv[3] = ret->keys.who;
+    ret->argv[4] = owner;
+    ret->argv[5] = ret->rest;
+    ret->argv[6] = ret->floor;
 }

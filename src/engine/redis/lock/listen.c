@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 
 enum { IDLE_MOST = 1024 };
 

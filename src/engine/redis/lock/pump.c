@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 
 #include "os/bell.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 #include "base/lease.h"
 #include "os/sleep.h"
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 #include "base/lease.h"
 
 /* So far apart are the two pairs of a node, about: a push may be older than an answer that overtook it. */

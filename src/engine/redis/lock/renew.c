@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 
 enum { BATCH = 100, KEYS_MOST = 3, ARGS_EACH = 4 };
 

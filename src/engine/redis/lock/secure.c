@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 #include "base/error.h"
 
 static void begin_round(struct home *home);

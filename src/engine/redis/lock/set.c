@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/lock.h"
 #include "base/error.h"
 
 enum { ARGS_EACH = REDIS_ACQUIRE_ARGS - REDIS_CALL_KEYS + 1 };

@@ -102,7 +102,7 @@ def main():
     clusters = {layout: scripts for layout, scripts in LAYOUTS.items() if scripts is not VOTER}
     used = {part for scripts in clusters.values() for names in scripts.values() for part in names}
     with open(sys.argv[1], "w") as out:
-        out.write('/* Made by lua/build.py. */\n#include "engine/redis/redis.h"\n')
+        out.write('/* Made by lua/build.py. */\n#include "engine/redis/wire/wire.h"\n')
         for name, text in parts.items():
             out.write(f"\nstatic const char lua_{name}[] =\n{c_string(text)};\n")
             if sharded[name] != text and name in used:

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/operator/operator.h"
 #include "base/error.h"
 #include "engine/examine.h"
 

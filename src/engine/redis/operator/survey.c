@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/lock/keys.h"
+#include "engine/redis/operator/operator.h"
 #include "base/error.h"
 
 #define CALL_NS (5000 * REDIS_MS)

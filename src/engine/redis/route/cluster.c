@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/route/route.h"
 #include "base/error.h"
 
 /* The map is asked for at most so often; and from another node when there is no answer for so long. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/route/route.h"
 
 /* Replicas know the cluster, too; and channels have slots since 7.0. */
 static void check_cluster(struct server *server) {

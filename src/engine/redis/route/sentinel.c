@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/route/route.h"
 #include "base/error.h"
 
 /* ---- A round ---------------------------------------------------------------------------------------------------------------- */

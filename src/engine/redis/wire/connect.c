@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 #include "os/socket.h"
 #include "base/error.h"
 

@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 
 enum { ELEMENTS_MOST = 1 << 20, ANSWER_MOST = 32 << 20, LINE_MOST = 1 << 16 };
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 #include "base/error.h"
 
 struct meaning {

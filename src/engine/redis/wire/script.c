@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 #include "base/error.h"
 
 /* The body, to be freed; NULL: out of memory. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 #include "base/error.h"
 
 /* Before connections that led to different servers are made anew. */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * home.h - a server as claims see it.
+ */
+#ifndef PAWL_REDIS_HOME_H
+#define PAWL_REDIS_HOME_H
+
+#include "engine/redis/route/route.h"
+#include "os/sleep.h"
+
+/* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
+struct home {
+    struct server server;     /* the first: home_of() */
+    struct kit_reader reader; /* who reads its answers */
+    struct rclaim_list to_renew;
+    int64_t renew_at;    /* not before then */
+    bool reader_waits;   /* ... for a push, and so reads the inbox too */
+    int64_t inbox_due;   /* 0, or: if no caller does, the service thread reads the inbox from then on */
+    int64_t answers_due; /* 0, or: by then the service thread reads an answer that nobody has looked for */
+    bool contended;      /* the last acquire had to wait: the next will, and its push may come before its answer is read */
+    bool gave_up;        /* as many tries to connect as the URL allows have failed */
+    int read_bell;       /* wakes the thread that reads */
+    struct spin spin;    /* the reader's */
+    /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
+    int64_t pair_local, pair_server;
+    int64_t tie_local, tie_server; /* an earlier one; see push.c */
+    unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
+    int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
+    bool tracks;         /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+
+    /* secure.c */
+    struct rclaim_list to_secure, in_round;
+    bool round_open, round_wrote;
+    int round_turn;        /* counts rounds: an answer of an earlier one says nothing of this */
+    bool replicas_short;   /* the last round found too few, ... */
+    unsigned replicas_had; /* ... namely so many */
+};
+
+static inline struct home *home_of(struct server *server) {
+    return (struct home *)server;
+}
+
+/* Another connection may lead to another server, or to one that was restarted: what was known of its clock counts no more. */
+static inline bool home_knows_clock(const struct home *home) {
+    return home->clock_number == home->server.commands.number;
+}
+
+/* pump.c */
+/* Have the thread that reads look around. */
+void pawl__home_kick_reader(struct home *home);
+/* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
+bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline);
+/* Something was asked whose answer nobody waits for; whoever wants it looks now and then, and later the service thread does. */
+void pawl__home_look_later(struct home *home);
+/* Take what has been answered, unless somebody else reads. */
+void pawl__home_look(struct home *home);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * keys.h - how names become keys, and keys what scripts are sent.
+ */
+#ifndef PAWL_REDIS_KEYS_H
+#define PAWL_REDIS_KEYS_H
+
+#include "engine/redis/lock/home.h"
+
+struct redis_keys {
+    char lock[REDIS_KEY_MAX], token[REDIS_KEY_MAX], queue[REDIS_KEY_MAX], who[REDIS_KEY_MAX];
+    char witness[REDIS_KEY_MAX]; /* written so that replicas can be counted */
+    char inbox[REDIS_KEY_MAX];   /* where pawls are told of it: with the client's uuid behind it, the channel */
+    char channel[REDIS_KEY_MAX]; /* where Redisson listens; "": nowhere */
+    char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
+};
+void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
+/* Are all keys of this lock in one slot of a cluster? */
+int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
+/* What the keys of the counters of tokens begin with, and those of the queues. */
+const char *pawl__redis_token_prefix(const struct redis *redis);
+const char *pawl__redis_queue_prefix(const struct redis *redis);
+/* The name of the lock whose record key this is; NULL: it is not one. */
+const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer);
+
+/* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. Each argument costs the server as much as
+ * a command does: what the common cases do not read is packed into one of them, `rest`. */
+enum { REDIS_CALL_KEYS = 4, REDIS_CALL_COMMON = 7, REDIS_ACQUIRE_ARGS = 10 };
+struct redis_call {
+    struct redis_keys keys;
+    char lease[24], floor[24], rest[3 * REDIS_KEY_MAX + PAWL__RECORD_MAX + 128];
+    char *extra; /* the end of `rest`, where the operation's own goes */
+    char want[24], record[PAWL__RECORD_MAX + 96];
+    char *wish;       /* of an acquire: where in `record` what it wants begins; */
+    const char *asks; /* and how it asks: "0" it would wait, "1" it only tries, "2" it is among those that wait */
+    const char *argv[REDIS_ACQUIRE_ARGS];
+};
+/* `home`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */
+void pawl__call_fill(const struct redis *redis, const struct home *home, const char *name, enum pawl_kind kind, const char *owner,
+                     struct redis_call *ret);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lock.h - claims. The life of one; state.c has the table:
+ *
+ *             acquire            1: granted at once
+ *     ASKING --------> (reply) ---------------------------------------------------> HOLDING
+ *        ^               | 0: queued         push 'g', in time                       ^  |  downgrade
+ *        |               v        .--------------------------------------------------'  v
+ *        +---- again -- WAITING --+                                                  DOWNGRADING
+ *        |     (timer)            | push 'g', too old to be believed: acquire tells
+ *        +------------------------'
+ *
+ *     withdraw: of a hold -> RELEASING, else LEAVING --(reply)--> gone          the hold is gone, or broken -> LOST, until it is withdrawn
+ *     ?replicas=N: SECURING and UNDOING lie before HOLDING, see secure.c
+ *
+ * Who reads? A thread that waits in park() for its answer reads what comes from its claim's home, if no other does so already (kit/wait.h).
+ * Without one the service thread reads, in serve(). Its epoll set says what it watches: see watch() in pump.c. What is asked to go on
+ * (claim.c) nobody waits for: whoever wants to know looks (pawl__home_look). Only the service thread connects, keeps time and calls up.
+ */
+#ifndef PAWL_REDIS_LOCK_H
+#define PAWL_REDIS_LOCK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/redis/lock/home.h"
+#include "engine/redis/lock/keys.h"
+
+enum { REDIS_PERMITS_MAX = 4096 };
+
+enum rclaim_state {
+    RCLAIM_NONE,
+    RCLAIM_ASKING,
+    RCLAIM_WAITING,  /* in the queue */
+    RCLAIM_SECURING, /* replicas are to have it */
+    RCLAIM_UNDOING,  /* too few of them had it in time */
+    RCLAIM_HOLDING,
+    RCLAIM_DOWNGRADING,
+    RCLAIM_LOST,      /* and the core was told */
+    RCLAIM_RELEASING, /* it was held, and its release was asked for once at most */
+    RCLAIM_LEAVING,   /* it was not; or more than once */
+    RCLAIM_STATES,
+};
+
+enum rclaim_event {
+    RCLAIM_SUBMIT,
+    RCLAIM_QUEUED,    /* the server says: another holds it */
+    RCLAIM_GRANTED,   /* ... or it is ours, and replicas have it where they are to; */
+    RCLAIM_UNSECURED, /* ... and they are to have it first; */
+    RCLAIM_TOO_LATE,  /* ... and that is over: the answer lay in its socket while we were stopped; */
+    RCLAIM_REFUSED,   /* ... or it will not let us, or can't be reached */
+    RCLAIM_STALE,     /* a push says that it is ours, and can't be believed */
+    RCLAIM_TURN,      /* of a voter: it is to ask again */
+    RCLAIM_SHORT,     /* too few replicas have it; ... */
+    RCLAIM_UNSURE,    /* ... nobody knows */
+    RCLAIM_NOT_MINE,  /* the hold is not on the server any more */
+    RCLAIM_BROKEN,    /* it is, and an operator wants it back */
+    RCLAIM_DOWNGRADE,
+    RCLAIM_DOWNGRADED,
+    RCLAIM_WITHDRAW,
+    RCLAIM_UNSENT,     /* the same, and the server was never asked about it */
+    RCLAIM_RELEASED,   /* the server has let go of it; ... */
+    RCLAIM_NOTHING,    /* ... had nothing of it; ... */
+    RCLAIM_UNANSWERED, /* ... was asked to, and may have done so */
+    RCLAIM_MOVED,      /* its lock is at another server now */
+    RCLAIM_EVENTS,
+};
+
+/* What a step does, beside telling of news (KIT_...). */
+enum {
+    RCLAIM_ANEW = 1 << 0,     /* nothing of it is held any more */
+    RCLAIM_HEARS = 1 << 1,    /* in a cluster: of breaks */
+    RCLAIM_WAS_LOST = 1 << 2, /* before it was withdrawn */
+    RCLAIM_ENDS = 1 << 3,
+    RCLAIM_ASKS = 1 << 4, /* what the new state asks for is sent; what is in flight counts no more */
+};
+
+struct rclaim_move {
+    uint8_t next, news, actions;
+};
+
+/* renew.c */
+struct rclaim_renewal {
+    TAILQ_ENTRY(rclaim) entry; /* home->to_renew */
+    bool listed, sent;
+};
+
+/* secure.c: its grant or its renewal is being secured. */
+struct rclaim_securing {
+    TAILQ_ENTRY(rclaim) entry; /* home->to_secure, in_round */
+    bool listed, in_round;
+    int64_t sent_at, lease_ns; /* of the renewal */
+};
+
+/* voter.c */
+struct rclaim_vote {
+    bool registered; /* the server has it among those that wait; ... */
+    bool lines_up;   /* ... it is not to be taken ahead of those; ... */
+    bool passes_on;  /* ... its end is told to the first of those */
+    bool was_held;   /* when it was withdrawn; ... */
+    bool awaited;    /* ... and others waited for it then */
+    bool freed;      /* it was lost because an operator freed its lock */
+    uint64_t floor;  /* the least that its token is to be; 0: the server's time */
+};
+
+/* The engine's state of a claim. */
+struct rclaim {
+    struct kit_claim kit;
+    struct kit_timer timer;     /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
+    TAILQ_ENTRY(rclaim) all;    /* redis->claims */
+    TAILQ_ENTRY(rclaim) bucket; /* redis->buckets, by id */
+    struct rclaim_renewal renewal;
+    struct rclaim_securing securing;
+    struct rclaim_vote vote;
+    struct home *home; /* where its lock is */
+    unsigned slot;     /* in a cluster */
+    int64_t rehomed_at;
+    struct ear *ear;             /* in a cluster: where it hears, or NULL */
+    TAILQ_ENTRY(rclaim) hearing; /* ear->claims */
+    enum rclaim_state state;
+    enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
+    char owner[REDIS_OWNER_MAX];
+    char since[24];     /* Unix time in ms */
+    bool asked;         /* a request about its state is in flight */
+    bool asks_again;    /* what is in flight may be answered with what is not so any more: see look_again() in push.c */
+    bool foreign_held;  /* its lock is held by a program that is not pawl */
+    bool listens;       /* on the foreign channel of its lock */
+    bool in_set;        /* it is asked for together with others: see set.c */
+    int turn;           /* counts what was asked about its state: only the answer to the last one counts */
+    uint32_t want_sent; /* tokens that the server knows we want */
+    int64_t head_until; /* while an answer is on its way: it was told that it is first, and to ask then; else PAWL__NEVER */
+    unsigned position;
+    unsigned failures;     /* retryable errors in a row */
+    uint32_t tokens_added; /* by extend(), and the core has not heard of them */
+    int64_t held_since;    /* HOLDING: sent_at of the grant */
+};
+
+static inline struct rclaim *rclaim_of(struct pawl__claim *claim) {
+    return pawl__claim_state(claim);
+}
+
+static inline bool rclaim_holds(const struct rclaim *claim) {
+    return claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
+}
+
+/* Work on what connections have to say; before the mutex is let go. */
+void pawl__events_take(struct redis *redis);
+/* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need
+ * not be made to. */
+static inline void pawl__redis_unlock_asked(struct redis *redis) {
+    pawl__events_take(redis);
+    pawl__kit_unlock_quietly(&redis->kit);
+}
+
+/* pump.c */
+extern const struct kit_ops pawl__redis_kit;
+/* What is next by the clock, or `deadline`. */
+int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline);
+pawl__serve_fn pawl__redis_serve;
+pawl__wake_fn pawl__redis_wake;
+pawl__park_fn pawl__redis_park;
+pawl__unpark_fn pawl__redis_unpark;
+pawl__adopt_fn pawl__redis_adopt;
+/* In a cluster: the claim's slot is at another node now. */
+void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *home);
+
+/* events.c: what is pulled, and handed on. */
+/* At the end: only what was lost. */
+void pawl__events_end(struct redis *redis);
+int pawl__home_made(struct server *server);
+void pawl__home_gone(struct server *server);
+/* Set the code with which acquires end whose time is up. */
+void pawl__redis_set_link(struct redis *redis);
+/* A server says that a slot has moved: claims follow. False: that makes no sense. */
+bool pawl__claims_moved(struct redis *redis, struct server *from, const redisReply *reply);
+/* The node can't be had: those who only try don't wait. */
+void pawl__claims_refuse_tries(struct home *home);
+/* After so many failures in vain those who wait are told. */
+void pawl__claims_give_up(struct home *home);
+/* Go on with all claims of a node. */
+void pawl__claims_drive(struct home *home);
+
+/* claim.c */
+/* Can there be such a claim? */
+int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
+/* The claim is there from here on, and is to be asked for. */
+void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
+void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
+/* The answer to acquire says that it is held. */
+void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
+/* The answer says why it is not: 0, -1, -2, or something strange. */
+void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
+/* It is over without ever having been held. */
+void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
+/* The same for a try that does not wait until the server can; one of several that are asked for together may be had by itself. */
+void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
+pawl__submit_fn pawl__redis_submit;
+pawl__withdraw_fn pawl__redis_withdraw;
+pawl__downgrade_fn pawl__redis_downgrade;
+pawl__extend_fn pawl__redis_extend;
+pawl__extended_fn pawl__redis_extended;
+pawl__hindered_fn pawl__redis_hindered;
+/* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
+void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
+/* Drive the claim at `when`; to the moment, or together with others. */
+void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
+/* The same a little later each time: the server can't just now. */
+void pawl__claim_try_later(struct redis *redis, struct rclaim *claim);
+struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
+/* More threads wait for the claim than the server knows: tell it. */
+void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
+void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
+                         int64_t lease_ns);
+/* It is held from now on: what pawl__claim_granted does where no replicas are asked for, and secure.c where they have it. */
+void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
+void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
+int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
+/* The only one to change a claim's state: by the table, whose actions it carries out. False: it is ignored in this state. */
+bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
+
+/* state.c: the table. False: it is ignored. */
+bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
+
+/* set.c */
+pawl__submit_all_fn pawl__redis_submit_all;
+/* In a cluster: the claim ends, or is elsewhere now. If it is one of those that this request is about, the answer is not for it. */
+void pawl__together_detach(struct request *request, const struct rclaim *claim);
+
+/* push.c: what comes by the inbox. */
+/* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of
+ * tokens. */
+void pawl__push_tie(struct home *home, int64_t local, int64_t server_us);
+void pawl__push_take(struct home *home, const redisReply *reply);
+/* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
+void pawl__push_deaf(struct home *home);
+/* In a cluster: what is said of a channel of foreign programs. */
+void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed);
+/* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
+void pawl__push_listen(struct redis *redis, struct rclaim *claim);
+void pawl__push_unlisten(struct redis *redis, struct rclaim *claim);
+/* layout=plain: have the server tell of the end of foreign holds, if it can and we may. */
+void pawl__push_track(struct home *home);
+/* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
+void pawl__push_track_next(const struct rclaim *claim);
+/* After the inbox was connected anew. */
+void pawl__push_listen_again(struct home *home);
+
+/* renew.c */
+pawl__renew_fn pawl__redis_renew;
+void pawl__renew_flush(struct home *home);
+/* Renew all holds that are there, to see whether they are. */
+void pawl__renew_all(struct home *home);
+/* Renew one, to see whether it is there. */
+void pawl__renew_want(struct rclaim *claim);
+/* In a cluster: the claim ends, or is elsewhere now; what is on its way is not heeded any more. */
+void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
+/* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
+void pawl__renew_forget(struct rclaim *claim);
+/* The server has renewed the claim, or not: it is not its owner's any more. */
+void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held);
+/* A renewal counts, or must be made again: for secure.c. */
+void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
+void pawl__renew_put_back(struct rclaim *claim);
+
+/* voter.c */
+/* Make the arguments of acquire or release those of a voter's script; returns how many of them are keys. */
+int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc);
+/* The lock is not free: say so, and until when. */
+void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
+
+/* listen.c */
+void pawl__ears_init(struct redis *redis);
+void pawl__ears_free(struct redis *redis);
+/* Can the claim be told where it is? */
+bool pawl__ear_on(const struct rclaim *claim);
+/* Join the ear of its lock if there is one; make it hear. */
+void pawl__ear_find(struct redis *redis, struct rclaim *claim);
+void pawl__ear_open(struct redis *redis, struct rclaim *claim);
+void pawl__ear_leave(struct redis *redis, struct rclaim *claim);
+/* The server says that a channel is subscribed to, or not any more. False: it is not that of an ear. */
+bool pawl__ear_told(struct home *home, const char *channel, bool subscribed);
+/* The server would not subscribe to one of the channels that it was asked for. */
+void pawl__ears_refused(struct home *home);
+/* Nothing is subscribed to at this node any more. */
+void pawl__ears_off(struct home *home);
+
+/* secure.c */
+/* Have replicas confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`. */
+void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
+void pawl__secure_forget(struct rclaim *claim);
+/* One of the connections that it takes is gone; or all of them are there, and something may have waited for that. */
+void pawl__secure_anew(struct home *home);
+/* What to tell who tried. */
+void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret);
+
+#endif

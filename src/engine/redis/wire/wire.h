@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wire.h - servers of Redis, and connections to them: what is sent, and what comes.
+ *
+ *     struct redis          the engine
+ *       struct server       a server                                                                                server.c
+ *         struct link       a connection                                                                              link.c
+ *           struct request  something asked on it, in the order in which the answers will come
+ *
+ * Nothing here calls up. What connections have to say is pulled (pawl__wire_next).
+ */
+#ifndef PAWL_REDIS_WIRE_H
+#define PAWL_REDIS_WIRE_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "engine/kit/wait.h"
+#include "os/resolve.h"
+#include "os/tls.h"
+#include "base/name.h"
+#include "base/record.h"
+#include "base/url.h"
+
+#define REDIS_US INT64_C(1000)
+#define REDIS_MS INT64_C(1000000)
+
+/* LAYOUT_VOTER is for one of several servers that vote: see voter.h. */
+enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_VOTER, REDIS_LAYOUTS };
+
+/* The scripts; see script.c. The first three of each are in the order of enum pawl_kind. */
+enum redis_script {
+    SCRIPT_ACQUIRE,
+    SCRIPT_RELEASE = SCRIPT_ACQUIRE + 3,
+    SCRIPT_RENEW = SCRIPT_RELEASE + 3,
+    SCRIPT_BREAK = SCRIPT_RENEW + 3,
+    SCRIPT_EXTEND = SCRIPT_BREAK + 3, /* not of a semaphore, whose acquires are claims of their own */
+    SCRIPT_DOWNGRADE = SCRIPT_EXTEND + 2,
+    SCRIPT_SURVEY,
+    SCRIPT_HELD,
+    SCRIPT_ACQUIRE_ALL,
+    SCRIPT_RAISE,
+    SCRIPT_COUNT,
+};
+
+enum { REDIS_OWNER_MAX = 64, REDIS_PREFIX_MAX = 128, REDIS_KEY_MAX = REDIS_PREFIX_MAX + PAWL__NAME_MAX + 128, REDIS_UUID = 36 };
+
+/* What the URL's hosts are: the server; the sentinels that know it; some of the nodes of a cluster. */
+enum redis_topology { TOPOLOGY_ONE, TOPOLOGY_SENTINEL, TOPOLOGY_CLUSTER };
+
+enum { REDIS_SLOTS = 16384, REDIS_EARS = 256 };
+
+struct redis_place {
+    char host[256];
+    unsigned port;
+};
+
+/* options.c */
+struct redis_options {
+    enum redis_topology topology;
+    enum redis_layout layout;
+    struct redis_place places[PAWL__URL_HOSTS];
+    size_t place_count;
+    char primary_name[256]; /* by which sentinels know it */
+    char sentinel_user[256], sentinel_password[1024];
+    char socket_path[108]; /* "": TCP */
+    char user[256], password[1024];
+    unsigned db;
+    char prefix[REDIS_PREFIX_MAX];
+    struct tls_options tls, sentinel_tls;
+    int64_t connect_ns, command_ns;      /* time-outs */
+    int64_t patience_ns;                 /* of open(); PAWL__NEVER: as long as a connection may take */
+    int64_t retry_base_ns, retry_max_ns; /* back-off */
+    unsigned retry_tries;                /* 0: for ever */
+    unsigned replicas;                   /* that must have a grant; 0: none */
+    int64_t lease_ns, claim_ns;
+    int64_t spin_ns; /* how long whoever waits for an answer looks for it before it sleeps */
+};
+
+struct redis;
+struct server;
+struct home;
+struct ear;
+struct link;
+struct rclaim;
+struct request;
+
+/* The answer to a request, with the mutex held. NULL: the connection was lost, and nobody knows whether it was carried out. */
+typedef void redis_reply_fn(struct redis *redis, struct request *request, redisReply *reply);
+
+struct request {
+    TAILQ_ENTRY(request) link; /* link->sent */
+    redis_reply_fn *answered;
+    struct server *server; /* where it was sent */
+    struct rclaim *claim;
+    void *data;
+    int64_t sent_at;
+    int script; /* or -1 */
+    int step;   /* of a greeting; of a claim: its turn, see claim.c; of a renewal: 1, it is asked elsewhere */
+    bool with_body;
+    bool greets; /* of a greeting */
+};
+
+/* What is pulled from connections: an answer, NULL if there will be none; one to a greeting, which is to be judged; a message; that it is
+ * up, or down. Who pulls it frees the request and the reply. */
+enum wire_kind { WIRE_REPLY, WIRE_GREETING, WIRE_PUSH, WIRE_UP, WIRE_DOWN };
+
+struct wire_event {
+    enum wire_kind kind;
+    struct link *link;
+    struct request *request;
+    redisReply *reply;
+};
+
+TAILQ_HEAD(request_list, request);
+TAILQ_HEAD(rclaim_list, rclaim);
+TAILQ_HEAD(server_list, server);
+TAILQ_HEAD(link_list, link);
+TAILQ_HEAD(ear_list, ear);
+
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP, LINK_STATES };
+enum link_event { LINK_STARTS, LINK_SHAKES, LINK_GREETS, LINK_WELCOME, LINK_ENDS, LINK_EVENTS };
+
+/* What is asked in a greeting. From GREET_PRIMARY on the layer above judges the answers. */
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_PRIMARY, GREET_ROLE, GREET_CHECK };
+
+struct link {
+    TAILQ_ENTRY(link) speaking; /* redis->speaking */
+    struct redis *redis;
+    struct server *server;
+    struct addresses *addresses; /* of the server; NULL: a Unix socket */
+    const char *what;            /* for notes */
+    bool subscriber;
+    bool channels_unasked; /* what is said of channels answers no request */
+    bool speaks;           /* there may be something to pull: */
+    bool reading;          /* in what was read; and */
+    bool reads_on;         /* there may be more to read, */
+    size_t read;           /* after so many bytes */
+    bool fell;             /* that it is down */
+    unsigned number;       /* of the connection: each has another */
+    size_t address_number;
+    char run_id[64]; /* what the server on the other end calls itself; "": not known */
+    enum link_state state;
+    int fd;
+    SSL *ssl;
+    bool ssl_wants_write;
+    redisReader *reader;
+    size_t fed; /* to it, since it gave the last answer */
+    char *out;
+    size_t out_used, out_size;
+    struct request_list sent, lost; /* lost: nobody will answer these */
+    unsigned greetings;             /* answers of the greeting that are still due */
+    uint32_t watched;               /* what the service thread's epoll set has of it; 0: not in it */
+    int64_t started_at;             /* connecting since */
+    int64_t heard_at;               /* last bytes */
+    int64_t retry_at;               /* when to connect again */
+    unsigned failures;              /* in a row */
+    struct pawl_error why;          /* why it is down */
+};
+
+/* What INFO and CONFIG said of a server. */
+struct server_facts {
+    char version[32], mode[16], policy[32], run_id[48];
+    bool is_replica, in_cluster;
+    unsigned replicas, min_replicas;
+    bool known, aof, warned;
+};
+
+/* A server: its connections, and what is known of it. */
+struct server {
+    TAILQ_ENTRY(server) entry; /* redis->servers */
+    struct redis *redis;
+    struct addresses *addresses; /* NULL: a Unix socket */
+    struct link commands, inbox, witness, guide;
+    bool script_loaded[SCRIPT_COUNT];
+    int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
+    struct server_facts facts;
+    unsigned users; /* claims and calls: it stays connected for them */
+
+    /* cluster.c */
+    bool wanted; /* it is to be connected; everywhere else it always is */
+    unsigned slot_count;
+
+    /* sentinel.c */
+    bool found;  /* they said where it is, and no connection was lost since; everywhere else it always is */
+    bool sought; /* a connection waits until it is */
+    bool asking_sentinels, sentinels_hinted;
+    unsigned sentinels_asked, sentinels_unknowing; /* in this round: so many; they did not know the name */
+};
+
+enum { REDIS_BUCKETS = 1024 };
+
+struct redis {
+    struct pawl__engine base;
+    struct redis_options options;
+    struct pawl__identity identity;
+    char record[PAWL__RECORD_MAX];
+    char url[4096];
+    char uuid[REDIS_UUID + 1];
+    SSL_CTX *tls, *sentinel_tls;
+    struct addresses **sentinels; /* one for each place of the URL */
+    size_t sentinel_at;           /* the one that is asked */
+
+    /* cluster.c */
+    struct server **slots; /* who has each of them, or NULL */
+    bool mapped;
+    bool moved, remapped; /* slots are elsewhere: claims are to follow; the whole map is new */
+    unsigned uncovered;
+    int64_t refresh_at, refreshed_at;
+    int map_turn, map_turn_known;  /* counts what was asked for; of the last that was answered */
+    struct server *refresh_server; /* who was asked last */
+
+    /* listen.c */
+    struct ear_list ears[REDIS_EARS], idle_ears;
+    unsigned idle_ear_count;
+
+    struct kit kit;
+    pthread_cond_t called; /* a call that is not about a claim was answered */
+    struct server_list servers;
+    struct link_list speaking; /* those that may have something to say */
+    size_t server_size;        /* what the layer above keeps of each is behind it, and made and freed with it */
+    int (*made)(struct server *server);
+    void (*gone)(struct server *server);
+    struct rclaim_list claims, buckets[REDIS_BUCKETS];
+    size_t claim_count, adopted_count; /* all; those that serve() looks after */
+    bool woken, closing;
+    int64_t refusal_due; /* until then the log hears of no other release that was refused */
+    int epoll_fd;
+};
+
+static inline struct redis *redis_of(struct pawl__engine *engine) {
+    return (struct redis *)engine;
+}
+
+static inline bool in_cluster(const struct redis *redis) {
+    return redis->options.topology == TOPOLOGY_CLUSTER;
+}
+
+/* One of several servers that vote: see voter.h. */
+static inline bool is_voter(const struct redis *redis) {
+    return redis->options.layout == LAYOUT_VOTER;
+}
+
+static inline void pawl__redis_lock(struct redis *redis) {
+    pawl__kit_lock(&redis->kit);
+}
+
+/* Also has the service thread watch what it must from now on. */
+static inline void pawl__redis_unlock(struct redis *redis) {
+    pawl__kit_unlock(&redis->kit);
+}
+
+/* See that the service thread wakes by `when`. */
+static inline void pawl__redis_due(struct redis *redis, int64_t when) {
+    if (when < redis->kit.asleep_until)
+        redis->kit.wakes = true;
+}
+
+/* link.c: one connection. The mutex is held. */
+
+void pawl__link_init(struct link *link, struct server *server, bool subscriber, const char *what);
+/* Close it: what is unanswered is lost. Free it once that was pulled. */
+void pawl__link_close(struct link *link);
+void pawl__link_free(struct link *link);
+/* The one place where its state changes. */
+void pawl__link_step(struct link *link, enum link_event event);
+/* The next that this connection has to say; false: nothing. */
+bool pawl__link_next(struct link *link, struct wire_event *ret);
+/* Ask. `answered` NULL: the answer is not heeded; the request may be NULL where nothing is answered in turn. False: no memory, and the link
+ * is down. */
+bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
+/* The same for words. */
+bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request);
+/* Write what is left to be written. */
+void pawl__link_flush(struct link *link);
+/* Read what there is: pawl__wire_next() has it. */
+void pawl__link_read(struct link *link);
+/* It is of no use any more: close it. That all that is unanswered is lost, and that it is down, is pulled. */
+void pawl__link_drop(struct link *link, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same when the other side has ended it. */
+void pawl__link_ended(struct link *link);
+/* It is down, and could not even be tried: this is why. */
+void pawl__link_fail(struct link *link, const struct pawl_error *why);
+
+/* reader.c */
+
+/* hiredis' reader, which refuses to make room for what is too large; NULL: no memory. */
+redisReader *pawl__reader_new(void);
+/* An answer is not complete after so many bytes: may it still become one? */
+bool pawl__reader_bounded(const redisReader *reader, size_t fed);
+
+/* connect.c: making a connection, step by step. The mutex is held. */
+
+/* Begin, or go on: called when the descriptor is ready, and when it is time. */
+void pawl__link_start(struct link *link);
+void pawl__link_progress(struct link *link);
+/* The next that connections have to say; false: nothing. To be called until then before the mutex is free: claims that it speaks of may be
+ * gone later. */
+bool pawl__wire_next(struct redis *redis, struct wire_event *ret);
+/* The moment at which something must be done about the link by the clock. */
+int64_t pawl__link_due(const struct link *link);
+void pawl__link_tick(struct link *link, int64_t now);
+/* What one that is not up yet is waiting for, in words. */
+const char *pawl__link_missing(const struct link *link);
+
+/* server.c: the mutex is held, but for new and free. */
+
+struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr);
+/* Close its connections; free it once what they lost was pulled. */
+void pawl__server_close(struct server *server);
+void pawl__server_free(struct server *server);
+/* The i-th of its connections; NULL: there are no more. */
+struct link *pawl__server_link(struct server *server, int i);
+/* Is this its place? Make it so; false: no memory. */
+bool pawl__server_is_at(const struct server *server, const char *host, unsigned port);
+bool pawl__server_put_at(struct server *server, const char *host, unsigned port);
+/* Is it able to work? Its links are. */
+bool pawl__server_up(const struct server *server);
+/* It is not, but may well be in a moment. */
+bool pawl__server_hopeful(struct server *server);
+/* Why it is not, in words; and PAWL_EACCES if it would not let us in, else PAWL_ECONNLOST. */
+const char *pawl__server_errortext(const struct server *server);
+int pawl__server_errorcode(const struct server *server);
+/* How often in a row its connections could not be made, at most. */
+unsigned pawl__server_failures(struct server *server);
+/* Do its connections lead to one server? If not they are dropped. */
+bool pawl__server_is_one(struct server *server);
+/* What it answered to the checks of its greeting. */
+enum { SERVER_CHECKS = 3 };
+void pawl__server_said(struct server *server, unsigned index, const redisReply *reply);
+
+/* Decimal digits; returns the end of them. Every request has some, and printf is slow. */
+static inline char *pawl__put_number(char *to, uint64_t number) {
+    char digits[20];
+    int count = 0;
+
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (count)
+        *to++ = digits[--count];
+    *to = '\0';
+    return to;
+}
+
+/* lua/build.py writes them; of a layout that has no such script: zeros. */
+struct pawl__script {
+    const char *sha1; /* as EVALSHA wants it */
+    size_t length;
+    const char *const *parts; /* NULL ends them */
+};
+extern const struct pawl__script pawl__scripts[REDIS_LAYOUTS][SCRIPT_COUNT], pawl__cluster_scripts[REDIS_LAYOUTS][SCRIPT_COUNT];
+
+/* script.c */
+/* Ask the server to run a script. */
+bool pawl__script_send(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                       const struct request *request);
+void pawl__script_answered(struct server *server, const struct request *request, const redisReply *reply);
+
+/* reply.c: what answers mean. */
+#define REDIS_TOKENS_MOST (1 << 20)                /* given at once: scripts have 20 bits for it */
+#define REDIS_SPAN_MOST (INT64_C(1) << 40)         /* ms that can be counted in ns */
+#define REDIS_TOKEN_MAX UINT64_C(9007199254740991) /* Lua counts no further */
+enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_MOVED, REPLY_ASK, REPLY_REFUSED };
+/* Sort an answer; of an error, *ret says what to tell. */
+enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *ret);
+/* The value of a line `key:value` of INFO; "" if there is none. */
+void pawl__reply_info(const char *info, const char *key, char *ret, size_t size);
+/* An element of an array as a number, in whatever form; `otherwise` if there is none. */
+int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise);
+/* Milliseconds from now, within what can be counted with; -1: none, or no end. */
+int64_t pawl__reply_span(const redisReply *reply, size_t index);
+/* Is it {1, first token, how many, ...}, with numbers that can be so? */
+bool pawl__reply_grants(const redisReply *reply);
+
+#endif
