@@ -80,10 +80,10 @@ static void count(enum book book, const int values[COLUMNS]) {
 
 /* ---- The engines ---------------------------------------------------------------------------------------------------------- */
 
-static void look_at_redis(const struct redis *redis, int event) {
+static void look_at_redis(const struct claims *claims, int event) {
     const struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &redis->claims, all) {
+    TAILQ_FOREACH(claim, &claims->all, all) {
         const struct home *home = claim->home;
         int reader = home->reader.sleeper == &claim->kit ? 1 : claim->kit.waits == KIT_FOLLOWS ? 2 : claim->kit.adopted ? 3 : 0;
 
@@ -105,7 +105,7 @@ static void look_at(const struct pawl *client, int event) {
     const char *name = client->engine->impl->name;
 
     if (strcmp(name, "redis") == 0)
-        look_at_redis((const struct redis *)client->engine, event);
+        look_at_redis((const struct claims *)client->engine, event);
     else if (strcmp(name, "zk") == 0)
         look_at_zookeeper((const struct zk_engine *)client->engine, event);
 }

@@ -375,18 +375,19 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     struct pawl_part parts[3];
     struct set_taker taker = {.parts = make_set(client, parts), .result = 1};
     struct redis *redis = redis_of(client->engine);
+    struct route *route = route_of(redis);
     struct server *server;
 
     (void)state;
     assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
     assert_works(pawl_release_all(parts, 3, &error), &error);
-    server = redis->slots[slot];
+    server = route->slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&taker.thread, NULL, take_set, &taker), 0);
     await(owes_answers(server), "the set is never asked for");
     give_away(slot, from, to);
     pawl__redis_lock(redis);
-    redis->refresh_server = server; /* the next is asked, who can answer */
+    route->refresh_server = server; /* the next is asked, who can answer */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(taker.thread, NULL);
@@ -411,6 +412,7 @@ static void test_tokens_rise_where_some_were_lost(void **state) {
     struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
     unsigned slot = redis_cluster_slot(&cluster, "lock");
     struct redis *redis = redis_of(client->engine);
+    struct route *route = route_of(redis);
     struct pawl_lock *lock;
     uint64_t token;
     pthread_t thread;
@@ -424,12 +426,12 @@ static void test_tokens_rise_where_some_were_lost(void **state) {
     assert_works(pawl_release(lock, &error), &error);
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, take_it, lock), 0);
-    await(owes_answers(redis->slots[slot]), "the lock is never asked for");
+    await(owes_answers(route->slots[slot]), "the lock is never asked for");
     give_away(slot, from, to);
     freeReplyObject(redis_server_command(to, "SET redisson_lock_token:{lock} %llu", (unsigned long long)token - 2));
     pawl__redis_lock(redis);
-    redis->refresh_server = redis->slots[slot]; /* the next is asked, who can answer */
-    redis->refreshed_at = 0;                    /* at once */
+    route->refresh_server = route->slots[slot]; /* the next is asked, who can answer */
+    route->refreshed_at = 0;                    /* at once */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(thread, &result);
@@ -450,6 +452,7 @@ static void test_a_release_that_is_answered_too_late(void **state) {
     struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
     unsigned slot = redis_cluster_slot(&cluster, "lock");
     struct redis *redis = redis_of(client->engine);
+    struct route *route = route_of(redis);
     struct pawl_lock *lock;
     struct server *server;
     pthread_t thread;
@@ -458,14 +461,14 @@ static void test_a_release_that_is_answered_too_late(void **state) {
     (void)state;
     assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error); /* another thread releases it */
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
-    server = redis->slots[slot];
+    server = route->slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, release_it, lock), 0);
     await(owes_answers(server), "the release is never asked for");
     give_away(slot, from, to);
     pawl__redis_lock(redis);
-    redis->refresh_server = server; /* the next is asked, who can answer */
-    redis->refreshed_at = 0;        /* at once: a release is waited for, but not for long */
+    route->refresh_server = server; /* the next is asked, who can answer */
+    route->refreshed_at = 0;        /* at once: a release is waited for, but not for long */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(thread, &result);

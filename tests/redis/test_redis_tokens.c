@@ -227,7 +227,7 @@ static void test_lost_counter_goes_on_above_reserved_tokens(void **state) {
 enum { HANDOFFS = 4, ASKS_AT = 4, SERVES = 1 + HANDOFFS, SERVES_MORE = ASKS_AT + HANDOFFS };
 
 /* How many claims were made so far. */
-static uint64_t claims_of(const struct crowd *crowd) {
+static uint64_t claims_made(const struct crowd *crowd) {
     return crowd->holder->cohort->next_id & ((UINT64_C(1) << 40) - 1);
 }
 
@@ -259,7 +259,7 @@ static void test_goes_on_while_nobody_else_waits(void **state) {
 
         empty_server(NULL);
         open_crowd_of(&crowd, HANDOFFS, wishes[i]);
-        claims = claims_of(&crowd);
+        claims = claims_made(&crowd);
         hold(&crowd);
         join_before(&crowd, 0, ASKS_AT - 1);
         assert_true(may_go_on(&crowd));
@@ -269,7 +269,7 @@ static void test_goes_on_while_nobody_else_waits(void **state) {
         let_all_have_it(&crowd);
         for (int j = 1; j <= TASKS; j++)
             assert_true(crowd.tokens[j] == crowd.tokens[0] + (uint64_t)j);
-        assert_true(claims_of(&crowd) == claims + 1);
+        assert_true(claims_made(&crowd) == claims + 1);
         close_crowd(&crowd);
     }
 }
@@ -480,14 +480,14 @@ static void test_answer_that_comes_too_late(void **state) {
 
     (void)state;
     open_crowd_of(&crowd, HANDOFFS, "redisson");
-    claims = claims_of(&crowd);
+    claims = claims_made(&crowd);
     hold(&crowd);
     kill(server.pid, SIGSTOP);
     join_before(&crowd, 0, TASKS);
     kill(server.pid, SIGCONT);
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
     let_all_have_it(&crowd);
-    assert_true(claims_of(&crowd) > claims + 1);
+    assert_true(claims_made(&crowd) > claims + 1);
     close_crowd(&crowd);
 }
 

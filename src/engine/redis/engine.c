@@ -39,29 +39,32 @@ static int make_random(struct redis *redis, const char *uuid, struct pawl_error 
 }
 
 static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
+    struct claims *claims = claims_of(redis);
     struct epoll_event event = {.events = EPOLLIN};
 
-    redis->epoll_fd = above_stdio(epoll_create1(EPOLL_CLOEXEC));
+    claims->epoll_fd = above_stdio(epoll_create1(EPOLL_CLOEXEC));
     redis->kit.bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (redis->epoll_fd < 0 || redis->kit.bell < 0 || epoll_ctl(redis->epoll_fd, EPOLL_CTL_ADD, redis->kit.bell, &event) < 0)
+    if (claims->epoll_fd < 0 || redis->kit.bell < 0 || epoll_ctl(claims->epoll_fd, EPOLL_CTL_ADD, redis->kit.bell, &event) < 0)
         return pawl__fail_errno(reterr, "no descriptors can be had");
     return 0;
 }
 
 static void init(struct redis *redis, const struct pawl__setup *setup) {
+    struct claims *claims = claims_of(redis);
+
     pawl__kit_init(&redis->kit, &redis->base, &pawl__redis_kit);
-    pthread_cond_init(&redis->called, NULL);
-    redis->epoll_fd = -1;
+    pthread_cond_init(&claims->called, NULL);
+    claims->epoll_fd = -1;
     TAILQ_INIT(&redis->servers);
     TAILQ_INIT(&redis->speaking);
     redis->server_size = sizeof(struct home);
     redis->made = pawl__home_made;
     redis->gone = pawl__home_gone;
     pawl__ears_init(redis);
-    TAILQ_INIT(&redis->claims);
+    TAILQ_INIT(&claims->all);
     for (int i = 0; i < REDIS_BUCKETS; i++)
-        TAILQ_INIT(&redis->buckets[i]);
-    pawl__record_format(&setup->identity, redis->record, sizeof redis->record);
+        TAILQ_INIT(&claims->buckets[i]);
+    pawl__record_format(&setup->identity, claims->record, sizeof claims->record);
 }
 
 /* Find the server's addresses, and wait for them as long as for a connection. One of a crew does so in its own time. */
@@ -126,22 +129,23 @@ static int connect_now(struct server *server, struct pawl_error *reterr) {
 
 /* Connect to the nodes until one has told the map. */
 static int connect_cluster(struct redis *redis, struct pawl_error *reterr) {
+    struct route *route = route_of(redis);
     int64_t patience = 2 * redis->options.connect_ns, deadline;
     const struct pawl_error *why = NULL;
 
     patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
     deadline = pawl__boottime() + patience;
-    while (!redis->mapped && !why && pawl__boottime() < deadline) {
+    while (!route->mapped && !why && pawl__boottime() < deadline) {
         pawl__redis_serve(&redis->base, deadline);
         why = pawl__cluster_failed(redis);
     }
-    if (!redis->mapped && why)
+    if (!route->mapped && why)
         return pawl__fail(reterr, why->code, "%s", why->text);
-    if (!redis->mapped)
+    if (!route->mapped)
         return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
-    if (redis->uncovered)
+    if (route->uncovered)
         return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
-                          redis->url, redis->uncovered, REDIS_SLOTS);
+                          redis->url, route->uncovered, REDIS_SLOTS);
     return 0;
 }
 
@@ -158,6 +162,8 @@ static int enough_replicas(const struct server *server, struct pawl_error *reter
 
 static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     struct redis *redis = redis_of(engine);
+    struct claims *claims = claims_of(redis);
+    struct route *route = route_of(redis);
     struct server *server;
 
     (void)deadline; /* what is unanswered by now ends with its lease */
@@ -168,14 +174,14 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     pawl__events_end(redis);
     while (!TAILQ_EMPTY(&redis->servers))
         pawl__server_free(TAILQ_FIRST(&redis->servers));
-    if (redis->epoll_fd >= 0)
-        close(redis->epoll_fd);
+    if (claims->epoll_fd >= 0)
+        close(claims->epoll_fd);
     if (redis->kit.bell >= 0)
         close(redis->kit.bell);
     pawl__sentinel_free(redis);
     pawl__ears_free(redis);
-    free(redis->slots);
-    redis->slots = NULL;
+    free(route->slots);
+    route->slots = NULL;
     /* Without TLS there is no OpenSSL to ask. */
     if (redis->tls)
         SSL_CTX_free(redis->tls);
@@ -184,7 +190,7 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     redis->tls = redis->sentinel_tls = NULL;
     explicit_bzero(redis->options.password, sizeof redis->options.password);
     explicit_bzero(redis->options.sentinel_password, sizeof redis->options.sentinel_password);
-    pthread_cond_destroy(&redis->called);
+    pthread_cond_destroy(&claims->called);
     pawl__kit_free(&redis->kit);
 }
 
@@ -238,7 +244,7 @@ static void redis_forked(struct pawl__engine *engine) {
                 close(link->fd);
         close(home_of(server)->read_bell);
     }
-    close(redis->epoll_fd);
+    close(claims_of(redis)->epoll_fd);
     close(redis->kit.bell);
 }
 
@@ -267,7 +273,7 @@ static const char *const redis_schemes[] = {"redis",
 const struct pawl__engine_impl pawl__redis_engine = {
     .name = "redis",
     .schemes = redis_schemes,
-    .engine_size = sizeof(struct redis),
+    .engine_size = sizeof(struct claims),
     .claim_size = sizeof(struct rclaim),
     .open = redis_open,
     .close = redis_close,

@@ -2,7 +2,9 @@
  *
  * redis.h - the engine for Redis: the objects, and who guards them. lock/lock.h has the life of a claim, and who reads.
  *
- *     struct redis          the engine: options, keys' prefix, claims; in a cluster the map of slots                    cluster.c
+ *     struct claims         the engine, with its claims; it begins with                                             lock/lock.h
+ *     struct route          where locks are: sentinels, the map of slots of a cluster; it begins with             route/route.h
+ *     struct redis          options, servers                                                                        wire/wire.h
  *       struct server       a server                                                                                server.c
  *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
  *                           and `witness`, which counts replicas where the URL asks for them                       secure.c

@@ -211,7 +211,7 @@ bool pawl__voter_awaited(struct pawl__claim *claim) {
 /* ---- A member of a crew --------------------------------------------------------------------------------------------------- */
 
 static int member_descriptor(struct pawl__engine *engine) {
-    return redis_of(engine)->epoll_fd;
+    return claims_of(redis_of(engine))->epoll_fd;
 }
 
 static int64_t member_due(struct pawl__engine *engine) {

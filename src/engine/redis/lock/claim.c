@@ -33,7 +33,7 @@ enum { EXACT_POSITIONS = 2 };
 /* ---- Little things -------------------------------------------------------------------------------------------------------- */
 
 static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
-    return &redis->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
+    return &claims_of(redis)->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
 }
 
 struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
@@ -47,27 +47,31 @@ struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
 }
 
 static void insert(struct redis *redis, struct rclaim *claim) {
-    TAILQ_INSERT_TAIL(&redis->claims, claim, all);
+    struct claims *claims = claims_of(redis);
+
+    TAILQ_INSERT_TAIL(&claims->all, claim, all);
     TAILQ_INSERT_TAIL(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
     claim->home->server.users++;
     redis->claim_count++;
-    redis->adopted_count += claim->kit.adopted;
+    claims->adopted_count += claim->kit.adopted;
 }
 
 /* The claim is gone from here. */
 static void forget(struct redis *redis, struct rclaim *claim) {
+    struct claims *claims = claims_of(redis);
+
     pawl__push_unlisten(redis, claim);
     pawl__ear_leave(redis, claim);
     pawl__claim_detach(redis, claim);
     pawl__secure_forget(claim);
-    TAILQ_REMOVE(&redis->claims, claim, all);
+    TAILQ_REMOVE(&claims->all, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
     pawl__renew_forget(claim);
     pawl__kit_untell(&redis->kit, &claim->kit);
     pawl__kit_timer_end(&redis->kit.timers, &claim->timer);
     claim->home->server.users--;
     redis->claim_count--;
-    redis->adopted_count -= claim->kit.adopted;
+    claims->adopted_count -= claim->kit.adopted;
 }
 
 bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event) {
@@ -245,11 +249,11 @@ static bool without_result(struct redis *redis, struct request *request, const r
 /* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
 
 /* What a claim wants, and for whom: `MODE PERMITS SINCE RECORD`, as it stands in the queue behind its owner. */
-static void put_wish(const struct redis *redis, const struct rclaim *claim, char *to) {
+static void put_wish(const struct rclaim *claim, char *to) {
     *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
     *to++ = ' ';
     to = stpcpy(pawl__put_number(to, claim->kit.claim->permits), " ");
-    strcpy(stpcpy(stpcpy(to, claim->since), " "), redis->record);
+    strcpy(stpcpy(stpcpy(to, claim->since), " "), claims_of(claim->home->server.redis)->record);
 }
 
 static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply);
@@ -270,7 +274,7 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
     claim->want_sent = want ? want : 1;
     pawl__put_number(call->want, claim->want_sent);
     call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
-    put_wish(redis, claim, call->wish);
+    put_wish(claim, call->wish);
     call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : claim->vote.registered ? "2" : "0";
     strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
     call->argv[REDIS_CALL_COMMON] = call->lease;
@@ -395,7 +399,7 @@ static uint64_t short_grant(const struct redis *redis, const struct rclaim *clai
 
 static void fill_release(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
     fill_call(redis, claim, call);
-    put_wish(redis, claim, call->extra); /* as it stands in the queue, if it does */
+    put_wish(claim, call->extra); /* as it stands in the queue, if it does */
     call->argv[REDIS_CALL_COMMON] = call->keys.channel;
 }
 
@@ -468,9 +472,11 @@ static void undone(struct redis *redis, struct rclaim *claim) {
 
 /* The server will not let us; then the lease ends it. Where it refuses one it refuses many: the log need not hear of each. */
 static void release_refused(struct redis *redis, const struct rclaim *claim, const struct pawl_error *why) {
-    if (pawl__boottime() < redis->refusal_due)
+    struct claims *claims = claims_of(redis);
+
+    if (pawl__boottime() < claims->refusal_due)
         return;
-    redis->refusal_due = pawl__boottime() + REFUSAL_NS;
+    claims->refusal_due = pawl__boottime() + REFUSAL_NS;
     pawl__kit_warn(&redis->kit, &claim->kit, "could not be released, and stays held until its lease ends: %s", why->text);
 }
 
@@ -723,7 +729,7 @@ bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam,
 void pawl__claims_drive(struct home *home) {
     struct rclaim *claim, *next;
 
-    for (claim = TAILQ_FIRST(&home->server.redis->claims); claim; claim = next) {
+    for (claim = TAILQ_FIRST(&claims_of(home->server.redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->home == home)
             pawl__claim_drive(home->server.redis, claim);
@@ -735,7 +741,7 @@ void pawl__claims_refuse_tries(struct home *home) {
     struct pawl_error why;
 
     pawl__fail(&why, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
-    for (claim = TAILQ_FIRST(&home->server.redis->claims); claim; claim = next) {
+    for (claim = TAILQ_FIRST(&claims_of(home->server.redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->home == home && never_sent(claim) && claim->kit.claim->try_only)
             pawl__claim_refuse(home->server.redis, claim, &why);
@@ -749,7 +755,7 @@ void pawl__claims_give_up(struct home *home) {
 
     pawl__fail(&why, pawl__server_errorcode(&home->server), "%s (given up after %u tries)", pawl__server_errortext(&home->server),
                redis->options.retry_tries);
-    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+    for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->home == home && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))
             pawl__claim_refuse(redis, claim, &why);

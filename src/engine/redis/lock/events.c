@@ -78,7 +78,7 @@ static void changed(struct home *home) {
     pawl__secure_anew(home);
     pawl__redis_set_link(redis);
     pawl__home_kick_reader(home);
-    pthread_cond_broadcast(&redis->called); /* somebody may wait for the server */
+    pthread_cond_broadcast(&claims_of(redis)->called); /* somebody may wait for the server */
     if (up) {
         home->gave_up = false;
         pawl__push_track(home);
@@ -143,19 +143,20 @@ static void take_push(struct link *link, const redisReply *reply) {
 /* ---- Where claims are --------------------------------------------------------------------------------------------------------- */
 
 static void follow_slots(struct redis *redis) {
+    struct route *route = route_of(redis);
     struct rclaim *claim, *next;
     struct server *server;
 
-    redis->moved = false;
-    for (claim = TAILQ_FIRST(&redis->claims); claim; claim = next) {
+    route->moved = false;
+    for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        server = redis->slots[claim->slot];
+        server = route->slots[claim->slot];
         if (server && server != &claim->home->server) {
             home_of(server)->token_floor = 0; /* it was set when others had the lock's counter */
             pawl__claim_rehome(redis, claim, home_of(server));
         }
     }
-    if (redis->remapped) {
+    if (route->remapped) {
         pawl__cluster_settle(redis);
         pawl__redis_set_link(redis);
     }
@@ -164,7 +165,7 @@ static void follow_slots(struct redis *redis) {
 bool pawl__claims_moved(struct redis *redis, struct server *from, const redisReply *reply) {
     bool moved = pawl__cluster_moved(from, reply);
 
-    if (redis->moved)
+    if (route_of(redis)->moved)
         follow_slots(redis);
     return moved;
 }
@@ -218,7 +219,7 @@ void pawl__events_take(struct redis *redis) {
     struct wire_event event;
 
     for (;;) {
-        if (redis->moved)
+        if (route_of(redis)->moved)
             follow_slots(redis);
         if (!pawl__wire_next(redis, &event))
             return;

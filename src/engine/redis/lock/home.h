@@ -8,6 +8,8 @@
 #include "engine/redis/route/route.h"
 #include "os/sleep.h"
 
+TAILQ_HEAD(rclaim_list, rclaim);
+
 /* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
 struct home {
     struct server server;     /* the first: home_of() */
@@ -46,6 +48,8 @@ static inline bool home_knows_clock(const struct home *home) {
 }
 
 /* pump.c */
+/* A call that is not about a claim was answered: wake who waits for it. */
+void pawl__home_called(struct home *home);
 /* Have the thread that reads look around. */
 void pawl__home_kick_reader(struct home *home);
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */

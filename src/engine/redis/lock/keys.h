@@ -5,6 +5,7 @@
 #ifndef PAWL_REDIS_KEYS_H
 #define PAWL_REDIS_KEYS_H
 
+#include "base/record.h"
 #include "engine/redis/lock/home.h"
 
 struct redis_keys {

@@ -24,8 +24,8 @@
 enum { IDLE_MOST = 1024 };
 
 struct ear {
-    TAILQ_ENTRY(ear) bucket; /* redis->ears */
-    TAILQ_ENTRY(ear) idle;   /* redis->idle_ears, while it has no claims */
+    TAILQ_ENTRY(ear) bucket; /* claims->ears */
+    TAILQ_ENTRY(ear) idle;   /* claims->idle_ears, while it has no claims */
     struct rclaim_list claims;
     struct home *home; /* where it is on, or will be */
     bool asked, on;
@@ -43,7 +43,7 @@ static unsigned bucket_of(const char *channel) {
 static struct ear *find(struct redis *redis, const char *channel) {
     struct ear *ear;
 
-    TAILQ_FOREACH(ear, &redis->ears[bucket_of(channel)], bucket) {
+    TAILQ_FOREACH(ear, &claims_of(redis)->ears[bucket_of(channel)], bucket) {
         if (strcmp(ear->channel, channel) == 0)
             return ear;
     }
@@ -51,15 +51,16 @@ static struct ear *find(struct redis *redis, const char *channel) {
 }
 
 static struct ear *make(struct redis *redis, const char *channel) {
+    struct claims *claims = claims_of(redis);
     struct ear *ear = calloc(1, sizeof *ear + strlen(channel) + 1);
 
     if (!ear)
         return NULL;
     strcpy(ear->channel, channel);
     TAILQ_INIT(&ear->claims);
-    TAILQ_INSERT_TAIL(&redis->ears[bucket_of(channel)], ear, bucket);
-    TAILQ_INSERT_TAIL(&redis->idle_ears, ear, idle);
-    redis->idle_ear_count++;
+    TAILQ_INSERT_TAIL(&claims->ears[bucket_of(channel)], ear, bucket);
+    TAILQ_INSERT_TAIL(&claims->idle_ears, ear, idle);
+    claims->idle_ear_count++;
     return ear;
 }
 
@@ -69,11 +70,13 @@ static void say(struct ear *ear, const char *verb) {
 }
 
 static void forget(struct redis *redis, struct ear *ear) {
+    struct claims *claims = claims_of(redis);
+
     if (ear->on || ear->asked)
         say(ear, "SUNSUBSCRIBE");
-    TAILQ_REMOVE(&redis->ears[bucket_of(ear->channel)], ear, bucket);
-    TAILQ_REMOVE(&redis->idle_ears, ear, idle);
-    redis->idle_ear_count--;
+    TAILQ_REMOVE(&claims->ears[bucket_of(ear->channel)], ear, bucket);
+    TAILQ_REMOVE(&claims->idle_ears, ear, idle);
+    claims->idle_ear_count--;
     free(ear);
 }
 
@@ -84,9 +87,11 @@ bool pawl__ear_on(const struct rclaim *claim) {
 }
 
 static void join(struct redis *redis, struct rclaim *claim, struct ear *ear) {
+    struct claims *claims = claims_of(redis);
+
     if (TAILQ_EMPTY(&ear->claims)) {
-        TAILQ_REMOVE(&redis->idle_ears, ear, idle);
-        redis->idle_ear_count--;
+        TAILQ_REMOVE(&claims->idle_ears, ear, idle);
+        claims->idle_ear_count--;
     }
     claim->ear = ear;
     TAILQ_INSERT_TAIL(&ear->claims, claim, hearing);
@@ -129,6 +134,7 @@ void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
 }
 
 void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
+    struct claims *claims = claims_of(redis);
     struct ear *ear = claim->ear;
 
     if (!ear)
@@ -137,9 +143,9 @@ void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
     TAILQ_REMOVE(&ear->claims, claim, hearing);
     if (!TAILQ_EMPTY(&ear->claims))
         return;
-    TAILQ_INSERT_TAIL(&redis->idle_ears, ear, idle);
-    if (++redis->idle_ear_count > IDLE_MOST)
-        forget(redis, TAILQ_FIRST(&redis->idle_ears));
+    TAILQ_INSERT_TAIL(&claims->idle_ears, ear, idle);
+    if (++claims->idle_ear_count > IDLE_MOST)
+        forget(redis, TAILQ_FIRST(&claims->idle_ears));
 }
 
 /* ---- The server ---------------------------------------------------------------------------------------------------------------- */
@@ -186,7 +192,7 @@ void pawl__ears_refused(struct home *home) {
     struct ear *ear;
 
     for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_FOREACH(ear, &home->server.redis->ears[i], bucket) {
+        TAILQ_FOREACH(ear, &claims_of(home->server.redis)->ears[i], bucket) {
             if (ear->home != home || !ear->asked)
                 continue;
             ear->asked = false;
@@ -201,24 +207,27 @@ void pawl__ears_off(struct home *home) {
     struct ear *ear;
 
     for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_FOREACH(ear, &home->server.redis->ears[i], bucket) {
+        TAILQ_FOREACH(ear, &claims_of(home->server.redis)->ears[i], bucket) {
             if (ear->home == home)
                 ear->on = ear->asked = false;
         }
 }
 
 void pawl__ears_init(struct redis *redis) {
-    TAILQ_INIT(&redis->idle_ears);
+    struct claims *claims = claims_of(redis);
+
+    TAILQ_INIT(&claims->idle_ears);
     for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_INIT(&redis->ears[i]);
+        TAILQ_INIT(&claims->ears[i]);
 }
 
 void pawl__ears_free(struct redis *redis) {
+    struct claims *claims = claims_of(redis);
     struct ear *ear;
 
     for (unsigned i = 0; i < REDIS_EARS; i++)
-        while ((ear = TAILQ_FIRST(&redis->ears[i]))) {
-            TAILQ_REMOVE(&redis->ears[i], ear, bucket);
+        while ((ear = TAILQ_FIRST(&claims->ears[i]))) {
+            TAILQ_REMOVE(&claims->ears[i], ear, bucket);
             free(ear);
         }
 }

@@ -26,7 +26,7 @@
 #include "engine/redis/lock/home.h"
 #include "engine/redis/lock/keys.h"
 
-enum { REDIS_PERMITS_MAX = 4096 };
+enum { REDIS_PERMITS_MAX = 4096, REDIS_EARS = 256, REDIS_BUCKETS = 1024 };
 
 enum rclaim_state {
     RCLAIM_NONE,
@@ -107,8 +107,8 @@ struct rclaim_vote {
 struct rclaim {
     struct kit_claim kit;
     struct kit_timer timer;     /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
-    TAILQ_ENTRY(rclaim) all;    /* redis->claims */
-    TAILQ_ENTRY(rclaim) bucket; /* redis->buckets, by id */
+    TAILQ_ENTRY(rclaim) all;    /* claims->all */
+    TAILQ_ENTRY(rclaim) bucket; /* claims->buckets, by id */
     struct rclaim_renewal renewal;
     struct rclaim_securing securing;
     struct rclaim_vote vote;
@@ -134,6 +134,28 @@ struct rclaim {
     uint32_t tokens_added; /* by extend(), and the core has not heard of them */
     int64_t held_since;    /* HOLDING: sent_at of the grant */
 };
+
+TAILQ_HEAD(ear_list, ear);
+
+/* The engine, with its claims. */
+struct claims {
+    struct route route; /* the first: claims_of() */
+    char record[PAWL__RECORD_MAX];
+    struct rclaim_list all, buckets[REDIS_BUCKETS];
+    size_t adopted_count;  /* those that serve() looks after */
+    pthread_cond_t called; /* a call that is not about a claim was answered */
+    bool woken;
+    int64_t refusal_due; /* until then the log hears of no other release that was refused */
+    int epoll_fd;
+
+    /* listen.c */
+    struct ear_list ears[REDIS_EARS], idle_ears;
+    unsigned idle_ear_count;
+};
+
+static inline struct claims *claims_of(struct redis *redis) {
+    return (struct claims *)redis;
+}
 
 static inline struct rclaim *rclaim_of(struct pawl__claim *claim) {
     return pawl__claim_state(claim);

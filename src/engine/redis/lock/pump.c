@@ -66,7 +66,7 @@ static void watch(struct link *link) {
 
     if (link->fd < 0 || event.events == link->watched)
         return;
-    epoll_ctl(link->redis->epoll_fd, link->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event);
+    epoll_ctl(claims_of(link->redis)->epoll_fd, link->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event);
     link->watched = event.events;
 }
 
@@ -120,7 +120,7 @@ static int64_t sooner(int64_t a, int64_t b) {
 }
 
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
-    int64_t due = in_cluster(redis) ? sooner(deadline, redis->refresh_at) : deadline;
+    int64_t due = in_cluster(redis) ? sooner(deadline, route_of(redis)->refresh_at) : deadline;
     struct server *server;
     struct link *link;
 
@@ -145,7 +145,7 @@ static void handle_events(struct redis *redis, const struct epoll_event *events,
 
         if (!link) {
             bell_silence(redis->kit.bell);
-            redis->woken = true;
+            claims_of(redis)->woken = true;
         } else if (link->fd >= 0) {
             pawl__link_progress(link);
             pawl__events_take(redis);
@@ -162,7 +162,7 @@ static void sleep_until(struct redis *redis, int64_t until) {
     redis->kit.asleep_until = until;
     redis->kit.wakes = false; /* we are awake */
     pawl__redis_unlock(redis);
-    count = epoll_wait(redis->epoll_fd, events, 4, (int)((left + REDIS_MS - 1) / REDIS_MS));
+    count = epoll_wait(claims_of(redis)->epoll_fd, events, 4, (int)((left + REDIS_MS - 1) / REDIS_MS));
     pawl__redis_lock(redis);
     redis->kit.asleep_until = 0;
     redis->kit.telling = true;
@@ -177,7 +177,7 @@ void pawl__redis_serve(struct pawl__engine *engine, int64_t deadline) {
     run_timers(redis, pawl__boottime());
     until = TAILQ_EMPTY(&redis->kit.outbox) ? pawl__redis_earliest(redis, deadline) : 0;
     sleep_until(redis, until);
-    redis->woken = false;
+    claims_of(redis)->woken = false;
     run_timers(redis, pawl__boottime());
     pawl__kit_tell_all(&redis->kit);
     pawl__redis_unlock(redis);
@@ -200,7 +200,7 @@ static bool can_read(const struct kit_reader *reader) {
 /* Whether the thread that reads waits for a push. Who does not any more leaves the inbox to the service thread; after a while, unless that
  * has claims to look after: threads that take turns at a lock would tell the kernel twice each time. */
 static void set_reader_waits(struct home *home, bool waits) {
-    if (home->reader_waits && !waits && !home->server.redis->adopted_count) {
+    if (home->reader_waits && !waits && !claims_of(home->server.redis)->adopted_count) {
         home->inbox_due = pawl__boottime() + INBOX_REST_NS;
         pawl__redis_due(home->server.redis, home->inbox_due);
     }
@@ -318,7 +318,7 @@ void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
 
     pawl__redis_lock(redis);
     if (!claim->kit.adopted && claim->state != RCLAIM_NONE) {
-        redis->adopted_count++;
+        claims_of(redis)->adopted_count++;
         claim->home->inbox_due = 0;
     }
     pawl__kit_adopt(&redis->kit, &claim->kit);
@@ -330,7 +330,7 @@ void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
 /* Others read: sleep until any call was answered. */
 static void wait_for_call(struct home *home, int64_t deadline) {
     watch(&home->server.commands);
-    pawl__wait_until(&home->server.redis->called, &home->server.redis->kit.mutex, deadline);
+    pawl__wait_until(&claims_of(home->server.redis)->called, &home->server.redis->kit.mutex, deadline);
 }
 
 bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline) {
@@ -367,6 +367,11 @@ void pawl__home_look(struct home *home) {
         return;
     pawl__link_read(&home->server.commands);
     pawl__events_take(home->server.redis);
+}
+
+void pawl__home_called(struct home *home) {
+    pthread_cond_broadcast(&claims_of(home->server.redis)->called);
+    pawl__home_kick_reader(home);
 }
 
 void pawl__home_kick_reader(struct home *home) {

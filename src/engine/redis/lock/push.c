@@ -205,7 +205,7 @@ static void take_changes(struct home *home, const redisReply *keys) {
     struct redis_keys own;
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &redis->claims, all) {
+    TAILQ_FOREACH(claim, &claims_of(redis)->all, all) {
         if (claim->home != home || !claim->foreign_held || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
         pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &own);
@@ -229,7 +229,7 @@ static void take_foreign(struct redis *redis, const char *channel, const char *w
     struct redis_keys keys;
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &redis->claims, all) {
+    TAILQ_FOREACH(claim, &claims_of(redis)->all, all) {
         if (!claim->listens || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
         pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
@@ -255,7 +255,7 @@ static void stop_listening(struct redis *redis, const struct rclaim *claim) {
 static bool another_listens(struct redis *redis, const struct rclaim *claim) {
     struct rclaim *other;
 
-    TAILQ_FOREACH(other, &redis->claims, all) {
+    TAILQ_FOREACH(other, &claims_of(redis)->all, all) {
         if (other != claim && other->listens && same_lock(other, claim))
             return true;
     }
@@ -296,7 +296,7 @@ void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribe
         take_foreign(redis, channel, "listening to foreign holders");
         return;
     }
-    TAILQ_FOREACH(claim, &redis->claims, all) {
+    TAILQ_FOREACH(claim, &claims_of(redis)->all, all) {
         if (!claim->listens)
             continue;
         pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
@@ -315,7 +315,7 @@ void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
 void pawl__push_deaf(struct home *home) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &home->server.redis->claims, all) {
+    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home)
             claim->listens = false;
     }
@@ -326,7 +326,7 @@ void pawl__push_listen_again(struct home *home) {
 
     pawl__ears_off(home);
     pawl__push_deaf(home);
-    TAILQ_FOREACH(claim, &home->server.redis->claims, all) {
+    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home && rclaim_holds(claim))
             pawl__ear_open(home->server.redis, claim);
     }

@@ -235,7 +235,7 @@ void pawl__renew_flush(struct home *home) {
 void pawl__renew_all(struct home *home) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &home->server.redis->claims, all) {
+    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home)
             pawl__renew_want(claim);
     }

@@ -34,6 +34,7 @@ struct sync_call {
 static void call_answered(struct redis *redis, struct request *request, redisReply *reply) {
     struct sync_call *call = request->data;
 
+    (void)redis;
     if (call->abandoned) {
         freeReplyObject(reply);
         free(call);
@@ -41,8 +42,7 @@ static void call_answered(struct redis *redis, struct request *request, redisRep
     }
     call->reply = reply;
     call->done = true;
-    pthread_cond_broadcast(&redis->called);
-    pawl__home_kick_reader(home_of(request->server));
+    pawl__home_called(home_of(request->server));
 }
 
 /* In a cluster a node is connected when it is first asked for something. */

@@ -2,7 +2,7 @@
  *
  * cluster.c - which node has which slot, and what follows when that changes.
  *
- * A lock's keys and channels are in one slot, and a slot is at one primary at a time: redis->slots says where, as far as we know. A node is
+ * A lock's keys and channels are in one slot, and a slot is at one primary at a time: route->slots says where, as far as we know. A node is
  * connected when a lock there is first asked for. The map is asked for (CLUSTER SLOTS) at open, when a node says that a slot has
  * moved, and when a node can't be reached; from any node that can, and from the next one if that is silent. What MOVED says counts at once.
  *
@@ -60,7 +60,7 @@ struct server *pawl__server_for(const struct redis *redis, const char *name) {
 
     if (!in_cluster(redis))
         return TAILQ_FIRST(&redis->servers);
-    server = redis->slots[pawl__cluster_slot_of(redis, name)];
+    server = ((const struct route *)redis)->slots[pawl__cluster_slot_of(redis, name)];
     return server ? server : TAILQ_FIRST(&redis->servers); /* it will say that nobody has the slot */
 }
 
@@ -135,17 +135,21 @@ static void leave_nodes(struct redis *redis) {
 }
 
 void pawl__cluster_settle(struct redis *redis) {
-    if (redis->remapped)
+    struct route *route = route_of(redis);
+
+    if (route->remapped)
         leave_nodes(redis);
-    redis->remapped = false;
+    route->remapped = false;
 }
 
 /* ---- The map -------------------------------------------------------------------------------------------------------------------- */
 
 static void set_slot(struct redis *redis, unsigned slot, struct server *server) {
-    if (redis->slots[slot])
-        redis->slots[slot]->slot_count--;
-    redis->slots[slot] = server;
+    struct route *route = route_of(redis);
+
+    if (route->slots[slot])
+        route->slots[slot]->slot_count--;
+    route->slots[slot] = server;
     if (server)
         server->slot_count++;
 }
@@ -177,30 +181,32 @@ static void take_range(struct redis *redis, const struct server *from, const red
 }
 
 static void take_map(struct redis *redis, const struct server *from, const redisReply *reply) {
+    struct route *route = route_of(redis);
     unsigned left = REDIS_SLOTS;
 
-    redis->uncovered = 0;
+    route->uncovered = 0;
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
         set_slot(redis, slot, NULL);
     for (size_t i = 0; i < reply->elements && i < REDIS_SLOTS && left; i++)
         take_range(redis, from, reply->element[i], &left);
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
-        redis->uncovered += !redis->slots[slot];
-    redis->mapped = true;
-    pawl__kit_note(&redis->kit, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, redis->uncovered);
-    redis->moved = redis->remapped = true;
+        route->uncovered += !route->slots[slot];
+    route->mapped = true;
+    pawl__kit_note(&redis->kit, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, route->uncovered);
+    route->moved = route->remapped = true;
 }
 
 /* The answer of a node that was silent for long is older than that of one which was asked after it. */
 static void map_answered(struct redis *redis, struct request *request, redisReply *reply) {
+    struct route *route = route_of(redis);
     struct pawl_error why;
 
-    if (request->step < redis->map_turn_known) {
+    if (request->step < route->map_turn_known) {
         freeReplyObject(reply);
         return;
     }
-    redis->map_turn_known = request->step;
-    redis->refresh_at = PAWL__NEVER;
+    route->map_turn_known = request->step;
+    route->refresh_at = PAWL__NEVER;
     if (reply && reply->type == REDIS_REPLY_ARRAY) {
         take_map(redis, request->server, reply);
     } else if (reply) {
@@ -217,23 +223,26 @@ static void map_answered(struct redis *redis, struct request *request, redisRepl
 }
 
 void pawl__cluster_refresh(struct redis *redis) {
-    int64_t when = redis->refreshed_at + REFRESH_NS;
+    struct route *route = route_of(redis);
+    int64_t when = route->refreshed_at + REFRESH_NS;
 
-    if (!in_cluster(redis) || redis->closing || redis->refresh_at != PAWL__NEVER)
+    if (!in_cluster(redis) || redis->closing || route->refresh_at != PAWL__NEVER)
         return;
-    redis->refresh_at = when;
+    route->refresh_at = when;
     pawl__redis_due(redis, when);
 }
 
 /* Is there an answer to come? */
-static bool map_asked(const struct redis *redis) {
-    return redis->map_turn != redis->map_turn_known;
+static bool map_asked(const struct route *route) {
+    return route->map_turn != route->map_turn_known;
 }
 
 void pawl__cluster_reached(struct redis *redis) {
-    if (!in_cluster(redis) || redis->refresh_at == PAWL__NEVER || map_asked(redis))
+    struct route *route = route_of(redis);
+
+    if (!in_cluster(redis) || route->refresh_at == PAWL__NEVER || map_asked(route))
         return;
-    redis->refresh_at = 0; /* it can be asked now */
+    route->refresh_at = 0; /* it can be asked now */
     pawl__redis_due(redis, 0);
 }
 
@@ -245,33 +254,35 @@ static struct server *after(const struct redis *redis, const struct server *serv
 
 /* Go on along the list of nodes: to one that is connected, or else to the next, which could be. */
 static struct server *next_node(struct redis *redis) {
-    struct server *first = after(redis, redis->refresh_server), *server = first;
+    struct route *route = route_of(redis);
+    struct server *first = after(redis, route->refresh_server), *server = first;
 
     while (server->commands.state != LINK_UP) {
         server = after(redis, server);
         if (server == first)
             break;
     }
-    redis->refresh_server = server;
+    route->refresh_server = server;
     return server;
 }
 
 void pawl__cluster_tick(struct redis *redis, int64_t now) {
-    struct request request = {.answered = map_answered, .script = -1, .step = redis->map_turn + 1};
+    struct route *route = route_of(redis);
+    struct request request = {.answered = map_answered, .script = -1, .step = route->map_turn + 1};
     struct server *server;
     bool asked = false;
 
-    if (!in_cluster(redis) || now < redis->refresh_at)
+    if (!in_cluster(redis) || now < route->refresh_at)
         return;
     server = next_node(redis);
-    redis->refreshed_at = now;
+    route->refreshed_at = now;
     if (server->commands.state == LINK_UP)
         asked = pawl__link_say(&server->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
     else
         pawl__server_want(server); /* and then */
-    redis->map_turn += asked;
-    redis->refresh_at = now + (asked ? SILENT_NS : REFRESH_NS);
-    pawl__redis_due(redis, redis->refresh_at);
+    route->map_turn += asked;
+    route->refresh_at = now + (asked ? SILENT_NS : REFRESH_NS);
+    pawl__redis_due(redis, route->refresh_at);
 }
 
 /* `MOVED SLOT HOST:PORT`, or ASK: the node that it names; NULL: none that makes sense. */
@@ -300,7 +311,7 @@ bool pawl__cluster_moved(struct server *from, const redisReply *reply) {
         return false;
     pawl__kit_note(&redis->kit, NULL, "%.100s", reply->str);
     set_slot(redis, slot, server);
-    redis->moved = true;
+    route_of(redis)->moved = true;
     pawl__cluster_refresh(redis);
     return true;
 }
@@ -318,14 +329,15 @@ struct server *pawl__cluster_asked(struct server *from, const redisReply *reply)
 /* ---- Opening -------------------------------------------------------------------------------------------------------------------- */
 
 int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
+    struct route *route = route_of(redis);
     const struct redis_options *options = &redis->options;
     int64_t deadline = pawl__redis_names_until(options);
     struct server *server;
 
-    redis->refresh_at = 0;
-    redis->slots = calloc(REDIS_SLOTS, sizeof *redis->slots);
+    route->refresh_at = 0;
+    route->slots = calloc(REDIS_SLOTS, sizeof *route->slots);
     for (size_t i = 0; i < options->place_count; i++) {
-        server = redis->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
+        server = route->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
         if (!server)
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
         pawl__addresses_begin(server->addresses);

@@ -7,6 +7,30 @@
 
 #include "engine/redis/wire/wire.h"
 
+enum { REDIS_SLOTS = 16384 };
+
+/* The engine, with what is known of where locks are. */
+struct route {
+    struct redis redis; /* the first: route_of() */
+
+    /* sentinel.c */
+    struct addresses **sentinels; /* one for each place of the URL */
+    size_t sentinel_at;           /* the one that is asked */
+
+    /* cluster.c */
+    struct server **slots; /* who has each of them, or NULL */
+    bool mapped;
+    bool moved, remapped; /* slots are elsewhere: claims are to follow; the whole map is new */
+    unsigned uncovered;
+    int64_t refresh_at, refreshed_at;
+    int map_turn, map_turn_known;  /* counts what was asked for; of the last that was answered */
+    struct server *refresh_server; /* who was asked last */
+};
+
+static inline struct route *route_of(struct redis *redis) {
+    return (struct route *)redis;
+}
+
 /* Where the lock with this key is. */
 struct server *pawl__server_for(const struct redis *redis, const char *lock);
 

@@ -27,9 +27,10 @@
 
 static void next_sentinel(struct server *server) {
     struct redis *redis = server->redis;
+    struct route *route = route_of(redis);
 
-    redis->sentinel_at = (redis->sentinel_at + 1) % redis->options.place_count;
-    server->guide.addresses = redis->sentinels[redis->sentinel_at];
+    route->sentinel_at = (route->sentinel_at + 1) % redis->options.place_count;
+    server->guide.addresses = route->sentinels[route->sentinel_at];
 }
 
 void pawl__sentinel_ask(struct server *server) {
@@ -172,29 +173,32 @@ void pawl__sentinel_check_role(struct server *server, const redisReply *reply) {
 
 int pawl__sentinel_setup(struct server *server, struct pawl_error *reterr) {
     struct redis *redis = server->redis;
+    struct route *route = route_of(redis);
     int64_t deadline = pawl__redis_names_until(&redis->options);
     struct link *link;
 
-    redis->sentinels = calloc(redis->options.place_count, sizeof *redis->sentinels);
-    if (!redis->sentinels)
+    route->sentinels = calloc(redis->options.place_count, sizeof *route->sentinels);
+    if (!route->sentinels)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     for (size_t i = 0; i < redis->options.place_count; i++) {
-        redis->sentinels[i] = pawl__addresses_new(redis->options.places[i].host, redis->options.places[i].port);
-        if (!redis->sentinels[i])
+        route->sentinels[i] = pawl__addresses_new(redis->options.places[i].host, redis->options.places[i].port);
+        if (!route->sentinels[i])
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-        pawl__addresses_begin(redis->sentinels[i]);
+        pawl__addresses_begin(route->sentinels[i]);
     }
     for (size_t i = 0; i < redis->options.place_count; i++)
-        pawl__addresses_await(redis->sentinels[i], deadline); /* one that is not known is one that does not answer */
+        pawl__addresses_await(route->sentinels[i], deadline); /* one that is not known is one that does not answer */
     for (int i = 0; (link = pawl__server_link(server, i)); i++)
         link->retry_at = link == &server->guide ? PAWL__NEVER : 0;
-    redis->sentinel_at = redis->kit.random % redis->options.place_count;
+    route->sentinel_at = redis->kit.random % redis->options.place_count;
     return 0;
 }
 
 void pawl__sentinel_free(struct redis *redis) {
-    for (size_t i = 0; redis->sentinels && i < redis->options.place_count; i++)
-        pawl__addresses_put(redis->sentinels[i]);
-    free(redis->sentinels);
-    redis->sentinels = NULL;
+    struct route *route = route_of(redis);
+
+    for (size_t i = 0; route->sentinels && i < redis->options.place_count; i++)
+        pawl__addresses_put(route->sentinels[i]);
+    free(route->sentinels);
+    route->sentinels = NULL;
 }

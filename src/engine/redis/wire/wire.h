@@ -2,7 +2,7 @@
  *
  * wire.h - servers of Redis, and connections to them: what is sent, and what comes.
  *
- *     struct redis          the engine
+ *     struct redis          the engine, as far as connections need it
  *       struct server       a server                                                                                server.c
  *         struct link       a connection                                                                              link.c
  *           struct request  something asked on it, in the order in which the answers will come
@@ -21,7 +21,6 @@
 #include "os/resolve.h"
 #include "os/tls.h"
 #include "base/name.h"
-#include "base/record.h"
 #include "base/url.h"
 
 #define REDIS_US INT64_C(1000)
@@ -49,8 +48,6 @@ enum { REDIS_OWNER_MAX = 64, REDIS_PREFIX_MAX = 128, REDIS_KEY_MAX = REDIS_PREFI
 
 /* What the URL's hosts are: the server; the sentinels that know it; some of the nodes of a cluster. */
 enum redis_topology { TOPOLOGY_ONE, TOPOLOGY_SENTINEL, TOPOLOGY_CLUSTER };
-
-enum { REDIS_SLOTS = 16384, REDIS_EARS = 256 };
 
 struct redis_place {
     char host[256];
@@ -81,8 +78,6 @@ struct redis_options {
 
 struct redis;
 struct server;
-struct home;
-struct ear;
 struct link;
 struct rclaim;
 struct request;
@@ -115,10 +110,8 @@ struct wire_event {
 };
 
 TAILQ_HEAD(request_list, request);
-TAILQ_HEAD(rclaim_list, rclaim);
 TAILQ_HEAD(server_list, server);
 TAILQ_HEAD(link_list, link);
-TAILQ_HEAD(ear_list, ear);
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_SHAKING, LINK_GREETING, LINK_UP, LINK_STATES };
 enum link_event { LINK_STARTS, LINK_SHAKES, LINK_GREETS, LINK_WELCOME, LINK_ENDS, LINK_EVENTS };
@@ -190,44 +183,21 @@ struct server {
     unsigned sentinels_asked, sentinels_unknowing; /* in this round: so many; they did not know the name */
 };
 
-enum { REDIS_BUCKETS = 1024 };
-
+/* The engine, as far as its connections need it. Above are struct route and struct claims, which begin with it. */
 struct redis {
     struct pawl__engine base;
     struct redis_options options;
-    struct pawl__identity identity;
-    char record[PAWL__RECORD_MAX];
     char url[4096];
     char uuid[REDIS_UUID + 1];
     SSL_CTX *tls, *sentinel_tls;
-    struct addresses **sentinels; /* one for each place of the URL */
-    size_t sentinel_at;           /* the one that is asked */
-
-    /* cluster.c */
-    struct server **slots; /* who has each of them, or NULL */
-    bool mapped;
-    bool moved, remapped; /* slots are elsewhere: claims are to follow; the whole map is new */
-    unsigned uncovered;
-    int64_t refresh_at, refreshed_at;
-    int map_turn, map_turn_known;  /* counts what was asked for; of the last that was answered */
-    struct server *refresh_server; /* who was asked last */
-
-    /* listen.c */
-    struct ear_list ears[REDIS_EARS], idle_ears;
-    unsigned idle_ear_count;
-
     struct kit kit;
-    pthread_cond_t called; /* a call that is not about a claim was answered */
     struct server_list servers;
     struct link_list speaking; /* those that may have something to say */
     size_t server_size;        /* what the layer above keeps of each is behind it, and made and freed with it */
     int (*made)(struct server *server);
     void (*gone)(struct server *server);
-    struct rclaim_list claims, buckets[REDIS_BUCKETS];
-    size_t claim_count, adopted_count; /* all; those that serve() looks after */
-    bool woken, closing;
-    int64_t refusal_due; /* until then the log hears of no other release that was refused */
-    int epoll_fd;
+    size_t claim_count; /* while there are any, a server that is silent is asked whether it lives */
+    bool closing;
 };
 
 static inline struct redis *redis_of(struct pawl__engine *engine) {
