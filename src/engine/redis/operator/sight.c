@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sight.c - for operators: who holds a lock and who waits for it, as the server has it.
+ *
+ * One script reads all of one lock. Who holds is what the lock's own key says, whoever wrote it; the records (docs/redis.md says where they
+ * lie) only add names to owners that are pawl's. A holder without a record is foreign. It has no token, or one that is not ours to know,
+ * and still must be named in order to be broken: it is shown with a number made of its owner's name.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/redis/lock/keys.h"
+#include "engine/redis/operator/operator.h"
+#include "engine/redis/operator/sight.h"
+
+/* The value that follows `key` in a flat list of pairs. */
+static const redisReply *pair_value(const redisReply *list, const char *key, size_t length) {
+    for (size_t i = 0; i + 1 < list->elements; i += 2)
+        if (list->element[i]->len == length && memcmp(list->element[i]->str, key, length) == 0)
+            return list->element[i + 1];
+    return NULL;
+}
+
+static enum pawl_kind kind_of(const struct sight *sight) {
+    const redisReply *content = sight_part(sight, AT_CONTENT), *queue = sight_part(sight, AT_QUEUE);
+
+    if (strcmp(sight_part(sight, AT_TYPE)->str, "hash") == 0)
+        return pair_value(content, "mode", 4) ? PAWL_RWLOCK : PAWL_MUTEX;
+    if (sight_part(sight, AT_OUT)->elements)
+        return PAWL_SEMAPHORE;
+    if (strcmp(sight_part(sight, AT_TYPE)->str, "string") == 0 && sight->redis->options.layout == LAYOUT_REDISSON &&
+        strspn(content->element[0]->str, "0123456789") == (size_t)content->element[0]->len && content->element[0]->len < 8)
+        return PAWL_SEMAPHORE;
+    for (size_t i = 0; i < queue->elements; i++) {
+        const char *mode = strchr(queue->element[i]->str, ' ');
+
+        if (mode && (mode[1] == 's' || mode[1] == 'p'))
+            return mode[1] == 's' ? PAWL_RWLOCK : PAWL_SEMAPHORE;
+    }
+    return PAWL_MUTEX;
+}
+
+static void read_holder(const redisReply *value, struct facts *ret) {
+    int used = 0;
+
+    memset(ret, 0, sizeof *ret);
+    ret->permits = 1;
+    if (!value ||
+        sscanf(value->str, "%llu %u %c %u %lld %n", &ret->token, &ret->count, &ret->mode, &ret->permits, &ret->since_ms, &used) < 5)
+        return;
+    ret->known = pawl__record_parse(value->str + used, value->len - (size_t)used, &ret->identity);
+}
+
+void pawl__sight_waiter(const redisReply *member, struct facts *ret) {
+    int used = 0;
+
+    memset(ret, 0, sizeof *ret);
+    ret->permits = 1;
+    if (sscanf(member->str, "%*s %c %u %lld %n", &ret->mode, &ret->permits, &ret->since_ms, &used) < 3)
+        return;
+    ret->known = pawl__record_parse(member->str + used, member->len - (size_t)used, &ret->identity);
+}
+
+/* A number for a holder that has no token: FNV-1a of its name, in the upper half so that it can't be taken for one. */
+static uint64_t foreign_token(const char *owner, size_t length) {
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)owner[i]) * UINT64_C(1099511628211);
+    return hash | UINT64_C(1) << 63;
+}
+
+static void complete_holder(const struct sight *sight, struct holder *holder) {
+    read_holder(pair_value(sight_part(sight, AT_WHO), holder->owner, holder->length), &holder->facts);
+    holder->token = holder->facts.known ? holder->facts.token : foreign_token(holder->owner, holder->length);
+    holder->broken = isupper((unsigned char)holder->facts.mode);
+}
+
+static void set_owner(struct holder *holder, const char *text, size_t length) {
+    memset(holder, 0, sizeof *holder);
+    holder->owner = text;
+    holder->length = length;
+    holder->permits = 1;
+}
+
+static int each_field(const struct sight *sight, holder_fn *fn, void *data) {
+    const redisReply *content = sight_part(sight, AT_CONTENT), *holds = sight_part(sight, AT_HOLDS);
+    struct holder holder;
+    int rc;
+
+    for (size_t i = 0; i + 1 < content->elements; i += 2) {
+        const char *field = content->element[i]->str;
+        size_t length = content->element[i]->len;
+        bool write = length > 6 && strcmp(field + length - 6, ":write") == 0 && sight->kind == PAWL_RWLOCK;
+
+        if (strcmp(field, "mode") == 0)
+            continue;
+        set_owner(&holder, field, write ? length - 6 : length);
+        holder.mode = sight->kind == PAWL_RWLOCK && !write ? PAWL_SHARED : PAWL_EXCLUSIVE;
+        holder.left_ms = holder.mode == PAWL_SHARED ? pawl__reply_number(holds, i / 2, -1) : sight_part(sight, AT_LEFT)->integer;
+        snprintf(holder.count, sizeof holder.count, "%.20s", content->element[i + 1]->str);
+        if (holder.left_ms == -2)
+            continue; /* a reader that died, and nobody has cleared away yet */
+        complete_holder(sight, &holder);
+        if ((rc = fn(sight, &holder, data)) != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Permits that are out: those of one owner of ours, owner:1, owner:2, ..., are one holder. */
+static int each_permit(const struct sight *sight, holder_fn *fn, void *data) {
+    const redisReply *out = sight_part(sight, AT_OUT);
+    struct holder holder;
+    int rc;
+
+    for (size_t i = 0; i + 1 < out->elements; i += 2) {
+        const char *member = out->element[i]->str, *colon = strrchr(member, ':');
+        double ends = strtod(out->element[i + 1]->str, NULL);
+
+        set_owner(&holder, member, colon ? (size_t)(colon - member) : out->element[i]->len);
+        complete_holder(sight, &holder);
+        if (!holder.facts.known)
+            set_owner(&holder, member, out->element[i]->len);
+        else if (colon && strcmp(colon, ":1") != 0)
+            continue;
+        holder.mode = PAWL_PERMITS;
+        holder.left_ms = ends - (double)sight->now_ms > 1e12 ? -1 : (int64_t)(ends - (double)sight->now_ms);
+        if (holder.left_ms < 0 && holder.left_ms != -1)
+            continue;
+        complete_holder(sight, &holder);
+        holder.permits = holder.facts.known ? holder.facts.permits : 1;
+        if ((rc = fn(sight, &holder, data)) != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int pawl__sight_holders(const struct sight *sight, holder_fn *fn, void *data) {
+    const redisReply *content = sight_part(sight, AT_CONTENT);
+    struct holder holder;
+
+    if (sight->kind == PAWL_SEMAPHORE)
+        return each_permit(sight, fn, data);
+    if (strcmp(sight_part(sight, AT_TYPE)->str, "hash") == 0)
+        return each_field(sight, fn, data);
+    if (strcmp(sight_part(sight, AT_TYPE)->str, "string") != 0)
+        return 0;
+    set_owner(&holder, content->element[0]->str, content->element[0]->len);
+    holder.left_ms = sight_part(sight, AT_LEFT)->integer;
+    complete_holder(sight, &holder);
+    return fn(sight, &holder, data);
+}
+
+int pawl__sight_look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
+    struct redis_keys rwlock;
+    struct redis_call call;
+    int rc = pawl__redis_check_name(redis, name, reterr);
+
+    if (rc < 0)
+        return rc;
+    pawl__redis_keys(redis, name, PAWL_RWLOCK, &rwlock);
+    pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", &call);
+    call.argv[REDIS_CALL_COMMON] = rwlock.beside;
+    *ret = (struct sight){.redis = redis, .name = name};
+    ret->reply = pawl__server_call(pawl__server_having(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
+                                   call.argv, NULL, reterr);
+    if (!ret->reply)
+        return reterr ? reterr->code : PAWL_ECONNLOST;
+    if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
+        freeReplyObject(ret->reply);
+        return pawl__fail(reterr, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", name);
+    }
+    ret->kind = kind_of(ret);
+    ret->now_ms = pawl__reply_number(ret->reply, AT_TIME, 0) / 1000;
+    ret->limit = 1;
+    if (ret->kind == PAWL_SEMAPHORE && sight_part(ret, AT_CONTENT)->elements)
+        ret->limit = (unsigned)strtol(sight_part(ret, AT_CONTENT)->element[0]->str, NULL, 10) +
+                     (unsigned)sight_part(ret, AT_OUT)->elements / 2;
+    return 0;
+}
