@@ -10,7 +10,7 @@
  *     renew=checked|unchecked|off    is it still ours? renew whatever is there; never renew, and believe for ever            redis
  *     node=ephemeral|persistent      it goes with its session; it stays                                                      zk
  *     watch=get|exists|children      the predecessor by getData; by exists, which also watches what is not there; everybody  zk
- *     wake=heard|dropped             every notification counts; one in five is overheard                                     zk
+ *     wake=heard|dropped             every notification counts; one in five is ignored                                       zk
  *     token=rising|reused            a counter of the server's; the same for all                                             both
  *     gap=MS                         a pause between the two steps, where there are two
  *

@@ -9,7 +9,7 @@
  *   - A claim is in cohort->claims while it is PENDING, HELD or LOST, in the order of submission, and in cohort->leaving while it is
  *     LEAVING. It is in cohort->unsettled too while its withdrawal or downgrade is under way and nobody looks after it: the thread that
  *     unlocks the cohort next does.
- *   - PENDING: it has waiters and no holds; or it is doomed, has neither, and the thread that is parked on it withdraws it.
+ *   - PENDING: it has waiters and no holds; or neither, with withdraw_after_park: the thread that is parked on it withdraws it.
  *   - HELD: it has holds; it has waiters only if it is exclusive.
  *   - LOST: its holds were told. It is withdrawn at once, or after a break when they have let go.
  *   - Nothing but unpark() is called for a claim while `parked`; whoever parks looks at it afterwards and cleans up.
@@ -380,7 +380,7 @@ int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct p
     *retdue = PAWL__NEVER;
     if (claim->state != CLAIM_HELD)
         return CLAIM_NOTHING;
-    if (atomic_load(&claim->cohort->client->attentive) && (outcome = look(claim, ret)) != CLAIM_NOTHING)
+    if (atomic_load(&claim->cohort->client->loss_callbacks) && (outcome = look(claim, ret)) != CLAIM_NOTHING)
         return outcome;
     if (claim->assured_until == PAWL__NEVER)
         return CLAIM_NOTHING;

@@ -349,7 +349,7 @@ void pawl_lock_free(struct pawl_lock *lock) {
     pawl__multi_end(cohort, lock, PAWL_ECANCELED);
     pthread_mutex_lock(&cohort->mutex);
     if (lock->on_loss)
-        atomic_fetch_sub(&lock->client->attentive, 1);
+        atomic_fetch_sub(&lock->client->loss_callbacks, 1);
     lock->on_loss = NULL;
     /* On a closed client none of this reaches the engine: no waiter is left, and no hold has a claim. */
     end_waiters(cohort, lock, PAWL_ECANCELED, "its handle was freed");

@@ -115,7 +115,7 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
     vsnprintf(waiter->error.text, sizeof waiter->error.text, format, args);
     va_end(args);
     conclude(waiter, WAITER_ENDED);
-    if (!claim || claim->doomed || claim->state != CLAIM_PENDING)
+    if (!claim || claim->withdraw_after_park || claim->state != CLAIM_PENDING)
         return;
     if (TAILQ_EMPTY(&claim->waiters))
         retire(claim);
@@ -136,7 +136,7 @@ static void end_late(struct waiter *waiter) {
         pawl__cohort_end(waiter, why.code, "'%s' was not acquired within %lld ms: %s", cohort->name, (long long)waiter->timeout_ms,
                          why.text);
     else if (link)
-        pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; look whether the server runs",
+        pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; check that the server is running",
                          cohort->client->info.url, cohort->name);
     else if (waiter->claim && pawl__claim_why(waiter->claim, &why))
         pawl__cohort_end(waiter, PAWL_ETIMEOUT, "'%s' was not acquired within %lld ms: %s", cohort->name,
@@ -215,7 +215,7 @@ static bool may_be_handed_on(struct claim *claim) {
 static struct claim *joinable(struct cohort *cohort, const struct waiter *waiter) {
     struct claim *last = TAILQ_LAST(&cohort->claims, claim_list);
 
-    if (!cohort->joins || !last || last->seam.mode != waiter->mode || last->doomed || last->state == CLAIM_LOST ||
+    if (!cohort->joins || !last || last->seam.mode != waiter->mode || last->withdraw_after_park || last->state == CLAIM_LOST ||
         last->downgrading)
         return NULL;
     if (last->state == CLAIM_PENDING && last->seam.try_only)
@@ -380,8 +380,8 @@ void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count) {
 static struct claim *next_home(const struct claim *claim, const struct waiter *waiter) {
     struct claim *next = TAILQ_NEXT(claim, link);
 
-    if (!next || next->state != CLAIM_PENDING || next->seam.mode != waiter->mode || next->doomed || next->seam.try_only ||
-        next->seam.max_hold_ns || waiter->max_hold_ns)
+    if (!next || next->state != CLAIM_PENDING || next->seam.mode != waiter->mode || next->withdraw_after_park ||
+        next->seam.try_only || next->seam.max_hold_ns || waiter->max_hold_ns)
         return NULL;
     return next;
 }
@@ -471,7 +471,7 @@ static int retire(struct claim *claim) {
 
     assert(TAILQ_EMPTY(&claim->waiters) && TAILQ_EMPTY(&claim->holds));
     if (claim->parked) {
-        claim->doomed = true;
+        claim->withdraw_after_park = true;
         pawl__claim_unpark(claim);
         return 0;
     }
@@ -641,7 +641,8 @@ int pawl__cohort_finish(struct cohort *cohort) {
             lost |= one;
             if (outcome == NEWS_GONE)
                 pawl__claim_free(claim);
-            else if (claim->doomed && claim->state != CLAIM_LEAVING) /* it was to be withdrawn while its downgrade was under way */
+            else if (claim->withdraw_after_park &&
+                     claim->state != CLAIM_LEAVING) /* it was to be withdrawn while its downgrade was under way */
                 retire(claim);
         }
         pawl__client_one_less(cohort->client, &cohort->client->inside);

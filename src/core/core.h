@@ -105,7 +105,7 @@ struct pawl {
 
     struct service service;
     struct events events;
-    _Atomic unsigned attentive; /* handles with a loss callback: only then is the engine asked for breaks */
+    _Atomic unsigned loss_callbacks; /* handles with a loss callback: only then is the engine asked for breaks */
 
     TAILQ_ENTRY(pawl) all; /* fork.c */
 };
@@ -167,13 +167,13 @@ struct claim {
     enum claim_state state; /* the first of those that are zeroed for every claim anew, up to `seam` */
     bool parked;            /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
     bool adopted;           /* serve() waits for it */
-    bool doomed;            /* to be withdrawn by whoever is parked */
-    bool downgrading;       /* held, and on its way from exclusive to shared */
-    pthread_t retired_by;   /* LEAVING: who withdrew it, and wants to know whether it had been lost */
-    bool suspect;           /* its holders were told so */
-    bool renewing;          /* a renewal was asked for and is not answered yet */
-    uint32_t served;        /* acquires that joined it */
-    uint32_t serves_most;   /* at most so many may */
+    bool withdraw_after_park; /* to be withdrawn by whoever is parked */
+    bool downgrading;         /* held, and on its way from exclusive to shared */
+    pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
+    bool suspect;             /* its holders were told so */
+    bool renewing;            /* a renewal was asked for and is not answered yet */
+    uint32_t served;          /* acquires that joined it */
+    uint32_t serves_most;     /* at most so many may */
     uint32_t tokens_used;
     int64_t join_until;  /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     int64_t extend_sent; /* when the engine was asked whether it may go on beyond both; 0: it was not, or has said yes */

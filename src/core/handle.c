@@ -652,7 +652,7 @@ int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pa
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     if (!lock->on_loss != !fn)
-        atomic_fetch_add(&lock->client->attentive, fn ? 1u : -1u);
+        atomic_fetch_add(&lock->client->loss_callbacks, fn ? 1u : -1u);
     lock->on_loss = fn;
     lock->on_loss_data = data;
     pawl__cohort_unlock(lock->cohort);

@@ -26,7 +26,7 @@ static int64_t tick(struct pawl *client) {
     int64_t now = pawl__boottime();
 
     /* Breaks are seen by asking, not by the clock: then every round looks. */
-    if (now >= atomic_load(&client->service.due) || (impl_of(client)->extras->check && atomic_load(&client->attentive))) {
+    if (now >= atomic_load(&client->service.due) || (impl_of(client)->extras->check && atomic_load(&client->loss_callbacks))) {
         atomic_store(&client->service.due, PAWL__NEVER); /* what becomes due from here on lowers it again */
         pawl__service_due(client, client->service.ops->tick(client, now));
     }

@@ -2,7 +2,7 @@
  *
  * set.c - several locks acquired as one: all of them, or none.
  *
- * A set is taken in three steps; the first part that can't be had ends it, and what was taken is given back:
+ * A set is taken in three steps; the first part that is refused ends it, and what was taken is given back:
  *
  *     by right     what its owner has already is entered again: that waits for nobody, and what can never be had (EDEADLK) is found
  *                  before anything was waited for

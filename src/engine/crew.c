@@ -30,7 +30,7 @@ int pawl__crew_init(struct pawl__crew *crew, struct pawl_error *reterr) {
     crew->lead_fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     crew->timer_fd = above_stdio(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     if (crew->wake_fd < 0 || crew->lead_fd < 0 || crew->timer_fd < 0)
-        return pawl__fail_errno(reterr, "no descriptors can be had");
+        return pawl__fail_errno(reterr, "cannot create an eventfd");
     return 0;
 }
 

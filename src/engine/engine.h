@@ -144,7 +144,7 @@ typedef int pawl__downgrade_fn(struct pawl__engine *, struct pawl__claim *);
  * claim's token_count are there. */
 typedef uint64_t pawl__retoken_fn(struct pawl__engine *, struct pawl__claim *);
 /* Optional: ask for so many more tokens for a held exclusive claim, to follow those that it has, on condition that nobody but its own
- * process wants the lock. Never blocks, and may be asked in vain. */
+ * process wants the lock. Never blocks, and may be refused. */
 typedef void pawl__extend_fn(struct pawl__engine *, struct pawl__claim *, uint32_t count);
 /* With extend: how many were given since it was last asked here? 0: none, or there is no answer yet. Never blocks. */
 typedef uint32_t pawl__extended_fn(struct pawl__engine *, struct pawl__claim *);

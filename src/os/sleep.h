@@ -8,7 +8,7 @@
  * A thread that sleeps for an answer is woken some time after it came: ten microseconds where a CPU is at hand, fifty and more where it
  * has to be fetched from idleness, as on virtual machines. An answer from near by takes less than that. So whoever waits for one looks for
  * it first (it spins), for about as long as sleep would cost: in the worst case it spends twice what the better choice would have. Where
- * that was in vain, because the server is far or busy, or the CPUs have other work, the next waits go to sleep at once: two of them, and
+ * that did not help, because the server is far or busy, or the CPUs have other work, the next waits go to sleep at once: two of them, and
  * twice as many each time, up to a thousand; then it is tried again.
  */
 #ifndef PAWL_SLEEP_H
@@ -29,7 +29,7 @@
 /* What looking has brought so far. One thread at a time waits by it. */
 struct spin {
     int64_t span_ns; /* how long to look; 0: never */
-    unsigned doubt;  /* how much it was in vain lately */
+    unsigned doubt;  /* recent spins without success */
     unsigned rest;   /* how many waits go to sleep at once, still */
 };
 

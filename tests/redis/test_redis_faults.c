@@ -624,7 +624,7 @@ static void test_readonly_replica(void **state) {
     pawl_lock_free(lock);
 }
 
-/* The server does not let us in any more: who waits hears why, and not that it should look whether the server runs. */
+/* The server does not let us in any more: who waits hears why, and not that it should check that the server is running. */
 static void test_shut_out_later(void **state) {
     struct pawl_lock *lock = mutex_of(far, "lock");
 

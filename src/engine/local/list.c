@@ -11,7 +11,7 @@
  *
  * So the holders of a name always form a prefix of its nodes: what fits beside all before it was granted no later than they were.
  * Two short cuts follow. Whether a newcomer fits is told by the last node of its name alone (but for the sum of permits), and so does
- * not cost more the longer the queue is. And granting stops at the first misfit.
+ * not cost more the longer the queue is. And granting stops at the first that does not fit.
  *
  * Crash-proof: the only stores that change what is in the list are the COMMITs to `head` and `next`; see format.h. A release that
  * dies between taking itself out and granting the next one leaves the guard to be taken from it, and repair() grants again.

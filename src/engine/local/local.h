@@ -35,7 +35,7 @@ enum {
     WAKES_MAX = GRANTS_MAX + 4, /* and whom else to wake: the one behind, the one passed over */
     WATCHES_MAX = 64, /* sessions that one waiter watches; the rest it tests now and then: the application needs descriptors, too */
     SPARES_MAX = 3,   /* buckets that keep a free node at hand, for who is in their guard */
-    SPARE_SHELVES = 4,  /* free nodes that can be had without a lock */
+    SPARE_SHELVES = 4,  /* free nodes that are taken without a lock */
     SPARE_NODES = 64,   /* free nodes that a process keeps */
     CHANNELS_KEPT = 16, /* idle wake channels that a process keeps open */
 };
@@ -272,7 +272,7 @@ enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit,
 bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t ref);
 /* Is it in the list at all? */
 bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t ref);
-/* Grant in order, among the nodes with this one's name, until the first misfit. */
+/* Grant in order, among the nodes with this one's name, until the first that does not fit. */
 void pawl__local_regrant(struct local *local, struct guard_visit *visit, const struct node *like);
 /* Take the node out for good: unlink, FREE, grant and poke those behind. */
 void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref);

@@ -281,7 +281,7 @@ static int claim_slot(struct local *local, uint32_t slot, bool usurp, const stru
     return 1;
 }
 
-/* The lowest slot that can be had. But if others are claiming too, somewhere else: else they would all meet again at the next. */
+/* The lowest slot that is free. But if others are claiming too, somewhere else: else they would all meet again at the next. */
 static int find_slot(struct local *local, uint32_t high, bool usurp, const struct pawl__identity *identity) {
     uint32_t start = 0, missed = 0;
     int rc = 0;

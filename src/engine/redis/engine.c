@@ -45,7 +45,7 @@ static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
     claims->epoll_fd = above_stdio(epoll_create1(EPOLL_CLOEXEC));
     redis->kit.bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (claims->epoll_fd < 0 || redis->kit.bell < 0 || epoll_ctl(claims->epoll_fd, EPOLL_CTL_ADD, redis->kit.bell, &event) < 0)
-        return pawl__fail_errno(reterr, "no descriptors can be had");
+        return pawl__fail_errno(reterr, "cannot create an eventfd");
     return 0;
 }
 
@@ -86,7 +86,7 @@ static int find_server(struct server *server, bool member, struct pawl_error *re
                                 gai_strerror(rc));
 }
 
-/* Have all of the server's addresses been tried in vain? Under Sentinel a server that can't be had may be replaced by another. */
+/* Have all of the server's addresses failed? Under Sentinel another server may take the place of one that is unreachable. */
 static bool has_failed(const struct link *link) {
     const struct server *server = link->server;
 
@@ -95,7 +95,7 @@ static bool has_failed(const struct link *link) {
     return server->redis->options.topology == TOPOLOGY_ONE && link->failures >= pawl__addresses_count(server->addresses);
 }
 
-/* Why a connection can't be had; NULL: that is not known yet. */
+/* Why there is no connection; NULL: that is not known yet. */
 static const struct pawl_error *why_not(struct server *server, bool late) {
     const struct link *link;
 

@@ -403,8 +403,8 @@ static void fill_release(const struct redis *redis, const struct rclaim *claim, 
     call->argv[REDIS_CALL_COMMON] = call->keys.channel;
 }
 
-/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock in vain; and
- * if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
+/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock for
+ * nothing; and if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
 static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
     struct home *home = claim->home;
     int script = SCRIPT_RELEASE + (int)claim->kit.claim->kind;

@@ -52,7 +52,7 @@ void pawl__redis_set_link(struct redis *redis) {
 
 /* ---- Up and down -------------------------------------------------------------------------------------------------------------- */
 
-/* It can't be had: has it been tried often enough? */
+/* It is unreachable: has it been tried often enough? */
 static void look_for_others(struct home *home) {
     struct redis *redis = home->server.redis;
     unsigned failures = pawl__server_failures(&home->server);

@@ -195,9 +195,9 @@ void pawl__home_gone(struct server *server);
 void pawl__redis_set_link(struct redis *redis);
 /* A server says that a slot has moved: claims follow. False: that makes no sense. */
 bool pawl__claims_moved(struct redis *redis, struct server *from, const redisReply *reply);
-/* The node can't be had: those who only try don't wait. */
+/* The server is unreachable: refuse pending tries. */
 void pawl__claims_refuse_tries(struct home *home);
-/* After so many failures in vain those who wait are told. */
+/* ?retry= is used up: refuse those who wait. */
 void pawl__claims_give_up(struct home *home);
 /* Go on with all claims of a node. */
 void pawl__claims_drive(struct home *home);
@@ -276,7 +276,7 @@ void pawl__renew_flush(struct home *home);
 void pawl__renew_all(struct home *home);
 /* Renew one, to see whether it is there. */
 void pawl__renew_want(struct rclaim *claim);
-/* In a cluster: the claim ends, or is elsewhere now; what is on its way is not heeded any more. */
+/* In a cluster: the claim ends, or is elsewhere now; replies to what was sent are ignored. */
 void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
 /* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
 void pawl__renew_forget(struct rclaim *claim);

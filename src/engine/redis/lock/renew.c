@@ -189,7 +189,7 @@ static bool send_batch(struct home *home, enum pawl_kind kind, struct batch *bat
 
 /* The keys are on their way to another node, and those of these holds may have arrived: once, it is asked there. */
 static bool ask_elsewhere(const struct request *request, const redisReply *reply) {
-    static const struct request unheeded = {.script = -1};
+    static const struct request no_reply = {.script = -1};
     struct batch *batch = request->data;
     struct server *server = pawl__cluster_asked(request->server, reply);
     struct request again = *request;
@@ -198,7 +198,7 @@ static bool ask_elsewhere(const struct request *request, const redisReply *reply
     if (!server || !first || request->step || server->commands.state != LINK_UP)
         return false;
     again.step = 1;
-    return pawl__link_say(&server->commands, 1, (const char *[]){"ASKING"}, &unheeded) &&
+    return pawl__link_say(&server->commands, 1, (const char *[]){"ASKING"}, &no_reply) &&
            send_batch(home_of(server), first->kit.claim->kind, batch, &again);
 }
 

@@ -7,7 +7,7 @@
  *     ask --> connect to a sentinel --> SENTINEL get-master-addr-by-name --> the node's place; its connections begin
  *              ^         |                        |
  *              |         v any failure            v not known there
- *              +---- the next sentinel <----------+           after a whole round in vain: that is why the node is not up
+ *              +---- the next sentinel <----------+           after a whole round without one: that is why the node is not up
  *
  * The one who answered is kept, and tells of +switch-master: a hint, upon which they are asked again. What the server at that place
  * says of itself (ROLE) counts; if it is no primary the next sentinel is asked, since the last one may be behind the others.
@@ -46,7 +46,7 @@ void pawl__sentinel_ask(struct server *server) {
     pawl__redis_due(server->redis, 0);
 }
 
-/* Why a whole round was in vain. */
+/* Why a whole round found no primary. */
 static void explain(const struct server *server, struct pawl_error *ret) {
     const struct redis_options *options = &server->redis->options;
 

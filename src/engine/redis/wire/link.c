@@ -208,7 +208,7 @@ static void take_unasked(struct link *link, redisReply *reply) {
     struct pawl_error why;
 
     if (pawl__reply_class(reply, &why) == REPLY_OK)
-        pawl__fail(&why, PAWL_EFORMAT, "the server answered what nobody had asked: it does not speak Redis' protocol");
+        pawl__fail(&why, PAWL_EFORMAT, "the server sent a reply to no request: it does not speak Redis' protocol");
     pawl__link_drop(link, why.code, "%s", why.text);
     freeReplyObject(reply);
 }

@@ -2,7 +2,7 @@
  *
  * reply.c - what the server's answers mean.
  *
- *   AGAIN      for a while the server can't: a script of somebody's runs (BUSY), it loads its data, ...: ask again, later
+ *   AGAIN      for a while the server can't: another client's script runs (BUSY), it loads its data, ...: ask again, later
  *   NOSCRIPT   ask again, with the script's body
  *   READONLY   it has become a replica: this connection is of no use, look for the primary
  *   MOVED      in a cluster: another node has the slot; ASK: another node may have the key already
@@ -26,7 +26,7 @@ struct meaning {
 
 static const struct meaning meanings[] = {
     {"NOSCRIPT", REPLY_NOSCRIPT, PAWL_EUNKNOWN, ""},
-    {"BUSY", REPLY_AGAIN, PAWL_ECONNLOST, "it runs a script of somebody's: SCRIPT KILL ends it"},
+    {"BUSY", REPLY_AGAIN, PAWL_ECONNLOST, "it runs another client's script: SCRIPT KILL ends it"},
     {"LOADING", REPLY_AGAIN, PAWL_ECONNLOST, "it is loading its data: wait"},
     {"TRYAGAIN", REPLY_AGAIN, PAWL_ECONNLOST, "wait"},
     {"CLUSTERDOWN", REPLY_AGAIN, PAWL_ETOPOLOGY, "the cluster, or a part of it, is without a primary: see CLUSTER INFO"},

@@ -22,7 +22,7 @@ struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) 
     }
     server->redis = redis;
     if (redis->made(server) < 0) {
-        pawl__fail_errno(reterr, "no descriptors can be had");
+        pawl__fail_errno(reterr, "cannot create an eventfd");
         free(server);
         return NULL;
     }

@@ -238,7 +238,7 @@ void pawl__link_free(struct link *link);
 void pawl__link_step(struct link *link, enum link_event event);
 /* The next that this connection has to say; false: nothing. */
 bool pawl__link_next(struct link *link, struct wire_event *ret);
-/* Ask. `answered` NULL: the answer is not heeded; the request may be NULL where nothing is answered in turn. False: no memory, and the link
+/* Ask. `answered` NULL: the reply is ignored; the request may be NULL where nothing is answered in turn. False: no memory, and the link
  * is down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
 /* The same for words. */

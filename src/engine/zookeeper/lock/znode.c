@@ -88,11 +88,11 @@ static int on_cleared(struct zk_op *op, const struct zk_reply *reply) {
         return ZK_NO_DIRECTORY;
     if (pawl__zk_reply_lost(reply->rc))
         return ZK_STALLED;
-    return pawl__zk_refuse(
-        claim, PAWL_EOVERFLOW,
-        "'%s': the sequence of %s is near its end, where ZooKeeper's locks fail; it begins anew when nobody is in "
-        "line: let all of them leave and try again",
-        claim->claim->name, claim->at.dir);
+    return pawl__zk_refuse(claim, PAWL_EOVERFLOW,
+                           "'%s': the sequence numbers of %s are nearly used up; they start at 0 again once all holders and "
+                           "waiters have left: let them "
+                           "leave, and try again",
+                           claim->claim->name, claim->at.dir);
 }
 
 /* The way out of a sequence near its end: an empty directory is removed, and its successor counts from 0. */
