@@ -66,6 +66,11 @@ static bool belongs(const char *key) {
            strncmp(key, "pawl:limit:", 11) == 0 || strncmp(key, "torture-semaphore-", 18) == 0;
 }
 
+/* Who waited when a holder's time ran out: of use for some seconds, and then it goes by itself. */
+static bool goes_by_itself(const char *key) {
+    return strncmp(key, "pawl:roll:", 10) == 0;
+}
+
 /* Is there no end to its time? The permits of a semaphore have times of their own, and are collected by whoever asks next. */
 static bool lasts(const struct servers *servers, int index, const char *key) {
     char answer[64];
@@ -89,7 +94,8 @@ static int leftovers(const struct servers *servers, int index, bool lasting, res
     }
     while ((line = strsep(&rest, "\n")) != NULL) {
         line[strcspn(line, "\r")] = '\0';
-        if (line[0] == '*' || line[0] == '$' || line[0] == '\0' || belongs(line) || (lasting && !lasts(servers, index, line)))
+        if (line[0] == '*' || line[0] == '$' || line[0] == '\0' || belongs(line) ||
+            (lasting ? !lasts(servers, index, line) : goes_by_itself(line)))
             continue;
         count++;
         snprintf(text, sizeof text, lasting ? "a key that no time ends: %.200s" : "a key: %.200s", line);
