@@ -37,7 +37,7 @@ void pawl__sentinel_ask(struct server *server) {
     if (server->asking_sentinels)
         return;
     pawl__link_drop(&server->guide, PAWL_ECONNLOST, "the sentinels are asked anew");
-    server->guide.fell = false; /* which is no failure of this round */
+    server->guide.news.fell = false; /* which is no failure of this round */
     server->asking_sentinels = true;
     server->sentinels_asked = server->sentinels_unknowing = 0;
     next_sentinel(server);

@@ -196,8 +196,8 @@ bool pawl__wire_next(struct redis *redis, struct wire_event *ret) {
             return true;
         }
         if (!pawl__link_next(link, ret)) {
-            TAILQ_REMOVE(&redis->speaking, link, speaking);
-            link->speaks = false;
+            TAILQ_REMOVE(&redis->speaking, link, news.entry);
+            link->news.listed = false;
         } else if (ret->kind != WIRE_REPLY || take_reply(link, ret)) {
             return true;
         }

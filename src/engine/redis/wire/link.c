@@ -35,10 +35,10 @@ void pawl__link_init(struct link *link, struct server *server, bool subscriber, 
 
 /* It has something to say: see pawl__wire_next(). */
 static void speak(struct link *link) {
-    if (link->speaks)
+    if (link->news.listed)
         return;
-    link->speaks = true;
-    TAILQ_INSERT_TAIL(&link->redis->speaking, link, speaking);
+    link->news.listed = true;
+    TAILQ_INSERT_TAIL(&link->redis->speaking, link, news.entry);
 }
 
 /* ---- The states ------------------------------------------------------------------------------------------------------------ */
@@ -243,7 +243,7 @@ static bool take_one(struct link *link, struct wire_event *ret) {
 /* Is there more? OpenSSL may keep decrypted bytes that no poll would tell of; poll tells of what the socket has. A server that sends
  * without end must not keep the mutex from the others. */
 static bool reads_on(const struct link *link, ssize_t got) {
-    if (link->read >= READ_MOST)
+    if (link->news.read >= READ_MOST)
         return link->ssl && SSL_pending(link->ssl) > 0;
     return link->ssl || got == READ_SIZE;
 }
@@ -259,8 +259,8 @@ static bool read_more(struct link *link) {
         return false;
     link->heard_at = pawl__boottime();
     link->fed += (size_t)n;
-    link->read += (size_t)n;
-    link->reads_on = reads_on(link, n);
+    link->news.read += (size_t)n;
+    link->news.reads_on = reads_on(link, n);
     if (redisReaderFeed(link->reader, buffer, (size_t)n) == REDIS_OK)
         return true;
     pawl__link_drop(link, PAWL_ENOMEM, "out of memory");
@@ -270,9 +270,9 @@ static bool read_more(struct link *link) {
 void pawl__link_read(struct link *link) {
     if (link->fd < 0 || link->state < LINK_GREETING)
         return;
-    link->read = 0;
+    link->news.read = 0;
     if (read_more(link)) {
-        link->reading = true;
+        link->news.reading = true;
         speak(link);
     } else {
         pawl__link_flush(link);
@@ -287,17 +287,17 @@ bool pawl__link_next(struct link *link, struct wire_event *ret) {
             ret->kind = WIRE_REPLY;
             return true;
         }
-        if (link->fell) {
-            link->fell = false;
+        if (link->news.fell) {
+            link->news.fell = false;
             ret->kind = WIRE_DOWN;
             return true;
         }
-        if (!link->reading)
+        if (!link->news.reading)
             return false;
         if (take_one(link, ret))
             return true;
-        if (link->reading && !(link->reads_on && read_more(link))) {
-            link->reading = false;
+        if (link->news.reading && !(link->news.reads_on && read_more(link))) {
+            link->news.reading = false;
             pawl__link_flush(link);
         }
     }
@@ -317,7 +317,7 @@ static void close_link(struct link *link) {
     link->reader = NULL;
     link->watched = 0;
     link->out_used = 0;
-    link->reading = false;
+    link->news.reading = false;
     link->run_id[0] = '\0';
     pawl__link_step(link, LINK_ENDS);
     TAILQ_CONCAT(&link->lost, &link->sent, link);
@@ -366,7 +366,7 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
             pawl__addresses_failed(link->addresses, link->address_number);
     }
     close_link(link);
-    link->fell = true;
+    link->news.fell = true;
     speak(link);
 }
 
@@ -375,13 +375,13 @@ void pawl__link_fail(struct link *link, const struct pawl_error *why) {
     link->retry_at = pawl__boottime() + back_off(link);
     link->failures++;
     pawl__redis_due(link->redis, link->retry_at);
-    link->fell = true;
+    link->news.fell = true;
     speak(link);
 }
 
 void pawl__link_close(struct link *link) {
     close_link(link);
-    link->fell = false;
+    link->news.fell = false;
 }
 
 void pawl__link_free(struct link *link) {

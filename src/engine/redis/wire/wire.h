@@ -119,19 +119,24 @@ enum link_event { LINK_STARTS, LINK_SHAKES, LINK_GREETS, LINK_WELCOME, LINK_ENDS
 /* What is asked in a greeting. From GREET_PRIMARY on the layer above judges the answers. */
 enum greeting { GREET_AUTH, GREET_SELECT, GREET_NUMBER, GREET_SUBSCRIBE, GREET_RUN_ID, GREET_PRIMARY, GREET_ROLE, GREET_CHECK };
 
+/* What a connection has to say, and nobody has pulled. */
+struct link_news {
+    TAILQ_ENTRY(link) entry; /* redis->speaking */
+    bool listed;             /* there may be something: */
+    bool reading;            /* in what was read; and */
+    bool reads_on;           /* there may be more to read, */
+    size_t read;             /* after so many bytes */
+    bool fell;               /* that it is down */
+};
+
 struct link {
-    TAILQ_ENTRY(link) speaking; /* redis->speaking */
+    struct link_news news;
     struct redis *redis;
     struct server *server;
     struct addresses *addresses; /* of the server; NULL: a Unix socket */
     const char *what;            /* for notes */
     bool subscriber;
     bool channels_unasked; /* what is said of channels answers no request */
-    bool speaks;           /* there may be something to pull: */
-    bool reading;          /* in what was read; and */
-    bool reads_on;         /* there may be more to read, */
-    size_t read;           /* after so many bytes */
-    bool fell;             /* that it is down */
     unsigned number;       /* of the connection: each has another */
     size_t address_number;
     char run_id[64]; /* what the server on the other end calls itself; "": not known */
