@@ -14,7 +14,7 @@
  *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock
  *       struct ear          in a cluster: a channel of a lock that is waited for or held                              listen.c
  *
- * wire/ and route/ call nothing above them. What connections have to say is pulled (pawl__wire_next), at one place: events.c.
+ * No room calls one above it. What connections have to say is pulled (pawl__wire_next), at one place: events.c.
  *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note.
  */

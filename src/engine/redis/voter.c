@@ -63,24 +63,6 @@ void pawl__voter_prepare(struct pawl__claim *seam, uint64_t floor, int64_t since
     snprintf(claim->since, sizeof claim->since, "%lld", (long long)since_ms);
 }
 
-/* As a ballot begins: all of them are as long, so that the servers compare them as text. */
-static char *put_sixteen(char *to, uint64_t number) {
-    to[16] = ' ';
-    for (int i = 15; i >= 0; i--, number /= 10)
-        to[i] = (char)('0' + number % 10);
-    return to + 17;
-}
-
-/* What the server writes if its own counter is lower than `first`: `LAST FIRST COUNT OWNER WISH`. */
-static void put_ballot(const struct rclaim *claim, const struct redis_call *call, char *to) {
-    uint64_t first = claim->vote.floor;
-
-    to = put_sixteen(put_sixteen(to, first ? first + claim->want_sent - 1 : 0), first);
-    to = stpcpy(stpcpy(to, call->want), " ");
-    to = stpcpy(stpcpy(to, claim->owner), " ");
-    strcpy(to, call->wish);
-}
-
 void pawl__voter_line_up(struct pawl__claim *claim) {
     rclaim_of(claim)->vote.lines_up = true;
 }
@@ -91,49 +73,6 @@ unsigned pawl__voter_crowd(struct pawl__claim *claim) {
 
 void pawl__voter_pass_on(struct pawl__claim *claim) {
     rclaim_of(claim)->vote.passes_on = true;
-}
-
-/* Returns how many words the script needs: the end of a hold is told to the next one, the end of a mere vote to nobody; and where it is not
- * known which it was, the server sees. */
-static int put_release(const struct rclaim *claim, struct redis_call *call) {
-    enum { HOLD = 3, VOTE = 4, EITHER = 5 };
-    const struct redis_keys *keys = &call->keys;
-    const char *words[EITHER] = {keys->lock, keys->queue, claim->owner, claim->vote.was_held ? "" : call->extra, "1"};
-
-    memcpy(call->argv, words, sizeof words);
-    if (!claim->vote.passes_on)
-        return VOTE;
-    return claim->vote.was_held ? HOLD : EITHER;
-}
-
-/* A voter's scripts need little, and each argument costs the server as much as a call: what is not said is the common case. */
-int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc) {
-    const struct redis_keys *keys = &call->keys;
-
-    if (script == SCRIPT_RELEASE) {
-        *retargc = put_release(claim, call);
-        return 2;
-    }
-    if (claim->vote.lines_up && !claim->kit.claim->try_only && !claim->vote.registered)
-        call->asks = "3";
-    put_ballot(claim, call, call->rest);
-    const char *acquire[] = {keys->lock, keys->token, claim->owner, call->lease, call->rest, call->asks};
-
-    memcpy(call->argv, acquire, sizeof acquire);
-    *retargc = strcmp(call->asks, "0") == 0 ? 5 : 6;
-    return 2;
-}
-
-void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
-    if (claim->asks_again)
-        ms_left = 0; /* the key has changed since that answer left */
-    claim->asks_again = false;
-    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
-    claim->vote.registered = true;
-    /* So that the next time it is tracked; where others wait, each is told of its turn. */
-    claim->foreign_held = claim->position == 0;
-    claim->kit.again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
-    pawl__kit_tell(&redis->kit, &claim->kit, KIT_WAITS);
 }
 
 void pawl__voter_ask(struct pawl__engine *engine, struct pawl__claim *seam, uint64_t floor) {

@@ -193,7 +193,7 @@ static void send_call(struct rclaim *claim, int script, int extra, struct redis_
     int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
 
     if (is_voter(claim->home->server.redis))
-        keys = pawl__voter_call(claim, script, call, &argc);
+        keys = pawl__ballot_call(claim, script, call, &argc);
     /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
     claim->asked = pawl__script_send(&claim->home->server, script, keys, argc, call->argv, NULL, &request);
 }
@@ -293,6 +293,18 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
               acquire_answered);
 }
 
+void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    if (claim->asks_again)
+        ms_left = 0; /* the key has changed since that answer left */
+    claim->asks_again = false;
+    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
+    claim->vote.registered = true;
+    /* So that the next time it is tracked; where others wait, each is told of its turn. */
+    claim->foreign_held = claim->position == 0;
+    claim->kit.again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
+    pawl__kit_tell(&redis->kit, &claim->kit, KIT_WAITS);
+}
+
 /* When does a claim that waits ask again? */
 static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
     int64_t now = pawl__boottime(), alive = kit_between(&redis->kit.random, ALIVE_NS, ALIVE_NS * 5 / 4);
@@ -333,7 +345,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     }
     if (is_voter(redis)) {
         claim->position = place(position);
-        pawl__voter_waits(redis, claim, ms_left);
+        pawl__claim_say_waits(redis, claim, ms_left);
         return;
     }
     claim->home->contended = true;

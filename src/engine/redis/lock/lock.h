@@ -92,7 +92,7 @@ struct rclaim_securing {
     int64_t sent_at, lease_ns; /* of the renewal */
 };
 
-/* voter.c */
+/* ballot.c, voter.c */
 struct rclaim_vote {
     bool registered; /* the server has it among those that wait; ... */
     bool lines_up;   /* ... it is not to be taken ahead of those; ... */
@@ -212,6 +212,8 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
 /* The answer says why it is not: 0, -1, -2, or something strange. */
 void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
+/* Of a voter: the lock is not free; say so, and until when. */
+void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
 /* It is over without ever having been held. */
 void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
 /* The same for a try that does not wait until the server can; one of several that are asked for together may be had by itself. */
@@ -286,11 +288,9 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
 void pawl__renew_put_back(struct rclaim *claim);
 
-/* voter.c */
+/* ballot.c */
 /* Make the arguments of acquire or release those of a voter's script; returns how many of them are keys. */
-int pawl__voter_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc);
-/* The lock is not free: say so, and until when. */
-void pawl__voter_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
+int pawl__ballot_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc);
 
 /* listen.c */
 void pawl__ears_init(struct redis *redis);

@@ -138,7 +138,7 @@ static void look_again(struct redis *redis, struct rclaim *claim) {
     if (!is_voter(redis))
         pawl__claim_drive(redis, claim);
     else if (!claim->asked)
-        pawl__voter_waits(redis, claim, 0);
+        pawl__claim_say_waits(redis, claim, 0);
 }
 
 static void take_message(struct home *home, const char *text) {
