@@ -433,6 +433,7 @@ static void test_token_is_not_told_before_it_is_written(void **state) {
     static char token[] = "4000000000000001";
     struct pawl *client;
     struct pawl_lock *lock;
+    int rc;
 
     (void)state;
     freeReplyObject(redis_server_command(&servers[0], "SET pawl:vote:{lock} 4000000000000000"));
@@ -442,7 +443,8 @@ static void test_token_is_not_told_before_it_is_written(void **state) {
     lock = mutex_of(client, "lock");
     stop(3);
     stop(4);
-    assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 1000, &error), &error);
+    rc = pawl_acquire(lock, 1000, &error);
+    assert_true(rc == PAWL_ETIMEOUT || rc == PAWL_ECONNLOST); /* by whether the third is connected at that moment */
     assert_true(counter_of(2) < 4000000000000000);
     go_on(3);
     go_on(4);
