@@ -117,7 +117,7 @@ int actor_go_lock(const struct actor_place *place) {
 /* ---- Strays --------------------------------------------------------------------------------------------------------------- */
 
 /* Those that come first have ten digits at their end. */
-enum { STRAYS = 4, NUMBERED = 2 };
+enum { STRAYS = 4, NUMBERED = 2, TRIES = 3 };
 
 /* Names that nobody takes for a contender: they sort behind all numbers, and a number at their end is above all that the server gives. */
 static void draw_stray(struct actor *actor, int place, char ret[ACTOR_NAME]) {
@@ -139,7 +139,8 @@ static int change_stray(struct actor *actor, struct keeper *keeper, int place, c
     int code = keeper_insist(
         keeper, &(struct keeper_request){.verb = there ? KEEPER_DELETE : KEEPER_CREATE, .path = path, .data = "stray"});
 
-    if (there ? code == ZOK || code == ZNONODE : code != ZOK && code != ZNODEEXISTS)
+    /* When the session is over nobody knows: then it counts as there, and is removed some time. */
+    if (there ? code == ZOK || code == ZNONODE : code != ZOK && code != ZNODEEXISTS && code != ZSESSIONEXPIRED)
         path[0] = '\0';
     return code;
 }
@@ -163,11 +164,14 @@ int actor_zk_stray(const struct actor_place *place) {
 
         keeper_nap(&keeper, actor_now() + rest_ms * ACTOR_MS);
     }
-    if (keeper.handle == NULL)
-        keeper_open(&keeper);
-    for (int i = 0; i < STRAYS; i++)
-        if (paths[i][0] != '\0')
-            change_stray(&actor, &keeper, i, paths[i]);
+    for (int i = 0, tries = 0; i < STRAYS; i++) {
+        if (keeper.handle == NULL)
+            keeper_open(&keeper);
+        if (paths[i][0] == '\0' || keeper.handle == NULL || change_stray(&actor, &keeper, i, paths[i]) != ZSESSIONEXPIRED)
+            continue;
+        keeper_close(&keeper);
+        i -= ++tries < TRIES; /* the same once more */
+    }
     keeper_close(&keeper);
     return 0;
 }
