@@ -187,7 +187,7 @@ def killed(t):
 
 
 def waiting_line(t):
-    t.run("$pawl run --label 'who has it' busy -- sleep 60 & until $pawl status busy | grep -q holds; do :; done")
+    t.run("$pawl run --label 'who has it' busy -- sleep 60 & until $pawl status busy | grep -q 'who has it'; do :; done")
     t.type("$pawl run busy -- true\n")
     line = t.expect(r"waiting 1 s for 'busy'[^\r\n]*\x1b\[K")
     check("the line says for how long, and for what", line is not None, t.seen)
