@@ -6,26 +6,7 @@
 #include <unistd.h>
 
 #include "../../lab/servers/proxy.h"
-#include "../support/redis_one.h"
-
-/* As Redisson names its owners: a UUID of version 4, and a thread's number. */
-#define REDISSON "0f8fad5b-d9cb-469f-a165-70867728950e:77"
-
-static struct pawl *one, *two;
-
-static int set_up(void **state) {
-    empty_server(state);
-    one = open_at(server.port, "", 0);
-    two = open_at(server.port, "", 0);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    pawl_close(one);
-    pawl_close(two);
-    return 0;
-}
+#include "../support/redis_two.h"
 
 static struct pawl_lock *semaphore_of(struct pawl *client, const char *name, unsigned limit) {
     struct pawl_lock *lock;
