@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "servers"))
-from launch import Missing, Servers  # noqa: E402
+from launch import Missing, Servers, free_port  # noqa: E402,F401
 
 PATIENCE_S = 90
 started, launched = [], []
@@ -19,12 +19,6 @@ started, launched = [], []
 # Whoever ends a run by a signal gets the clean-up of its end, too: else the servers would outlive it.
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda number, frame: sys.exit(128 + number))
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def spawn(command, **how):

@@ -5,7 +5,6 @@
 import os
 import queue
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab/servers"))
-from launch import Missing, Servers  # noqa: E402,F401
+from launch import Missing, Servers, free_port  # noqa: E402,F401
 
 JARS = "/usr/share/java"
 PATIENCE = 60
@@ -27,12 +26,6 @@ def spawn(command, **how):
     process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], start_new_session=True, **how)
     children.append(process)
     return process
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Talker:
