@@ -12,7 +12,7 @@
 
 /* The clock that the shim (tests/support/clock_shim.c) reads: what is added to the wall clock, and how fast all clocks run. */
 struct clock_page {
-    int fd;                /* of this memory, in whoever made it */
+    int fd;                /* of this memory, in the process that made it */
     _Atomic uint32_t turn; /* odd while what follows is being changed: a clock must not go back in between */
     _Atomic int64_t wall_offset_ns;
     _Atomic int64_t fast_since_ns; /* CLOCK_MONOTONIC; since then they run twice as fast; 0: they don't */

@@ -2,8 +2,8 @@
  *
  * cluster.c - see redis_group.h: three primaries with a replica each, or without (`cluster-bare`).
  *
- * With proxies a node announces the ports of two of them, one for clients and replicas, one for the bus, so that whoever finds a node
- * through the cluster finds a proxy.
+ * With proxies a node announces the ports of two of them, one for clients and replicas, one for the bus, so that a client
+ * that learns of a node from the cluster connects to a proxy.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -104,7 +104,7 @@ static bool is_whole(const struct servers *servers) {
     return primaries == PRIMARIES;
 }
 
-/* Why it is not, for whoever has to find out. */
+/* Print what each node says, to help find the cause. */
 static void say_why(const struct servers *servers) {
     char text[512] = "";
     size_t used = 0;

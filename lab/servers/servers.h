@@ -3,7 +3,7 @@
  * servers.h - real servers, alone or as they belong together: on loopback, on free ports, in a directory of their own, known by pid.
  *
  * The one launcher: the torture rig, the tests in C, and by the program `pawl-servers` the tests in shell, the benchmark, the pitfalls and
- * the demo. The servers come from Debian's packages and end with whoever started them.
+ * the demo. The servers come from Debian's packages and end with the process that started them.
  */
 #ifndef PAWL_SERVERS_SERVERS_H
 #define PAWL_SERVERS_SERVERS_H

@@ -12,7 +12,7 @@
  *   - PENDING: it has waiters and no holds; or neither, with withdraw_after_park: the thread that is parked on it withdraws it.
  *   - HELD: it has holds; it has waiters only if it is exclusive.
  *   - LOST: its holds were told. It is withdrawn at once, or after a break when they have let go.
- *   - Nothing but unpark() is called for a claim while `parked`; whoever parks looks at it afterwards and cleans up.
+ *   - Nothing but unpark() is called for a claim while `parked`; the thread that parks looks at it afterwards and cleans up.
  */
 #include <assert.h>
 #include <stdlib.h>

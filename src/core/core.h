@@ -167,7 +167,7 @@ struct claim {
     enum claim_state state; /* the first of those that are zeroed for every claim anew, up to `seam` */
     bool parked;            /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
     bool adopted;           /* serve() waits for it */
-    bool withdraw_after_park; /* to be withdrawn by whoever is parked */
+    bool withdraw_after_park; /* to be withdrawn by the thread that is parked */
     bool downgrading;         /* held, and on its way from exclusive to shared */
     pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
     bool suspect;             /* its holders were told so */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * notes.h - what is noted while an engine's mutex is held, and told once it is free: whoever listens may be slow.
+ * notes.h - what is noted while an engine's mutex is held, and told once it is free: the listener may be slow.
  */
 #ifndef PAWL_KIT_NOTES_H
 #define PAWL_KIT_NOTES_H

@@ -47,7 +47,7 @@ static int join(struct local *local, const struct pawl__identity *identity, stru
     return rc;
 }
 
-/* What can't be freed by the deadline is left to whoever finds it: with the lifeline closed we are dead. */
+/* What can't be freed by the deadline is freed by the next process that meets it: with the lifeline closed we count as dead. */
 static void leave(struct local *local, int64_t deadline) {
     if (!pawl__local_gone(local))
         pawl__local_recover(local, local->owner, deadline);
