@@ -20,7 +20,8 @@
 
 #include "engine/local/local.h"
 
-struct node *pawl__local_node(const struct local *local, uint32_t ref) {
+/* NULL: no such node. */
+static struct node *node_at(const struct local *local, uint32_t ref) {
     uint32_t high = GET(local->table->header.block_high);
 
     if (ref == 0 || ref > NODE_COUNT || (ref - 1) / BLOCK_NODES >= high)
@@ -46,7 +47,7 @@ static struct node *step(struct local *local, struct guard_visit *visit, uint32_
 
     if (ref == 0)
         return NULL;
-    node = pawl__local_node(local, ref);
+    node = node_at(local, ref);
     if (!node || ++*steps > NODE_COUNT || (GET(node->hash) & (BUCKET_COUNT - 1)) != bucket_of(local, visit) ||
         slot_of(GET(node->owner)) >= SESSION_COUNT) {
         visit->damaged = true;
@@ -59,16 +60,16 @@ struct node *pawl__local_next(struct local *local, struct guard_visit *visit, co
     return step(local, visit, node ? GET(node->next) : GET(visit->bucket->head), steps);
 }
 
-struct node *pawl__local_prev(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps) {
+static struct node *previous_of(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps) {
     return step(local, visit, node ? GET(node->prev) : GET(visit->bucket->tail), steps);
 }
 
 struct node *pawl__local_before(struct local *local, struct guard_visit *visit, const struct node *from, const struct node *like,
                                 uint32_t *steps) {
-    struct node *node = pawl__local_prev(local, visit, from, steps);
+    struct node *node = previous_of(local, visit, from, steps);
 
     while (node && !pawl__local_same_name(node, like))
-        node = pawl__local_prev(local, visit, node, steps);
+        node = previous_of(local, visit, node, steps);
     return node;
 }
 
@@ -105,7 +106,8 @@ static void wake_later(struct guard_visit *visit, struct local *local, struct no
         };
 }
 
-void pawl__local_poke(struct local *local, struct guard_visit *visit, struct node *node) {
+/* Make it look at the queue again. */
+static void poke(struct local *local, struct guard_visit *visit, struct node *node) {
     atomic_fetch_add(&node->state, NODE_POKE);
     wake_later(visit, local, node);
 }
@@ -142,7 +144,7 @@ static bool grant(struct local *local, struct guard_visit *visit, struct node *n
     if (token == 0) {
         visit->need_tokens = true;
         visit->damaged |= GET(visit->bucket->token) > GET(local->table->header.token_ceiling);
-        pawl__local_poke(local, visit, node); /* it can raise the ceiling; whoever releases may not have the time */
+        poke(local, visit, node); /* it can raise the ceiling; whoever releases may not have the time */
         return false;
     }
     SET(node->token, token);
@@ -173,7 +175,7 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
             if (!fits(node, &crowd)) {
                 /* It has become the first that waits. With one holder it watches that one, its predecessor; with more it must look. */
                 if (crowd.count > 1 && GET(node->watching) == WATCHING_PREDECESSOR)
-                    pawl__local_poke(local, visit, node);
+                    poke(local, visit, node);
                 return;
             }
             if (visit->wake_count >= GRANTS_MAX) {
@@ -260,7 +262,7 @@ static inline enum verdict link_node(struct local *local, struct guard_visit *vi
 static APART enum verdict enqueue_behind(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only) {
     enum verdict verdict = judge(local, visit, &local->table->nodes[ref - 1]);
     uint32_t steps = 0;
-    struct node *tail = pawl__local_prev(local, visit, NULL, &steps);
+    struct node *tail = previous_of(local, visit, NULL, &steps);
 
     if (!tail || GET(tail->next) != 0)
         return VERDICT_DAMAGED;
@@ -277,11 +279,12 @@ enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit,
     return enqueue_behind(local, visit, ref, try_only);
 }
 
-bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t ref) {
+/* False: it is not in the list. */
+static bool unlink_node(struct local *local, struct guard_visit *visit, uint32_t ref) {
     struct bucket *bucket = visit->bucket;
     struct node *node = &local->table->nodes[ref - 1];
     uint32_t previous = GET(node->prev), next = GET(node->next);
-    struct node *previous_node = pawl__local_node(local, previous), *next_node = pawl__local_node(local, next);
+    struct node *previous_node = node_at(local, previous), *next_node = node_at(local, next);
 
     if (next != 0 && !next_node) {
         visit->damaged = true;
@@ -335,14 +338,14 @@ static void take_out(struct local *local, struct guard_visit *visit, struct node
     if (!holds(word))
         successor = behind(local, visit, node);
     regrant = matters(local, visit, node, word);
-    if (!pawl__local_unlink(local, visit, ref))
+    if (!unlink_node(local, visit, ref))
         return; /* damaged: leave the node as it is, for ever */
     if (!stays)
         node_move(node, NODE_LEAVE);
     if (regrant)
         pawl__local_regrant(local, visit, node);
     if (successor && state_of(GET(successor->state)) == NODE_WAITING)
-        pawl__local_poke(local, visit, successor);
+        poke(local, visit, successor);
 }
 
 void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t ref) {
@@ -362,7 +365,7 @@ bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struc
     if (!node_move(slow_claimer, NODE_PASS_OVER))
         return false;
     take_out(local, visit, slow_claimer, true);
-    pawl__local_poke(local, visit, slow_claimer);
+    poke(local, visit, slow_claimer);
     return true;
 }
 

@@ -263,13 +263,10 @@ enum verdict {
     VERDICT_DAMAGED,
 };
 
-struct node *pawl__local_node(const struct local *local, uint32_t ref); /* NULL: no such node */
 uint32_t pawl__local_ref(const struct local *local, const struct node *node);
 bool pawl__local_same_name(const struct node *a, const struct node *b);
 /* Decide about the claim of node `ref`, which is filled and in no list, and link it unless the verdict says otherwise. */
 enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only);
-/* Take a node out of the list. False: it is not in it. */
-bool pawl__local_unlink(struct local *local, struct guard_visit *visit, uint32_t ref);
 /* Is it in the list at all? */
 bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t ref);
 /* Grant in order, among the nodes with this one's name, until the first that does not fit. */
@@ -284,11 +281,8 @@ void pawl__local_regrant_all(struct local *local, struct guard_visit *visit);
 bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer);
 /* Take it from its holder, who does not know. False: it does not hold. */
 bool pawl__local_revoke(struct local *local, struct guard_visit *visit, struct node *holder);
-/* Make it look at the queue again. */
-void pawl__local_poke(struct local *local, struct guard_visit *visit, struct node *node);
 /* Walk: first (ref 0) or next node; NULL at the end, or with visit->damaged. *steps bounds it. */
 struct node *pawl__local_next(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
-struct node *pawl__local_prev(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t *steps);
 #define FOR_NODES(each, local, visit, steps)                                                                                       \
     for (struct node *each = pawl__local_next(local, visit, NULL, steps); each; each = pawl__local_next(local, visit, each, steps))
 /* The nearest node with the name of `like` before this one (NULL: before the end). Who goes on from what was found goes on counting

@@ -42,8 +42,6 @@ static inline int64_t pawl__redis_names_until(const struct redis_options *option
 /* sentinel.c: the mutex is held, but at open. */
 int pawl__sentinel_setup(struct server *server, struct pawl_error *reterr);
 void pawl__sentinel_free(struct redis *redis);
-/* Find out where the primary is, and make the connections that wait for that. */
-void pawl__sentinel_ask(struct server *server);
 /* The connection to a sentinel is gone. */
 void pawl__sentinel_changed(struct server *server);
 /* What a sentinel answered; one that is of no use is dropped. */

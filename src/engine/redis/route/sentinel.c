@@ -33,7 +33,8 @@ static void next_sentinel(struct server *server) {
     server->guide.addresses = route->sentinels[route->sentinel_at];
 }
 
-void pawl__sentinel_ask(struct server *server) {
+/* Find out where the primary is, and make the connections that wait for that. */
+static void ask_sentinels(struct server *server) {
     if (server->asking_sentinels)
         return;
     pawl__link_drop(&server->guide, PAWL_ECONNLOST, "the sentinels are asked anew");
@@ -154,7 +155,7 @@ void pawl__sentinel_tick(struct server *server) {
     if (!server->sentinels_hinted && !server->sought)
         return;
     server->sentinels_hinted = server->sought = false;
-    pawl__sentinel_ask(server);
+    ask_sentinels(server);
 }
 
 /* The server at the place that they gave: is it a primary? */
