@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "os/descriptor.h"
@@ -29,7 +28,8 @@
 #include "base/error.h"
 #include "base/url.h"
 
-#define PATIENCE (5000 * MS) /* with a process that creates or heals the table */
+#define PATIENCE (5000 * MS)     /* with a process that creates or heals the table */
+#define PATIENCE_FAULT (20 * MS) /* with a table that nobody heals */
 
 /* ---- The directory ---- */
 
@@ -77,46 +77,30 @@ static char *default_path(bool look, struct pawl_error *reterr) {
     return path;
 }
 
-/* File systems whose locks or FIFOs are not those of one kernel. */
-static const char *unfit(unsigned long type) {
-    switch (type) {
-    case NFS_SUPER_MAGIC:
-        return "NFS";
-    case SMB_SUPER_MAGIC:
-    case 0xfe534d42: /* SMB2 */
-    case 0xff534d42: /* CIFS */
-        return "SMB";
-    case 0x65735546:
-        return "FUSE";
-    case 0x01021997:
-        return "9p";
-    case AFS_SUPER_MAGIC:
-    case 0x6b414653: /* kAFS */
-        return "AFS";
-    case 0x00c36400:
-        return "Ceph";
-    case CODA_SUPER_MAGIC:
-        return "Coda";
-    case 0x0bd00bd0:
-        return "Lustre";
-    case 0x47504653:
-        return "GPFS";
-    case 0x01161970:
-        return "GFS2";
-    case 0x7461636f:
-        return "OCFS2";
-    case NCP_SUPER_MAGIC:
-        return "NCP";
-    case 0x19830326:
-        return "BeeGFS";
-    default:
+const struct filesystem *pawl__local_filesystem(int fd) {
+    static const struct filesystem known[] = {
+        {NFS_SUPER_MAGIC, "NFS", true},    {SMB_SUPER_MAGIC, "SMB", true},     {SMB2_SUPER_MAGIC, "SMB", true},
+        {CIFS_SUPER_MAGIC, "SMB", true},   {FUSE_SUPER_MAGIC, "FUSE", true},   {V9FS_MAGIC, "9p", true},
+        {AFS_SUPER_MAGIC, "AFS", true},    {AFS_FS_MAGIC, "AFS", true},        {CEPH_SUPER_MAGIC, "Ceph", true},
+        {CODA_SUPER_MAGIC, "Coda", true},  {0x0bd00bd0, "Lustre", true},       {0x47504653, "GPFS", true},
+        {0x01161970, "GFS2", true},        {OCFS2_SUPER_MAGIC, "OCFS2", true}, {NCP_SUPER_MAGIC, "NCP", true},
+        {0x19830326, "BeeGFS", true},      {TMPFS_MAGIC, "tmpfs", false},      {OVERLAYFS_SUPER_MAGIC, "overlay", false},
+        {EXT4_SUPER_MAGIC, "ext4", false}, {XFS_SUPER_MAGIC, "XFS", false},    {BTRFS_SUPER_MAGIC, "btrfs", false},
+    };
+    static const struct filesystem other = {0, "a local file system", false};
+    struct statfs status;
+
+    if (fstatfs(fd, &status) < 0)
         return NULL;
-    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].magic == (uint32_t)status.f_type)
+            return &known[i];
+    return &other;
 }
 
 int pawl__local_open_directory(struct local *local, struct pawl_error *reterr) {
-    const char *path = local->path, *type;
-    struct statfs filesystem;
+    const struct filesystem *filesystem;
+    const char *path = local->path;
     struct stat status;
 
     local->directory_fd = above_stdio(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -130,12 +114,13 @@ int pawl__local_open_directory(struct local *local, struct pawl_error *reterr) {
     if (local->directory_fd < 0)
         return errno == ENOTDIR ? pawl__fail(reterr, PAWL_EURL, "%s is not a directory: name one", path)
                                 : pawl__fail_errno(reterr, "can't open the lock directory %s", path);
-    if (fstatfs(local->directory_fd, &filesystem) < 0 || fstat(local->directory_fd, &status) < 0)
+    filesystem = pawl__local_filesystem(local->directory_fd);
+    if (!filesystem || fstat(local->directory_fd, &status) < 0)
         return pawl__fail_errno(reterr, "can't examine the lock directory %s", path);
-    type = unfit((unsigned long)filesystem.f_type & 0xffffffff);
-    if (type)
+    if (filesystem->shared)
         return pawl__fail(reterr, PAWL_EFILESYSTEM,
-                          "%s is on %s, which is shared between machines: choose a directory on a local disk", path, type);
+                          "%s is on %s, which is shared between machines: choose a directory on a local disk", path,
+                          filesystem->name);
     local->modes.directory = status.st_mode & 07777;
     local->modes.file = status.st_mode & 0666;
     local->modes.uid = geteuid() == 0 && status.st_uid != 0 ? status.st_uid : (uid_t)-1;
@@ -337,12 +322,10 @@ static int heal(struct local *local, struct pawl_error *reterr) {
     return create(local, ceiling, boot_id, reterr);
 }
 
-static int fail_version(struct local *local, struct pawl_error *reterr) {
-    return pawl__fail(reterr, PAWL_EVERSION, "%s is in use by processes with another version of pawl: stop them, or use the same",
-                      local->path);
-}
-
 static int fail_fault(struct local *local, const char *fault, struct pawl_error *reterr) {
+    if (strcmp(fault, "version") == 0)
+        return pawl__fail(reterr, PAWL_EVERSION,
+                          "%s is in use by processes with another version of pawl: stop them, or use the same", local->path);
     return pawl__fail(reterr, PAWL_EFORMAT,
                       "the table in %s is damaged (%s): stop all processes that use it, the next one to start repairs it",
                       local->path, fault);
@@ -355,42 +338,32 @@ int pawl__local_judge(struct local *local, struct pawl_error *reterr) {
 
     if (atomic_load(&header->magic) == 0)
         return PAWL__PENDING; /* it is being made */
-    if (fault && strcmp(fault, "version") == 0)
-        return fail_version(local, reterr);
     if (fault)
         return fail_fault(local, fault, reterr);
     read_boot_id(boot_id);
     return strncmp(header->boot_id, boot_id, BOOT_ID_SIZE) == 0 ? PAWL__DONE : PAWL__PENDING;
 }
 
-/* The table is in use by others: it must be good as it is. */
-static int join(struct local *local, bool *ret_retry, struct pawl_error *reterr) {
-    const char *fault = examine(local);
+/* The table is in use by others: it must be good as it is. *ret_fault: what it is not, else NULL. */
+static int join(struct local *local, const char **ret_fault, struct pawl_error *reterr) {
     int rc;
 
-    *ret_retry = false;
-    if (!fault) {
-        rc = map_table(local, reterr);
-        if (rc < 0)
-            return rc;
-        fault = find_fault(&local->table->header);
-    }
-    if (!fault)
+    *ret_fault = examine(local);
+    if (*ret_fault)
         return 0;
-    *ret_retry = true; /* whoever was making it may have died: then we are alone next time */
-    return strcmp(fault, "version") == 0 ? fail_version(local, reterr) : fail_fault(local, fault, reterr);
+    rc = map_table(local, reterr);
+    if (rc == 0)
+        *ret_fault = find_fault(&local->table->header);
+    return rc;
 }
 
 /* Get a shared flock on a good table. */
 static int lock_table(struct local *local, struct pawl_error *reterr) {
-    int64_t start = pawl__boottime(), patience = 20 * MS, now = start;
-    struct timespec nap = {.tv_nsec = 200000};
-    struct pawl_error last;
-    bool retry, busy;
+    int64_t start = pawl__boottime(), now = start, nap = MS / 5;
+    const char *fault;
     int rc;
 
-    for (;; nanosleep(&nap, NULL), now = pawl__boottime()) {
-        busy = true;
+    for (;; pawl__pause(nap), now = pawl__boottime()) {
         if (flock(local->table_fd, LOCK_EX | LOCK_NB) == 0) {
             rc = heal(local, reterr);
             if (rc < 0)
@@ -399,25 +372,18 @@ static int lock_table(struct local *local, struct pawl_error *reterr) {
             return pawl__fail_errno(reterr, "can't lock %s/table", local->path);
         }
         if (flock(local->table_fd, LOCK_SH | LOCK_NB) == 0) {
-            rc = join(local, &retry, &last);
-            if (rc == 0 || !retry) {
-                if (rc < 0 && reterr)
-                    *reterr = last;
+            rc = join(local, &fault, reterr);
+            if (rc < 0 || !fault)
                 return rc;
-            }
-            flock(local->table_fd, LOCK_UN);
-            busy = false;
-            if (now - start > patience) {
-                if (reterr)
-                    *reterr = last;
-                return rc;
-            }
-        }
-        if (busy && now - start > PATIENCE)
+            flock(local->table_fd, LOCK_UN); /* its maker may have died: then we are alone next time */
+            if (now - start > PATIENCE_FAULT)
+                return fail_fault(local, fault, reterr);
+        } else if (now - start > PATIENCE) {
             return pawl__fail(reterr, PAWL_ESYSTEM, "another process is preparing %s/table and does not finish: is it stopped?",
                               local->path);
-        if (nap.tv_nsec < 5 * MS)
-            nap.tv_nsec *= 2;
+        }
+        if (nap < 5 * MS)
+            nap *= 2;
     }
 }
 
@@ -457,17 +423,22 @@ int pawl__local_attach(struct local *local, struct pawl_error *reterr) {
     return rc;
 }
 
-void pawl__local_detach(struct local *local) {
-    if (local->table)
-        munmap(local->table, sizeof(struct table));
-    local->table = NULL;
-    if (local->lifeline_fd >= 0)
-        close(local->lifeline_fd);
+void pawl__local_close_files(struct local *local) {
+    int lifeline = local->lifeline_fd;
+
+    pawl__local_close_fd(&lifeline);
     local->lifeline_fd = -1;
     pawl__local_close_fd(&local->pulse_fd);
     pawl__local_close_fd(&local->table_fd);
     pawl__local_close_fd(&local->sessions_fd);
     pawl__local_close_fd(&local->directory_fd);
+}
+
+void pawl__local_detach(struct local *local) {
+    if (local->table)
+        munmap(local->table, sizeof(struct table));
+    local->table = NULL;
+    pawl__local_close_files(local);
     free(local->whereabouts.table);
     free(local->path);
     free(local->url);

@@ -121,19 +121,9 @@ static void close_fully(struct local *full) {
 static void forked(struct pawl__engine *engine) {
     struct local *local = local_of(engine);
 
-    if (!local->inherit && local->lifeline_fd >= 0)
-        close(local->lifeline_fd);
-    if (local->pulse_fd >= 0)
-        close(local->pulse_fd);
-    if (local->table_fd >= 0)
-        close(local->table_fd);
-    if (local->sessions_fd >= 0)
-        close(local->sessions_fd);
-    if (local->directory_fd >= 0)
-        close(local->directory_fd);
-    local->lifeline_fd = -1;
-    local->pulse_fd = -1;
-    local->table_fd = local->sessions_fd = local->directory_fd = -1;
+    if (local->inherit)
+        local->lifeline_fd = -1;
+    pawl__local_close_files(local);
 }
 
 static void describe(const struct pawl__engine *engine, struct pawl_info *ret) {

@@ -25,29 +25,10 @@
 #define SPACE_LOW (UINT64_C(16) << 20)
 enum { FILES_LOW = 256 };
 
-static const char *kind_of(unsigned long type) {
-    switch (type) {
-    case TMPFS_MAGIC:
-        return "tmpfs";
-    case OVERLAYFS_SUPER_MAGIC:
-        return "overlay";
-    case EXT4_SUPER_MAGIC:
-        return "ext4";
-    case XFS_SUPER_MAGIC:
-        return "XFS";
-    case BTRFS_SUPER_MAGIC:
-        return "btrfs";
-    default:
-        return "a local file system";
-    }
-}
-
 static void examine_kind(struct local *local, struct pawl__exam *exam) {
-    struct statfs filesystem = {0};
-    unsigned long type;
+    const struct filesystem *filesystem = pawl__local_filesystem(local->directory_fd);
+    uint32_t type = filesystem ? filesystem->magic : 0;
 
-    fstatfs(local->directory_fd, &filesystem);
-    type = (unsigned long)filesystem.f_type & 0xffffffff;
     if (type == TMPFS_MAGIC)
         pawl__found(exam, PAWL_FINDING_UNKNOWN, "choose a directory on a disk, if anything remembers tokens over a reboot",
                     "%s is in memory (tmpfs): tokens begin at 1 again after a reboot", local->path);
@@ -56,7 +37,8 @@ static void examine_kind(struct local *local, struct pawl__exam *exam) {
                     "mount a volume there, if others are to share the locks, or to outlive the container",
                     "%s is inside a container (overlay): processes outside of it don't see it", local->path);
     else
-        pawl__found(exam, PAWL_FINDING_GOOD, "", "%s is on %s, of this machine alone", local->path, kind_of(type));
+        pawl__found(exam, PAWL_FINDING_GOOD, "", "%s is on %s, of this machine alone", local->path,
+                    filesystem ? filesystem->name : "a local file system");
 }
 
 static void examine_permissions(struct local *local, struct pawl__exam *exam) {

@@ -386,7 +386,15 @@ int pawl__local_attach(struct local *local, struct pawl_error *reterr);
 int pawl__local_open_directory(struct local *local, struct pawl_error *reterr);
 /* Is the table, of which we have a copy, one to be looked at? DONE; PENDING: there is nothing in it. Negative: it makes no sense. */
 int pawl__local_judge(struct local *local, struct pawl_error *reterr);
+void pawl__local_close_files(struct local *local);
 void pawl__local_detach(struct local *local);
+struct filesystem {
+    uint32_t magic;
+    const char *name;
+    bool shared; /* between machines: its locks and FIFOs are not those of one kernel */
+};
+/* What a file is on; NULL with errno. */
+const struct filesystem *pawl__local_filesystem(int fd);
 
 /* ---- pool.c ---- */
 
