@@ -51,30 +51,24 @@ static int make_parents(const char *path, struct pawl_error *reterr) {
 }
 
 /* Where `local:` is. */
-static char *default_path(bool look, struct pawl_error *reterr) {
+static int default_path(struct local *local, struct pawl_error *reterr) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    char *path = NULL;
     int rc;
 
     if (geteuid() == 0)
-        rc = asprintf(&path, "/var/lib/pawl");
+        rc = asprintf(&local->path, "/var/lib/pawl");
     else if (state && state[0] == '/')
-        rc = asprintf(&path, "%s/pawl", state);
+        rc = asprintf(&local->path, "%s/pawl", state);
     else if (home && home[0] == '/')
-        rc = asprintf(&path, "%s/.local/state/pawl", home);
-    else {
-        pawl__fail(reterr, PAWL_EURL, "`local:` needs $HOME or $XDG_STATE_HOME to find its directory: set one, or say local:/dir");
-        return NULL;
-    }
+        rc = asprintf(&local->path, "%s/.local/state/pawl", home);
+    else
+        return pawl__fail(reterr, PAWL_EURL,
+                          "`local:` needs $HOME or $XDG_STATE_HOME to find its directory: set one, or say local:/dir");
     if (rc < 0) {
-        pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-        return NULL;
+        local->path = NULL;
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     }
-    if (!look && make_parents(path, reterr) < 0) {
-        free(path);
-        return NULL;
-    }
-    return path;
+    return local->look ? 0 : make_parents(local->path, reterr);
 }
 
 const struct filesystem *pawl__local_filesystem(int fd) {
@@ -135,7 +129,7 @@ static bool is_something_else(int error) {
 
 /* s/, where the FIFOs are. */
 static int open_sessions(struct local *local, struct pawl_error *reterr) {
-    local->sessions_fd = pawl__local_open_or_make(local, local->directory_fd, "s", O_RDONLY | O_DIRECTORY, S_IFDIR);
+    local->sessions_fd = pawl__local_open_or_make(local, local->directory_fd, "s", O_RDONLY | O_DIRECTORY, S_IFDIR, NULL);
     if (local->sessions_fd < 0 && is_something_else(errno))
         return pawl__fail(reterr, PAWL_EFORMAT, "%s/s is not a directory: %s holds something else than locks", local->path,
                           local->path);
@@ -148,19 +142,13 @@ static int open_sessions(struct local *local, struct pawl_error *reterr) {
 /* ---- The table ---- */
 
 static void read_boot_id(char buffer[BOOT_ID_SIZE]) {
-    int fd = above_stdio(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-
     memset(buffer, 0, BOOT_ID_SIZE);
-    if (fd < 0)
-        return;
-    if (read(fd, buffer, BOOT_ID_SIZE - 1) < 0)
-        buffer[0] = '\0';
-    close(fd);
+    pawl__local_read("/proc/sys/kernel/random/boot_id", buffer, BOOT_ID_SIZE);
 }
 
 /* Its mode is left alone until it is known to be ours. */
 static int open_table(struct local *local, struct pawl_error *reterr) {
-    local->table_fd = pawl__local_open_or_make(local, local->directory_fd, "table", O_RDWR, S_IFREG);
+    local->table_fd = pawl__local_open_or_make(local, local->directory_fd, "table", O_RDWR, S_IFREG, NULL);
     if (local->table_fd >= 0)
         return 0;
     if (is_something_else(errno))
@@ -390,14 +378,19 @@ static int lock_table(struct local *local, struct pawl_error *reterr) {
 /* ---- Together ---- */
 
 int pawl__local_choose_path(struct local *local, const struct pawl__url *url, struct pawl_error *reterr) {
+    int rc = 0;
+
     if (url->host_count > 0 || url->user)
         return pawl__fail(reterr, PAWL_EURL, "`local:` takes no host: say local:/dir");
     if (url->path[0] != '\0' && url->path[0] != '/')
         return pawl__fail(reterr, PAWL_EURL, "`local:%s` is not absolute: say local:/dir", url->path);
     local->is_default = url->path[0] == '\0';
-    local->path = url->path[0] ? strdup(url->path) : default_path(local->look, reterr);
-    if (!local->path)
-        return url->path[0] ? pawl__fail(reterr, PAWL_ENOMEM, "out of memory") : reterr ? reterr->code : PAWL_EURL;
+    if (local->is_default)
+        rc = default_path(local, reterr);
+    else if (!(local->path = strdup(url->path)))
+        rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    if (rc < 0)
+        return rc;
     for (size_t n = strlen(local->path); n > 1 && local->path[n - 1] == '/'; n--)
         local->path[n - 1] = '\0';
     if (asprintf(&local->url, "local:%s", local->path) < 0) {

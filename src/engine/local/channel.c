@@ -18,52 +18,34 @@
 #include "engine/local/local.h"
 #include "os/uncancelled.h"
 
-enum { CHANNELS_MAX = 65536, CHANNELS_STEP = 64 };
+enum { CHANNELS_MAX = 65536 };
 
 static const char *channel_name(uint32_t slot, uint32_t number, char buffer[32]) {
     snprintf(buffer, 32, "%05u.%u", slot, number);
     return buffer;
 }
 
-/* A slot of the array that is not busy, an open one if possible. Channels never move: threads hold pointers to them. */
+/* One that is not busy, open if possible. */
 static struct channel *idle(struct local *local) {
     struct channel *closed = NULL;
 
-    for (size_t i = 0; i < local->channels.count; i++) {
-        struct channel *channel = local->channels.all[i];
-
-        if (channel->busy)
-            continue;
-        if (channel->fd >= 0)
+    for (struct channel *channel = local->channels.all; channel; channel = channel->next) {
+        if (!channel->busy && channel->fd >= 0)
             return channel;
-        closed = closed ? closed : channel;
+        if (!channel->busy)
+            closed = channel;
     }
     return closed;
 }
 
 static struct channel *add(struct local *local) {
-    struct channel *channel, **grown;
+    struct channel *channel = local->channels.count < CHANNELS_MAX ? malloc(sizeof *channel) : NULL;
 
-    if (local->channels.count >= CHANNELS_MAX)
-        return NULL;
-    if (local->channels.count % CHANNELS_STEP == 0) {
-        grown = realloc(local->channels.all, (local->channels.count + CHANNELS_STEP) * sizeof *grown);
-        if (!grown)
-            return NULL;
-        local->channels.all = grown;
-    }
-    channel = malloc(sizeof *channel);
     if (!channel)
         return NULL;
-    *channel = (struct channel){.fd = -1, .number = (uint32_t)local->channels.count};
-    local->channels.all[local->channels.count++] = channel;
+    *channel = (struct channel){.fd = -1, .number = local->channels.count++, .next = local->channels.all};
+    local->channels.all = channel;
     return channel;
-}
-
-static bool is_removed(int fd) {
-    struct stat status;
-
-    return fstat(fd, &status) == 0 && status.st_nlink == 0;
 }
 
 /* With the mutex: open the channel's file, unless it is open and still there. */
@@ -71,7 +53,7 @@ static void open_file(struct local *local, struct channel *channel) {
     char name[32];
     int fd;
 
-    if (channel->fd >= 0 && !is_removed(channel->fd))
+    if (channel->fd >= 0 && !pawl__local_is_removed(channel->fd))
         return;
     fd = pawl__local_fifo(local, channel_name(local->slot, channel->number, name));
     if (fd < 0)
@@ -82,7 +64,7 @@ static void open_file(struct local *local, struct channel *channel) {
 }
 
 int pawl__local_channel_mend(struct local *local, struct channel *channel) {
-    if (is_removed(channel->fd)) {
+    if (pawl__local_is_removed(channel->fd)) {
         pthread_mutex_lock(&local->channels.mutex);
         open_file(local, channel);
         pthread_mutex_unlock(&local->channels.mutex);
@@ -149,12 +131,12 @@ void pawl__local_channel_poke(struct local *local, uint32_t slot, uint32_t numbe
 }
 
 void pawl__local_channels_close(struct local *local) {
-    for (size_t i = 0; i < local->channels.count; i++) {
-        if (local->channels.all[i]->fd >= 0)
-            close(local->channels.all[i]->fd);
-        free(local->channels.all[i]);
+    struct channel *channel;
+
+    while ((channel = local->channels.all)) {
+        local->channels.all = channel->next;
+        pawl__local_close_fd(&channel->fd);
+        free(channel);
     }
-    free(local->channels.all);
-    local->channels.all = NULL;
     local->channels.count = 0;
 }

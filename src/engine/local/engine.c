@@ -14,17 +14,12 @@
 #include "base/error.h"
 
 static void init(struct local *local) {
-    pthread_mutexattr_t recursive; /* whom a look tells may look again */
-
     local->directory_fd = local->sessions_fd = local->table_fd = -1;
     local->lifeline_fd = -1;
     local->pulse_fd = -1;
     pthread_mutex_init(&local->channels.mutex, NULL);
     pthread_mutex_init(&local->served.mutex, NULL);
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&local->looking.mutex, &recursive);
-    pthread_mutexattr_destroy(&recursive);
+    local->looking.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* whom a look tells may look again */
 }
 
 static void finish(struct local *local) {

@@ -124,10 +124,9 @@ static bool is_bare(struct local *local, uint32_t slot) {
 static struct tally count(struct local *local) {
     struct table *table = local->table;
     uint32_t slots = GET(table->header.session_high), blocks = GET(table->header.block_high);
-    struct stat namespace = {0};
+    ino_t namespace = pawl__local_namespace("pid");
     struct tally tally = {0};
 
-    stat("/proc/self/ns/pid", &namespace);
     for (uint32_t slot = 0; slot < slots && slot < SESSION_COUNT; slot++) {
         uint64_t word = atomic_load(&table->words[slot]);
 
@@ -137,7 +136,7 @@ static struct tally count(struct local *local) {
             tally.dead++;
         } else {
             tally.sessions++;
-            tally.elsewhere += table->sessions[slot].pid_namespace != namespace.st_ino;
+            tally.elsewhere += table->sessions[slot].pid_namespace != namespace;
             tally.bare += is_bare(local, slot);
         }
     }

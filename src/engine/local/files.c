@@ -101,23 +101,9 @@ static bool complete(struct local *local, int fd, mode_t type, const char *text)
     return !text || (write(fd, text, strlen(text)) == (ssize_t)strlen(text) && fdatasync(fd) == 0);
 }
 
-/* Give it its name. */
-static int publish(int at, const char *from, const char *to) {
-    return renameat2(at, from, at, to, RENAME_NOREPLACE);
-}
-
-/* The same for what must be complete when it is found. While it has two names, nobody opens it. */
+/* Give it its name, where renameat2() can't, and it must be complete when it is found. While it has two names, nobody opens it. */
 static int publish_by_link(int at, const char *from, const char *to) {
     return linkat(at, from, at, to, 0) < 0 ? -1 : unlinkat(at, from, 0);
-}
-
-/* What is found empty does no harm: its owner sets the mode again. */
-static int make_in_place(struct local *local, int at, const char *name, mode_t type) {
-    int fd = make_here(at, name, type);
-
-    if (fd >= 0)
-        complete(local, fd, type, NULL);
-    return fd;
 }
 
 static int make_once(struct local *local, int at, const char *name, mode_t type, const char *text) {
@@ -132,7 +118,7 @@ static int make_once(struct local *local, int at, const char *name, mode_t type,
     fd = make_here(at, draft, type);
     if (fd < 0)
         return -1;
-    made = complete(local, fd, type, text) && publish(at, draft, name) == 0;
+    made = complete(local, fd, type, text) && renameat2(at, draft, at, name, RENAME_NOREPLACE) == 0;
     unable = !made && (errno == EINVAL || errno == ENOSYS);
     if (made || (unable && whole && publish_by_link(at, draft, name) == 0))
         return fd;
@@ -140,10 +126,16 @@ static int make_once(struct local *local, int at, const char *name, mode_t type,
     close(fd);
     unlinkat(at, draft, type == S_IFDIR ? AT_REMOVEDIR : 0);
     errno = error;
-    return unable && !whole ? make_in_place(local, at, name, type) : -1;
+    if (!unable || whole)
+        return -1;
+    fd = make_here(at, name, type); /* in place: what is found empty does no harm, and its owner sets the mode again */
+    if (fd >= 0)
+        complete(local, fd, type, NULL);
+    return fd;
 }
 
-int pawl__local_make(struct local *local, int at, const char *name, mode_t type, const char *text) {
+/* Make it, with all that belongs to it, and a file's text on the disk. -1 with errno; EEXIST: another was faster. */
+static int make(struct local *local, int at, const char *name, mode_t type, const char *text) {
     int fd = -1;
 
     if (text && !pawl__local_may_be_long(strlen(text))) {
@@ -155,16 +147,18 @@ int pawl__local_make(struct local *local, int at, const char *name, mode_t type,
         if (fd < 0 && errno != ENOENT) /* else it was taken for a dead one's, and swept away */
             break;
     }
+    if (fd >= 0 && text)
+        fsync(at);
     return fd;
 }
 
-int pawl__local_open_or_make(struct local *local, int at, const char *name, int flags, mode_t type) {
+int pawl__local_open_or_make(struct local *local, int at, const char *name, int flags, mode_t type, const char *text) {
     int fd = -1;
 
     for (int i = 0; fd < 0 && i < TRIES; i++) {
         fd = pawl__local_open(at, name, flags, type);
         if (fd < 0 && errno == ENOENT)
-            fd = pawl__local_make(local, at, name, type, NULL);
+            fd = make(local, at, name, type, text);
         if (fd < 0 && errno != EEXIST && errno != ENOENT)
             break;
     }
@@ -172,7 +166,7 @@ int pawl__local_open_or_make(struct local *local, int at, const char *name, int 
 }
 
 int pawl__local_fifo(struct local *local, const char *name) {
-    int fd = pawl__local_open_or_make(local, local->sessions_fd, name, O_RDWR, S_IFIFO);
+    int fd = pawl__local_open_or_make(local, local->sessions_fd, name, O_RDWR, S_IFIFO, NULL);
 
     if (fd >= 0)
         pawl__local_adjust(local, fd);
@@ -188,7 +182,31 @@ int pawl__local_reserve(struct local *local, size_t offset, size_t length) {
     return rc == EOPNOTSUPP || rc == ENOSYS ? 0 : rc; /* then the file system can't promise space; see docs/local.md */
 }
 
-/* ---- Listed ---- */
+/* ---- Read ---- */
+
+bool pawl__local_read(const char *path, char *ret, size_t size) {
+    int fd = above_stdio(open(path, O_RDONLY | O_CLOEXEC));
+    ssize_t length = fd < 0 ? -1 : read(fd, ret, size - 1);
+
+    if (fd >= 0)
+        close(fd);
+    ret[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+ino_t pawl__local_namespace(const char *kind) {
+    struct stat status;
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+bool pawl__local_is_removed(int fd) {
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
 
 DIR *pawl__local_list(int at) {
     int fd = above_stdio(openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -217,13 +235,6 @@ void pawl__local_sweep(struct local *local) {
 
 /* ---- Where it is ---- */
 
-static ino_t mount_namespace(void) {
-    struct stat status;
-
-    return stat("/proc/self/ns/mnt", &status) == 0 ? status.st_ino : 0;
-}
-
-/* What is found by the path now: later it may be something else. */
 int pawl__local_note_whereabouts(struct local *local, struct pawl_error *reterr) {
     struct whereabouts *then = &local->whereabouts;
     struct stat opened, found, root;
@@ -238,7 +249,7 @@ int pawl__local_note_whereabouts(struct local *local, struct pawl_error *reterr)
     then->inode = opened.st_ino;
     then->root_device = root.st_dev;
     then->root_inode = root.st_ino;
-    then->mounts = mount_namespace();
+    then->mounts = pawl__local_namespace("mnt");
     then->known = found.st_dev == opened.st_dev && found.st_ino == opened.st_ino;
     return 0;
 }
@@ -248,7 +259,7 @@ static bool is_at_home(const struct whereabouts *then) {
     struct stat root;
 
     return stat("/", &root) == 0 && root.st_dev == then->root_device && root.st_ino == then->root_inode &&
-           mount_namespace() == then->mounts;
+           pawl__local_namespace("mnt") == then->mounts;
 }
 
 bool pawl__local_displaced(const struct local *local) {
@@ -262,5 +273,5 @@ bool pawl__local_displaced(const struct local *local) {
         if (is_at_home(then))
             return true;
     }
-    return fstat(local->table_fd, &status) == 0 && status.st_nlink == 0;
+    return pawl__local_is_removed(local->table_fd);
 }

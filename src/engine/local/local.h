@@ -51,10 +51,9 @@ struct pool {
     _Atomic uint32_t *spares;     /* per bucket: a free node; SPARE_OUT: it is in use; 0: this bucket keeps none */
     _Atomic uint32_t spare_count; /* buckets that do */
     size_t map_size;
-    uint32_t first;       /* of that list; index + 1 */
-    uint32_t free_count;  /* nodes */
-    uint32_t block_count; /* blocks of ours */
-    uint32_t rotor;       /* where to look for a free block next */
+    uint32_t first;      /* of that list; index + 1 */
+    uint32_t free_count; /* nodes */
+    uint32_t rotor;      /* where to look for a free block next */
 };
 
 /* A FIFO of our own that others write to, to wake a thread of ours that polls. */
@@ -62,6 +61,7 @@ struct channel {
     int fd;
     uint32_t number;
     bool busy;
+    struct channel *next;
 };
 
 struct shelf {
@@ -117,8 +117,8 @@ struct local {
     struct pool pool;
     struct {
         pthread_mutex_t mutex;
-        struct channel **all;
-        size_t count;
+        struct channel *all; /* the newest first; each stays until the end */
+        uint32_t count;
     } channels;
     struct served served;
     struct {
@@ -351,16 +351,20 @@ size_t pawl__local_heirs(const struct session *session, bool removed, int64_t pi
 /* Open an existing file of this type (S_IFREG, S_IFIFO, S_IFDIR). -1 with errno; EINVAL, EISDIR, ELOOP: it is something else; EMLINK: it
  * has other names, too. */
 int pawl__local_open(int at, const char *name, int flags, mode_t type);
-/* Make it, with all that belongs to it, and a file's text on the disk. -1 with errno; EEXIST: another was faster. */
-int pawl__local_make(struct local *local, int at, const char *name, mode_t type, const char *text);
 /* Give what was found, and is ours to change, the mode that the directory says. */
 void pawl__local_adjust(struct local *local, int fd);
-/* The one, or else the other. */
-int pawl__local_open_or_make(struct local *local, int at, const char *name, int flags, mode_t type);
+/* The same, but make it if it is not there, with all that belongs to it; a file gets `text`, unless NULL, on the disk. */
+int pawl__local_open_or_make(struct local *local, int at, const char *name, int flags, mode_t type, const char *text);
 /* The same for a FIFO in s/, for reading and writing. */
 int pawl__local_fifo(struct local *local, const char *name);
 /* Reserve space in the table. 0 or errno. */
 int pawl__local_reserve(struct local *local, size_t offset, size_t length);
+/* Read a small file of the kernel's, as text. False: it can't be read. */
+bool pawl__local_read(const char *path, char *ret, size_t size);
+/* The number of this process's namespace of a kind, as /proc/self/ns has it; 0: not known. */
+ino_t pawl__local_namespace(const char *kind);
+/* Has the file been removed, that we have open? */
+bool pawl__local_is_removed(int fd);
 /* What is in the directory. NULL with errno. */
 DIR *pawl__local_list(int at);
 /* Remember what the path leads to now: later it may be something else. */

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/local/local.h"
@@ -126,12 +125,11 @@ int pawl__local_look_open(struct local *local, struct pawl_error *reterr) {
 }
 
 bool pawl__local_stands_still(struct local *local, uint32_t bucket) {
-    const struct timespec moment = {.tv_nsec = 100 * MS};
     uint64_t guard = GET(local->table->buckets[bucket].guard) & ~GUARD_SLEEPERS, now = 0, owner;
 
     if (guard == 0)
         return false;
-    nanosleep(&moment, NULL);
+    pawl__pause(100 * MS);
     if (!local->look)
         now = atomic_load(&local->table->buckets[bucket].guard);
     else if (pread(local->table_fd, &now, sizeof now,

@@ -109,7 +109,6 @@ static int more_nodes(struct local *local) {
             if (claim_block(local, block)) {
                 pool->free_mask[block] = (1 << BLOCK_NODES) - 1;
                 pool->free_count += BLOCK_NODES;
-                pool->block_count++;
                 list_add(pool, block);
                 return 0;
             }
@@ -178,7 +177,6 @@ static void put_slowly(struct local *local, uint32_t ref) {
         list_remove(pool, block);
         pool->free_mask[block] = 0;
         pool->free_count -= BLOCK_NODES;
-        pool->block_count--;
         pool->rotor = block < pool->rotor ? block : pool->rotor;
         atomic_compare_exchange_strong(&local->table->owners[block], &owner, 0);
     }

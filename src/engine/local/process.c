@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/descriptor.h"
 #include "engine/local/local.h"
 
 /* /proc/PID/stat reads `PID (name) state parent ...`, and the name may contain anything. After the state, the 17th word is the number of
@@ -35,18 +34,10 @@ static bool read_stat(const char *pid, struct process *ret) {
     char path[288], text[1024];
     unsigned long threads = 0;
     const char *at;
-    ssize_t size;
     bool ended;
-    int fd;
 
     snprintf(path, sizeof path, "/proc/%s/stat", pid);
-    fd = above_stdio(open(path, O_RDONLY | O_CLOEXEC));
-    if (fd < 0)
-        return false;
-    size = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[size > 0 ? size : 0] = '\0';
-    at = strrchr(text, ')');
+    at = pawl__local_read(path, text, sizeof text) ? strrchr(text, ')') : NULL;
     if (!at || at[1] != ' ')
         return false;
     ended = at[2] == 'Z' || at[2] == 'X';
@@ -62,11 +53,10 @@ static bool read_stat(const char *pid, struct process *ret) {
 
 void pawl__local_introduce_process(struct session *session) {
     struct process process;
-    struct stat status;
 
     session->pid = getpid();
     session->uid = geteuid();
-    session->pid_namespace = stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+    session->pid_namespace = pawl__local_namespace("pid");
     session->process_start = read_stat("self", &process) ? process.start : 0;
 }
 
@@ -80,10 +70,7 @@ static bool is_our_proc(void) {
 }
 
 static bool in_our_namespace(const struct session *session) {
-    struct stat status;
-
-    return session->pid_namespace != 0 && stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == session->pid_namespace &&
-           is_our_proc();
+    return session->pid_namespace != 0 && pawl__local_namespace("pid") == session->pid_namespace && is_our_proc();
 }
 
 /* Is the process surely over? Its number may be another's by now. */

@@ -137,12 +137,11 @@ static void note_lifeline(struct session *session, int fd) {
 /* Its file was removed: make another, which is open before it has its name, so that it is never found without its reader. */
 static void renew_lifeline(struct local *local) {
     char name[16];
-    struct stat status;
     int fd;
     UNCANCELLED;
 
     pthread_mutex_lock(&local->channels.mutex);
-    if (fstat(GET(local->lifeline_fd), &status) == 0 && status.st_nlink == 0) { /* and no other thread was faster */
+    if (pawl__local_is_removed(GET(local->lifeline_fd))) { /* and no other thread was faster */
         fd = pawl__local_fifo(local, lifeline_name(local->slot, name));
         if (fd >= 0) {
             flock(fd, LOCK_EX | LOCK_NB); /* who may have it for a moment sees that the slot is taken */
@@ -154,8 +153,6 @@ static void renew_lifeline(struct local *local) {
 }
 
 bool pawl__local_gone(struct local *local) {
-    struct stat status;
-
     if (GET(local->gone) || local->look)
         return GET(local->gone);
     SET(local->look_ms, pawl__local_wall_ms() + LOOK_MS);
@@ -164,7 +161,7 @@ bool pawl__local_gone(struct local *local) {
         atomic_store(&local->gone, true);
         return true;
     }
-    if (!local->inherit && fstat(GET(local->lifeline_fd), &status) == 0 && status.st_nlink == 0)
+    if (!local->inherit && pawl__local_is_removed(GET(local->lifeline_fd)))
         renew_lifeline(local);
     return false;
 }
@@ -248,9 +245,7 @@ static int open_lifeline(struct local *local, uint32_t slot) {
 
 static void close_lifeline(struct local *local, int fd) {
     close(fd);
-    if (local->pulse_fd >= 0)
-        close(local->pulse_fd);
-    local->pulse_fd = -1;
+    pawl__local_close_fd(&local->pulse_fd);
 }
 
 /* 1: claimed; 0: not to be had; negative: errno of a failure that the next slot would meet too. With `usurp`, a slot whose owner is

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/local/local.h"
@@ -114,18 +113,10 @@ int pawl__local_tokens_read(struct local *local, uint64_t *ret, struct pawl_erro
 
 /* Open it, or make it with this ceiling. -1 with errno. */
 static int open_or_make(struct local *local, uint64_t ceiling) {
-    int fd = pawl__local_open(local->directory_fd, "token.hi", O_RDWR, S_IFREG);
     char line[LINE_SIZE];
 
-    if (fd >= 0 || errno != ENOENT)
-        return fd;
     line_format(ceiling, line);
-    fd = pawl__local_make(local, local->directory_fd, "token.hi", S_IFREG, line);
-    if (fd < 0 && errno == EEXIST) /* another was faster */
-        return pawl__local_open(local->directory_fd, "token.hi", O_RDWR, S_IFREG);
-    if (fd >= 0)
-        fsync(local->directory_fd);
-    return fd;
+    return pawl__local_open_or_make(local, local->directory_fd, "token.hi", O_RDWR, S_IFREG, line);
 }
 
 int pawl__local_tokens_write(struct local *local, uint64_t ceiling, struct pawl_error *reterr) {
@@ -158,14 +149,13 @@ static int raise(struct local *local, int fd, struct pawl_error *reterr) {
 
 int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl_error *reterr) {
     uint64_t before = atomic_load(&local->table->header.token_ceiling);
-    struct timespec nap = {.tv_nsec = MS};
     int fd, rc;
 
     fd = open_or_make(local, before); /* if it was lost while we live: the table knows */
     if (fd < 0)
         return errno == EFBIG ? fail_write(local, reterr) : fail_open(local, reterr);
     while ((rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && pawl__boottime() < deadline)
-        nanosleep(&nap, NULL);
+        pawl__pause(MS);
     if (atomic_load(&local->table->header.token_ceiling) > before)
         rc = 0; /* another did it */
     else if (rc < 0)
