@@ -107,12 +107,6 @@ int pawl__local_enter(struct local *local, struct guard_visit *visit, uint32_t h
     }
 }
 
-/* One CAS if nobody sleeps; else *word is what was found. */
-static bool unlock_fast(struct local *local, struct bucket *bucket, uint64_t *word) {
-    *word = local->guard;
-    return atomic_compare_exchange_strong_explicit(&bucket->guard, word, 0, memory_order_release, memory_order_relaxed);
-}
-
 static APART void unlock_slowly(struct local *local, struct bucket *bucket, uint64_t word) {
     if ((word & ~GUARD_SLEEPERS) != local->guard) { /* taken from us as from the dead: then we are, to all the others */
         atomic_store(&local->gone, true);
@@ -122,10 +116,11 @@ static APART void unlock_slowly(struct local *local, struct bucket *bucket, uint
     futex_wake(&bucket->guard, 1);
 }
 
-static void unlock(struct local *local, struct bucket *bucket) {
-    uint64_t word;
+/* One CAS if nobody sleeps. */
+static inline void unlock(struct local *local, struct bucket *bucket) {
+    uint64_t word = local->guard;
 
-    if (!unlock_fast(local, bucket, &word))
+    if (!LIKELY(atomic_compare_exchange_strong_explicit(&bucket->guard, &word, 0, memory_order_release, memory_order_relaxed)))
         unlock_slowly(local, bucket, word);
 }
 
@@ -176,10 +171,7 @@ static APART void finish(struct local *local, struct guard_visit *visit) {
 }
 
 void pawl__local_leave(struct local *local, struct guard_visit *visit) {
-    uint64_t word;
-
-    if (!LIKELY(unlock_fast(local, visit->bucket, &word)))
-        unlock_slowly(local, visit->bucket, word);
+    unlock(local, visit->bucket);
     if (!LIKELY((visit->wake_count | visit->robbed | visit->more) == 0))
         finish(local, visit);
 }

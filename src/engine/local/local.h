@@ -21,8 +21,10 @@
 #define PAWL_LOCAL_H
 
 #include <dirent.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,7 +77,7 @@ struct served {
     struct local_claim *claims; /* all of them; only serve() takes claims out */
     _Atomic bool woken;
     struct channel *_Atomic channel;
-    struct wait *waits; /* theirs */
+    LIST_HEAD(, wait) waits; /* theirs */
     uint32_t breaks_seen;
     struct pollfd *fds;
     size_t fd_count;
@@ -153,7 +155,7 @@ enum phase_event {
 
 struct watch {
     uint64_t owner;
-    int fd;    /* -1: not open */
+    int fd;
     bool mark; /* still wanted, while the set is renewed */
 };
 
@@ -173,7 +175,7 @@ struct slow_claimer {
 
 /* What a waiter remembers between two looks at the queue. */
 struct wait {
-    struct wait *next, *prev; /* serve.c */
+    LIST_ENTRY(wait) link; /* served.waits */
     struct watches watches;
     uint64_t *owners; /* of those in the way, as the last look found them: `few`, or more on the heap */
     size_t room;
@@ -183,7 +185,6 @@ struct wait {
     unsigned immediate_looks; /* consecutive immediate looks */
     unsigned refused;         /* how often in a row the guard was busy */
     struct slow_claimer slow_claimer;
-    uint32_t passed_over; /* slot + 1 of one that took too long, to be told of; 0: none */
 };
 
 struct local_claim {
@@ -481,6 +482,10 @@ pawl__unpark_fn pawl__local_unpark;
 
 void pawl__local_wait_init(struct wait *wait);
 void pawl__local_wait_finish(struct wait *wait);
+/* Fill in what to poll for them, one each. */
+void pawl__local_watches_poll(const struct watches *watches, struct pollfd fds[]);
+/* Close those that spoke: opening them again, in the next look, tells who is dead. True: there were some. */
+bool pawl__local_watches_polled(struct watches *watches, const struct pollfd fds[]);
 /* Look at the queue and at the sessions in the way, recover the dead ones, renew the watches. DONE: granted. PENDING: sleep until
  * wait->tick at most (0: don't sleep, look again); phase UNLINKED: it was passed over and must be linked again. Negative: gone. */
 int pawl__local_inspect_queue(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,

@@ -61,14 +61,9 @@ static void remove_adopted(struct local *local, struct local_claim *state) {
 
 /* ---- What an adopted claim remembers while it waits ---- */
 
-static void drop_wait(struct local *local, struct wait *wait) {
+static void drop_wait(struct wait *wait) {
     pawl__local_wait_finish(wait);
-    if (wait->next)
-        wait->next->prev = wait->prev;
-    if (wait->prev)
-        wait->prev->next = wait->next;
-    else
-        local->served.waits = wait->next;
+    LIST_REMOVE(wait, link);
     free(wait);
 }
 
@@ -76,7 +71,7 @@ static void end_wait(struct local *local, struct local_claim *state) {
     if (GET(state->ref) != 0 && state->wait)
         atomic_store(&local->table->nodes[GET(state->ref) - 1].channel, 0);
     if (state->wait)
-        drop_wait(local, state->wait);
+        drop_wait(state->wait);
     state->wait = NULL;
 }
 
@@ -90,11 +85,8 @@ static bool begin_wait(struct local *local, struct local_claim *state) {
     if (!wait)
         return false;
     pawl__local_wait_init(wait);
-    wait->prev = NULL;
-    wait->next = local->served.waits;
-    if (wait->next)
-        wait->next->prev = wait;
-    local->served.waits = state->wait = wait;
+    LIST_INSERT_HEAD(&local->served.waits, wait, link);
+    state->wait = wait;
     state->seen = 0;
     atomic_store(&local->table->nodes[GET(state->ref) - 1].channel, channel->number + 1);
     return true;
@@ -251,10 +243,12 @@ static bool broken(struct local *local) {
 
 /* All that is to be polled: the channel, and every watch. Returns how many; less than all if memory is short. */
 static size_t gather(struct local *local) {
+    const struct wait *wait;
     size_t count = 1;
 
-    for (const struct wait *wait = local->served.waits; wait; wait = wait->next)
+    LIST_FOREACH(wait, &local->served.waits, link) {
         count += wait->watches.count;
+    }
     if (count > local->served.fd_count) {
         struct pollfd *grown = realloc(local->served.fds, 2 * count * sizeof *grown);
 
@@ -266,28 +260,23 @@ static size_t gather(struct local *local) {
     local->served.fds[0] = (struct pollfd){.fd = pawl__local_channel_mend(local, atomic_load(&local->served.channel)),
                                            .events = POLLIN};
     count = 1;
-    for (const struct wait *wait = local->served.waits; wait; wait = wait->next)
-        for (unsigned i = 0; i < wait->watches.count; i++)
-            local->served.fds[count++] = (struct pollfd){.fd = wait->watches.all[i].fd};
+    LIST_FOREACH(wait, &local->served.waits, link) {
+        pawl__local_watches_poll(&wait->watches, &local->served.fds[count]);
+        count += wait->watches.count;
+    }
     return count;
 }
 
-/* A watch that spoke is closed; opening it again, in the next look, tells who is dead. */
 static void scatter(struct local *local) {
-    size_t at = 1;
+    const struct pollfd *fds = local->served.fds + 1;
+    struct wait *wait;
 
-    for (struct wait *wait = local->served.waits; wait; wait = wait->next) {
-        unsigned kept = 0, count = wait->watches.count;
+    LIST_FOREACH(wait, &local->served.waits, link) {
+        unsigned count = wait->watches.count;
 
-        for (unsigned i = 0; i < count; i++) {
-            if (local->served.fds[at++].revents == 0) {
-                wait->watches.all[kept++] = wait->watches.all[i];
-                continue;
-            }
-            close(wait->watches.all[i].fd);
+        if (pawl__local_watches_polled(&wait->watches, fds))
             wait->tick = 0;
-        }
-        wait->watches.count = kept;
+        fds += count;
     }
 }
 
@@ -334,8 +323,8 @@ void pawl__local_serve(struct pawl__engine *engine, int64_t deadline) {
 }
 
 void pawl__local_serve_finish(struct local *local) {
-    while (local->served.waits)
-        drop_wait(local, local->served.waits);
+    while (!LIST_EMPTY(&local->served.waits))
+        drop_wait(LIST_FIRST(&local->served.waits));
     free(local->served.fds);
     local->served.fds = NULL;
 }

@@ -25,11 +25,6 @@ struct copy {
     bool stopped; /* somebody stands in the guard */
 };
 
-static void copy_finish(struct copy *copy) {
-    free(copy->nodes);
-    free(copy->refs);
-}
-
 static bool copy_grow(struct copy *copy) {
     size_t room = copy->room ? 4 * copy->room : 64;
     struct node *nodes = NULL;
@@ -115,11 +110,7 @@ static void describe_session(struct local *local, uint64_t owner, struct pawl__i
         memset(ret, 0, sizeof *ret);
 }
 
-static const char *state_name(enum node_state state) {
-    static const char *const names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PASSED_OVER", "REVOKED", "?", "?"};
-
-    return names[state];
-}
+static const char *const state_names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PASSED_OVER", "REVOKED", "?", "?"};
 
 static int tell(struct local *local, const struct copy *copy, size_t at, unsigned position, pawl_visit_fn *visit, void *data,
                 struct pawl_error *reterr) {
@@ -136,7 +127,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
         return local->look ? 0 : pawl__local_fail_damaged(local, GET(node->hash), reterr);
     describe_session(local, owner, &identity);
     snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
-             GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_name(state_of(word)), GET(node->ticket), slot_of(owner),
+             GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_names[state_of(word)], GET(node->ticket), slot_of(owner),
              generation_of(owner), GET(node->channel), GET(node->watched));
     entry = (struct pawl_entry){
         .name = name,
@@ -203,7 +194,8 @@ int pawl__local_survey(struct local *local, const char *name, pawl_visit_fn *vis
         if (rc == 0)
             rc = tell_all(local, &copy, visit, data, reterr);
     }
-    copy_finish(&copy);
+    free(copy.nodes);
+    free(copy.refs);
     return rc;
 }
 
@@ -263,12 +255,6 @@ static bool is_orphan(struct local *local, const char *name, uint64_t token, uin
     return owner != 0 && pawl__local_left(local, owner) && !pawl__local_dead(local, owner);
 }
 
-/* Out of the list, at once. One that was granted and has not claimed yet does not know that it holds anything: it queues again. */
-static void revoke_hold(struct local *local, struct guard_visit *visit, struct node *node) {
-    if (!pawl__local_revoke(local, visit, node))
-        pawl__local_pass_over(local, visit, node);
-}
-
 int pawl__local_break(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     uint32_t hash = pawl__name_hash(name, strlen(name)), slot, channel;
     struct guard_visit visit;
@@ -292,8 +278,8 @@ int pawl__local_break(struct local *local, const char *name, uint64_t token, boo
     slot = slot_of(owner) & (SESSION_COUNT - 1);
     if (!now)
         atomic_fetch_or(&node->state, NODE_BROKEN);
-    else
-        revoke_hold(local, &visit, node);
+    else if (!pawl__local_revoke(local, &visit, node))
+        pawl__local_pass_over(local, &visit, node); /* granted, and does not know yet that it holds anything: it queues again */
     atomic_fetch_add(&local->table->sessions[slot].breaks, 1);
     channel = atomic_load(&local->table->sessions[slot].serve_channel);
     pawl__local_leave(local, &visit);

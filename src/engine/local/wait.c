@@ -38,21 +38,13 @@
 #define TICK_BLIND (50 * MS) /* without descriptors there is nothing to poll */
 
 void pawl__local_wait_init(struct wait *wait) {
-    wait->watches.count = 0;
+    *wait = (struct wait){.room = WATCHES_MAX};
     wait->owners = wait->few;
-    wait->room = WATCHES_MAX;
-    wait->turn = 0;
-    wait->tick = 0;
-    wait->immediate_looks = 0;
-    wait->refused = 0;
-    wait->slow_claimer.ref = 0;
-    wait->passed_over = 0;
 }
 
 void pawl__local_wait_finish(struct wait *wait) {
     for (unsigned i = 0; i < wait->watches.count; i++)
-        if (wait->watches.all[i].fd >= 0)
-            close(wait->watches.all[i].fd);
+        close(wait->watches.all[i].fd);
     wait->watches.count = 0;
     if (wait->owners != wait->few)
         free(wait->owners);
@@ -83,9 +75,6 @@ static void survey_queue(struct local *local, struct guard_visit *visit, struct 
     struct node *first = NULL, *previous;
     uint32_t steps = 0;
 
-    view->count = 0;
-    view->previous = 0;
-    view->slow_claimer = NULL;
     FOR_NODES(other, local, visit, &steps) {
         uint32_t word = GET(other->state);
 
@@ -125,7 +114,8 @@ static bool make_room(struct wait *wait, size_t count) {
     return true;
 }
 
-static void mind_slow_claimer(struct local *local, struct guard_visit *visit, struct node *slow_claimer, struct wait *wait) {
+/* Returns slot + 1 of the session that was passed over; 0: none was. */
+static uint32_t mind_slow_claimer(struct local *local, struct guard_visit *visit, struct node *slow_claimer, struct wait *wait) {
     int64_t now = pawl__boottime();
     uint32_t ref = slow_claimer ? pawl__local_ref(local, slow_claimer) : 0;
 
@@ -134,10 +124,10 @@ static void mind_slow_claimer(struct local *local, struct guard_visit *visit, st
     } else if (wait->slow_claimer.ref != ref || wait->slow_claimer.token != GET(slow_claimer->token)) {
         wait->slow_claimer = (struct slow_claimer){ref, GET(slow_claimer->token), now + CLAIM_WITHIN};
     } else if (now >= wait->slow_claimer.until) {
-        if (pawl__local_pass_over(local, visit, slow_claimer))
-            wait->passed_over = (uint32_t)GET(slow_claimer->owner);
         wait->slow_claimer.ref = 0;
+        return pawl__local_pass_over(local, visit, slow_claimer) ? (uint32_t)GET(slow_claimer->owner) : 0;
     }
+    return 0;
 }
 
 /* ---- The watches ---- */
@@ -152,6 +142,20 @@ static void drop_watches(struct watches *watches) {
             close(watches->all[i].fd);
     }
     watches->count = kept;
+}
+
+void pawl__local_watches_poll(const struct watches *watches, struct pollfd fds[]) {
+    for (unsigned i = 0; i < watches->count; i++)
+        fds[i] = (struct pollfd){.fd = watches->all[i].fd};
+}
+
+bool pawl__local_watches_polled(struct watches *watches, const struct pollfd fds[]) {
+    unsigned count = watches->count;
+
+    for (unsigned i = 0; i < count; i++)
+        watches->all[i].mark = fds[i].revents == 0;
+    drop_watches(watches);
+    return watches->count < count;
 }
 
 static int compare_owners(const void *left, const void *right) {
@@ -313,7 +317,7 @@ static int settle(struct local *local, struct local_claim *state, struct pawl_er
 int pawl__local_inspect_queue(struct local *local, struct local_claim *state, struct wait *wait, int64_t deadline,
                               struct pawl_error *reterr) {
     struct node *node = &local->table->nodes[GET(state->ref) - 1];
-    uint32_t hash = state->claim->name_hash;
+    uint32_t hash = state->claim->name_hash, passed_over = 0;
     struct view view = {0};
     struct guard_visit visit;
     int rc;
@@ -331,12 +335,11 @@ int pawl__local_inspect_queue(struct local *local, struct local_claim *state, st
     if (state_of(GET(node->state)) == NODE_WAITING) {
         pawl__local_regrant(local, &visit, node);
         survey_queue(local, &visit, node, wait, &view);
-        mind_slow_claimer(local, &visit, view.slow_claimer, wait);
+        passed_over = mind_slow_claimer(local, &visit, view.slow_claimer, wait);
     }
     pawl__local_leave(local, &visit);
-    if (wait->passed_over != 0)
-        pawl__local_note_passed_over(local, wait->passed_over - 1);
-    wait->passed_over = 0;
+    if (passed_over != 0)
+        pawl__local_note_passed_over(local, passed_over - 1);
     if (visit.damaged)
         return pawl__local_abandon(local, state, deadline, pawl__local_fail_damaged(local, hash, reterr));
     if (visit.need_tokens) {
@@ -379,17 +382,13 @@ static int nap(struct local *local, struct local_claim *state, int64_t until, st
 /* Sleep in poll() until the channel is rung, somebody who is watched dies, or it is time. */
 static void poll_once(struct local *local, struct wait *wait, struct channel *channel, int64_t until) {
     struct pollfd fds[1 + WATCHES_MAX] = {{.fd = pawl__local_channel_mend(local, channel), .events = POLLIN}};
-    struct watches *watches = &wait->watches;
 
-    for (unsigned i = 0; i < watches->count; i++)
-        fds[1 + i] = (struct pollfd){.fd = watches->all[i].fd};
-    if (!pawl__sleep(fds, 1 + watches->count, until, NULL))
+    pawl__local_watches_poll(&wait->watches, fds + 1);
+    if (!pawl__sleep(fds, 1 + wait->watches.count, until, NULL))
         return;
     if (fds[0].revents)
         pawl__local_channel_drain(channel);
-    for (unsigned i = 0; i < watches->count; i++)
-        watches->all[i].mark = fds[1 + i].revents == 0; /* looked at anew: opening it again tells who is dead */
-    drop_watches(watches);
+    pawl__local_watches_polled(&wait->watches, fds + 1);
 }
 
 /* Has anything changed that makes sleeping wrong? */
