@@ -60,6 +60,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     redis->server_size = sizeof(struct home);
     redis->made = pawl__home_made;
     redis->gone = pawl__home_gone;
+    redis->call = pawl__server_call;
     pawl__ears_init(redis);
     TAILQ_INIT(&claims->all);
     for (int i = 0; i < REDIS_BUCKETS; i++)

@@ -65,25 +65,6 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     }
 }
 
-const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer) {
-    size_t skip = strlen(prefix), own = strlen(redis->options.prefix);
-
-    if (length <= skip + 1 || length - skip >= REDIS_KEY_MAX || memcmp(key, prefix, skip) != 0 || key[skip] != ':')
-        return NULL;
-    key += skip + 1;
-    length -= skip + 1;
-    memcpy(buffer, key, length);
-    buffer[length] = '\0';
-    /* `{name}` with no further brace is ours to take off; other braces are the name's own. */
-    if (buffer[0] == '{' && buffer[length - 1] == '}' && !strchr(buffer + 1, '{')) {
-        buffer[length - 1] = '\0';
-        memmove(buffer, buffer + 1, length - 1);
-    }
-    if (strncmp(buffer, redis->options.prefix, own) != 0)
-        return NULL;
-    return buffer + own;
-}
-
 int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr) {
     struct redis_keys keys;
     unsigned slot;

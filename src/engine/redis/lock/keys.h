@@ -21,8 +21,6 @@ int pawl__redis_check_name(const struct redis *redis, const char *name, struct p
 /* What the keys of the counters of tokens begin with, and those of the queues. */
 const char *pawl__redis_token_prefix(const struct redis *redis);
 const char *pawl__redis_queue_prefix(const struct redis *redis);
-/* The name of the lock whose record key this is; NULL: it is not one. */
-const char *pawl__redis_name_of(const struct redis *redis, const char *key, size_t length, const char *prefix, char *buffer);
 
 /* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. Each argument costs the server as much as
  * a command does: what the common cases do not read is packed into one of them, `rest`. */

@@ -82,6 +82,11 @@ struct link;
 struct rclaim;
 struct request;
 
+/* Run a command (script -1) or a script, and wait for its answer, which is not an error. NULL: reterr says why. `lengths` of a script's
+ * arguments; NULL: they are texts. */
+typedef redisReply *wire_call_fn(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                                 struct pawl_error *reterr);
+
 /* The answer to a request, with the mutex held. NULL: the connection was lost, and nobody knows whether it was carried out. */
 typedef void redis_reply_fn(struct redis *redis, struct request *request, redisReply *reply);
 
@@ -201,6 +206,7 @@ struct redis {
     size_t server_size;        /* what the layer above keeps of each is behind it, and made and freed with it */
     int (*made)(struct server *server);
     void (*gone)(struct server *server);
+    wire_call_fn *call; /* by which operators ask a server: the layer above knows who reads the answers */
     size_t claim_count; /* while there are any, a server that is silent is asked whether it lives */
     bool closing;
 };

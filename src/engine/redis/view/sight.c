@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sight.c - for operators: who holds a lock and who waits for it, as the server has it.
+ * sight.c - who holds a lock and who waits for it, as the server has it.
  *
- * One script reads all of one lock. Who holds is what the lock's own key says, whoever wrote it; the records (docs/redis.md says where they
+ * One script reads all of one lock (lua/survey.lua). Who holds is what the lock's own key says, whoever wrote it; the records (docs/redis.md says where they
  * lie) only add names to owners that are pawl's. A holder without a record is foreign. It has no token, or one that is not ours to know,
  * and still must be named in order to be broken: it is shown with a number made of its owner's name.
  */
@@ -12,9 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/redis/lock/keys.h"
-#include "engine/redis/operator/operator.h"
-#include "engine/redis/operator/sight.h"
+#include "engine/redis/view/view.h"
 
 /* The value that follows `key` in a flat list of pairs. */
 static const redisReply *pair_value(const redisReply *list, const char *key, size_t length) {
@@ -54,7 +52,7 @@ static void read_holder(const redisReply *value, struct facts *ret) {
     ret->known = pawl__record_parse(value->str + used, value->len - (size_t)used, &ret->identity);
 }
 
-void pawl__sight_waiter(const redisReply *member, struct facts *ret) {
+static void read_waiter(const redisReply *member, struct facts *ret) {
     int used = 0;
 
     memset(ret, 0, sizeof *ret);
@@ -155,30 +153,119 @@ int pawl__sight_holders(const struct sight *sight, holder_fn *fn, void *data) {
     return fn(sight, &holder, data);
 }
 
-int pawl__sight_look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
-    struct redis_keys rwlock;
-    struct redis_call call;
-    int rc = pawl__redis_check_name(redis, name, reterr);
-
-    if (rc < 0)
-        return rc;
-    pawl__redis_keys(redis, name, PAWL_RWLOCK, &rwlock);
-    pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", &call);
-    call.argv[REDIS_CALL_COMMON] = rwlock.beside;
-    *ret = (struct sight){.redis = redis, .name = name};
-    ret->reply = pawl__server_call(pawl__server_having(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
-                                   call.argv, NULL, reterr);
-    if (!ret->reply)
-        return reterr ? reterr->code : PAWL_ECONNLOST;
-    if (ret->reply->type != REDIS_REPLY_ARRAY || ret->reply->elements != AT_COUNT) {
-        freeReplyObject(ret->reply);
+int pawl__sight_take(const struct redis *redis, const char *name, redisReply *reply, struct sight *ret, struct pawl_error *reterr) {
+    *ret = (struct sight){.redis = redis, .name = name, .reply = reply, .limit = 1};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != AT_COUNT) {
+        freeReplyObject(reply);
         return pawl__fail(reterr, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", name);
     }
     ret->kind = kind_of(ret);
-    ret->now_ms = pawl__reply_number(ret->reply, AT_TIME, 0) / 1000;
-    ret->limit = 1;
+    ret->now_ms = pawl__reply_number(reply, AT_TIME, 0) / 1000;
     if (ret->kind == PAWL_SEMAPHORE && sight_part(ret, AT_CONTENT)->elements)
         ret->limit = (unsigned)strtol(sight_part(ret, AT_CONTENT)->element[0]->str, NULL, 10) +
                      (unsigned)sight_part(ret, AT_OUT)->elements / 2;
     return 0;
+}
+
+/* ---- Showing it ----------------------------------------------------------------------------------------------------------- */
+
+struct showing {
+    pawl_visit_fn *visit;
+    void *data;
+};
+
+static void printable(char *to, size_t size, const char *from, size_t length) {
+    size_t used = 0;
+
+    for (size_t i = 0; i < length && used + 4 < size; i++) {
+        unsigned char c = (unsigned char)from[i];
+
+        if (c < ' ' || c >= 0x7f)
+            used += (size_t)snprintf(to + used, size - used, "\\x%02x", c);
+        else
+            to[used++] = (char)c;
+    }
+    to[used] = '\0';
+}
+
+static int show_holder(const struct sight *sight, const struct holder *holder, void *data) {
+    const struct showing *showing = data;
+    char owner[300], raw[400];
+    struct pawl_entry entry = {
+        .name = sight->name,
+        .kind = sight->kind,
+        .mode = holder->mode,
+        .flags = (holder->facts.known ? 0 : PAWL_ENTRY_FOREIGN) | (holder->broken ? PAWL_ENTRY_BROKEN : 0),
+        .permits = holder->permits,
+        .limit = sight->limit,
+        .token = holder->token,
+        .host = holder->facts.identity.host,
+        .pid = holder->facts.identity.pid,
+        .command = holder->facts.identity.command,
+        .label = holder->facts.identity.label,
+        .since_ms = holder->facts.since_ms,
+        .remaining_ms = holder->left_ms == -1 ? PAWL_FOREVER : holder->left_ms,
+        .raw = raw,
+    };
+
+    printable(owner, sizeof owner, holder->owner, holder->length);
+    if (holder->count[0])
+        snprintf(raw, sizeof raw, "%s = %s", owner, holder->count);
+    else
+        snprintf(raw, sizeof raw, "%s", owner);
+    return showing->visit(&entry, showing->data);
+}
+
+static int show_waiters(const struct sight *sight, const struct showing *showing) {
+    const redisReply *queue = sight_part(sight, AT_QUEUE);
+    unsigned position = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < queue->elements && rc == 0; i++) {
+        const redisReply *owner = queue->element[i];
+        struct facts facts;
+        struct pawl_entry entry;
+
+        read_waiter(owner, &facts);
+        if (!facts.known)
+            continue;
+        entry = (struct pawl_entry){
+            .name = sight->name,
+            .kind = sight->kind,
+            .mode = facts.mode == 's'   ? PAWL_SHARED
+                    : facts.mode == 'p' ? PAWL_PERMITS
+                                        : PAWL_EXCLUSIVE,
+            .flags = PAWL_ENTRY_WAITER,
+            .position = ++position,
+            .permits = facts.permits,
+            .limit = sight->limit,
+            .host = facts.identity.host,
+            .pid = facts.identity.pid,
+            .command = facts.identity.command,
+            .label = facts.identity.label,
+            .since_ms = facts.since_ms,
+            .remaining_ms = -1,
+            .raw = owner->str,
+        };
+        rc = showing->visit(&entry, showing->data);
+    }
+    return rc;
+}
+
+/* Is there something under the lock's name that no lock is made of? */
+static bool is_no_lock(const struct sight *sight) {
+    const char *type = sight_part(sight, AT_TYPE)->str;
+
+    return strcmp(type, "none") != 0 && strcmp(type, "hash") != 0 && strcmp(type, "string") != 0;
+}
+
+int pawl__sight_show(const struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+    struct showing showing = {visit, data};
+    int rc;
+
+    if (is_no_lock(sight))
+        return pawl__fail(reterr, PAWL_EKIND, "the key of '%s' holds a %s, which is no lock", sight->name,
+                          sight_part(sight, AT_TYPE)->str);
+    rc = pawl__sight_holders(sight, show_holder, &showing);
+    return rc ? rc : show_waiters(sight, &showing);
 }

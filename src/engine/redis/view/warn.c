@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/operator/operator.h"
+#include "engine/redis/view/view.h"
 
 static void warn_once(struct server *server, const char *policy) {
     const struct redis *redis = server->redis;

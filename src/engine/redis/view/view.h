@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * view.h - what a server says: of its locks, and of itself. For operators, over any server of wire/.
+ *
+ * All of it asks through redis->call, which waits for the answer: no mutex is held.
+ */
+#ifndef PAWL_REDIS_VIEW_H
+#define PAWL_REDIS_VIEW_H
+
+#include "base/record.h"
+#include "engine/examine.h"
+#include "engine/redis/wire/wire.h"
+
+/* The parts of the script's answer. */
+enum { AT_TYPE, AT_LEFT, AT_CONTENT, AT_WHO, AT_QUEUE, AT_OUT, AT_HOLDS, AT_TIME, AT_COUNT };
+
+/* A lock as the server has it. */
+struct sight {
+    const struct redis *redis;
+    const char *name;
+    redisReply *reply;
+    enum pawl_kind kind;
+    int64_t now_ms;
+    unsigned limit;
+};
+
+static inline const redisReply *sight_part(const struct sight *sight, int which) {
+    return sight->reply->element[which];
+}
+
+/* `TOKEN COUNT MODE PERMITS SINCE RECORD`, the mode in capitals after a break; or of a waiter `OWNER MODE PERMITS SINCE RECORD`. */
+struct facts {
+    unsigned long long token;
+    unsigned count, permits;
+    long long since_ms;
+    char mode;
+    struct pawl__identity identity;
+    bool known;
+};
+
+/* One holder, as it is found in the lock's key; valid as long as the reply that it was read from. */
+struct holder {
+    const char *owner; /* what the server calls it: bytes of any kind, however many */
+    size_t length;
+    enum pawl_mode mode;
+    int64_t left_ms; /* -1: no end */
+    unsigned permits;
+    char count[24]; /* how often Redisson's holder entered */
+    bool broken;
+    struct facts facts;
+    uint64_t token;
+};
+
+/* sight.c */
+/* Make it of the script's answer, which the caller frees; after an error it is free. */
+int pawl__sight_take(const struct redis *redis, const char *name, redisReply *reply, struct sight *ret, struct pawl_error *reterr);
+/* Call `fn` for each holder, until it returns something else than 0: that is returned. */
+typedef int holder_fn(const struct sight *sight, const struct holder *holder, void *data);
+int pawl__sight_holders(const struct sight *sight, holder_fn *fn, void *data);
+/* Holders and those that wait, as entries. */
+int pawl__sight_show(const struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+
+/* break.c */
+/* What scripts that begin with common.lua are sent to survey or break: keys, then arguments. */
+enum { VIEW_KEYS = 4, VIEW_OWNER = VIEW_KEYS, VIEW_LAST = 7, VIEW_ARGS = 8 };
+/* Break the hold with this token by the script, whose owner and last argument are filled in. */
+int pawl__sight_break(const struct sight *sight, struct server *server, int script, const char *argv[VIEW_ARGS], uint64_t token,
+                      bool now, struct pawl_error *reterr);
+
+/* names.c: all locks of a server. */
+struct names {
+    char **list;
+    size_t count, size;
+};
+/* The name of the lock whose key with this prefix it is, in `buffer`; NULL: it is not one. */
+const char *pawl__names_of_key(const struct redis *redis, const char *key, size_t length, const char *prefix,
+                               char buffer[REDIS_KEY_MAX]);
+/* Add those that have a key with this prefix; `held` not negative: a script that says which of them are held, and only those. */
+int pawl__names_scan(struct server *server, const char *prefix, int held, struct names *names, struct pawl_error *reterr);
+/* Sort them, each once. */
+void pawl__names_sort(struct names *names);
+void pawl__names_free(struct names *names);
+
+/* warn.c: what about a server endangers locks. */
+/* Once: what an operator should know. No mutex held. */
+void pawl__server_warn(struct server *server);
+
+/* examine.c */
+struct examination {
+    struct server *server;
+    unsigned clocks; /* that were read; the servers' against ours, in us: */
+    int64_t least_ahead, most_ahead;
+    char least_name[PAWL__URL_PLACE], most_name[PAWL__URL_PLACE];
+    struct pawl__exam exam;
+};
+/* What there is to say of exam->server; negative: it does not answer. */
+int pawl__examine_server(struct examination *exam, struct pawl_error *reterr);
+/* ... and of the clocks of all of them. */
+void pawl__examine_clocks(struct examination *exam);
+
+#endif
