@@ -12,7 +12,7 @@ enum { ROUND_TRIPS = 60, TO_QUEUE = 5 };
 #define NEVER INT64_MAX
 #define MOMENT INT64_C(100000000) /* what was under way so long ago has arrived */
 #define ALIVE                                                                                                                      \
-    INT64_C(2600000000) /* who waits asks again within that time: ALIVE_NS in src/engine/redis/lock/claim.c, and a quarter of it */
+    INT64_C(2600000000) /* who waits asks again within that time: ALIVE_NS in src/engine/redis/lock/answer.c, and a quarter of it */
 
 void calm_begin(struct calm *calm, int clients, int64_t far_us) {
     memset(calm, 0, sizeof *calm);

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * claim.c - the life of a claim on the server: acquire, wait, downgrade, release. lock.h draws its states.
+ * claim.c - the life of a claim on the server, by the table of state.c. lock.h draws its states.
  *
  * Invariants
  *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: whoever finds it in the lock's key is this claim. So acquire and
  *     release may be run again after a lost answer, and do the same.
- *   - `turn` numbers what was asked about a claim's state. Only the answer to the last counts: an answer to acquire that comes after the
- *     withdrawal was sent says nothing any more.
- *   - Every claim that waits has a timer. The first two in the queue ask again when the holder's time ends; all of them every few seconds,
- *     which also tells the server that they still wait.
  *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. In a cluster a
  *     node that had it before may owe answers still: pawl__claim_detach cuts them off.
  */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/kit/retry.h"
@@ -22,15 +17,8 @@
 #include "base/error.h"
 #include "base/lease.h"
 
-#define ALIVE_NS (2000 * REDIS_MS)
-#define ALIVE_MOST_NS (10000 * REDIS_MS)
 #define AGAIN_NS (50 * REDIS_MS)
 #define AGAIN_MOST_NS (1600 * REDIS_MS)
-#define REFUSAL_NS (60000 * REDIS_MS)
-
-enum { EXACT_POSITIONS = 2 };
-
-/* ---- Little things -------------------------------------------------------------------------------------------------------- */
 
 static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
     return &claims_of(redis)->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
@@ -164,302 +152,9 @@ void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
     pawl__claim_step(redis, claim, RCLAIM_GRANTED);
 }
 
-int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
-    int64_t left = claim->kit.claim->max_hold_ns;
-
-    if (!left)
-        return redis->options.lease_ns;
-    if (claim->held_since)
-        left = pawl__time_add(claim->held_since, left) - pawl__boottime();
-    if (left >= redis->options.lease_ns)
-        return redis->options.lease_ns;
-    return left < REDIS_MS ? REDIS_MS : (left + REDIS_MS - 1) / REDIS_MS * REDIS_MS; /* the server counts in ms */
-}
-
-/* ---- Asking --------------------------------------------------------------------------------------------------------------- */
-
 /* Was the server ever asked about it? If not there is nothing to undo. */
 static bool never_sent(const struct rclaim *claim) {
     return claim->state == RCLAIM_ASKING && claim->turn == 0;
-}
-
-static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
-    pawl__call_fill(redis, claim->home, claim->kit.claim->name, claim->kit.claim->kind, claim->owner, call);
-    pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
-}
-
-static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, redis_reply_fn *answered) {
-    struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
-    int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
-
-    if (is_voter(claim->home->server.redis))
-        keys = pawl__ballot_call(claim, script, call, &argc);
-    /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
-    claim->asked = pawl__script_send(&claim->home->server, script, keys, argc, call->argv, NULL, &request);
-}
-
-/* Is this the answer to what was asked last about the claim's state? */
-static bool current(const struct request *request) {
-    return request->claim->turn == request->step;
-}
-
-static void refused_for_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
-    pawl__kit_note(&redis->kit, &claim->kit, "%s", why->text);
-    if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
-        claim->kit.why = *why; /* for hindered(); later on it says why it was lost */
-    pawl__claim_try_later(redis, claim);
-}
-
-/* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
-static bool without_result(struct redis *redis, struct request *request, const redisReply *reply, struct pawl_error *why) {
-    struct rclaim *claim = request->claim;
-
-    claim->asked = false;
-    if (!reply)
-        return true; /* asked again once the connection is there */
-    switch (pawl__reply_class(reply, why)) {
-    case REPLY_OK:
-        claim->failures = 0;
-        return false;
-    case REPLY_NOSCRIPT:
-        pawl__claim_drive(redis, claim);
-        return true;
-    case REPLY_AGAIN:
-        refused_for_now(redis, claim, why);
-        return true;
-    case REPLY_READONLY:
-        pawl__link_drop(&request->server->commands, why->code, "%s", why->text);
-        return true;
-    case REPLY_MOVED:
-        if (!pawl__claims_moved(redis, request->server, reply))
-            return false;
-        if (&claim->home->server == request->server) /* it is sent to where it was */
-            pawl__claim_try_later(redis, claim);
-        return true;
-    case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
-        pawl__cluster_asked(request->server, reply);
-        refused_for_now(redis, claim, why);
-        return true;
-    case REPLY_REFUSED:
-        return false;
-    }
-    return false;
-}
-
-/* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
-
-/* What a claim wants, and for whom: `MODE PERMITS SINCE RECORD`, as it stands in the queue behind its owner. */
-static void put_wish(const struct rclaim *claim, char *to) {
-    *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
-    *to++ = ' ';
-    to = stpcpy(pawl__put_number(to, claim->kit.claim->permits), " ");
-    strcpy(stpcpy(stpcpy(to, claim->since), " "), claims_of(claim->home->server.redis)->record);
-}
-
-static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply);
-
-/* Who queues must be able to hear. */
-static bool may_queue(struct redis *redis, struct rclaim *claim) {
-    if (!in_cluster(redis))
-        return true;
-    pawl__ear_find(redis, claim);
-    return pawl__ear_on(claim);
-}
-
-void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
-    const struct pawl__claim *seam = claim->kit.claim;
-    uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
-
-    fill_call(redis, claim, call);
-    claim->want_sent = want ? want : 1;
-    pawl__put_number(call->want, claim->want_sent);
-    call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
-    put_wish(claim, call->wish);
-    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : claim->vote.registered ? "2" : "0";
-    strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
-    call->argv[REDIS_CALL_COMMON] = call->lease;
-    call->argv[REDIS_CALL_COMMON + 1] = call->record;
-    call->argv[REDIS_CALL_COMMON + 2] = call->want;
-}
-
-static void send_acquire(struct redis *redis, struct rclaim *claim) {
-    enum pawl_kind kind = claim->kit.claim->kind;
-    struct redis_call call;
-
-    pawl__claim_fill_acquire(redis, claim, &call);
-    pawl__push_track_next(claim);
-    /* One token is what is wanted if nothing is said. */
-    send_call(claim, SCRIPT_ACQUIRE + (int)kind, REDIS_ACQUIRE_ARGS - REDIS_CALL_COMMON - (claim->want_sent == 1), &call,
-              acquire_answered);
-}
-
-void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
-    if (claim->asks_again)
-        ms_left = 0; /* the key has changed since that answer left */
-    claim->asks_again = false;
-    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
-    claim->vote.registered = true;
-    /* So that the next time it is tracked; where others wait, each is told of its turn. */
-    claim->foreign_held = claim->position == 0;
-    claim->kit.again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
-    pawl__kit_tell(&redis->kit, &claim->kit, KIT_WAITS);
-}
-
-/* When does a claim that waits ask again? */
-static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
-    int64_t now = pawl__boottime(), alive = kit_between(&redis->kit.random, ALIVE_NS, ALIVE_NS * 5 / 4);
-    int64_t ends = (ms_left + 2 + (int64_t)claim->position * 50) * REDIS_MS;
-
-    if (ms_left >= 0 && claim->position < EXACT_POSITIONS && ends < alive) {
-        pawl__claim_set_timer(redis, claim, now + ends, true);
-        return;
-    }
-    alive += (int64_t)claim->position * 5 * REDIS_MS;
-    pawl__claim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
-}
-
-/* The same, unless it was told meanwhile that it is the first, and when to ask. */
-static void wait_as_told(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
-    int64_t told = claim->head_until;
-
-    claim->head_until = PAWL__NEVER;
-    wait_more(redis, claim, ms_left);
-    if (told < claim->timer.at)
-        pawl__claim_set_timer(redis, claim, told, true);
-}
-
-/* A position in the queue, as far as it matters. */
-static unsigned place(int64_t position) {
-    return position < 0 ? 0 : position < UINT16_MAX ? (unsigned)position : UINT16_MAX;
-}
-
-static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
-    int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
-    struct pawl_error why;
-    bool seen_foreign;
-
-    if (claim->kit.claim->try_only) {
-        pawl__claim_misfit(claim->kit.claim, 0, &why);
-        pawl__claim_refuse(redis, claim, &why);
-        return;
-    }
-    if (is_voter(redis)) {
-        claim->position = place(position);
-        pawl__claim_say_waits(redis, claim, ms_left);
-        return;
-    }
-    claim->home->contended = true;
-    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
-    if (position < 0) { /* it has not queued, since it could not be told */
-        pawl__kit_note(&redis->kit, &claim->kit, "held, PTTL %lld; listening", (long long)ms_left);
-        claim->position = 0;
-        wait_more(redis, claim, ms_left);
-        pawl__ear_open(redis, claim);
-        if (pawl__ear_on(claim))
-            pawl__claim_drive(redis, claim);
-        return;
-    }
-    claim->position = place(position);
-    seen_foreign = claim->foreign_held;
-    claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
-    pawl__kit_note(&redis->kit, &claim->kit, "queued at %u; %s holds it, PTTL %lld", claim->position,
-                   claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
-    if (claim->foreign_held && claim->position < EXACT_POSITIONS)
-        pawl__push_listen(redis, claim);
-    else if (claim->head_until == PAWL__NEVER) /* else it was told later than this was written */
-        pawl__push_unlisten(redis, claim);
-    wait_as_told(redis, claim, ms_left);
-    /* Once more: it may have been let go since; or so that the server tracks what it reads. */
-    if (claim->asks_again || (claim->home->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
-        claim->asks_again = false;
-        pawl__claim_drive(redis, claim);
-    }
-    pawl__claim_want_more(redis, claim);
-}
-
-void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
-    if (result == 0)
-        pawl__fail(ret, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->name);
-    else if (result == -2)
-        pawl__fail(
-            ret, PAWL_ELIMIT,
-            "the semaphore '%s' is in use with another limit than %u, or another program counts there: choose another name, or if "
-            "nobody uses it, remove its key",
-            claim->name, claim->limit);
-    else if (result == -1)
-        pawl__fail(ret, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
-                   claim->name);
-    else
-        pawl__fail(ret, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->name);
-}
-
-void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
-    pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
-    claim->home->contended = claim->state == RCLAIM_WAITING;
-    pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
-                        request->sent_at, pawl__claim_lease_ns(redis, claim));
-}
-
-/* The first token, if this is the short answer: the last of them; or 1 of a voter, which agrees to those that were proposed. */
-static uint64_t short_grant(const struct redis *redis, const struct rclaim *claim, const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1)
-        return 0;
-    if (is_voter(redis))
-        return claim->vote.floor;
-    return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
-}
-
-static void fill_release(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
-    fill_call(redis, claim, call);
-    put_wish(claim, call->extra); /* as it stands in the queue, if it does */
-    call->argv[REDIS_CALL_COMMON] = call->keys.channel;
-}
-
-/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock for
- * nothing; and if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
-static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
-    struct home *home = claim->home;
-    int script = SCRIPT_RELEASE + (int)claim->kit.claim->kind;
-    bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
-    struct redis_call call;
-
-    if (undo)
-        fill_release(redis, claim, &call);
-    pawl__claim_refuse(redis, claim, why);
-    if (undo)
-        pawl__script_send(&home->server, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL, &(struct request){0});
-}
-
-static void acquire_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    struct rclaim *claim = request->claim;
-    struct pawl_error why;
-    uint64_t first;
-    int64_t result;
-
-    if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)) {
-        freeReplyObject(reply);
-        return;
-    }
-    if (!without_result(redis, request, reply, &why)) {
-        result = pawl__reply_number(reply, 0, -3);
-        if (reply->type == REDIS_REPLY_ERROR) {
-            refuse_and_undo(redis, claim, true, &why);
-        } else if ((first = short_grant(redis, claim, reply))) {
-            claim->home->contended = false;
-            pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
-        } else if (pawl__reply_grants(reply)) {
-            pawl__claim_entered(redis, claim, request, reply);
-        } else if (result == 0) {
-            pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
-            queued(redis, claim, reply);
-        } else {
-            pawl__claim_misfit(claim->kit.claim, result, &why);
-            refuse_and_undo(redis, claim, result > 0, &why);
-        }
-    } else if (claim->kit.claim->try_only && reply && claim->timer.at != PAWL__NEVER) {
-        pawl__claim_not_now(redis, claim, &why);
-    }
-    freeReplyObject(reply);
 }
 
 void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
@@ -468,163 +163,7 @@ void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
         pawl__claim_drive(redis, claim);
 }
 
-/* ---- Release, downgrade --------------------------------------------------------------------------------------------------- */
-
-/* Too few replicas had it, and it is given back: once more, a little later. */
-static void undone(struct redis *redis, struct rclaim *claim) {
-    struct pawl_error why;
-
-    if (claim->kit.claim->try_only) {
-        pawl__secure_failed(claim->home, claim->kit.claim->name, &why);
-        pawl__claim_not_now(redis, claim, &why);
-    } else {
-        pawl__claim_try_later(redis, claim);
-    }
-}
-
-/* The server will not let us; then the lease ends it. Where it refuses one it refuses many: the log need not hear of each. */
-static void release_refused(struct redis *redis, const struct rclaim *claim, const struct pawl_error *why) {
-    struct claims *claims = claims_of(redis);
-
-    if (pawl__boottime() < claims->refusal_due)
-        return;
-    claims->refusal_due = pawl__boottime() + REFUSAL_NS;
-    pawl__kit_warn(&redis->kit, &claim->kit, "could not be released, and stays held until its lease ends: %s", why->text);
-}
-
-static void release_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    struct rclaim *claim = request->claim;
-    bool undoes = claim->state == RCLAIM_UNDOING;
-    struct pawl_error why;
-
-    if (current(request) && !without_result(redis, request, reply, &why)) {
-        bool refused = reply->type == REDIS_REPLY_ERROR;
-
-        if (refused && !undoes)
-            release_refused(redis, claim, &why);
-        claim->vote.awaited = reply->integer == 2;
-        pawl__claim_step(redis, claim, !refused && reply->integer == 0 ? RCLAIM_NOTHING : RCLAIM_RELEASED);
-        if (undoes)
-            undone(redis, claim);
-    } else if (!reply) {
-        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
-    }
-    freeReplyObject(reply);
-}
-
-static void send_release(struct redis *redis, struct rclaim *claim) {
-    struct redis_call call;
-
-    fill_release(redis, claim, &call);
-    send_call(claim, SCRIPT_RELEASE + (int)claim->kit.claim->kind, 1, &call, release_answered);
-}
-
-static void downgrade_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    struct rclaim *claim = request->claim;
-    struct pawl_error why;
-
-    if (current(request) && (rclaim_holds(claim) || claim->state == RCLAIM_LOST) && !without_result(redis, request, reply, &why)) {
-        claim->mode = PAWL_SHARED;
-        if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
-            pawl__claim_step(redis, claim, RCLAIM_DOWNGRADED);
-        else
-            pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->kit.claim->name);
-    }
-    freeReplyObject(reply);
-}
-
-static void send_downgrade(struct redis *redis, struct rclaim *claim) {
-    struct redis_call call;
-
-    fill_call(redis, claim, &call);
-    call.argv[REDIS_CALL_COMMON] = call.lease;
-    send_call(claim, SCRIPT_DOWNGRADE, 1, &call, downgrade_answered);
-}
-
-/* ---- Going on ------------------------------------------------------------------------------------------------------------- */
-
-/* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
-static void extend_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    (void)redis;
-    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST)
-        request->claim->tokens_added += (uint32_t)reply->integer;
-    freeReplyObject(reply);
-}
-
-static void send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
-    struct request request = {.answered = extend_answered, .claim = claim};
-    const struct pawl__claim *seam = claim->kit.claim;
-    struct redis_call call;
-    char next[24];
-
-    fill_call(redis, claim, &call);
-    pawl__put_number(call.want, count);
-    pawl__put_number(next, seam->token + seam->token_count);
-    call.argv[REDIS_CALL_COMMON] = call.want;
-    call.argv[REDIS_CALL_COMMON + 1] = call.keys.channel;
-    call.argv[REDIS_CALL_COMMON + 2] = next;
-    pawl__script_send(&claim->home->server, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3, call.argv,
-                      NULL, &request);
-}
-
-/* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
-void pawl__redis_extend(struct pawl__engine *engine, struct pawl__claim *seam, uint32_t count) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-
-    pawl__redis_lock(redis);
-    if (claim->state == RCLAIM_HOLDING && claim->home->server.commands.state == LINK_UP && !redis->options.replicas) {
-        send_extend(redis, claim, count);
-        pawl__home_look_later(claim->home);
-    }
-    pawl__redis_unlock_asked(redis);
-}
-
-uint32_t pawl__redis_extended(struct pawl__engine *engine, struct pawl__claim *seam) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-    uint32_t added;
-
-    pawl__redis_lock(redis);
-    pawl__home_look(claim->home);
-    added = claim->tokens_added;
-    claim->tokens_added = 0;
-    pawl__redis_unlock_asked(redis);
-    return added;
-}
-
-void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
-    if (claim->asked || claim->home->server.commands.state != LINK_UP)
-        return;
-    switch (claim->state) {
-    case RCLAIM_NONE:
-    case RCLAIM_STATES:
-    case RCLAIM_SECURING:
-    case RCLAIM_LOST:
-        break;
-    case RCLAIM_HOLDING:
-        pawl__ear_open(redis, claim);
-        break;
-    case RCLAIM_WAITING:
-        if (is_voter(redis))
-            break; /* it asks again when it is told to */
-        /* fall through */
-    case RCLAIM_ASKING:
-        if (pawl__server_up(&claim->home->server)) /* who queues must be able to hear */
-            send_acquire(redis, claim);
-        break;
-    case RCLAIM_DOWNGRADING:
-        send_downgrade(redis, claim);
-        break;
-    case RCLAIM_UNDOING:
-    case RCLAIM_RELEASING:
-    case RCLAIM_LEAVING:
-        send_release(redis, claim);
-        break;
-    }
-}
-
-/* ---- The seam ------------------------------------------------------------------------------------------------------------- */
+/* ---- The seam ------------------------------------------------------------------------------------------------------------ */
 
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
     if (redis->options.layout != LAYOUT_REDISSON && claim->kind != PAWL_MUTEX)
@@ -719,6 +258,32 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
     return PAWL__PENDING;
 }
 
+/* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
+void pawl__redis_extend(struct pawl__engine *engine, struct pawl__claim *seam, uint32_t count) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+
+    pawl__redis_lock(redis);
+    if (claim->state == RCLAIM_HOLDING && claim->home->server.commands.state == LINK_UP && !redis->options.replicas) {
+        pawl__send_extend(redis, claim, count);
+        pawl__home_look_later(claim->home);
+    }
+    pawl__redis_unlock_asked(redis);
+}
+
+uint32_t pawl__redis_extended(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct redis *redis = redis_of(engine);
+    struct rclaim *claim = rclaim_of(seam);
+    uint32_t added;
+
+    pawl__redis_lock(redis);
+    pawl__home_look(claim->home);
+    added = claim->tokens_added;
+    claim->tokens_added = 0;
+    pawl__redis_unlock_asked(redis);
+    return added;
+}
+
 /* There is no connection, and it is known why; or `failures` counts what was refused for a while, until an answer says something:
  * then `why` is the last of it. */
 bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
@@ -736,7 +301,7 @@ bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam,
     return hindered;
 }
 
-/* ---- The connection ------------------------------------------------------------------------------------------------------- */
+/* ---- The connection ------------------------------------------------------------------------------------------------------ */
 
 void pawl__claims_drive(struct home *home) {
     struct rclaim *claim, *next;

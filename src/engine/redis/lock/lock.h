@@ -15,7 +15,7 @@
  *
  * Who reads? A thread that waits in park() for its answer reads what comes from its claim's home, if no other does so already (kit/wait.h).
  * Without one the service thread reads, in serve(). Its epoll set says what it watches: see watch() in pump.c. What is asked to go on
- * (claim.c) nobody waits for: whoever wants to know looks (pawl__home_look). Only the service thread connects, keeps time and calls up.
+ * (send.c) nobody waits for: whoever wants to know looks (pawl__home_look). Only the service thread connects, keeps time and calls up.
  */
 #ifndef PAWL_REDIS_LOCK_H
 #define PAWL_REDIS_LOCK_H
@@ -195,25 +195,12 @@ void pawl__home_gone(struct server *server);
 void pawl__redis_set_link(struct redis *redis);
 /* A server says that a slot has moved: claims follow. False: that makes no sense. */
 bool pawl__claims_moved(struct redis *redis, struct server *from, const redisReply *reply);
-/* The server is unreachable: refuse pending tries. */
-void pawl__claims_refuse_tries(struct home *home);
-/* ?retry= is used up: refuse those who wait. */
-void pawl__claims_give_up(struct home *home);
-/* Go on with all claims of a node. */
-void pawl__claims_drive(struct home *home);
 
 /* claim.c */
 /* Can there be such a claim? */
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
 /* The claim is there from here on, and is to be asked for. */
 void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
-void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
-/* The answer to acquire says that it is held. */
-void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
-/* The answer says why it is not: 0, -1, -2, or something strange. */
-void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
-/* Of a voter: the lock is not free; say so, and until when. */
-void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
 /* It is over without ever having been held. */
 void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
 /* The same for a try that does not wait until the server can; one of several that are asked for together may be had by itself. */
@@ -224,8 +211,6 @@ pawl__downgrade_fn pawl__redis_downgrade;
 pawl__extend_fn pawl__redis_extend;
 pawl__extended_fn pawl__redis_extended;
 pawl__hindered_fn pawl__redis_hindered;
-/* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
-void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
 /* Drive the claim at `when`; to the moment, or together with others. */
 void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
 /* The same a little later each time: the server can't just now. */
@@ -239,10 +224,35 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
 void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
-int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
 /* The only one to change a claim's state: by the table, whose actions it carries out. False: it is ignored in this state. */
 bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
+
+/* The server is unreachable: refuse pending tries. */
+void pawl__claims_refuse_tries(struct home *home);
+/* ?retry= is used up: refuse those who wait. */
+void pawl__claims_give_up(struct home *home);
+/* Go on with all claims of a node. */
+void pawl__claims_drive(struct home *home);
+
+/* send.c: what is asked about a claim. */
+/* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
+int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
+/* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
+void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
+void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
+/* Take back what the server may have of a claim that was refused; its answer is ignored. */
+void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
+/* Ask for `count` more tokens, if nobody waits. */
+void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count);
+
+/* answer.c: what is answered. */
+redis_reply_fn pawl__answer_acquire, pawl__answer_release, pawl__answer_downgrade, pawl__answer_extend;
+/* The answer to acquire says that it is held. */
+void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
+/* The answer says why it is not: 0, -1, -2, or something strange. */
+void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
+/* Of a voter: the lock is not free; say so, and until when. */
+void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
 
 /* state.c: the table. False: it is ignored. */
 bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);

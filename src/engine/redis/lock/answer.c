@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * answer.c - what the server answers about a claim, and what that makes of it.
+ *
+ * Every claim that waits has a timer. The first two in the queue ask again when the holder's time ends; all of them every few seconds,
+ * which also tells the server that they still wait.
+ */
+#include <string.h>
+
+#include "engine/kit/retry.h"
+#include "engine/redis/lock/lock.h"
+#include "base/error.h"
+
+#define ALIVE_NS (2000 * REDIS_MS)
+#define ALIVE_MOST_NS (10000 * REDIS_MS)
+#define REFUSAL_NS (60000 * REDIS_MS)
+
+enum { EXACT_POSITIONS = 2 };
+
+/* Is this the answer to what was asked last about the claim's state? */
+static bool current(const struct request *request) {
+    return request->claim->turn == request->step;
+}
+
+static void refused_for_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    pawl__kit_note(&redis->kit, &claim->kit, "%s", why->text);
+    if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
+        claim->kit.why = *why; /* for hindered(); later on it says why it was lost */
+    pawl__claim_try_later(redis, claim);
+}
+
+/* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
+static bool without_result(struct redis *redis, struct request *request, const redisReply *reply, struct pawl_error *why) {
+    struct rclaim *claim = request->claim;
+
+    claim->asked = false;
+    if (!reply)
+        return true; /* asked again once the connection is there */
+    switch (pawl__reply_class(reply, why)) {
+    case REPLY_OK:
+        claim->failures = 0;
+        return false;
+    case REPLY_NOSCRIPT:
+        pawl__claim_drive(redis, claim);
+        return true;
+    case REPLY_AGAIN:
+        refused_for_now(redis, claim, why);
+        return true;
+    case REPLY_READONLY:
+        pawl__link_drop(&request->server->commands, why->code, "%s", why->text);
+        return true;
+    case REPLY_MOVED:
+        if (!pawl__claims_moved(redis, request->server, reply))
+            return false;
+        if (&claim->home->server == request->server) /* it is sent to where it was */
+            pawl__claim_try_later(redis, claim);
+        return true;
+    case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
+        pawl__cluster_asked(request->server, reply);
+        refused_for_now(redis, claim, why);
+        return true;
+    case REPLY_REFUSED:
+        return false;
+    }
+    return false;
+}
+
+/* ---- Acquire ------------------------------------------------------------------------------------------------------------- */
+
+void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    if (claim->asks_again)
+        ms_left = 0; /* the key has changed since that answer left */
+    claim->asks_again = false;
+    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
+    claim->vote.registered = true;
+    /* So that the next time it is tracked; where others wait, each is told of its turn. */
+    claim->foreign_held = claim->position == 0;
+    claim->kit.again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
+    pawl__kit_tell(&redis->kit, &claim->kit, KIT_WAITS);
+}
+
+/* When does a claim that waits ask again? */
+static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    int64_t now = pawl__boottime(), alive = kit_between(&redis->kit.random, ALIVE_NS, ALIVE_NS * 5 / 4);
+    int64_t ends = (ms_left + 2 + (int64_t)claim->position * 50) * REDIS_MS;
+
+    if (ms_left >= 0 && claim->position < EXACT_POSITIONS && ends < alive) {
+        pawl__claim_set_timer(redis, claim, now + ends, true);
+        return;
+    }
+    alive += (int64_t)claim->position * 5 * REDIS_MS;
+    pawl__claim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
+}
+
+/* The same, unless it was told meanwhile that it is the first, and when to ask. */
+static void wait_as_told(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
+    int64_t told = claim->head_until;
+
+    claim->head_until = PAWL__NEVER;
+    wait_more(redis, claim, ms_left);
+    if (told < claim->timer.at)
+        pawl__claim_set_timer(redis, claim, told, true);
+}
+
+/* A position in the queue, as far as it matters. */
+static unsigned place(int64_t position) {
+    return position < 0 ? 0 : position < UINT16_MAX ? (unsigned)position : UINT16_MAX;
+}
+
+static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
+    int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
+    struct pawl_error why;
+    bool seen_foreign;
+
+    if (claim->kit.claim->try_only) {
+        pawl__claim_misfit(claim->kit.claim, 0, &why);
+        pawl__claim_refuse(redis, claim, &why);
+        return;
+    }
+    if (is_voter(redis)) {
+        claim->position = place(position);
+        pawl__claim_say_waits(redis, claim, ms_left);
+        return;
+    }
+    claim->home->contended = true;
+    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
+    if (position < 0) { /* it has not queued, since it could not be told */
+        pawl__kit_note(&redis->kit, &claim->kit, "held, PTTL %lld; listening", (long long)ms_left);
+        claim->position = 0;
+        wait_more(redis, claim, ms_left);
+        pawl__ear_open(redis, claim);
+        if (pawl__ear_on(claim))
+            pawl__claim_drive(redis, claim);
+        return;
+    }
+    claim->position = place(position);
+    seen_foreign = claim->foreign_held;
+    claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
+    pawl__kit_note(&redis->kit, &claim->kit, "queued at %u; %s holds it, PTTL %lld", claim->position,
+                   claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
+    if (claim->foreign_held && claim->position < EXACT_POSITIONS)
+        pawl__push_listen(redis, claim);
+    else if (claim->head_until == PAWL__NEVER) /* else it was told later than this was written */
+        pawl__push_unlisten(redis, claim);
+    wait_as_told(redis, claim, ms_left);
+    /* Once more: it may have been let go since; or so that the server tracks what it reads. */
+    if (claim->asks_again || (claim->home->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
+        claim->asks_again = false;
+        pawl__claim_drive(redis, claim);
+    }
+    pawl__claim_want_more(redis, claim);
+}
+
+void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
+    if (result == 0)
+        pawl__fail(ret, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->name);
+    else if (result == -2)
+        pawl__fail(
+            ret, PAWL_ELIMIT,
+            "the semaphore '%s' is in use with another limit than %u, or another program counts there: choose another name, or if "
+            "nobody uses it, remove its key",
+            claim->name, claim->limit);
+    else if (result == -1)
+        pawl__fail(ret, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
+                   claim->name);
+    else
+        pawl__fail(ret, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->name);
+}
+
+void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
+    pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
+    claim->home->contended = claim->state == RCLAIM_WAITING;
+    pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
+                        request->sent_at, pawl__claim_lease_ns(redis, claim));
+}
+
+/* The first token, if this is the short answer: the last of them; or 1 of a voter, which agrees to those that were proposed. */
+static uint64_t short_grant(const struct redis *redis, const struct rclaim *claim, const redisReply *reply) {
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1)
+        return 0;
+    if (is_voter(redis))
+        return claim->vote.floor;
+    return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
+}
+
+/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock for
+ * nothing; and if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
+static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
+    bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
+
+    pawl__claim_refuse(redis, claim, why);
+    if (undo)
+        pawl__send_undo(redis, claim);
+}
+
+void pawl__answer_acquire(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+    uint64_t first;
+    int64_t result;
+
+    if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)) {
+        freeReplyObject(reply);
+        return;
+    }
+    if (!without_result(redis, request, reply, &why)) {
+        result = pawl__reply_number(reply, 0, -3);
+        if (reply->type == REDIS_REPLY_ERROR) {
+            refuse_and_undo(redis, claim, true, &why);
+        } else if ((first = short_grant(redis, claim, reply))) {
+            claim->home->contended = false;
+            pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
+        } else if (pawl__reply_grants(reply)) {
+            pawl__claim_entered(redis, claim, request, reply);
+        } else if (result == 0) {
+            pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
+            queued(redis, claim, reply);
+        } else {
+            pawl__claim_misfit(claim->kit.claim, result, &why);
+            refuse_and_undo(redis, claim, result > 0, &why);
+        }
+    } else if (claim->kit.claim->try_only && reply && claim->timer.at != PAWL__NEVER) {
+        pawl__claim_not_now(redis, claim, &why);
+    }
+    freeReplyObject(reply);
+}
+
+/* ---- Release, downgrade -------------------------------------------------------------------------------------------------- */
+
+/* Too few replicas had it, and it is given back: once more, a little later. */
+static void undone(struct redis *redis, struct rclaim *claim) {
+    struct pawl_error why;
+
+    if (claim->kit.claim->try_only) {
+        pawl__secure_failed(claim->home, claim->kit.claim->name, &why);
+        pawl__claim_not_now(redis, claim, &why);
+    } else {
+        pawl__claim_try_later(redis, claim);
+    }
+}
+
+/* The server will not let us; then the lease ends it. Where it refuses one it refuses many: the log need not hear of each. */
+static void release_refused(struct redis *redis, const struct rclaim *claim, const struct pawl_error *why) {
+    struct claims *claims = claims_of(redis);
+
+    if (pawl__boottime() < claims->refusal_due)
+        return;
+    claims->refusal_due = pawl__boottime() + REFUSAL_NS;
+    pawl__kit_warn(&redis->kit, &claim->kit, "could not be released, and stays held until its lease ends: %s", why->text);
+}
+
+void pawl__answer_release(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    bool undoes = claim->state == RCLAIM_UNDOING;
+    struct pawl_error why;
+
+    if (current(request) && !without_result(redis, request, reply, &why)) {
+        bool refused = reply->type == REDIS_REPLY_ERROR;
+
+        if (refused && !undoes)
+            release_refused(redis, claim, &why);
+        claim->vote.awaited = reply->integer == 2;
+        pawl__claim_step(redis, claim, !refused && reply->integer == 0 ? RCLAIM_NOTHING : RCLAIM_RELEASED);
+        if (undoes)
+            undone(redis, claim);
+    } else if (!reply) {
+        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
+    }
+    freeReplyObject(reply);
+}
+
+void pawl__answer_downgrade(struct redis *redis, struct request *request, redisReply *reply) {
+    struct rclaim *claim = request->claim;
+    struct pawl_error why;
+
+    if (current(request) && (rclaim_holds(claim) || claim->state == RCLAIM_LOST) && !without_result(redis, request, reply, &why)) {
+        claim->mode = PAWL_SHARED;
+        if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+            pawl__claim_step(redis, claim, RCLAIM_DOWNGRADED);
+        else
+            pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->kit.claim->name);
+    }
+    freeReplyObject(reply);
+}
+
+/* ---- Going on ------------------------------------------------------------------------------------------------------------ */
+
+/* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
+void pawl__answer_extend(struct redis *redis, struct request *request, redisReply *reply) {
+    (void)redis;
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST)
+        request->claim->tokens_added += (uint32_t)reply->integer;
+    freeReplyObject(reply);
+}
