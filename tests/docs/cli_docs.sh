@@ -28,7 +28,7 @@ if ! command -v mandoc >/dev/null; then
     exit
 fi
 manual=$(mandoc -T ascii man/pawl.1 | sed 's/.\x08//g')
-for command in run hold status break bench; do
+for command in run hold status break; do
     help=$("$PAWL" $command --help)
     options=$(grep -oE '^ +(-[a-zA-Z], |    )--[a-z-]+' <<<"$help" | grep -oE '[-][-][a-z-]+')
     for option in $options; do
@@ -39,12 +39,14 @@ for command in run hold status break bench; do
         check "... and so does completions/pawl.fish" grep -qE -- "-l ${option#--}\\b" completions/pawl.fish
     done
 done
-manual_of_torture=$(mandoc -T ascii man/pawl-torture.1 | sed 's/.\x08//g')
-for option in $("$PAWL" torture --help | grep -oE '^ +(-[a-zA-Z], |    )--[a-z-]+' | grep -oE '[-][-][a-z-]+'); do
-    [ "$option" = --help ] || check "pawl-torture(1) knows $option" grep -qe "$option\\b" <<<"$manual_of_torture"
-    check "... and so does completions/pawl.bash" grep -qe "$option\\b" completions/pawl.bash
-    check "... and so does completions/_pawl" grep -qe "$option\\b" completions/_pawl
-    check "... and so does completions/pawl.fish" grep -qE -- "-l ${option#--}\\b" completions/pawl.fish
+for command in bench torture; do
+    manual_of_it=$(mandoc -T ascii man/pawl-$command.1 | sed 's/.\x08//g')
+    for option in $("$PAWL" $command --help | grep -oE '^ +(-[a-zA-Z], |    )--[a-z-]+' | grep -oE '[-][-][a-z-]+'); do
+        [ "$option" = --help ] || check "pawl-$command(1) knows $option" grep -qe "$option\\b" <<<"$manual_of_it"
+        check "... and so does completions/pawl.bash" grep -qe "$option\\b" completions/pawl.bash
+        check "... and so does completions/_pawl" grep -qe "$option\\b" completions/_pawl
+        check "... and so does completions/pawl.fish" grep -qE -- "-l ${option#--}\\b" completions/pawl.fish
+    done
 done
 for status in $("$PAWL" run --help | sed -n '/^Exit status/,/^$/p' | grep -oE '\b[0-9]+\b'); do
     check "pawl(1) lists exit status $status" grep -qE "^ +$status( |\$)" <<<"$manual"
