@@ -14,41 +14,19 @@
  *     token=rising|reused            a counter of the server's; the same for all                                             both
  *     gap=MS                         a pause between the two steps, where there are two
  *
- * One thread does everything, in serve(), and blocks while it does: that is good enough here. Waiters on Redis poll.
+ * They are made of blocking calls: see simple.h. Waiters on Redis poll.
  */
 #ifndef PAWL_TEXTBOOK_H
 #define PAWL_TEXTBOOK_H
 
-#include <pthread.h>
-#include <sys/queue.h>
-
-#include "engine/engine.h"
-
-enum textbook_state { TEXTBOOK_ASKING, TEXTBOOK_HELD, TEXTBOOK_LEAVING };
+#include "simple.h"
 
 struct textbook_claim {
-    TAILQ_ENTRY(textbook_claim) link;
-    struct pawl__claim *claim;
-    _Atomic int state;
-    bool held, asked; /* by what the server said; asked at least once */
-    bool renew, loss; /* the core asks for it; the server has said so */
-    int64_t due;      /* nothing to do before */
-    uint64_t token;
-    char owner[48], node[256], watched[320];
-};
-
-enum textbook_answer { TEXTBOOK_NOT_YET, TEXTBOOK_YES, TEXTBOOK_NO };
-
-struct textbook;
-
-/* What one kind of server can do. Each call may block. */
-struct textbook_backend {
-    bool (*open)(struct textbook *, struct pawl__url *url);
-    void (*close)(struct textbook *);
-    enum textbook_answer (*acquire)(struct textbook *, struct textbook_claim *);
-    void (*release)(struct textbook *, struct textbook_claim *); /* or give up */
-    enum textbook_answer (*renew)(struct textbook *, struct textbook_claim *);
-    void (*turn)(struct textbook *, int timeout_ms); /* hear what the server has to say; NULL: nothing */
+    struct simple_claim simple;
+    bool taken;                   /* the server has given it */
+    int64_t renew_at;             /* Redis, unchecked */
+    char owner[48];               /* Redis */
+    char node[256], watched[320]; /* ZooKeeper */
 };
 
 enum { EXPIRY_ATOMIC, EXPIRY_SECOND, EXPIRY_NONE };
@@ -57,24 +35,28 @@ enum { RENEW_CHECKED, RENEW_UNCHECKED, RENEW_OFF };
 enum { WATCH_GET, WATCH_EXISTS, WATCH_CHILDREN };
 
 struct textbook {
-    struct pawl__engine base;
-    const struct textbook_backend *backend;
-    pthread_mutex_t mutex; /* guards the list */
-    TAILQ_HEAD(, textbook_claim) claims;
-    int wake;
-    int64_t lease_ns;
-    char url[256];
-    const char *host;
+    struct simple simple;
     unsigned port;
     int expiry, release, renew, watch;
-    bool persistent, drops_wakes, reuses_tokens;
+    int persistent, drops_wakes, reuses_tokens;
     long long gap_ms;
     unsigned wakes;
     void *server;
 };
 
-void pawl__textbook_pause(const struct textbook *textbook); /* for the gap */
+static inline struct textbook *textbook_of(struct simple *simple) {
+    return (struct textbook *)simple;
+}
 
-extern const struct textbook_backend pawl__textbook_redis, pawl__textbook_zk;
+static inline struct textbook_claim *claim_of(struct simple_claim *claim) {
+    return (struct textbook_claim *)claim;
+}
+
+void pawl__textbook_pause(const struct textbook *textbook); /* for the gap */
+/* The server has given it. Those who never renew, or renew without a look, do not count the time either. */
+void pawl__textbook_granted(const struct textbook *textbook, struct textbook_claim *claim, uint64_t token);
+int pawl__textbook_unreachable(const struct textbook *textbook, struct pawl_error *reterr);
+
+extern const struct simple_ops pawl__textbook_redis, pawl__textbook_zk;
 
 #endif

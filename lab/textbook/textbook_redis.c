@@ -8,32 +8,42 @@
 
 #include "textbook.h"
 
+#include "os/sleep.h"
+
 static const char release_script[] =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 static const char renew_script[] =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
 
-static bool redis_open(struct textbook *textbook, struct pawl__url *url) {
+static const char *name_of(const struct textbook_claim *claim) {
+    return claim->simple.kit.claim->name;
+}
+
+static int redis_open(struct simple *simple, struct pawl_error *reterr) {
+    struct textbook *textbook = textbook_of(simple);
     redisContext *context = redisConnectWithTimeout("127.0.0.1", (int)textbook->port, (struct timeval){.tv_sec = 3});
 
-    (void)url;
     if (context && !context->err && redisSetTimeout(context, (struct timeval){.tv_sec = 3}) == REDIS_OK) {
         textbook->server = context;
-        return true;
+        return 0;
     }
     redisFree(context);
-    return false;
+    return pawl__textbook_unreachable(textbook, reterr);
 }
 
-static void redis_close(struct textbook *textbook) {
-    redisFree(textbook->server);
+static void redis_close(struct simple *simple) {
+    redisFree(textbook_of(simple)->server);
 }
 
-/* What the server says, as a number: 1 for OK, 0 for nil; -1: it says nothing. Frees the reply. */
-static long long number(struct textbook *textbook, void *answer) {
-    redisReply *reply = answer;
+/* What the server says, as a number: 1 for OK and for our own name as the owner, 0 for nil; -1: it says nothing. */
+static long long say(struct textbook *textbook, const struct textbook_claim *claim, const char *format, ...) {
     long long value = -1;
+    redisReply *reply;
+    va_list args;
 
+    va_start(args, format);
+    reply = redisvCommand(textbook->server, format, args);
+    va_end(args);
     if (!reply) {
         redisReconnect(textbook->server);
         return -1;
@@ -42,82 +52,109 @@ static long long number(struct textbook *textbook, void *answer) {
         value = reply->integer;
     else if (reply->type == REDIS_REPLY_STATUS)
         value = 1;
+    else if (reply->type == REDIS_REPLY_STRING)
+        value = strcmp(reply->str, claim->owner) == 0;
     else if (reply->type == REDIS_REPLY_NIL)
         value = 0;
     freeReplyObject(reply);
     return value;
 }
 
-static bool is_ours(struct textbook *textbook, const struct textbook_claim *state) {
-    redisReply *reply = redisCommand(textbook->server, "GET %s", state->claim->name);
-    bool ours = reply && reply->type == REDIS_REPLY_STRING && strcmp(reply->str, state->owner) == 0;
-
-    if (!reply)
-        redisReconnect(textbook->server);
-    else
-        freeReplyObject(reply);
-    return ours;
-}
-
 static long long lease_ms(const struct textbook *textbook) {
-    return textbook->lease_ns / 1000000;
+    return textbook->simple.lease_ns / 1000000;
 }
 
-static bool take(struct textbook *textbook, const struct textbook_claim *state) {
-    const char *name = state->claim->name;
+/* As say(). */
+static long long take(struct textbook *textbook, const struct textbook_claim *claim) {
+    const char *name = name_of(claim);
+    long long taken;
 
     if (textbook->expiry == EXPIRY_ATOMIC)
-        return number(textbook, redisCommand(textbook->server, "SET %s %s NX PX %lld", name, state->owner, lease_ms(textbook))) ==
-               1;
-    if (number(textbook, redisCommand(textbook->server, "SETNX %s %s", name, state->owner)) != 1)
-        return false;
-    if (textbook->expiry == EXPIRY_SECOND) {
+        return say(textbook, claim, "SET %s %s NX PX %lld", name, claim->owner, lease_ms(textbook));
+    taken = say(textbook, claim, "SETNX %s %s", name, claim->owner);
+    if (taken == 1 && textbook->expiry == EXPIRY_SECOND) {
         pawl__textbook_pause(textbook);
-        number(textbook, redisCommand(textbook->server, "PEXPIRE %s %lld", name, lease_ms(textbook)));
+        say(textbook, claim, "PEXPIRE %s %lld", name, lease_ms(textbook));
     }
-    return true;
+    return taken;
 }
 
-static enum textbook_answer redis_acquire(struct textbook *textbook, struct textbook_claim *state) {
-    if (!take(textbook, state))
-        return TEXTBOOK_NOT_YET;
-    state->token = (uint64_t)number(textbook, redisCommand(textbook->server, "INCR redisson_lock_token:{%s}", state->claim->name));
-    return TEXTBOOK_YES;
+static enum simple_answer redis_acquire(struct simple *simple, struct simple_claim *simple_claim, struct pawl_error *retwhy) {
+    struct textbook *textbook = textbook_of(simple);
+    struct textbook_claim *claim = claim_of(simple_claim);
+    const uint64_t *id = simple_claim->kit.claim->id;
+    long long taken;
+
+    snprintf(claim->owner, sizeof claim->owner, "%016llx-%llu", (unsigned long long)id[0], (unsigned long long)id[1]);
+    taken = take(textbook, claim);
+    if (taken < 0)
+        pawl__textbook_unreachable(textbook, retwhy);
+    if (taken != 1)
+        return SIMPLE_NOT_YET;
+    pawl__textbook_granted(textbook, claim, (uint64_t)say(textbook, claim, "INCR redisson_lock_token:{%s}", name_of(claim)));
+    claim->renew_at = pawl__boottime() + simple->lease_ns / 3;
+    return SIMPLE_YES;
 }
 
-static void redis_release(struct textbook *textbook, struct textbook_claim *state) {
-    const char *name = state->claim->name;
+static enum simple_answer redis_release(struct simple *simple, struct simple_claim *simple_claim) {
+    struct textbook *textbook = textbook_of(simple);
+    struct textbook_claim *claim = claim_of(simple_claim);
 
-    if (!state->held)
-        return;
+    if (!claim->taken)
+        return SIMPLE_YES;
     if (textbook->release == RELEASE_SCRIPT) {
-        number(textbook, redisCommand(textbook->server, "EVAL %s 1 %s %s", release_script, name, state->owner));
-        return;
+        say(textbook, claim, "EVAL %s 1 %s %s", release_script, name_of(claim), claim->owner);
+        return SIMPLE_YES;
     }
     if (textbook->release == RELEASE_CHECK) {
-        if (!is_ours(textbook, state))
-            return;
+        if (say(textbook, claim, "GET %s", name_of(claim)) != 1)
+            return SIMPLE_YES;
         pawl__textbook_pause(textbook);
     }
-    number(textbook, redisCommand(textbook->server, "DEL %s", name));
+    say(textbook, claim, "DEL %s", name_of(claim));
+    return SIMPLE_YES;
 }
 
-static enum textbook_answer redis_renew(struct textbook *textbook, struct textbook_claim *state) {
-    const char *name = state->claim->name;
+static enum simple_answer redis_renew(struct simple *simple, struct simple_claim *simple_claim) {
+    struct textbook *textbook = textbook_of(simple);
+    struct textbook_claim *claim = claim_of(simple_claim);
 
-    if (textbook->renew == RENEW_CHECKED)
-        return number(textbook, redisCommand(textbook->server, "EVAL %s 1 %s %s %lld", renew_script, name, state->owner,
-                                             lease_ms(textbook))) == 1
-                   ? TEXTBOOK_YES
-                   : TEXTBOOK_NO;
-    number(textbook, redisCommand(textbook->server, "PEXPIRE %s %lld", name, lease_ms(textbook)));
-    return TEXTBOOK_YES;
+    return say(textbook, claim, "EVAL %s 1 %s %s %lld", renew_script, name_of(claim), claim->owner, lease_ms(textbook)) == 1
+               ? SIMPLE_YES
+               : SIMPLE_NO;
 }
 
-const struct textbook_backend pawl__textbook_redis = {
+/* Renew what is there, ours or not. The core does not ask for it: it was told that the hold does not end. */
+static int64_t renew_unchecked(struct textbook *textbook, struct textbook_claim *claim) {
+    int64_t now = pawl__boottime();
+
+    if (!claim->taken || claim->simple.state != SIMPLE_HELD)
+        return PAWL__NEVER;
+    if (now >= claim->renew_at) {
+        claim->renew_at = now + textbook->simple.lease_ns / 3;
+        say(textbook, claim, "PEXPIRE %s %lld", name_of(claim), lease_ms(textbook));
+    }
+    return claim->renew_at;
+}
+
+static void redis_listen(struct simple *simple, int64_t until) {
+    struct textbook *textbook = textbook_of(simple);
+    struct pollfd bell = {.fd = simple->kit.bell, .events = POLLIN};
+
+    if (textbook->renew == RENEW_UNCHECKED)
+        for (struct simple_claim *claim = pawl__simple_next(simple, NULL); claim; claim = pawl__simple_next(simple, claim)) {
+            int64_t due = renew_unchecked(textbook, claim_of(claim));
+
+            until = due < until ? due : until;
+        }
+    pawl__sleep(&bell, 1, until, NULL);
+}
+
+const struct simple_ops pawl__textbook_redis = {
     .open = redis_open,
     .close = redis_close,
     .acquire = redis_acquire,
     .release = redis_release,
     .renew = redis_renew,
+    .listen = redis_listen,
 };
