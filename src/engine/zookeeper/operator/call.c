@@ -3,7 +3,7 @@
  * call.c - requests that a caller's thread waits for: what operators ask. The service thread answers; the caller sleeps on
  * session->answered. A caller that gives up leaves the call to its answer, which frees it.
  */
-#include "engine/zookeeper/operator/call.h"
+#include "engine/zookeeper/operator/operator.h"
 
 #include <stdlib.h>
 #include <string.h>

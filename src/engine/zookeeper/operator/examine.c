@@ -13,9 +13,7 @@
 #include "base/error.h"
 #include "engine/examine.h"
 #include "engine/zookeeper/lock/order.h"
-#include "engine/zookeeper/operator/call.h"
 #include "engine/zookeeper/operator/operator.h"
-#include "engine/zookeeper/session/four_letter.h"
 
 #define PATIENCE_NS (10 * ZK_S)
 #define WORD_NS (2 * ZK_S)
@@ -155,17 +153,28 @@ static void examine_session(struct examination *it) {
                     named ? "" : ", and for longer with ?tick= in the URL");
 }
 
+/* One request. Its answer is to be freed; NULL: there is none. */
+static struct zk_call *ask(struct examination *it, enum zk_call_what what, const char *path) {
+    struct zk_call *call;
+
+    pawl__zk_lock();
+    call = pawl__zk_call(it->session, what, path, NULL);
+    pawl__zk_call_wait(it->session, call, it->deadline);
+    if (call && !call->done) {
+        pawl__zk_call_free(call);
+        call = NULL;
+    }
+    pawl__zk_unlock(it->session);
+    return call;
+}
+
 /* How far is the leader? Heartbeats go there and back. */
 static void examine_leader(struct examination *it) {
     int64_t start = pawl__boottime(), took;
-    struct zk_call *call;
-    int rc;
+    struct zk_call *call = ask(it, ZK_CALL_SYNC, "/");
+    int rc = call ? call->rc : ZOPERATIONTIMEOUT;
 
-    pawl__zk_lock();
-    call = pawl__zk_call(it->session, ZK_CALL_SYNC, "/", NULL);
-    rc = pawl__zk_call_wait(it->session, call, it->deadline);
     pawl__zk_call_free(call);
-    pawl__zk_unlock(it->session);
     took = (pawl__boottime() - start) / ZK_MS;
     if (rc != ZOK)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "look at the servers' logs: is there a leader?",
@@ -181,18 +190,15 @@ static void examine_leader(struct examination *it) {
 
 /* Members with a vote, from the node where every server writes its configuration; -1: it could not be read. */
 static int members(struct examination *it) {
-    struct zk_call *call;
+    struct zk_call *call = ask(it, ZK_CALL_GET, "/zookeeper/config");
     int count = -1;
 
-    pawl__zk_lock();
-    call = pawl__zk_call(it->session, ZK_CALL_GET, "/zookeeper/config", NULL);
-    if (pawl__zk_call_wait(it->session, call, it->deadline) == ZOK) {
+    if (call && call->rc == ZOK) {
         count = 0;
         for (const char *line = call->data; line; line = (line = strchr(line, '\n')) ? line + 1 : NULL)
             count += strncmp(line, "server.", 7) == 0 && memmem(line, strcspn(line, "\n"), ":observer", 9) == NULL;
     }
     pawl__zk_call_free(call);
-    pawl__zk_unlock(it->session);
     return count;
 }
 
@@ -220,19 +226,14 @@ static void examine_ensemble(struct examination *it) {
 
 static void examine_access(struct examination *it) {
     const char *base = *it->session->options.base_path ? it->session->options.base_path : "/";
-    struct zk_call *call;
-    int rc, world;
+    struct zk_call *call = ask(it, ZK_CALL_ACL, base);
+    int world = call && call->rc == ZOK ? call->world : 0;
 
-    pawl__zk_lock();
-    call = pawl__zk_call(it->session, ZK_CALL_ACL, base, NULL);
-    rc = pawl__zk_call_wait(it->session, call, it->deadline);
-    world = call && call->done ? call->world : 0;
     pawl__zk_call_free(call);
-    pawl__zk_unlock(it->session);
     if (it->session->options.acl != &ZOO_CREATOR_ALL_ACL)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "give the URL a user (zk://user:secret@...), so that nodes are its own",
                     "whoever reaches the servers may delete the nodes that hold locks here (acl=world)");
-    else if (rc == ZOK && world & ZOO_PERM_DELETE)
+    else if (world & ZOO_PERM_DELETE)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "set an ACL on it, by zkCli.sh's setAcl",
                     "nodes of locks are the URL's user's own, but everybody may remove what is in %s", base);
     else

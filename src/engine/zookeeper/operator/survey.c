@@ -17,7 +17,6 @@
 #include "base/rule.h"
 #include "engine/zookeeper/lock/order.h"
 #include "engine/zookeeper/lock/path.h"
-#include "engine/zookeeper/operator/call.h"
 #include "engine/zookeeper/operator/operator.h"
 
 #define PATIENCE_NS (10 * ZK_S)

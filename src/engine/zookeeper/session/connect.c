@@ -24,7 +24,6 @@
 #include "base/error.h"
 #include "base/lease.h"
 #include "engine/kit/retry.h"
-#include "engine/zookeeper/session/four_letter.h"
 #include "os/bell.h"
 #include "os/descriptor.h"
 #include "os/sleep.h"
@@ -342,15 +341,10 @@ bool pawl__zk_session_wait(struct zk_session *session, struct pollfd fds[2], int
 /* ---- Open and close ------------------------------------------------------------------------------------------------------- */
 
 int pawl__zk_session_init(struct zk_session *session, struct pawl__engine *engine, struct pawl_error *reterr) {
-    pthread_condattr_t attributes;
-
     session->engine = engine;
     TAILQ_INIT(&session->ops);
     TAILQ_INIT(&session->watches.list);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&session->answered, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&session->answered, NULL);
     atomic_init(&session->fd, -1);
     if (!pawl__random(&session->attempts.random, sizeof session->attempts.random))
         session->attempts.random = (unsigned)getpid();

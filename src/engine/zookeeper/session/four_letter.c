@@ -5,50 +5,38 @@
  * Most servers answer only those that their administrator has listed (4lw.commands.whitelist), by default `srvr` alone; the others they
  * refuse by a sentence.
  */
-#include "engine/zookeeper/session/four_letter.h"
+#include "engine/zookeeper/session/session.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "os/descriptor.h"
+#include "os/sleep.h"
+#include "os/socket.h"
 
 #define WHY_NS (500 * ZK_MS)
 
 /* Wait until the socket is ready. False: the time is up. */
 static bool ready(int fd, short events, int64_t deadline) {
     struct pollfd wait = {.fd = fd, .events = events};
-    int64_t left;
 
-    while ((left = deadline - pawl__boottime()) > 0) {
-        int rc = poll(&wait, 1, (int)(left / ZK_MS) + 1);
-
-        if (rc > 0)
+    while (pawl__boottime() < deadline)
+        if (pawl__sleep(&wait, 1, deadline, NULL))
             return true;
-        if (rc < 0 && errno != EINTR)
-            return false;
-    }
     return false;
 }
 
 static int connect_to(const struct addrinfo *info, int64_t deadline) {
-    int fd = above_stdio(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error = 0;
-    socklen_t length = sizeof error;
+    int error, fd = pawl__socket_connect((const void *)info->ai_addr, info->ai_addrlen, deadline - pawl__boottime(), &error);
 
-    if (fd < 0)
-        return -1;
-    if (connect(fd, info->ai_addr, info->ai_addrlen) == 0 ||
-        (errno == EINPROGRESS && ready(fd, POLLOUT, deadline) && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 &&
-         error == 0))
-        return fd;
-    close(fd);
-    return -1;
+    if (fd >= 0 && (error || !ready(fd, POLLOUT, deadline) || pawl__socket_error(fd) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 static int connect_any(const struct zk_host *host, int64_t deadline) {

@@ -23,17 +23,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/name.h"
+
 enum { BUCKETS_MIN = 64 };
 
 /* ---- By path -------------------------------------------------------------------------------------------------------------- */
-
-static uint32_t hash_of(const char *path) {
-    uint32_t hash = 2166136261u;
-
-    for (; *path; path++)
-        hash = (hash ^ (unsigned char)*path) * 16777619u;
-    return hash;
-}
 
 /* As many buckets as watches. False: there are none at all, for want of memory. */
 static bool grow(struct zk_session *session) {
@@ -56,7 +50,7 @@ static bool grow(struct zk_session *session) {
 
 /* The first at this path, or the next after `watch`, in no order. */
 static struct zk_watch *at_path(const struct zk_session *session, struct zk_watch *watch, const char *path) {
-    uint32_t hash = hash_of(path);
+    uint32_t hash = pawl__name_hash(path, strlen(path));
 
     if (watch)
         watch = LIST_NEXT(watch, same_bucket);
@@ -84,7 +78,7 @@ struct zk_watch *pawl__zk_watch_new(struct zk_session *session, struct zk_asker 
     watch->children = children;
     watch->fired = fired;
     watch->told = on_watch;
-    watch->hash = hash_of(path);
+    watch->hash = pawl__name_hash(path, strlen(path));
     strcpy(watch->path, path);
     TAILQ_INSERT_TAIL(&session->watches.list, watch, link);
     LIST_INSERT_HEAD(&session->watches.buckets[watch->hash & (session->watches.bucket_count - 1)], watch, same_bucket);
