@@ -122,18 +122,24 @@ static void settle(struct zookeeper *zk, struct zk_session *session) {
     session->touch_at = SERVER_NEVER;
 }
 
-/* A follower tells when the leader next pings it: twice in a tick. */
-static int64_t next_word(struct zookeeper_member *member) {
+/* The next ping that the leader sends after `at`: there are two in a tick. */
+static int64_t next_ping(const struct zookeeper_member *member, int64_t at) {
     int64_t beat = member->zk->options.tick_ms * ZK_MS / 2;
     int64_t phase = (int64_t)(member->zk->options.seed * 2654435761u + member->index * 40503u) & 0x3fffffff;
 
-    return ((member->zk->now + phase) / beat + 1) * beat - phase + zk_hop(member->zk);
+    return ((at + phase) / beat + 1) * beat - phase;
 }
 
-static void tell_later(struct zookeeper_member *member, struct zk_session *session, int32_t timeout_ms) {
+/* When does the leader know what the follower tells it with the answer to a ping? No request that is forwarded after the answer to another
+ * one that came behind the ping is there before it. */
+static int64_t answered_ping(const struct zookeeper_member *member, int64_t at) {
+    return at + member->zk->options.near_ns;
+}
+
+static void tell_at(struct zookeeper_member *member, struct zk_session *session, int32_t timeout_ms, int64_t when) {
     if (session->touch_at != SERVER_NEVER)
         return;
-    session->touch_at = next_word(member);
+    session->touch_at = when;
     session->touch_timeout_ms = timeout_ms;
     session->touch_from = (int)member->index;
 }
@@ -150,7 +156,7 @@ bool zk_session_touch(struct zk_conn *conn) {
     if (!session || !zk_linked(member))
         return true; /* it does not know better */
     settle(zk, session);
-    tell_later(member, session, conn->timeout_ms);
+    tell_at(member, session, conn->timeout_ms, answered_ping(member, next_ping(member, zk->now)));
     return true;
 }
 
@@ -162,12 +168,26 @@ void zk_sessions_unheard(struct zookeeper *zk, unsigned member) {
         }
 }
 
+/* Pings that were under way arrive late, as all that has to be sent again does, but ahead of the answers that follow. */
+static int64_t first_ping(struct zookeeper_member *member) {
+    struct zookeeper *zk = member->zk;
+    int64_t next = next_ping(member, zk->now), span = next_ping(member, next) - next;
+
+    if (next_ping(member, member->cut_at) == next)
+        return next;
+    span = zk->now - member->cut_at < span ? zk->now - member->cut_at : span;
+    member->down_at = zk->now + zk_hop(zk) + zk_draw(zk, 0, span);
+    return member->down_at;
+}
+
 void zk_sessions_heard(struct zookeeper_member *member) {
+    int64_t half_tick = (int64_t)member->zk->options.tick_ms * ZK_MS / 2, when = answered_ping(member, first_ping(member));
+
     for (struct zk_conn *conn = member->conns; conn; conn = conn->after) {
         struct zk_session *session = conn->state == CONN_OPEN ? zk_session_find(member->zk, conn->session) : NULL;
 
-        if (session && conn->touched_at >= member->cut_at - (int64_t)member->zk->options.tick_ms * ZK_MS / 2)
-            tell_later(member, session, conn->timeout_ms);
+        if (session && conn->touched_at >= member->cut_at - half_tick)
+            tell_at(member, session, conn->timeout_ms, when);
     }
 }
 

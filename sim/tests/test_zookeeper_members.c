@@ -436,6 +436,53 @@ static void nobody_expires_in_peace(void **state) {
     end();
 }
 
+/* He asks, and waits for the answer. False: there is none, for the session is over. */
+static bool is_answered(struct person *person) {
+    int created = run.created_count;
+
+    if (person->state == IDLE)
+        create(person, 2);
+    while (person->state == WAITING)
+        go_on(run.now + MS, false);
+    return run.created_count > created;
+}
+
+/* A follower that was cut off hears of the leader's pings before it hears of any answer, and it tells of its clients before it forwards
+ * anything else. So a session that was good for two requests, one after the other, is good for its whole time again. */
+static void reports_come_before_answers(void **state) {
+    struct zookeeper_options options = {
+        .count = 3, .tick_ms = 500, .sync_limit = 100, .min_session_ms = 1000, .max_session_ms = 60000};
+    struct person *person = &run.people[0];
+    int kept = 0, ended = 0;
+
+    (void)state;
+    for (options.seed = 1; options.seed <= 400; options.seed++) {
+        unsigned member;
+
+        begin(options.seed, &options);
+        go_on(run.now + 5000 * MS, false);
+        member = ((unsigned)zookeeper_leader(run.zk) + 1) % 3;
+        meet(person, member);
+        go_on(run.now + 100 * MS, false);
+        zookeeper_isolate(run.zk, member, run.now);
+        go_on(run.now + (SESSION_MS - 800 + below(1000)) * MS, false);
+        if (person->state == IDLE)
+            ask(person, OP_PING);
+        go_on(run.now + 10 * MS, false);
+        zookeeper_join(run.zk, member, run.now);
+        if (is_answered(person) && is_answered(person)) {
+            kept++;
+            go_on(run.now + (SESSION_MS - 1000) * MS, false);
+            assert_int_equal(person->state, IDLE);
+        } else {
+            ended++;
+        }
+        end();
+    }
+    printf("# %d sessions were kept, %d were not\n", kept, ended);
+    assert_true(kept > 20 && ended > 20);
+}
+
 static void the_same_seed_gives_the_same_bytes(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed < 6; seed++)
@@ -446,6 +493,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(promises_are_kept),
         cmocka_unit_test(nobody_expires_in_peace),
+        cmocka_unit_test(reports_come_before_answers),
         cmocka_unit_test(the_same_seed_gives_the_same_bytes),
     };
 

@@ -32,7 +32,11 @@
  *
  * which is T/4 where we only pinged, and 4T/9 while we hold and beat; half a tick of it is used up as it is. With T of 15 s and a tick of
  * 2 s the leader may be late by 2.7 s and 5.6 s; where T is two ticks, not at all and by 0.2 T. No bound closes that, since a server
- * may stand still for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.) */
+ * may stand still for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.)
+ *
+ * A follower that was cut off and is joined again may forward a request of ours that the leader lets through, and whose session ends before
+ * the follower's report is there. Between the two all goes in order: the leader's pings, which it sent all the time, come before the
+ * answer, and the end of the session right behind it. So the client is told in the same moment. */
 int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns) {
     int64_t assured = timeout_ns - timeout_ns / 3 - (tick_ns ? tick_ns / 2 : timeout_ns / 4) - late_ns;
 
