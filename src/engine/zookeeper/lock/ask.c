@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Servers say so since 3.7; the library has no name for it. */
 enum { QUOTA_EXCEEDED = -125 };
@@ -41,19 +42,33 @@ void pawl__zk_next_number(struct zk_claim *claim) {
     pawl__zk_watch_drop(claim->watch.further);
 }
 
+void pawl__zk_catch_up(struct zk_op *op, const char *dir, const char *guid) {
+    char *nowhere = pawl__zk_text("%s/%s", dir, guid);
+
+    if (nowhere)
+        pawl__zk_delete(op, nowhere);
+    else
+        pawl__zk_op_fail(op, ZSYSTEMERROR);
+    free(nowhere);
+}
+
+bool pawl__zk_caught_up(int rc) {
+    return rc == ZNONODE || rc == ZNOAUTH;
+}
+
 /* A list that was read before the server caught up says nothing. */
-static int on_synced(struct zk_op *op, const struct zk_reply *reply) {
-    return zk_asked(op) && reply->rc != ZOK ? ZK_STALLED : ZK_NOTHING;
+static int on_caught_up(struct zk_op *op, const struct zk_reply *reply) {
+    return zk_asked(op) && !pawl__zk_caught_up(reply->rc) ? ZK_STALLED : ZK_NOTHING;
 }
 
 enum zk_event pawl__zk_list_fresh(struct zk_claim *claim, const char *dir, zk_done_fn *done, void *data) {
-    struct zk_op *sync, *list;
+    struct zk_op *first, *list;
 
     pawl__zk_next_number(claim);
-    sync = dir ? pawl__zk_ask(claim, on_synced, NULL) : NULL;
-    list = sync ? pawl__zk_ask(claim, done, data) : NULL;
-    if (sync)
-        pawl__zk_sync(sync, dir);
+    first = dir ? pawl__zk_ask(claim, on_caught_up, NULL) : NULL;
+    list = first ? pawl__zk_ask(claim, done, data) : NULL;
+    if (first)
+        pawl__zk_catch_up(first, dir, claim->at.guid);
     if (!list)
         return ZK_STALLED;
     pawl__zk_list(list, dir, NULL);

@@ -248,6 +248,10 @@ void pawl__zk_tell(struct zk_claim *claim, unsigned what);
 void pawl__zk_look_at(struct zk_claim *claim, int64_t when);
 void pawl__zk_leave_listing(struct zk_claim *claim);
 void pawl__zk_next_number(struct zk_claim *claim); /* what was asked for until now does not matter any more */
+/* Ask for the deletion of what was never there: when it is refused (pawl__zk_caught_up), our server knows of all that was begun before. A
+ * sync is not enough: a leader that is cut off answers it until it notices, and shows nothing of what it could not write. */
+void pawl__zk_catch_up(struct zk_op *op, const char *dir, const char *guid);
+bool pawl__zk_caught_up(int rc);
 /* List a directory as it is now: a server that lags behind catches up first. `dir` may be NULL: out of memory. */
 enum zk_event pawl__zk_list_fresh(struct zk_claim *claim, const char *dir, zk_done_fn *done, void *data);
 /* ZK_REFUSED, and why. */

@@ -81,10 +81,10 @@ static int on_deleted(struct zk_op *op, const struct zk_reply *reply) {
     return 0;
 }
 
-static int on_synced(struct zk_op *op, const struct zk_reply *reply) {
+static int on_caught_up(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_leftover *leftover = op->data;
 
-    leftover->stale = reply->rc != ZOK && reply->rc != ZNONODE && reply->rc != ZNOAUTH;
+    leftover->stale = !pawl__zk_caught_up(reply->rc);
     return 0;
 }
 
@@ -112,7 +112,7 @@ static int on_listed(struct zk_op *op, const struct zk_reply *reply) {
 
 static void send_leftover(struct zk_leftover *leftover) {
     struct zk_engine *zk = leftover->zk;
-    struct zk_op *op, *sync;
+    struct zk_op *op, *first;
 
     if (leftover->sent || !zk_is_connected(&zk->session))
         return;
@@ -122,19 +122,10 @@ static void send_leftover(struct zk_leftover *leftover) {
             pawl__zk_delete(op, leftover->path);
         return;
     }
-    sync = pawl__zk_op_new(&zk->session, NULL, on_synced, leftover);
-    op = sync ? pawl__zk_op_new(&zk->session, NULL, on_listed, leftover) : NULL;
-    /* A leader that is cut off answers a sync for as long as it has not noticed, and shows nothing of what it could not write. What is
-     * refused by a write, as a delete of what was never there, has gone through the majority, behind all that it had begun. */
-    if (sync) {
-        char *nowhere = pawl__zk_text("%s/%s", leftover->path, leftover->guid);
-
-        if (nowhere)
-            pawl__zk_delete(sync, nowhere);
-        else
-            pawl__zk_sync(sync, leftover->path);
-        free(nowhere);
-    }
+    first = pawl__zk_op_new(&zk->session, NULL, on_caught_up, leftover);
+    op = first ? pawl__zk_op_new(&zk->session, NULL, on_listed, leftover) : NULL;
+    if (first)
+        pawl__zk_catch_up(first, leftover->path, leftover->guid);
     if ((leftover->sent = op != NULL))
         pawl__zk_list(op, leftover->path, NULL);
 }
