@@ -157,13 +157,15 @@ def contests():
 
 
 def rows(figures):
-    """Each goal: what, the limit, what was measured in how many rounds, the same with ?spin=0, and whether it was reached."""
+    """Each goal: what, the limit, what was measured in how many rounds, the same with ?spin=0, and whether it was reached. That is
+    decided on like with like: with ?spin=0 where there is that choice, since the other side sleeps while it waits."""
     for goal in GOALS:
         values, sleeping = goal.values(figures), goal.sleeping()
         beside = spread(sleeping.values(figures), three) if sleeping else ""
         what = [goal.what, f"{goal.relation} {goal.limit}"]
+        like = sleeping.values(figures) if sleeping else values
         if values:
-            reached = "reached" if goal.reached(median(values)) else "**not reached**"
+            reached = "" if not like else "reached" if goal.reached(median(like)) else "**not reached**"
             yield [*what, spread(values, three), str(len(values)), beside, reached]
         else:
             yield [*what, "not measured", "", beside, ""]

@@ -16,6 +16,7 @@ NAMES = {
     "zk3": "ZooKeeper, 3 nodes",
 }
 PEER_NAMES = {"curator3": "Curator, 3 nodes", "redlock5": "node-redlock, 5 servers"}
+PEER_NAMES |= {f"{key}-debian": f"{name} of Debian" for key, name in (("redis-py", "redis-py"), ("curator", "Curator"), ("kazoo", "Kazoo"))}
 ENGINE_OF = {
     "flock": "local",
     "ofd": "local",
@@ -27,6 +28,9 @@ ENGINE_OF = {
     "curator": "zk1",
     "kazoo": "zk1",
     "curator3": "zk3",
+    "redis-py-debian": "redis",
+    "curator-debian": "zk1",
+    "kazoo-debian": "zk1",
 }
 BUSY_ROWS = (("acquire", "write", "EVALSHA"), ("pair", "write", "EVALSHA"))
 BUSY_ROWS += (("turns2", "trip", "PING"), ("turns16", "trip", "PING"), ("turns64", "trip", "PING"))
@@ -163,7 +167,11 @@ def machine_lines(found):
     for key, server in found["servers"].items():
         if server:
             yield f"{NAMES[key]}: {server}"
-    peers = [f"{peer['name']} {peer['version']}".strip() for key, peer in found["peers"].items() if key not in PEER_NAMES]
+    peers = [
+        f"{peer['name']}{' of Debian' if key.endswith('-debian') else ''} {peer['version']}".strip()
+        for key, peer in found["peers"].items()
+        if key not in ("curator3", "redlock5")
+    ]
     yield "peers: " + ", ".join(peers)
 
 
@@ -247,6 +255,9 @@ pairs, its ratio is of those wherever it stands on this page. All rounds are in 
 
 ## Goals
 
+Whether a goal is reached is decided on like with like: the other side sleeps while it waits for an answer, so where there is a figure
+with `?spin=0`, it is the one that counts.
+
 <!-- quote goals -->
 {goals}
 <!-- /quote -->
@@ -294,8 +305,8 @@ second. Memory is what one client process, and all servers, have for themselves.
 ## The peers
 
 The same workload on the same server. Clients in C, Python and etcd's are processes; those of Curator, Redisson and node-redlock
-are sessions within one process, as their runtime has it. What the kernel and the C library offer has no queue: whoever runs may
-take it again while others wait, which is fast among threads, and not fair. redis-py and node-redlock ask again and again, with
+are sessions within one process, as their runtime has it. What the kernel and the C library offer has no queue: the thread that runs
+may take it again while others wait, which is fast among threads, and not fair. redis-py and node-redlock ask again and again, with
 pauses of 100 and 200 ms, and have few hand-offs for that reason.
 
 {peers}

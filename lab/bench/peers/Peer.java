@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Peer - the workloads of README.md for a lock of Java's. Whoever is measured gives a way to open a client with a lock.
+ * Peer - the workloads of README.md for a lock of Java's. A peer gives a way to open a client with a lock.
  */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
