@@ -2,7 +2,7 @@
 # Redisson, from Maven Central, and pawl exclude each other and wake each other: on one server, with sentinels, and in a cluster.
 # shellcheck source=tests/interop/common.sh
 . "$(dirname "$0")/common.sh"
-jars=$cache/redisson-3.50.0
+jars=$cache/redisson-4.7.0
 command -v javac >/dev/null || skip_all "there is no javac (Debian: default-jdk-headless)"
 if [ ! -d "$jars" ]; then
     command -v mvn >/dev/null || skip_all "there is no mvn to fetch Redisson (Debian: maven)"
