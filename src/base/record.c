@@ -41,10 +41,6 @@ size_t pawl__record_format(const struct pawl__identity *identity, char *buffer, 
     return append(buffer, size, used, "label", identity->label);
 }
 
-static int hex_value(char c) {
-    return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
-}
-
 /* Copy a value of `length` bytes, unescaped and cut to fit. What would garble a terminal is shown as '?'. */
 static void copy_value(const char *from, size_t length, char *to, size_t size) {
     size_t used = 0;
@@ -53,7 +49,9 @@ static void copy_value(const char *from, size_t length, char *to, size_t size) {
         unsigned char c = (unsigned char)from[i];
 
         if (c == '%' && i + 2 < length && isxdigit((unsigned char)from[i + 1]) && isxdigit((unsigned char)from[i + 2])) {
-            c = (unsigned char)(hex_value(from[i + 1]) << 4 | hex_value(from[i + 2]));
+            const char digits[] = {from[i + 1], from[i + 2], '\0'};
+
+            c = (unsigned char)strtoul(digits, NULL, 16);
             i += 2;
         }
         to[used++] = (char)(c < ' ' || c == 0x7f ? '?' : c);

@@ -12,30 +12,23 @@
 
 #include "base/error.h"
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decode percent escapes in place. An escaped NUL would cut the text off for whoever reads it next, so it is refused. */
 static int unescape(char *text, struct pawl_error *reterr) {
     char *to = text;
 
     for (const char *from = text; *from; from++) {
-        int high, low;
+        unsigned byte = 0;
 
         if (*from != '%') {
             *to++ = *from;
             continue;
         }
-        high = hex_digit(from[1]);
-        low = high < 0 ? -1 : hex_digit(from[2]);
-        if (low < 0 || (high == 0 && low == 0))
+        if (isxdigit((unsigned char)from[1]) && isxdigit((unsigned char)from[2]))
+            sscanf(from + 1, "%2x", &byte);
+        if (byte == 0)
             return pawl__fail(reterr, PAWL_EURL,
                               "the URL has a '%%' that two hex digits (not 00) must follow: write %%25 for '%%'");
-        *to++ = (char)(high << 4 | low);
+        *to++ = (char)byte;
         from += 2;
     }
     *to = '\0';
@@ -83,7 +76,7 @@ static int parse_host(char *text, struct pawl__url *url, struct pawl_error *rete
 
 /* user:password@host:port,host:port */
 static int parse_authority(char *text, struct pawl__url *url, struct pawl_error *reterr) {
-    char *at = strrchr(text, '@'), *colon, *next;
+    char *at = strrchr(text, '@'), *colon, *host;
     int rc;
 
     if (at) {
@@ -102,13 +95,9 @@ static int parse_authority(char *text, struct pawl__url *url, struct pawl_error 
     }
     if (!*text)
         return 0;
-    for (; text; text = next) {
-        next = strchr(text, ',');
-        if (next)
-            *next++ = '\0';
-        if ((rc = parse_host(text, url, reterr)) < 0)
+    while ((host = strsep(&text, ",")))
+        if ((rc = parse_host(host, url, reterr)) < 0)
             return rc;
-    }
     return 0;
 }
 
@@ -139,16 +128,12 @@ static int parse_option(char *text, struct pawl__url *url, struct pawl_error *re
 }
 
 static int parse_options(char *text, struct pawl__url *url, struct pawl_error *reterr) {
-    char *next;
+    char *option;
     int rc;
 
-    for (; text; text = next) {
-        next = strchr(text, '&');
-        if (next)
-            *next++ = '\0';
-        if ((rc = parse_option(text, url, reterr)) < 0)
+    while ((option = strsep(&text, "&")))
+        if ((rc = parse_option(option, url, reterr)) < 0)
             return rc;
-    }
     return 0;
 }
 

@@ -47,7 +47,6 @@ enum {
 /* Free nodes of this process. Blocks are claimed in the table; which of their nodes are free only this process knows. */
 struct pool {
     pthread_mutex_t mutex;
-    bool made;
     uint8_t *free_mask;           /* per block, one bit per node */
     uint32_t *after, *before;     /* per block: list of the blocks with free nodes; index + 1 */
     _Atomic uint32_t *spares;     /* per bucket: a free node; SPARE_OUT: it is in use; 0: this bucket keeps none */

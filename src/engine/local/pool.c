@@ -33,16 +33,15 @@ int pawl__local_pool_open(struct local *local, struct pawl_error *reterr) {
     pool->spares = (_Atomic uint32_t *)(pool->before + BLOCK_COUNT);
     pool->free_mask = (uint8_t *)map + 2 * links + spares;
     pthread_mutex_init(&pool->mutex, NULL);
-    pool->made = true;
     return 0;
 }
 
 void pawl__local_pool_close(struct local *local) {
-    if (!local->pool.made)
+    if (!local->pool.after)
         return;
     pthread_mutex_destroy(&local->pool.mutex);
     munmap(local->pool.after, local->pool.map_size);
-    local->pool.made = false;
+    local->pool.after = NULL;
 }
 
 static void list_add(struct pool *pool, uint32_t block) {
@@ -150,7 +149,6 @@ static int get_slowly(struct local *local, uint32_t *ret, struct pawl_error *ret
 /* Let the bucket keep the node, if it keeps none and not many do. Nobody writes there now: in the guard only those do that find one. */
 static COLD bool settle_down(struct pool *pool, uint32_t ref, uint32_t hash) {
     _Atomic uint32_t *spare = &pool->spares[hash & (BUCKET_COUNT - 1)];
-
     bool first;
 
     pthread_mutex_lock(&pool->mutex);
