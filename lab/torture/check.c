@@ -404,6 +404,22 @@ static bool is_alone(const struct check *check, const struct attempt *attempt, i
     return true;
 }
 
+/* May the entry be that of another thread of its process, which has given up since? What it leaves goes a little later. Likewise what one
+ * leaves in the queue of a semaphore that has got its permits. */
+static bool may_be_left(const struct check *check, const struct attempt *attempt, int64_t since) {
+    enum { FAR = 4096 };
+    size_t own = (size_t)(attempt - check->attempts);
+
+    for (size_t i = own > FAR ? own - FAR : 0; i < check->attempt_count && check->attempts[i].call < since + ENTRY_NS; i++) {
+        const struct attempt *other = &check->attempts[i];
+        bool waited = other->granted == NEVER || (other->mode == 'p' && other->granted >= since);
+
+        if (i != own && other->process == attempt->process && other->lock == attempt->lock && waited && other->ended >= since)
+            return true;
+    }
+    return false;
+}
+
 /* Of the waiter `SLOT.LIFE@SINCE`: its only attempt on this lock, if that began before the rig looked and no later than the entry was
  * made. A part of a set may not have joined the queue yet: the entry may be another's. */
 static void see_waiter(struct check *check, const struct record *record, struct who who, int64_t since) {
@@ -420,7 +436,7 @@ static void see_waiter(struct check *check, const struct record *record, struct 
         found = attempt;
     }
     if (found == NULL || found->call >= record->numbers[0] || found->seen != NEVER || found->call >= since + ENTRY_NS ||
-        (found->call > since && !is_alone(check, found, since)))
+        (found->call > since && !is_alone(check, found, since)) || may_be_left(check, found, since))
         return;
     found->seen = record->time;
     check->verdict.watched++;

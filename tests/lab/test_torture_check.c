@@ -372,6 +372,11 @@ static void test_order(void **state) {
               OVERTAKE("3", "7") AT_LAST);
     breaks(RULE_ORDER, QUEUE("21 1.1.1 want 0 x 1 0\n22 1.1.1 fail 0 -10\n30 rig seen 0 25" NS " 1.1@19500000\n") OVERTAKE("2", "6")
                            OVERTAKE("3", "7") AT_LAST);
+    /* An entry that a neighbour may have left, who gave up after it was made; not one who had given up before. */
+    holds(QUEUE("21 1.1.1 want 0 x 1 0\n24 1.1.1 fail 0 -10\n30 rig seen 0 25" NS " 1.1@22" NS "\n") OVERTAKE("2", "6")
+              OVERTAKE("3", "7") AT_LAST);
+    breaks(RULE_ORDER, QUEUE("20 1.1.1 want 0 x 1 0\n21 1.1.1 fail 0 -10\n30 rig seen 0 25" NS " 1.1@22" NS "\n") OVERTAKE("2", "6")
+                           OVERTAKE("3", "7") AT_LAST);
     holds(QUEUE("30 rig seen 0 15" NS " 1.1@22" NS "\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
     holds(QUEUE("30 rig seen 0 25" NS " 1.1@22" NS "\n") "42 rig fault 0 client-stop 1\n43 rig healed 0 1\n" OVERTAKE("2", "6")
               OVERTAKE("3", "7") AT_LAST);
