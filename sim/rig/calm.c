@@ -113,7 +113,8 @@ static int64_t queued_since(const struct calm *calm, const struct record *record
 
 /* What is taken together with others may be held while those are waited for: it counts as held from the beginning. */
 static void want(struct calm *calm, struct calm_thread *self, const struct record *record) {
-    *self = (struct calm_thread){.asked = record->time,
+    *self = (struct calm_thread){.came = record->time,
+                                 .asked = record->time,
                                  .queued = queued_since(calm, record),
                                  .able = NEVER,
                                  .lock = (short)record->lock,
@@ -128,7 +129,7 @@ static void want(struct calm *calm, struct calm_thread *self, const struct recor
 /* A claim is granted to as many readers of its process as it has tokens. For the others, who came while it was asked for, there is another
  * claim from now on, behind those who have queued meanwhile. And claims that are not granted yet are younger than the request of who has
  * one that is: its was the last when it came. */
-static void ask_anew(struct calm *calm, const struct record *record, int64_t asked) {
+static void ask_anew(struct calm *calm, const struct record *record, int64_t came) {
     for (int i = 0; i < calm->width; i++) {
         struct calm_thread *other = &calm->threads[record->who.slot][i];
 
@@ -136,7 +137,7 @@ static void ask_anew(struct calm *calm, const struct record *record, int64_t ask
             continue;
         if (other->mode == 's')
             other->asked = record->time;
-        other->queued = other->queued < asked ? asked : other->queued;
+        other->queued = other->queued < came ? came : other->queued;
     }
 }
 
@@ -168,7 +169,7 @@ static void by_client(struct calm *calm, const struct record *record) {
             measure(calm, slot, thread, record->time);
         self->holds = true;
         pass_on(calm, record);
-        ask_anew(calm, record, self->asked);
+        ask_anew(calm, record, self->came);
         look(calm, record->lock, record->time);
         break;
     case RECORD_DOWN:

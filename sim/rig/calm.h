@@ -19,7 +19,8 @@
 enum { CALM_SLOTS = 64, CALM_LOCKS = 64, CALM_THREADS = 48 };
 
 struct calm_thread {
-    int64_t asked;
+    int64_t came;   /* when it asked */
+    int64_t asked;  /* since when its claim may be there, at the latest */
     int64_t queued; /* no claim that it may wait behind is older: that of its process may have been there when it came */
     int64_t able;   /* since when it could have it; INT64_MAX: it could not */
     short lock;     /* -1: it neither waits nor holds */
