@@ -2,8 +2,8 @@
  *
  * break.c - pawl break: make a holder give up.
  *
- * The token is asked for on purpose: it names one hold. An operator who looked a minute ago cannot break the hold of whoever came
- * next.
+ * The token is asked for on purpose: it names one hold. An operator who looked a minute ago cannot break the hold of
+ * another process by mistake.
  */
 #include <stdio.h>
 

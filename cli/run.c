@@ -4,12 +4,12 @@
  *
  * From the moment the locks are held there is one loop over three sources: signals (passed on to the command's process group), the
  * keeper's word (the command stopped, or ended), and the library's (a hold is suspect, or lost). Nothing else happens at any other
- * time. In this order the run ends, whatever ends it:
+ * time. A run always ends in this order:
  *
  *     the command has ended -> its process group is ended, or left alone -> the locks are released -> pawl exits
  *
  * so that no lock is released while the command runs. Why the hold is over (a loss, --max-hold) only decides how the command is
- * asked to end. Once it is over, the exit status is EXIT_LOST, whatever the command's.
+ * asked to end. Once it is over, the exit status is EXIT_LOST, not the command's.
  */
 #include <errno.h>
 #include <poll.h>

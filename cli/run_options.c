@@ -7,7 +7,7 @@
  *     pawl run [options] -- LOCK... -- COMMAND [ARGUMENT...]      for locks whose names begin with '-'
  *
  * Options may stand anywhere before the `--`, as with flock(1). Since there may be several locks, the `--` is what tells where the
- * command begins; whoever forgets it is told so, whatever getopt stumbled over.
+ * command begins; where it was forgotten the message says so, whichever option getopt refused.
  */
 #include "run_options.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * supervisor.c - the process between pawl and the command: whatever becomes of pawl, the command does not outlive its hold.
+ * supervisor.c - the process between pawl and the command: even if pawl is killed, the command does not outlive its hold.
  *
  *     pawl --------channel-------- keeper ---- command ---- what it starts
  *     the user's process group     its own     the command's process group

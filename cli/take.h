@@ -23,7 +23,7 @@ struct take {
 /* Open the client and make the handles. `open_flags` for pawl_open(), `command` for the record. False: `status` is the exit status.
  * take_finish() is due in any case. */
 bool take_open(struct take *take, const struct take_options *options, unsigned open_flags, const char *command, int *status);
-/* Take all, or none: false, and `status` is the exit status, which is whatever -E says when others hold a lock. Signals are heard
+/* Take all, or none: false, and `status` is the exit status, which is that of -E when others hold a lock. Signals are heard
  * meanwhile: one that ends programs ends the wait, and is left in take->signal. */
 bool take_all(struct take *take, int *status);
 /* Give everything back; returns 0, or EXIT_LOST if a hold turns out to have been lost. Releasing twice does nothing. */

@@ -11,7 +11,7 @@
  *   - the fencing token: every hold has a number, higher than that of any earlier hold it conflicts with. Send it along with what
  *     you write; let the store refuse a number lower than the highest it has seen. This is the only strict protection.
  *   - pawl_remaining_ms(): how long the hold is still assured, told from a clock of this machine without asking anybody. 0: stop.
- *   - pawl_on_loss(): called when the hold is lost, at the latest when what was assured has run out, whatever the network does.
+ *   - pawl_on_loss(): called when the hold is lost, at the latest when what was assured has run out, even if the network is down.
  *
  * On `local:` a hold ends only by release, by break, or with the process; nothing expires. On engines with a lease or a session
  * (Redis, ZooKeeper) a hold that cannot be renewed is lost.
@@ -355,14 +355,14 @@ struct pawl_part {
  * told by its handle (pawl_on_loss), and means that not all are held any more.
  *
  * If all are free they are taken at once; on Redis in one round trip. Otherwise pawl takes them one by one, in the order of their
- * clients' URLs and then of their names, whatever the order of `parts`: so two sets never wait for each other, nor for single acquires.
+ * clients' URLs and then of their names, not in that of `parts`: so two sets never wait for each other, nor for single acquires.
  * Those that come first are held while the others are waited for. That holds among all who use pawl_acquire_all, if they spell
  * URLs alike; who takes a set while it holds a lock that is not in it has left the order, and may deadlock.
  *
  * A lock that its owner has already is entered again, as ever. PAWL_ELOST: one that had been taken was lost while another was waited for.
  * pawl_cancel or pawl_lock_free on any of the handles ends the whole acquire. */
 PAWL_PUBLIC int pawl_acquire_all(const struct pawl_part parts[], size_t count, int64_t timeout_ms, struct pawl_error *reterr);
-/* Release all, the last first, whatever happens to one. PAWL_ELOST if any of them had been lost, else the first failure. */
+/* Release all, the last first, also if one was lost or fails. PAWL_ELOST if any of them had been lost, else the first failure. */
 PAWL_PUBLIC int pawl_release_all(const struct pawl_part parts[], size_t count, struct pawl_error *reterr);
 /* For how long all of them are still assured: the least of pawl_remaining_ms(). 0: one is not any more; stop. */
 PAWL_PUBLIC int64_t pawl_remaining_all_ms(const struct pawl_part parts[], size_t count);

@@ -20,7 +20,7 @@ void signals_spare(pid_t child);
 /* In a process that is about to exec: mask and dispositions as this program found them. Async-signal-safe. */
 void signals_give_back(void);
 
-/* Would this signal end a program that does nothing about it? Not if whoever started pawl had it ignored. */
+/* Would this signal end a program that does nothing about it? Not if it was ignored when pawl was started. */
 bool signal_ends_us(int number);
 bool signal_stops_us(int number);
 /* Stop as a program does that does nothing about this signal. Returns after SIGCONT; false: nothing stopped us, since nobody could

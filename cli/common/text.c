@@ -67,7 +67,7 @@ char *printable(char *out, size_t size, const char *in) {
     return out;
 }
 
-/* How wide one character is. The terminal decides; the C library's table is the best guess, whatever locale the user has. */
+/* How wide one character is. The terminal decides; the C library's table is the best guess, in any locale. */
 static int width_of(uint32_t code) {
     static bool ready;
 

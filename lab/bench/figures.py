@@ -40,7 +40,7 @@ def put(tree, path, value):
 
 
 def names(found):
-    """What a run has figures of, whatever they are: rows of a target, lines of a peer, and the like."""
+    """What a run has figures of: rows of a target, lines of a peer, and the like."""
     trees = [{key: one.get(key, {}) for key in ("pawl", "peers")} for one in found["rounds"] + found["pairs"]] + [{"calls": found["calls"]}]
     named = {(side, who, what) for tree in trees for side in tree for who in tree[side] for what in tree[side][who]}
     return named | {(side, what) for one in found["rounds"] + found["pairs"] for side in ("votes", "command") for what in one.get(side, {})}

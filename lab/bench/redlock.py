@@ -17,5 +17,5 @@ def measure(program, several, rounds):
     try:
         output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S).stdout
     finally:
-        os.kill(last, signal.SIGCONT)  # whatever became of the program
+        os.kill(last, signal.SIGCONT)  # also if the program failed
     return [json.loads(line) for line in output.splitlines()]

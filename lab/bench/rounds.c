@@ -128,7 +128,7 @@ static const char *pointless(const struct target *target, enum row row) {
     if (row == ROW_READS_90 || row == ROW_READS_99)
         return "over several servers there are mutexes only";
     if (row == ROW_QUEUE_1000 || row == ROW_QUEUE_10000)
-        return "over several servers there is no queue: whoever waits asks again";
+        return "over several servers there is no queue: those that wait ask again";
     return NULL;
 }
 

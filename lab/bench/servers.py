@@ -16,7 +16,7 @@ from launch import Missing, Servers, free_port  # noqa: E402,F401
 PATIENCE_S = 90
 started, launched = [], []
 
-# Whoever ends a run by a signal gets the clean-up of its end, too: else the servers would outlive it.
+# A run that a signal ends cleans up, too: else the servers would outlive it.
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda number, frame: sys.exit(128 + number))
 

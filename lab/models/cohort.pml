@@ -189,7 +189,7 @@ inline forget(c) {
 inline retire(c) {
     assert(waiting[c] == 0 && holder[c] == NONE);
     if
-    :: parked[c] -> doomed[c] = true; unparked[c] = true /* whoever is parked on it withdraws it */
+    :: parked[c] -> doomed[c] = true; unparked[c] = true /* the thread that is parked on it withdraws it */
     :: else -> engine_remove(c); forget(c)
     fi
 }

@@ -561,7 +561,7 @@ active proctype judge_the_end() {
     :: timeout -> atomic {
         c = 0;
         if
-        /* Whoever has the key does not know it, or is dead: its time ends. */
+        /* The client that has the key does not know it, or is dead: its time ends. */
         :: holder != NONE -> assert(holder != FOREIGN); age(client_of(holder))
         :: else ->
             do

@@ -25,7 +25,7 @@
  * Checked
  *     exclusion        who begins to hold finds nobody whose hold is assured
  *     tokens           who begins to hold has a higher number than all before
- *     no lost wake-up  when nothing can move any more every client is done, whatever happened before, without any time-out having
+ *     no lost wake-up  when nothing can move any more every client is done, after any history, without any time-out having
  *                      helped
  *     nothing left     then no node is left either
  *     progress         there is no endless cycle in which nobody acquires (run with -DNP)
@@ -36,7 +36,7 @@
  *     BROKEN_LEASE     a hold is assured until the server says that the session is gone
  *     BROKEN_PROOF     a proof counts from its reply, not from when it was sent
  *     BROKEN_OWN       being let in without a list, and without a watch on the own node
- *     BROKEN_REJOIN    whoever is in line again is let in when the one that it remembered goes, without a list
+ *     BROKEN_REJOIN    a client that is in line again is let in when the one that it remembered goes, without a list
  *     BROKEN_RESUME    a reconnect forgets to go on with what was lost
  */
 #ifndef CLIENTS
@@ -452,7 +452,7 @@ inline take(k) {
         :: else -> send(k, AHEAD_LIST, NONE, round[k])
         fi
     :: what == AHEAD_LIST && r == round[k] && state[k] == QUEUED && ahead[k] != NONE -> judge_ahead(k)
-    :: what == OWN && own_set[k] && r == node[k] -> /* of whatever round: it is about the node */
+    :: what == OWN && own_set[k] && r == node[k] -> /* of any round: it is about the node */
         if
         :: n == node[k] ->
             own_armed[k] = true;

@@ -89,7 +89,7 @@ def play_between_setnx_and_expire(scene):
 
 def play_wrong_owner(scene):
     report, redis = scene.report, scene.redis
-    report.side("the broken version: DEL, whoever has it")
+    report.side("the broken version: DEL without looking who holds it")
     report.step("client 1", f"(1) SET del 1 NX PX 50 -> {redis.do('SET', 'del', 'client-1', 'NX', 'PX', 50)}; works too long")
     scene.gone("del")
     two = redis.do("SET", "del", "client-2", "NX", "PX", 600000)
@@ -177,7 +177,7 @@ def play_long_work(scene):
 
 def play_reentry(scene):
     report, redis = scene.report, scene.redis
-    report.side("the broken version: whoever holds it waits for itself")
+    report.side("the broken version: the holder waits for itself")
     redis.do("SET", "again", "client-1", "NX", "PX", 600000)
     second, holder = redis.do("SET", "again", "client-1", "NX", "PX", 600000), redis.do("GET", "again")
     report.step("client 1", f"SET again 1 NX -> OK, and once more -> {second}; GET again -> {holder}")

@@ -110,7 +110,7 @@ def play_herd(scene):
     held = granted == [0] and woken == 1 and 1 <= fired <= 3
     for client in clients:
         client.close()
-    report.verdict("pawl's queue", held, f"one wake-up instead of {count}, whatever the number of those who wait")
+    report.verdict("pawl's queue", held, f"one wake-up instead of {count}, for any number of waiters")
 
 
 def play_exists_leaves_a_watch(scene):

@@ -4,7 +4,7 @@
  *
  *     recv -> chunks, each with the time before which it must not go on -> in -> judged, message by message -> out -> send
  *
- * What goes one way over one connection keeps its order, whatever the delay of each chunk.
+ * What goes one way over one connection keeps its order, also if chunks are delayed differently.
  */
 #include "proxy.h"
 
@@ -60,7 +60,7 @@ struct proxy {
     char drop_text[64]; /* "": no answer is to be dropped */
     enum mischief mischief;
     unsigned share, remainder;
-    uint32_t sources; /* 0: whoever it comes from */
+    uint32_t sources; /* 0: from anywhere */
     int64_t delay_ms;
     uint32_t dice;
     proxy_frame_fn *frame;

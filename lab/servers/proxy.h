@@ -24,7 +24,7 @@ enum proxy_verdict {
     PROXY_CUT_AFTER,  /* pass it on, then close the connection */
 };
 
-/* The length of the first message in `bytes`; 0: it is not complete yet. NULL as the function: whatever came is one message. */
+/* The length of the first message in `bytes`; 0: it is not complete yet. NULL as the function: each chunk is one message. */
 typedef size_t proxy_frame_fn(enum proxy_side from, const unsigned char *bytes, size_t length);
 /* What becomes of a message. `connection` counts from 1. Runs on the proxy's thread. */
 typedef enum proxy_verdict proxy_judge_fn(void *data, unsigned connection, enum proxy_side from, const unsigned char *message,

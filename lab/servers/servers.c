@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * servers.c - see servers.h: starting and ending servers, whatever they are.
+ * servers.c - see servers.h: starting and ending servers of any kind.
  */
 #include "servers.h"
 

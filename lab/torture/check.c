@@ -579,7 +579,7 @@ static int64_t distance(int64_t one, int64_t other) {
 }
 
 /* How much of the line was left by a write that a kill cut off? It ends where a page of the file does (history.h), and the next record
- * stands right behind it; it is of the one that is being killed just now. Whatever else is broken makes no sense. */
+ * stands right behind it; it is of the one that is being killed just now. Anything else that is broken is an error. */
 static size_t torn_length(const struct check *check, const char *line, size_t length, size_t offset) {
     size_t torn = HISTORY_PAGE - offset % HISTORY_PAGE;
     struct record whole, rest;

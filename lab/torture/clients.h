@@ -28,7 +28,7 @@ struct clients {
 };
 
 bool clients_open(struct clients *clients);
-/* Ends whoever is left, at once. */
+/* Ends those that are left, at once. */
 void clients_close(struct clients *clients);
 
 void clients_start_all(struct clients *clients); /* that don't run; and the observer */

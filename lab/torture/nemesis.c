@@ -7,7 +7,7 @@
  *     finish: all is healed; clients end what they began, and are idle: what litters the servers now is a leak
  *     leave:  clients close; the rig takes every lock once; what is still there is residue
  *
- * Whatever goes wrong on the way, the rig ends what it started.
+ * The rig ends what it started, also after a failure.
  */
 #include "nemesis.h"
 
@@ -399,8 +399,8 @@ static void await_nothing(struct rig *rig, struct pawl *pawl, bool of_the_living
     pawl_inspect(pawl, NULL, on_entry, &survey, NULL);
 }
 
-/* Whoever comes next gets it, all of it. That is also when it goes what the dead have left that no time ends, or a long one: their places
- * in the queue of a lock that nobody asked for since. */
+/* The next client gets the whole lock. Asking for it also removes what the dead have left that ends by no time, or only after long: their
+ * places in the queue of a lock that nobody has asked for since. */
 static void take(struct rig *rig, struct pawl *pawl, const struct rig_lock *lock, int64_t deadline) {
     struct pawl_lock *handle = NULL;
     struct pawl_error error;

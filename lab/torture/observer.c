@@ -3,7 +3,7 @@
  * observer.c - a client that holds nothing: it writes down who waits for what, and breaks a hold when the nemesis asks for it.
  *
  * From outside nobody can tell when an acquire has joined its queue. This can: who is seen waiting, by an entry that was made after its
- * acquire began, is queued; whoever asks after that must come after it.
+ * acquire began, is queued; a client that asks after that must come after it.
  */
 #include <inttypes.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * service.c - see service.h: hurting servers, whatever they are.
+ * service.c - see service.h: hurting servers of any kind.
  */
 #include "service.h"
 

@@ -30,7 +30,7 @@ struct service {
     /* Begin and end a fault of its own; NULL: it has none. Returns how often it took effect; of the two, the sum counts. */
     unsigned (*begin)(struct servers *servers, enum fault fault, uint64_t target);
     unsigned (*heal)(struct servers *servers, enum fault fault, uint64_t target);
-    /* After all clients have left: what is still there? NULL: whatever pawl_inspect says. */
+    /* After all clients have left: what is still there? NULL: what pawl_inspect says. */
     void (*residue)(struct servers *servers, residue_fn *found, void *data);
     /* While clients are idle, and connected: the same. */
     void (*litter)(struct servers *servers, residue_fn *found, void *data);

@@ -71,7 +71,7 @@ static bool goes_by_itself(const char *key) {
     return strncmp(key, "pawl:roll:", 10) == 0;
 }
 
-/* Is there no end to its time? The permits of a semaphore have times of their own, and are collected by whoever asks next. */
+/* Is there no end to its time? The permits of a semaphore have times of their own, and are collected by the next client that asks. */
 static bool lasts(const struct servers *servers, int index, const char *key) {
     char answer[64];
     size_t length = strlen(key);

@@ -124,7 +124,7 @@ static void residue(struct servers *servers, residue_fn *found, void *data) {
     find_any(servers, "mntr", "zk_ephemerals_count\t", "ephemeral nodes", found, data);
 }
 
-/* Clients are connected, and hold nothing and wait for nothing: whatever is watched is watched for nobody. */
+/* Clients are connected, and hold nothing and wait for nothing: every watch is a leak. */
 static void litter(struct servers *servers, residue_fn *found, void *data) {
     find_any(servers, "wchs", "Total watches:", "watches of idle clients", found, data);
 }

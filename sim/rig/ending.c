@@ -76,8 +76,8 @@ static void await_nothing(struct rig *rig, struct pawl *pawl, bool of_the_living
     pawl_inspect(pawl, NULL, on_entry, &survey, NULL);
 }
 
-/* Whoever comes next gets it, all of it. That is also when it goes what the dead have left that no time ends, or a long one: their places
- * in the queue of a lock that nobody asked for since. */
+/* The next client gets the whole lock. Asking for it also removes what the dead have left that ends by no time, or only after long: their
+ * places in the queue of a lock that nobody has asked for since. */
 static void take(struct rig *rig, struct pawl *pawl, const struct rig_lock *lock, int64_t deadline) {
     int64_t patience_ms = deadline > world_now() ? (deadline - world_now()) / WORLD_MS : 0;
     struct pawl_lock *handle = NULL;

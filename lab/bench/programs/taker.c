@@ -66,7 +66,7 @@ static void ask_for_idle(void) {
         ask(numbers[i]);
 }
 
-/* Has stdin ended? Whatever else comes from there: these are enough. */
+/* Has stdin ended? A line from there says that these are enough. */
 static bool hear_the_end(const struct pollfd *input, bool *enough) {
     char word[16];
 
