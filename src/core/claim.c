@@ -163,15 +163,22 @@ static bool nears_bounds(const struct claim *claim) {
            (claim->join_until && pawl__boottime() >= claim->join_until - client->handoff_ns / EXTEND_TIME);
 }
 
+static int ask_for_tokens(struct claim *claim, uint32_t *ret) {
+    struct pawl__engine *engine = claim->cohort->engine;
+    uint32_t want = claim->served + claim->cohort->client->handoffs - claim->seam.token_count;
+
+    return engine->impl->extras->tokens(engine, &claim->seam, want, ret);
+}
+
 void pawl__claim_ask_to_go_on(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
-    struct pawl__engine *engine = cohort->engine;
+    uint32_t none;
 
-    if (!engine->impl->extras->extend || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent ||
-        cohort->extend_rests || claim->served >= EXTEND_SERVED || !nears_bounds(claim))
+    if (!cohort->engine->impl->extras->tokens || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE ||
+        claim->extend_sent || cohort->extend_rests || claim->served >= EXTEND_SERVED || !nears_bounds(claim))
         return;
     claim->extend_sent = pawl__boottime();
-    engine->impl->extras->extend(engine, &claim->seam, claim->served + cohort->client->handoffs - claim->seam.token_count);
+    ask_for_tokens(claim, &none); /* the answer is taken when it is needed */
 }
 
 void pawl__claim_go_on(struct claim *claim) {
@@ -180,9 +187,8 @@ void pawl__claim_go_on(struct claim *claim) {
 
     if (!claim->extend_sent)
         return;
-    more = cohort->engine->impl->extras->extended(cohort->engine, &claim->seam);
-    claim->extend_missed = more == 0;
-    if (!more)
+    claim->extend_missed = ask_for_tokens(claim, &more) != PAWL__DONE;
+    if (claim->extend_missed)
         return;
     claim->seam.token_count += more;
     claim->serves_most = claim->seam.token_count;

@@ -124,7 +124,7 @@ struct cohort {
     bool nonreentrant;
     bool joins;                  /* may acquires share a claim? */
     uint32_t tokens_used;        /* by the last claim that was held */
-    unsigned extend_misses;      /* claims that skip extend() after the last refusal ... */
+    unsigned extend_misses;      /* claims that do not ask for tokens() after the last refusal ... */
     unsigned extend_rests;       /* ... and how many of these are still to come */
     struct claim_list claims;    /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */

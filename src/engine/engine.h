@@ -20,7 +20,7 @@
  *
  * Submit and withdraw are idempotent by the claim's id: running either again after a lost reply does no harm.
  *
- * Threads: the core calls submit, withdraw, downgrade, retoken, extend and extended for one claim from one thread at a time, but for
+ * Threads: the core calls submit, withdraw, downgrade, retoken and tokens for one claim from one thread at a time, but for
  * many claims at once. park() runs with no lock of the core held, and while it runs nothing but unpark() is called for its claim.
  *
  * Memory: a claim may be freed as soon as the engine has said that it is gone, so no upcall for it may be on its way then. For a
@@ -65,7 +65,7 @@ struct pawl__claim {
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
     uint64_t token;       /* the first of ... */
-    uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of extend() */
+    uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of tokens() */
     int64_t sent_at;      /* pawl__boottime() when the request left that granted or last renewed the claim */
     int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
 };
@@ -143,11 +143,10 @@ typedef int pawl__downgrade_fn(struct pawl__engine *, struct pawl__claim *);
 /* Optional: a fresh token for a held claim that is handed on inside the process; 0: not now. Never blocks. Without it, only the
  * claim's token_count are there. */
 typedef uint64_t pawl__retoken_fn(struct pawl__engine *, struct pawl__claim *);
-/* Optional: ask for so many more tokens for a held exclusive claim, to follow those that it has, on condition that nobody but its own
- * process wants the lock. Never blocks, and may be refused. */
-typedef void pawl__extend_fn(struct pawl__engine *, struct pawl__claim *, uint32_t count);
-/* With extend: how many were given since it was last asked here? 0: none, or there is no answer yet. Never blocks. */
-typedef uint32_t pawl__extended_fn(struct pawl__engine *, struct pawl__claim *);
+/* Optional: `want` more tokens for a held exclusive claim, on condition that nobody but its own process wants the lock: so it may go on
+ * beyond the core's bounds. PENDING: asked, call again. DONE: `ret` of them follow those that it has; the next call asks anew. PAWL_EHELD:
+ * others wait, or it can't be asked, and the claim ends at its bounds, however often it asks. Never blocks. */
+typedef int pawl__tokens_fn(struct pawl__engine *, struct pawl__claim *, uint32_t want, uint32_t *ret);
 
 /* Optional: wait in the calling thread until what is pending for the claim is decided. DONE: granted, gone or downgraded.
  * PENDING: the deadline has passed or unpark() was called, nothing is decided. Negative: the claim is gone (see submit). */
@@ -212,8 +211,7 @@ struct pawl__extras {
     pawl__submit_all_fn *submit_all;
     pawl__downgrade_fn *downgrade;
     pawl__retoken_fn *retoken;
-    pawl__extend_fn *extend;
-    pawl__extended_fn *extended;
+    pawl__tokens_fn *tokens;
     pawl__check_fn *check;
     pawl__hindered_fn *hindered;
 };

@@ -236,7 +236,7 @@ static bool was_extended(const struct crowd *crowd, struct claim *claim) {
     bool added;
 
     pawl__redis_lock(redis);
-    added = rclaim_of(&claim->seam)->tokens_added > 0;
+    added = rclaim_of(&claim->seam)->tokens == TOKENS_GIVEN;
     pawl__redis_unlock_asked(redis);
     return added;
 }

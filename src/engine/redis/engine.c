@@ -302,8 +302,7 @@ const struct pawl__engine_impl pawl__redis_engine = {
         &(const struct pawl__extras){
             .submit_all = pawl__redis_submit_all,
             .downgrade = pawl__redis_downgrade,
-            .extend = pawl__redis_extend,
-            .extended = pawl__redis_extended,
+            .tokens = pawl__redis_tokens,
             .hindered = pawl__redis_hindered,
         },
 };

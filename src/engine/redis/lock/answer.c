@@ -288,7 +288,10 @@ void pawl__answer_downgrade(struct redis *redis, struct request *request, redisR
 /* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
 void pawl__answer_extend(struct redis *redis, struct request *request, redisReply *reply) {
     (void)redis;
-    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST)
-        request->claim->tokens_added += (uint32_t)reply->integer;
+    request->claim->tokens = TOKENS_REFUSED;
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST) {
+        request->claim->tokens_added = (uint32_t)reply->integer;
+        request->claim->tokens = TOKENS_GIVEN;
+    }
     freeReplyObject(reply);
 }

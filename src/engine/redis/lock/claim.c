@@ -259,29 +259,33 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
 }
 
 /* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
-void pawl__redis_extend(struct pawl__engine *engine, struct pawl__claim *seam, uint32_t count) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-
-    pawl__redis_lock(redis);
-    if (claim->state == RCLAIM_HOLDING && claim->home->server.commands.state == LINK_UP && !redis->options.replicas) {
-        pawl__send_extend(redis, claim, count);
-        pawl__home_look_later(claim->home);
-    }
-    pawl__redis_unlock_asked(redis);
+static bool ask_for_tokens(struct redis *redis, struct rclaim *claim, uint32_t want) {
+    if (claim->state != RCLAIM_HOLDING || claim->home->server.commands.state != LINK_UP || redis->options.replicas)
+        return false;
+    pawl__send_extend(redis, claim, want);
+    pawl__home_look_later(claim->home);
+    return true;
 }
 
-uint32_t pawl__redis_extended(struct pawl__engine *engine, struct pawl__claim *seam) {
+int pawl__redis_tokens(struct pawl__engine *engine, struct pawl__claim *seam, uint32_t want, uint32_t *ret) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);
-    uint32_t added;
+    int rc = PAWL__PENDING;
 
     pawl__redis_lock(redis);
-    pawl__home_look(claim->home);
-    added = claim->tokens_added;
-    claim->tokens_added = 0;
+    if (claim->tokens == TOKENS_NOT_ASKED)
+        claim->tokens = ask_for_tokens(redis, claim, want) ? TOKENS_ASKED : TOKENS_REFUSED;
+    else
+        pawl__home_look(claim->home);
+    if (claim->tokens == TOKENS_REFUSED) {
+        rc = PAWL_EHELD;
+    } else if (claim->tokens == TOKENS_GIVEN) {
+        claim->tokens = TOKENS_NOT_ASKED;
+        *ret = claim->tokens_added;
+        rc = PAWL__DONE;
+    }
     pawl__redis_unlock_asked(redis);
-    return added;
+    return rc;
 }
 
 /* There is no connection, and it is known why; or `failures` counts what was refused for a while, until an answer says something:

@@ -103,6 +103,9 @@ struct rclaim_vote {
     uint64_t floor;  /* the least that its token is to be; 0: the server's time */
 };
 
+/* Whether it may go on, with more tokens: see tokens() in engine.h. REFUSED is for the rest of the hold. */
+enum tokens_state { TOKENS_NOT_ASKED, TOKENS_ASKED, TOKENS_GIVEN, TOKENS_REFUSED };
+
 /* The engine's state of a claim. */
 struct rclaim {
     struct kit_claim kit;
@@ -130,8 +133,9 @@ struct rclaim {
     uint32_t want_sent; /* tokens that the server knows we want */
     int64_t head_until; /* while an answer is on its way: it was told that it is first, and to ask then; else PAWL__NEVER */
     unsigned position;
-    unsigned failures;     /* retryable errors in a row */
-    uint32_t tokens_added; /* by extend(), and the core has not heard of them */
+    unsigned failures; /* retryable errors in a row */
+    enum tokens_state tokens;
+    uint32_t tokens_added; /* GIVEN: so many */
     int64_t held_since;    /* HOLDING: sent_at of the grant */
 };
 
@@ -208,8 +212,7 @@ void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct
 pawl__submit_fn pawl__redis_submit;
 pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
-pawl__extend_fn pawl__redis_extend;
-pawl__extended_fn pawl__redis_extended;
+pawl__tokens_fn pawl__redis_tokens;
 pawl__hindered_fn pawl__redis_hindered;
 /* Drive the claim at `when`; to the moment, or together with others. */
 void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
