@@ -9,7 +9,7 @@
  *        |----------------|------------------|---------------------|--------------|
  *        0               L/3               2L/3              L - L/100 - 2ms      L
  *
- * Past `assured until` the hold is lost for its owner, whatever the server thinks, and no renewal leaves any more: it could
+ * Past `assured until` the hold is lost for its owner, also if the server still has it, and no renewal leaves any more: it could
  * revive at the server what here is over.
  */
 #ifndef PAWL_LEASE_H

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-/* Decode percent escapes in place. An escaped NUL would cut the text off for whoever reads it next, so it is refused. */
+/* Decode percent escapes in place. An escaped NUL would cut the text off for its next reader, so it is refused. */
 static int unescape(char *text, struct pawl_error *reterr) {
     char *to = text;
 

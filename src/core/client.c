@@ -268,7 +268,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     if ((rc = take_identity(options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
         (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
-    /* Leases are renewed by it, and holds ended, whoever waits for claims. */
+    /* Leases are renewed by it, and holds ended, also while a caller waits for a claim. */
     if ((!impl->parking || impl->renew || (client->max_hold_ns && !setup.look)) && !pawl__service_start(client)) {
         impl->close(client->engine, pawl__boottime());
         pawl__trace_remove(client->engine);

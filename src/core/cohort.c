@@ -16,7 +16,7 @@
  * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
  * number: they have waited longest.
  * An engine that knows that nobody else waits may let a claim go on (pawl__claim_go_on). Then the bounds count anew, from the moment when
- * it was asked: whoever comes to wait later is passed by as many as before.
+ * it was asked: a waiter that comes later is passed by as many as before.
  *
  * Who waits in the engine: the first waiter of a pending claim, if it is a thread and the engine lets callers park; else serve().
  * When the first waiter goes away, nudge() finds another.
@@ -551,7 +551,7 @@ static void tell_holders(const struct claim *claim, enum pawl_state state) {
     }
 }
 
-/* Whatever follows from what became of a claim. The claim may be freed. */
+/* Do what follows from what became of a claim. The claim may be freed. */
 static void settle(struct claim *claim, int outcome, const struct pawl_error *why) {
     switch (outcome) {
     case CLAIM_QUEUED:

@@ -381,7 +381,7 @@ int pawl__cohort_leave(struct hold *hold);
 int pawl__cohort_downgrade(struct claim *claim);
 /* Look whether the claim is lost by now; if so, its holders are told. */
 void pawl__cohort_refresh(struct claim *claim);
-/* Whatever is due by now: expiry, suspicion, renewal, deadlines of asynchronous acquires. Returns when to look again. */
+/* Do what is due by now: expiry, suspicion, renewal, deadlines of asynchronous acquires. Returns when to look again. */
 int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now);
 /* What the engine tells of a claim: on the service thread, from serve(). No mutex is held. */
 pawl__tell_fn pawl__tell;

@@ -10,7 +10,7 @@
  *                  is not free: none was taken
  *     in order     then one after the other, each waited for while those before it are held
  *
- * The canonical order is by URL, then by name. Whoever takes locks in that order waits only for one that comes after all that it has; in
+ * The canonical order is by URL, then by name. In that order a thread waits only for a lock that comes after all that it has; in
  * a circle of such waits somebody would wait for an earlier one. Those who take single locks wait with nothing in their hands.
  *
  * A set has one deadline, and one fate, decided once: by its owner, or by pawl_cancel, pawl_lock_free or pawl_close on any of its
@@ -141,7 +141,7 @@ static int check_fate(struct multi *multi) {
                       fate == PAWL_ECLOSED ? "a client was closed" : "it was cancelled, or a handle was freed");
 }
 
-/* End whatever the set waits for. No mutex is held. */
+/* End the claim that the set waits for. No mutex is held. */
 static void end_waits(struct multi *multi, int code) {
     for (size_t i = 0; i < multi->count; i++) {
         struct part *part = &multi->parts[i];

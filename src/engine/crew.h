@@ -8,7 +8,7 @@
  *   the service thread   pawl__crew_serve: connections, timers, what comes unasked; and answers that nobody else reads
  *   one caller           pawl__crew_lead: the answers to what it asked, from all members, with no wake-up in between
  *
- * Upcalls come from either, with `turn` held: whoever is called may call down, and must not hold a lock that is held while sleeping here.
+ * Upcalls come from either, with `turn` held: they may call down, and must not hold a lock that is held while sleeping here.
  * The order is: turn, then the mutex of the engine in front, then that of a member.
  */
 #ifndef PAWL_CREW_H

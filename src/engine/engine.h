@@ -136,7 +136,7 @@ typedef int pawl__submit_fn(struct pawl__engine *, struct pawl__claim *, struct 
  * for all: DONE, PENDING (then each is decided like any other, all of them alike if the engine has its way), or an error, and all
  * are gone. PAWL_EUNSUPPORTED: not these, not together; the core asks for each by itself. */
 typedef int pawl__submit_all_fn(struct pawl__engine *, struct pawl__claim *const claims[], size_t count, struct pawl_error *reterr);
-/* Release or give up, whatever the claim's state. DONE: gone. PENDING: it will be. PAWL_ELOST: gone, and had been lost before. */
+/* Release or give up, in any state of the claim. DONE: gone. PENDING: it will be. PAWL_ELOST: gone, and had been lost before. */
 typedef int pawl__withdraw_fn(struct pawl__engine *, struct pawl__claim *);
 /* Make a held exclusive claim a shared one, with the same token; claim->mode is still exclusive and is changed by the core. */
 typedef int pawl__downgrade_fn(struct pawl__engine *, struct pawl__claim *);

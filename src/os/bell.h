@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bell.h - an eventfd as a bell: whoever rings it wakes the one who polls it, once, however often it was rung. It does not block
+ * bell.h - an eventfd as a bell: a ring wakes the one who polls it, once, however often it was rung. It does not block
  * (EFD_NONBLOCK).
  */
 #ifndef PAWL_BELL_H

@@ -6,7 +6,7 @@
  * a minute in one go: who wakes looks at the clock, and sleeps again.
  *
  * A thread that sleeps for an answer is woken some time after it came: ten microseconds where a CPU is at hand, fifty and more where it
- * has to be fetched from idleness, as on virtual machines. An answer from near by takes less than that. So whoever waits for one looks for
+ * has to be fetched from idleness, as on virtual machines. An answer from near by takes less than that. So a waiting thread looks for
  * it first (it spins), for about as long as sleep would cost: in the worst case it spends twice what the better choice would have. Where
  * that did not help, because the server is far or busy, or the CPUs have other work, the next waits go to sleep at once: two of them, and
  * twice as many each time, up to a thousand; then it is tried again.
@@ -33,7 +33,7 @@ struct spin {
     unsigned rest;   /* how many waits go to sleep at once, still */
 };
 
-/* For at most `span_ns`; never if there is but one CPU for us: whoever is waited for could not run. */
+/* For at most `span_ns`; never if there is but one CPU for us: the thread that is waited for could not run. */
 void pawl__spin_init(struct spin *spin, int64_t span_ns);
 
 /* How long to sleep at `now` for something that is due at `until`, which may be PAWL__NEVER, or over. */

@@ -2,7 +2,7 @@
  *
  * wait.h - who reads answers: one of the threads that wait for them, so that no wake-up lies between the server and its caller.
  *
- * A thread in park() reads, if no other does already, and works on whatever comes, for others too. Those others follow: each sleeps on a
+ * A thread in park() reads, if no other does already, and works on all that comes, for others too. Those others follow: each sleeps on a
  * word of its claim's, until the claim is decided, until it is to read itself, or until unpark(). Who stops reading while others follow
  * makes the first of them the next reader, and `taken` stays true in between. Where nobody is left, the service thread reads.
  */

@@ -2,7 +2,7 @@
  *
  * attach.c - the directory and the table in it: find, create, validate, heal.
  *
- * Whoever uses the table holds a shared flock on it. So an exclusive one, had without waiting, means that nobody does (but for a
+ * Each process that uses the table holds a shared flock on it. So an exclusive one, had without waiting, means that nobody does (but for a
  * child that inherited a lifeline: those are asked too). That is the moment to create the table, to replace one of another version,
  * another boot or no sense, and to wipe what the last process left when it was killed. Everything else is done with others alive.
  *
@@ -271,7 +271,7 @@ static bool wipe(struct table *table) {
     return true;
 }
 
-/* With nobody else there: make the table good, whatever it is. */
+/* With nobody else there: make the table good, even if all of it is damaged. */
 static int heal(struct local *local, struct pawl_error *reterr) {
     const char *fault = examine(local);
     struct stat status = {0};

@@ -3,7 +3,7 @@
  * channel.c - wake channels: FIFOs that a waiter polls together with the lifelines it watches, and that others write a byte to.
  *
  * s/NNNNN.K is the K-th channel of the session in slot NNNNN. Its owner has it open for reading and writing, so that poll() never
- * says POLLHUP. Whoever wakes opens it for reading and writing too: then there is always a reader, and no SIGPIPE. (That is why the
+ * says POLLHUP. The one that wakes opens it for reading and writing too: then there is always a reader, and no SIGPIPE. (That is why the
  * lifeline is another file: a reader there would count as life.) A full FIFO is readable, so a byte that did not fit is not missed.
  * The files stay for the slot's next owner; a stale byte wakes somebody who looks and sleeps on. One that was removed is made anew
  * before the next sleep; till then its owner looks for itself.

@@ -75,7 +75,7 @@ void pawl__local_granted(struct local *local, struct local_claim *state) {
         pawl__note(&local->engine, claim, "holds with token %llu", (unsigned long long)claim->token);
 }
 
-/* Where in the queue a claim was put, for the trace. Looked up inside the guard and told outside: whoever listens may be slow. */
+/* Where in the queue a claim was put, for the trace. Looked up inside the guard and told outside: the listener may be slow. */
 struct position {
     uint64_t ticket, before; /* 0: not to be told */
     uint32_t slot;           /* whose ticket `before` is */

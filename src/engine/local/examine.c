@@ -166,7 +166,7 @@ static void examine_table(struct local *local, struct pawl__exam *exam) {
                     tally.dead == 1 ? "" : "es");
     if (tally.bare)
         pawl__found(exam, PAWL_FINDING_WARNING,
-                    "keep whatever cleans up there out of it (tmpfiles.d: a line `x`), or move it out of /tmp",
+                    "keep programs that clean up there out of it (tmpfiles.d: a line `x`), or move it out of /tmp",
                     "files in s/ were removed while %u process%s: deaths and releases are noticed late", tally.bare,
                     tally.bare == 1 ? " needs one" : "es need them");
     if (tally.elsewhere)

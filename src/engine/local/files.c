@@ -7,7 +7,7 @@
  * mode set.
  *
  * MADE. A new file gets its mode, its group and its content under a name that nobody looks for (`.new-...`), and then the one that it is to
- * have, in one step that replaces nothing. So whoever finds a file finds all of it, open to all who may lock here, whatever the umask
+ * have, in one step that replaces nothing. So a process that finds a file finds all of it, open to all who may lock here, under any umask
  * was, and whenever its maker was killed. What a killed maker left under the other name is removed by the next that is alone.
  * Some file systems can't give a name without replacing another's: there a link does it, in two steps, or it is made in place.
  *

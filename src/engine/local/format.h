@@ -18,7 +18,7 @@
  *
  * THE LIST RULE. A bucket's list is changed only with its guard held, and the stores to `head` and `next` are the only ones that
  * change what is in it: a node is filled completely before it is linked, and one store takes it out. `prev` and `tail` are hints,
- * exact while nobody has died inside the guard, rebuilt by whoever takes the guard from a dead process. So after every prefix of the
+ * exact while nobody has died inside the guard, rebuilt by the process that takes the guard from a dead one. So after every prefix of the
  * stores there is a valid list, and a process may be killed after any instruction.
  *
  * ORDER. Within a bucket nodes stand in the order of their tickets. Among the nodes of one name the holders come first: a node is
@@ -27,7 +27,7 @@
  * WHOSE IS IT. `(generation << 32) | (slot + 1)` names a session for ever: a slot that is freed goes on to the next generation. A
  * guard, a block and a node carry that name; what belongs to a generation that is over belongs to the dead.
  *
- * REFERENCES to nodes are index + 1, so that 0 is none and a file of zeroes is a valid empty table. Whatever is read from the table
+ * REFERENCES to nodes are index + 1, so that 0 is none and a file of zeroes is a valid empty table. All that is read from the table
  * is checked before it is used: other processes write here, and may have written garbage.
  *
  * Struct tags and constants here are the engine's own; symbols that link are pawl__local_...
@@ -107,7 +107,7 @@ static const uint8_t node_moves[NODE_STATE_MASK + 1][NODE_EVENTS] = {
 enum node_watching {
     WATCHING_NOTHING,     /* it sleeps on the futex, for a moment */
     WATCHING_PREDECESSOR, /* only who stands directly before it */
-    WATCHING_ALL,         /* every holder, and whoever stands between */
+    WATCHING_ALL,         /* every holder, and those between */
 };
 
 #define SESSION_LIVE UINT64_C(1)

@@ -5,11 +5,11 @@
  * The guard is a word: 0, or the name of the session that is inside and a bit that says that somebody sleeps. It is held for some
  * tens of instructions, never across a system call that may wait. Still its owner may die there, or be stopped.
  *
- *   - Dead: whoever waits tests, at each time-out (1 ms, doubling to 50), whether the owner lives, the process itself and not what has
+ *   - Dead: a waiter tests, at each time-out (1 ms, doubling to 50), whether the owner lives, the process itself and not what has
  *     inherited its holds, and takes the guard from a dead one by one CAS from the very word it tested. The word names the generation:
  *     a dead session's word can never appear again, so the CAS succeeds only while the dead one is still inside. The thief repairs the
  *     list before anything else.
- *   - Stopped: nobody can help. Whoever waits keeps its deadline. `pawl status` and `pawl doctor` tell who stands there; we don't, for on
+ *   - Stopped: nobody can help. A waiter keeps its deadline. `pawl status` and `pawl doctor` tell who stands there; we don't, for on
  *     a machine with much to do it may be one that merely waits for its turn.
  *
  * Liveness is tested outside of any guard.
@@ -96,7 +96,7 @@ int pawl__local_enter(struct local *local, struct guard_visit *visit, uint32_t h
             sleep_on(visit->bucket, word, (until < deadline ? until : deadline) - now);
             now = pawl__boottime();
         }
-        /* Others may sleep too, and the bit that said so is gone: set it again, whoever leaves wakes once too often. */
+        /* Others may sleep too, and the bit that said so is gone: set it again; the one that leaves wakes once too often. */
         if (word == 0 && take(local, visit->bucket, GUARD_SLEEPERS))
             return PAWL__DONE;
         if (word != 0 && steal(local, visit, word))

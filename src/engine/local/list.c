@@ -144,7 +144,7 @@ static bool grant(struct local *local, struct guard_visit *visit, struct node *n
     if (token == 0) {
         visit->need_tokens = true;
         visit->damaged |= GET(visit->bucket->token) > GET(local->table->header.token_ceiling);
-        poke(local, visit, node); /* it can raise the ceiling; whoever releases may not have the time */
+        poke(local, visit, node); /* it can raise the ceiling; the one that releases may not have the time */
         return false;
     }
     SET(node->token, token);
@@ -387,7 +387,7 @@ void pawl__local_repair(struct local *local, struct guard_visit *visit) {
         if (holds(word) || state_of(word) == NODE_WAITING) {
             SET(node->prev, last ? pawl__local_ref(local, last) : 0);
             last = node;
-            /* Whoever granted may have died before waking. What it granted has the last tokens of the bucket. */
+            /* The process that granted may have died before waking. What it granted has the last tokens of the bucket. */
             if (state_of(word) == NODE_GRANTED && GET(node->token) + GRANTS_MAX > GET(bucket->token))
                 wake_later(visit, local, node);
         } else if (last) {

@@ -110,7 +110,7 @@ struct local {
     int pulse_fd; /* with `inherit`; else -1 */
     struct whereabouts whereabouts;
     struct {
-        mode_t file, directory; /* what files and s/ get, whatever the umask */
+        mode_t file, directory; /* what files and s/ get, under any umask */
         uid_t uid;              /* who should own them; -1: as they come */
         gid_t gid;
     } modes;
@@ -369,7 +369,7 @@ bool pawl__local_is_removed(int fd);
 DIR *pawl__local_list(int at);
 /* Remember what the path leads to now: later it may be something else. */
 int pawl__local_note_whereabouts(struct local *local, struct pawl_error *reterr);
-/* Does whoever opens the directory by our path find another table than ours? */
+/* Does a process that opens the directory by our path find another table than ours? */
 bool pawl__local_displaced(const struct local *local);
 static inline void pawl__local_close_fd(int *fd) {
     if (*fd >= 0)
@@ -437,7 +437,7 @@ static inline bool pawl__local_put_spare(struct local *local, uint32_t ref, uint
 /* A channel that nobody else of this process uses. NULL: no descriptors left. */
 struct channel *pawl__local_channel_get(struct local *local);
 void pawl__local_channel_put(struct local *local, struct channel *channel);
-/* Its descriptor, to be polled by whoever has the channel; a new one if the file was removed meanwhile: nobody would find it any more. */
+/* Its descriptor, to be polled by the owner of the channel; a new one if the file was removed meanwhile: nobody would find it any more. */
 int pawl__local_channel_mend(struct local *local, struct channel *channel);
 void pawl__local_channel_drain(const struct channel *channel);
 void pawl__local_channel_ring(struct local *local, struct channel *channel); /* our own */

@@ -9,7 +9,7 @@
  * A copy is read while others change what is read. So what was read is read again, until the buckets are what they were before their nodes
  * were read; or, where much is going on, some times and then no more: each node is something that was there.
  *
- * The dead are left where they are, and not told of. Whoever is really in their way cleans up after them.
+ * The dead are left where they are, and not told of. The waiter that they keep from the lock cleans up after them.
  */
 #include <errno.h>
 #include <fcntl.h>

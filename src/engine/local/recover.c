@@ -3,7 +3,7 @@
  * recover.c - cleaning up after the dead: their nodes leave the lists, their blocks and their slot become free.
  *
  * recover() is idempotent, touches only that generation, and frees the slot last. Any number of processes may run it at once, and die
- * in it. Whoever meets a dead session runs it, and a process that ends runs it for itself.
+ * in it. A process that meets a dead session runs it, and a process that ends runs it for itself.
  */
 #include "engine/local/local.h"
 

@@ -225,7 +225,7 @@ static int fail_token(const char *name, uint64_t token, uint64_t other, struct p
                       other);
 }
 
-/* Whoever took it can't be asked any more: say who has it now. */
+/* The process that took it can't be asked any more: say who has it now. */
 static int fail_orphan(struct local *local, const char *name, uint32_t slot, struct pawl_error *reterr) {
     int64_t pids[8] = {0};
     char text[8 * 24] = "", who[WHO_SIZE];

@@ -11,7 +11,7 @@
  *
  * WATCHES_MAX of them at most; holders beyond that are tested at each look.
  *
- * Watching the predecessor alone would lose deaths, for instance of the unwatched one of two holders of a semaphore. So whoever
+ * Watching the predecessor alone would lose deaths, for instance of the unwatched one of two holders of a semaphore. So a waiter that
  * becomes first without watching every holder is poked (list.c), who stood behind one that gave up is poked, and everybody looks for
  * itself every second or so: tests the holders, takes the guard from the dead, grants what is due.
  *

@@ -5,7 +5,7 @@
  * Requests of one session are answered in the order in which they were sent, and so are its heartbeats. A client that asks for ten
  * thousand locks at once would have its heartbeats wait behind them all, and lose what it was granted first. So only ZK_ROOM requests
  * are on their way before new claims wait, here. When half of them are answered the service thread lets in as many as there is
- * room for: many at once, so that they share their lists. Whoever has begun goes on; but of thousands that wait, and are to look again
+ * room for: many at once, so that they share their lists. A claim that has begun goes on; but of thousands that wait, and are to look again
  * since the connection was cut or all were woken at once, few more look than there is room for (look_again in serve.c).
  *
  * Invariant: while somebody waits here, either more than half of ZK_ROOM requests are on their way, whose answers wake the service thread,

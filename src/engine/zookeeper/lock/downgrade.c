@@ -3,7 +3,7 @@
  * downgrade.c - from the write lock to a read lock, letting no writer in.
  *
  * One request makes a read znode with the write znode's own number, not a new one behind the queued writers, and removes the write znode:
- * whoever waited for that one looks again and finds the read znode in the same place. A client of Curator's that downgrades does the
+ * a client that waited for that one looks again and finds the read znode in the same place. A client of Curator's that downgrades does the
  * same in two steps, from 5.5 on.
  *
  * A write znode that was changed since it was made carries a break: then there is nothing to downgrade.

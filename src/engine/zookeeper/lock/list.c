@@ -102,7 +102,7 @@ enum zk_event pawl__zk_list_queue(struct zk_claim *claim) {
     return ZK_NOTHING;
 }
 
-/* Whoever asks again on hearing this is in another listing. */
+/* A claim that asks again when it is told this is in another listing. */
 static void answer_all(struct zk_listing *listing, const struct zk_reply *reply) {
     struct zk_claim *claim;
 

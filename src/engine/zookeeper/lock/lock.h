@@ -293,7 +293,7 @@ void pawl__zk_admit(struct zk_engine *zk);
 
 /* shortcut.c */
 extern int64_t pawl__zk_rejoin_ns; /* for how long what was last seen is good; tests raise it */
-/* Whoever the claim waits for is watched; `further` is the one ahead of that, NULL: none. */
+/* The znode that the claim waits for is watched; `further` is the one ahead of that, NULL: none. */
 void pawl__zk_look_ahead(struct zk_claim *claim, const char *further);
 /* From a list of the claim's queue. */
 void pawl__zk_remember_last(struct zk_claim *claim, const struct String_vector *children);

@@ -131,7 +131,7 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
     return nearest == count ? ZK_RANK_FIRST : ZK_RANK_BEHIND;
 }
 
-/* A name that contenders for a mutex have. Anything else in the directory, whatever its digits say, is not in the queue. */
+/* A name that contenders for a mutex have. Anything else in the directory is not in the queue, even if it ends in digits. */
 static bool is_contender(const char *child) {
     return strstr(child, pawl__zk_lock_name) || strstr(child, pawl__zk_kazoo_name);
 }

@@ -4,7 +4,7 @@
  *
  * A contender's node is `_c_<guid>-<marker><ten digits>`, as Curator makes it; the digits are the server's. Curator sorts by the text
  * after the last marker, or by the whole name where there is none, and lets every child count; go-zookeeper and Kazoo sort by the
- * number. Both orders are honoured: ahead of us is whoever is ahead by either. They agree on all nodes with a number; a child without
+ * number. Both orders are honoured: ahead of us is a node that is ahead by either. They agree on all nodes with a number; a child without
  * one that Curator would sort first is in Curator's way for ever, and in ours.
  */
 #ifndef PAWL_ZK_ORDER_H

@@ -2,14 +2,14 @@
  *
  * recheck.c - what if the event never comes?
  *
- * Whoever waits relies on one event: that the znode ahead of it goes. It comes from the server that we are connected to, if that one
+ * A waiter relies on one event: that the znode ahead of it goes. It comes from the server that we are connected to, if that one
  * knows. There are releases of ZooKeeper whose servers lose a transaction when the leader changes (ZOOKEEPER-4712, ZOOKEEPER-4785):
- * they go on showing znodes that all others have deleted, and whoever waits there waits for ever.
+ * they go on showing znodes that all others have deleted, and a client that waits there waits for ever.
  *
  * So a claim that has waited for long asks the leader whether that znode is there. A check goes through the leader, as a heartbeat
  * does, and its answer comes after all events that our server had to send until then. If it says that the znode is not there, and the
- * watch has not fired, then the event will never come. Then we leave that server: at the next one whoever waits asks again, and hears of
- * whatever was missed.
+ * watch has not fired, then the event will never come. Then we leave that server: at the next one all waiters ask again, and hear of
+ * what was missed.
  *
  * This is a net below the algorithm, not a part of it: a waiter asks every few sessions, some waiters at a time, and what is caught
  * is warned of. A semaphore's wait for leases is for no znode in particular: there the leases are listed again.

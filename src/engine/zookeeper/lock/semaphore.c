@@ -9,7 +9,7 @@
  * of the queue makes all its leases by one request and stays first until there is room for all of them. Only it watches the leases.
  * When it gives up, its leases go before its place in the queue: so nobody counts leases that are about to go.
  *
- * All nodes of a claim have its GUID: that is how they are found, whatever reply was lost, and how an operator sees that they belong
+ * All nodes of a claim have its GUID: that is how they are found after any lost reply, and how an operator sees that they belong
  * together.
  */
 #include "engine/zookeeper/lock/lock.h"

@@ -12,16 +12,16 @@
  *
  * The same if it was gone before we could watch it: then the answer about our own znode, which was asked for last, decides.
  *
- * To be there in time, whoever has two or more ahead also watches the second, and lists again when that one goes: off the critical
+ * To be there in time, a claim with two or more ahead also watches the second, and lists again when that one goes: off the critical
  * path.
  *
  * Neither is for read-write locks, where a reader with a writer's number may appear late, nor for two znodes at once (compat=kazoo).
  *
  * Queueing again, behind somebody whom we saw in the queue.
  *
- * Whoever lets go of a lock that others want, and wants it again at once, would ask for a list of a queue that it has just seen. The
+ * A process that lets go of a lock that others want, and wants it again at once, would ask for a list of a queue that it has just seen. The
  * last one that stood behind it then is ahead of it now: numbers only grow, and that one had its number before our new znode was asked
- * for. While that one is there we are not first, whoever else is; so to watch it is enough. That request leaves together with create.
+ * for. While that one is there we are not first; so to watch it is enough. That request leaves together with create.
  * When that one goes there is a list, as after every wake-up, and by then only those are ahead who came in the short while in between:
  * in a busy queue one, who is about to leave. The list often finds it gone, since both were told at the same moment, and then we
  * hold; so of seven requests for a hand-off four or five are left: no watch on the one ahead, on the second, on our own znode, was needed.

@@ -4,7 +4,7 @@
  * never came. They are no claim's any more: a release returns while its znode is here.
  *
  * A znode is off the list when the server says that it is deleted or not there, or when its session is dead, which deletes it too. One that
- * the server refuses to delete (an administrator took the right away) is tried again and again, since whoever waits behind it waits for as
+ * the server refuses to delete (an administrator took the right away) is tried again and again, since the claim behind it waits for as
  * long as this session lives. One whose name is not known is looked for by its GUID, and a second time a little later: its create may still
  * have been on its way.
  */

@@ -232,7 +232,7 @@ static void examine_access(struct examination *it) {
     pawl__zk_call_free(call);
     if (it->session->options.acl != &ZOO_CREATOR_ALL_ACL)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "give the URL a user (zk://user:secret@...), so that nodes are its own",
-                    "whoever reaches the servers may delete the nodes that hold locks here (acl=world)");
+                    "anybody who reaches the servers may delete the nodes that hold locks here (acl=world)");
     else if (world & ZOO_PERM_DELETE)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "set an ACL on it, by zkCli.sh's setAcl",
                     "nodes of locks are the URL's user's own, but everybody may remove what is in %s", base);

@@ -312,7 +312,7 @@ static int read_semaphore(struct survey *survey, const char *home, struct entrie
     struct entries locks = {0};
     int total, waiting, rc;
 
-    /* Leases first: whoever gets one in between is then seen in `locks`, if at all, as one that waits. */
+    /* Leases first: a client that gets one in between is then seen in `locks`, if at all, as one that waits. */
     rc = read_directory(survey, home, "leases", ret, &total);
     if (rc == 0)
         rc = read_directory(survey, home, "locks", &locks, &waiting);

@@ -5,7 +5,7 @@
  *     struct zk_session   the handle of the library, and all that hangs on it          session.c (THE TABLE), connect.c, proof.c, mutex.c
  *       struct zk_op      a request on its way; answered exactly once, by the library or, when a handle dies, by us      request.c
  *       struct zk_watch   a watch that the library has, or is about to have                                              watch.c
- *     struct zk_asker     whoever asks: a claim. What an answer or an event of a watch means to it, it is told by one function
+ *     struct zk_asker     the one that asks: a claim. What an answer or an event of a watch means to it, it is told by one function
  *
  * Up goes by these two: an asker's step(), and the news of the session, which are pulled (pawl__zk_session_news).
  *
@@ -75,7 +75,7 @@ struct zk_op {
     bool failed; /* the library did not take it */
     int error;   /* why */
     int64_t sent_at;
-    void *data; /* of whoever sent it */
+    void *data; /* of the sender */
     struct zk_watch *watch;
     char mark[ZK_MARK_SIZE];  /* create: so that the znode can be found if the reply is lost */
     char *where;              /* create: its directory */
@@ -282,7 +282,7 @@ void pawl__zk_lock(void);
 void pawl__zk_unlock(struct zk_session *session);
 void pawl__zk_cork(struct zk_session *session);   /* keep back what is sent, until the mutex is let go */
 void pawl__zk_uncork(struct zk_session *session); /* or until now */
-void pawl__zk_ring(struct zk_session *session);   /* wake whoever waits in pawl__zk_session_wait */
+void pawl__zk_ring(struct zk_session *session);   /* wake the thread in pawl__zk_session_wait */
 /* Say it when the mutex is free. */
 void pawl__zk_say(struct zk_session *session, const struct pawl__claim *about, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
