@@ -24,12 +24,12 @@ struct examination {
     struct pawl__exam exam;
     struct zk_session *session;
     int64_t deadline;
-    int64_t asked, granted;          /* session time, ms */
-    int64_t tick, shortest, longest; /* as the servers say, ms; 0: none does */
-    int directories;                 /* how many more are looked at */
-    int64_t used;                    /* of the longest sequence, and ... */
-    char where[200];                 /* ... where that is */
-    char mixed[200], below[64];      /* the first lock that has others below it, and one of those; "": none */
+    int64_t asked, granted;     /* session time, ms */
+    int64_t tick;               /* as the servers say, ms; 0: none does */
+    int directories;            /* how many more are looked at */
+    int64_t used;               /* of the longest sequence, and ... */
+    char where[200];            /* ... where that is */
+    char mixed[200], below[64]; /* the first lock that has others below it, and one of those; "": none */
 };
 
 /* ---- The hosts ------------------------------------------------------------------------------------------------------------ */
@@ -46,8 +46,6 @@ static void take_times(struct examination *it, const struct zk_host *host) {
                     host->where, (long long)tick, (long long)it->tick);
     if (tick > it->tick)
         it->tick = tick;
-    pawl__zk_word_number(answer, "minSessionTimeout=", &it->shortest);
-    pawl__zk_word_number(answer, "maxSessionTimeout=", &it->longest);
     if (pawl__zk_word_number(answer, "dataLogSize=", &size) && size >> 30 >= 10)
         pawl__found(&it->exam, PAWL_FINDING_WARNING, "set autopurge.purgeInterval=24 and autopurge.snapRetainCount=3",
                     "the logs of %s take %lld GB: are old ones removed? A full disk stops it", host->where,

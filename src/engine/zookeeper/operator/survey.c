@@ -37,7 +37,6 @@ struct entry {
     uint32_t permits, limit;
     uint64_t token;
     size_t watches; /* the entry that it waits for; its own index: none */
-    unsigned position;
     char *raw;
 };
 

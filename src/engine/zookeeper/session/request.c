@@ -217,7 +217,6 @@ void pawl__zk_sync(struct zk_op *op, const char *path) {
 
 void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count) {
     op->writes = true;
-    op->result_count = count;
     op->results = calloc((size_t)count, sizeof *op->results);
     if (!op->results)
         sent(op, ZSYSTEMERROR);

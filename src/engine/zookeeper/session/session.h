@@ -80,7 +80,6 @@ struct zk_op {
     char mark[ZK_MARK_SIZE];  /* create: so that the znode can be found if the reply is lost */
     char *where;              /* create: its directory */
     zoo_op_result_t *results; /* multi */
-    int result_count;
 };
 
 /* Was the reply lost, so that what was asked may have happened or not? */
@@ -224,7 +223,7 @@ struct zk_session {
         int64_t due, late_ns, late_at; /* how late the library's pings were */
     } pings;
     int64_t proved_at; /* when the last request left that went through the leader and was answered */
-    uint64_t requests; /* sent so far; for bench */
+    uint64_t requests; /* sent so far; for tests */
     unsigned op_count;
     TAILQ_HEAD(, zk_op) ops;
     struct {
