@@ -53,30 +53,23 @@ def peer(name, line, measure):
     return ("peers", name, line, measure)
 
 
+def bare(what, limit, target, row, divisor):
+    """Medians of pawl and of a bare operation, on the same target."""
+    return Goal(what, AT_MOST, limit, pawl(target, row, "p50_ns"), pawl(target, divisor, "p50_ns"))
+
+
+def faster(what, limit, target, row, divisor):
+    """The rate of pawl and of a line of a peer's."""
+    return Goal(what, AT_LEAST, limit, pawl(target, row, "rate"), peer(*divisor, "rate"))
+
+
+ONE_LOCK = "16 threads of one process on one lock, against"
 GOALS = (
     # Shorter than reading a clock twice: by the rate.
     Goal("`local:` uncontended, against flock(2)", AT_MOST, 0.3, pawl("local", "write", "rate"), pawl("local", "pair", "rate")),
-    Goal(
-        "`local:` hand-off of 2 processes, against a bare futex throw",
-        AT_MOST,
-        1.5,
-        pawl("local", "turns2", "p50_ns"),
-        pawl("local", "trip", "p50_ns"),
-    ),
-    Goal(
-        "Redis uncontended acquire, against a bare EVALSHA",
-        AT_MOST,
-        1.15,
-        pawl("redis", "acquire", "p50_ns"),
-        pawl("redis", "write", "p50_ns"),
-    ),
-    Goal(
-        "Redis hand-off of 2 processes, in bare round trips (PING)",
-        AT_MOST,
-        1.5,
-        pawl("redis", "turns2", "p50_ns"),
-        pawl("redis", "trip", "p50_ns"),
-    ),
+    bare("`local:` hand-off of 2 processes, against a bare futex throw", 1.5, "local", "turns2", "trip"),
+    bare("Redis uncontended acquire, against a bare EVALSHA", 1.15, "redis", "acquire", "write"),
+    bare("Redis hand-off of 2 processes, in bare round trips (PING)", 1.5, "redis", "turns2", "trip"),
     *(
         Goal(
             f"Redlock uncontended acquire, {what}, in round trips to one (EVALSHA)",
@@ -87,37 +80,13 @@ GOALS = (
         )
         for servers, what in VOTES.items()
     ),
-    Goal(
-        "ZooKeeper uncontended cycle, against Curator",
-        AT_MOST,
-        0.6,
-        pawl("zk1", "pair", "p50_ns"),
-        peer("curator", "alone", "p50_ns"),
-    ),
+    Goal("ZooKeeper uncontended cycle, against Curator", AT_MOST, 0.6, pawl("zk1", "pair", "p50_ns"), peer("curator", "alone", "p50_ns")),
     *(
-        Goal(
-            f"ZooKeeper hand-offs a second, against Curator, {sessions} sessions",
-            AT_LEAST,
-            1.5,
-            pawl("zk1", f"turns{sessions}", "rate"),
-            peer("curator", f"turns {sessions}", "rate"),
-        )
-        for sessions in (2, 16, 64)
+        faster(f"ZooKeeper hand-offs a second, against Curator, {n} sessions", 1.5, "zk1", f"turns{n}", ("curator", f"turns {n}"))
+        for n in (2, 16, 64)
     ),
-    Goal(
-        "16 threads of one process on one lock, against Curator",
-        AT_LEAST,
-        20,
-        pawl("zk1", "threads16", "rate"),
-        peer("curator", "threads 16", "rate"),
-    ),
-    Goal(
-        "16 threads of one process on one lock, against Redisson",
-        AT_LEAST,
-        20,
-        pawl("redis", "threads16", "rate"),
-        peer("redisson", "threads 16", "rate"),
-    ),
+    faster(f"{ONE_LOCK} Curator", 20, "zk1", "threads16", ("curator", "threads 16")),
+    faster(f"{ONE_LOCK} Redisson", 20, "redis", "threads16", ("redisson", "threads 16")),
     *(
         Goal(f"requests per hand-off with {count:,} waiters, {name}", AT_MOST, limit, pawl(target, f"queue{count}", "requests"))
         for name, target, limit in (("Redis", "redis", 2), ("ZooKeeper", "zk1", 6))
