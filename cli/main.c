@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
     if (!open_standard_descriptors())
         return EXIT_SYSTEM;
     if (argc < 2) {
-        say("what shall it do? pawl run LOCK -- COMMAND, for one; pawl --help tells the rest");
+        say("no command was given; to begin with: pawl run LOCK -- COMMAND; pawl --help lists all commands");
         return EXIT_USAGE;
     }
     keeper_note_arguments(argv);
