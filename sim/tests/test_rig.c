@@ -256,7 +256,7 @@ static void test_waiting_behind_a_claim_that_was_joined(void **state) {
                                                     "14 0.1.1 want 0 s 1 -1", "16 1.1.1 want 0 x 1 -1", "20 1.1.0 fail 0 -11",
                                                     "50 0.1.0 drop 0", "50 0.1.0 gone 0 0", "51 1.1.1 got 0 2 5", NULL}),
                      1);
-    /* A reader's claim may be as old as its request, also after another of its process had its turn: the writer's is not younger than that. */
+    /* A reader's claim may be as old as its request, also after another of its process had its turn: the writer's is no younger. */
     assert_int_equal(worst_of((const char *const[]){"5 0.1.1 want 0 x 1 -1", "5 0.1.1 got 0 1 5", "6 1.1.2 want 0 x 1 -1",
                                                     "12 1.1.1 want 0 s 1 -1", "14 1.1.0 want 0 x 1 -1", "16 0.1.0 want 0 s 1 -1",
                                                     "20 0.1.1 drop 0", "20 0.1.1 gone 0 0", "20 1.1.2 got 0 2 5", "22 1.1.2 drop 0",
