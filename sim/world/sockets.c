@@ -93,6 +93,15 @@ static unsigned port_of(const struct sockaddr *address) {
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
+/* Of IPv4's addresses 127.0.0.1 and 0.0.0.0 are here. At another there is nobody, as at port 0. */
+static unsigned place_of(const struct sockaddr *address) {
+    const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+    bool elsewhere = in->sin_family == AF_INET && in->sin_addr.s_addr != htonl(INADDR_LOOPBACK) &&
+                     in->sin_addr.s_addr != INADDR_ANY;
+
+    return elsewhere ? 0 : port_of(address);
+}
+
 static bool is_connecting(const struct file *file) {
     return file->state == SOCKET_CONNECTING;
 }
@@ -111,7 +120,7 @@ int socket_connect(int fd, const struct sockaddr *address, socklen_t length) {
         return fail(EISCONN);
     if (file->state == SOCKET_CONNECTING)
         return fail(EALREADY);
-    file->port = port_of(address);
+    file->port = place_of(address);
     error = net_connect(file, file->port);
     if (error != 0)
         return fail(error);
@@ -304,5 +313,10 @@ int socket_look_up(const char *host, const char *service, const struct addrinfo 
 }
 
 void sim_freeaddrinfo(struct addrinfo *info) {
-    sim_free(info);
+    struct addrinfo *next;
+
+    for (; info != NULL; info = next) {
+        next = info->ai_next;
+        sim_free(info);
+    }
 }

@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "../support/findings.h"
+#include "../support/names.h"
 #include "../support/redis_rivals.h"
 #include "../support/redis_test.h"
 #include "../support/redis_topology.h"
@@ -612,6 +613,12 @@ static void test_bad_input(void **state) {
 }
 
 /* Each node has one replica. No matter how long is waited for the second: the error says what is missing. */
+/* There is nobody at the first address of that name. */
+static void test_the_second_address(void **state) {
+    (void)state;
+    pawl_close(open_client(LEASE_MS, "redis-cluster://" NAME_OF_BOTH ":%u", cluster.nodes[0].port));
+}
+
 static void test_more_replicas_than_there_are(void **state) {
     struct pawl *client = open_url("?replicas=2", LEASE_MS);
     struct pawl_lock *lock = mutex_of(client, "lock");
@@ -740,6 +747,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_locks_are_everywhere, set_up),
         cmocka_unit_test_setup(test_survey_of_all_nodes, set_up),
         cmocka_unit_test_setup(test_bad_input, set_up),
+        cmocka_unit_test_setup(test_the_second_address, set_up),
         cmocka_unit_test_setup(test_more_replicas_than_there_are, set_up),
         cmocka_unit_test_setup(test_a_slot_moves, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_with_replicas, set_up),

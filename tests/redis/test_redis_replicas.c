@@ -4,8 +4,6 @@
  * renewed is on the replicas, and what is not is neither granted nor renewed.
  */
 #include <arpa/inet.h>
-#include <dlfcn.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -15,6 +13,7 @@
 
 #include "../../lab/servers/clock.h"
 #include "../support/findings.h"
+#include "../support/names.h"
 #include "../support/redis_test.h"
 #include "../support/redis_topology.h"
 
@@ -250,7 +249,7 @@ static void test_many_at_once(void **state) {
 
 /* ---- Two servers behind one name ---------------------------------------------------------------------------------------------- */
 
-/* So many connections from now, one leads to 127.0.0.2; 0: none does. The linker takes these for the library's. */
+/* So many connections from now, one leads to 127.0.0.2; 0: none does. The linker takes this for the library's. */
 static atomic_int stray;
 
 int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size) {
@@ -262,23 +261,6 @@ int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size) {
     memcpy(&other, address, sizeof other);
     other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
     return (int)syscall(SYS_connect, fd, &other, sizeof other);
-}
-
-/* At the first address of `both.test` there is nobody. */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **ret) {
-    static const char *const addresses[] = {"127.0.0.3", "127.0.0.1"};
-    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **), rc = 0;
-
-    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-    if (!host || strcmp(host, "both.test") != 0)
-        return real(host, service, hints, ret);
-    if (hints->ai_flags & AI_NUMERICHOST)
-        return EAI_NONAME;
-    for (int i = 0; i < 2 && rc == 0; i++) {
-        rc = real(addresses[i], service, hints, ret);
-        ret = &(*ret)->ai_next;
-    }
-    return rc;
 }
 
 static void count_strangers(enum pawl_log_level level, const char *text, void *data) {
@@ -327,7 +309,7 @@ static void test_the_second_address(void **state) {
     char url[100];
 
     (void)state;
-    snprintf(url, sizeof url, "redis://both.test:%u?replicas=1&connect=20000", primary->port);
+    snprintf(url, sizeof url, "redis://" NAME_OF_BOTH ":%u?replicas=1&connect=20000", primary->port);
     assert_works(pawl_open(url, NULL, &client, &error), &error);
     pawl_close(client);
 }

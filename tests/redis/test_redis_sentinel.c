@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../support/findings.h"
+#include "../support/names.h"
 #include "../support/redis_rivals.h"
 #include "../support/redis_test.h"
 #include "../support/redis_topology.h"
@@ -248,6 +249,12 @@ static void test_bad_names(void **state) {
     assert_works(try_open("redis-sentinel://127.0.0.1:%u/#mymaster", port), &error);
 }
 
+/* There is nobody at the first address of that name. */
+static void test_the_second_address(void **state) {
+    (void)state;
+    assert_works(try_open("redis-sentinel://" NAME_OF_BOTH ":%u/mymaster", watched.sentinels[0].port), &error);
+}
+
 static void test_not_a_sentinel(void **state) {
     (void)state;
     assert_true(try_open("redis-sentinel://127.0.0.1:%u/mymaster", watched.servers[0].port) < 0);
@@ -364,6 +371,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_finds_the_primary, set_up),
         cmocka_unit_test_setup(test_tokens_keep_to_the_time, set_up),
         cmocka_unit_test_setup(test_bad_names, set_up),
+        cmocka_unit_test_setup(test_the_second_address, set_up),
         cmocka_unit_test_setup(test_not_a_sentinel, set_up),
         cmocka_unit_test_setup(test_sentinels_disagree, set_up),
         cmocka_unit_test_setup(test_sentinels_with_a_password, set_up),

@@ -53,7 +53,17 @@ static bool await_address(struct link *link) {
 
 static void greet(struct link *link);
 
-void pawl__link_start(struct link *link) {
+static void start(struct link *link);
+
+/* Nobody takes a connection at this address: the host may have another, which is part of the same try. */
+static void refused(struct link *link, int error) {
+    if (pawl__link_elsewhere(link))
+        start(link);
+    else
+        pawl__link_drop(link, error == EACCES ? PAWL_EACCES : PAWL_ECONNLOST, "can't connect: %s", strerror(error));
+}
+
+static void start(struct link *link) {
     struct sockaddr_storage address;
     socklen_t length = choose_address(link, &address);
     int error = 0;
@@ -63,7 +73,6 @@ void pawl__link_start(struct link *link) {
     if (link->addresses && (link->failures || !length))
         pawl__addresses_refresh(link->addresses);
     pawl__link_step(link, LINK_STARTS);
-    link->started_at = link->heard_at = pawl__boottime();
     if (!length) {
         pawl__link_drop(link, PAWL_ECONNLOST, "the host '%.100s' is not known", pawl__addresses_host(link->addresses));
         return;
@@ -71,14 +80,18 @@ void pawl__link_start(struct link *link) {
     link->fd = pawl__socket_connect(&address, length, link->redis->options.command_ns, &error);
     link->reader = pawl__reader_new();
     link->fed = 0;
-    if (link->fd < 0 || !link->reader) {
+    if (link->fd < 0 || !link->reader)
         pawl__link_drop(link, PAWL_ESYSTEM, "cannot create a socket: %s", strerror(errno));
-        return;
-    }
-    if (error)
-        pawl__link_drop(link, error == EACCES ? PAWL_EACCES : PAWL_ECONNLOST, "can't connect: %s", strerror(error));
+    else if (error)
+        refused(link, error);
     else if (address.ss_family == AF_UNIX)
         pawl__link_progress(link);
+}
+
+void pawl__link_start(struct link *link) {
+    link->started_at = link->heard_at = pawl__boottime();
+    link->addresses_tried = 0;
+    start(link);
 }
 
 static void connected(struct link *link) {
@@ -88,7 +101,7 @@ static void connected(struct link *link) {
     int error = pawl__socket_error(link->fd);
 
     if (error) {
-        pawl__link_drop(link, PAWL_ECONNLOST, "can't connect: %s", strerror(error));
+        refused(link, error);
         return;
     }
     if (!tls) {

@@ -379,6 +379,14 @@ void pawl__link_fail(struct link *link, const struct pawl_error *why) {
     speak(link);
 }
 
+bool pawl__link_elsewhere(struct link *link) {
+    if (!link->addresses || ++link->addresses_tried >= pawl__addresses_count(link->addresses))
+        return false;
+    pawl__addresses_failed(link->addresses, link->address_number);
+    close_link(link);
+    return true;
+}
+
 void pawl__link_close(struct link *link) {
     close_link(link);
     link->news.fell = false;

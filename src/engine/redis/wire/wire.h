@@ -144,7 +144,8 @@ struct link {
     bool channels_unasked; /* what is said of channels answers no request */
     unsigned number;       /* of the connection: each has another */
     size_t address_number;
-    char run_id[64]; /* what the server on the other end calls itself; "": not known */
+    size_t addresses_tried; /* since started_at, before this one */
+    char run_id[64];        /* what the server on the other end calls itself; "": not known */
     enum link_state state;
     int fd;
     SSL *ssl;
@@ -242,6 +243,8 @@ static inline void pawl__redis_due(struct redis *redis, int64_t when) {
 /* link.c: one connection. The mutex is held. */
 
 void pawl__link_init(struct link *link, struct server *server, bool subscriber, const char *what);
+/* Close one that is being made, to make it to the next address. False: the host has no other that was not tried. */
+bool pawl__link_elsewhere(struct link *link);
 /* Close it: what is unanswered is lost. Free it once that was pulled. */
 void pawl__link_close(struct link *link);
 void pawl__link_free(struct link *link);
