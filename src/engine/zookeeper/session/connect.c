@@ -26,6 +26,7 @@
 #include "engine/kit/retry.h"
 #include "os/bell.h"
 #include "os/descriptor.h"
+#include "os/resolve.h"
 #include "os/sleep.h"
 
 /* Replies that are taken before the core is told: enough for a burst, few enough to stay fair. */
@@ -35,14 +36,38 @@ enum { REPLIES = 64, SERVERS_TEXT = 16384 };
 
 /* ---- Names ---------------------------------------------------------------------------------------------------------------- */
 
-/* The library takes what is behind the last colon for the port, and knows no brackets around an address of IPv6. */
-static size_t add_address(const struct addrinfo *info, char *text, size_t used) {
+/* The library takes what is behind the last colon for the port, and knows no brackets around an address of IPv6. It refuses one of a family
+ * that this machine has no address of: then what getaddrinfo says, without asking anybody. */
+static int add_address(const struct sockaddr_storage *address, socklen_t length, char *text, size_t *used) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_ADDRCONFIG};
     char host[NI_MAXHOST], port[NI_MAXSERV];
+    struct addrinfo *found;
+    int rc = getnameinfo((const struct sockaddr *)address, length, host, sizeof host, port, sizeof port,
+                         NI_NUMERICHOST | NI_NUMERICSERV);
 
-    if (getnameinfo(info->ai_addr, info->ai_addrlen, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0 ||
-        used + strlen(host) + strlen(port) + 5 > SERVERS_TEXT)
-        return used;
-    return used + (size_t)snprintf(text + used, SERVERS_TEXT - used, "%s%s:%s", used ? "," : "", host, port);
+    if (rc == 0)
+        rc = getaddrinfo(host, port, &hints, &found);
+    if (rc != 0)
+        return rc;
+    freeaddrinfo(found);
+    if (*used + strlen(host) + strlen(port) + 5 <= SERVERS_TEXT)
+        *used += (size_t)snprintf(text + *used, SERVERS_TEXT - *used, "%s%s:%s", *used ? "," : "", host, port);
+    return 0;
+}
+
+/* All addresses of one host. */
+static int add_host(struct addresses *addresses, int64_t deadline, char *text, size_t *used) {
+    int rc = addresses ? pawl__addresses_await(addresses, deadline) : EAI_MEMORY;
+    struct sockaddr_storage address;
+    socklen_t length;
+    size_t number;
+
+    for (size_t i = 0; rc == 0 && i < pawl__addresses_count(addresses); i++) {
+        length = pawl__addresses_choose(addresses, &address, &number);
+        rc = add_address(&address, length, text, used);
+        pawl__addresses_failed(addresses, number); /* so that the next one is chosen */
+    }
+    return rc;
 }
 
 static int fail_unknown(const struct zk_session *session, int rc, struct pawl_error *reterr) {
@@ -56,25 +81,25 @@ static int fail_unknown(const struct zk_session *session, int rc, struct pawl_er
                       rc ? ": " : "", rc ? gai_strerror(rc) : "");
 }
 
-/* All hosts as numbers, separated by commas; NULL: none is known. Takes as long as the resolver does. */
+/* All hosts as numbers, separated by commas; NULL: none is known. They are looked up at the same time, and waited for no longer than half
+ * of the time for a connection: the others may be there. */
 char *pawl__zk_resolve(const struct zk_session *session, struct pawl_error *reterr) {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    const struct zk_options *options = &session->options;
+    struct addresses **hosts = calloc(options->host_count, sizeof *hosts);
+    int64_t deadline = pawl__boottime() + options->connect_ns / 2;
     char *text = malloc(SERVERS_TEXT);
-    struct addrinfo *found;
     size_t used = 0;
-    int rc = 0;
+    int rc = 0, why;
 
-    for (size_t i = 0; text && i < session->options.host_count; i++) {
-        char port[8];
-
-        snprintf(port, sizeof port, "%u", session->options.hosts[i].port);
-        rc = getaddrinfo(session->options.hosts[i].name, port, &hints, &found);
-        if (rc != 0)
-            continue;
-        for (const struct addrinfo *info = found; info; info = info->ai_next)
-            used = add_address(info, text, used);
-        freeaddrinfo(found);
-    }
+    for (size_t i = 0; hosts && i < options->host_count; i++)
+        if ((hosts[i] = pawl__addresses_new(options->hosts[i].name, options->hosts[i].port)))
+            pawl__addresses_begin(hosts[i]);
+    for (size_t i = 0; hosts && text && i < options->host_count; i++)
+        if ((why = add_host(hosts[i], deadline, text, &used)))
+            rc = why;
+    for (size_t i = 0; hosts && i < options->host_count; i++)
+        pawl__addresses_put(hosts[i]);
+    free(hosts);
     if (text && used)
         return text;
     free(text);
