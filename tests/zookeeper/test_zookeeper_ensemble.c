@@ -186,7 +186,7 @@ static void test_bad_input(void **state) {
     fails_to_open(PAWL_EOPTION, "zk://127.0.0.1/?acl=creator");
     fails_to_open(PAWL_EOPTION, "zk://127.0.0.1/?acl=nobody");
     fails_to_open(PAWL_EOPTION, "zk://127.0.0.1/?compat=curator");
-    fails_to_open(PAWL_EOPTION, "zk://127.0.0.1/?retry=5");
+    fails_to_open(PAWL_EOPTION, "zk://127.0.0.1/?retry=5,x");
     fails_to_open(PAWL_EOPTION, "zk://127.0.0.1/?retry=50,5,1");
     fails_to_open(PAWL_EUNSUPPORTED, "zks://127.0.0.1/");
     fails_to_open(PAWL_EUNSUPPORTED, "zk://127.0.0.1/?tls=1");

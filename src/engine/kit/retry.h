@@ -7,6 +7,19 @@
 
 #include <stdint.h>
 
+#include "pawl.h"
+
+struct pawl__url;
+
+/* What `?retry=BASE,MAX,TRIES` says. */
+struct kit_retry {
+    int64_t base_ns, max_ns; /* the first pause, and the longest */
+    unsigned tries;          /* 0: for ever */
+};
+
+/* Take the option, which may leave out its end: what it does not say stays as it is in `ret`. */
+int pawl__kit_take_retry(struct pawl__url *url, struct kit_retry *ret, struct pawl_error *reterr);
+
 /* A moment between the two, by a cheap generator whose state is the caller's: it keeps clients apart, and guards no secret. */
 static inline int64_t kit_between(uint32_t *random, int64_t low, int64_t high) {
     *random = *random * 1664525u + 1013904223u;

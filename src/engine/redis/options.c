@@ -198,29 +198,6 @@ static int take_sentinel(struct pawl__url *url, struct redis_options *ret, struc
     return rc;
 }
 
-/* ?retry=BASE,MAX,TRIES in ms; as few of them as one likes. */
-static int take_retry(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
-    const char *text = pawl__url_option(url, "retry");
-    long base = RETRY_BASE_MS, most = RETRY_MAX_MS, tries = 0;
-    char *end = NULL;
-
-    if (text) {
-        base = strtol(text, &end, 10);
-        if (*end == ',')
-            most = strtol(end + 1, &end, 10);
-        if (*end == ',')
-            tries = strtol(end + 1, &end, 10);
-        if (!isdigit((unsigned char)*text) || *end || base < 1 || most < base || most > TIME_MS_MAX || tries < 0 || tries > 1000000)
-            return pawl__fail(
-                reterr, PAWL_EOPTION,
-                "the URL's option retry=%.40s is not BASE,MAX,TRIES: ms before the first retry, ms at most, and how often", text);
-    }
-    ret->retry_base_ns = base * REDIS_MS;
-    ret->retry_max_ns = most * REDIS_MS;
-    ret->retry_tries = (unsigned)tries;
-    return 0;
-}
-
 static int take_times(struct pawl__url *url, int64_t lease_ns, int64_t patience_ns, struct redis_options *ret,
                       struct pawl_error *reterr) {
     long long connect = CONNECT_MS, command = 0, claim = CLAIM_MS, replicas = 0, spin = SPIN_US;
@@ -244,7 +221,8 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, int64_t patience_
     ret->replicas = (unsigned)replicas;
     ret->spin_ns = spin * REDIS_US;
     ret->claim_ns = claim * REDIS_MS < ret->lease_ns ? claim * REDIS_MS : ret->lease_ns;
-    return take_retry(url, ret, reterr);
+    ret->retry = (struct kit_retry){RETRY_BASE_MS * REDIS_MS, RETRY_MAX_MS * REDIS_MS, 0};
+    return pawl__kit_take_retry(url, &ret->retry, reterr);
 }
 
 static int take_layout(struct pawl__url *url, bool voter, struct redis_options *ret, struct pawl_error *reterr) {

@@ -3,7 +3,6 @@
  * engine.c - the ZooKeeper engine's table: options, open, close, describe. On the claims (lock/) and what operators ask (operator/), which
  * are both on the session (session/).
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,25 +95,6 @@ static int take_compat(struct zk_engine *zk, struct pawl__url *url, struct pawl_
     return 0;
 }
 
-/* ?retry=BASE,MAX,TRIES */
-static int take_retry(struct zk_options *options, struct pawl__url *url, struct pawl_error *reterr) {
-    const char *text = pawl__url_option(url, "retry");
-    unsigned base = RETRY_BASE_MS, max = RETRY_MAX_MS, tries = 0;
-    int used = 0;
-
-    if (text && (!isdigit((unsigned char)*text) || sscanf(text, "%6u,%6u,%6u%n", &base, &max, &tries, &used) != 3 || text[used] ||
-                 base < 1 || base > max))
-        return pawl__fail(
-            reterr, PAWL_EOPTION,
-            "the URL's option retry=%.40s is not BASE,MAX,TRIES: two numbers of ms, the second not the smaller, and how often "
-            "(0: for ever)",
-            text);
-    options->retry_base = base * ZK_MS;
-    options->retry_max = max * ZK_MS;
-    options->retry_tries = tries;
-    return 0;
-}
-
 static int refuse_tls(struct pawl__url *url, struct pawl_error *reterr) {
     if (strcmp(url->scheme, "zks") != 0 && !pawl__url_option(url, "tls"))
         return 0;
@@ -141,10 +121,11 @@ static int take_options(struct zk_engine *zk, const struct pawl__setup *setup, s
     struct zk_options *options = &zk->session.options;
     int rc;
 
+    options->retry = (struct kit_retry){RETRY_BASE_MS * ZK_MS, RETRY_MAX_MS * ZK_MS, 0};
     if ((rc = refuse_tls(setup->url, reterr)) < 0 || (rc = take_hosts(options, setup->url, reterr)) < 0 ||
         (rc = take_path(options, setup->url, reterr)) < 0 || (rc = take_user(options, setup->url, reterr)) < 0 ||
         (rc = take_acl(options, setup->url, reterr)) < 0 || (rc = take_compat(zk, setup->url, reterr)) < 0 ||
-        (rc = take_retry(options, setup->url, reterr)) < 0)
+        (rc = pawl__kit_take_retry(setup->url, &options->retry, reterr)) < 0)
         return rc;
     return take_times(options, setup, reterr);
 }

@@ -335,7 +335,7 @@ void pawl__claims_give_up(struct home *home) {
     struct pawl_error why;
 
     pawl__fail(&why, pawl__server_errorcode(&home->server), "%s (given up after %u tries)", pawl__server_errortext(&home->server),
-               redis->options.retry_tries);
+               redis->options.retry.tries);
     for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->home == home && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))

@@ -61,7 +61,7 @@ static void look_for_others(struct home *home) {
         pawl__cluster_refresh(redis);
         pawl__claims_refuse_tries(home);
     }
-    if (redis->options.retry_tries && failures >= redis->options.retry_tries) {
+    if (redis->options.retry.tries && failures >= redis->options.retry.tries) {
         home->gave_up = true;
         pawl__claims_give_up(home);
     }

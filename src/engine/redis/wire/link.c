@@ -327,15 +327,10 @@ static void close_link(struct link *link) {
 
 /* That it can't be made: later and later. */
 static int64_t back_off(struct link *link) {
-    const struct redis_options *options = &link->redis->options;
-    int64_t wait = options->retry_base_ns;
+    const struct kit_retry *retry = &link->redis->options.retry;
+    int64_t wait = kit_back_off(retry->base_ns, retry->max_ns, link->failures);
 
-    for (unsigned i = 0; i < link->failures && wait < options->retry_max_ns; i++)
-        wait *= 2;
-    if (wait > options->retry_max_ns)
-        wait = options->retry_max_ns;
-    link->redis->kit.random = link->redis->kit.random * 1664525u + 1013904223u;
-    return wait / 2 + (int64_t)((uint64_t)wait / 2 * (link->redis->kit.random >> 16) / 65536);
+    return kit_between(&link->redis->kit.random, wait / 2, wait);
 }
 
 /* Why it is down: with the name of the server, where the URL has not. */
@@ -358,7 +353,7 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     describe_end(link, code, text);
     pawl__kit_note(&link->redis->kit, NULL, "connection (%s) dropped: %s", link->what, text);
     /* One that worked is tried again at once; one that never did, later and later. */
-    link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry_base_ns / 4
+    link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry.base_ns / 4
                                             : pawl__boottime() + back_off(link);
     if (link->state != LINK_UP) {
         link->failures++;

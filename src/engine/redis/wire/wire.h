@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "engine/kit/retry.h"
 #include "engine/kit/wait.h"
 #include "os/resolve.h"
 #include "os/tls.h"
@@ -67,11 +68,10 @@ struct redis_options {
     unsigned db;
     char prefix[REDIS_PREFIX_MAX];
     struct tls_options tls, sentinel_tls;
-    int64_t connect_ns, command_ns;      /* time-outs */
-    int64_t patience_ns;                 /* of open(); PAWL__NEVER: as long as a connection may take */
-    int64_t retry_base_ns, retry_max_ns; /* back-off */
-    unsigned retry_tries;                /* 0: for ever */
-    unsigned replicas;                   /* that must have a grant; 0: none */
+    int64_t connect_ns, command_ns; /* time-outs */
+    int64_t patience_ns;            /* of open(); PAWL__NEVER: as long as a connection may take */
+    struct kit_retry retry;
+    unsigned replicas; /* that must have a grant; 0: none */
     int64_t lease_ns, claim_ns;
     int64_t spin_ns; /* how long whoever waits for an answer looks for it before it sleeps */
 };

@@ -285,8 +285,8 @@ static enum zk_event withdraw(struct zk_claim *claim) {
 static enum zk_event give_up(struct zk_claim *claim) {
     const struct zk_options *options = &claim->zk->session.options;
 
-    pawl__zk_refuse(claim, PAWL_ECONNLOST, "no connection to %s after %lld tries: '%s' was not acquired", options->url,
-                    options->retry_tries, claim->claim->name);
+    pawl__zk_refuse(claim, PAWL_ECONNLOST, "no connection to %s after %u tries: '%s' was not acquired", options->url,
+                    options->retry.tries, claim->claim->name);
     return refuse(claim);
 }
 
@@ -401,7 +401,7 @@ static int claim_init(struct zk_engine *zk, struct pawl__claim *seam, struct paw
 }
 
 static bool given_up(const struct zk_session *session) {
-    return session->options.retry_tries && session->attempts.failed > session->options.retry_tries;
+    return session->options.retry.tries && session->attempts.failed > session->options.retry.tries;
 }
 
 int pawl__zk_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {

@@ -227,7 +227,7 @@ static void renew_session(struct zk_session *session, const char *servers) {
 
 /* The pause before the next round over all hosts: doubled each time, and then between half and all of it. */
 static int64_t pause_ns(struct zk_session *session, unsigned rounds) {
-    int64_t pause = kit_back_off(session->options.retry_base, session->options.retry_max, rounds - 1);
+    int64_t pause = kit_back_off(session->options.retry.base_ns, session->options.retry.max_ns, rounds - 1);
 
     return kit_between(&session->attempts.random, pause / 2, pause);
 }
@@ -239,7 +239,7 @@ static void attempt_failed(struct zk_session *session, int64_t now) {
     rounds = session->attempts.failed / (unsigned)session->options.host_count;
     if (session->attempts.failed % session->options.host_count == 0)
         session->attempts.next = now + pause_ns(session, rounds);
-    if (session->options.retry_tries && rounds >= session->options.retry_tries)
+    if (session->options.retry.tries && rounds >= session->options.retry.tries)
         session->news |= ZK_NEWS_GAVE_UP;
 }
 
@@ -407,7 +407,7 @@ int pawl__zk_session_open(struct zk_session *session, const char *servers, struc
 
 bool pawl__zk_session_opens(const struct zk_session *session) {
     const struct zk_options *options = &session->options;
-    unsigned long long tries = (unsigned long long)options->retry_tries;
+    unsigned tries = options->retry.tries;
 
     return !zk_is_connected(session) && session->state != ZK_USER_REFUSED &&
            !(tries && session->attempts.failed / options->host_count >= tries);

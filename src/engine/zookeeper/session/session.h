@@ -28,6 +28,7 @@
 #include "base/url.h"
 #include "engine/engine.h"
 #include "engine/kit/notes.h"
+#include "engine/kit/retry.h"
 
 #define ZK_MS INT64_C(1000000)
 #define ZK_S (1000 * ZK_MS)
@@ -194,8 +195,7 @@ struct zk_options {
     int64_t asked_ms;             /* session time that is asked for */
     int64_t tick_ns;              /* ?tick=; 0: not known */
     int64_t connect_ns;
-    int64_t retry_base, retry_max;
-    long long retry_tries; /* 0: for ever */
+    struct kit_retry retry;
 };
 
 struct zk_session {
