@@ -35,14 +35,31 @@ const char *redis_node_id(int index) {
     return ids[index];
 }
 
+/* From 7.2 on a node belongs to a shard. One that has no replicas and was not told its shard ends with its first SPUBLISH. Before 7.2 that is
+ * not understood. */
+static bool has_shards(void) {
+    FILE *output = popen("redis-server --version", "re");
+    int major = 0, minor = 0;
+
+    if (output == NULL)
+        return false;
+    if (fscanf(output, "%*s server v=%d.%d", &major, &minor) != 2)
+        major = 0;
+    pclose(output);
+    return major > 7 || (major == 7 && minor >= 2);
+}
+
 bool redis_write_nodes(const char *directory, const struct redis_nodes *nodes, int myself) {
     int primaries = nodes->alone ? nodes->count : nodes->count / 2;
-    char text[2048];
+    bool shards = has_shards();
+    char text[2048], shard[64] = "";
     size_t used = 0;
 
     for (int i = 0; i < nodes->count; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s:%u@%u %s", redis_node_id(i), nodes->host, nodes->ports[i],
-                                 nodes->buses[i], i == myself ? "myself," : "");
+        if (shards)
+            snprintf(shard, sizeof shard, ",,shard-id=%s", redis_node_id(i % primaries));
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s:%u@%u%s %s", redis_node_id(i), nodes->host,
+                                 nodes->ports[i], nodes->buses[i], shard, i == myself ? "myself," : "");
         if (i < primaries)
             used += (size_t)snprintf(text + used, sizeof text - used, "master - 0 0 %d connected %d-%d\n", i + 1,
                                      (SLOTS * i + primaries / 2) / primaries, (SLOTS * (i + 1) + primaries / 2) / primaries - 1);
