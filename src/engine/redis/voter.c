@@ -126,7 +126,7 @@ void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *seam, ui
         request.step = (int)(pawl__claim_lease_ns(redis, claim) / REDIS_MS);
         snprintf(lease, sizeof lease, "%d", request.step);
         pawl__redis_keys(redis, seam->name, seam->kind, &keys);
-        pawl__renew_forget(claim);
+        pawl__claim_unlist(claim);
         claim->renewal.sent = true;
         if (!pawl__script_send(&claim->home->server, SCRIPT_RAISE, 2, 6,
                                (const char *[]){keys.lock, keys.token, claim->owner, lease, first, many}, NULL, &request))

@@ -30,7 +30,7 @@ static void refused_for_now(struct redis *redis, struct rclaim *claim, const str
 }
 
 /* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
-static bool without_result(struct redis *redis, struct request *request, const redisReply *reply, struct pawl_error *why) {
+static bool without_result(struct redis *redis, const struct request *request, const redisReply *reply, struct pawl_error *why) {
     struct rclaim *claim = request->claim;
 
     claim->asked = false;
@@ -50,9 +50,10 @@ static bool without_result(struct redis *redis, struct request *request, const r
         pawl__link_drop(&request->server->commands, why->code, "%s", why->text);
         return true;
     case REPLY_MOVED:
-        if (!pawl__claims_moved(redis, request->server, reply))
+        if (!pawl__cluster_moved(request->server, reply))
             return false;
-        if (&claim->home->server == request->server) /* it is sent to where it was */
+        /* It is sent to where it was; or to and fro, and does not wait for that to end. */
+        if (!pawl__claim_follows(redis, claim) || (claim->kit.claim->try_only && rclaim_moved_lately(claim, pawl__boottime())))
             pawl__claim_try_later(redis, claim);
         return true;
     case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
@@ -139,9 +140,9 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     pawl__kit_note(&redis->kit, &claim->kit, "queued at %u; %s holds it, PTTL %lld", claim->position,
                    claim->foreign_held ? "a foreign program" : "pawl", (long long)ms_left);
     if (claim->foreign_held && claim->position < EXACT_POSITIONS)
-        pawl__push_listen(redis, claim);
+        pawl__listen_foreign(redis, claim);
     else if (claim->head_until == PAWL__NEVER) /* else it was told later than this was written */
-        pawl__push_unlisten(redis, claim);
+        pawl__listen_no_more(redis, claim);
     wait_as_told(redis, claim, ms_left);
     /* Once more: it may have been let go since; or so that the server tracks what it reads. */
     if (claim->asks_again || (claim->home->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
@@ -168,7 +169,7 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
 }
 
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
-    pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
+    pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
     claim->home->contended = claim->state == RCLAIM_WAITING;
     pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
                         request->sent_at, pawl__claim_lease_ns(redis, claim));
@@ -193,16 +194,14 @@ static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn
         pawl__send_undo(redis, claim);
 }
 
-void pawl__answer_acquire(struct redis *redis, struct request *request, redisReply *reply) {
+static void acquire_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
     uint64_t first;
     int64_t result;
 
-    if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)) {
-        freeReplyObject(reply);
+    if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING))
         return;
-    }
     if (!without_result(redis, request, reply, &why)) {
         result = pawl__reply_number(reply, 0, -3);
         if (reply->type == REDIS_REPLY_ERROR) {
@@ -213,7 +212,7 @@ void pawl__answer_acquire(struct redis *redis, struct request *request, redisRep
         } else if (pawl__reply_grants(reply)) {
             pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {
-            pawl__push_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
+            pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
             queued(redis, claim, reply);
         } else {
             pawl__claim_misfit(claim->kit.claim, result, &why);
@@ -222,7 +221,6 @@ void pawl__answer_acquire(struct redis *redis, struct request *request, redisRep
     } else if (claim->kit.claim->try_only && reply && claim->timer.at != PAWL__NEVER) {
         pawl__claim_not_now(redis, claim, &why);
     }
-    freeReplyObject(reply);
 }
 
 /* ---- Release, downgrade -------------------------------------------------------------------------------------------------- */
@@ -249,7 +247,7 @@ static void release_refused(struct redis *redis, const struct rclaim *claim, con
     pawl__kit_warn(&redis->kit, &claim->kit, "could not be released, and stays held until its lease ends: %s", why->text);
 }
 
-void pawl__answer_release(struct redis *redis, struct request *request, redisReply *reply) {
+static void release_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct rclaim *claim = request->claim;
     bool undoes = claim->state == RCLAIM_UNDOING;
     struct pawl_error why;
@@ -266,10 +264,9 @@ void pawl__answer_release(struct redis *redis, struct request *request, redisRep
     } else if (!reply) {
         pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
     }
-    freeReplyObject(reply);
 }
 
-void pawl__answer_downgrade(struct redis *redis, struct request *request, redisReply *reply) {
+static void downgrade_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
 
@@ -280,18 +277,32 @@ void pawl__answer_downgrade(struct redis *redis, struct request *request, redisR
         else
             pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->kit.claim->name);
     }
-    freeReplyObject(reply);
 }
 
 /* ---- Going on ------------------------------------------------------------------------------------------------------------ */
 
 /* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
-void pawl__answer_extend(struct redis *redis, struct request *request, redisReply *reply) {
-    (void)redis;
+static void extend_answered(const struct request *request, const redisReply *reply) {
     request->claim->tokens = TOKENS_REFUSED;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST) {
         request->claim->tokens_added = (uint32_t)reply->integer;
         request->claim->tokens = TOKENS_GIVEN;
     }
-    freeReplyObject(reply);
+}
+
+void pawl__answer(struct redis *redis, const struct request *request, const redisReply *reply) {
+    switch (request->what) {
+    case ASKED_ACQUIRE:
+        acquire_answered(redis, request, reply);
+        break;
+    case ASKED_RELEASE:
+        release_answered(redis, request, reply);
+        break;
+    case ASKED_DOWNGRADE:
+        downgrade_answered(redis, request, reply);
+        break;
+    case ASKED_EXTEND:
+        extend_answered(request, reply);
+        break;
+    }
 }

@@ -44,17 +44,36 @@ static void insert(struct redis *redis, struct rclaim *claim) {
     claims->adopted_count += claim->kit.adopted;
 }
 
+void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
+    claim->securing.listed = true;
+    claim->securing.sent_at = sent_at;
+    claim->securing.lease_ns = lease_ns;
+    TAILQ_INSERT_TAIL(&claim->home->to_secure, claim, securing.entry);
+}
+
+void pawl__claim_secured(struct rclaim *claim) {
+    if (claim->securing.listed)
+        TAILQ_REMOVE(claim->securing.in_round ? &claim->home->in_round : &claim->home->to_secure, claim, securing.entry);
+    claim->securing.listed = claim->securing.in_round = false;
+}
+
+void pawl__claim_unlist(struct rclaim *claim) {
+    pawl__claim_secured(claim);
+    if (claim->renewal.listed)
+        TAILQ_REMOVE(&claim->home->to_renew, claim, renewal.entry);
+    claim->renewal.listed = false;
+}
+
 /* The claim is gone from here. */
 static void forget(struct redis *redis, struct rclaim *claim) {
     struct claims *claims = claims_of(redis);
 
-    pawl__push_unlisten(redis, claim);
+    pawl__listen_no_more(redis, claim);
     pawl__ear_leave(redis, claim);
     pawl__claim_detach(redis, claim);
-    pawl__secure_forget(claim);
+    pawl__claim_unlist(claim);
     TAILQ_REMOVE(&claims->all, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
-    pawl__renew_forget(claim);
     pawl__kit_untell(&redis->kit, &claim->kit);
     pawl__kit_timer_end(&redis->kit.timers, &claim->timer);
     claim->home->server.users--;
@@ -96,6 +115,12 @@ void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
     pawl__claim_set_timer(redis, claim, pawl__boottime() + kit_between(&redis->kit.random, wait, 2 * wait), true);
 }
 
+bool pawl__claim_follows(struct redis *redis, const struct rclaim *claim) {
+    const struct server *server = in_cluster(redis) ? route_of(redis)->slots[claim->slot] : NULL;
+
+    return server && server != &claim->home->server;
+}
+
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
     va_list args;
 
@@ -123,7 +148,7 @@ void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct
 
 void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
                          int64_t lease_ns) {
-    pawl__push_unlisten(redis, claim);
+    pawl__listen_no_more(redis, claim);
     claim->timer.at = PAWL__NEVER;
     claim->kit.grant.token = token;
     claim->kit.grant.token_count = count;
@@ -131,7 +156,7 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
     claim->kit.grant.lease_ns = lease_ns;
     if (redis->options.replicas) {
         pawl__claim_step(redis, claim, RCLAIM_UNSECURED);
-        pawl__secure(claim, sent_at, lease_ns);
+        pawl__claim_to_secure(claim, sent_at, lease_ns);
     } else {
         pawl__claim_hold(redis, claim);
     }
@@ -152,8 +177,7 @@ void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
     pawl__claim_step(redis, claim, RCLAIM_GRANTED);
 }
 
-/* Was the server ever asked about it? If not there is nothing to undo. */
-static bool never_sent(const struct rclaim *claim) {
+bool pawl__claim_never_sent(const struct rclaim *claim) {
     return claim->state == RCLAIM_ASKING && claim->turn == 0;
 }
 
@@ -163,7 +187,7 @@ void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
         pawl__claim_drive(redis, claim);
 }
 
-/* ---- The seam ------------------------------------------------------------------------------------------------------------ */
+/* ---- Its beginning ------------------------------------------------------------------------------------------------------- */
 
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
     if (redis->options.layout != LAYOUT_REDISSON && claim->kind != PAWL_MUTEX)
@@ -198,113 +222,6 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
     insert(redis, claim);
 }
 
-int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
-    struct redis *redis = redis_of(engine);
-    struct home *home;
-    int rc = pawl__claim_check(redis, seam, reterr);
-
-    if (rc < 0)
-        return rc;
-    pawl__redis_lock(redis);
-    home = home_of(pawl__server_for(redis, seam->name));
-    if (!pawl__server_up(&home->server) && (home->gave_up || (seam->try_only && !pawl__server_hopeful(&home->server)))) {
-        rc = pawl__fail(reterr, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
-        pawl__redis_unlock(redis);
-        return rc;
-    }
-    pawl__claim_begin(redis, seam, home);
-    pawl__claim_drive(redis, rclaim_of(seam));
-    pawl__redis_unlock_asked(redis);
-    return PAWL__PENDING;
-}
-
-/* Who waits for the answer reads it; of a claim that was adopted that is the service thread, which must be made to. */
-static void unlock_asked(struct redis *redis, const struct rclaim *claim) {
-    if (claim->kit.adopted)
-        pawl__redis_unlock(redis);
-    else
-        pawl__redis_unlock_asked(redis);
-}
-
-int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-
-    pawl__redis_lock(redis);
-    claim->kit.news &= ~(unsigned)(KIT_GRANTED | KIT_DOWNGRADED);
-    if (claim->kit.telling == KIT_LAST) {
-        /* It was refused, and the core is hearing so just now: that is its end. */
-    } else if (never_sent(claim)) {
-        pawl__claim_step(redis, claim, RCLAIM_UNSENT);
-    } else {
-        pawl__renew_forget(claim);
-        pawl__secure_forget(claim);
-        claim->timer.at = PAWL__NEVER;
-        claim->failures = 0;
-        claim->vote.was_held = rclaim_holds(claim) || claim->state == RCLAIM_LOST;
-        pawl__claim_step(redis, claim, RCLAIM_WITHDRAW);
-    }
-    unlock_asked(redis, claim);
-    return PAWL__PENDING;
-}
-
-int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-
-    pawl__redis_lock(redis);
-    pawl__claim_step(redis, claim, RCLAIM_DOWNGRADE);
-    unlock_asked(redis, claim);
-    return PAWL__PENDING;
-}
-
-/* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
-static bool ask_for_tokens(struct redis *redis, struct rclaim *claim, uint32_t want) {
-    if (claim->state != RCLAIM_HOLDING || claim->home->server.commands.state != LINK_UP || redis->options.replicas)
-        return false;
-    pawl__send_extend(redis, claim, want);
-    pawl__home_look_later(claim->home);
-    return true;
-}
-
-int pawl__redis_tokens(struct pawl__engine *engine, struct pawl__claim *seam, uint32_t want, uint32_t *ret) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-    int rc = PAWL__PENDING;
-
-    pawl__redis_lock(redis);
-    if (claim->tokens == TOKENS_NOT_ASKED)
-        claim->tokens = ask_for_tokens(redis, claim, want) ? TOKENS_ASKED : TOKENS_REFUSED;
-    else
-        pawl__home_look(claim->home);
-    if (claim->tokens == TOKENS_REFUSED) {
-        rc = PAWL_EHELD;
-    } else if (claim->tokens == TOKENS_GIVEN) {
-        claim->tokens = TOKENS_NOT_ASKED;
-        *ret = claim->tokens_added;
-        rc = PAWL__DONE;
-    }
-    pawl__redis_unlock_asked(redis);
-    return rc;
-}
-
-/* There is no connection, and it is known why; or `failures` counts what was refused for a while, until an answer says something:
- * then `why` is the last of it. */
-bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
-    struct redis *redis = redis_of(engine);
-    const struct rclaim *claim = rclaim_of(seam);
-    bool hindered;
-
-    pawl__redis_lock(redis);
-    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->home;
-    if (hindered && !pawl__server_up(&claim->home->server))
-        pawl__fail(ret, pawl__server_errorcode(&claim->home->server), "%s", pawl__server_errortext(&claim->home->server));
-    else if ((hindered &= claim->failures && claim->kit.why.code))
-        *ret = claim->kit.why;
-    pawl__redis_unlock_asked(redis);
-    return hindered;
-}
-
 /* ---- The connection ------------------------------------------------------------------------------------------------------ */
 
 void pawl__claims_drive(struct home *home) {
@@ -324,7 +241,7 @@ void pawl__claims_refuse_tries(struct home *home) {
     pawl__fail(&why, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
     for (claim = TAILQ_FIRST(&claims_of(home->server.redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (claim->home == home && never_sent(claim) && claim->kit.claim->try_only)
+        if (claim->home == home && pawl__claim_never_sent(claim) && claim->kit.claim->try_only)
             pawl__claim_refuse(home->server.redis, claim, &why);
     }
 }

@@ -7,48 +7,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "base/error.h"
 #include "engine/redis/lock/lock.h"
-#include "os/descriptor.h"
-
-/* ---- Homes ------------------------------------------------------------------------------------------------------------------ */
-
-int pawl__home_made(struct server *server) {
-    struct home *home = home_of(server);
-
-    home->read_bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (home->read_bell < 0)
-        return -1;
-    pawl__spin_init(&home->spin, server->redis->options.spin_ns);
-    TAILQ_INIT(&home->to_renew);
-    pawl__kit_reader_init(&home->reader);
-    TAILQ_INIT(&home->to_secure);
-    TAILQ_INIT(&home->in_round);
-    return 0;
-}
-
-void pawl__home_gone(struct server *server) {
-    close(home_of(server)->read_bell);
-}
-
-void pawl__redis_set_link(struct redis *redis) {
-    struct server *server;
-    bool cluster = in_cluster(redis);
-    int code = 0;
-
-    TAILQ_FOREACH(server, &redis->servers, entry) {
-        if (cluster && (!server->wanted || !server->slot_count))
-            continue;
-        if (!pawl__server_up(server))
-            code = PAWL_ECONNLOST;
-        else if (!code && home_of(server)->replicas_short)
-            code = PAWL_EREPLICAS;
-    }
-    atomic_store(&redis->base.link, code);
-}
 
 /* ---- Up and down -------------------------------------------------------------------------------------------------------------- */
 
@@ -81,7 +41,7 @@ static void changed(struct home *home) {
     pthread_cond_broadcast(&claims_of(redis)->called); /* somebody may wait for the server */
     if (up) {
         home->gave_up = false;
-        pawl__push_track(home);
+        pawl__listen_track(home);
     } else {
         look_for_others(home);
     }
@@ -96,7 +56,7 @@ static void take_up(struct link *link) {
     struct home *home = home_of(link->server);
 
     if (link == &link->server->inbox)
-        pawl__push_listen_again(home);
+        pawl__listen_again(home);
     if (link == &link->server->commands)
         pawl__renew_all(home); /* it may be another server than before, or have forgotten */
     if (link != &link->server->guide)
@@ -117,9 +77,16 @@ static void take_down(struct link *link) {
 
 /* To SSUBSCRIBE: the slot is elsewhere, or nowhere; who waits asks again. */
 static void take_refusal(struct link *link, const redisReply *reply) {
+    struct home *home = home_of(link->server);
+    struct rclaim *claim;
+
     pawl__kit_note(&link->redis->kit, NULL, "connection (%s): %.100s", link->what, reply->str);
-    pawl__ears_refused(home_of(link->server));
-    pawl__push_deaf(home_of(link->server));
+    TAILQ_FOREACH(claim, &claims_of(link->redis)->all, all) {
+        if (rclaim_holds(claim) && pawl__ear_asked(claim, home)) /* who waits asks again by its timer */
+            pawl__claim_try_later(link->redis, claim);
+    }
+    pawl__ears_refused(home);
+    pawl__listen_deaf(home);
     pawl__cluster_refresh(link->redis);
 }
 
@@ -136,11 +103,44 @@ static void take_push(struct link *link, const redisReply *reply) {
         pawl__sentinel_push(link->server, reply);
     else if (strstr(word, "message"))
         pawl__push_take(home_of(link->server), reply);
-    else if (!pawl__ear_told(home_of(link->server), channel, word[1] == 's'))
-        pawl__push_foreign(link->redis, channel, word[1] == 's');
+    else
+        pawl__push_channel(home_of(link->server), channel, word[1] == 's');
 }
 
 /* ---- Where claims are --------------------------------------------------------------------------------------------------------- */
+
+/* The claim's slot is at another node now. */
+static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
+    int64_t now = pawl__boottime();
+    bool restless = rclaim_moved_lately(claim, now);
+
+    claim->moved_at = now;
+    pawl__kit_note(&redis->kit, &claim->kit, "slot %u is at %s now", claim->slot, pawl__addresses_where(home->server.addresses));
+    pawl__claim_detach(redis, claim);
+    pawl__claim_unlist(claim);
+    pawl__listen_no_more(redis, claim);
+    /* A release that is on its way may be carried out yet, and the keys move without what it freed. */
+    if (claim->asked)
+        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
+    claim->renewal.sent = claim->asked = false;
+    claim->turn += claim->turn > 0;
+    pawl__claim_step(redis, claim, RCLAIM_MOVED);
+    pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
+    claim->home->server.users--;
+    home->server.users++;
+    claim->home = home;
+    pawl__server_want(&home->server);
+    pawl__renew_want(claim);
+    if (rclaim_holds(claim))
+        pawl__ear_open(redis, claim);
+    if (restless) {
+        pawl__claim_set_timer(redis, claim, now + REDIS_MOVE_NS, true);
+        home->renew_at = now + REDIS_MOVE_NS;
+        return;
+    }
+    pawl__claim_drive(redis, claim);
+    pawl__renew_flush(home);
+}
 
 static void follow_slots(struct redis *redis) {
     struct route *route = route_of(redis);
@@ -150,10 +150,10 @@ static void follow_slots(struct redis *redis) {
     route->moved = false;
     for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        server = route->slots[claim->slot];
-        if (server && server != &claim->home->server) {
+        if (pawl__claim_follows(redis, claim)) {
+            server = route->slots[claim->slot];
             home_of(server)->token_floor = 0; /* it was set when others had the lock's counter */
-            pawl__claim_rehome(redis, claim, home_of(server));
+            move(redis, claim, home_of(server));
         }
     }
     if (route->remapped) {
@@ -162,22 +162,42 @@ static void follow_slots(struct redis *redis) {
     }
 }
 
-bool pawl__claims_moved(struct redis *redis, struct server *from, const redisReply *reply) {
-    bool moved = pawl__cluster_moved(from, reply);
-
-    if (route_of(redis)->moved)
-        follow_slots(redis);
-    return moved;
-}
-
 /* ---- The pump ----------------------------------------------------------------------------------------------------------------- */
 
-/* Whoever asked frees the answer. */
 static void take_answer(struct redis *redis, struct request *request, redisReply *reply) {
-    if (request->answered)
+    if (request->answered) { /* of the route, or of a call: it frees the reply */
         request->answered(redis, request, reply);
-    else
-        freeReplyObject(reply);
+        return;
+    }
+    switch ((enum asked)request->what) {
+    case ASKED_NOTHING:
+        break;
+    case ASKED_ACQUIRE:
+    case ASKED_RELEASE:
+    case ASKED_DOWNGRADE:
+    case ASKED_EXTEND:
+        pawl__answer(redis, request, reply);
+        break;
+    case ASKED_RENEWAL:
+        pawl__renew_answer(redis, request, reply);
+        break;
+    case ASKED_SET:
+        pawl__set_answer(redis, request, reply);
+        break;
+    case ASKED_WITNESS:
+        pawl__secure_wrote(redis, request, reply);
+        break;
+    case ASKED_COUNT:
+        pawl__secure_counted(redis, request, reply);
+        break;
+    case ASKED_TRACKING:
+        pawl__listen_tracked(home_of(request->server), reply);
+        break;
+    case ASKED_CHANNEL:
+        pawl__push_listened(redis, reply);
+        break;
+    }
+    freeReplyObject(reply);
 }
 
 /* The greeting left after the connection was begun. A voter's clock is looked at before anything is asked of it. */
@@ -187,9 +207,18 @@ static void take_greeting(struct link *link, const struct request *request, cons
     if (request->step == GREET_CHECK && reply->type == REDIS_REPLY_STRING && is_voter(link->redis)) {
         pawl__reply_info(reply->str, "server_time_usec", time, sizeof time);
         if (time[0])
-            pawl__push_tie(home_of(link->server), link->started_at, strtoll(time, NULL, 10));
+            pawl__home_tie(home_of(link->server), link->started_at, strtoll(time, NULL, 10));
     }
     pawl__route_judge(link->server, (enum greeting)request->step, reply);
+}
+
+/* Something may wait to be secured; in a cluster not only at the server that has answered. */
+static void begin_rounds(struct redis *redis) {
+    struct server *server;
+
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        pawl__secure_begin(home_of(server));
+    }
 }
 
 static void take_event(struct redis *redis, const struct wire_event *event) {
@@ -212,6 +241,8 @@ static void take_event(struct redis *redis, const struct wire_event *event) {
         take_down(event->link);
         break;
     }
+    if (redis->options.replicas)
+        begin_rounds(redis);
     free(event->request);
 }
 

@@ -25,7 +25,7 @@ struct home {
     struct spin spin;    /* the reader's */
     /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
     int64_t pair_local, pair_server;
-    int64_t tie_local, tie_server; /* an earlier one; see push.c */
+    int64_t tie_local, tie_server; /* an earlier one; see home.c */
     unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
     int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
     bool tracks;         /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
@@ -47,11 +47,27 @@ static inline bool home_knows_clock(const struct home *home) {
     return home->clock_number == home->server.commands.number;
 }
 
-/* pump.c */
+/* Is it the time of a clock that makes sense? In nanoseconds there is room for it. */
+static inline bool redis_time_makes_sense(int64_t server_us) {
+    return server_us > 0 && server_us <= INT64_MAX / 4000;
+}
+
+/* home.c */
+int pawl__home_made(struct server *server);
+void pawl__home_gone(struct server *server);
+/* Set the code with which acquires end whose time is up. */
+void pawl__redis_set_link(struct redis *redis);
 /* A call that is not about a claim was answered: wake who waits for it. */
 void pawl__home_called(struct home *home);
 /* Have the thread that reads look around. */
 void pawl__home_kick_reader(struct home *home);
+/* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of
+ * tokens. */
+void pawl__home_tie(struct home *home, int64_t local, int64_t server_us);
+/* The moment, by our clock, that the server's `server_us` was not before; 0: not known. */
+int64_t pawl__home_not_before(const struct home *home, int64_t server_us);
+
+/* pump.c */
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
 bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline);
 /* Something was asked whose answer nobody waits for; whoever wants it looks now and then, and later the service thread does. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * listen.c - in a cluster: the channels by which waiting claims are told, in the slots of their locks.
+ * listen.c - the channels that are subscribed to for claims, and the keys that are tracked.
  *
  * Where one server has all locks, one channel per client is subscribed to when it is connected. In a cluster a message reaches a channel
  * of its own slot alone (SPUBLISH), so there is a channel per lock that is waited for: an ear.
@@ -14,6 +14,12 @@
  *   - A claim that holds has an ear too, by which it is told of a break; nobody waits for that to be on. Where it goes off, or the server
  *     refuses it (CLUSTERDOWN, MOVED), it is asked for again, later and later, and with each renewal.
  *   - Ears that nobody needs stay on for a while: the next acquire of the same lock can queue at once.
+ *
+ * Foreign holders publish their releases to a channel of the lock: who waits for one listens there. Those of the plain family never do.
+ * The server itself can tell of changes to a key that was read (CLIENT TRACKING), to another connection than the one that read it: the
+ * inbox. It does so for what is asked right after CLIENT CACHING YES, and once.
+ *
+ * Nothing here goes on with a claim. What messages make of claims is in push.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,30 +156,10 @@ void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
 
 /* ---- The server ---------------------------------------------------------------------------------------------------------------- */
 
-static void hear_again(struct redis *redis, struct rclaim *claim) {
-    if (pawl__ear_on(claim))
-        claim->failures = 0;
-    else
-        pawl__ear_open(redis, claim);
-}
-
-/* Whoever waits asks again: to queue, or to subscribe anew; who holds only subscribes. Driving a claim may end it, but frees none while
- * the mutex is held. */
-static void drive_claims(struct redis *redis, struct ear *ear) {
-    struct rclaim *claim, *next;
-
-    for (claim = TAILQ_FIRST(&ear->claims); claim; claim = next) {
-        next = TAILQ_NEXT(claim, hearing);
-        if (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING)
-            pawl__claim_drive(redis, claim);
-        else if (rclaim_holds(claim))
-            hear_again(redis, claim);
-    }
-}
-
-bool pawl__ear_told(struct home *home, const char *channel, bool subscribed) {
+bool pawl__ear_told(struct home *home, const char *channel, bool subscribed, struct rclaim_list **ret) {
     struct ear *ear = find(home->server.redis, channel);
 
+    *ret = NULL;
     if (!ear)
         return false;
     if (ear->home != home)
@@ -182,24 +168,21 @@ bool pawl__ear_told(struct home *home, const char *channel, bool subscribed) {
         pawl__kit_note(&home->server.redis->kit, NULL, "sunsubscribe %s", channel);
     ear->on = subscribed;
     ear->asked = false;
-    drive_claims(home->server.redis, ear);
+    *ret = &ear->claims;
     return true;
 }
 
-/* It does not say which: so all that are not on count as refused. Who waits asks again by its timer. */
+bool pawl__ear_asked(const struct rclaim *claim, const struct home *home) {
+    return claim->ear && claim->ear->home == home && claim->ear->asked;
+}
+
 void pawl__ears_refused(struct home *home) {
-    struct rclaim *claim;
     struct ear *ear;
 
     for (unsigned i = 0; i < REDIS_EARS; i++)
         TAILQ_FOREACH(ear, &claims_of(home->server.redis)->ears[i], bucket) {
-            if (ear->home != home || !ear->asked)
-                continue;
-            ear->asked = false;
-            TAILQ_FOREACH(claim, &ear->claims, hearing) {
-                if (rclaim_holds(claim))
-                    pawl__claim_try_later(home->server.redis, claim);
-            }
+            if (ear->home == home)
+                ear->asked = false;
         }
 }
 
@@ -230,4 +213,119 @@ void pawl__ears_free(struct redis *redis) {
             TAILQ_REMOVE(&claims->ears[i], ear, bucket);
             free(ear);
         }
+}
+
+/* ---- Foreign holders ----------------------------------------------------------------------------------------------------- */
+
+static bool same_lock(const struct rclaim *a, const struct rclaim *b) {
+    return a->kit.claim->kind == b->kit.claim->kind && strcmp(a->kit.claim->name, b->kit.claim->name) == 0;
+}
+
+static bool another_listens(struct redis *redis, const struct rclaim *claim) {
+    struct rclaim *other;
+
+    TAILQ_FOREACH(other, &claims_of(redis)->all, all) {
+        if (other != claim && other->listens && same_lock(other, claim))
+            return true;
+    }
+    return false;
+}
+
+void pawl__listen_foreign(struct redis *redis, struct rclaim *claim) {
+    bool cluster = in_cluster(redis);
+    struct request request = {.what = ASKED_CHANNEL, .script = -1};
+    struct redis_keys keys;
+
+    if (claim->listens || claim->home->server.inbox.state != LINK_UP)
+        return;
+    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
+    if (!keys.channel[0])
+        return;
+    claim->listens = true;
+    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SSUBSCRIBE" : "SUBSCRIBE", keys.channel},
+                   cluster ? NULL : &request);
+}
+
+static void stop_listening(struct redis *redis, const struct rclaim *claim) {
+    bool cluster = in_cluster(redis);
+    struct request request = {.script = -1};
+    struct redis_keys keys;
+
+    if (claim->home->server.inbox.state != LINK_UP)
+        return;
+    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
+    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", keys.channel},
+                   cluster ? NULL : &request);
+}
+
+void pawl__listen_no_more(struct redis *redis, struct rclaim *claim) {
+    if (!claim->listens)
+        return;
+    claim->listens = false;
+    if (!another_listens(redis, claim))
+        stop_listening(redis, claim);
+}
+
+void pawl__listen_off(struct redis *redis, const char *channel) {
+    struct redis_keys keys;
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &claims_of(redis)->all, all) {
+        if (!claim->listens)
+            continue;
+        pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
+        claim->listens = strcmp(keys.channel, channel) != 0; /* asking again will tell whether it must */
+    }
+}
+
+void pawl__listen_deaf(struct home *home) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
+        if (claim->home == home)
+            claim->listens = false;
+    }
+}
+
+void pawl__listen_again(struct home *home) {
+    struct rclaim *claim;
+
+    pawl__ears_off(home);
+    pawl__listen_deaf(home);
+    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
+        if (claim->home == home && rclaim_holds(claim))
+            pawl__ear_open(home->server.redis, claim);
+    }
+}
+
+/* ---- Tracking ------------------------------------------------------------------------------------------------------------ */
+
+static bool send_words(struct link *link, int argc, const char **argv, enum asked what) {
+    struct request request = {.what = what, .script = -1};
+
+    return pawl__link_say(link, argc, argv, &request);
+}
+
+void pawl__listen_track(struct home *home) {
+    char number[24];
+
+    home->tracks = false;
+    if (home->server.redis->options.layout == LAYOUT_REDISSON || !home->server.inbox_number)
+        return;
+    snprintf(number, sizeof number, "%lld", (long long)home->server.inbox_number);
+    if (!send_words(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, ASKED_NOTHING))
+        return;
+    /* Off first: it may be on, towards an inbox that is gone. */
+    if (send_words(&home->server.commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, ASKED_NOTHING))
+        send_words(&home->server.commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
+                   ASKED_TRACKING);
+}
+
+void pawl__listen_tracked(struct home *home, const redisReply *reply) {
+    home->tracks = reply && reply->type == REDIS_REPLY_STATUS;
+}
+
+void pawl__listen_track_next(const struct rclaim *claim) {
+    if (claim->home->tracks && claim->foreign_held)
+        send_words(&claim->home->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, ASKED_NOTHING);
 }

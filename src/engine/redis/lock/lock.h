@@ -117,7 +117,7 @@ struct rclaim {
     struct rclaim_vote vote;
     struct home *home; /* where its lock is */
     unsigned slot;     /* in a cluster */
-    int64_t rehomed_at;
+    int64_t moved_at;
     struct ear *ear;             /* in a cluster: where it hears, or NULL */
     TAILQ_ENTRY(rclaim) hearing; /* ear->claims */
     enum rclaim_state state;
@@ -169,8 +169,183 @@ static inline bool rclaim_holds(const struct rclaim *claim) {
     return claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
 }
 
+/* A claim that is sent to and fro by nodes that do not agree goes slowly. */
+#define REDIS_MOVE_NS (50 * REDIS_MS)
+static inline bool rclaim_moved_lately(const struct rclaim *claim, int64_t now) {
+    return now < claim->moved_at + REDIS_MOVE_NS;
+}
+
+/* What was asked, and so who takes the answer: see take_answer() in events.c. */
+enum asked {
+    ASKED_NOTHING, /* that is of use: the reply is ignored */
+    ASKED_ACQUIRE,
+    ASKED_RELEASE,
+    ASKED_DOWNGRADE,
+    ASKED_EXTEND,
+    ASKED_RENEWAL,  /* of a group */
+    ASKED_SET,      /* of a group: all or none */
+    ASKED_WITNESS,  /* a write that replicas are to have; ... */
+    ASKED_COUNT,    /* ... how many of them have it */
+    ASKED_TRACKING, /* to be told of changes to keys */
+    ASKED_CHANNEL,  /* to be told of the releases of foreign holders */
+};
+
+/* Claims that one request is about: they are its answer's, in their order. One that has ended or moved meanwhile is NULL. */
+struct group {
+    size_t count;
+    struct group_member {
+        struct rclaim *claim;
+        int turn;         /* set.c: of the claim when it was asked for */
+        int64_t lease_ns; /* renew.c: what was asked for */
+    } members[];
+};
+
+/* ---- The files, from the bottom to the top: each calls those before it. keys.h and home.h have the first two. ---- */
+
+/* state.c: the table. False: it is ignored. */
+bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
+
+/* listen.c */
+void pawl__ears_init(struct redis *redis);
+void pawl__ears_free(struct redis *redis);
+/* Can the claim be told where it is? */
+bool pawl__ear_on(const struct rclaim *claim);
+/* Is it asked for at this home, and not answered? */
+bool pawl__ear_asked(const struct rclaim *claim, const struct home *home);
+/* Join the ear of its lock if there is one; make it hear. */
+void pawl__ear_find(struct redis *redis, struct rclaim *claim);
+void pawl__ear_open(struct redis *redis, struct rclaim *claim);
+void pawl__ear_leave(struct redis *redis, struct rclaim *claim);
+/* The server says that a channel is subscribed to, or not any more. False: it is not that of an ear. *ret: the claims that have to go on,
+ * or NULL. */
+bool pawl__ear_told(struct home *home, const char *channel, bool subscribed, struct rclaim_list **ret);
+/* The server would not subscribe to one of the channels that it was asked for. It does not say which: so all that are not on count as
+ * refused. */
+void pawl__ears_refused(struct home *home);
+/* Nothing is subscribed to at this node any more. */
+void pawl__ears_off(struct home *home);
+/* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
+void pawl__listen_foreign(struct redis *redis, struct rclaim *claim);
+void pawl__listen_no_more(struct redis *redis, struct rclaim *claim);
+/* The server has ended this subscription. */
+void pawl__listen_off(struct redis *redis, const char *channel);
+/* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
+void pawl__listen_deaf(struct home *home);
+/* After the inbox was connected anew. */
+void pawl__listen_again(struct home *home);
+/* layout=plain: have the server tell of the end of foreign holds, if it can and we may; its answer. */
+void pawl__listen_track(struct home *home);
+void pawl__listen_tracked(struct home *home, const redisReply *reply);
+/* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
+void pawl__listen_track_next(const struct rclaim *claim);
+
+/* ballot.c */
+/* Make the arguments of acquire or release those of a voter's script; returns how many of them are keys. */
+int pawl__ballot_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc);
+
+/* send.c: what is asked about a claim. */
+/* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
+int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
+/* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
+void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
+void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
+/* Take back what the server may have of a claim that was refused; its answer is ignored. */
+void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
+/* Ask for `count` more tokens, if nobody waits. */
+void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count);
+/* In a cluster: the claim ends, or is elsewhere now; replies to what was sent are ignored. */
+void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
+
+/* claim.c */
+/* Can there be such a claim? */
+int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
+/* The claim is there from here on, and is to be asked for. */
+void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
+struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
+/* The only one to change a claim's state: by the table, whose actions it carries out. False: it is ignored in this state. */
+bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
+/* Was the server never asked about it? Then there is nothing to undo. */
+bool pawl__claim_never_sent(const struct rclaim *claim);
+/* In a cluster: its slot is at another server than it, and it is about to follow. */
+bool pawl__claim_follows(struct redis *redis, const struct rclaim *claim);
+/* Drive the claim at `when`; to the moment, or together with others. */
+void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
+/* The same a little later each time: the server can't just now. */
+void pawl__claim_try_later(struct redis *redis, struct rclaim *claim);
+/* It is over without ever having been held. */
+void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
+/* The same for a try that does not wait until the server can; one of several that are asked for together may be had by itself. */
+void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
+/* More threads wait for the claim than the server knows: tell it. */
+void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
+void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
+                         int64_t lease_ns);
+/* It is held from now on: what pawl__claim_granted does where no replicas are asked for, and secure.c where they have it. */
+void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
+void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Replicas are to confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`: the next
+ * round is about it. No round is any more. */
+void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
+void pawl__claim_secured(struct rclaim *claim);
+/* No renewal and no round is about it any more: its withdrawal leaves, and with the answer to that the claim is gone. */
+void pawl__claim_unlist(struct rclaim *claim);
+/* The server is unreachable: refuse pending tries. */
+void pawl__claims_refuse_tries(struct home *home);
+/* ?retry= is used up: refuse those who wait. */
+void pawl__claims_give_up(struct home *home);
+/* Go on with all claims of a node. */
+void pawl__claims_drive(struct home *home);
+
+/* renew.c */
+void pawl__renew_flush(struct home *home);
+/* Renew all holds that are there, to see whether they are. */
+void pawl__renew_all(struct home *home);
+/* Renew one, to see whether it is there. */
+void pawl__renew_want(struct rclaim *claim);
+void pawl__renew_answer(struct redis *redis, const struct request *request, const redisReply *reply);
+/* The server has renewed the claim, or not: it is not its owner's any more. */
+void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held);
+/* A renewal counts, or must be made again: for secure.c. */
+void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
+void pawl__renew_put_back(struct rclaim *claim);
+
+/* secure.c */
+/* Begin a round, if something waits for one and none is under way. */
+void pawl__secure_begin(struct home *home);
+void pawl__secure_wrote(struct redis *redis, const struct request *request, const redisReply *reply);
+void pawl__secure_counted(struct redis *redis, const struct request *request, const redisReply *reply);
+/* One of the connections that it takes is gone; or all of them are there, and something may have waited for that. */
+void pawl__secure_anew(struct home *home);
+/* What to tell who tried. */
+void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret);
+
+/* answer.c */
+void pawl__answer(struct redis *redis, const struct request *request, const redisReply *reply);
+/* The answer to acquire says that it is held. */
+void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
+/* The answer says why it is not: 0, -1, -2, or something strange. */
+void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
+/* Of a voter: the lock is not free; say so, and until when. */
+void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
+
+/* set.c */
+/* Ask for several claims at once: PAWL__PENDING, or why not. */
+int pawl__set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr);
+void pawl__set_answer(struct redis *redis, const struct request *request, const redisReply *reply);
+
+/* push.c: what comes by the inbox. */
+void pawl__push_take(struct home *home, const redisReply *reply);
+/* What is said of a channel: it is subscribed to, or not any more. */
+void pawl__push_channel(struct home *home, const char *channel, bool subscribed);
+/* The answer to a subscription to a channel of foreign programs. */
+void pawl__push_listened(struct redis *redis, const redisReply *reply);
+
+/* events.c: what is pulled, and handed on. */
 /* Work on what connections have to say; before the mutex is let go. */
 void pawl__events_take(struct redis *redis);
+/* At the end: only what was lost. */
+void pawl__events_end(struct redis *redis);
 /* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need
  * not be made to. */
 static inline void pawl__redis_unlock_asked(struct redis *redis) {
@@ -184,150 +359,17 @@ extern const struct kit_ops pawl__redis_kit;
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline);
 pawl__serve_fn pawl__redis_serve;
 pawl__wake_fn pawl__redis_wake;
+
+/* seam.c */
+pawl__submit_fn pawl__redis_submit;
+pawl__submit_all_fn pawl__redis_submit_all;
+pawl__withdraw_fn pawl__redis_withdraw;
+pawl__downgrade_fn pawl__redis_downgrade;
+pawl__renew_fn pawl__redis_renew;
+pawl__tokens_fn pawl__redis_tokens;
+pawl__hindered_fn pawl__redis_hindered;
 pawl__park_fn pawl__redis_park;
 pawl__unpark_fn pawl__redis_unpark;
 pawl__adopt_fn pawl__redis_adopt;
-/* In a cluster: the claim's slot is at another node now. */
-void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *home);
-
-/* events.c: what is pulled, and handed on. */
-/* At the end: only what was lost. */
-void pawl__events_end(struct redis *redis);
-int pawl__home_made(struct server *server);
-void pawl__home_gone(struct server *server);
-/* Set the code with which acquires end whose time is up. */
-void pawl__redis_set_link(struct redis *redis);
-/* A server says that a slot has moved: claims follow. False: that makes no sense. */
-bool pawl__claims_moved(struct redis *redis, struct server *from, const redisReply *reply);
-
-/* claim.c */
-/* Can there be such a claim? */
-int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
-/* The claim is there from here on, and is to be asked for. */
-void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
-/* It is over without ever having been held. */
-void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
-/* The same for a try that does not wait until the server can; one of several that are asked for together may be had by itself. */
-void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
-pawl__submit_fn pawl__redis_submit;
-pawl__withdraw_fn pawl__redis_withdraw;
-pawl__downgrade_fn pawl__redis_downgrade;
-pawl__tokens_fn pawl__redis_tokens;
-pawl__hindered_fn pawl__redis_hindered;
-/* Drive the claim at `when`; to the moment, or together with others. */
-void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
-/* The same a little later each time: the server can't just now. */
-void pawl__claim_try_later(struct redis *redis, struct rclaim *claim);
-struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
-/* More threads wait for the claim than the server knows: tell it. */
-void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
-void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
-                         int64_t lease_ns);
-/* It is held from now on: what pawl__claim_granted does where no replicas are asked for, and secure.c where they have it. */
-void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
-void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* The only one to change a claim's state: by the table, whose actions it carries out. False: it is ignored in this state. */
-bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
-
-/* The server is unreachable: refuse pending tries. */
-void pawl__claims_refuse_tries(struct home *home);
-/* ?retry= is used up: refuse those who wait. */
-void pawl__claims_give_up(struct home *home);
-/* Go on with all claims of a node. */
-void pawl__claims_drive(struct home *home);
-
-/* send.c: what is asked about a claim. */
-/* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
-int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
-/* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
-void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
-void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
-/* Take back what the server may have of a claim that was refused; its answer is ignored. */
-void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
-/* Ask for `count` more tokens, if nobody waits. */
-void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count);
-
-/* answer.c: what is answered. */
-redis_reply_fn pawl__answer_acquire, pawl__answer_release, pawl__answer_downgrade, pawl__answer_extend;
-/* The answer to acquire says that it is held. */
-void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
-/* The answer says why it is not: 0, -1, -2, or something strange. */
-void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
-/* Of a voter: the lock is not free; say so, and until when. */
-void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
-
-/* state.c: the table. False: it is ignored. */
-bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
-
-/* set.c */
-pawl__submit_all_fn pawl__redis_submit_all;
-/* In a cluster: the claim ends, or is elsewhere now. If it is one of those that this request is about, the answer is not for it. */
-void pawl__together_detach(struct request *request, const struct rclaim *claim);
-
-/* push.c: what comes by the inbox. */
-/* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of
- * tokens. */
-void pawl__push_tie(struct home *home, int64_t local, int64_t server_us);
-void pawl__push_take(struct home *home, const redisReply *reply);
-/* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
-void pawl__push_deaf(struct home *home);
-/* In a cluster: what is said of a channel of foreign programs. */
-void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed);
-/* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
-void pawl__push_listen(struct redis *redis, struct rclaim *claim);
-void pawl__push_unlisten(struct redis *redis, struct rclaim *claim);
-/* layout=plain: have the server tell of the end of foreign holds, if it can and we may. */
-void pawl__push_track(struct home *home);
-/* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
-void pawl__push_track_next(const struct rclaim *claim);
-/* After the inbox was connected anew. */
-void pawl__push_listen_again(struct home *home);
-
-/* renew.c */
-pawl__renew_fn pawl__redis_renew;
-void pawl__renew_flush(struct home *home);
-/* Renew all holds that are there, to see whether they are. */
-void pawl__renew_all(struct home *home);
-/* Renew one, to see whether it is there. */
-void pawl__renew_want(struct rclaim *claim);
-/* In a cluster: the claim ends, or is elsewhere now; replies to what was sent are ignored. */
-void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
-/* No renewal of this claim leaves any more: its withdrawal does, and with the answer to that the claim is gone. */
-void pawl__renew_forget(struct rclaim *claim);
-/* The server has renewed the claim, or not: it is not its owner's any more. */
-void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held);
-/* A renewal counts, or must be made again: for secure.c. */
-void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
-void pawl__renew_put_back(struct rclaim *claim);
-
-/* ballot.c */
-/* Make the arguments of acquire or release those of a voter's script; returns how many of them are keys. */
-int pawl__ballot_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc);
-
-/* listen.c */
-void pawl__ears_init(struct redis *redis);
-void pawl__ears_free(struct redis *redis);
-/* Can the claim be told where it is? */
-bool pawl__ear_on(const struct rclaim *claim);
-/* Join the ear of its lock if there is one; make it hear. */
-void pawl__ear_find(struct redis *redis, struct rclaim *claim);
-void pawl__ear_open(struct redis *redis, struct rclaim *claim);
-void pawl__ear_leave(struct redis *redis, struct rclaim *claim);
-/* The server says that a channel is subscribed to, or not any more. False: it is not that of an ear. */
-bool pawl__ear_told(struct home *home, const char *channel, bool subscribed);
-/* The server would not subscribe to one of the channels that it was asked for. */
-void pawl__ears_refused(struct home *home);
-/* Nothing is subscribed to at this node any more. */
-void pawl__ears_off(struct home *home);
-
-/* secure.c */
-/* Have replicas confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`. */
-void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
-void pawl__secure_forget(struct rclaim *claim);
-/* One of the connections that it takes is gone; or all of them are there, and something may have waited for that. */
-void pawl__secure_anew(struct home *home);
-/* What to tell who tried. */
-void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret);
 
 #endif

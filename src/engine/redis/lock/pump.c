@@ -18,8 +18,6 @@
 
 /* How long the inbox is left alone when a caller has done with it. */
 #define INBOX_REST_NS (10 * REDIS_MS)
-/* A claim that is sent to and fro by nodes that do not agree goes slowly. */
-#define REHOME_NS (50 * REDIS_MS)
 
 /* ---- What the service thread watches -------------------------------------------------------------------------------------- */
 
@@ -258,73 +256,6 @@ static void left(struct kit *kit, struct kit_reader *reader) {
 
 const struct kit_ops pawl__redis_kit = {unlocking, can_read, read_home, wake_reader, left};
 
-void pawl__claim_rehome(struct redis *redis, struct rclaim *claim, struct home *home) {
-    int64_t now = pawl__boottime();
-    bool restless = now < claim->rehomed_at + REHOME_NS;
-
-    claim->rehomed_at = now;
-    pawl__kit_note(&redis->kit, &claim->kit, "slot %u is at %s now", claim->slot, pawl__addresses_where(home->server.addresses));
-    pawl__renew_forget(claim);
-    pawl__claim_detach(redis, claim);
-    pawl__secure_forget(claim);
-    pawl__push_unlisten(redis, claim);
-    /* A release that is on its way may be carried out yet, and the keys move without what it freed. */
-    if (claim->asked)
-        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
-    claim->renewal.sent = claim->asked = false;
-    claim->turn += claim->turn > 0;
-    pawl__claim_step(redis, claim, RCLAIM_MOVED);
-    pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
-    claim->home->server.users--;
-    home->server.users++;
-    claim->home = home;
-    pawl__server_want(&home->server);
-    pawl__renew_want(claim);
-    if (rclaim_holds(claim))
-        pawl__ear_open(redis, claim);
-    if (restless) {
-        pawl__claim_set_timer(redis, claim, now + REHOME_NS, true);
-        home->renew_at = now + REHOME_NS;
-        return;
-    }
-    pawl__claim_drive(redis, claim);
-    pawl__renew_flush(home);
-}
-
-int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int64_t deadline, struct pawl_error *reterr) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-    int rc;
-
-    pawl__redis_lock(redis);
-    pawl__claim_want_more(redis, claim);
-    pawl__events_take(redis);
-    rc = pawl__kit_park(&redis->kit, &claim->kit, deadline, reterr);
-    pawl__redis_unlock(redis);
-    return rc;
-}
-
-void pawl__redis_unpark(struct pawl__engine *engine, struct pawl__claim *seam) {
-    struct redis *redis = redis_of(engine);
-
-    pawl__redis_lock(redis);
-    pawl__kit_unpark(&redis->kit, &rclaim_of(seam)->kit);
-    pawl__redis_unlock(redis);
-}
-
-void pawl__redis_adopt(struct pawl__engine *engine, struct pawl__claim *seam) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-
-    pawl__redis_lock(redis);
-    if (!claim->kit.adopted && claim->state != RCLAIM_NONE) {
-        claims_of(redis)->adopted_count++;
-        claim->home->inbox_due = 0;
-    }
-    pawl__kit_adopt(&redis->kit, &claim->kit);
-    pawl__redis_unlock(redis);
-}
-
 /* ---- Calls that are about no claim ---------------------------------------------------------------------------------------- */
 
 /* Others read: sleep until any call was answered. */
@@ -367,14 +298,4 @@ void pawl__home_look(struct home *home) {
         return;
     pawl__link_read(&home->server.commands);
     pawl__events_take(home->server.redis);
-}
-
-void pawl__home_called(struct home *home) {
-    pthread_cond_broadcast(&claims_of(home->server.redis)->called);
-    pawl__home_kick_reader(home);
-}
-
-void pawl__home_kick_reader(struct home *home) {
-    if (home->reader.taken)
-        bell_ring(home->read_bell);
 }

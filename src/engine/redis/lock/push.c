@@ -19,40 +19,10 @@
 #include "engine/redis/lock/lock.h"
 #include "base/lease.h"
 
-/* So far apart are the two pairs of a node, about: a push may be older than an answer that overtook it. */
-#define TIE_NS (100 * REDIS_MS)
 /* What a hold with a limit may lose of it, since it counts from before the grant: one part in so many. */
 enum { LIMIT_PARTS = 16 };
-#define SERVER_US_MAX (INT64_MAX / 4000) /* of a clock that makes sense; and in nanoseconds there is room for it */
-
-static bool makes_sense(int64_t server_us) {
-    return server_us > 0 && server_us <= SERVER_US_MAX;
-}
-
-void pawl__push_tie(struct home *home, int64_t local, int64_t server_us) {
-    if (!makes_sense(server_us))
-        return;
-    if (!home_knows_clock(home))
-        home->pair_server = home->tie_server = home->token_floor = 0;
-    home->clock_number = home->server.commands.number;
-    if (!home->token_floor)
-        home->token_floor = server_us;
-    if (local - home->tie_local >= TIE_NS) {
-        home->tie_local = home->pair_local;
-        home->tie_server = home->pair_server;
-    }
-    home->pair_local = local;
-    home->pair_server = server_us;
-}
-
-/* The moment, by our clock, that the server's `server_us` was not before; 0: not known. */
-static int64_t not_before(const struct home *home, int64_t server_us) {
-    if (!home_knows_clock(home))
-        return 0;
-    if (home->pair_server && server_us >= home->pair_server)
-        return home->pair_local;
-    return home->tie_server && server_us >= home->tie_server ? home->tie_local : 0;
-}
+/* It may have let go before we listened: look again. */
+#define LISTENING "listening to foreign holders"
 
 /* Is a grant that may be of that moment as fresh as it must be? */
 static bool is_fresh(const struct rclaim *claim, int64_t begin, int64_t lease) {
@@ -85,11 +55,11 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
 
     if (said->count != GRANT_NUMBERS || token == 0 || token > REDIS_TOKEN_MAX || said->n[GRANT_COUNT] <= 0 ||
-        said->n[GRANT_COUNT] > REDIS_TOKENS_MOST || ms <= 0 || ms > REDIS_SPAN_MOST || !makes_sense(at))
+        said->n[GRANT_COUNT] > REDIS_TOKENS_MOST || ms <= 0 || ms > REDIS_SPAN_MOST || !redis_time_makes_sense(at))
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
-    begin = home == claim->home ? not_before(home, at) : 0; /* in a cluster, its slot may have moved since */
+    begin = home == claim->home ? pawl__home_not_before(home, at) : 0; /* in a cluster, its slot may have moved since */
     lease = ms * REDIS_MS;
     if (is_fresh(claim, begin, lease) && !redis->options.replicas) {
         claim->turn++; /* what was asked before the grant counts no more */
@@ -116,7 +86,7 @@ static void take_head(struct redis *redis, struct rclaim *claim, const struct nu
     ends = ms < 0 ? PAWL__NEVER : pawl__boottime() + (ms + 2) * REDIS_MS;
     if (said->count > HEAD_FOREIGN && said->n[HEAD_FOREIGN] == 1) {
         claim->foreign_held = true;
-        pawl__push_listen(redis, claim);
+        pawl__listen_foreign(redis, claim);
     }
     if (claim->asked)
         claim->head_until = ends;
@@ -161,44 +131,6 @@ static void take_message(struct home *home, const char *text) {
         look_again(redis, claim); /* of a voter: it is its turn */
 }
 
-/* ---- Tracking --------------------------------------------------------------------------------------------------------------
- *
- * Holders of the plain family never publish. The server itself can tell of changes to a key that was read (CLIENT TRACKING), to another
- * connection than the one that read it: the inbox. It does so for what is asked right after CLIENT CACHING YES, and once.
- */
-
-static void tracking_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    (void)redis;
-    home_of(request->server)->tracks = reply && reply->type == REDIS_REPLY_STATUS;
-    freeReplyObject(reply);
-}
-
-static bool send_words(struct link *link, int argc, const char **argv, redis_reply_fn *answered) {
-    struct request request = {.answered = answered, .script = -1};
-
-    return pawl__link_say(link, argc, argv, &request);
-}
-
-void pawl__push_track(struct home *home) {
-    char number[24];
-
-    home->tracks = false;
-    if (home->server.redis->options.layout == LAYOUT_REDISSON || !home->server.inbox_number)
-        return;
-    snprintf(number, sizeof number, "%lld", (long long)home->server.inbox_number);
-    if (!send_words(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, NULL))
-        return;
-    /* Off first: it may be on, towards an inbox that is gone. */
-    if (send_words(&home->server.commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, NULL))
-        send_words(&home->server.commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
-                   tracking_answered);
-}
-
-void pawl__push_track_next(const struct rclaim *claim) {
-    if (claim->home->tracks && claim->foreign_held)
-        send_words(&claim->home->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, NULL);
-}
-
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
 static void take_changes(struct home *home, const redisReply *keys) {
     struct redis *redis = home->server.redis;
@@ -220,10 +152,6 @@ static void take_changes(struct home *home, const redisReply *keys) {
 
 /* ---- Foreign releases ----------------------------------------------------------------------------------------------------- */
 
-static bool same_lock(const struct rclaim *a, const struct rclaim *b) {
-    return a->kit.claim->kind == b->kit.claim->kind && strcmp(a->kit.claim->name, b->kit.claim->name) == 0;
-}
-
 /* What came of the channel, and is a reason to look again. */
 static void take_foreign(struct redis *redis, const char *channel, const char *what) {
     struct redis_keys keys;
@@ -240,95 +168,49 @@ static void take_foreign(struct redis *redis, const char *channel, const char *w
     }
 }
 
-static void stop_listening(struct redis *redis, const struct rclaim *claim) {
-    bool cluster = in_cluster(redis);
-    struct request request = {.script = -1};
-    struct redis_keys keys;
-
-    if (claim->home->server.inbox.state != LINK_UP)
-        return;
-    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
-    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", keys.channel},
-                   cluster ? NULL : &request);
-}
-
-static bool another_listens(struct redis *redis, const struct rclaim *claim) {
-    struct rclaim *other;
-
-    TAILQ_FOREACH(other, &claims_of(redis)->all, all) {
-        if (other != claim && other->listens && same_lock(other, claim))
-            return true;
-    }
-    return false;
-}
-
-static void listened(struct redis *redis, struct request *request, redisReply *reply) {
+void pawl__push_listened(struct redis *redis, const redisReply *reply) {
     char channel[REDIS_KEY_MAX];
 
-    (void)request;
-    if (reply && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 2 && reply->element[1]->type == REDIS_REPLY_STRING) {
-        snprintf(channel, sizeof channel, "%s", reply->element[1]->str);
-        pawl__push_foreign(redis, channel, true);
-    }
-    freeReplyObject(reply);
+    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || reply->element[1]->type != REDIS_REPLY_STRING)
+        return;
+    snprintf(channel, sizeof channel, "%s", reply->element[1]->str);
+    take_foreign(redis, channel, LISTENING);
 }
 
-void pawl__push_listen(struct redis *redis, struct rclaim *claim) {
-    bool cluster = in_cluster(redis);
-    struct request request = {.answered = listened, .script = -1};
-    struct redis_keys keys;
+/* ---- Channels ------------------------------------------------------------------------------------------------------------ */
 
-    if (claim->listens || claim->home->server.inbox.state != LINK_UP)
-        return;
-    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
-    if (!keys.channel[0])
-        return;
-    claim->listens = true;
-    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SSUBSCRIBE" : "SUBSCRIBE", keys.channel},
-                   cluster ? NULL : &request);
+static void hear_again(struct redis *redis, struct rclaim *claim) {
+    if (pawl__ear_on(claim))
+        claim->failures = 0;
+    else
+        pawl__ear_open(redis, claim);
 }
 
-void pawl__push_foreign(struct redis *redis, const char *channel, bool subscribed) {
-    struct redis_keys keys;
-    struct rclaim *claim;
+/* Whoever waits asks again: to queue, or to subscribe anew; who holds only subscribes. Driving a claim may end it, but frees none while
+ * the mutex is held. */
+static void drive_claims(struct redis *redis, const struct rclaim_list *claims) {
+    struct rclaim *claim, *next;
 
-    if (subscribed) { /* it may have let go before we listened: look again */
-        take_foreign(redis, channel, "listening to foreign holders");
-        return;
-    }
-    TAILQ_FOREACH(claim, &claims_of(redis)->all, all) {
-        if (!claim->listens)
-            continue;
-        pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
-        claim->listens = strcmp(keys.channel, channel) != 0; /* asking again will tell whether it must */
+    for (claim = TAILQ_FIRST(claims); claim; claim = next) {
+        next = TAILQ_NEXT(claim, hearing);
+        if (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING)
+            pawl__claim_drive(redis, claim);
+        else if (rclaim_holds(claim))
+            hear_again(redis, claim);
     }
 }
 
-void pawl__push_unlisten(struct redis *redis, struct rclaim *claim) {
-    if (!claim->listens)
-        return;
-    claim->listens = false;
-    if (!another_listens(redis, claim))
-        stop_listening(redis, claim);
-}
+void pawl__push_channel(struct home *home, const char *channel, bool subscribed) {
+    struct redis *redis = home->server.redis;
+    struct rclaim_list *claims;
 
-void pawl__push_deaf(struct home *home) {
-    struct rclaim *claim;
-
-    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
-        if (claim->home == home)
-            claim->listens = false;
-    }
-}
-
-void pawl__push_listen_again(struct home *home) {
-    struct rclaim *claim;
-
-    pawl__ears_off(home);
-    pawl__push_deaf(home);
-    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
-        if (claim->home == home && rclaim_holds(claim))
-            pawl__ear_open(home->server.redis, claim);
+    if (pawl__ear_told(home, channel, subscribed, &claims)) {
+        if (claims)
+            drive_claims(redis, claims);
+    } else if (subscribed) {
+        take_foreign(redis, channel, LISTENING);
+    } else {
+        pawl__listen_off(redis, channel);
     }
 }
 

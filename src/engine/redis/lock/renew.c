@@ -14,12 +14,6 @@
 
 enum { BATCH = 100, KEYS_MOST = 3, ARGS_EACH = 4 };
 
-struct batch {
-    size_t count;
-    struct rclaim *claims[BATCH];
-    int64_t lease_ns[BATCH]; /* what was asked for each */
-};
-
 void pawl__renew_want(struct rclaim *claim) {
     if (claim->renewal.listed || claim->renewal.sent || !rclaim_holds(claim))
         return;
@@ -46,7 +40,7 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
         return;
     if (held == 1 && redis->options.replicas) {
         claim->renewal.sent = true;
-        pawl__secure(claim, sent_at, lease_ns);
+        pawl__claim_to_secure(claim, sent_at, lease_ns);
     } else if (held == 1) {
         pawl__renew_done(redis, claim, sent_at, lease_ns);
     } else if (held == -1) {
@@ -61,27 +55,25 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
 
 static bool ask_elsewhere(const struct request *request, const redisReply *reply);
 
-static void batch_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    struct batch *batch = request->data;
+void pawl__renew_answer(struct redis *redis, const struct request *request, const redisReply *reply) {
+    struct group *batch = request->data;
     struct pawl_error why;
     enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
 
-    if (class == REPLY_ASK && ask_elsewhere(request, reply)) {
-        freeReplyObject(reply);
+    if (class == REPLY_ASK && ask_elsewhere(request, reply))
         return;
-    }
     if (class == REPLY_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == batch->count) {
         for (size_t i = 0; i < batch->count; i++)
-            if (batch->claims[i])
-                pawl__renew_answered(redis, batch->claims[i], request->sent_at, batch->lease_ns[i],
+            if (batch->members[i].claim)
+                pawl__renew_answered(redis, batch->members[i].claim, request->sent_at, batch->members[i].lease_ns,
                                      pawl__reply_number(reply, i, 0));
     } else {
         if (reply)
             pawl__kit_note(&redis->kit, NULL, "renewal of %zu holds: %s", batch->count,
                            class == REPLY_OK ? "a strange answer" : why.text);
         for (size_t i = 0; i < batch->count; i++)
-            if (batch->claims[i])
-                pawl__renew_put_back(batch->claims[i]);
+            if (batch->members[i].claim)
+                pawl__renew_put_back(batch->members[i].claim);
         home_of(request->server)->renew_at = class == REPLY_NOSCRIPT || class == REPLY_MOVED || !reply
                                                  ? 0
                                                  : pawl__boottime() + 100 * REDIS_MS;
@@ -89,15 +81,14 @@ static void batch_answered(struct redis *redis, struct request *request, redisRe
     }
     free(batch);
     if (class == REPLY_MOVED)
-        pawl__claims_moved(redis, request->server, reply);
-    freeReplyObject(reply);
+        pawl__cluster_moved(request->server, reply);
     if (class == REPLY_READONLY)
         pawl__link_drop(&request->server->commands, why.code, "%s", why.text);
 }
 
 /* The next ones of a kind, up to BATCH. */
-static struct batch *collect(struct home *home, enum pawl_kind kind) {
-    struct batch *batch = malloc(sizeof *batch);
+static struct group *collect(struct home *home, enum pawl_kind kind) {
+    struct group *batch = malloc(sizeof *batch + BATCH * sizeof batch->members[0]);
     struct rclaim *claim, *next;
 
     if (!batch)
@@ -106,14 +97,14 @@ static struct batch *collect(struct home *home, enum pawl_kind kind) {
     for (claim = TAILQ_FIRST(&home->to_renew); claim && batch->count < BATCH; claim = next) {
         next = TAILQ_NEXT(claim, renewal.entry);
         /* In a cluster a script is of one slot. */
-        if (batch->count && claim->slot != batch->claims[0]->slot)
+        if (batch->count && claim->slot != batch->members[0].claim->slot)
             break;
         if (claim->kit.claim->kind != kind)
             continue;
         TAILQ_REMOVE(&home->to_renew, claim, renewal.entry);
         claim->renewal.listed = false;
         claim->renewal.sent = true;
-        batch->claims[batch->count++] = claim;
+        batch->members[batch->count++].claim = claim;
     }
     return batch;
 }
@@ -124,10 +115,10 @@ struct renew_texts {
 };
 
 /* One that is still there: what has ended meanwhile is asked for in its name, so that each keeps its place. */
-static const struct rclaim *any_of(const struct batch *batch) {
+static const struct rclaim *any_of(const struct group *batch) {
     for (size_t i = 0; i < batch->count; i++)
-        if (batch->claims[i])
-            return batch->claims[i];
+        if (batch->members[i].claim)
+            return batch->members[i].claim;
     return NULL;
 }
 
@@ -156,7 +147,7 @@ static size_t keys_each(const struct redis *redis, enum pawl_kind kind) {
 }
 
 /* KEYS: lock, record and what decides of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
-static bool send_batch(struct home *home, enum pawl_kind kind, struct batch *batch, const struct request *request) {
+static bool send_batch(struct home *home, enum pawl_kind kind, struct group *batch, const struct request *request) {
     const struct redis *redis = home->server.redis;
     struct renew_texts *texts = calloc(batch->count, sizeof *texts);
     const char *argv[BATCH * (KEYS_MOST + ARGS_EACH)];
@@ -166,12 +157,12 @@ static bool send_batch(struct home *home, enum pawl_kind kind, struct batch *bat
     if (!texts)
         return false;
     for (size_t i = 0; i < batch->count; i++) {
-        const struct rclaim *claim = batch->claims[i] ? batch->claims[i] : any_of(batch);
+        const struct rclaim *claim = batch->members[i].claim ? batch->members[i].claim : any_of(batch);
 
         pawl__redis_keys(redis, claim->kit.claim->name, kind, &texts[i].keys);
-        batch->lease_ns[i] = pawl__claim_lease_ns(redis, claim);
+        batch->members[i].lease_ns = pawl__claim_lease_ns(redis, claim);
         snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->kit.claim->permits);
-        snprintf(texts[i].lease, sizeof texts[i].lease, "%lld", (long long)(batch->lease_ns[i] / REDIS_MS));
+        snprintf(texts[i].lease, sizeof texts[i].lease, "%lld", (long long)(batch->members[i].lease_ns / REDIS_MS));
         argv[i * each] = texts[i].keys.lock;
         if (each > 1)
             argv[i * each + 1] = texts[i].keys.who;
@@ -190,7 +181,7 @@ static bool send_batch(struct home *home, enum pawl_kind kind, struct batch *bat
 /* The keys are on their way to another node, and those of these holds may have arrived: once, it is asked there. */
 static bool ask_elsewhere(const struct request *request, const redisReply *reply) {
     static const struct request no_reply = {.script = -1};
-    struct batch *batch = request->data;
+    struct group *batch = request->data;
     struct server *server = pawl__cluster_asked(request->server, reply);
     struct request again = *request;
     const struct rclaim *first = any_of(batch);
@@ -217,15 +208,15 @@ void pawl__renew_flush(struct home *home) {
         return;
     for (int kind = PAWL_MUTEX; kind <= PAWL_SEMAPHORE; kind++)
         while (any_of_kind(home, (enum pawl_kind)kind)) {
-            struct batch *batch = collect(home, (enum pawl_kind)kind);
-            struct request request = {.answered = batch_answered, .data = batch};
+            struct group *batch = collect(home, (enum pawl_kind)kind);
+            struct request request = {.what = ASKED_RENEWAL, .data = batch};
 
             if (!batch)
                 return;
             pawl__kit_note(&home->server.redis->kit, NULL, "renewing %zu holds in one script", batch->count);
             if (!send_batch(home, (enum pawl_kind)kind, batch, &request)) {
                 for (size_t i = 0; i < batch->count; i++)
-                    pawl__renew_put_back(batch->claims[i]);
+                    pawl__renew_put_back(batch->members[i].claim);
                 free(batch);
                 return;
             }
@@ -238,51 +229,5 @@ void pawl__renew_all(struct home *home) {
     TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home)
             pawl__renew_want(claim);
-    }
-}
-
-void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
-    struct redis *redis = redis_of(engine);
-    struct rclaim *claim = rclaim_of(seam);
-
-    pawl__redis_lock(redis);
-    pawl__renew_want(claim);
-    redis->kit.wakes = true;
-    pawl__redis_unlock(redis);
-}
-
-void pawl__renew_forget(struct rclaim *claim) {
-    if (claim->renewal.listed)
-        TAILQ_REMOVE(&claim->home->to_renew, claim, renewal.entry);
-    claim->renewal.listed = false;
-}
-
-/* ---- Claims that end, or move ------------------------------------------------------------------------------------------------- */
-
-static void detach(struct request *request, const struct rclaim *claim) {
-    struct batch *batch = request->data;
-
-    if (request->answered == batch_answered) {
-        for (size_t i = 0; i < batch->count; i++)
-            if (batch->claims[i] == claim)
-                batch->claims[i] = NULL;
-    } else if (request->claim == claim) {
-        request->answered = NULL;
-        request->claim = NULL;
-    } else {
-        pawl__together_detach(request, claim);
-    }
-}
-
-void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
-    struct request *request;
-    struct server *server;
-
-    if (!in_cluster(redis))
-        return; /* one server answers in order: nothing is on its way when a claim ends */
-    TAILQ_FOREACH(server, &redis->servers, entry) {
-        TAILQ_FOREACH(request, &server->commands.sent, link) {
-            detach(request, claim);
-        }
     }
 }

@@ -24,20 +24,8 @@
 #include "engine/redis/lock/lock.h"
 #include "base/error.h"
 
-static void begin_round(struct home *home);
-
-static void leave_list(struct rclaim *claim) {
-    if (claim->securing.listed)
-        TAILQ_REMOVE(claim->securing.in_round ? &claim->home->in_round : &claim->home->to_secure, claim, securing.entry);
-    claim->securing.listed = claim->securing.in_round = false;
-}
-
-void pawl__secure_forget(struct rclaim *claim) {
-    leave_list(claim);
-}
-
 static void secured(struct redis *redis, struct rclaim *claim) {
-    leave_list(claim);
+    pawl__claim_secured(claim);
     if (claim->state == RCLAIM_SECURING)
         pawl__claim_hold(redis, claim);
     else
@@ -46,14 +34,14 @@ static void secured(struct redis *redis, struct rclaim *claim) {
 
 /* Too few replicas have it. */
 static void fell_short(struct redis *redis, struct rclaim *claim) {
-    leave_list(claim);
+    pawl__claim_secured(claim);
     if (!pawl__claim_step(redis, claim, RCLAIM_SHORT))
         pawl__renew_put_back(claim);
 }
 
 /* Nobody knows. */
 static void unknown(struct redis *redis, struct rclaim *claim) {
-    leave_list(claim);
+    pawl__claim_secured(claim);
     if (!pawl__claim_step(redis, claim, RCLAIM_UNSURE))
         pawl__renew_put_back(claim);
 }
@@ -66,7 +54,6 @@ static void end_round(struct home *home, end_fn *end) {
     home->round_open = false;
     while ((claim = TAILQ_FIRST(&home->in_round)))
         end(home->server.redis, claim);
-    begin_round(home);
 }
 
 /* Is this of the round that is under way? That of one whose claims have been sent elsewhere may still be answered. */
@@ -74,7 +61,7 @@ static bool is_current(const struct request *request) {
     return home_of(request->server)->round_open && request->step == home_of(request->server)->round_turn;
 }
 
-static void wrote(struct redis *redis, struct request *request, redisReply *reply) {
+void pawl__secure_wrote(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct home *home = home_of(request->server);
     struct pawl_error why;
 
@@ -86,17 +73,14 @@ static void wrote(struct redis *redis, struct request *request, redisReply *repl
         pawl__link_drop(&home->server.commands, why.code, "%s", why.text);
         pawl__link_drop(&home->server.witness, why.code, "%s", why.text);
     }
-    freeReplyObject(reply);
 }
 
-static void counted(struct redis *redis, struct request *request, redisReply *reply) {
+void pawl__secure_counted(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct home *home = home_of(request->server);
     unsigned wanted = redis->options.replicas, have;
 
-    if (!is_current(request)) {
-        freeReplyObject(reply);
+    if (!is_current(request))
         return;
-    }
     if (!reply) {
         end_round(home, unknown);
         return;
@@ -108,7 +92,6 @@ static void counted(struct redis *redis, struct request *request, redisReply *re
     home->server.facts.replicas = have > home->server.facts.replicas ? have : home->server.facts.replicas;
     home->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : home->renew_at;
     pawl__redis_set_link(home->server.redis);
-    freeReplyObject(reply);
     end_round(home, have < wanted ? fell_short : secured);
 }
 
@@ -122,9 +105,9 @@ static void expect_shortfall(struct home *home) {
 }
 
 /* A write, in the slot of the first of them, and WAIT. */
-static void begin_round(struct home *home) {
+void pawl__secure_begin(struct home *home) {
     struct redis *redis = home->server.redis;
-    struct request write = {.answered = wrote, .script = -1, .step = home->round_turn + 1}, wait = write;
+    struct request write = {.what = ASKED_WITNESS, .script = -1, .step = home->round_turn + 1}, wait = write;
     struct rclaim *claim = TAILQ_FIRST(&home->to_secure);
     struct redis_keys keys;
     char replicas[16], patience[24];
@@ -138,21 +121,13 @@ static void begin_round(struct home *home) {
         claim->securing.in_round = true;
     }
     TAILQ_CONCAT(&home->in_round, &home->to_secure, securing.entry);
-    wait.answered = counted;
+    wait.what = ASKED_COUNT;
     home->round_open = true;
     home->round_turn++;
     home->round_wrote = false;
     expect_shortfall(home);
     if (pawl__link_say(&home->server.witness, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
         pawl__link_say(&home->server.witness, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
-}
-
-void pawl__secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
-    claim->securing.listed = true;
-    claim->securing.sent_at = sent_at;
-    claim->securing.lease_ns = lease_ns;
-    TAILQ_INSERT_TAIL(&claim->home->to_secure, claim, securing.entry);
-    begin_round(claim->home);
 }
 
 void pawl__secure_anew(struct home *home) {

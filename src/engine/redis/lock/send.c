@@ -26,8 +26,8 @@ static void fill_call(const struct redis *redis, const struct rclaim *claim, str
     pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
 }
 
-static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, redis_reply_fn *answered) {
-    struct request request = {.answered = answered, .claim = claim, .step = ++claim->turn};
+static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, enum asked what) {
+    struct request request = {.what = what, .claim = claim, .step = ++claim->turn};
     int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
 
     if (is_voter(claim->home->server.redis))
@@ -75,10 +75,10 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
     pawl__claim_fill_acquire(redis, claim, &call);
-    pawl__push_track_next(claim);
+    pawl__listen_track_next(claim);
     /* One token is what is wanted if nothing is said. */
     send_call(claim, SCRIPT_ACQUIRE + (int)kind, REDIS_ACQUIRE_ARGS - REDIS_CALL_COMMON - (claim->want_sent == 1), &call,
-              pawl__answer_acquire);
+              ASKED_ACQUIRE);
 }
 
 /* ---- Release, downgrade -------------------------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void send_release(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
     fill_release(redis, claim, &call);
-    send_call(claim, SCRIPT_RELEASE + (int)claim->kit.claim->kind, 1, &call, pawl__answer_release);
+    send_call(claim, SCRIPT_RELEASE + (int)claim->kit.claim->kind, 1, &call, ASKED_RELEASE);
 }
 
 void pawl__send_undo(struct redis *redis, const struct rclaim *claim) {
@@ -109,13 +109,13 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
 
     fill_call(redis, claim, &call);
     call.argv[REDIS_CALL_COMMON] = call.lease;
-    send_call(claim, SCRIPT_DOWNGRADE, 1, &call, pawl__answer_downgrade);
+    send_call(claim, SCRIPT_DOWNGRADE, 1, &call, ASKED_DOWNGRADE);
 }
 
 /* ---- Going on ------------------------------------------------------------------------------------------------------------ */
 
 void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
-    struct request request = {.answered = pawl__answer_extend, .claim = claim};
+    struct request request = {.what = ASKED_EXTEND, .claim = claim};
     const struct pawl__claim *seam = claim->kit.claim;
     struct redis_call call;
     char next[24];
@@ -160,5 +160,34 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
     case RCLAIM_LEAVING:
         send_release(redis, claim);
         break;
+    }
+}
+
+/* ---- Claims that end, or move -------------------------------------------------------------------------------------------- */
+
+static void detach(struct request *request, const struct rclaim *claim) {
+    struct group *group = request->data;
+
+    if (request->what == ASKED_RENEWAL || request->what == ASKED_SET) {
+        for (size_t i = 0; i < group->count; i++)
+            if (group->members[i].claim == claim)
+                group->members[i].claim = NULL;
+    } else if (request->claim == claim) {
+        request->answered = NULL;
+        request->what = ASKED_NOTHING;
+        request->claim = NULL;
+    }
+}
+
+void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
+    struct request *request;
+    struct server *server;
+
+    if (!in_cluster(redis))
+        return; /* one server answers in order: nothing is on its way when a claim ends */
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        TAILQ_FOREACH(request, &server->commands.sent, link) {
+            detach(request, claim);
+        }
     }
 }

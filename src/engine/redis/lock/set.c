@@ -21,28 +21,18 @@
 
 enum { ARGS_EACH = REDIS_ACQUIRE_ARGS - REDIS_CALL_KEYS + 1 };
 
-struct together {
-    size_t count;
-    struct member {
-        struct rclaim *claim;
-        int turn;
-    } members[];
-};
-
-static redis_reply_fn all_answered;
-
 /* KEYS: those of each; ARGV: those of each, and its kind. */
-static bool send_calls(const struct together *together, struct redis_call *calls, const struct request *request) {
+static bool send_calls(const struct group *group, struct redis_call *calls, const struct request *request) {
     static const char *const kinds[] = {[PAWL_MUTEX] = "0", [PAWL_RWLOCK] = "1", [PAWL_SEMAPHORE] = "2"};
-    struct home *home = together->members[0].claim->home;
-    size_t keys = together->count * REDIS_CALL_KEYS, used = keys;
-    const char **argv = calloc(keys + together->count * ARGS_EACH, sizeof *argv);
+    struct home *home = group->members[0].claim->home;
+    size_t keys = group->count * REDIS_CALL_KEYS, used = keys;
+    const char **argv = calloc(keys + group->count * ARGS_EACH, sizeof *argv);
     bool ok;
 
     if (!argv)
         return false;
-    for (size_t i = 0; i < together->count; i++) {
-        const struct rclaim *claim = together->members[i].claim;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct rclaim *claim = group->members[i].claim;
 
         memcpy(argv + i * REDIS_CALL_KEYS, calls[i].argv, REDIS_CALL_KEYS * sizeof *argv);
         memcpy(argv + used, calls[i].argv + REDIS_CALL_KEYS, (ARGS_EACH - 1) * sizeof *argv);
@@ -54,63 +44,65 @@ static bool send_calls(const struct together *together, struct redis_call *calls
     return ok;
 }
 
-/* Ask for all of them; `together` belongs to the request from here on. Where there is no memory for that, each asks by itself. */
-static void send_all(struct redis *redis, struct together *together) {
-    struct redis_call *calls = calloc(together->count, sizeof *calls);
-    struct request request = {.answered = all_answered, .data = together};
+/* Ask for all of them; `group` belongs to the request from here on. Where there is no memory for that, each asks by itself. */
+static void send_all(struct redis *redis, struct group *group) {
+    struct redis_call *calls = calloc(group->count, sizeof *calls);
+    struct request request = {.what = ASKED_SET, .data = group};
 
-    for (size_t i = 0; i < together->count && calls; i++) {
-        struct rclaim *claim = together->members[i].claim;
+    for (size_t i = 0; i < group->count && calls; i++) {
+        struct rclaim *claim = group->members[i].claim;
 
         pawl__claim_fill_acquire(redis, claim, &calls[i]);
         claim->asked = true;
-        together->members[i].turn = ++claim->turn;
+        group->members[i].turn = ++claim->turn;
     }
-    if (!calls || !send_calls(together, calls, &request)) {
-        for (size_t i = 0; i < together->count; i++) {
-            together->members[i].claim->asked = false;
-            pawl__claim_drive(redis, together->members[i].claim);
+    if (!calls || !send_calls(group, calls, &request)) {
+        for (size_t i = 0; i < group->count; i++) {
+            group->members[i].claim->asked = false;
+            pawl__claim_drive(redis, group->members[i].claim);
         }
-        free(together);
+        free(group);
     }
     free(calls);
 }
 
 /* ---- The answer ----------------------------------------------------------------------------------------------------------- */
 
-/* Is it still its turn? In a cluster it may be gone: pawl__together_detach. */
-static bool still_asks(const struct member *member) {
+/* Is it still its turn? In a cluster it may be gone: pawl__claim_detach. */
+static bool still_asks(const struct group_member *member) {
     return member->claim && member->claim->turn == member->turn && member->claim->state == RCLAIM_ASKING;
 }
 
 /* Keep those whose turn it still is. */
-static void sift(struct together *together) {
+static void sift(struct group *group) {
     size_t kept = 0;
 
-    for (size_t i = 0; i < together->count; i++) {
-        const struct member *member = &together->members[i];
+    for (size_t i = 0; i < group->count; i++) {
+        const struct group_member *member = &group->members[i];
 
         if (still_asks(member))
-            together->members[kept++] = *member;
+            group->members[kept++] = *member;
     }
-    together->count = kept;
+    group->count = kept;
 }
 
-static void all_refused(struct redis *redis, struct together *together, const struct pawl_error *why) {
-    sift(together);
-    for (size_t i = 0; i < together->count; i++)
-        pawl__claim_refuse(redis, together->members[i].claim, why);
+static void all_refused(struct redis *redis, struct group *group, const struct pawl_error *why) {
+    sift(group);
+    for (size_t i = 0; i < group->count; i++)
+        pawl__claim_refuse(redis, group->members[i].claim, why);
 }
 
-static void all_not_now(struct redis *redis, struct together *together, const struct pawl_error *why) {
-    sift(together);
-    for (size_t i = 0; i < together->count; i++)
-        pawl__claim_not_now(redis, together->members[i].claim, why);
+/* Those that follow their slot to another server ask there, each by itself. */
+static void all_not_now(struct redis *redis, struct group *group, const struct pawl_error *why) {
+    sift(group);
+    for (size_t i = 0; i < group->count; i++)
+        if (!pawl__claim_follows(redis, group->members[i].claim))
+            pawl__claim_not_now(redis, group->members[i].claim, why);
 }
 
-static void all_granted(struct redis *redis, struct together *together, const struct request *request, const redisReply *reply) {
-    for (size_t i = 0; i < together->count; i++) {
-        const struct member *member = &together->members[i];
+static void all_granted(struct redis *redis, struct group *group, const struct request *request, const redisReply *reply) {
+    for (size_t i = 0; i < group->count; i++) {
+        const struct group_member *member = &group->members[i];
 
         if (still_asks(member))
             pawl__claim_entered(redis, member->claim, request, reply->element[i + 1]);
@@ -128,80 +120,69 @@ static bool grants(const redisReply *reply, size_t count) {
 }
 
 /* Each is to ask by itself: `now`, or when the connection is there again. */
-static void part_ways(struct redis *redis, struct together *together, bool now) {
-    sift(together);
-    for (size_t i = 0; i < together->count; i++) {
-        together->members[i].claim->asked = false;
+static void part_ways(struct redis *redis, struct group *group, bool now) {
+    sift(group);
+    for (size_t i = 0; i < group->count; i++) {
+        group->members[i].claim->asked = false;
         if (now)
-            pawl__claim_drive(redis, together->members[i].claim);
+            pawl__claim_drive(redis, group->members[i].claim);
     }
 }
 
-static void decided(struct redis *redis, struct together *together, const struct request *request, const redisReply *reply) {
+static void decided(struct redis *redis, struct group *group, const struct request *request, const redisReply *reply) {
     size_t which = (size_t)pawl__reply_number(reply, 1, 1) - 1;
-    const struct rclaim *misfit = together->members[which < together->count ? which : 0].claim;
+    const struct rclaim *misfit = group->members[which < group->count ? which : 0].claim;
     struct pawl_error why;
 
-    if (grants(reply, together->count)) {
-        all_granted(redis, together, request, reply);
+    if (grants(reply, group->count)) {
+        all_granted(redis, group, request, reply);
         return;
     }
     if (misfit) {
         pawl__claim_misfit(misfit->kit.claim, pawl__reply_number(reply, 0, -3), &why);
-        all_refused(redis, together, &why);
+        all_refused(redis, group, &why);
     } else {
-        part_ways(redis, together, true);
+        part_ways(redis, group, true);
     }
 }
 
-static void all_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    struct together *together = request->data;
+void pawl__set_answer(struct redis *redis, const struct request *request, const redisReply *reply) {
+    struct group *group = request->data;
     struct pawl_error why;
     enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_READONLY;
 
     switch (class) {
     case REPLY_OK:
-        decided(redis, together, request, reply);
+        decided(redis, group, request, reply);
         break;
     case REPLY_NOSCRIPT:
-        sift(together);
-        if (together->count) {
-            send_all(redis, together);
-            together = NULL;
+        sift(group);
+        if (group->count) {
+            send_all(redis, group);
+            group = NULL;
         }
         break;
-    case REPLY_MOVED: /* those that are elsewhere now ask there, each by itself */
-        pawl__claims_moved(redis, request->server, reply);
-        all_not_now(redis, together, &why);
+    case REPLY_MOVED:
+        pawl__cluster_moved(request->server, reply);
+        all_not_now(redis, group, &why);
         break;
     case REPLY_ASK:
         pawl__cluster_asked(request->server, reply);
-        all_not_now(redis, together, &why);
+        all_not_now(redis, group, &why);
         break;
     case REPLY_AGAIN:
-        all_not_now(redis, together, &why);
+        all_not_now(redis, group, &why);
         break;
     case REPLY_REFUSED: /* of several slots, say; or it ended halfway: who asks by itself finds what it has, or undoes it */
-        part_ways(redis, together, true);
+        part_ways(redis, group, true);
         break;
     case REPLY_READONLY:
-        part_ways(redis, together, false);
+        part_ways(redis, group, false);
         break;
     }
-    free(together);
-    freeReplyObject(reply);
+    free(group);
     if (reply && class == REPLY_READONLY)
         pawl__link_drop(&request->server->commands, why.code, "%s", why.text);
-}
-
-void pawl__together_detach(struct request *request, const struct rclaim *claim) {
-    struct together *together = request->data;
-
-    if (request->answered != all_answered)
-        return;
-    for (size_t i = 0; i < together->count; i++)
-        if (together->members[i].claim == claim)
-            together->members[i].claim = NULL;
 }
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
@@ -214,38 +195,23 @@ static bool in_one_place(const struct redis *redis, struct pawl__claim *const se
     return true;
 }
 
-static int ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
+int pawl__set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
     struct home *home = home_of(pawl__server_for(redis, seams[0]->name));
-    struct together *together;
+    struct group *group;
 
     if (!in_one_place(redis, seams, count))
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the %zu locks are in different slots", count);
     if (!pawl__server_up(&home->server))
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "%s", pawl__server_errortext(&home->server));
-    together = malloc(sizeof *together + count * sizeof together->members[0]);
-    if (!together)
+    group = malloc(sizeof *group + count * sizeof group->members[0]);
+    if (!group)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    together->count = count;
+    group->count = count;
     for (size_t i = 0; i < count; i++) {
-        together->members[i].claim = rclaim_of(seams[i]);
-        together->members[i].claim->in_set = true;
+        group->members[i].claim = rclaim_of(seams[i]);
+        group->members[i].claim->in_set = true;
         pawl__claim_begin(redis, seams[i], home);
     }
-    send_all(redis, together);
+    send_all(redis, group);
     return PAWL__PENDING;
-}
-
-int pawl__redis_submit_all(struct pawl__engine *engine, struct pawl__claim *const seams[], size_t count,
-                           struct pawl_error *reterr) {
-    struct redis *redis = redis_of(engine);
-    int rc = 0;
-
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = pawl__claim_check(redis, seams[i], reterr);
-    if (rc < 0)
-        return rc;
-    pawl__redis_lock(redis);
-    rc = ask(redis, seams, count, reterr);
-    pawl__redis_unlock_asked(redis);
-    return rc;
 }

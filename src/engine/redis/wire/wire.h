@@ -98,6 +98,7 @@ struct request {
     void *data;
     int64_t sent_at;
     int script; /* or -1 */
+    int what;   /* who takes the answer, where `answered` is NULL: the layer above knows (lock/lock.h); 0: the reply is ignored */
     int step;   /* of a greeting; of a claim: its turn, see claim.c; of a renewal: 1, it is asked elsewhere */
     bool with_body;
     bool greets; /* of a greeting */
@@ -252,8 +253,7 @@ void pawl__link_free(struct link *link);
 void pawl__link_step(struct link *link, enum link_event event);
 /* The next that this connection has to say; false: nothing. */
 bool pawl__link_next(struct link *link, struct wire_event *ret);
-/* Ask. `answered` NULL: the reply is ignored; the request may be NULL where nothing is answered in turn. False: no memory, and the link
- * is down. */
+/* Ask. The request may be NULL where nothing is answered in turn. False: no memory, and the link is down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
 /* The same for words. */
 bool pawl__link_say(struct link *link, int argc, const char **argv, const struct request *request);

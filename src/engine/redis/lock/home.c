@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * home.c - a server as claims see it: made and gone, its clock, and the threads that wait for it.
+ */
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/redis/lock/lock.h"
+#include "os/bell.h"
+#include "os/descriptor.h"
+
+/* So far apart are the two pairs of a home, about: a push may be older than an answer that overtook it. */
+#define TIE_NS (100 * REDIS_MS)
+
+int pawl__home_made(struct server *server) {
+    struct home *home = home_of(server);
+
+    home->read_bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (home->read_bell < 0)
+        return -1;
+    pawl__spin_init(&home->spin, server->redis->options.spin_ns);
+    TAILQ_INIT(&home->to_renew);
+    pawl__kit_reader_init(&home->reader);
+    TAILQ_INIT(&home->to_secure);
+    TAILQ_INIT(&home->in_round);
+    return 0;
+}
+
+void pawl__home_gone(struct server *server) {
+    close(home_of(server)->read_bell);
+}
+
+void pawl__redis_set_link(struct redis *redis) {
+    struct server *server;
+    bool cluster = in_cluster(redis);
+    int code = 0;
+
+    TAILQ_FOREACH(server, &redis->servers, entry) {
+        if (cluster && (!server->wanted || !server->slot_count))
+            continue;
+        if (!pawl__server_up(server))
+            code = PAWL_ECONNLOST;
+        else if (!code && home_of(server)->replicas_short)
+            code = PAWL_EREPLICAS;
+    }
+    atomic_store(&redis->base.link, code);
+}
+
+void pawl__home_called(struct home *home) {
+    pthread_cond_broadcast(&claims_of(home->server.redis)->called);
+    pawl__home_kick_reader(home);
+}
+
+void pawl__home_kick_reader(struct home *home) {
+    if (home->reader.taken)
+        bell_ring(home->read_bell);
+}
+
+/* ---- Its clock ----------------------------------------------------------------------------------------------------------- */
+
+void pawl__home_tie(struct home *home, int64_t local, int64_t server_us) {
+    if (!redis_time_makes_sense(server_us))
+        return;
+    if (!home_knows_clock(home))
+        home->pair_server = home->tie_server = home->token_floor = 0;
+    home->clock_number = home->server.commands.number;
+    if (!home->token_floor)
+        home->token_floor = server_us;
+    if (local - home->tie_local >= TIE_NS) {
+        home->tie_local = home->pair_local;
+        home->tie_server = home->pair_server;
+    }
+    home->pair_local = local;
+    home->pair_server = server_us;
+}
+
+int64_t pawl__home_not_before(const struct home *home, int64_t server_us) {
+    if (!home_knows_clock(home))
+        return 0;
+    if (home->pair_server && server_us >= home->pair_server)
+        return home->pair_local;
+    return home->tie_server && server_us >= home->tie_server ? home->tie_local : 0;
+}
