@@ -35,8 +35,8 @@ const char *redis_node_id(int index) {
     return ids[index];
 }
 
-/* From 7.2 on a node belongs to a shard. One that has no replicas and was not told its shard ends with its first SPUBLISH. Before 7.2 that is
- * not understood. */
+/* From 7.2 on a node belongs to a shard. One without replicas that was not told its shard ends with its first SPUBLISH. Before 7.2 the word
+ * is not understood. */
 static bool has_shards(void) {
     FILE *output = popen("redis-server --version", "re");
     int major = 0, minor = 0;
