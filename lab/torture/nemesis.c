@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "clients.h"
+#include "ending.h"
 #include "oracle.h"
 #include "progress.h"
 
@@ -339,13 +340,6 @@ static void on_residue(const char *what, void *data) {
     note(data, RECORD_RESIDUE, "%s", what);
 }
 
-/* What an operator sees: entries of clients that live, or of all. */
-struct survey {
-    struct rig *rig;
-    bool of_the_living, aloud; /* they are noted */
-    int count;
-};
-
 static bool is_alive(const struct rig *rig, int64_t pid) {
     for (int i = 0; i < rig->page->clients; i++)
         if (rig->clients.list[i].pid == pid)
@@ -353,123 +347,46 @@ static bool is_alive(const struct rig *rig, int64_t pid) {
     return false;
 }
 
-static int on_entry(const struct pawl_entry *entry, void *data) {
-    struct survey *survey = data;
-
-    if (survey->of_the_living && !is_alive(survey->rig, entry->pid))
-        return 0;
-    survey->count++;
-    if (survey->aloud)
-        note(survey->rig, RECORD_RESIDUE, "%s of pid %lld%s on %s is still there: %.1000s",
-             entry->flags & PAWL_ENTRY_WAITER ? "a claim" : "a hold", (long long)entry->pid,
-             survey->of_the_living ? ", which lives and wants nothing," : "", entry->name, entry->raw);
-    return 0;
+static bool pause_a_moment(void) {
+    poll(NULL, 0, 50);
+    return interrupted == 0;
 }
 
-static struct pawl *open_to_look(struct rig *rig) {
-    struct pawl_options options = {.size = sizeof options, .lease_ms = rig->page->lease_ms, .label = "torture"};
-    struct pawl_error error;
-    struct pawl *pawl;
-
-    if (pawl_open(rig->page->direct, &options, &pawl, &error) == 0)
-        return pawl;
-    note(rig, RECORD_RESIDUE, "in the end it could not be opened: %s", error.text);
-    return NULL;
-}
-
-/* When all has had the time that it may need after a fault. */
-static int64_t mended_by(const struct rig *rig) {
-    return deadline_in(bound_ns(rig->oracle.mend, rig->options->schedule.lease_ms * 1000000) / 1000000);
-}
-
-/* Nothing is there to be seen any more; what is there at the deadline is noted. */
-static void await_nothing(struct rig *rig, struct pawl *pawl, bool of_the_living, int64_t deadline) {
-    struct survey survey = {.rig = rig, .of_the_living = of_the_living};
-    struct pawl_error error;
-
-    for (;;) {
-        survey.count = 0;
-        if (pawl_inspect(pawl, NULL, on_entry, &survey, &error) == 0 && survey.count == 0)
-            return;
-        if (poll_timeout(deadline) == 0 || interrupted != 0)
-            break;
-        poll(NULL, 0, 50);
-    }
-    survey.aloud = true;
-    pawl_inspect(pawl, NULL, on_entry, &survey, NULL);
-}
-
-/* The next client gets the whole lock. Asking for it also removes what the dead have left that ends by no time, or only after long: their
- * places in the queue of a lock that nobody has asked for since. */
-static void take(struct rig *rig, struct pawl *pawl, const struct rig_lock *lock, int64_t deadline) {
-    struct pawl_lock *handle = NULL;
-    struct pawl_error error;
-    int result = rig_lock_new(pawl, lock, 0, &handle, &error);
-
-    if (result == 0)
-        result = lock->kind == PAWL_SEMAPHORE ? pawl_acquire_permits(handle, lock->limit, poll_timeout(deadline), &error)
-                                              : pawl_acquire(handle, poll_timeout(deadline), &error);
-    if (result == 0)
-        result = pawl_release(handle, &error);
-    if (result < 0)
-        note(rig, RECORD_RESIDUE, "in the end nobody can have %s: %.1000s", lock->name, error.text);
-    pawl_lock_free(handle);
-}
-
-static void take_each(struct rig *rig, struct pawl *pawl, int64_t deadline) {
-    for (int i = 0; i < rig->page->locks; i++)
-        take(rig, pawl, &rig->page->lock[i], deadline);
-}
-
-/* Clients are there, and have ended all that they began: what is theirs now is a leak. But a replica that was promoted may not have heard
- * of the end of a wait, and shows it until somebody asks. */
-static void look_for_litter(struct rig *rig) {
+/* Clients are idle: what is theirs now is a leak. But a replica that was promoted may not have heard of the end of a wait, and shows it
+ * until somebody asks. */
+static void look_for_litter(struct rig *rig, const struct ending *ending) {
     const struct service *service = rig->options->service;
-    struct pawl *pawl = open_to_look(rig);
-    int64_t deadline = mended_by(rig);
 
-    if (pawl == NULL)
-        return;
-    if (service != NULL && service->replicated)
-        take_each(rig, pawl, deadline);
-    await_nothing(rig, pawl, true, deadline);
-    pawl_close(pawl);
-    if (service != NULL && service->litter != NULL)
+    if (ending_look(ending, true, service != NULL && service->replicated) && service != NULL && service->litter != NULL)
         service->litter(&rig->servers, on_residue, rig);
 }
 
-/* What the killed left goes when its time is up, or when the next one asks; what is there after that stays for ever. */
-static void look_for_residue(struct rig *rig) {
+/* What the killed left goes when its time is up, or when the next client asks; what is there after that stays for ever. */
+static void look_for_residue(struct rig *rig, const struct ending *ending) {
     const struct service *service = rig->options->service;
-    struct pawl *pawl = open_to_look(rig);
-    int64_t deadline = mended_by(rig);
 
-    if (pawl == NULL)
-        return;
-    take_each(rig, pawl, deadline);
-    await_nothing(rig, pawl, false, deadline);
-    pawl_close(pawl);
-    if (service != NULL && service->residue != NULL)
+    if (ending_look(ending, false, true) && service != NULL && service->residue != NULL)
         service->residue(&rig->servers, on_residue, rig);
 }
 
 static void finish(struct rig *rig) {
     const struct service *service = rig->options->service;
-    int64_t lease = rig->options->schedule.lease_ms * 1000000;
+    int64_t lease = rig->options->schedule.lease_ms * 1000000, idle_ns = bound_ns(rig->oracle.idle, lease);
+    const struct ending ending = {rig,           rig->page,     bound_ns(rig->oracle.mend, lease), false, note, is_alive,
+                                  history_clock, pause_a_moment};
 
     for (int i = 0; i < LANES; i++)
         if (rig->active[i].used)
             heal(rig, &rig->active[i]);
     atomic_store(&rig->page->phase, PHASE_FINISH);
-    /* Who waits is served by those that finish: all come to an end, or there is a lost wake-up. */
-    if (clients_await_idle(&rig->clients,
-                           FINISH_MS + (bound_ns(rig->oracle.mend, lease) + bound_ns(rig->oracle.idle, lease)) / 1000000))
-        look_for_litter(rig);
+    /* Those that finish serve the ones that wait: all come to an end, or a wake-up was lost. */
+    if (clients_await_idle(&rig->clients, FINISH_MS + (ending.mend_ns + idle_ns) / 1000000))
+        look_for_litter(rig, &ending);
     if (service != NULL && service->wakes != NULL)
         note(rig, RECORD_WAKES, "%" PRId64, service->wakes(&rig->servers));
     atomic_store(&rig->page->phase, PHASE_LEAVE);
     clients_await_end(&rig->clients, FINISH_MS);
-    look_for_residue(rig);
+    look_for_residue(rig, &ending);
     note(rig, RECORD_END, "%s", "");
 }
 
