@@ -9,29 +9,6 @@
 
 #include <stdlib.h>
 
-struct dice dice_new(uint64_t seed, uint64_t salt) {
-    struct dice dice = {.state = seed * UINT64_C(0x9e3779b97f4a7c15) ^ (salt + 1) * UINT64_C(0xd1342543de82ef95)};
-
-    dice_number(&dice);
-    return dice;
-}
-
-uint64_t dice_number(struct dice *dice) {
-    uint64_t z = dice->state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-uint64_t dice_below(struct dice *dice, uint64_t sides) {
-    return dice_number(dice) % sides;
-}
-
-int64_t dice_between(struct dice *dice, int64_t low, int64_t high) {
-    return low + (int64_t)dice_below(dice, (uint64_t)(high - low) + 1);
-}
-
 /* How long a fault lasts, in hundredths of the lease: some must outlast it, some must not. */
 static int64_t span_of(struct dice *dice, enum fault fault, int64_t lease_ms) {
     static const struct {

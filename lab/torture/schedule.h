@@ -5,19 +5,8 @@
 #ifndef PAWL_TORTURE_SCHEDULE_H
 #define PAWL_TORTURE_SCHEDULE_H
 
+#include "dice.h"
 #include "faults.h"
-
-/* Pseudo-random numbers: splitmix64. Streams of different salts have nothing to do with each other. */
-struct dice {
-    uint64_t state;
-};
-struct dice dice_new(uint64_t seed, uint64_t salt);
-uint64_t dice_number(struct dice *dice);
-uint64_t dice_below(struct dice *dice, uint64_t sides);             /* 0 to sides - 1; `sides` above 0 */
-int64_t dice_between(struct dice *dice, int64_t low, int64_t high); /* both included */
-static inline bool dice_percent(struct dice *dice, unsigned percent) {
-    return dice_below(dice, 100) < percent;
-}
 
 /* One fault: it begins, lasts, and is over. */
 struct stroke {

@@ -73,7 +73,7 @@ struct zookeeper *zookeeper_new(const struct zookeeper_options *options) {
     zk->options = *options;
     set_defaults(&zk->options);
     zk->words = options->words ? strdup(options->words) : NULL;
-    zk->random = options->seed;
+    zk->dice.state = options->seed;
     zk->count = zk->options.count;
     zk->members = zk_memory(zk->count * sizeof *zk->members);
     if (zk->count > 1) {

@@ -16,11 +16,7 @@
 enum { LOG_MIN = 64 };
 
 uint64_t zk_random(struct zookeeper *zk) {
-    uint64_t mixed = zk->random += 0x9e3779b97f4a7c15u;
-
-    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
-    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-    return mixed ^ mixed >> 31;
+    return dice_number(&zk->dice);
 }
 
 int64_t zk_draw(struct zookeeper *zk, int64_t low, int64_t high) {

@@ -20,6 +20,7 @@
 #ifndef PAWL_SIM_ZOOKEEPER_INTERNAL_H
 #define PAWL_SIM_ZOOKEEPER_INTERNAL_H
 
+#include "../../lab/torture/dice.h"
 #include "zookeeper.h"
 
 #define ZK_MS INT64_C(1000000)
@@ -373,7 +374,7 @@ enum { SESSION_BUCKETS = 64 };
 struct zookeeper {
     struct zookeeper_options options;
     char *words;
-    uint64_t random;
+    struct dice dice;
     unsigned count;
     struct zookeeper_member *members;
     int64_t now;

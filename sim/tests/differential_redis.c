@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
+#include "../../lab/torture/dice.h"
 #include "../../tests/support/redis_server.h"
 #include "../../tests/support/test.h"
 #include "../servers/redis.h"
@@ -44,7 +45,8 @@ static struct redis *model;
 static struct both both[CONNECTIONS];
 static int active = -1;
 static unsigned marks;
-static uint64_t chance, commands, sequences;
+static struct dice dice;
+static uint64_t commands, sequences;
 static char *shown[SHOWN];
 static unsigned shown_at, time_count;
 
@@ -70,11 +72,7 @@ void link_close(struct link *link) {
 }
 
 uint64_t draw(uint64_t below) {
-    uint64_t x = chance += UINT64_C(0x9e3779b97f4a7c15);
-
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (x ^ x >> 31) % below;
+    return dice_below(&dice, below);
 }
 
 const char *pick(const char *const *list, size_t count) {
@@ -667,7 +665,7 @@ static void any_step(bool scripts, bool tracks) {
 static void run_sequence(uint64_t seed) {
     unsigned kind;
 
-    chance = seed * 1000003;
+    dice.state = seed * 1000003;
     shown_at = time_count = 0;
     reset_all();
     kind = (unsigned)draw(4);

@@ -19,11 +19,7 @@ struct pair pair;
 /* ---- Chance --------------------------------------------------------------------------------------------------------------- */
 
 unsigned below(unsigned sides) {
-    uint64_t mixed = pair.chance += 0x9e3779b97f4a7c15u;
-
-    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
-    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-    return (unsigned)((mixed ^ mixed >> 31) % sides);
+    return (unsigned)dice_below(&pair.dice, sides);
 }
 
 /* ---- Bytes ---------------------------------------------------------------------------------------------------------------- */
@@ -514,7 +510,7 @@ void pair_begin(void) {
     struct zookeeper_options options = {
         .seed = pair.seed, .tick_ms = TICK_MS, .min_session_ms = 1000, .max_session_ms = 60000, .container_check_ms = NEVER_MS};
 
-    pair.chance = pair.seed;
+    pair.dice.state = pair.seed;
     options.count = (unsigned)pair.count;
     pair.leader = pair.count > 1 ? zookeeper_server_leader(&pair.server) : 0;
     assert_true(pair.leader >= 0);

@@ -10,6 +10,7 @@
 #ifndef PAWL_SIM_ZOOKEEPER_PAIR_H
 #define PAWL_SIM_ZOOKEEPER_PAIR_H
 
+#include "../../lab/torture/dice.h"
 #include "../../tests/support/test.h"
 #include "../../tests/support/zookeeper_server.h"
 #include "../servers/zookeeper.h"
@@ -39,7 +40,8 @@ struct pair {
     struct zookeeper_server server;
     struct zookeeper *model;
     int64_t now; /* of the model */
-    uint64_t seed, chance;
+    uint64_t seed;
+    struct dice dice;
     struct client clients[CLIENTS];
     int64_t first_zxid[SIDES];
     bool any_order; /* of events, this time: those of the nodes of a session that has ended */

@@ -288,7 +288,7 @@ static int poll_until(struct pollfd *fds, nfds_t count, int64_t deadline) {
             return ready;
         if (process_clock(world.current->process) >= deadline) {
             /* Who looks again and again leaves a CPU to others. */
-            if (first && chance_one_in(&world.schedule, LOOKS_ONE_IN))
+            if (first && dice_one_in(&world.schedule, LOOKS_ONE_IN))
                 world_yield();
             return 0;
         }

@@ -15,18 +15,13 @@
 
 #include <sys/queue.h>
 
+#include "../../lab/torture/dice.h"
 #include "world.h"
 
-/* Pseudo-random numbers; each purpose has a stream of its own, so that one does not shuffle the other. */
-struct chance {
-    uint64_t state;
-};
-struct chance chance_new(uint64_t seed, uint64_t salt);
-uint64_t chance_number(struct chance *chance);
-uint64_t chance_below(struct chance *chance, uint64_t sides);
-int64_t chance_between(struct chance *chance, int64_t low, int64_t high);
-/* One in so many; 0: never. */
-bool chance_one_in(struct chance *chance, unsigned sides);
+/* Each purpose has a stream of its own, so that one does not shuffle the other; none is one of the rig's. */
+static inline struct dice chance_new(uint64_t seed, uint64_t salt) {
+    return dice_of_family(UINT64_C(0xbf58476d1ce4e5b9), seed, salt);
+}
 
 enum thread_state { THREAD_READY, THREAD_BLOCKED, THREAD_DEAD };
 
@@ -68,7 +63,7 @@ struct process {
     int64_t pause_span;
     struct server_clock clock; /* BOOTTIME and MONOTONIC */
     int64_t wall_ahead;
-    struct chance chance;
+    struct dice chance;
     struct thread_list threads;
     uint64_t thread_count; /* numbers given so far */
     struct file **files;
@@ -93,7 +88,7 @@ struct world {
     struct process *main;
     bool (*done)(void *data);
     void *done_data;
-    struct chance schedule, cost, wire, fate;
+    struct dice schedule, cost, wire, fate;
     uint64_t priority_changes; /* still to come */
     pid_t next_pid;
     unsigned ports_given;

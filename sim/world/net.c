@@ -47,7 +47,7 @@ struct link {
     bool over;                     /* the server has nothing to do with it any more */
     bool hole, silent, cut_inside; /* `silent`: a hole that never ends */
     int64_t slow;
-    struct chance chance;
+    struct dice chance;
     struct lane to_server, to_client;
 };
 
@@ -91,10 +91,10 @@ static void lane_clear(struct lane *lane) {
 
 static struct segment *lane_add(struct link *link, struct lane *lane, enum segment_kind kind, const void *bytes, size_t size) {
     struct segment *segment = malloc(sizeof *segment + size);
-    int64_t travels = chance_between(&link->chance, world.options.near_ns, world.options.far_ns);
+    int64_t travels = dice_between(&link->chance, world.options.near_ns, world.options.far_ns);
 
     if (link->slow > 0)
-        travels += chance_between(&link->chance, 0, link->slow);
+        travels += dice_between(&link->chance, 0, link->slow);
     *segment = (struct segment){.kind = kind, .sent = world.now, .at = world.now + travels, .size = size};
     if (segment->at < lane->latest)
         segment->at = lane->latest;
@@ -137,7 +137,7 @@ static void apply_rules(struct link *link) {
     struct lane *lanes[] = {&link->to_server, &link->to_client};
 
     for (int i = 0; i < 2; i++) {
-        int64_t least = world.now + chance_between(&link->chance, 0, RETRANSMIT);
+        int64_t least = world.now + dice_between(&link->chance, 0, RETRANSMIT);
         struct segment *segment;
 
         TAILQ_FOREACH(segment, &lanes[i]->segments, link) {
@@ -210,7 +210,7 @@ void link_send(struct link *link, const void *bytes, size_t size) {
     segment = lane_add(link, &link->to_client, SEGMENT_DATA, bytes, size);
     if (!link->cut_inside || size < 2)
         return;
-    segment->size = 1 + chance_below(&link->chance, size - 1);
+    segment->size = 1 + dice_below(&link->chance, size - 1);
     lane_add(link, &link->to_client, SEGMENT_RESET, NULL, 0)->error = ECONNRESET;
     link->cut_inside = false;
 }
@@ -303,7 +303,7 @@ static void input(struct link *link, const struct segment *segment) {
     bool lost = ++site->messages == site->lose_at;
 
     if (!lost || !site->lose_before) {
-        if (chance_one_in(&link->chance, world.options.one_byte)) {
+        if (dice_one_in(&link->chance, world.options.one_byte)) {
             for (size_t i = 0; i < segment->size; i++)
                 hand_in(link, segment->bytes + i, 1);
         } else {
@@ -352,7 +352,7 @@ static void arrive_at_client(struct link *link, struct segment *segment) {
         break;
     case SEGMENT_DATA:
         socket_take(socket, segment->bytes, segment->size);
-        if (chance_one_in(&link->chance, world.options.one_byte))
+        if (dice_one_in(&link->chance, world.options.one_byte))
             socket->dribble += segment->size;
         break;
     case SEGMENT_END:
@@ -532,7 +532,7 @@ static void hang_up(struct link *link) {
     end_session(link);
     if (link->socket == NULL)
         return;
-    if (chance_one_in(&link->chance, 2)) {
+    if (dice_one_in(&link->chance, 2)) {
         lane_add(link, &link->to_client, SEGMENT_END, NULL, 0);
     } else {
         lane_clear(&link->to_client);

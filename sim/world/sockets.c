@@ -195,8 +195,8 @@ ssize_t socket_send(int fd, const void *from, size_t size, int flags) {
         return fail(file->state == SOCKET_NEW ? EPIPE : EAGAIN);
     if (file->state == SOCKET_BROKEN || file->far == NULL)
         return fail(EPIPE);
-    if (size > 1 && chance_one_in(&world.wire, world.options.short_writes))
-        size = 1 + chance_below(&world.wire, size - 1);
+    if (size > 1 && dice_one_in(&world.wire, world.options.short_writes))
+        size = 1 + dice_below(&world.wire, size - 1);
     while ((taken = net_send(file->far, from, size)) == 0 && size > 0) {
         if (file->nonblocking || flags & MSG_DONTWAIT)
             return fail(EAGAIN);

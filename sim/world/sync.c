@@ -111,7 +111,7 @@ static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t dead
     bool woken = true;
 
     unlock((struct mutex *)mutex);
-    if (chance_one_in(&world.schedule, SPURIOUS_ONE_IN))
+    if (dice_one_in(&world.schedule, SPURIOUS_ONE_IN))
         world_yield();
     else
         woken = world_block(cond, false, deadline);
@@ -178,7 +178,7 @@ long sim_futex(uint32_t *word, int operation, uint32_t value, const struct times
             errno = EAGAIN;
             return -1;
         }
-        if (chance_one_in(&world.schedule, SPURIOUS_ONE_IN))
+        if (dice_one_in(&world.schedule, SPURIOUS_ONE_IN))
             return 0;
         if (!world_block(word, false, local_deadline(timeout))) {
             errno = ETIMEDOUT;

@@ -106,12 +106,12 @@ ssize_t sim_getrandom(void *to, size_t size, unsigned flags) {
 
     (void)flags;
     for (size_t i = 0; i < size; i++)
-        at[i] = (unsigned char)chance_number(&world.current->process->chance);
+        at[i] = (unsigned char)dice_number(&world.current->process->chance);
     return (ssize_t)size;
 }
 
 long sim_random(void) {
-    return (long)(chance_number(&world.current->process->chance) & 0x7fffffff);
+    return (long)(dice_number(&world.current->process->chance) & 0x7fffffff);
 }
 
 double sim_drand48(void) {

@@ -172,7 +172,7 @@ struct thread *thread_new(struct process *process, void *(*start)(void *), void 
     thread->data = data;
     thread->until = WORLD_NEVER;
     thread->number = ++process->thread_count;
-    thread->priority = (unsigned)chance_below(&world.schedule, 1u << 20) + 1000;
+    thread->priority = (unsigned)dice_below(&world.schedule, 1u << 20) + 1000;
     if (locals_size() > 0)
         thread->locals = calloc(1, locals_size());
     thread->stack = new_stack();

@@ -25,35 +25,6 @@ enum { STEPS_A_SECOND = 400000, STEPS_A_BYTE = 32, COST_LOW = 20, COST_HIGH = 20
 
 struct world world;
 
-/* ---- Chance --------------------------------------------------------------------------------------------------------------- */
-
-struct chance chance_new(uint64_t seed, uint64_t salt) {
-    struct chance chance = {.state = seed * UINT64_C(0x9e3779b97f4a7c15) ^ (salt + 1) * UINT64_C(0xbf58476d1ce4e5b9)};
-
-    chance_number(&chance);
-    return chance;
-}
-
-uint64_t chance_number(struct chance *chance) {
-    uint64_t z = chance->state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-uint64_t chance_below(struct chance *chance, uint64_t sides) {
-    return chance_number(chance) % sides;
-}
-
-int64_t chance_between(struct chance *chance, int64_t low, int64_t high) {
-    return low + (int64_t)chance_below(chance, (uint64_t)(high - low) + 1);
-}
-
-bool chance_one_in(struct chance *chance, unsigned sides) {
-    return sides > 0 && chance_below(chance, sides) == 0;
-}
-
 /* ---- What is seen of it --------------------------------------------------------------------------------------------------- */
 
 int64_t world_now(void) {
@@ -165,7 +136,7 @@ static void happen(void) {
 }
 
 void world_charge(void) {
-    world.now += chance_between(&world.cost, COST_LOW, COST_HIGH);
+    world.now += dice_between(&world.cost, COST_LOW, COST_HIGH);
     if (world.now >= world.due)
         happen();
 }
@@ -215,7 +186,7 @@ void world_yield(void) {
 }
 
 void world_may_switch(void) {
-    if (world.current != NULL && chance_one_in(&world.schedule, world.options.preempt))
+    if (world.current != NULL && dice_one_in(&world.schedule, world.options.preempt))
         world_yield();
 }
 
@@ -240,7 +211,7 @@ static struct thread *choose_highest(void) {
                 best = thread;
         }
     }
-    if (best != NULL && world.priority_changes > 0 && chance_one_in(&world.schedule, PRIORITY_SPAN)) {
+    if (best != NULL && world.priority_changes > 0 && dice_one_in(&world.schedule, PRIORITY_SPAN)) {
         best->priority = (unsigned)world.priority_changes--;
         return choose_highest();
     }
@@ -262,7 +233,7 @@ static struct thread *choose_any(void) {
     }
     if (ready < 2)
         return chosen;
-    uint64_t turn = chance_below(&world.schedule, ready);
+    uint64_t turn = dice_below(&world.schedule, ready);
 
     TAILQ_FOREACH(process, &world.processes, link) {
         TAILQ_FOREACH(thread, &process->threads, link) {
