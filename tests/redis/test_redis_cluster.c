@@ -382,13 +382,13 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     (void)state;
     assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
     assert_works(pawl_release_all(parts, 3, &error), &error);
-    server = route->slots[slot];
+    server = route->cluster.slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&taker.thread, NULL, take_set, &taker), 0);
     await(owes_answers(server), "the set is never asked for");
     give_away(slot, from, to);
     pawl__redis_lock(redis);
-    route->refresh_server = server; /* the next is asked, who can answer */
+    route->cluster.refresh_server = server; /* the next is asked, who can answer */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(taker.thread, NULL);
@@ -427,12 +427,12 @@ static void test_tokens_rise_where_some_were_lost(void **state) {
     assert_works(pawl_release(lock, &error), &error);
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, take_it, lock), 0);
-    await(owes_answers(route->slots[slot]), "the lock is never asked for");
+    await(owes_answers(route->cluster.slots[slot]), "the lock is never asked for");
     give_away(slot, from, to);
     freeReplyObject(redis_server_command(to, "SET redisson_lock_token:{lock} %llu", (unsigned long long)token - 2));
     pawl__redis_lock(redis);
-    route->refresh_server = route->slots[slot]; /* the next is asked, who can answer */
-    route->refreshed_at = 0;                    /* at once */
+    route->cluster.refresh_server = route->cluster.slots[slot]; /* the next is asked, who can answer */
+    route->cluster.refreshed_at = 0;                            /* at once */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(thread, &result);
@@ -462,14 +462,14 @@ static void test_a_release_that_is_answered_too_late(void **state) {
     (void)state;
     assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error); /* another thread releases it */
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
-    server = route->slots[slot];
+    server = route->cluster.slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, release_it, lock), 0);
     await(owes_answers(server), "the release is never asked for");
     give_away(slot, from, to);
     pawl__redis_lock(redis);
-    route->refresh_server = server; /* the next is asked, who can answer */
-    route->refreshed_at = 0;        /* at once: a release is waited for, but not for long */
+    route->cluster.refresh_server = server; /* the next is asked, who can answer */
+    route->cluster.refreshed_at = 0;        /* at once: a release is waited for, but not for long */
     pawl__cluster_refresh(redis);
     pawl__redis_unlock(redis);
     pthread_join(thread, &result);

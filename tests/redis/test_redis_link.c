@@ -41,7 +41,7 @@ static void test_what_a_drop_leaves(void **state) {
     (void)state;
     assert_non_null(redis);
     redis->kit.engine = &redis->base;
-    TAILQ_INIT(&redis->speaking);
+    pawl__wire_init(redis);
     pawl__link_init(link, &server, false, "commands");
     for (int i = 0; i < 3; i++) {
         struct request *request = calloc(1, sizeof *request);

@@ -4,7 +4,6 @@
  *
  * open() drives the connections itself until they are up, or until it knows why not; from then on serve() does.
  */
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +54,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__kit_init(&redis->kit, &redis->base, &pawl__redis_kit);
     pthread_cond_init(&claims->called, NULL);
     claims->epoll_fd = -1;
-    TAILQ_INIT(&redis->servers);
-    TAILQ_INIT(&redis->speaking);
+    pawl__wire_init(redis);
     redis->server_size = sizeof(struct home);
     redis->made = pawl__home_made;
     redis->gone = pawl__home_gone;
@@ -68,109 +66,33 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__record_format(&setup->identity, claims->record, sizeof claims->record);
 }
 
-/* Find the server's addresses, and wait for them as long as for a connection. One of a crew does so in its own time. */
-static int find_server(struct server *server, bool member, struct pawl_error *reterr) {
-    const struct redis_options *options = &server->redis->options;
-    int rc;
+/* Connect, in this thread, until the route has what it needs; one of a crew does so in its own time. */
+static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
+    int rc = pawl__route_open(redis, member, reterr);
+    int64_t deadline = pawl__boottime() + pawl__route_patience(redis);
+    bool late = false;
 
-    if (options->socket_path[0])
-        return 0;
-    if (options->topology == TOPOLOGY_SENTINEL)
-        return pawl__sentinel_setup(server, reterr);
-    if (!pawl__server_put_at(server, options->places[0].host, options->places[0].port))
-        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    if (member || !pawl__addresses_begin(server->addresses))
-        return 0;
-    rc = pawl__addresses_await(server->addresses, pawl__redis_names_until(options));
-    return rc == 0 ? 0
-                   : pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", options->places[0].host,
-                                gai_strerror(rc));
-}
-
-/* Have all of the server's addresses failed? Under Sentinel another server may take the place of one that is unreachable. */
-static bool has_failed(const struct link *link) {
-    const struct server *server = link->server;
-
-    if (!link->failures || !server->addresses)
-        return link->failures;
-    return server->redis->options.topology == TOPOLOGY_ONE && link->failures >= pawl__addresses_count(server->addresses);
-}
-
-/* Why there is no connection; NULL: that is not known yet. */
-static const struct pawl_error *why_not(struct server *server, bool late) {
-    const struct link *link;
-
-    for (int i = 0; (link = pawl__server_link(server, i)) && link != &server->guide; i++)
-        if (link->state != LINK_UP && (has_failed(link) || (late && link->why.code)))
-            return &link->why;
-    return NULL;
-}
-
-/* Connect, in this thread. Some failures come with the first try; a server that is just starting gets the whole time. */
-static int connect_now(struct server *server, struct pawl_error *reterr) {
-    struct redis *redis = server->redis;
-    int64_t patience = redis->options.topology == TOPOLOGY_ONE ? redis->options.connect_ns : 2 * redis->options.connect_ns;
-    int64_t deadline;
-    const struct pawl_error *why;
-
-    patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
-    deadline = pawl__boottime() + patience;
-    for (;;) {
+    if (rc < 0 || member)
+        return rc;
+    while (rc == 0 && !late) {
         pawl__redis_serve(&redis->base, deadline);
-        if (pawl__server_up(server))
-            return 0;
-        why = why_not(server, pawl__boottime() >= deadline);
-        if (why)
-            return pawl__fail(reterr, why->code, "%s", why->text);
-        if (pawl__boottime() >= deadline)
-            return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: %s within %lld ms", redis->url,
-                              pawl__link_missing(&server->commands), (long long)(patience / REDIS_MS));
+        late = pawl__boottime() >= deadline;
+        rc = pawl__route_ready(redis, late, reterr);
     }
-}
-
-/* Connect to the nodes until one has told the map. */
-static int connect_cluster(struct redis *redis, struct pawl_error *reterr) {
-    struct route *route = route_of(redis);
-    int64_t patience = 2 * redis->options.connect_ns, deadline;
-    const struct pawl_error *why = NULL;
-
-    patience = patience < redis->options.patience_ns ? patience : redis->options.patience_ns;
-    deadline = pawl__boottime() + patience;
-    while (!route->mapped && !why && pawl__boottime() < deadline) {
-        pawl__redis_serve(&redis->base, deadline);
-        why = pawl__cluster_failed(redis);
-    }
-    if (!route->mapped && why)
-        return pawl__fail(reterr, why->code, "%s", why->text);
-    if (!route->mapped)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
-    if (route->uncovered)
-        return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
-                          redis->url, route->uncovered, REDIS_SLOTS);
-    return 0;
-}
-
-/* Where the URL asks for more replicas than there are no lock could be had. */
-static int enough_replicas(const struct server *server, struct pawl_error *reterr) {
-    const struct redis *redis = server->redis;
-
-    if (!server->facts.known || server->facts.replicas >= redis->options.replicas)
-        return 0;
-    return pawl__fail(reterr, PAWL_EREPLICAS,
-                      "%.200s has %u replicas, and the URL asks for %u: look at the replicas, or ask for fewer", redis->url,
-                      server->facts.replicas, redis->options.replicas);
+    if (rc > 0 && !redis->traits.sharded)
+        pawl__server_warn(TAILQ_FIRST(&redis->servers));
+    return rc < 0 ? rc : 0;
 }
 
 static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     struct redis *redis = redis_of(engine);
     struct claims *claims = claims_of(redis);
-    struct route *route = route_of(redis);
-    struct server *server;
+    struct link *link;
 
     (void)deadline; /* what is unanswered by now ends with its lease */
     redis->closing = true;
-    TAILQ_FOREACH(server, &redis->servers, entry) {
-        pawl__server_close(server);
+    TAILQ_FOREACH(link, &redis->links, entry) {
+        pawl__link_close(link);
     }
     pawl__events_end(redis);
     while (!TAILQ_EMPTY(&redis->servers))
@@ -179,10 +101,8 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
         close(claims->epoll_fd);
     if (redis->kit.bell >= 0)
         close(redis->kit.bell);
-    pawl__sentinel_free(redis);
+    pawl__route_free(redis);
     pawl__ears_free(redis);
-    free(route->slots);
-    route->slots = NULL;
     /* Without TLS there is no OpenSSL to ask. */
     if (redis->tls)
         SSL_CTX_free(redis->tls);
@@ -193,26 +113,6 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     explicit_bzero(redis->options.sentinel_password, sizeof redis->options.sentinel_password);
     pthread_cond_destroy(&claims->called);
     pawl__kit_free(&redis->kit);
-}
-
-/* Connect to the server, or to one that knows the cluster; one of a crew does so in its own time. */
-static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
-    struct server *server;
-    int rc;
-
-    if (in_cluster(redis)) {
-        rc = pawl__cluster_setup(redis, reterr);
-        return rc < 0 ? rc : connect_cluster(redis, reterr);
-    }
-    server = pawl__server_new(redis, reterr);
-    if (!server)
-        return reterr->code;
-    if ((rc = find_server(server, member, reterr)) < 0 || member)
-        return rc;
-    if ((rc = connect_now(server, reterr)) < 0 || (rc = enough_replicas(server, reterr)) < 0)
-        return rc;
-    pawl__server_warn(server);
-    return 0;
 }
 
 static int redis_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
@@ -239,10 +139,11 @@ static void redis_forked(struct pawl__engine *engine) {
     struct link *link;
 
     /* The parent's connections are not the child's to use, and must end when the parent does. */
+    TAILQ_FOREACH(link, &redis->links, entry) {
+        if (link->fd >= 0)
+            close(link->fd);
+    }
     TAILQ_FOREACH(server, &redis->servers, entry) {
-        for (int i = 0; (link = pawl__server_link(server, i)); i++)
-            if (link->fd >= 0)
-                close(link->fd);
         close(home_of(server)->read_bell);
     }
     close(claims_of(redis)->epoll_fd);

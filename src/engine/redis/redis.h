@@ -7,8 +7,7 @@
  *     struct redis          options, servers                                                                        wire/wire.h
  *       struct server       a server                                                                                server.c
  *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
- *                           and `witness`, which counts replicas where the URL asks for them                       secure.c
- *                           `guide`, to a sentinel, which knows where the server is                                sentinel.c
+ *                           and `replicas`, which counts those where the URL asks for them                        secure.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
  *       struct rclaim       a claim's state; it is at one home at a time                                          claim.c
  *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock

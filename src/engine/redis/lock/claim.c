@@ -116,7 +116,7 @@ void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
 }
 
 bool pawl__claim_follows(struct redis *redis, const struct rclaim *claim) {
-    const struct server *server = in_cluster(redis) ? route_of(redis)->slots[claim->slot] : NULL;
+    const struct server *server = pawl__route_at(redis, claim->slot);
 
     return server && server != &claim->home->server;
 }
@@ -207,10 +207,8 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
     claim->kit.reader = &home->reader;
     claim->kit.renews_token = is_voter(redis);
     claim->home = home;
-    if (in_cluster(redis)) {
-        claim->slot = pawl__cluster_slot_of(redis, seam->name);
-        pawl__server_want(&home->server);
-    }
+    claim->slot = pawl__route_slot(redis, seam->name);
+    pawl__route_want(&home->server);
     pawl__claim_step(redis, claim, RCLAIM_SUBMIT);
     claim->mode = seam->mode;
     if (!claim->since[0])

@@ -17,10 +17,8 @@ static void look_for_others(struct home *home) {
     struct redis *redis = home->server.redis;
     unsigned failures = pawl__server_failures(&home->server);
 
-    if (in_cluster(redis) && home->server.wanted && failures) {
-        pawl__cluster_refresh(redis);
+    if (failures && home->node.wanted && redis->traits.sharded) /* they waited since it is connected when it is first wanted */
         pawl__claims_refuse_tries(home);
-    }
     if (redis->options.retry.tries && failures >= redis->options.retry.tries) {
         home->gave_up = true;
         pawl__claims_give_up(home);
@@ -46,7 +44,6 @@ static void changed(struct home *home) {
         look_for_others(home);
     }
     if (home->server.commands.state == LINK_UP) {
-        pawl__cluster_reached(redis);
         pawl__claims_drive(home);
         pawl__renew_flush(home);
     }
@@ -59,18 +56,7 @@ static void take_up(struct link *link) {
         pawl__listen_again(home);
     if (link == &link->server->commands)
         pawl__renew_all(home); /* it may be another server than before, or have forgotten */
-    if (link != &link->server->guide)
-        changed(home);
-}
-
-static void take_down(struct link *link) {
-    if (link == &link->server->guide) {
-        pawl__sentinel_changed(link->server);
-        return;
-    }
-    if (link->redis->options.topology == TOPOLOGY_SENTINEL && link->state == LINK_DOWN)
-        link->server->found = false;
-    changed(home_of(link->server));
+    changed(home);
 }
 
 /* ---- Messages ----------------------------------------------------------------------------------------------------------------- */
@@ -99,9 +85,7 @@ static void take_push(struct link *link, const redisReply *reply) {
     }
     word = reply->element[0]->str;
     channel = reply->element[1]->type == REDIS_REPLY_STRING ? reply->element[1]->str : "";
-    if (link == &link->server->guide)
-        pawl__sentinel_push(link->server, reply);
-    else if (strstr(word, "message"))
+    if (strstr(word, "message"))
         pawl__push_take(home_of(link->server), reply);
     else
         pawl__push_channel(home_of(link->server), channel, word[1] == 's');
@@ -129,7 +113,7 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
     claim->home->server.users--;
     home->server.users++;
     claim->home = home;
-    pawl__server_want(&home->server);
+    pawl__route_want(&home->server);
     pawl__renew_want(claim);
     if (rclaim_holds(claim))
         pawl__ear_open(redis, claim);
@@ -143,23 +127,19 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
 }
 
 static void follow_slots(struct redis *redis) {
-    struct route *route = route_of(redis);
     struct rclaim *claim, *next;
     struct server *server;
 
-    route->moved = false;
     for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (pawl__claim_follows(redis, claim)) {
-            server = route->slots[claim->slot];
+            server = pawl__route_at(redis, claim->slot);
             home_of(server)->token_floor = 0; /* it was set when others had the lock's counter */
             move(redis, claim, home_of(server));
         }
     }
-    if (route->remapped) {
-        pawl__cluster_settle(redis);
+    if (pawl__cluster_settle(redis))
         pawl__redis_set_link(redis);
-    }
 }
 
 /* ---- The pump ----------------------------------------------------------------------------------------------------------------- */
@@ -200,8 +180,8 @@ static void take_answer(struct redis *redis, struct request *request, redisReply
     freeReplyObject(reply);
 }
 
-/* The greeting left after the connection was begun. A voter's clock is looked at before anything is asked of it. */
-static void take_greeting(struct link *link, const struct request *request, const redisReply *reply) {
+/* A voter's clock is looked at before anything is asked of it. The greeting left after the connection was begun. */
+static void read_clock(struct link *link, const struct request *request, const redisReply *reply) {
     char time[32];
 
     if (request->step == GREET_CHECK && reply->type == REDIS_REPLY_STRING && is_voter(link->redis)) {
@@ -209,7 +189,6 @@ static void take_greeting(struct link *link, const struct request *request, cons
         if (time[0])
             pawl__home_tie(home_of(link->server), link->started_at, strtoll(time, NULL, 10));
     }
-    pawl__route_judge(link->server, (enum greeting)request->step, reply);
 }
 
 /* Something may wait to be secured; in a cluster not only at the server that has answered. */
@@ -222,12 +201,17 @@ static void begin_rounds(struct redis *redis) {
 }
 
 static void take_event(struct redis *redis, const struct wire_event *event) {
+    if (event->kind != WIRE_REPLY && pawl__route_heard(redis, event)) {
+        freeReplyObject(event->reply);
+        free(event->request);
+        return;
+    }
     switch (event->kind) {
     case WIRE_REPLY:
         take_answer(redis, event->request, event->reply);
         break;
     case WIRE_GREETING:
-        take_greeting(event->link, event->request, event->reply);
+        read_clock(event->link, event->request, event->reply);
         freeReplyObject(event->reply);
         break;
     case WIRE_PUSH:
@@ -238,7 +222,7 @@ static void take_event(struct redis *redis, const struct wire_event *event) {
         take_up(event->link);
         break;
     case WIRE_DOWN:
-        take_down(event->link);
+        changed(home_of(event->link->server));
         break;
     }
     if (redis->options.replicas)
@@ -250,7 +234,7 @@ void pawl__events_take(struct redis *redis) {
     struct wire_event event;
 
     for (;;) {
-        if (route_of(redis)->moved)
+        if (pawl__route_has_moved(redis))
             follow_slots(redis);
         if (!pawl__wire_next(redis, &event))
             return;

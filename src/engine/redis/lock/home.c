@@ -32,12 +32,11 @@ void pawl__home_gone(struct server *server) {
 }
 
 void pawl__redis_set_link(struct redis *redis) {
-    struct server *server;
-    bool cluster = in_cluster(redis);
+    struct server *server = NULL;
     int code = 0;
 
-    TAILQ_FOREACH(server, &redis->servers, entry) {
-        if (cluster && (!server->wanted || !server->slot_count))
+    while ((server = pawl__route_next(redis, server))) {
+        if (!node_of(server)->wanted)
             continue;
         if (!pawl__server_up(server))
             code = PAWL_ECONNLOST;

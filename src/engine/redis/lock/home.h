@@ -12,7 +12,10 @@ TAILQ_HEAD(rclaim_list, rclaim);
 
 /* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
 struct home {
-    struct server server;     /* the first: home_of() */
+    union { /* the first: home_of() */
+        struct server server;
+        struct node node;
+    };
     struct kit_reader reader; /* who reads its answers */
     struct rclaim_list to_renew;
     int64_t renew_at;    /* not before then */

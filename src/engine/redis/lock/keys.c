@@ -47,7 +47,7 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     else
         before(ret->who, "pawl:who", ret->lock, bare);
     before(ret->witness, "pawl:witness", ret->lock, bare);
-    if (in_cluster(redis)) {
+    if (redis->traits.sharded) {
         before(ret->inbox, "pawl:inbox", ret->lock, bare);
         strcat(ret->inbox, ":");
     } else {
@@ -69,11 +69,11 @@ int pawl__redis_check_name(const struct redis *redis, const char *name, struct p
     struct redis_keys keys;
     unsigned slot;
 
-    if (!in_cluster(redis))
+    if (!redis->traits.sharded)
         return 0;
     pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &keys);
-    slot = pawl__cluster_slot(keys.lock);
-    if (slot == pawl__cluster_slot(keys.who) && slot == pawl__cluster_slot(keys.beside))
+    slot = pawl__route_key_slot(keys.lock);
+    if (slot == pawl__route_key_slot(keys.who) && slot == pawl__route_key_slot(keys.beside))
         return 0;
     return pawl__fail(
         reterr, PAWL_ENAME,
@@ -88,7 +88,7 @@ static uint64_t token_floor(const struct home *home) {
 
     if (!home || !home_knows_clock(home) || !home->token_floor)
         return REDIS_TOKEN_MAX;
-    if (home->server.redis->options.topology == TOPOLOGY_ONE)
+    if (!home->server.redis->traits.several)
         return (uint64_t)home->token_floor;
     now_us = home->pair_server + (pawl__boottime() - home->pair_local) / 1000;
     return (uint64_t)(now_us - TOKEN_LAG_US > home->token_floor ? now_us - TOKEN_LAG_US : home->token_floor);

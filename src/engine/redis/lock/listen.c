@@ -70,16 +70,16 @@ static struct ear *make(struct redis *redis, const char *channel) {
     return ear;
 }
 
-static void say(struct ear *ear, const char *verb) {
-    if (ear->home && ear->home->server.inbox.state == LINK_UP)
-        pawl__link_say(&ear->home->server.inbox, 2, (const char *[]){verb, ear->channel}, NULL);
+static void say(struct ear *ear, bool on) {
+    if (ear->home)
+        pawl__link_subscribe(&ear->home->server.inbox, on, ear->channel, 0);
 }
 
 static void forget(struct redis *redis, struct ear *ear) {
     struct claims *claims = claims_of(redis);
 
     if (ear->on || ear->asked)
-        say(ear, "SUNSUBSCRIBE");
+        say(ear, false);
     TAILQ_REMOVE(&claims->ears[bucket_of(ear->channel)], ear, bucket);
     TAILQ_REMOVE(&claims->idle_ears, ear, idle);
     claims->idle_ear_count--;
@@ -109,7 +109,7 @@ static void attach(struct redis *redis, struct rclaim *claim, bool needs) {
     struct redis_keys keys;
     struct ear *ear;
 
-    if (claim->ear || !in_cluster(redis))
+    if (claim->ear || !redis->traits.sharded)
         return;
     pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
@@ -136,7 +136,7 @@ void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
     ear->home = claim->home;
     ear->on = false;
     ear->asked = claim->home->server.inbox.state == LINK_UP;
-    say(ear, "SSUBSCRIBE");
+    say(ear, true);
 }
 
 void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
@@ -232,8 +232,6 @@ static bool another_listens(struct redis *redis, const struct rclaim *claim) {
 }
 
 void pawl__listen_foreign(struct redis *redis, struct rclaim *claim) {
-    bool cluster = in_cluster(redis);
-    struct request request = {.what = ASKED_CHANNEL, .script = -1};
     struct redis_keys keys;
 
     if (claim->listens || claim->home->server.inbox.state != LINK_UP)
@@ -242,20 +240,14 @@ void pawl__listen_foreign(struct redis *redis, struct rclaim *claim) {
     if (!keys.channel[0])
         return;
     claim->listens = true;
-    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SSUBSCRIBE" : "SUBSCRIBE", keys.channel},
-                   cluster ? NULL : &request);
+    pawl__link_subscribe(&claim->home->server.inbox, true, keys.channel, ASKED_CHANNEL);
 }
 
 static void stop_listening(struct redis *redis, const struct rclaim *claim) {
-    bool cluster = in_cluster(redis);
-    struct request request = {.script = -1};
     struct redis_keys keys;
 
-    if (claim->home->server.inbox.state != LINK_UP)
-        return;
     pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
-    pawl__link_say(&claim->home->server.inbox, 2, (const char *[]){cluster ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", keys.channel},
-                   cluster ? NULL : &request);
+    pawl__link_subscribe(&claim->home->server.inbox, false, keys.channel, 0);
 }
 
 void pawl__listen_no_more(struct redis *redis, struct rclaim *claim) {
@@ -310,7 +302,7 @@ void pawl__listen_track(struct home *home) {
     char number[24];
 
     home->tracks = false;
-    if (home->server.redis->options.layout == LAYOUT_REDISSON || !home->server.inbox_number)
+    if (!home->server.inbox_number) /* which is asked for where tracking is of use */
         return;
     snprintf(number, sizeof number, "%lld", (long long)home->server.inbox_number);
     if (!send_words(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, ASKED_NOTHING))

@@ -4,8 +4,8 @@
  *
  * Invariants
  *   - While a caller reads a home's answers, the service thread does not watch for those on its `commands`; and if the caller waits for a
- *     push, not on its inbox either, nor for a moment afterwards (`inbox_due`). Both are always watched for their end. What the sentinels
- *     say (`guide`) is always the service thread's to read.
+ *     push, not on its inbox either, nor for a moment afterwards (`inbox_due`). Both are always watched for their end. What sentinels
+ *     say is always the service thread's to read.
  *   - What the service thread itself is to hear of, for claims that were adopted, never waits for that moment.
  */
 #include <poll.h>
@@ -72,13 +72,11 @@ static void watch(struct link *link) {
  * answer itself. */
 static void unlocking(struct kit *kit) {
     struct redis *redis = redis_of(kit->engine);
-    struct server *server;
     struct link *link;
 
     pawl__events_take(redis);
-    TAILQ_FOREACH(server, &redis->servers, entry) {
-        for (int i = 0; (link = pawl__server_link(server, i)); i++)
-            watch(link);
+    TAILQ_FOREACH(link, &redis->links, entry) {
+        watch(link);
     }
 }
 
@@ -90,6 +88,7 @@ static void run_timers(struct redis *redis, int64_t now) {
     struct server *server;
     struct link *link;
 
+    pawl__route_tick(redis, now);
     TAILQ_FOREACH(server, &redis->servers, entry) {
         struct home *home = home_of(server);
 
@@ -101,12 +100,9 @@ static void run_timers(struct redis *redis, int64_t now) {
         }
         for (int i = 0; (link = pawl__server_link(server, i)); i++)
             pawl__link_tick(link, now);
-        pawl__sentinel_tick(server);
         pawl__events_take(redis);
         pawl__renew_flush(home);
     }
-    pawl__cluster_tick(redis, now);
-    pawl__events_take(redis);
     pawl__kit_timers_take(&redis->kit.timers, now, &due);
     TAILQ_FOREACH(timer, &due, due) { /* driving one may end others, but frees none while the mutex is held */
         pawl__claim_drive(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
@@ -118,7 +114,7 @@ static int64_t sooner(int64_t a, int64_t b) {
 }
 
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
-    int64_t due = in_cluster(redis) ? sooner(deadline, route_of(redis)->refresh_at) : deadline;
+    int64_t due = sooner(deadline, route_of(redis)->due);
     struct server *server;
     struct link *link;
 
@@ -129,8 +125,9 @@ int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
             due = sooner(due, home->inbox_due);
         if (home->answers_due)
             due = sooner(due, home->answers_due);
-        for (int i = 0; (link = pawl__server_link(server, i)); i++)
-            due = sooner(due, pawl__link_due(link));
+    }
+    TAILQ_FOREACH(link, &redis->links, entry) {
+        due = sooner(due, pawl__link_due(link));
     }
     return sooner(due, pawl__kit_timers_next(&redis->kit.timers));
 }

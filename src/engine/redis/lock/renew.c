@@ -143,7 +143,7 @@ static const char *hold_key(const struct rclaim *claim, struct renew_texts *text
 static size_t keys_each(const struct redis *redis, enum pawl_kind kind) {
     if (!record_beside(redis, kind))
         return 1;
-    return kind != PAWL_MUTEX && in_cluster(redis) ? KEYS_MOST : 2;
+    return kind != PAWL_MUTEX && redis->traits.sharded ? KEYS_MOST : 2;
 }
 
 /* KEYS: lock, record and what decides of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */

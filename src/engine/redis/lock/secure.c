@@ -8,12 +8,12 @@
  *                                     UNDOING --(released)--> ASKING, a little later; a try ends
  *
  * WAIT answers how many replicas have what its own connection wrote, and makes everything behind it on that connection wait. So there
- * is a connection for it alone, the witness: a write of its own, then WAIT. Whatever was answered on `commands` before that write left
+ * is a connection for it alone, `replicas`: a write of its own, then WAIT. Whatever was answered on `commands` before that write left
  * lies before it in what replicas are sent. One round is under way at a time; what comes meanwhile goes together in the next.
  *
  * The two connections must lead to one server, or the write proves nothing: server.c compares what the server says of itself. When one of
  * them is lost nothing is known: a grant is asked for again (its owner has it, or not), a renewal is made again. So is what was granted
- * while there was no witness, when there is one.
+ * while that was down, when it is up.
  *
  * Where too few replicas have a renewal, the hold is not renewed: it is renewed again and again, and is lost at the end of its lease.
  */
@@ -71,7 +71,7 @@ void pawl__secure_wrote(struct redis *redis, const struct request *request, cons
         pawl__kit_note(&redis->kit, NULL, "replicas: nothing was written: %s", why.text);
     if (reply && pawl__reply_class(reply, &why) == REPLY_READONLY) {
         pawl__link_drop(&home->server.commands, why.code, "%s", why.text);
-        pawl__link_drop(&home->server.witness, why.code, "%s", why.text);
+        pawl__link_drop(&home->server.replicas, why.code, "%s", why.text);
     }
 }
 
@@ -112,7 +112,7 @@ void pawl__secure_begin(struct home *home) {
     struct redis_keys keys;
     char replicas[16], patience[24];
 
-    if (home->round_open || !claim || home->server.witness.state != LINK_UP)
+    if (home->round_open || !claim || home->server.replicas.state != LINK_UP)
         return;
     pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     snprintf(replicas, sizeof replicas, "%u", redis->options.replicas);
@@ -126,8 +126,8 @@ void pawl__secure_begin(struct home *home) {
     home->round_turn++;
     home->round_wrote = false;
     expect_shortfall(home);
-    if (pawl__link_say(&home->server.witness, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
-        pawl__link_say(&home->server.witness, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
+    if (pawl__link_say(&home->server.replicas, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
+        pawl__link_say(&home->server.replicas, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
 }
 
 void pawl__secure_anew(struct home *home) {

@@ -48,7 +48,7 @@ static void put_wish(const struct rclaim *claim, char *to) {
 
 /* Who queues must be able to hear. */
 static bool may_queue(struct redis *redis, struct rclaim *claim) {
-    if (!in_cluster(redis))
+    if (!redis->traits.sharded)
         return true;
     pawl__ear_find(redis, claim);
     return pawl__ear_on(claim);
@@ -183,7 +183,7 @@ void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
     struct request *request;
     struct server *server;
 
-    if (!in_cluster(redis))
+    if (!redis->traits.sharded)
         return; /* one server answers in order: nothing is on its way when a claim ends */
     TAILQ_FOREACH(server, &redis->servers, entry) {
         TAILQ_FOREACH(request, &server->commands.sent, link) {

@@ -189,14 +189,14 @@ void pawl__set_answer(struct redis *redis, const struct request *request, const 
 
 /* Are they where one script can have all of them? */
 static bool in_one_place(const struct redis *redis, struct pawl__claim *const seams[], size_t count) {
-    for (size_t i = 1; i < count && in_cluster(redis); i++)
-        if (pawl__cluster_slot_of(redis, seams[i]->name) != pawl__cluster_slot_of(redis, seams[0]->name))
+    for (size_t i = 1; i < count; i++)
+        if (pawl__route_slot(redis, seams[i]->name) != pawl__route_slot(redis, seams[0]->name))
             return false;
     return true;
 }
 
 int pawl__set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
-    struct home *home = home_of(pawl__server_for(redis, seams[0]->name));
+    struct home *home = home_of(pawl__route_of(redis, seams[0]->name));
     struct group *group;
 
     if (!in_one_place(redis, seams, count))

@@ -34,12 +34,12 @@ static void await_node(struct server *server) {
     int64_t deadline = pawl__boottime() + server->redis->options.connect_ns;
     bool never = false;
 
-    if (!in_cluster(server->redis))
+    pawl__route_want(server);
+    if (pawl__server_up(server) || !pawl__route_hopeful(server))
         return;
-    pawl__server_want(server);
     pawl__redis_unlock(server->redis); /* which has the service thread see to it */
     pawl__redis_lock(server->redis);
-    while (!pawl__server_up(server) && pawl__server_hopeful(server) && pawl__boottime() < deadline)
+    while (!pawl__server_up(server) && pawl__route_hopeful(server) && pawl__boottime() < deadline)
         pawl__home_wait(home_of(server), &never, pawl__boottime() + 20 * REDIS_MS);
 }
 
@@ -85,7 +85,7 @@ static struct server *ask_again(struct server *server, const redisReply *reply, 
 
     if (class == REPLY_NOSCRIPT)
         return server;
-    if (!in_cluster(server->redis))
+    if (!server->redis->traits.sharded)
         return NULL;
     if (class == REPLY_MOVED) {
         pawl__redis_lock(server->redis);
@@ -123,9 +123,7 @@ redisReply *pawl__server_call(struct server *server, int script, int keys, int a
 
 struct server *pawl__server_next(struct redis *redis, struct server *server) {
     pawl__redis_lock(redis);
-    do {
-        server = server ? TAILQ_NEXT(server, entry) : TAILQ_FIRST(&redis->servers);
-    } while (server && in_cluster(redis) && !server->slot_count);
+    server = pawl__route_next(redis, server);
     pawl__redis_unlock(redis);
     return server;
 }
@@ -134,7 +132,7 @@ struct server *pawl__server_having(struct redis *redis, const char *name) {
     struct server *server;
 
     pawl__redis_lock(redis);
-    server = pawl__server_for(redis, name);
+    server = pawl__route_of(redis, name);
     pawl__redis_unlock(redis);
     return server;
 }

@@ -2,7 +2,7 @@
  *
  * cluster.c - which node has which slot, and what follows when that changes.
  *
- * A lock's keys and channels are in one slot, and a slot is at one primary at a time: route->slots says where, as far as we know. A node is
+ * A lock's keys and channels are in one slot, and a slot is at one primary at a time: `slots` says where, as far as we know. A node is
  * connected when a lock there is first asked for. The map is asked for (CLUSTER SLOTS) at open, when a node says that a slot has
  * moved, and when a node can't be reached; from any node that can, and from the next one if that is silent. What MOVED says counts at once.
  *
@@ -26,44 +26,6 @@
 /* More nodes than a cluster has that works: beyond that a place is taken from one that is not used. */
 enum { NODES_MOST = 1000 };
 
-/* ---- Slots -------------------------------------------------------------------------------------------------------------------- */
-
-/* CRC-16 with the polynomial 0x1021, as the cluster's specification has it. */
-static unsigned crc16(const char *data, size_t length) {
-    unsigned crc = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        crc ^= (unsigned)(unsigned char)data[i] << 8;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
-    }
-    return crc & 0xffff;
-}
-
-unsigned pawl__cluster_slot(const char *key) {
-    const char *open = strchr(key, '{'), *close = open ? strchr(open + 1, '}') : NULL;
-
-    if (close && close > open + 1)
-        return crc16(open + 1, (size_t)(close - open - 1)) % REDIS_SLOTS;
-    return crc16(key, strlen(key)) % REDIS_SLOTS;
-}
-
-unsigned pawl__cluster_slot_of(const struct redis *redis, const char *name) {
-    char key[REDIS_KEY_MAX];
-
-    snprintf(key, sizeof key, "%s%s", redis->options.prefix, name);
-    return pawl__cluster_slot(key);
-}
-
-struct server *pawl__server_for(const struct redis *redis, const char *name) {
-    struct server *server;
-
-    if (!in_cluster(redis))
-        return TAILQ_FIRST(&redis->servers);
-    server = ((const struct route *)redis)->slots[pawl__cluster_slot_of(redis, name)];
-    return server ? server : TAILQ_FIRST(&redis->servers); /* it will say that nobody has the slot */
-}
-
 /* ---- Nodes -------------------------------------------------------------------------------------------------------------------- */
 
 static bool is_idle(struct server *server) {
@@ -72,7 +34,7 @@ static bool is_idle(struct server *server) {
     for (int i = 0; (link = pawl__server_link(server, i)); i++)
         if (link->state != LINK_DOWN)
             return false;
-    return !server->wanted && !server->slot_count && !server->users;
+    return !node_of(server)->wanted && !node_of(server)->slot_count && !server->users;
 }
 
 /* There are as many as there may be: one that was named once and is of no use, the latest first; those of the URL come first of all. */
@@ -103,18 +65,9 @@ static struct server *node_at(struct redis *redis, const char *host, unsigned po
         pawl__server_free(server);
         server = NULL;
     }
+    for (int i = 0; server && i < server->link_count; i++)
+        server->links[i].retry_at = PAWL__NEVER; /* until it is wanted */
     return server;
-}
-
-void pawl__server_want(struct server *server) {
-    struct link *link;
-
-    if (server->wanted)
-        return;
-    server->wanted = true;
-    for (int i = 0; (link = pawl__server_link(server, i)); i++)
-        link->retry_at = 0;
-    pawl__redis_due(server->redis, 0);
 }
 
 /* A node without slots is of no use any more. */
@@ -123,9 +76,9 @@ static void leave_nodes(struct redis *redis) {
     struct link *link;
 
     TAILQ_FOREACH(server, &redis->servers, entry) {
-        if (!server->wanted || server->slot_count || server->users)
+        if (!node_of(server)->wanted || node_of(server)->slot_count || server->users)
             continue;
-        server->wanted = false;
+        node_of(server)->wanted = false;
         for (int i = 0; (link = pawl__server_link(server, i)); i++) {
             pawl__link_drop(link, PAWL_ECONNLOST, "it has no slots any more");
             link->retry_at = PAWL__NEVER;
@@ -134,24 +87,26 @@ static void leave_nodes(struct redis *redis) {
     }
 }
 
-void pawl__cluster_settle(struct redis *redis) {
-    struct route *route = route_of(redis);
+bool pawl__cluster_settle(struct redis *redis) {
+    struct cluster_route *cluster = &route_of(redis)->cluster;
+    bool remapped = cluster->remapped;
 
-    if (route->remapped)
+    if (remapped)
         leave_nodes(redis);
-    route->remapped = false;
+    cluster->remapped = false;
+    return remapped;
 }
 
 /* ---- The map -------------------------------------------------------------------------------------------------------------------- */
 
 static void set_slot(struct redis *redis, unsigned slot, struct server *server) {
-    struct route *route = route_of(redis);
+    struct cluster_route *cluster = &route_of(redis)->cluster;
 
-    if (route->slots[slot])
-        route->slots[slot]->slot_count--;
-    route->slots[slot] = server;
+    if (cluster->slots[slot])
+        node_of(cluster->slots[slot])->slot_count--;
+    cluster->slots[slot] = server;
     if (server)
-        server->slot_count++;
+        node_of(server)->slot_count++;
 }
 
 /* One range of CLUSTER SLOTS' answer: first, last, {host, port, ...} of the primary, and of replicas. All ranges together have no more than
@@ -181,32 +136,32 @@ static void take_range(struct redis *redis, const struct server *from, const red
 }
 
 static void take_map(struct redis *redis, const struct server *from, const redisReply *reply) {
-    struct route *route = route_of(redis);
+    struct cluster_route *cluster = &route_of(redis)->cluster;
     unsigned left = REDIS_SLOTS;
 
-    route->uncovered = 0;
+    cluster->uncovered = 0;
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
         set_slot(redis, slot, NULL);
     for (size_t i = 0; i < reply->elements && i < REDIS_SLOTS && left; i++)
         take_range(redis, from, reply->element[i], &left);
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
-        route->uncovered += !route->slots[slot];
-    route->mapped = true;
-    pawl__kit_note(&redis->kit, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, route->uncovered);
-    route->moved = route->remapped = true;
+        cluster->uncovered += !cluster->slots[slot];
+    cluster->mapped = true;
+    pawl__kit_note(&redis->kit, NULL, "CLUSTER SLOTS: %zu ranges, %u slots uncovered", reply->elements, cluster->uncovered);
+    cluster->moved = cluster->remapped = true;
 }
 
 /* The answer of a node that was silent for long is older than that of one which was asked after it. */
 static void map_answered(struct redis *redis, struct request *request, redisReply *reply) {
-    struct route *route = route_of(redis);
+    struct cluster_route *cluster = &route_of(redis)->cluster;
     struct pawl_error why;
 
-    if (request->step < route->map_turn_known) {
+    if (request->step < cluster->map_turn_known) {
         freeReplyObject(reply);
         return;
     }
-    route->map_turn_known = request->step;
-    route->refresh_at = PAWL__NEVER;
+    cluster->map_turn_known = request->step;
+    route_of(redis)->due = PAWL__NEVER;
     if (reply && reply->type == REDIS_REPLY_ARRAY) {
         take_map(redis, request->server, reply);
     } else if (reply) {
@@ -223,26 +178,27 @@ static void map_answered(struct redis *redis, struct request *request, redisRepl
 }
 
 void pawl__cluster_refresh(struct redis *redis) {
-    struct route *route = route_of(redis);
-    int64_t when = route->refreshed_at + REFRESH_NS;
+    struct cluster_route *cluster = &route_of(redis)->cluster;
+    int64_t when = cluster->refreshed_at + REFRESH_NS;
 
-    if (!in_cluster(redis) || redis->closing || route->refresh_at != PAWL__NEVER)
+    if (!cluster->slots || redis->closing || route_of(redis)->due != PAWL__NEVER)
         return;
-    route->refresh_at = when;
+    route_of(redis)->due = when;
     pawl__redis_due(redis, when);
 }
 
 /* Is there an answer to come? */
-static bool map_asked(const struct route *route) {
-    return route->map_turn != route->map_turn_known;
+static bool map_asked(const struct cluster_route *cluster) {
+    return cluster->map_turn != cluster->map_turn_known;
 }
 
-void pawl__cluster_reached(struct redis *redis) {
-    struct route *route = route_of(redis);
+/* A node is connected. */
+static void reached(struct redis *redis) {
+    struct cluster_route *cluster = &route_of(redis)->cluster;
 
-    if (!in_cluster(redis) || route->refresh_at == PAWL__NEVER || map_asked(route))
+    if (route_of(redis)->due == PAWL__NEVER || map_asked(cluster))
         return;
-    route->refresh_at = 0; /* it can be asked now */
+    route_of(redis)->due = 0; /* it can be asked now */
     pawl__redis_due(redis, 0);
 }
 
@@ -254,35 +210,35 @@ static struct server *after(const struct redis *redis, const struct server *serv
 
 /* Go on along the list of nodes: to one that is connected, or else to the next, which could be. */
 static struct server *next_node(struct redis *redis) {
-    struct route *route = route_of(redis);
-    struct server *first = after(redis, route->refresh_server), *server = first;
+    struct cluster_route *cluster = &route_of(redis)->cluster;
+    struct server *first = after(redis, cluster->refresh_server), *server = first;
 
     while (server->commands.state != LINK_UP) {
         server = after(redis, server);
         if (server == first)
             break;
     }
-    route->refresh_server = server;
+    cluster->refresh_server = server;
     return server;
 }
 
-void pawl__cluster_tick(struct redis *redis, int64_t now) {
-    struct route *route = route_of(redis);
-    struct request request = {.answered = map_answered, .script = -1, .step = route->map_turn + 1};
+static void cluster_tick(struct redis *redis, int64_t now) {
+    struct cluster_route *cluster = &route_of(redis)->cluster;
+    struct request request = {.answered = map_answered, .script = -1, .step = cluster->map_turn + 1};
     struct server *server;
     bool asked = false;
 
-    if (!in_cluster(redis) || now < route->refresh_at)
+    if (now < route_of(redis)->due)
         return;
     server = next_node(redis);
-    route->refreshed_at = now;
+    cluster->refreshed_at = now;
     if (server->commands.state == LINK_UP)
         asked = pawl__link_say(&server->commands, 2, (const char *[]){"CLUSTER", "SLOTS"}, &request);
     else
-        pawl__server_want(server); /* and then */
-    route->map_turn += asked;
-    route->refresh_at = now + (asked ? SILENT_NS : REFRESH_NS);
-    pawl__redis_due(redis, route->refresh_at);
+        pawl__route_want(server); /* and then */
+    cluster->map_turn += asked;
+    route_of(redis)->due = now + (asked ? SILENT_NS : REFRESH_NS);
+    pawl__redis_due(redis, route_of(redis)->due);
 }
 
 /* `MOVED SLOT HOST:PORT`, or ASK: the node that it names; NULL: none that makes sense. */
@@ -307,11 +263,11 @@ bool pawl__cluster_moved(struct server *from, const redisReply *reply) {
     struct server *server;
     unsigned slot;
 
-    if (!in_cluster(redis) || !(server = named_node(redis, from, reply->str, &slot)))
+    if (!redis->traits.sharded || !(server = named_node(redis, from, reply->str, &slot)))
         return false;
     pawl__kit_note(&redis->kit, NULL, "%.100s", reply->str);
     set_slot(redis, slot, server);
-    route_of(redis)->moved = true;
+    route_of(redis)->cluster.moved = true;
     pawl__cluster_refresh(redis);
     return true;
 }
@@ -320,24 +276,52 @@ struct server *pawl__cluster_asked(struct server *from, const redisReply *reply)
     struct server *server;
     unsigned slot;
 
-    if (!in_cluster(from->redis) || !(server = named_node(from->redis, from, reply->str, &slot)))
+    if (!from->redis->traits.sharded || !(server = named_node(from->redis, from, reply->str, &slot)))
         return NULL;
-    pawl__server_want(server);
+    pawl__route_want(server);
     return server;
+}
+
+/* ---- Nodes' own words ----------------------------------------------------------------------------------------------------------- */
+
+/* Replicas know the cluster, too; and channels have slots since 7.0. */
+static void judge(struct server *server) {
+    const struct server_facts *facts = &server->facts;
+
+    if (!facts->in_cluster)
+        pawl__link_drop(&server->commands, PAWL_ETOPOLOGY, "it is not part of a cluster: write redis: instead of redis-cluster:");
+    else if (facts->version[0] && atoi(facts->version) < 7)
+        pawl__link_drop(&server->commands, PAWL_EVERSION, "the node's version is %s: in a cluster pawl needs 7.0 or later",
+                        facts->version);
+}
+
+static bool cluster_heard(struct redis *redis, const struct wire_event *event) {
+    struct server *server = event->link->server;
+
+    if (event->kind == WIRE_GREETING && pawl__server_said(server, event->request->step, event->reply))
+        judge(server);
+    if (event->kind != WIRE_UP && event->kind != WIRE_DOWN)
+        return false;
+    if (!pawl__server_up(server) && node_of(server)->wanted && pawl__server_failures(server))
+        pawl__cluster_refresh(redis);
+    if (server->commands.state == LINK_UP)
+        reached(redis);
+    return false;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------------------------------------------- */
 
-int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
-    struct route *route = route_of(redis);
+static int cluster_open(struct redis *redis, bool member, struct pawl_error *reterr) {
+    struct cluster_route *cluster = &route_of(redis)->cluster;
     const struct redis_options *options = &redis->options;
-    int64_t deadline = pawl__redis_names_until(options);
+    int64_t deadline = pawl__route_names_until(redis);
     struct server *server;
 
-    route->refresh_at = 0;
-    route->slots = calloc(REDIS_SLOTS, sizeof *route->slots);
+    (void)member;
+    route_of(redis)->due = 0;
+    cluster->slots = calloc(REDIS_SLOTS, sizeof *cluster->slots);
     for (size_t i = 0; i < options->place_count; i++) {
-        server = route->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
+        server = cluster->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
         if (!server)
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
         pawl__addresses_begin(server->addresses);
@@ -348,7 +332,8 @@ int pawl__cluster_setup(struct redis *redis, struct pawl_error *reterr) {
     return 0;
 }
 
-const struct pawl_error *pawl__cluster_failed(struct redis *redis) {
+/* Have all of the nodes that are known failed? Then why the last one did; else NULL. */
+static const struct pawl_error *all_failed(const struct redis *redis) {
     const struct pawl_error *why = NULL;
     struct server *server;
 
@@ -359,3 +344,26 @@ const struct pawl_error *pawl__cluster_failed(struct redis *redis) {
     }
     return why;
 }
+
+/* Once a node has told the map. */
+static int cluster_ready(struct redis *redis, bool late, struct pawl_error *reterr) {
+    const struct cluster_route *cluster = &route_of(redis)->cluster;
+    const struct pawl_error *why = cluster->mapped ? NULL : all_failed(redis);
+
+    if (why)
+        return pawl__fail(reterr, why->code, "%s", why->text);
+    if (!cluster->mapped && late)
+        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
+    if (cluster->mapped && cluster->uncovered)
+        return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
+                          redis->url, cluster->uncovered, REDIS_SLOTS);
+    return cluster->mapped;
+}
+
+const struct route_kind pawl__route_cluster = {
+    .traits = {.several = true, .sharded = true},
+    .open = cluster_open,
+    .ready = cluster_ready,
+    .heard = cluster_heard,
+    .tick = cluster_tick,
+};

@@ -64,7 +64,7 @@ static void examine_persistence(struct examination *exam) {
 
 static void examine_replicas(struct examination *exam, const char *info) {
     unsigned asked = exam->server->redis->options.replicas;
-    bool alone = exam->server->redis->options.topology == TOPOLOGY_ONE;
+    bool alone = !exam->server->redis->traits.several;
     char replicas[16], least[16];
 
     pawl__reply_info(info, "connected_slaves", replicas, sizeof replicas);
@@ -83,7 +83,7 @@ static void examine_replicas(struct examination *exam, const char *info) {
 
 /* What to call it: as the URL does, or by its address where the URL names others. */
 static const char *name_of(const struct server *server) {
-    if (server->redis->options.topology == TOPOLOGY_ONE)
+    if (!server->redis->traits.several)
         return server->redis->url;
     return pawl__addresses_where(server->addresses);
 }

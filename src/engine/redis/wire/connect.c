@@ -8,8 +8,6 @@
  *
  * The greeting logs in, chooses the database and looks at the server (`commands`), or subscribes to the inbox. Only the service thread,
  * and open() before there is one, makes connections.
- *
- * Under Sentinel they are asked where the server is before each connection: sentinel.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,9 +40,9 @@ static socklen_t choose_address(struct link *link, struct sockaddr_storage *ret)
 
 /* ---- Steps ---------------------------------------------------------------------------------------------------------------- */
 
-/* No address is known yet, but may be in a moment. With sentinels or in a cluster there are others to turn to meanwhile. */
+/* No address is known yet, but may be in a moment. */
 static bool await_address(struct link *link) {
-    if (link->redis->options.topology != TOPOLOGY_ONE || pawl__addresses_unknown(link->addresses))
+    if (link->redis->traits.several || pawl__addresses_unknown(link->addresses))
         return false;
     pawl__addresses_refresh(link->addresses);
     link->retry_at = pawl__boottime() + LOOK_NS;
@@ -96,8 +94,7 @@ void pawl__link_start(struct link *link) {
 
 static void connected(struct link *link) {
     const struct redis_options *options = &link->redis->options;
-    bool guide = link == &link->server->guide;
-    SSL_CTX *tls = guide ? link->redis->sentinel_tls : link->redis->tls;
+    SSL_CTX *tls = link->to_sentinel ? link->redis->sentinel_tls : link->redis->tls;
     int error = pawl__socket_error(link->fd);
 
     if (error) {
@@ -108,7 +105,8 @@ static void connected(struct link *link) {
         greet(link);
         return;
     }
-    link->ssl = pawl__tls_new(tls, guide ? &options->sentinel_tls : &options->tls, pawl__addresses_host(link->addresses), link->fd);
+    link->ssl = pawl__tls_new(tls, link->to_sentinel ? &options->sentinel_tls : &options->tls,
+                              pawl__addresses_host(link->addresses), link->fd);
     pawl__link_step(link, LINK_SHAKES);
     if (!link->ssl)
         pawl__link_drop(link, PAWL_ESYSTEM, "TLS can't be set up");
@@ -218,7 +216,7 @@ bool pawl__wire_next(struct redis *redis, struct wire_event *ret) {
     return false;
 }
 
-static bool say(struct link *link, enum greeting step, int argc, const char **argv) {
+bool pawl__link_greet(struct link *link, enum greeting step, int argc, const char **argv) {
     struct request request = {.greets = true, .script = -1, .step = (int)step};
 
     link->greetings++;
@@ -227,64 +225,44 @@ static bool say(struct link *link, enum greeting step, int argc, const char **ar
 
 static bool log_in(struct link *link) {
     const struct redis_options *options = &link->redis->options;
-    bool guide = link == &link->server->guide;
-    const char *user = guide ? options->sentinel_user : options->user;
-    const char *password = guide ? options->sentinel_password : options->password;
+    const char *user = link->to_sentinel ? options->sentinel_user : options->user;
+    const char *password = link->to_sentinel ? options->sentinel_password : options->password;
 
     if (user[0])
-        return say(link, GREET_AUTH, 3, (const char *[]){"AUTH", user, password});
-    return !password[0] || say(link, GREET_AUTH, 2, (const char *[]){"AUTH", password});
+        return pawl__link_greet(link, GREET_AUTH, 3, (const char *[]){"AUTH", user, password});
+    return !password[0] || pawl__link_greet(link, GREET_AUTH, 2, (const char *[]){"AUTH", password});
 }
 
 static bool subscribe(struct link *link) {
     char channel[REDIS_PREFIX_MAX + 64];
 
-    if (in_cluster(link->redis)) /* a channel for each lock, when it is waited for: listen.c */
-        return say(link, GREET_SUBSCRIBE, 1, (const char *[]){"PING"});
+    if (link->redis->traits.sharded) /* a channel for each lock, when it is waited for: listen.c */
+        return pawl__link_greet(link, GREET_SUBSCRIBE, 1, (const char *[]){"PING"});
     snprintf(channel, sizeof channel, "pawl:inbox:%s", link->redis->uuid);
-    if (link->redis->options.layout != LAYOUT_REDISSON && !say(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
+    if (link->redis->options.layout != LAYOUT_REDISSON &&
+        !pawl__link_greet(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
         return false;
-    return say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
-}
-
-static bool ask_sentinel(struct link *link) {
-    const char *name = link->redis->options.primary_name;
-
-    return say(link, GREET_PRIMARY, 3, (const char *[]){"SENTINEL", "get-master-addr-by-name", name}) &&
-           say(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", "+switch-master"});
+    return pawl__link_greet(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
 }
 
 static bool choose_db(struct link *link) {
     char db[16];
 
     snprintf(db, sizeof db, "%u", link->redis->options.db);
-    return !link->redis->options.db || say(link, GREET_SELECT, 2, (const char *[]){"SELECT", db});
+    return !link->redis->options.db || pawl__link_greet(link, GREET_SELECT, 2, (const char *[]){"SELECT", db});
 }
 
-/* What an operator should know of it; and before all else that it is a primary. */
+/* What an operator should know of it. */
 static bool check_server(struct link *link) {
-    static const char *const checks[SERVER_CHECKS][4] = {
+    static const char *checks[SERVER_CHECKS][3] = {
         {"INFO", "everything"},
         {"CONFIG", "GET", "maxmemory-policy"},
         {"CONFIG", "GET", "min-replicas-to-write"},
     };
 
-    if (link->redis->options.topology == TOPOLOGY_SENTINEL && !say(link, GREET_ROLE, 1, (const char *[]){"ROLE"}))
-        return false;
-    for (unsigned i = 0; i < SERVER_CHECKS; i++) {
-        struct request request = {.greets = true, .script = -1, .step = GREET_CHECK + (int)i};
-        const char *argv[4];
-        size_t lengths[4];
-        int argc = 0;
-
-        for (; argc < 4 && checks[i][argc]; argc++) {
-            argv[argc] = checks[i][argc];
-            lengths[argc] = strlen(argv[argc]);
-        }
-        link->greetings++;
-        if (!pawl__link_send(link, argc, argv, lengths, &request))
+    for (unsigned i = 0; i < SERVER_CHECKS; i++)
+        if (!pawl__link_greet(link, (enum greeting)(GREET_CHECK + i), checks[i][2] ? 3 : 2, checks[i]))
             return false;
-    }
     return true;
 }
 
@@ -298,13 +276,13 @@ static void greet(struct link *link) {
     link->number++;
     if (!log_in(link))
         return;
-    if (link == &server->guide)
-        ask_sentinel(link);
-    else if (!say(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}))
+    if (link->to_sentinel)
+        link->redis->traits.greet(link);
+    else if (!pawl__link_greet(link, GREET_RUN_ID, 2, (const char *[]){"INFO", "server"}))
         return;
     else if (link->subscriber)
         subscribe(link);
-    else if (choose_db(link) && link == &server->commands)
+    else if (choose_db(link) && link == &server->commands && (!link->redis->traits.greet || link->redis->traits.greet(link)))
         check_server(link);
 }
 
@@ -316,7 +294,7 @@ static int64_t connect_patience(const struct link *link) {
 
     int64_t most = options->connect_ns < options->patience_ns ? options->connect_ns : options->patience_ns;
 
-    return link == &link->server->guide ? most / (int64_t)options->place_count : options->connect_ns;
+    return link->to_sentinel ? most / (int64_t)options->place_count : options->connect_ns;
 }
 
 int64_t pawl__link_due(const struct link *link) {
@@ -336,10 +314,9 @@ int64_t pawl__link_due(const struct link *link) {
 
 static void ping(struct link *link, int64_t now) {
     struct request request = {.script = -1};
-    size_t length = 4;
 
     link->heard_at = now; /* so that the next one is not due at once */
-    pawl__link_send(link, 1, (const char *[]){"PING"}, &length, &request);
+    pawl__link_say(link, 1, (const char *[]){"PING"}, &request);
 }
 
 const char *pawl__link_missing(const struct link *link) {
@@ -356,10 +333,7 @@ const char *pawl__link_missing(const struct link *link) {
 void pawl__link_tick(struct link *link, int64_t now) {
     if (now < pawl__link_due(link))
         return;
-    if (link->state == LINK_DOWN && !link->server->found && link != &link->server->guide) {
-        link->retry_at = PAWL__NEVER; /* until it is known where */
-        link->server->sought = true;
-    } else if (link->state == LINK_DOWN)
+    if (link->state == LINK_DOWN)
         pawl__link_start(link);
     else if (link->state == LINK_CONNECTING && pawl__socket_decided(link->fd))
         pawl__link_progress(link);

@@ -31,6 +31,7 @@ void pawl__link_init(struct link *link, struct server *server, bool subscriber, 
     link->fd = -1;
     TAILQ_INIT(&link->sent);
     TAILQ_INIT(&link->lost);
+    TAILQ_INSERT_TAIL(&link->redis->links, link, entry);
 }
 
 /* It has something to say: see pawl__wire_next(). */
@@ -186,11 +187,20 @@ bool pawl__link_say(struct link *link, int argc, const char **argv, const struct
     return pawl__link_send(link, argc, argv, lengths, request);
 }
 
+void pawl__link_subscribe(struct link *link, bool on, const char *channel, int what) {
+    static const char *const verbs[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"}, {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
+    struct request request = {.what = what, .script = -1};
+    bool sharded = link->redis->traits.sharded;
+
+    if (link->state == LINK_UP)
+        pawl__link_say(link, 2, (const char *[]){verbs[sharded][on], channel}, sharded ? NULL : &request);
+}
+
 /* ---- In ------------------------------------------------------------------------------------------------------------------- */
 
 /* What comes on a subscriber without being the answer to a request, or in turn: messages; and in a cluster all that is said of channels. */
 static bool is_push(const struct link *link, const redisReply *reply) {
-    bool unasked = link->channels_unasked && link->state == LINK_UP;
+    bool unasked = link->redis->traits.sharded && link->subscriber && link->state == LINK_UP;
     const char *word;
 
     if (unasked && reply->type == REDIS_REPLY_ERROR) /* to SSUBSCRIBE */
@@ -335,7 +345,7 @@ static int64_t back_off(struct link *link) {
 
 /* Why it is down: with the name of the server, where the URL has not. */
 static void describe_end(struct link *link, int code, const char *text) {
-    if (link->addresses && link->redis->options.topology != TOPOLOGY_ONE)
+    if (link->addresses && link->redis->traits.several)
         pawl__fail(&link->why, code, "%.200s: %s: %s", link->redis->url, pawl__addresses_where(link->addresses), text);
     else
         pawl__fail(&link->why, code, "%.200s: %s", link->redis->url, text);
@@ -388,6 +398,7 @@ void pawl__link_close(struct link *link) {
 }
 
 void pawl__link_free(struct link *link) {
+    TAILQ_REMOVE(&link->redis->links, link, entry);
     free(link->out);
     link->out = NULL;
 }

@@ -5,7 +5,7 @@
  * A script is sent with its body (EVAL) the first time on a connection, and by its SHA-1 (EVALSHA) once the server has answered that. When
  * the server has forgotten it (NOSCRIPT: SCRIPT FLUSH, a restart) the request is made again, with the body.
  *
- * In a cluster, what changes a lock is sent with a key that is nowhere, so that it is not run in a slot that moves.
+ * Where keys have slots, what changes a lock is sent with a key that is nowhere, so that it is not run in a slot that moves.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static char *make_body(const struct pawl__script *script) {
  * more, which is nowhere: then neither node runs it until the slot has moved. Renewals are run: they only set times, of keys that are
  * there. */
 static bool wants_whole_slot(const struct server *server, int number) {
-    return in_cluster(server->redis) && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
+    return server->redis->traits.sharded && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
 }
 
@@ -41,8 +41,10 @@ static void put_absent_key(const char *lock, char ret[REDIS_KEY_MAX]) {
 bool pawl__script_send(struct server *server, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
-    bool cluster = in_cluster(server->redis), with_body = !server->script_loaded[number];
-    const struct pawl__script *script = &(cluster ? pawl__cluster_scripts : pawl__scripts)[server->redis->options.layout][number];
+    const struct redis *redis = server->redis;
+    bool with_body = !server->script_loaded[number];
+    const struct pawl__script *script = &(redis->traits.sharded ? pawl__cluster_scripts
+                                                                : pawl__scripts)[redis->options.layout][number];
     char *body = with_body ? make_body(script) : NULL;
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;

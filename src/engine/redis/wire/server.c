@@ -12,9 +12,14 @@
 /* Before connections that led to different servers are made anew. */
 #define STRAY_NS (200 * REDIS_MS)
 
+void pawl__wire_init(struct redis *redis) {
+    TAILQ_INIT(&redis->servers);
+    TAILQ_INIT(&redis->links);
+    TAILQ_INIT(&redis->speaking);
+}
+
 struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) {
     struct server *server = calloc(1, redis->server_size);
-    struct link *link;
 
     if (!server) {
         pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
@@ -28,12 +33,9 @@ struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) 
     }
     pawl__link_init(&server->commands, server, false, "commands");
     pawl__link_init(&server->inbox, server, true, "inbox");
-    pawl__link_init(&server->witness, server, false, "witness");
-    pawl__link_init(&server->guide, server, true, "sentinel");
-    server->inbox.channels_unasked = in_cluster(redis);
-    server->found = redis->options.topology != TOPOLOGY_SENTINEL;
-    for (int i = 0; in_cluster(redis) && (link = pawl__server_link(server, i)); i++)
-        link->retry_at = PAWL__NEVER; /* until it is wanted */
+    if (redis->options.replicas)
+        pawl__link_init(&server->replicas, server, false, "replicas");
+    server->link_count = redis->options.replicas ? 3 : 2;
     TAILQ_INSERT_TAIL(&redis->servers, server, entry);
     return server;
 }
@@ -46,25 +48,14 @@ void pawl__server_close(struct server *server) {
 }
 
 void pawl__server_free(struct server *server) {
+    struct link *link;
+
     TAILQ_REMOVE(&server->redis->servers, server, entry);
-    pawl__link_free(&server->commands);
-    pawl__link_free(&server->inbox);
-    pawl__link_free(&server->witness);
-    pawl__link_free(&server->guide);
+    for (int i = 0; (link = pawl__server_link(server, i)); i++)
+        pawl__link_free(link);
     server->redis->gone(server);
     pawl__addresses_put(server->addresses);
     free(server);
-}
-
-struct link *pawl__server_link(struct server *server, int i) {
-    const struct redis_options *options = &server->redis->options;
-    struct link *links[] = {&server->commands, &server->inbox, options->replicas ? &server->witness : NULL,
-                            options->topology == TOPOLOGY_SENTINEL ? &server->guide : NULL};
-
-    for (size_t j = 0; j < sizeof links / sizeof links[0]; j++)
-        if (links[j] && i-- == 0)
-            return links[j];
-    return NULL;
 }
 
 bool pawl__server_is_at(const struct server *server, const char *host, unsigned port) {
@@ -78,8 +69,7 @@ bool pawl__server_put_at(struct server *server, const char *host, unsigned port)
     pawl__addresses_put(server->addresses);
     server->addresses = pawl__addresses_new(host, port);
     for (int i = 0; (link = pawl__server_link(server, i)); i++)
-        if (link != &server->guide)
-            link->addresses = server->addresses;
+        link->addresses = server->addresses;
     return server->addresses;
 }
 
@@ -87,7 +77,7 @@ bool pawl__server_put_at(struct server *server, const char *host, unsigned port)
 static struct link *weakest(const struct server *server) {
     struct link *link, *last = NULL;
 
-    for (int i = 0; (link = pawl__server_link((struct server *)server, i)) && link != &server->guide; i++) {
+    for (int i = 0; (link = pawl__server_link((struct server *)server, i)); i++) {
         last = link;
         if (link->state != LINK_UP)
             break;
@@ -118,19 +108,15 @@ unsigned pawl__server_failures(struct server *server) {
     return most;
 }
 
-bool pawl__server_hopeful(struct server *server) {
-    return in_cluster(server->redis) && pawl__server_failures(server) == 0;
-}
-
 /* Behind one name there may be several servers, and what one of them was told another does not know: how far a write has come, or who
  * listens. All connections are made anew then, since nobody knows which of the servers is the one; not at once, for it may be so again. */
 bool pawl__server_is_one(struct server *server) {
     struct link *link;
     bool same = true;
 
-    for (int i = 1; same && (link = pawl__server_link(server, i)) && link != &server->guide; i++)
+    for (int i = 1; same && (link = pawl__server_link(server, i)); i++)
         same = !link->run_id[0] || !server->commands.run_id[0] || strcmp(link->run_id, server->commands.run_id) == 0;
-    for (int i = 0; !same && (link = pawl__server_link(server, i)) && link != &server->guide; i++) {
+    for (int i = 0; !same && (link = pawl__server_link(server, i)); i++) {
         pawl__link_drop(link, PAWL_ECONNLOST, "its connections lead to different servers: name one of them in the URL");
         link->retry_at = pawl__boottime() + STRAY_NS;
     }
@@ -163,16 +149,18 @@ static const char *config_value(const redisReply *reply) {
     return reply->element[1]->str;
 }
 
-void pawl__server_said(struct server *server, unsigned index, const redisReply *reply) {
+bool pawl__server_said(struct server *server, int step, const redisReply *reply) {
     struct server_facts *facts = &server->facts;
     const char *value = config_value(reply);
 
-    if (index == 0 && reply->type == REDIS_REPLY_STRING) {
+    if (step == GREET_CHECK && reply->type == REDIS_REPLY_STRING) {
         take_info(facts, reply->str);
         pawl__kit_note(&server->redis->kit, NULL, "server: version %s, %s", facts->version, facts->is_replica ? "slave" : "master");
-    } else if (index == 1 && value) {
-        snprintf(facts->policy, sizeof facts->policy, "%s", value);
-    } else if (index == 2 && value) {
-        facts->min_replicas = (unsigned)strtoul(value, NULL, 10);
+        return true;
     }
+    if (step == GREET_CHECK + 1 && value)
+        snprintf(facts->policy, sizeof facts->policy, "%s", value);
+    else if (step == GREET_CHECK + 2 && value)
+        facts->min_replicas = (unsigned)strtoul(value, NULL, 10);
+    return false;
 }

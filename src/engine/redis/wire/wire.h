@@ -137,13 +137,14 @@ struct link_news {
 
 struct link {
     struct link_news news;
+    TAILQ_ENTRY(link) entry; /* redis->links */
     struct redis *redis;
     struct server *server;
     struct addresses *addresses; /* of the server; NULL: a Unix socket */
     const char *what;            /* for notes */
     bool subscriber;
-    bool channels_unasked; /* what is said of channels answers no request */
-    unsigned number;       /* of the connection: each has another */
+    bool to_sentinel; /* it has a login, and TLS, of its own */
+    unsigned number;  /* of the connection: each has another */
     size_t address_number;
     size_t addresses_tried; /* since started_at, before this one */
     char run_id[64];        /* what the server on the other end calls itself; "": not known */
@@ -178,21 +179,25 @@ struct server {
     TAILQ_ENTRY(server) entry; /* redis->servers */
     struct redis *redis;
     struct addresses *addresses; /* NULL: a Unix socket */
-    struct link commands, inbox, witness, guide;
+    union {
+        struct {
+            struct link commands, inbox, replicas; /* the last one counts replicas, where the URL asks for that */
+        };
+        struct link links[3];
+    };
+    int link_count;
     bool script_loaded[SCRIPT_COUNT];
     int64_t inbox_number; /* of the inbox's connection, as the server counts; 0: not known */
     struct server_facts facts;
     unsigned users; /* claims and calls: it stays connected for them */
+};
 
-    /* cluster.c */
-    bool wanted; /* it is to be connected; everywhere else it always is */
-    unsigned slot_count;
-
-    /* sentinel.c */
-    bool found;  /* they said where it is, and no connection was lost since; everywhere else it always is */
-    bool sought; /* a connection waits until it is */
-    bool asking_sentinels, sentinels_hinted;
-    unsigned sentinels_asked, sentinels_unknowing; /* in this round: so many; they did not know the name */
+/* What the layer above says of its servers, once. Zeros: there is one, and the URL names it. */
+struct wire_traits {
+    bool several; /* others may be turned to: an address that is not known is not waited for, and errors name the server */
+    bool sharded; /* keys and channels have slots: a script keeps to one slot, and each lock has a channel of its own */
+    bool (*greet)(
+        struct link *link); /* NULL, or: asks what else a greeting is to ask, by pawl__link_greet; false: the link is down */
 };
 
 /* The engine, as far as its connections need it. Above are struct route and struct claims, which begin with it. */
@@ -203,7 +208,9 @@ struct redis {
     char uuid[REDIS_UUID + 1];
     SSL_CTX *tls, *sentinel_tls;
     struct kit kit;
+    struct wire_traits traits;
     struct server_list servers;
+    struct link_list links;    /* of the servers, and of the layer above */
     struct link_list speaking; /* those that may have something to say */
     size_t server_size;        /* what the layer above keeps of each is behind it, and made and freed with it */
     int (*made)(struct server *server);
@@ -215,10 +222,6 @@ struct redis {
 
 static inline struct redis *redis_of(struct pawl__engine *engine) {
     return (struct redis *)engine;
-}
-
-static inline bool in_cluster(const struct redis *redis) {
-    return redis->options.topology == TOPOLOGY_CLUSTER;
 }
 
 /* One of several servers that vote: see voter.h. */
@@ -253,6 +256,10 @@ void pawl__link_free(struct link *link);
 void pawl__link_step(struct link *link, enum link_event event);
 /* The next that this connection has to say; false: nothing. */
 bool pawl__link_next(struct link *link, struct wire_event *ret);
+/* One more question of its greeting. */
+bool pawl__link_greet(struct link *link, enum greeting step, int argc, const char **argv);
+/* (Un)subscribe to a channel. What a server with slots says of channels answers no request; any other's answer is for `what`. */
+void pawl__link_subscribe(struct link *link, bool on, const char *channel, int what);
 /* Ask. The request may be NULL where nothing is answered in turn. False: no memory, and the link is down. */
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request);
 /* The same for words. */
@@ -289,21 +296,22 @@ void pawl__link_tick(struct link *link, int64_t now);
 /* What one that is not up yet is waiting for, in words. */
 const char *pawl__link_missing(const struct link *link);
 
-/* server.c: the mutex is held, but for new and free. */
+/* server.c: the mutex is held, but for init, new and free. */
 
+void pawl__wire_init(struct redis *redis);
 struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr);
 /* Close its connections; free it once what they lost was pulled. */
 void pawl__server_close(struct server *server);
 void pawl__server_free(struct server *server);
 /* The i-th of its connections; NULL: there are no more. */
-struct link *pawl__server_link(struct server *server, int i);
+static inline struct link *pawl__server_link(struct server *server, int i) {
+    return i < server->link_count ? &server->links[i] : NULL;
+}
 /* Is this its place? Make it so; false: no memory. */
 bool pawl__server_is_at(const struct server *server, const char *host, unsigned port);
 bool pawl__server_put_at(struct server *server, const char *host, unsigned port);
 /* Is it able to work? Its links are. */
 bool pawl__server_up(const struct server *server);
-/* It is not, but may well be in a moment. */
-bool pawl__server_hopeful(struct server *server);
 /* Why it is not, in words; and PAWL_EACCES if it would not let us in, else PAWL_ECONNLOST. */
 const char *pawl__server_errortext(const struct server *server);
 int pawl__server_errorcode(const struct server *server);
@@ -311,9 +319,9 @@ int pawl__server_errorcode(const struct server *server);
 unsigned pawl__server_failures(struct server *server);
 /* Do its connections lead to one server? If not they are dropped. */
 bool pawl__server_is_one(struct server *server);
-/* What it answered to the checks of its greeting. */
+/* What it answered to a check of its greeting. True: it said what it is. */
 enum { SERVER_CHECKS = 3 };
-void pawl__server_said(struct server *server, unsigned index, const redisReply *reply);
+bool pawl__server_said(struct server *server, int step, const redisReply *reply);
 
 /* Decimal digits; returns the end of them. Every request has some, and printf is slow. */
 static inline char *pawl__put_number(char *to, uint64_t number) {
