@@ -689,6 +689,8 @@ static void test_bad_addresses(void **state) {
     assert_fails(PAWL_EOPTION, pawl_open("redis://a?spin=1s", NULL, &client, &error), &error);
     assert_fails(PAWL_EOPTION, pawl_open("redlock://a,b,c?spin=10001", NULL, &client, &error), &error);
     assert_fails(PAWL_EURL, pawl_open("redis://a/x", NULL, &client, &error), &error);
+    assert_fails(PAWL_EURL, pawl_open("redis:/a", NULL, &client, &error), &error);
+    assert_non_null(strstr(error.text, "names no host before '/a': write redis://HOST"));
     assert_fails(PAWL_EURL, pawl_open("redis+unix://a/x", NULL, &client, &error), &error);
     proxy_freeze(proxy, true);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u?connect=200", proxy_port(proxy));

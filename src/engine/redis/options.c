@@ -105,7 +105,11 @@ static int take_db(struct pawl__url *url, struct redis_options *ret, struct pawl
     if (path[0] == '/' && path[1] && path[1] != '#') {
         db = strtoll(path + 1, &end, 10);
         if (!isdigit((unsigned char)path[1]) || (*end && *end != '#') || db > 1000000)
-            return pawl__fail(reterr, PAWL_EURL, "the URL's path '%.60s' is not the number of a database: write /0, /1, ...", path);
+            return url->host_count == 0
+                       ? pawl__fail(reterr, PAWL_EURL, "the URL names no host before '%.60s': write %s://HOST...", url->path,
+                                    url->scheme)
+                       : pawl__fail(reterr, PAWL_EURL, "the URL's path '%.60s' is not the number of a database: write /0, /1, ...",
+                                    path);
     }
     rc = pawl__url_number(url, "db", 0, 1000000, &db, reterr);
     ret->db = (unsigned)db;
