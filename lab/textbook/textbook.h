@@ -6,8 +6,8 @@
  * switch has a right setting, its default, and wrong ones:
  *
  *     expiry=atomic|second|none      SET NX PX; SETNX and then PEXPIRE; no expiry at all                                     redis
- *     release=script|check|delete    compare and delete in one step; in two; delete whatever is there                        redis
- *     renew=checked|unchecked|off    is it still ours? renew whatever is there; never renew, and believe for ever            redis
+ *     release=script|check|delete    compare and delete in one step; in two; delete any value there                          redis
+ *     renew=checked|unchecked|off    is it still ours? renew any value there; never renew, and believe for ever              redis
  *     node=ephemeral|persistent      it goes with its session; it stays                                                      zk
  *     watch=get|exists|children      the predecessor by getData; by exists, which also watches what is not there; everybody  zk
  *     wake=heard|dropped             every notification counts; one in five is ignored                                       zk

@@ -2,7 +2,7 @@
  *
  * redis_line.c - a connection to Redis for code that blocks. See redis_line.h.
  *
- * hiredis reads and writes without blocking here, and poll() waits: so every wait has an end. Whatever goes wrong closes the line.
+ * hiredis reads and writes without blocking here, and poll() waits: so every wait has an end. Any error closes the line.
  */
 #include "redis_line.h"
 

@@ -265,7 +265,7 @@ static int fair_drop(struct actor *actor) {
     return let_go(of(actor), answer, number);
 }
 
-/* Whoever gives up leaves the queue. The channel is the owner's own. */
+/* A waiter that gives up leaves the queue. The channel is the owner's own. */
 static int fair_take(struct actor *actor) {
     struct redisson *redisson = of(actor);
     char channel[ACTOR_NAME];

@@ -77,7 +77,7 @@ static const char write_unlock_script[] = HEAD
     "end "
     "return 1";
 
-/* A reader renews its own key and the hash, whatever others have given that. */
+/* A reader renews its own key and the hash, also where others have set the end of the hash. */
 static const char read_renew_script[] = HEAD "local count = tonumber(redis.call('hget', lock, owner)) or 0 "
                                              "if count == 0 then return 0 end "
                                              "for n = count, 1, -1 do redis.call('pexpire', hold_of(owner, n), lease) end "

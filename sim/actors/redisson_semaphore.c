@@ -4,7 +4,7 @@
  *
  * Both keep the number of free permits in a string, and tell releases on `redisson_sc:{name}`, with that number. RSemaphore has nothing
  * else: who takes permits and dies takes them along. PermitExpirableSemaphore gives every permit an id of 16 bytes and an end, by the
- * clock of the client's host, in the sorted set `{name}:timeout`; whoever tries takes back those that have ended.
+ * clock of the client's host, in the sorted set `{name}:timeout`; each try takes back the permits that have ended.
  */
 #include "redisson.h"
 

@@ -3,7 +3,7 @@
  * calm.h - how long did anybody wait for a lock that it could have had? Read off a history, line by line. It means something where there
  * were no faults, or only kills: the table of guarantees is for busy machines and for faults, and allows far more.
  *
- * Whoever wants a lock alone could have it while nobody holds it; a reader, while no writer holds it or asked before; permits, while there
+ * A writer could have the lock while nobody holds it; a reader, while no writer holds it or asked before; permits, while there
  * are enough for it and for all that asked before. A writer that joins one of its own process that waits asked when that did, and stays in
  * its place when it gives up.
  *

@@ -415,7 +415,7 @@ static void on_key(const char *key, const char *type, int64_t expires_ms, const 
 
     if (belongs(key))
         return;
-    /* The permits of a semaphore have times of their own, and are collected by whoever asks next. */
+    /* The permits of a semaphore have times of their own, and are collected by the next client that asks. */
     if (search->lasting && (expires_ms >= 0 || (length > 8 && strcmp(key + length - 8, ":timeout") == 0)))
         return;
     search->count++;

@@ -201,7 +201,7 @@ static int residue(struct sim_servers *servers, residue_fn *found, void *data) {
     return find_any(servers, zookeeper_ephemeral_count, "ephemeral nodes", found, data);
 }
 
-/* Clients are connected, and hold nothing and wait for nothing: whatever is watched is watched for nobody. */
+/* Clients are connected, and hold nothing and wait for nothing: a watch that is there is left over. */
 static int litter(struct sim_servers *servers, residue_fn *found, void *data) {
     return find_any(servers, zookeeper_watch_count, "watches of idle clients", found, data);
 }

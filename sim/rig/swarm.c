@@ -3,7 +3,7 @@
  * swarm.c - from a seed to a plan. Every run has options of its own, and only some of the faults: what never strikes can't hide what
  * another fault would show.
  *
- * Each purpose has a stream of its own, so that what is drawn for one is the same whatever is drawn, or asked for, of the others.
+ * Each purpose has a stream of its own, so that what is drawn for one does not depend on what is drawn, or asked for, of the others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -183,7 +183,7 @@ static void draw_observer(struct plan *plan) {
     plan->textbook = 0;
 }
 
-/* What a foreigner does not survive by itself, whatever pawl does: a script of its own that ends half way; and, for those that write down
+/* What a foreigner does not survive, with pawl or without: a script of its own that ends half way; and, for those that write down
  * times of their own clock, a server whose clock is another. `calm`: no fault at all. */
 static void spare_foreigners(struct plan *plan, bool calm) {
     bool by_their_clock = plan->actors[ACTOR_CLASS_redisson_permits];

@@ -120,7 +120,8 @@ static void judge_requests(const struct plan *plan, struct outcome *ret) {
              most);
 }
 
-/* Who waits on a Redis asks again within this time, whatever it was not told: ALIVE_NS in src/engine/redis/lock/answer.c, and a quarter. */
+/* A waiter on a Redis asks again within this time, also if a message to it was lost: ALIVE_NS in
+ * src/engine/redis/lock/answer.c, and a quarter. */
 #define ASKS_AGAIN (2600 * WORLD_MS)
 
 /* How much longer may it take because of this fault until somebody has a lock that it could have? -1: nobody knows. On Redis the dead are

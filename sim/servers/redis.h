@@ -10,7 +10,8 @@
  * model, each with a delay of its own. They are handled in tick(): a server that the world has paused handles none, and is missed by the
  * others. Since one server's input may make another one due, the world must hear of that: redis_on_due().
  *
- * Whoever plays the operator calls the functions below between two events of the world; they take the time, as the ops do.
+ * The operator, which the rig or a test plays, calls the functions below between two events of the world; they take
+ * the time, as the ops do.
  */
 #ifndef PAWL_SIM_REDIS_H
 #define PAWL_SIM_REDIS_H
@@ -153,8 +154,8 @@ void redis_set_lag(struct redis *redis, int64_t near_ns, int64_t far_ns);
 void redis_part(struct redis *redis, int64_t now, bool apart);
 /* The operator's word: be the replica of that one; NULL: be a primary. (REPLICAOF; in a cluster CLUSTER REPLICATE.) */
 void redis_replicate(struct redis *redis, int64_t now, struct redis *primary);
-/* Promote this replica now, whatever it lacks. Sentinels and nodes hear of it one by one; the old primary stays one until it hears. In a
- * replicated group without sentinels the operator goes on with redis_replicate(). */
+/* Promote this replica now, also if it lacks writes. Sentinels and nodes hear of it one by one; the old primary stays one until it
+ * hears. In a replicated group without sentinels the operator goes on with redis_replicate(). */
 void redis_promote(struct redis *redis, int64_t now);
 /* What a replica is behind by: bytes of the primary's stream. */
 int64_t redis_behind(const struct redis *redis);

@@ -255,7 +255,7 @@ static void yield_to(struct redis *redis, unsigned winner) {
     redis__become_replica(redis, group_of(redis)->servers[winner]);
 }
 
-/* Somebody's claim to slots, by its epoch: those of a lower one are taken from whoever has them. */
+/* Somebody's claim to slots, by its epoch: slots are taken from a node whose epoch is lower. */
 static void take_claim(struct redis *redis, unsigned claimer, uint64_t epoch, const struct slots *slots) {
     struct node *node = node_of(redis);
     int followed = redis->peer->primary ? (int)redis->peer->primary->peer->index : (int)redis->peer->index;

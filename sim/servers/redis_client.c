@@ -419,7 +419,7 @@ void redis__wait_look(struct redis *redis) {
     }
 }
 
-/* It has become a replica: whoever waits is told, and its connection ends. */
+/* It has become a replica: each client that waits is told, and its connection ends. */
 void redis__wait_end_all(struct redis *redis) {
     static const char text[] = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
     struct session *session;

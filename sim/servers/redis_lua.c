@@ -6,7 +6,8 @@
  * What a server knows of scripts is only a list of hashes, by which it says NOSCRIPT. Scripts leave nothing behind in Lua: what they could
  * change is out of their reach.
  *
- * Their globals are looked up in an empty table, behind which lies what they may use. Whatever they assign, or miss, is an error.
+ * Their globals are looked up in an empty table, behind which lies what they may use. To assign one, or to read one that
+ * is not there, is an error.
  */
 #include <lua5.1/lauxlib.h>
 #include <lua5.1/lua.h>

@@ -6,7 +6,7 @@
  * connection; and the connection that was told last is written to first.
  *
  * A script that takes longer than a moment (it can only do so by asking for the time, again and again) keeps the server busy until then:
- * its client is answered at the end, and whatever the others send waits, or is answered BUSY after a while.
+ * its client is answered at the end, and requests of the others wait, or are answered BUSY after a while.
  */
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  *
  * redis_store.c - the databases, the time of keys, and the journal of what was changed.
  *
- * A key that has ended is gone for whoever reads. It is taken out when somebody comes across it, or by redis__store_expire(); a replica
+ * No reader sees a key that has ended. It is taken out when a command comes across it, or by redis__store_expire(); a replica
  * leaves it to its primary to say so, and only does not show it.
  *
  * What a command or a script changes is one deed: the state before and after of each key. It is written down only if somebody may want it:

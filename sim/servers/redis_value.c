@@ -2,7 +2,7 @@
  *
  * redis_value.c - what a key holds: a string, a hash, a sorted set or a list.
  *
- * A value may be shared, by the journal and by replicas: whoever changes one makes sure that it is the only one that has it (store_open).
+ * A value may be shared, by the journal and by replicas: to change one, a command makes sure that nobody else has it (store_open).
  *
  * A small hash has its fields in the order in which they came, as a real server has; once it is large (many fields, or a long one) a
  * real server's order is nobody's business, and here it is drawn: by a hash of the field's name and the server's seed.

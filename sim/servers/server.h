@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * server.h - what a simulated server is to whoever runs it: bytes in, bytes out, and a clock that is handed in.
+ * server.h - what a simulated server is to the world: bytes in, bytes out, and a clock that is handed in.
  *
  * A server never reads a clock, never sleeps and never opens a socket. The world (sim/world/net.c) carries the bytes on virtual time; the
  * differential tests carry them by function call and compare with a real server. Both provide link_send() and link_close().

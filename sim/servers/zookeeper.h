@@ -8,10 +8,10 @@
  *
  * What a client sees is meant to be what ZooKeeper 3.8 shows: sim/tests/differential_zookeeper.c compares the two.
  *
- * Each member is a server of its own to whoever carries the bytes (zookeeper_ops and zookeeper_member()), but time goes on for all
+ * Each member is a server of its own to the network (zookeeper_ops and zookeeper_member()), but time goes on for all
  * at once: due() of any member is when something happens anywhere in the ensemble, and tick() of any member does it. So after a
- * call of the functions below, ask again (world_site_touch) when one of the members, it does not matter which, is due. Whoever
- * stops a member by world_site_pause() must also tell the ensemble, by zookeeper_pause().
+ * call of the functions below, ask again (world_site_touch) when one of the members, it does not matter which, is due. A
+ * caller that stops a member by world_site_pause() must also tell the ensemble, by zookeeper_pause().
  *
  * A connection that the server closes is closed by link_close(): a member that is killed closes all of its own. (Whether new ones
  * are refused is up to the world: world_site_down(). A connection to a member that is down is closed at once.)

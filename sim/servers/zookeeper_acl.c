@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * zookeeper_acl.c - who may do what. A right names a scheme and an identity: world:anyone, digest:user:hash, ip:address. A client
- * is a list of identities: its address from the start, and whatever it has told by `auth`. The scheme `auth` in a list that a
+ * is a list of identities: its address from the start, and all that it has told by `auth`. The scheme `auth` in a list that a
  * client sends means: who I am; it is replaced at once.
  */
 #include <ctype.h>

@@ -300,7 +300,7 @@ struct zk_conn {
 };
 
 struct zk_request {
-    unsigned refs; /* of the connection's queue, and of whoever carries it out */
+    unsigned refs; /* of the connection's queue, and of the member that carries it out */
     struct zk_request *next;
     struct zk_conn *conn; /* NULL: it is gone */
     unsigned member;
@@ -480,7 +480,7 @@ struct zk_entry *zk_log_append(struct zookeeper *zk, struct zk_request *request,
 void zk_log_added(struct zookeeper *zk);
 struct zk_entry *zk_log_at(const struct zookeeper *zk, uint64_t number);
 void zk_log_free(struct zookeeper *zk);
-/* Whoever led has gone: of what was not committed some stays, from the beginning on, and the rest is lost. */
+/* The leader has gone: of what was not committed some stays, from the beginning on, and the rest is lost. */
 void zk_log_settle(struct zookeeper *zk);
 void zk_catch_up(struct zookeeper_member *member); /* apply all that is committed, at once */
 void zk_queue_clear(struct zk_queue *queue);

@@ -179,7 +179,7 @@ static void write_nonsense(struct zk_writer *writer, struct zookeeper *zk) {
         zk_write_buffer(writer, "two-0000000000", 14);
         break;
     }
-    /* Long enough for whatever is to be read: of what is missing, libzookeeper makes whatever lies in its memory, another each time. */
+    /* Long enough for any answer: where bytes are missing, libzookeeper reads what lies in its memory, which differs from run to run. */
     for (int i = 0; i < 16; i++)
         zk_write_long(writer, 0);
 }

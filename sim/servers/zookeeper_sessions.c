@@ -3,7 +3,7 @@
  * zookeeper_sessions.c - how long sessions live, and the handshake that makes one or takes one up again.
  *
  * It is the leader who ends them, by its clock. A session's end is rounded up to the next tick, so that all that end in a tick end
- * together. Whatever a client sends moves it. What a client sends to a follower the leader hears only with the follower's next
+ * together. Every request of its client moves it. What a client sends to a follower the leader hears only with the follower's next
  * answer to a ping, twice in a tick; a follower that is cut off tells nothing, and goes on answering its clients.
  *
  * A new leader knows of all sessions, but not when they were last heard of: they all get their whole time again.
@@ -62,7 +62,7 @@ static void note_end(struct zookeeper *zk, const struct zk_session *session) {
 
 static void set_end(struct zookeeper *zk, struct zk_session *session, int32_t timeout_ms, int64_t at) {
     if (zk->leader < 0)
-        return; /* whoever leads next will begin anew */
+        return; /* the next leader will begin anew */
     session->expire_ms = round_up(zk, zk_clock_ms(&zk->members[zk->leader], at) + timeout_ms);
     note_end(zk, session);
 }

@@ -308,7 +308,7 @@ static struct zk_node *create(struct zk_tree *tree, const struct zk_entry *entry
     return node;
 }
 
-/* Take it out of the tree; it is still there for whoever tells of it. */
+/* Take it out of the tree; the caller, which tells of it, still has it. */
 static struct zk_node *take_out(struct zk_tree *tree, const struct zk_blob *path, int64_t zxid) {
     struct zk_node *node = zk_tree_find(tree, path->bytes, path->size);
 

@@ -3,7 +3,7 @@
  * zookeeper_watches.c - who is to be told of what. Watches belong to a connection, are at a path (which need not exist) and are
  * used up by the first event. There are those on a node and its data, and those on its children.
  *
- * Whoever applies a transaction tells the watches at once: the event is on its way before any answer that shows the change.
+ * A member that applies a transaction tells the watches at once: the event is on its way before any answer that shows the change.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +99,7 @@ bool zk_watch_remove(struct zk_conn *conn, enum zk_watch_kind kind, const char *
     return true;
 }
 
-/* Of whatever connection: the real server does not look closer. */
+/* Of any connection: the real server does not look closer. */
 bool zk_watch_any(struct zookeeper_member *member, enum zk_watch_kind kind, const char *path, size_t size) {
     struct zk_watches *watches = &member->watches;
     uint32_t hash = zk_hash(path, size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zookeeper_words.c - four-letter words: what a server tells whoever connects and writes one, before it closes the connection.
+ * zookeeper_words.c - four-letter words: what a server answers to a connection that begins with one, before it closes it.
  * They come where the length of the first frame would be.
  */
 #include <stdarg.h>

@@ -170,7 +170,7 @@ static void same(unsigned link, const char *line) {
     compare(link, line, false);
 }
 
-/* The same kind of answer, whatever the numbers are. */
+/* The same kind of answer; numbers may differ. */
 static void alike(unsigned link, const char *line) {
     compare(link, line, true);
 }

@@ -275,7 +275,7 @@ void say(int connection, const char *format, ...) {
     step(connection, count, words, NULL);
 }
 
-/* In whatever database: the connection may be in any. */
+/* In all databases: the connection may be in any. */
 bool is_large(const char *key) {
     bool large = false;
     char reply[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * scene.h - a scene in a simulated world, and the transcript of all that happens in it. Clients of pawl, with their engine and service
- * thread as they are, talk to a simulated server; whatever they send arrives a millisecond later, and threads run until they block. So
- * every run is the same, whatever machine it is on.
+ * thread as they are, talk to a simulated server; what they send arrives a millisecond later, and threads run until they block. So
+ * every run is the same, on every machine.
  *
  * Lines are `who time what`: '>' is a call down the seam, '<' a word from the engine, the engine's own steps have no sign, and the
  * rest is what the user's callbacks heard. The time is that since the last client was opened, in whole milliseconds. No word gets from one

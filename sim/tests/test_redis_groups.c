@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redis_groups.c - simulated servers that belong together: replicas that lag, failovers, slots that move. A clock is all that there
- * is besides; whoever is due is called.
+ * test_redis_groups.c - simulated servers that belong together: replicas that lag, failovers, slots that move. Beside them there is a
+ * clock alone: the server that is due is called.
  */
 #include "../../tests/support/test.h"
 

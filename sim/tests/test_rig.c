@@ -237,7 +237,7 @@ static void test_waiting_for_a_free_lock(void **state) {
     /* Who comes later gets it, and the other one has waited as well. */
     assert_int_equal(
         worst_of((const char *const[]){"10 0.1.0 want 0 x 1 -1", "90 1.1.0 want 0 x 1 -1", "100 1.1.0 got 0 2 5", NULL}), 90);
-    /* In vain. */
+    /* It gives up. */
     assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 x 1 5", "18 0.1.0 fail 0 -11", NULL}), 8);
     /* Its holder was killed: what the dead had may last for some time. */
     assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 x 1 -1", "10 0.1.0 got 0 1 5", "12 1.1.0 want 0 x 1 -1",

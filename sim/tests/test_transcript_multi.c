@@ -20,7 +20,7 @@ static void expect_states(const struct pawl_part *parts, size_t count, enum pawl
         assert_int_equal(pawl_state(parts[i].lock), state);
 }
 
-/* All are free: one request takes them all, whatever they are, and one callback tells. */
+/* All are free: one request takes them all, of any kind, and one callback tells. */
 static void test_all_free(void **state) {
     struct pawl *one = scene_client();
     struct pawl_part parts[] = {

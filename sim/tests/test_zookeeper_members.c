@@ -412,8 +412,7 @@ static void promises_are_kept(void **state) {
     assert_true(answers > 1000 && created > 100 && cuts > 100);
 }
 
-/* Who is heard of often enough keeps his session, at whatever member; also when there is no leader for longer than it would live.
- * */
+/* A client that is heard of often enough keeps its session, at any member; also when there is no leader for longer than that lives. */
 static void nobody_expires_in_peace(void **state) {
     const struct zookeeper_options options = {.seed = 7,
                                               .count = 3,

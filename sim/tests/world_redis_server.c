@@ -96,7 +96,7 @@ static const char *setting(const struct redis_server *server, const char *name, 
     return value;
 }
 
-/* Those that can be set while it runs are set; the rest is done by whoever makes it. */
+/* Those that can be set while it runs are set; the rest is done by the one that makes it. */
 static void configure(const struct redis_server *server, struct redis *redis) {
     char line[sizeof server->extra], value[64], *rest = line, *one;
     unsigned long delay_us;

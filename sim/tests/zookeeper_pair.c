@@ -72,7 +72,7 @@ static void *member_of(const struct client *client) {
     return zookeeper_member(pair.model, (unsigned)((client->member - pair.leader + pair.count) % pair.count));
 }
 
-/* Whatever the members still have to tell each other. */
+/* Let the members tell each other all that is on its way. */
 static void settle(void) {
     int64_t due;
 

@@ -5,7 +5,7 @@
  *
  * What must differ is made the same first: times are left out; sessions are named by their number here; zxids are counted from the
  * first; lists of children are sorted. One client sends at a time, and everything that the simulated server sends because of it,
- * to whomever, is waited for from the real one.
+ * to any client, is waited for from the real one.
  */
 #ifndef PAWL_SIM_ZOOKEEPER_PAIR_H
 #define PAWL_SIM_ZOOKEEPER_PAIR_H

@@ -3,9 +3,9 @@
  * memory.c - malloc and its like for the code in the world: each block belongs to a process, and goes with it.
  *
  * What malloc returns is filled with a pattern: what is read before it was written must be the same in every run. What is freed is filled
- * with another, of which no address is one, and stays so for a while: who follows a pointer in there dies at once, and whoever writes into
- * it is found out when its time is up. (AddressSanitizer does that by itself, and better.) With PAWL_SIM_FENCE in the environment each
- * block has pages of its own, and who only reads what is freed dies as well; that is slow.
+ * with another, of which no address is one, and stays so for a while: code that follows a pointer in there dies at once, and a write
+ * into it is found when its time is up. (AddressSanitizer does that by itself, and better.) With PAWL_SIM_FENCE in the environment each
+ * block has pages of its own, and a read of what is freed is fatal as well; that is slow.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * net.c - servers and the connections to them, and what can go wrong on the way.
  *
  * A connection is two lanes of segments, each with the time at which it arrives; within a lane the order is kept, between lanes it is not.
- * Whatever a server is told, it is told from net_carry(), one segment at a time, the earliest first.
+ * Only net_carry() gives bytes to a server: one segment at a time, the earliest first.
  *
  *     client's socket  -- to_server -->  server            a lane is held up by a hole (nothing arrives, nobody is told), and the way to
  *                      <-- to_client --                    a server that is paused is held up, too

@@ -7,7 +7,7 @@
  *         nobody can               -> the clock goes on to the next thing that is due: bytes that arrive, a server's own moment, a
  *                                     sleeper's deadline
  *
- * Whatever a thread asks of the system costs it some virtual time, so that a loop that only looks at the clock ends. What becomes due
+ * Each call of the system costs a thread some virtual time, so that a loop that only looks at the clock ends. What becomes due
  * meanwhile happens at once, in that thread's call: a thread that looks again and again sees bytes arrive.
  */
 #include <errno.h>

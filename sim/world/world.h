@@ -9,7 +9,7 @@
  *
  * The same seed gives the same bytes: nothing here reads a real clock, a real address or real chance.
  *
- * Whoever drives a world (the rig, a test) runs inside of it too: world_run() calls it as the main coroutine of a process of its own, in
+ * The rig or the test that drives a world runs inside of it too: world_run() calls it as the main coroutine of a process of its own, in
  * which world_sleep() lets the time go on. It may call pawl's functions as any process may.
  */
 #ifndef PAWL_SIM_WORLD_H
@@ -55,7 +55,7 @@ enum world_end world_run(const struct world_options *options, void (*main)(void 
 /* Of the world that runs. */
 int64_t world_now(void);     /* ns of true time; begins at one hour */
 int64_t world_wall_ms(void); /* true wall clock */
-uint64_t world_hash(void);   /* over all bytes on the wire, with their times, and whatever world_hash_add was given */
+uint64_t world_hash(void);   /* over all bytes on the wire, with their times, and all that world_hash_add was given */
 void world_hash_add(const void *bytes, size_t size);
 uint64_t world_steps(void); /* how often a coroutine was run */
 void world_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -91,7 +91,7 @@ void world_set_clock(struct process *process, int64_t wall_ahead_ns, double rate
 /* Its own value of a global variable of the code in the world. */
 const void *world_global(const struct process *process, const void *variable);
 
-/* What happens to processes, as it happens, for whoever counts; NULL: nobody does. */
+/* What happens to processes, as it happens, for one that counts it; NULL: nobody does. */
 enum world_event { EVENT_BYTES, EVENT_OPEN, EVENT_END, EVENT_RESET, EVENT_TIMER };
 void world_on_event(void (*seen)(struct process *process, enum world_event event));
 

@@ -90,7 +90,7 @@ start() {
     "$@" 3<>"$scratch/$name" &
     started=$!
     pids+=("$started")
-    # From now on the FIFO exists for this shell too, whatever the other side does.
+    # From now on the FIFO is open for this shell, also after the other side has closed it.
     exec {heard}<>"$scratch/$name"
 }
 
@@ -115,7 +115,7 @@ ended() { # PID
 
 gone() {
     local state
-    # A zombie is gone, for whoever is not its parent.
+    # A zombie counts as gone: only its parent can tell.
     state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null) || return 0
     [ -z "$state" ] || [ "$state" = Z ]
 }

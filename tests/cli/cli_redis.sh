@@ -151,7 +151,7 @@ equal "what was not used for a month is removed" 2 "$(sweep_all)"
 equal "... and nothing else" 4 "$("$scratch/bin/redis-cli" DBSIZE)"
 check "... and tokens rise" [ "$(tokens '{old}x')" -gt "$before" ]
 
-# ---- A server that can't be reached: -n and status say so at once, -w waits for it; whatever the engine ----
+# ---- A server that can't be reached: -n and status say so at once, -w waits for it; on every engine ----
 
 out_of_reach() { # URL
     local began=$SECONDS

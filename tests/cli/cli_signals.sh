@@ -173,7 +173,7 @@ start polite "$PAWL" run polite -- bash -c 'trap "exit 0" TERM;'"$busy" 2>"$scra
 hear >/dev/null
 break_it polite
 ended "$started"
-equal "never 0 after a loss, whatever the command says" 76 "$status"
+equal "never 0 after a loss, also if the command ends with 0" 76 "$status"
 matches "... and says why" "pawl: *polite*" "$(cat "$scratch/said")"
 equal "... once" 1 "$(grep -c ^pawl: "$scratch/said")"
 check "... and the lock is free" is_free polite
@@ -241,7 +241,7 @@ else
     start busy1 "$PAWL" run busy1 -- sh -c 'echo held >&3; exec sleep 120'
     blocker=$started
     hear >/dev/null
-    # The one that waits is process 1; whoever joins its namespace leaves it orphans.
+    # The one that waits is process 1; a process that joins its namespace leaves it orphans.
     start waiting1 unshare --pid --fork --mount-proc "$PAWL" run busy1 -- sh -c 'echo ran >&3'
     check "as process 1 it waits" eventually waits busy1 1
     inside=$(children_of "$started")

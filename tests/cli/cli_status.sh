@@ -18,7 +18,7 @@ equal "JSON of nothing" "1 local [] 0 None" \
 
 # ---- hold ----
 
-# As standard input it never ends, since whoever reads it may also write to it.
+# As standard input it never ends, since its reader may also write to it.
 mkfifo "$scratch/never"
 mkfifo "$scratch/leash"
 start hold "$PAWL" hold --label 'by hand' deploy < <(exec head -n 2 "$scratch/leash") >"$scratch/held"

@@ -197,7 +197,7 @@ static void test_close_while_pending(void **state) {
     pawl_lock_free(holder);
 }
 
-/* A thread and a task wait behind the same claim; whichever is first in the queue is served first, whoever of them waits in the engine. */
+/* A thread and a task wait behind the same claim; the first in the queue is served first, also if the other one waits in the engine. */
 static void test_threads_and_tasks_in_one_queue(void **state) {
     struct pawl_lock *holder = contract_mutex(two, 0), *task = contract_mutex(one, PAWL_TASK), *plain = contract_mutex(one, 0);
     struct contract_thread thread;

@@ -411,7 +411,7 @@ static void test_fork(void **state) {
     pawl_lock_free(other);
 }
 
-/* In a process without stdio. 0: none of these numbers is in use, whatever was done. */
+/* In a process without stdio. 0: after all that was done none of these numbers is in use. */
 static int use_without_stdio(const char *url) {
     struct pawl *client = NULL;
     struct pawl_lock *lock = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * contract_sets.c - several locks taken as one: all or none, in whatever order they are named, and told of the loss of any.
+ * contract_sets.c - several locks taken as one: all or none, named in any order, and told of the loss of any.
  */
 #include "contract.h"
 
@@ -28,7 +28,7 @@ static void free_all(const struct pawl_part *parts, size_t count) {
         pawl_lock_free(parts[i].lock);
 }
 
-/* Nobody holds it: whoever tries gets it. A release that nobody waited for may take a moment. */
+/* Nobody holds it: a try gets it. A release that nobody waited for may take a moment. */
 static void assert_free(const char *name) {
     struct pawl_lock *lock = mutex(two, name, 0);
 

@@ -66,7 +66,7 @@ static int plain_set_up(void) {
     return rc;
 }
 
-/* Whatever a test did, nothing of it is left but the counters of tokens and of semaphores, and what forgets itself. */
+/* After every test nothing of it is left but the counters of tokens and of semaphores, and what forgets itself. */
 static void redis_is_empty(struct redis_server *at) {
     char type[16];
 

@@ -34,7 +34,7 @@ static void test_every_cell(void **state) {
     assert_row(CLAIM_GONE, (const char *const[]){"-", "-", "-", "-", "-", "-", "-", "-", "-"});
 }
 
-/* What can't be taken back, whatever comes: a loss, a withdrawal, the end. */
+/* What no event takes back: a loss, a withdrawal, the end. */
 static void test_no_way_back(void **state) {
     (void)state;
     for (int outcome = 0; outcome < CLAIM_OUTCOMES; outcome++) {

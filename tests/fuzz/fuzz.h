@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Like assert, whatever NDEBUG says. */
+/* Like assert, with NDEBUG too. */
 #define CHECK(condition)                                                                                                           \
     do {                                                                                                                           \
         if (!(condition)) {                                                                                                        \

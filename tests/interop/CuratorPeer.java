@@ -2,8 +2,8 @@
  *
  * CuratorPeer - a stock Curator client that does what its standard input says, one command a line, and answers each with one line:
  *
- *     acquire KIND PATH MS      KIND: mutex, revocable, semmutex, sem:LIMIT, read, write; answers "ok" or "no". Whoever asks a
- *                               revocable mutex back makes "revoked PATH" come
+ *     acquire KIND PATH MS      KIND: mutex, revocable, semmutex, sem:LIMIT, read, write; answers "ok" or "no". When a
+ *                               revocable mutex is asked back, "revoked PATH" comes
  *     release KIND PATH         answers "ok"
  *     start KIND PATH           acquires for ever in the background; answers "ok"; "granted KIND PATH" comes when it is so
  *     revoke PATH               asks the holder of the mutex to give it up, as Curator's Revoker does; answers "ok"

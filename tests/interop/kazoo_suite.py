@@ -4,7 +4,7 @@
 
 The tests come from Kazoo's source archive, which is fetched; where it can't be, that is a skip. They are run as they are. Only the classes
 that they test stand in for Kazoo's here: a Lock, ReadLock, WriteLock or Semaphore of a client is a client of libpawl's, through ctypes,
-with Kazoo's manners: an object is held once, by whatever thread, and does not enter twice. All connections of a Kazoo client's locks go
+with Kazoo's manners: an object is held once, by any thread, and does not enter twice. All connections of a Kazoo client's locks go
 through a way of their own, so that a session can be made to expire. What does not apply is named in NOT_PAWLS, with the reason."""
 
 import ctypes
@@ -273,7 +273,7 @@ def main():
         status = peer_suite.play([(".".join(test.id().rsplit(".", 2)[-2:]), lambda test=test: run(test)) for test in tests], NOT_PAWLS)
     finally:
         end_all()
-    os._exit(status)  # whatever a test that failed has left waiting
+    os._exit(status)  # threads that a failed test has left waiting end, too
 
 
 sys.exit(main())

@@ -61,7 +61,7 @@ def load():
 
 
 def call(function, *arguments):
-    """Returns the code; whatever else goes wrong than a test can mean is an exception."""
+    """Returns the code; a failure that no test can mean is an exception."""
     error = Error()
     code = function(*arguments, ctypes.byref(error))
     if code < 0 and code not in (EHELD, ETIMEOUT, ECANCELED, ENOTHELD, ELOST, ELIMIT):

@@ -135,7 +135,7 @@ def run(case, method):
     clients["r"].flushall()
     try:
         method(case, **{name: clients[name] for name in inspect.signature(method).parameters if name != "self"})
-    except Exception:  # whatever it is, it is what failed
+    except Exception:  # of any kind: the test has failed
         return [traceback.format_exc()]
     finally:
         Stand.close_all()

@@ -22,7 +22,7 @@ children = []
 
 
 def spawn(command, **how):
-    """Start a process that ends with this one, whatever ends it."""
+    """Start a process that ends with this one, also if that is killed."""
     process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], start_new_session=True, **how)
     children.append(process)
     return process

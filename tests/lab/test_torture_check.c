@@ -10,7 +10,7 @@
 #include "../../lab/torture/check.h"
 #include "../../lab/torture/schedule.h"
 
-/* A table of its own, so that the rules can be tried whatever is promised at the moment. */
+/* A table of its own, so that the tests of the rules do not depend on what is promised at the moment. */
 static const char table[] = "| engine | fault | oracle | bound | test |\n"
                             "|---|---|---|---|---|\n"
                             "| leased | client-kill | EXCLUSIVE | - | t |\n"
@@ -364,7 +364,7 @@ static void test_order(void **state) {
     /* Not seen, seen by an entry that is older than the acquire, or under a fault that may cost a place: nothing can be said. */
     holds(QUEUE("") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
     holds(QUEUE("30 rig seen 0 25" NS " 1.1@19" NS "\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
-    /* An entry of the ms in which the acquire began is its own, whatever the fraction of a ms at which the run began... */
+    /* An entry of the ms in which the acquire began is its own, at every fraction of a ms at which the run may begin... */
     breaks(RULE_ORDER, QUEUE("30 rig seen 0 25" NS " 1.1@19000001\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
     breaks(RULE_ORDER, QUEUE("30 rig seen 0 25" NS " 1.1@19999999\n") OVERTAKE("2", "6") OVERTAKE("3", "7") AT_LAST);
     /* ... unless it may be that of another of this process, which waited in that ms and does not any more. */

@@ -220,7 +220,7 @@ static void remove_files(const char *directory) {
     closedir(opened);
 }
 
-/* Lifelines and channels were removed: who lives is alive, who dies is dead, and whoever waits is let in. */
+/* Lifelines and channels were removed: the living count as alive, the dead as dead, and waiters are let in. */
 static void test_files_of_the_living_are_removed(void **data) {
     struct board *board = board_new();
     struct keeper holder = mutex_keeper(*data, "mutex", board, 0), waiter = mutex_keeper(*data, "mutex", board, 1);
@@ -318,7 +318,7 @@ static void take_away(const char *directory, bool rename_it) {
         directory_remove(directory);
 }
 
-/* A newcomer has a directory of its own then, and the lock: whoever held it before is told so, asked or not. */
+/* A newcomer has a directory of its own then, and the lock: its holder before is told so, asked or not. */
 static void check_taken_away(const char *directory, bool rename_it) {
     struct pawl *old = client_open(directory), *watched = client_open(directory), *new;
     struct pawl_lock *lock, *other, *newcomer;

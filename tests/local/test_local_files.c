@@ -71,7 +71,7 @@ static void pretend_reboot(const char *directory) {
 
 /* ---- Boots ---- */
 
-/* Whoever comes first after a boot makes the table anew, whosever it was; in a sticky directory, too. */
+/* The first process after a boot makes the table anew, also one of another user's; in a sticky directory, too. */
 static void check_boots(const char *directory, mode_t mode) {
     struct board *board = board_new();
     int64_t last = 0;

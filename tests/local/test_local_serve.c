@@ -282,7 +282,7 @@ static void test_retoken(void **data) {
     free(claim);
 }
 
-/* The buckets that are used first keep a node, for whoever is in their guard next; the others keep none. */
+/* The buckets that are used first keep a node, for the next one in their guard; the others keep none. */
 static void test_a_bucket_keeps_its_node(void **data) {
     struct pawl__engine *engine = engine_open(*data);
     struct pawl__claim *one = mutex_claim("name"), *two = mutex_claim("name"), *others[2 * SPARES_MAX];

@@ -460,7 +460,7 @@ static void test_scribbling_never_crashes(void **data) {
         status = reap(spawn(use_damaged, *data));
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             fail_msg("round %d: status %x", i, status);
-        /* Nobody is left: whatever it is by now, the next one repairs it; in two steps at most, since damage may be met late. */
+        /* Nobody is left: the next one repairs any damage that was done; in two steps at most, since damage may be met late. */
         for (int attempt = 0; attempt < 4; attempt++) {
             struct pawl__engine *engine = engine_open(*data);
             struct pawl__claim *claim = mutex_claim("name");
@@ -478,7 +478,7 @@ static void test_scribbling_never_crashes(void **data) {
     }
 }
 
-/* Two holders of no permits, each before the other: whoever adds up what they hold never comes to an end of them. */
+/* Two holders of no permits, each before the other: adding up what they hold would never end. */
 static void join_circle(void *data) {
     struct pawl__engine *engine = engine_open(data);
     struct pawl__claim *claims[3];

@@ -123,7 +123,7 @@ static void test_what_is_over_teaches_nothing(void **state) {
     tear_down(fds);
 }
 
-/* With one CPU, whoever looks keeps from running whom it looks for. */
+/* With one CPU a thread that looks keeps the one that it waits for from running. */
 static void test_never_looks_on_one_cpu(void **state) {
     cpu_set_t all, one;
     struct spin spin;

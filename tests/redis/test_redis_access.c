@@ -181,7 +181,7 @@ static void test_no_right_in_the_middle_of_a_newer_one(void **state) {
     redis_server_free(&newer);
 }
 
-/* The right to release is taken away while it is held: whoever released hears that it stays. */
+/* The right to release is taken away while the lock is held: the release says that the lock stays. */
 static void test_a_release_is_refused(void **state) {
     struct pawl *client;
     struct pawl_lock *lock, *another;

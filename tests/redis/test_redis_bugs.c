@@ -86,7 +86,7 @@ static void note_result(struct pawl_lock *lock, int result, const struct pawl_er
     *(int *)data = result;
 }
 
-/* Redisson #7272: the cancel meets the grant, in all the ways that it can; whoever wins, nothing is held, and so nothing renewed. */
+/* Redisson #7272: the cancel meets the grant, in all the ways that it can; either may win: nothing is held, and so nothing renewed. */
 static void test_cancel_races_the_grant(void **state) {
     struct pawl *one = open_at(server.port, "", 1000), *two = open_at(server.port, "", 1000);
     struct pawl_lock *held = mutex_of(one, "lock"), *lock;
@@ -177,7 +177,7 @@ static void hold_and_be_frozen(int ready) {
     if (pawl_on_loss(lock, hear_loss, &losses, NULL) < 0 || pawl_acquire(lock, PATIENCE_MS, NULL) < 0 || write(ready, "", 1) != 1)
         _exit(1);
     raise(SIGSTOP);
-    if (pawl_remaining_ms(lock) != 0 || pawl_state(lock) != PAWL_LOST) /* at once, by the clock: whatever the network does */
+    if (pawl_remaining_ms(lock) != 0 || pawl_state(lock) != PAWL_LOST) /* at once, by the clock: no message is needed */
         _exit(2);
     await_loss(&losses);
     _exit(pawl_release(lock, NULL) == PAWL_ELOST ? 0 : 3);

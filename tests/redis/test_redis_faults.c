@@ -488,7 +488,7 @@ static void test_out_of_memory(void **state) {
     pawl_lock_free(waiting);
 }
 
-/* What is held is renewed all the same, whatever its kind: the lease passes twice. */
+/* Holds of every kind are renewed all the same: the lease passes twice. */
 static void test_renewed_out_of_memory(void **state) {
     struct pawl *client = open_at(server.port, "", 600);
     struct pawl_lock *locks[4];

@@ -35,7 +35,7 @@ static void test_foreign_counter_is_left_alone(void **state) {
     pawl_lock_free(lock);
 }
 
-/* Redisson's RSemaphore is that counter and nothing else: whoever has a permit is not to be seen. */
+/* Redisson's RSemaphore is that counter and nothing else: it does not show who has a permit. */
 static void test_rsemaphore_is_not_exceeded(void **state) {
     struct pawl_lock *lock = semaphore_of(one, "sem", 1), *other = semaphore_of(two, "sem", 1);
 

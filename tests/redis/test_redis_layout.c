@@ -252,7 +252,7 @@ static void test_keys_of_other_types(void **state) {
 }
 
 /* A large hash has its fields in no order: a mutex's owner and record, a read-write lock's mode and owner are told apart all the same. */
-static void test_kinds_whatever_the_order_of_fields(void **state) {
+static void test_kinds_with_fields_in_any_order(void **state) {
     (void)state;
     freeReplyObject(redis_server_command(&server, "CONFIG SET hash-max-listpack-entries 0"));
     for (int i = 0; i < 16; i++) {
@@ -635,7 +635,7 @@ static void test_waiter_that_was_dropped_queues_again(void **state) {
     pawl_lock_free(behind);
 }
 
-/* Redisson's fair lock: waiters that were told 0 ms spun. Here a waiter asks a few times a second at most, whatever holds the lock. */
+/* Redisson's fair lock: waiters that were told 0 ms spun. Here a waiter asks a few times a second at most, behind any kind of holder. */
 static void test_waiters_do_not_spin(void **state) {
     struct pawl_lock *lock = mutex_of(one, "lock");
     struct taker taker;
@@ -760,7 +760,7 @@ int main(int argc, char **argv) {
         TEST(test_pawls_of_both_layouts),
         TEST(test_key_of_another_type_while_waiting),
         TEST(test_keys_of_other_types),
-        TEST(test_kinds_whatever_the_order_of_fields),
+        TEST(test_kinds_with_fields_in_any_order),
         TEST(test_tokens_are_comparable_with_fenced_locks),
         TEST(test_rwlock_is_redissons),
         TEST(test_dead_reader_does_not_live_on_others_renewals),

@@ -76,7 +76,7 @@ static void test_every_cell(void **unused) {
         }
 }
 
-/* Whatever happens, who is withdrawn comes to its end, and nothing leads out of there but that. */
+/* A claim that is withdrawn comes to its end after every event, and only that way leads out of there. */
 static void test_ways_out(void **unused) {
     struct rclaim_move move;
 

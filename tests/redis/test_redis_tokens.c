@@ -156,7 +156,7 @@ static void test_one_for_one(void **state) {
     close_crowd(&crowd);
 }
 
-/* The counter is ahead of the clock, by whatever made it so: then a claim gets one token, however many it wants. */
+/* The counter is ahead of the clock: then a claim gets one token, however many it wants. */
 static void test_counter_does_not_outrun_the_clock(void **state) {
     (void)state;
     for (int i = 0; i < LAYOUTS; i++) {
@@ -507,7 +507,7 @@ static void test_answer_that_nobody_looks_for(void **state) {
     close_crowd(&crowd);
 }
 
-/* Who asked in vain does not ask for the next claim, then for the next three, then for seven. */
+/* A claim that asked to go on was refused: the next one does not ask; after another refusal the next three, then seven. */
 static void test_leaves_the_server_alone_for_a_while(void **state) {
     static const bool asks[] = {true, true, false, true, false, false, true};
     redisContext *listener = listen_from_outside();

@@ -3,8 +3,9 @@
  * clock_shim.c - a library to be preloaded into a client or a server whose clocks shall be wrong (`pawl torture`): it stands before
  * clock_gettime, gettimeofday and time, and reads how wrong from memory that it shares with the rig ($PAWL_CLOCK_FD; clock.h there).
  *
- * Who waits until a moment reads it off the clock that we show, and the kernel compares it with its own: so it stands before the waits for
- * conditions as well. Else whoever sleeps would sleep for as long as its clock is ahead, on top, for ever: all of Java's timed waits.
+ * A thread that waits until a moment reads it off the clock that we show, and the kernel compares it with its own: so it stands before
+ * the waits for conditions as well. Else a sleeper whose clock is ahead would sleep longer by as much, each time: all of Java's
+ * timed waits.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -56,7 +56,7 @@ static inline int remove_one(const char *path, const struct stat *status, int ty
 }
 
 static inline void directory_remove(const char *path) {
-    /* Whoever lives in it may take files away meanwhile, or put some back. */
+    /* Processes that use it may take files away meanwhile, or put some back. */
     for (int i = 0; i < 100 && access(path, F_OK) == 0; i++)
         nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * zookeeper_network.h - for tests that cut a follower off from its leader, by the network, while its clients still reach it. In an ensemble
- * of three it is server 0: whoever has the lowest number never leads, as long as all have the same data.
+ * of three it is server 0: the one with the lowest number never leads, as long as all have the same data.
  */
 #ifndef PAWL_ZOOKEEPER_NETWORK_H
 #define PAWL_ZOOKEEPER_NETWORK_H

@@ -124,7 +124,7 @@ bool zookeeper_server_await_mode(struct zookeeper_server *server, int index, con
     return await_mode(server, index, mode);
 }
 
-/* What the servers said, for whoever wants to know why they don't serve. */
+/* What the servers said: it tells why they don't serve. */
 static void show_output(const struct zookeeper_server *server) {
     char path[512], line[1024];
     FILE *file;

@@ -11,7 +11,7 @@ enum { CROWD = 900, MANY = 2500 };
 
 static struct pawl_lock *locks[MANY];
 static int granted, failed, order[MANY];
-static bool hand_on; /* whoever is let in lets go at once */
+static bool hand_on; /* each one that is let in lets go at once */
 
 static void on_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
     (void)why;
@@ -132,7 +132,7 @@ static void test_a_crowd_in_one_queue(void **state) {
     pawl_close(client);
 }
 
-/* Whatever was on its way, and whoever stood in line: after a cut all are let in. */
+/* The connection is cut while requests are on their way and claims stand in line: all are let in. */
 static void test_a_cut_while_some_stand_in_line(void **state) {
     struct pawl *client = open_proxied("");
 

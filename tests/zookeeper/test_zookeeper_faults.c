@@ -9,7 +9,7 @@
 
 /* ---- Cuts ----------------------------------------------------------------------------------------------------------------- */
 
-/* Acquire and release while the proxy strikes once; whatever was cut, the lock is held with one node, and then with none. */
+/* Acquire and release while the proxy strikes once: after every cut the lock is held with one node, and then with none. */
 static void cut_at(int op, bool reply) {
     struct pawl *client = open_proxied("");
     struct pawl_lock *lock = new_mutex(client, 0);

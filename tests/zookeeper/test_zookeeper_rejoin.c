@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_zookeeper_rejoin.c - getting in line again behind somebody whom we saw there: with fewer requests, and right whatever became of
- * that one, of our own node, and of the connection. Memories last for ever here, so that nothing depends on how fast the machine is.
+ * test_zookeeper_rejoin.c - getting in line again behind somebody whom we saw there: with fewer requests, and right also
+ * if that one, our own node or the connection is gone. Memories last for ever here, so that nothing depends on how fast the machine is.
  */
 #include "../support/zookeeper_harness.h"
 

@@ -158,7 +158,7 @@ static void on_answer(struct pawl_lock *lock, int result, const struct pawl_erro
     *(int *)data = result;
 }
 
-/* Whoever rings just when the service thread silences the bell is heard, and so is everybody after that: deadlines are kept. */
+/* A ring just when the service thread silences the bell is heard, and so is every later one: deadlines are kept. */
 static void test_a_ring_is_never_lost(void **state) {
     struct pawl *client = open_direct(""), *other = open_direct("");
     struct pawl_lock *held = new_mutex(other, 0), *task = new_mutex(client, PAWL_TASK);

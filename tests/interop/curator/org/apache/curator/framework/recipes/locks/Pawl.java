@@ -3,7 +3,7 @@
  * Pawl - libpawl for the classes beside it, which stand in for Curator's locks of the same names while Curator's own tests are played.
  *
  * A CuratorFramework has a Session: pawl clients of its own, one for each directory of locks. When the framework's session is lost, or it
- * is closed, these are closed, too, as if pawl had used that session; whoever waits goes on waiting in the next one.
+ * is closed, these are closed, too, as if pawl had used that session; a thread that waits goes on waiting in the next one.
  */
 package org.apache.curator.framework.recipes.locks;
 
