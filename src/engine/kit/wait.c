@@ -68,7 +68,7 @@ static void wait_once(struct kit *kit, struct kit_claim *claim, struct kit_reade
 
     if (inherits(claim))
         *reads = reader;
-    /* It is elsewhere now; or there is nothing to read; or it is decided, and serve() is still speaking of it. */
+    /* The claim has another reader now; or there is nothing to read; or it is decided, and serve() is in its upcall. */
     if (*reads && (*reads != reader || !can_read(kit, reader) || !open)) {
         pawl__kit_pass_reading(kit, *reads);
         *reads = NULL;

@@ -52,11 +52,11 @@ static bool without_result(struct redis *redis, const struct request *request, c
     case REPLY_MOVED:
         if (!pawl__cluster_moved(request->server, reply))
             return false;
-        /* It is sent to where it was; or to and fro, and does not wait for that to end. */
+        /* The node names itself, or the nodes send the claim back and forth: ask again later. */
         if (!pawl__claim_follows(redis, claim) || (claim->kit.claim->try_only && rclaim_moved_lately(claim, pawl__boottime())))
             pawl__claim_try_later(redis, claim);
         return true;
-    case REPLY_ASK: /* not all of its keys are there, nor here: see cluster.c */
+    case REPLY_ASK: /* the slot is on its way, and the keys are at two nodes: see cluster.c */
         pawl__cluster_asked(request->server, reply);
         refused_for_now(redis, claim, why);
         return true;
@@ -237,7 +237,7 @@ static void undone(struct redis *redis, struct rclaim *claim) {
     }
 }
 
-/* The server will not let us; then the lease ends it. Where it refuses one it refuses many: the log need not hear of each. */
+/* The release is refused: the hold ends with its lease. A server that refuses one refuses many, so the log hears once a minute. */
 static void release_refused(struct redis *redis, const struct rclaim *claim, const struct pawl_error *why) {
     struct claims *claims = claims_of(redis);
 
@@ -281,7 +281,7 @@ static void downgrade_answered(struct redis *redis, const struct request *reques
 
 /* ---- Going on ------------------------------------------------------------------------------------------------------------ */
 
-/* Whatever else it is, no answer included: then there is nothing more, and the claim ends at its bounds. */
+/* Any other answer, or none, means no more tokens: the claim ends at its bounds. */
 static void extend_answered(const struct request *request, const redisReply *reply) {
     request->claim->tokens = TOKENS_REFUSED;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST) {

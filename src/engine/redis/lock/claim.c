@@ -162,7 +162,7 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
     }
 }
 
-/* It was granted, and that is over: the answer lay in its socket while we were stopped. Perhaps it is ours still, or else it queues. */
+/* The lease of this grant ended before we read it. Ask again: the claim may still be ours, or else it queues. */
 static bool came_too_late(struct redis *redis, struct rclaim *claim) {
     if (is_voter(redis) || pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
         return false;

@@ -17,7 +17,7 @@ static void look_for_others(struct home *home) {
     struct redis *redis = home->server.redis;
     unsigned failures = pawl__server_failures(&home->server);
 
-    if (failures && home->node.wanted && redis->traits.sharded) /* they waited since it is connected when it is first wanted */
+    if (failures && home->node.wanted && redis->traits.sharded) /* tries have waited for its first connection */
         pawl__claims_refuse_tries(home);
     if (redis->options.retry.tries && failures >= redis->options.retry.tries) {
         home->gave_up = true;

@@ -10,7 +10,7 @@
 #include "os/bell.h"
 #include "os/descriptor.h"
 
-/* So far apart are the two pairs of a home, about: a push may be older than an answer that overtook it. */
+/* The older of a home's two clock samples is at least about this old: a push may have left before an answer that overtook it. */
 #define TIE_NS (100 * REDIS_MS)
 
 int pawl__home_made(struct server *server) {

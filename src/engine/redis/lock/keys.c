@@ -80,9 +80,8 @@ int pawl__redis_check_name(const struct redis *redis, const char *name, struct p
         "the braces in '%s' put its keys into different slots of the cluster: leave them out, or write {...} around a part", name);
 }
 
-/* What tokens are not to be below. One server alone can't be outrun by another: its time when the connection was new will do, and costs
- * nothing as long as it forgets nothing. Where there are several, one that is no longer the primary may grant yet, beside its successor:
- * that both keep to the time is all that there is between their tokens. */
+/* The least value of the next token. With one server its time at the connect is enough: it counts on from there. With several, an old
+ * primary may still grant beside its successor; only the time keeps their tokens in order, so it is the time now. */
 static uint64_t token_floor(const struct home *home) {
     int64_t now_us;
 

@@ -19,7 +19,7 @@
  * The server itself can tell of changes to a key that was read (CLIENT TRACKING), to another connection than the one that read it: the
  * inbox. It does so for what is asked right after CLIENT CACHING YES, and once.
  *
- * Nothing here goes on with a claim. What messages make of claims is in push.c.
+ * Nothing here changes the state of a claim; push.c does, when a message comes.
  */
 #include <stdio.h>
 #include <stdlib.h>

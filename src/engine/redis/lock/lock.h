@@ -14,8 +14,8 @@
  *     ?replicas=N: SECURING and UNDOING lie before HOLDING, see secure.c
  *
  * Who reads? A thread that waits in park() for its answer reads what comes from its claim's home, if no other does so already (kit/wait.h).
- * Without one the service thread reads, in serve(). Its epoll set says what it watches: see watch() in pump.c. What is asked to go on
- * (send.c) nobody waits for: whoever wants to know looks (pawl__home_look). Only the service thread connects, keeps time and calls up.
+ * Without one the service thread reads, in serve(). Its epoll set says what it watches: see watch() in pump.c. Nobody waits for
+ * the answer to a request for more tokens (send.c): it is looked for when it matters (pawl__home_look). Only the service thread connects, keeps time and calls up.
  */
 #ifndef PAWL_REDIS_LOCK_H
 #define PAWL_REDIS_LOCK_H
@@ -47,7 +47,7 @@ enum rclaim_event {
     RCLAIM_QUEUED,    /* the server says: another holds it */
     RCLAIM_GRANTED,   /* ... or it is ours, and replicas have it where they are to; */
     RCLAIM_UNSECURED, /* ... and they are to have it first; */
-    RCLAIM_TOO_LATE,  /* ... and that is over: the answer lay in its socket while we were stopped; */
+    RCLAIM_TOO_LATE,  /* ... but its lease ended before we read that; */
     RCLAIM_REFUSED,   /* ... or it will not let us, or can't be reached */
     RCLAIM_STALE,     /* a push says that it is ours, and can't be believed */
     RCLAIM_TURN,      /* of a voter: it is to ask again */
@@ -169,7 +169,7 @@ static inline bool rclaim_holds(const struct rclaim *claim) {
     return claim->state == RCLAIM_HOLDING || claim->state == RCLAIM_DOWNGRADING;
 }
 
-/* A claim that is sent to and fro by nodes that do not agree goes slowly. */
+/* The least time between two moves of a claim, where nodes do not agree who has its slot. */
 #define REDIS_MOVE_NS (50 * REDIS_MS)
 static inline bool rclaim_moved_lately(const struct rclaim *claim, int64_t now) {
     return now < claim->moved_at + REDIS_MOVE_NS;
@@ -315,9 +315,9 @@ void pawl__renew_put_back(struct rclaim *claim);
 void pawl__secure_begin(struct home *home);
 void pawl__secure_wrote(struct redis *redis, const struct request *request, const redisReply *reply);
 void pawl__secure_counted(struct redis *redis, const struct request *request, const redisReply *reply);
-/* One of the connections that it takes is gone; or all of them are there, and something may have waited for that. */
+/* A connection that a round needs went down, or the last of them came up: give the round up, and begin one if claims wait for it. */
 void pawl__secure_anew(struct home *home);
-/* What to tell who tried. */
+/* Why an acquire failed that too few replicas have. */
 void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret);
 
 /* answer.c */
@@ -344,10 +344,10 @@ void pawl__push_listened(struct redis *redis, const redisReply *reply);
 /* events.c: what is pulled, and handed on. */
 /* Work on what connections have to say; before the mutex is let go. */
 void pawl__events_take(struct redis *redis);
-/* At the end: only what was lost. */
+/* At close: hand on the answers that are still owed, and drop all other events. */
 void pawl__events_end(struct redis *redis);
-/* The same right after a request whose answer its caller will wait for, or look for: who does reads it, so that the service thread need
- * not be made to. */
+/* Take what connections have to say and let the mutex go, right after a request whose caller reads the answer: the service thread is not
+ * woken for it. */
 static inline void pawl__redis_unlock_asked(struct redis *redis) {
     pawl__events_take(redis);
     pawl__kit_unlock_quietly(&redis->kit);

@@ -68,8 +68,8 @@ static void watch(struct link *link) {
     link->watched = event.events;
 }
 
-/* What was heard is worked on before the mutex is let go. What is not up to date then is what a thread left that asks, and reads the
- * answer itself. */
+/* Events are handled before the mutex is let go. What the service thread watches may be out of date after a quiet unlock: that thread
+ * reads its own answer. */
 static void unlocking(struct kit *kit) {
     struct redis *redis = redis_of(kit->engine);
     struct link *link;
@@ -202,7 +202,7 @@ static void set_reader_waits(struct home *home, bool waits) {
     home->reader_waits = waits;
 }
 
-/* Is an answer on its way, and nobody but the reader waits for one? Others would have use for the CPU. */
+/* May the reader spin? Only if an answer is on its way and no other thread waits, which could use the CPU. */
 static bool is_alone(const struct home *home) {
     return TAILQ_EMPTY(&home->reader.followers) && !TAILQ_EMPTY(&home->server.commands.sent);
 }

@@ -114,7 +114,7 @@ struct renew_texts {
     char hold[REDIS_KEY_MAX + REDIS_OWNER_MAX + 32], permits[16], lease[24];
 };
 
-/* One that is still there: what has ended meanwhile is asked for in its name, so that each keeps its place. */
+/* Any claim that is still there. It stands in for those that have ended, so that answers keep their positions. */
 static const struct rclaim *any_of(const struct group *batch) {
     for (size_t i = 0; i < batch->count; i++)
         if (batch->members[i].claim)

@@ -4,8 +4,8 @@
  *
  * The claims are ordinary ones that are asked for by one request. Its answer decides all of them; from then on, and if no answer comes,
  * each is on its own: a claim whose answer was lost asks again by itself, finds what the script has done for it, and the core gives
- * back what it got if others got nothing. What the server can't do just now it can't do together: the claims are refused as
- * unsupported (pawl__claim_not_now), and the core waits for each.
+ * back what it got if others got nothing. After an error that will pass the claims are refused as unsupported
+ * (pawl__claim_not_now), and the core acquires them one by one.
  *
  * In a cluster they go together if their names have one slot. While that moves, its keys are at two nodes, and scripts over several of them
  * at neither.

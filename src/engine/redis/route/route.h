@@ -128,7 +128,7 @@ void pawl__sentinel_free(struct redis *redis);
 bool pawl__cluster_settle(struct redis *redis);
 /* Ask for the map again, soon. */
 void pawl__cluster_refresh(struct redis *redis);
-/* What a node says of a slot: it has moved (false: that makes no sense); or this is to be asked elsewhere, for once (NULL: the same). */
+/* Take the answer MOVED; false: it makes no sense. Take the answer ASK: the node for this one request; NULL: it makes no sense. */
 bool pawl__cluster_moved(struct server *from, const redisReply *reply);
 struct server *pawl__cluster_asked(struct server *from, const redisReply *reply);
 
