@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const struct raw_impl *const impls[] = {
     &raw_local,
@@ -55,11 +54,4 @@ void raw_close(struct raw *raw) {
         return;
     raw->impl->close(raw->connection);
     free(raw);
-}
-
-int64_t bench_now_ns(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }

@@ -40,8 +40,6 @@ bool raw_resolve(struct address *address, char *why, size_t size);
 struct raw *raw_open(const struct address *address, const char *id, char *why, size_t size);
 void raw_close(struct raw *raw);
 
-int64_t bench_now_ns(void);
-
 extern const struct raw_impl raw_local;
 extern const struct raw_impl raw_redis;
 extern const struct raw_impl raw_zookeeper;

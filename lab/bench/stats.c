@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stats.c - samples of rounds, and histograms of latencies.
+ * stats.c - the clock, samples of rounds, and histograms of latencies.
  */
 #include "stats.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+int64_t bench_now_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 void figure_add(struct figure *figure, double value) {
     if (figure->count < MAX_ROUNDS)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stats.h - samples of rounds, and histograms of latencies.
+ * stats.h - the clock, samples of rounds, and histograms of latencies.
  */
 #ifndef PAWL_CLI_BENCH_STATS_H
 #define PAWL_CLI_BENCH_STATS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
+
+int64_t bench_now_ns(void);
 
 enum { MAX_ROUNDS = 99 };
 

@@ -22,7 +22,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../stats.h"
@@ -40,13 +39,6 @@ static struct shared {
 } * shared;
 
 static char path[4096];
-
-static int64_t now_ns(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void sleep_ms(long ms) {
     const struct timespec span = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
@@ -132,23 +124,23 @@ static void tell(double rate) {
 /* The rate without a clock in between, as `pawl bench` has it for local locks; the percentiles with one. */
 static void alone(long ms) {
     int file = kind->open();
-    int64_t end = now_ns() + (int64_t)ms * 1000000, bulk_ns = 0;
+    int64_t end = bench_now_ns() + (int64_t)ms * 1000000, bulk_ns = 0;
     double bulk = 0;
 
-    while (now_ns() < end) {
-        int64_t begin = now_ns();
+    while (bench_now_ns() < end) {
+        int64_t begin = bench_now_ns();
 
         for (int i = 0; i < BULK; i++) {
             kind->take(file);
             kind->give(file);
         }
-        bulk_ns += now_ns() - begin;
+        bulk_ns += bench_now_ns() - begin;
         bulk += BULK;
         for (int i = 0; i < BULK / 10; i++) {
-            begin = now_ns();
+            begin = bench_now_ns();
             kind->take(file);
             kind->give(file);
-            histogram_add(&shared->latency, now_ns() - begin);
+            histogram_add(&shared->latency, bench_now_ns() - begin);
         }
     }
     close(file);
@@ -159,7 +151,7 @@ static void take_turn(int file, int self) {
     atomic_fetch_add(&shared->waiting, 1);
     kind->take(file);
     atomic_fetch_sub(&shared->waiting, 1);
-    int64_t now = now_ns();
+    int64_t now = bench_now_ns();
     if (shared->owner != self) {
         shared->owner = self;
         atomic_fetch_add(&shared->turns, 1);
@@ -168,7 +160,7 @@ static void take_turn(int file, int self) {
     }
     while (atomic_load(&shared->waiting) == 0 && atomic_load(&shared->phase) != STOP)
         sched_yield();
-    shared->released_at = now_ns();
+    shared->released_at = bench_now_ns();
     kind->give(file);
 }
 
@@ -188,10 +180,10 @@ static double count(long ms) {
     atomic_store(&shared->phase, WARM);
     sleep_ms(ms / 4);
     uint64_t before = atomic_load(&shared->turns);
-    int64_t begin = now_ns();
+    int64_t begin = bench_now_ns();
     atomic_store(&shared->phase, COUNT);
     sleep_ms(ms);
-    double rate = (double)(atomic_load(&shared->turns) - before) * 1e9 / (double)(now_ns() - begin);
+    double rate = (double)(atomic_load(&shared->turns) - before) * 1e9 / (double)(bench_now_ns() - begin);
     atomic_store(&shared->phase, STOP);
     return rate;
 }

@@ -9,34 +9,27 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "../stats.h"
 
 extern char **environ;
 
-enum { MAX_TURNS = 1000, COMMANDS = 6, WORDS = 10 };
+enum { COMMANDS = 6, WORDS = 10 };
 
 struct command {
     const char *name;
     const char *words[WORDS]; /* none: it is not asked for */
-    double times[MAX_TURNS];
+    struct figure times_ms;
 };
-
-static int64_t now_ns(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* -1: it failed, or is not there. */
 static double run_ms(const char *const *command) {
     posix_spawn_file_actions_t quiet;
-    int64_t start = now_ns();
+    int64_t start = bench_now_ns();
     int status;
     pid_t pid;
 
@@ -48,13 +41,7 @@ static double run_ms(const char *const *command) {
         return -1;
     if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return -1;
-    return (double)(now_ns() - start) / 1e6;
-}
-
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
+    return (double)(bench_now_ns() - start) / 1e6;
 }
 
 /* `NAME`, `pawl run -u URL -n x -- true` */
@@ -73,10 +60,9 @@ static struct command under_etcdctl(const char *address) {
     return (struct command){.name = "etcdctl lock", .words = {"etcdctl", endpoints, "lock", "pawl-bench-command", "true"}};
 }
 
-static void print(struct command *command, int turns, bool first) {
-    qsort(command->times, (size_t)turns, sizeof command->times[0], compare);
-    printf(command->times[0] < 0 ? "%s\"%s\": null" : "%s\"%s\": %.3f", first ? "{" : ", ", command->name,
-           command->times[turns / 2]);
+static void print(const struct command *command, bool first) {
+    printf(figure_low(&command->times_ms) < 0 ? "%s\"%s\": null" : "%s\"%s\": %.3f", first ? "{" : ", ", command->name,
+           figure_median(&command->times_ms));
 }
 
 int main(int argc, char **argv) {
@@ -84,7 +70,7 @@ int main(int argc, char **argv) {
     char directory[] = "/tmp/pawl-bench-XXXXXX", url[64], file[64], remove[64];
     int turns = argc >= 3 ? atoi(argv[2]) : 0;
 
-    if (turns < 1 || turns > MAX_TURNS)
+    if (turns < 1 || turns > MAX_ROUNDS)
         errx(64, "usage: bench-command PATH-OF-PAWL TURNS [REDIS-URL] [ZOOKEEPER-URL] [ETCD-ADDRESS]");
     if (!mkdtemp(directory))
         err(1, "%s", directory);
@@ -100,9 +86,9 @@ int main(int argc, char **argv) {
     commands[5] = under_etcdctl(argc > 5 ? argv[5] : "");
     for (int turn = 0; turn < turns; turn++)
         for (int i = 0; i < COMMANDS; i++)
-            commands[i].times[turn] = commands[i].words[0] ? run_ms(commands[i].words) : -1;
+            figure_add(&commands[i].times_ms, commands[i].words[0] ? run_ms(commands[i].words) : -1);
     for (int i = 0; i < COMMANDS; i++)
-        print(&commands[i], turns, i == 0);
+        print(&commands[i], i == 0);
     printf("}\n");
     return system(remove) == 0 ? 0 : 1;
 }

@@ -14,6 +14,7 @@
  *
  * Prints JSON, a line for each half of both; times in microseconds.
  */
+#include <err.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,13 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../stats.h"
 #include "pawl.h"
 #include "servers/proxy.h"
 
-enum { MOST_ROUNDS = 10000, MOST = 31, AWAY_FEWER = 10 };
+enum { MOST = 31, AWAY_FEWER = 10 };
 
 enum { NOTHING, VOTE, UNVOTE, SCRIPTS };
 static const char *const bodies[SCRIPTS] = {
@@ -43,40 +44,22 @@ static int rounds;
 static const char *where = "";
 
 static void check(int rc, const struct pawl_error *error) {
-    if (rc < 0) {
-        fprintf(stderr, "bench-redlock: %s\n", error->text);
-        exit(1);
-    }
+    if (rc < 0)
+        errx(1, "%s", error->text);
 }
 
-static int64_t now_ns(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double part_us(int64_t *samples, double part) {
-    qsort(samples, (size_t)rounds, sizeof *samples, compare);
-    return (double)samples[(size_t)(rounds * part)] / 1000;
+static double part_us(const struct histogram *times, double part) {
+    return histogram_at(times, part) / 1000;
 }
 
 static int64_t bare_trip(void) {
-    int64_t begin = now_ns();
+    int64_t begin = bench_now_ns();
     redisReply *reply = redisCommand(bare[0], "EVALSHA %s 1 bench:bare", sha[NOTHING]);
 
-    if (!reply || reply->type == REDIS_REPLY_ERROR) {
-        fprintf(stderr, "bench-redlock: the bare script does not run\n");
-        exit(1);
-    }
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        errx(1, "the bare script does not run");
     freeReplyObject(reply);
-    return now_ns() - begin;
+    return bench_now_ns() - begin;
 }
 
 /* All at once; `servers` of them are there. Returns when a majority has answered, and reads the rest before the next. */
@@ -91,7 +74,7 @@ static int64_t floor_trip(unsigned servers, int script) {
     void *reply;
 
     snprintf(command, sizeof command, "EVALSHA %s 2 %s", sha[script], keys);
-    begin = now_ns();
+    begin = bench_now_ns();
     for (unsigned i = 0; i < servers; i++) {
         redisAppendCommand(bare[i], command);
         while (redisBufferWrite(bare[i], &done) == REDIS_OK && !done)
@@ -105,7 +88,7 @@ static int64_t floor_trip(unsigned servers, int script) {
             while (redisGetReplyFromReader(bare[i], &reply) == REDIS_OK && reply) {
                 freeReplyObject(reply);
                 if (++answered == count / 2 + 1)
-                    quorum_at = now_ns();
+                    quorum_at = bench_now_ns();
             }
         }
     return quorum_at - begin;
@@ -116,7 +99,7 @@ struct subject {
     const char *key, *options;
     struct pawl *client;
     struct pawl_lock *lock;
-    int64_t acquires[MOST_ROUNDS], releases[MOST_ROUNDS];
+    struct histogram acquires, releases;
     long sleeps;
 };
 static struct subject subjects[] = {{.key = "default", .options = ""}, {.key = "spin0", .options = "?spin=0"}};
@@ -129,6 +112,8 @@ static void open_subject(struct subject *subject, const char *servers) {
     snprintf(url, sizeof url, "%s%s", servers, subject->options);
     check(pawl_open(url, NULL, &subject->client, &error), &error);
     check(pawl_mutex_new(subject->client, "bench:alone", 0, &subject->lock, &error), &error);
+    histogram_clear(&subject->acquires);
+    histogram_clear(&subject->releases);
     subject->sleeps = 0;
 }
 
@@ -138,44 +123,47 @@ static void cycle(struct subject *subject, int round) {
     int64_t begin, middle, end;
 
     getrusage(RUSAGE_THREAD, &before);
-    begin = now_ns();
+    begin = bench_now_ns();
     check(pawl_acquire(subject->lock, PAWL_FOREVER, &error), &error);
-    middle = now_ns();
+    middle = bench_now_ns();
     check(pawl_release(subject->lock, &error), &error);
-    end = now_ns();
+    end = bench_now_ns();
     getrusage(RUSAGE_THREAD, &after);
     if (round < 0)
         return;
-    subject->acquires[round] = middle - begin;
-    subject->releases[round] = end - middle;
+    histogram_add(&subject->acquires, middle - begin);
+    histogram_add(&subject->releases, end - middle);
     subject->sleeps += after.ru_nvcsw - before.ru_nvcsw;
 }
 
 static void print_subject(struct subject *subject) {
     printf(", \"%s\": {\"acquire\": %.1f, \"acquire_p99\": %.1f, \"release\": %.1f, \"sleeps\": %.2f}", subject->key,
-           part_us(subject->acquires, 0.5), part_us(subject->acquires, 0.99), part_us(subject->releases, 0.5),
+           part_us(&subject->acquires, 0.5), part_us(&subject->acquires, 0.99), part_us(&subject->releases, 0.5),
            (double)subject->sleeps / rounds);
 }
 
-static void measure(const char *what, const char *url, unsigned servers) {
-    static int64_t trips[MOST_ROUNDS], floors[MOST_ROUNDS], votes[MOST_ROUNDS];
+enum { TRIP, LEAST, VOTES, TIMES };
 
+static void measure(const char *what, const char *url, unsigned servers) {
+    static struct histogram times[TIMES];
+
+    for (int i = 0; i < TIMES; i++)
+        histogram_clear(&times[i]);
     for (int i = 0; i < SUBJECTS; i++)
         open_subject(&subjects[i], url);
     for (int i = -rounds / 5; i < rounds; i++) {
-        int64_t trip = bare_trip(), least = floor_trip(servers, NOTHING), vote = floor_trip(servers, VOTE);
+        int64_t taken[TIMES] = {bare_trip()};
 
+        taken[LEAST] = floor_trip(servers, NOTHING);
+        taken[VOTES] = floor_trip(servers, VOTE);
         floor_trip(servers, UNVOTE);
         for (int k = 0; k < SUBJECTS; k++)
             cycle(&subjects[k], i);
-        if (i < 0)
-            continue;
-        trips[i] = trip;
-        floors[i] = least;
-        votes[i] = vote;
+        for (int k = 0; k < TIMES && i >= 0; k++)
+            histogram_add(&times[k], taken[k]);
     }
-    printf("{\"servers\": \"%s%s\", \"trip\": %.1f, \"floor\": %.1f, \"vote\": %.1f", what, where, part_us(trips, 0.5),
-           part_us(floors, 0.5), part_us(votes, 0.5));
+    printf("{\"servers\": \"%s%s\", \"trip\": %.1f, \"floor\": %.1f, \"vote\": %.1f", what, where, part_us(&times[TRIP], 0.5),
+           part_us(&times[LEAST], 0.5), part_us(&times[VOTES], 0.5));
     for (int i = 0; i < SUBJECTS; i++) {
         print_subject(&subjects[i]);
         pawl_lock_free(subjects[i].lock);
@@ -189,10 +177,8 @@ static void connect_bare(unsigned server, unsigned port) {
     redisReply *reply;
 
     bare[server] = redisConnect("127.0.0.1", (int)port);
-    if (!bare[server] || bare[server]->err) {
-        fprintf(stderr, "bench-redlock: no server at port %u\n", port);
-        exit(1);
-    }
+    if (!bare[server] || bare[server]->err)
+        errx(1, "no server at port %u", port);
     for (int i = 0; i < SCRIPTS; i++) {
         reply = redisCommand(bare[server], "SCRIPT LOAD %s", bodies[i]);
         snprintf(sha[i], sizeof sha[i], "%s", reply && reply->str ? reply->str : "");
@@ -225,10 +211,8 @@ static void measure_away(const unsigned *ports, pid_t last) {
     rounds = rounds < AWAY_FEWER ? 1 : rounds / AWAY_FEWER;
     for (unsigned i = 0; i < count; i++) {
         proxies[i] = proxy_new(ports[i], NULL, NULL, NULL);
-        if (!proxies[i]) {
-            fprintf(stderr, "bench-redlock: cannot make a proxy\n");
-            exit(1);
-        }
+        if (!proxies[i])
+            errx(1, "cannot make a proxy");
         proxy_delay(proxies[i], 2);
         through[i] = proxy_port(proxies[i]);
     }
@@ -243,10 +227,8 @@ int main(int argc, char **argv) {
 
     rounds = argc > 1 ? atoi(argv[1]) : 0;
     last = argc > 2 ? (pid_t)atoi(argv[2]) : 0;
-    if (argc < 6 || argc - 3 > MOST || rounds < 1 || rounds > MOST_ROUNDS || last < 2) {
-        fprintf(stderr, "usage: bench-redlock ROUNDS PID PORT PORT PORT...\n");
-        return 64;
-    }
+    if (argc < 6 || argc - 3 > MOST || rounds < 1 || last < 2)
+        errx(64, "usage: bench-redlock ROUNDS PID PORT PORT PORT...");
     for (count = 0; count < (unsigned)argc - 3; count++)
         ports[count] = (unsigned)atoi(argv[3 + count]);
     measure_both(ports, last);

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../stats.h"
 #include "pawl.h"
 
 enum { UNDER_WAY = 32, MOST = 50000, ONE_MS = 2000 };
@@ -26,14 +26,13 @@ static struct pawl_lock *locks[MOST];
 
 static void granted(struct pawl_lock *lock, int result, const struct pawl_error *error, void *data) {
     int number = (int)(intptr_t)data;
-    struct timespec now;
+    int64_t now = bench_now_ns();
     char line[64];
 
     (void)lock;
     (void)error;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     if (result == 0) {
-        int length = snprintf(line, sizeof(line), "%d %lld\n", number, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+        int length = snprintf(line, sizeof(line), "%d %lld\n", number, (long long)now);
 
         if (write(STDOUT_FILENO, line, (size_t)length) != length)
             exit(0);
