@@ -427,6 +427,29 @@ static void test_tries_to_reconnect_are_bounded(void **state) {
     pawl_close(client);
 }
 
+/* The same when only the inbox can't be had: an acquire is on its way on the other connection. Its answer is for nobody, and what it got is
+ * given back. */
+static void test_gives_up_while_an_answer_is_due(void **state) {
+    struct pawl *client = open_at(proxy_port(proxy), "?retry=1,5,3&command=60000", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct taker taker;
+
+    (void)state;
+    proxy_delay(proxy, LEASE_MS / 2);
+    proxy_refuse(proxy, true);
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "EXISTS lock", 1);
+    redis_server_integer(&server, "CLIENT KILL TYPE pubsub");
+    assert_int_equal(end_taker(&taker), PAWL_ECONNLOST);
+    pawl_lock_free(lock);
+    await_integer(&server, "EXISTS lock", 0);
+    assert_true(owes_answers(server_of(client))); /* so that was not the end of its lease */
+    await(!owes_answers(server_of(client)), "the answer never comes");
+    proxy_refuse(proxy, false);
+    proxy_delay(proxy, 0);
+    pawl_close(client);
+}
+
 /* Redisson #6026: after a restart the subscription is made again, and the waiter asks again. */
 static void test_restart_of_the_server(void **state) {
     struct losses losses = LOSSES_INIT;
@@ -751,6 +774,7 @@ int main(int argc, char **argv) {
         TEST(test_half_open_connection),
         TEST(test_try_without_a_connection),
         TEST(test_tries_to_reconnect_are_bounded),
+        TEST(test_gives_up_while_an_answer_is_due),
         TEST(test_restart_of_the_server),
         TEST(test_slow_connection),
         TEST(test_out_of_memory),

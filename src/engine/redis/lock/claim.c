@@ -5,8 +5,8 @@
  * Invariants
  *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: whoever finds it in the lock's key is this claim. So acquire and
  *     release may be run again after a lost answer, and do the same.
- *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. In a cluster a
- *     node that had it before may owe answers still: pawl__claim_detach cuts them off.
+ *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. Answers may be
+ *     due if it ends otherwise (?retry= is used up), and in a cluster from a node that had it before: pawl__claim_detach cuts them off.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,7 +70,8 @@ static void forget(struct redis *redis, struct rclaim *claim) {
 
     pawl__listen_no_more(redis, claim);
     pawl__ear_leave(redis, claim);
-    pawl__claim_detach(redis, claim);
+    if (redis->traits.sharded)
+        pawl__claim_detach(redis, claim); /* else one server answers in order: nothing is on its way when it has ended a claim */
     pawl__claim_unlist(claim);
     TAILQ_REMOVE(&claims->all, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
@@ -244,6 +245,17 @@ void pawl__claims_refuse_tries(struct home *home) {
     }
 }
 
+/* The inbox alone may be down: then what is asked on the other connection is answered yet, and what the server has of the claim is taken
+ * back. */
+static void give_up(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+    bool undo = claim->home->server.commands.state == LINK_UP && !pawl__claim_never_sent(claim) && !is_voter(redis);
+
+    pawl__claim_detach(redis, claim);
+    pawl__claim_refuse(redis, claim, why);
+    if (undo)
+        pawl__send_undo(redis, claim);
+}
+
 void pawl__claims_give_up(struct home *home) {
     struct redis *redis = home->server.redis;
     struct rclaim *claim, *next;
@@ -254,6 +266,6 @@ void pawl__claims_give_up(struct home *home) {
     for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->home == home && (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING))
-            pawl__claim_refuse(redis, claim, &why);
+            give_up(redis, claim, &why);
     }
 }

@@ -253,7 +253,7 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
 void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
 /* Ask for `count` more tokens, if nobody waits. */
 void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count);
-/* In a cluster: the claim ends, or is elsewhere now; replies to what was sent are ignored. */
+/* The claim ends, or is elsewhere now: replies to what was sent are ignored. */
 void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
 
 /* claim.c */

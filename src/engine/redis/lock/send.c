@@ -183,8 +183,6 @@ void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
     struct request *request;
     struct server *server;
 
-    if (!redis->traits.sharded)
-        return; /* one server answers in order: nothing is on its way when a claim ends */
     TAILQ_FOREACH(server, &redis->servers, entry) {
         TAILQ_FOREACH(request, &server->commands.sent, link) {
             detach(request, claim);
