@@ -367,6 +367,24 @@ static void give_away(unsigned slot, struct redis_server *from, struct redis_ser
             freeReplyObject(redis_server_command(&cluster.nodes[i], "CLUSTER SETSLOT %u NODE %s", slot, id));
 }
 
+/* At the end of a test that gave the slot of "lock" away. */
+static void take_back(struct pawl *client, struct redis_server *from, const struct redis_server *to) {
+    pawl_close(client);
+    await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
+    redis_cluster_move(&cluster, "lock", from);
+}
+
+/* The map of slots is asked for at once, of the node after this one, which does not answer. */
+static void ask_another_for_the_map(struct server *server) {
+    struct route *route = route_of(server->redis);
+
+    pawl__redis_lock(server->redis);
+    route->cluster.refresh_server = server;
+    route->cluster.refreshed_at = 0;
+    pawl__cluster_refresh(server->redis);
+    pawl__redis_unlock(server->redis);
+}
+
 /* A set is on its way to a node that does not answer, its slot moves, it is had and let go elsewhere, and its locks are gone when the
  * answer comes: that is for nobody. */
 static void test_a_set_that_is_answered_too_late(void **state) {
@@ -375,31 +393,24 @@ static void test_a_set_that_is_answered_too_late(void **state) {
     unsigned slot = redis_cluster_slot(&cluster, "lock");
     struct pawl_part parts[3];
     struct set_taker taker = {.parts = make_set(client, parts), .result = 1};
-    struct redis *redis = redis_of(client->engine);
-    struct route *route = route_of(redis);
     struct server *server;
 
     (void)state;
     assert_works(pawl_acquire_all(parts, 3, PATIENCE_MS, &error), &error);
     assert_works(pawl_release_all(parts, 3, &error), &error);
-    server = route->cluster.slots[slot];
+    server = route_of(redis_of(client->engine))->cluster.slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&taker.thread, NULL, take_set, &taker), 0);
     await(owes_answers(server), "the set is never asked for");
     give_away(slot, from, to);
-    pawl__redis_lock(redis);
-    route->cluster.refresh_server = server; /* the next is asked, who can answer */
-    pawl__cluster_refresh(redis);
-    pawl__redis_unlock(redis);
+    ask_another_for_the_map(server);
     pthread_join(taker.thread, NULL);
     assert_int_equal(taker.result, 0);
     assert_true(owes_answers(server));
     free_set(parts);
     kill(from->pid, SIGCONT);
     await(!owes_answers(server), "the node never answers");
-    pawl_close(client);
-    await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
-    redis_cluster_move(&cluster, "lock", from);
+    take_back(client, from, to);
 }
 
 static void *take_it(void *lock) {
@@ -412,8 +423,7 @@ static void test_tokens_rise_where_some_were_lost(void **state) {
     struct pawl *client = open_url("?command=60000", LEASE_MS);
     struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
     unsigned slot = redis_cluster_slot(&cluster, "lock");
-    struct redis *redis = redis_of(client->engine);
-    struct route *route = route_of(redis);
+    struct route *route = route_of(redis_of(client->engine));
     struct pawl_lock *lock;
     uint64_t token;
     pthread_t thread;
@@ -430,20 +440,14 @@ static void test_tokens_rise_where_some_were_lost(void **state) {
     await(owes_answers(route->cluster.slots[slot]), "the lock is never asked for");
     give_away(slot, from, to);
     freeReplyObject(redis_server_command(to, "SET redisson_lock_token:{lock} %llu", (unsigned long long)token - 2));
-    pawl__redis_lock(redis);
-    route->cluster.refresh_server = route->cluster.slots[slot]; /* the next is asked, who can answer */
-    route->cluster.refreshed_at = 0;                            /* at once */
-    pawl__cluster_refresh(redis);
-    pawl__redis_unlock(redis);
+    ask_another_for_the_map(route->cluster.slots[slot]);
     pthread_join(thread, &result);
     assert_int_equal((int)(intptr_t)result, 0);
     assert_true(pawl_token(lock) > token);
     assert_works(pawl_release(lock, &error), &error);
     kill(from->pid, SIGCONT);
     pawl_lock_free(lock);
-    pawl_close(client);
-    await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
-    redis_cluster_move(&cluster, "lock", from);
+    take_back(client, from, to);
 }
 
 /* A release is on its way to a node whose slot moves meanwhile, without the key that it frees: asked for again, it finds nothing, and
@@ -452,8 +456,6 @@ static void test_a_release_that_is_answered_too_late(void **state) {
     struct pawl *client = open_url("?command=60000", LEASE_MS);
     struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
     unsigned slot = redis_cluster_slot(&cluster, "lock");
-    struct redis *redis = redis_of(client->engine);
-    struct route *route = route_of(redis);
     struct pawl_lock *lock;
     struct server *server;
     pthread_t thread;
@@ -462,24 +464,46 @@ static void test_a_release_that_is_answered_too_late(void **state) {
     (void)state;
     assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error); /* another thread releases it */
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
-    server = route->cluster.slots[slot];
+    server = route_of(redis_of(client->engine))->cluster.slots[slot];
     kill(from->pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, release_it, lock), 0);
     await(owes_answers(server), "the release is never asked for");
     give_away(slot, from, to);
-    pawl__redis_lock(redis);
-    route->cluster.refresh_server = server; /* the next is asked, who can answer */
-    route->cluster.refreshed_at = 0;        /* at once: a release is waited for, but not for long */
-    pawl__cluster_refresh(redis);
-    pawl__redis_unlock(redis);
+    ask_another_for_the_map(server);
     pthread_join(thread, &result);
     assert_int_equal((int)(intptr_t)result, 0);
     kill(from->pid, SIGCONT);
     await(!owes_answers(server), "the node never answers");
     pawl_lock_free(lock);
-    pawl_close(client);
-    await(redis_cluster_node(&cluster, "lock", -1) == to, "the node never hears who has the slot");
-    redis_cluster_move(&cluster, "lock", from);
+    take_back(client, from, to);
+}
+
+/* More tokens are asked for, and the slot moves with the hold before the answer comes: there will be none. */
+static void test_tokens_that_are_asked_for_in_vain(void **state) {
+    struct pawl *client = open_url("?command=60000", LEASE_MS);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    struct server *server;
+    redisReply *hold;
+    uint32_t more;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    server = route_of(redis_of(client->engine))->cluster.slots[redis_cluster_slot(&cluster, "lock")];
+    hold = redis_server_command(from, "HGETALL lock");
+    kill(from->pid, SIGSTOP);
+    assert_int_equal(ask_for_tokens(lock, 1, &more), PAWL__PENDING);
+    give_away(redis_cluster_slot(&cluster, "lock"), from, to);
+    for (size_t i = 0; i < hold->elements; i += 2)
+        freeReplyObject(redis_server_command(to, "HSET lock %s %s", hold->element[i]->str, hold->element[i + 1]->str));
+    ask_another_for_the_map(server);
+    await(ask_for_tokens(lock, 1, &more) == PAWL_EHELD, "it hopes for tokens for ever");
+    kill(from->pid, SIGCONT);
+    await(!owes_answers(server), "the node never answers");
+    assert_works(pawl_release(lock, &error), &error);
+    freeReplyObject(hold);
+    pawl_lock_free(lock);
+    take_back(client, from, to);
 }
 
 /* Threads of two clients that take and release all the while their slot goes round. */
@@ -763,6 +787,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
         cmocka_unit_test_setup(test_a_release_that_is_answered_too_late, set_up),
+        cmocka_unit_test_setup(test_tokens_that_are_asked_for_in_vain, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_mid_call, set_up),
         cmocka_unit_test_setup(test_a_silent_node_is_asked_for_the_map, set_up),
         cmocka_unit_test_setup(test_a_primary_dies, set_up),

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "core/core.h"
+#include "../../lab/servers/proxy.h"
 #include "../support/redis_one.h"
 #include "../support/redis_rivals.h"
 
@@ -507,6 +508,26 @@ static void test_answer_that_nobody_looks_for(void **state) {
     close_crowd(&crowd);
 }
 
+/* The connection is lost before the answer comes: there will be none, and the claim ends at its bounds. */
+static void test_answer_that_is_lost(void **state) {
+    struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
+    struct pawl *client = open_at(proxy_port(proxy), "", 0);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    uint32_t more;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    proxy_freeze(proxy, true);
+    assert_int_equal(ask_for_tokens(lock, 1, &more), PAWL__PENDING);
+    proxy_cut(proxy);
+    await(ask_for_tokens(lock, 1, &more) == PAWL_EHELD, "it hopes for tokens for ever");
+    proxy_freeze(proxy, false);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    proxy_free(proxy);
+}
+
 /* A claim that asked to go on was refused: the next one does not ask; after another refusal the next three, then seven. */
 static void test_leaves_the_server_alone_for_a_while(void **state) {
     static const bool asks[] = {true, true, false, true, false, false, true};
@@ -596,6 +617,7 @@ int main(int argc, char **argv) {
         TEST(test_does_not_go_on_with_other_tokens),
         TEST(test_answer_that_comes_too_late),
         TEST(test_answer_that_nobody_looks_for),
+        TEST(test_answer_that_is_lost),
         TEST(test_leaves_the_server_alone_for_a_while),
         TEST(test_tokens_rise_while_the_counter_is_lost),
         cmocka_unit_test(test_number_that_is_asked_for),

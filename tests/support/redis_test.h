@@ -127,6 +127,13 @@ static inline bool owes_answers(const struct server *server) {
     return owes;
 }
 
+/* Ask for more tokens for the hold of a lock that is held, as the core does. */
+static inline int ask_for_tokens(struct pawl_lock *lock, uint32_t want, uint32_t *ret) {
+    struct claim *claim = TAILQ_FIRST(&lock->cohort->claims);
+
+    return lock->cohort->engine->impl->extras->tokens(lock->cohort->engine, &claim->seam, want, ret);
+}
+
 /* A thread that acquires, and releases at once unless it is to keep. */
 struct taker {
     pthread_t thread;

@@ -251,8 +251,8 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
 void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
 /* Take back what the server may have of a claim that was refused; its answer is ignored. */
 void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
-/* Ask for `count` more tokens, if nobody waits. */
-void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count);
+/* Ask for `count` more tokens, if nobody waits. False: it could not be sent. */
+bool pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count);
 /* The claim ends, or is elsewhere now: replies to what was sent are ignored. */
 void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
 

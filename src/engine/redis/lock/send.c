@@ -114,7 +114,7 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
 
 /* ---- Going on ------------------------------------------------------------------------------------------------------------ */
 
-void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
+bool pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
     struct request request = {.what = ASKED_EXTEND, .claim = claim};
     const struct pawl__claim *seam = claim->kit.claim;
     struct redis_call call;
@@ -126,8 +126,8 @@ void pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count
     call.argv[REDIS_CALL_COMMON] = call.want;
     call.argv[REDIS_CALL_COMMON + 1] = call.keys.channel;
     call.argv[REDIS_CALL_COMMON + 2] = next;
-    pawl__script_send(&claim->home->server, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3, call.argv,
-                      NULL, &request);
+    return pawl__script_send(&claim->home->server, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3,
+                             call.argv, NULL, &request);
 }
 
 /* ---- What a claim needs next --------------------------------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
 
 /* ---- Claims that end, or move -------------------------------------------------------------------------------------------- */
 
-static void detach(struct request *request, const struct rclaim *claim) {
+static void detach(struct request *request, struct rclaim *claim) {
     struct group *group = request->data;
 
     if (request->what == ASKED_RENEWAL || request->what == ASKED_SET) {
@@ -173,6 +173,8 @@ static void detach(struct request *request, const struct rclaim *claim) {
             if (group->members[i].claim == claim)
                 group->members[i].claim = NULL;
     } else if (request->claim == claim) {
+        if (request->what == ASKED_EXTEND)
+            claim->tokens = TOKENS_REFUSED; /* an answer that is ignored gives none */
         request->answered = NULL;
         request->what = ASKED_NOTHING;
         request->claim = NULL;
