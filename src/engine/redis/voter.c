@@ -111,7 +111,7 @@ static void raised(struct redis *redis, struct request *request, redisReply *rep
     freeReplyObject(reply);
 }
 
-/* Whoever asked for it asks again if this fails: the next renewal is in time for that. */
+/* The caller asks again if this fails: the next renewal is in time for that. */
 void pawl__voter_raise(struct pawl__engine *engine, struct pawl__claim *seam, uint64_t token, uint32_t count) {
     struct redis *redis = redis_of(engine);
     struct rclaim *claim = rclaim_of(seam);

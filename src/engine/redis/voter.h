@@ -33,7 +33,7 @@ int64_t pawl__voter_time(struct pawl__engine *engine);
 int pawl__redis_uuid(char *ret, struct pawl_error *reterr);
 /* How long open() may wait for it. */
 int64_t pawl__voter_patience(struct pawl__engine *engine);
-/* How long whoever waits for its answers may look for them. */
+/* How long a thread that waits for its answers may look for them. */
 int64_t pawl__voter_spin(struct pawl__engine *engine);
 /* Once it was up: what an operator should know about it, through the log. */
 void pawl__voter_warn(struct pawl__engine *engine);

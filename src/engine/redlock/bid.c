@@ -104,7 +104,7 @@ static void say_why(const struct redlock *redlock, struct bid *bid) {
         pawl__fail(&bid->kit.why, PAWL_EHELD, "'%s' is held by another, or others want it at this moment", bid->kit.claim->name);
 }
 
-/* Whoever comes next needs a quorum that is free of us, and no more. */
+/* The next bid needs a quorum that is free of us, and no more. */
 static void look_whether_free(struct redlock *redlock, struct bid *bid) {
     unsigned left = 0;
 
@@ -366,7 +366,7 @@ static void forget(struct redlock *redlock, const struct bid *bid, struct vote *
 static const struct bid_move moves[BID_STATES][BID_EVENTS] = {
     [BID_NONE] = {[BID_SUBMIT] = {BID_QUEUED, 0}, [BID_WITHDRAW] = {BID_NONE, BID_SAY_GONE}},
     [BID_QUEUED] = {[BID_BEGIN] = {BID_ASKING, BID_ATTEMPT},
-                    /* From the timer: whoever calls may be at work on a bid of its own. */
+                    /* From the timer: the caller may be at work on a bid of its own. */
                     [BID_FIRST] = {BID_RESTING, BID_SOON},
                     [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}},
     [BID_ASKING] = {COUNTING(BID_ASKING), [BID_QUORUM] = {BID_RAISING, BID_CHOOSE}},
@@ -387,7 +387,7 @@ static const struct bid_move moves[BID_STATES][BID_EVENTS] = {
                      [BID_BROKEN] = {BID_HOLDING, BID_BREAK},
                      [BID_RETURNED] = {BID_HOLDING, BID_TOP_UP},
                      [BID_WITHDRAW] = {BID_LEAVING, BID_PASS_ON | BID_LEAVE}},
-    [BID_LEAVING] = {[BID_TIMER] = {BID_NONE, BID_END}, /* whatever the voters still have of it has expired */
+    [BID_LEAVING] = {[BID_TIMER] = {BID_NONE, BID_END}, /* what the voters still have of it has expired */
                      [BID_REFUSED] = {BID_LEAVING, BID_LOOK},
                      [BID_RETURNED] = {BID_LEAVING, BID_LOOK},
                      [BID_FREE] = {BID_NONE, BID_END}},

@@ -207,7 +207,7 @@ unsigned pawl__vote_step(struct vote *vote, enum vote_event event);
 void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only);
 /* Take it back. */
 void pawl__vote_return(struct redlock *redlock, struct vote *vote);
-/* The bid is over: whatever is still on its way goes on by itself. */
+/* The bid is over: requests on their way go on by themselves. */
 void pawl__votes_detach(struct bid *bid);
 /* Its claim is gone at the voter. */
 void pawl__vote_free(struct redlock *redlock, struct vote *vote);

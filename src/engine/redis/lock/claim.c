@@ -3,7 +3,7 @@
  * claim.c - the life of a claim on the server, by the table of state.c. lock.h draws its states.
  *
  * Invariants
- *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: whoever finds it in the lock's key is this claim. So acquire and
+ *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: where it stands in the lock's key, this claim holds. So acquire and
  *     release may be run again after a lost answer, and do the same.
  *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. Answers may be
  *     due if it ends otherwise (?retry= is used up), and in a cluster from a node that had it before: pawl__claim_detach cuts them off.

@@ -2,8 +2,8 @@
  *
  * events.c - what connections have to say is pulled here, and handed on: to claims, or to the route.
  *
- * Nothing below calls up: a connection that is dropped in the midst of anything says so later, when it is asked. So whoever holds the mutex
- * pumps before it lets go (pump.c): the claims that an answer is about are there until then.
+ * Nothing below calls up: a connection that is dropped in the midst of anything says so later, when it is asked. So a thread that has the
+ * mutex pumps before it lets go (pump.c): the claims that an answer is about are there until then.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -73,7 +73,7 @@ int64_t pawl__home_not_before(const struct home *home, int64_t server_us);
 /* pump.c */
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */
 bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline);
-/* Something was asked whose answer nobody waits for; whoever wants it looks now and then, and later the service thread does. */
+/* Something was asked whose answer nobody waits for. A thread that wants it looks now and then; later the service thread does. */
 void pawl__home_look_later(struct home *home);
 /* Take what has been answered, unless somebody else reads. */
 void pawl__home_look(struct home *home);

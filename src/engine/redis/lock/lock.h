@@ -15,7 +15,8 @@
  *
  * Who reads? A thread that waits in park() for its answer reads what comes from its claim's home, if no other does so already (kit/wait.h).
  * Without one the service thread reads, in serve(). Its epoll set says what it watches: see watch() in pump.c. Nobody waits for
- * the answer to a request for more tokens (send.c): it is looked for when it matters (pawl__home_look). Only the service thread connects, keeps time and calls up.
+ * the answer to a request for more tokens (send.c): it is looked for when it matters (pawl__home_look). Only the service thread connects,
+ * keeps time and calls up.
  */
 #ifndef PAWL_REDIS_LOCK_H
 #define PAWL_REDIS_LOCK_H

@@ -21,7 +21,7 @@
 
 /* ---- What the service thread watches -------------------------------------------------------------------------------------- */
 
-/* Is it for the service thread to read the answers on `commands`? Those of a voter are read by whoever serves them all. */
+/* Is it for the service thread to read the answers on `commands`? Those of voters are read by redlock:, for all of them. */
 static bool reads_answers(const struct home *home) {
     return !home->reader.taken && !is_voter(home->server.redis);
 }

@@ -186,7 +186,7 @@ static void hear_again(struct redis *redis, struct rclaim *claim) {
         pawl__ear_open(redis, claim);
 }
 
-/* Whoever waits asks again: to queue, or to subscribe anew; who holds only subscribes. Driving a claim may end it, but frees none while
+/* Claims that wait ask again: to queue, or to subscribe anew; holders only subscribe. Driving a claim may end it, but frees none while
  * the mutex is held. */
 static void drive_claims(struct redis *redis, const struct rclaim_list *claims) {
     struct rclaim *claim, *next;

@@ -8,7 +8,7 @@
  *                                     UNDOING --(released)--> ASKING, a little later; a try ends
  *
  * WAIT answers how many replicas have what its own connection wrote, and makes everything behind it on that connection wait. So there
- * is a connection for it alone, `replicas`: a write of its own, then WAIT. Whatever was answered on `commands` before that write left
+ * is a connection for it alone, `replicas`: a write of its own, then WAIT. All that was answered on `commands` before that write left
  * lies before it in what replicas are sent. One round is under way at a time; what comes meanwhile goes together in the next.
  *
  * The two connections must lead to one server, or the write proves nothing: server.c compares what the server says of itself. When one of

@@ -2,7 +2,7 @@
  *
  * state.c - what becomes of a claim: for each state, what an event makes of it. lock.h has the words.
  *
- * Whoever brings an event has looked at everything else (is it the answer to what was asked last? is the grant still worth something? does
+ * The caller has looked at everything else (is it the answer to what was asked last? is the grant still worth something? does
  * the URL ask for replicas?), and chooses the event by that. What is not in the table is ignored. What is asked of the server in a
  * state, and again after a lost answer, is pawl__claim_drive's to know.
  */

@@ -30,8 +30,8 @@ end
 
 -- A holder's tokens: the first, and how many; above all earlier ones. FLOOR is the server's time when the client's connection was new: a
 -- counter below that was lost or rolled back since, and goes on from the time now, which is above all that was ever given. For that the
--- counter must not outrun the time: whoever wants several gets no more than there is room for. One is always given; that takes longer than
--- a microsecond.
+-- counter must not outrun the time: a claim that wants several gets no more than there is room for. One is always given; that takes longer
+-- than a microsecond.
 local function take_tokens(want)
     local last = call('INCRBY', TOKEN, want)
     local before = last - want

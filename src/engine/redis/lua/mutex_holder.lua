@@ -1,4 +1,4 @@
--- The holder, if there is nothing here but a mutex of a pawl's: an owner and its record, in whatever order the server has them.
+-- The holder, if there is nothing here but a mutex of a pawl's: an owner and its record, in any order.
 local function sole_holder()
     local fields = redis.pcall('HKEYS', KEYS[1])
     local one, other = fields[1], fields[2]

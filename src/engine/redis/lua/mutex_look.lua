@@ -10,8 +10,8 @@ local function other_type()
     return 'open'
 end
 
--- With a field `mode` it is a RReadWriteLock, which enters whoever else holds. Then it is nobody's to have, not even its holder's; who
--- waits is to ask at once, and is told so.
+-- With a field `mode` it is a RReadWriteLock, which enters beside any holder. Then nobody can have it, its holder neither; waiters are
+-- to ask at once, and are told so.
 local function look()
     local fields = redis.pcall('HKEYS', LOCK)
     if fields.err then

@@ -1,11 +1,11 @@
--- Leave, whatever one was: the holder, in the queue, or neither. 1: held, and not any more. 0: did not hold, or not alone. DROPPED: the
+-- Leave, as the holder, from the queue, or as neither. 1: held, and not any more. 0: did not hold, or not alone. DROPPED: the
 -- fast path has taken the holder out.
 if DROPPED or drop(OWNER) then
     local alone = not entered()
     pass_on(TURN_DUE or not DROPPED and turn_due())
     return alone and 1 or 0
 end
--- Whoever is first now is told so: it alone is sure to hear when the lock is let go.
+-- The waiter that is first now is told so: it alone is sure to hear when the lock is let go.
 local MEMBER = OWNER .. ' ' .. EXTRA
 local rank = call('ZRANK', QUEUE, MEMBER)
 if rank then

@@ -1,4 +1,4 @@
--- Take a vote back, whatever it was: KEYS lock, those that wait; ARGV owner, and if it may be no hold: what it wanted if it may be among
+-- Take a vote back, of any kind: KEYS lock, those that wait; ARGV owner, and if it may be no hold: what it wanted if it may be among
 -- those that wait, or nothing; and 1 if it may be a hold nevertheless.
 --   0: did not hold       1: held, and not any more       2: likewise, and another was told that it is its turn
 -- The end of a hold is told to the one that waits longest, by what it says itself: so all servers tell the same one, and not all that

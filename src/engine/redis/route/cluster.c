@@ -6,7 +6,7 @@
  * connected when a lock there is first asked for. The map is asked for (CLUSTER SLOTS) at open, when a node says that a slot has
  * moved, and when a node can't be reached; from any node that can, and from the next one if that is silent. What MOVED says counts at once.
  *
- * When a slot moves, its claims follow (lock/events.c): whatever was on its way to the old node counts no more, and is asked again at
+ * When a slot moves, its claims follow (lock/events.c): a request on its way to the old node counts no more, and is asked again at
  * the new one. Every request may be asked twice, so that nothing else is to be done; holds are renewed at once, to see that they are there.
  *
  * While a slot is being moved, key by key, scripts over several keys can't be run in it: where some keys are there and some are not

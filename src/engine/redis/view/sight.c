@@ -2,7 +2,7 @@
  *
  * sight.c - who holds a lock and who waits for it, as the server has it.
  *
- * One script reads all of one lock (lua/survey.lua). Who holds is what the lock's own key says, whoever wrote it; the records
+ * One script reads all of one lock (lua/survey.lua). The lock's own key says who holds, also where a foreign client wrote it; the records
  * (docs/redis.md says where they lie) only add names to owners that are pawl's. A holder without a record is foreign. It has no token, or
  * one that is not ours to know, and still must be named in order to be broken: it is shown with a number made of its owner's name.
  */

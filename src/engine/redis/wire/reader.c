@@ -4,8 +4,8 @@
  *
  *   elements   room for an array is made when its length is announced, at once: *2147483647 would be 16 GiB. More than ELEMENTS_MOST
  *              are refused before that, on every level; hiredis allows nine.
- *   bytes      a text is not made before all of it is there, and takes no more than what was sent: one answer, whatever it consists
- *              of, is at most ANSWER_MOST bytes.
+ *   bytes      a text is not made before all of it is there, and takes no more than what was sent: one answer
+ *              with all its parts is at most ANSWER_MOST bytes.
  *   lines      a line is looked through again from its beginning whenever more of it comes: at most LINE_MOST bytes.
  *
  * All of what pawl asks for is answered by far less.

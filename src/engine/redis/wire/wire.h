@@ -73,7 +73,7 @@ struct redis_options {
     struct kit_retry retry;
     unsigned replicas; /* that must have a grant; 0: none */
     int64_t lease_ns, claim_ns;
-    int64_t spin_ns; /* how long whoever waits for an answer looks for it before it sleeps */
+    int64_t spin_ns; /* how long a thread that waits for an answer looks for it before it sleeps */
 };
 
 struct redis;
@@ -360,7 +360,7 @@ enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_
 enum reply_class pawl__reply_class(const redisReply *reply, struct pawl_error *ret);
 /* The value of a line `key:value` of INFO; "" if there is none. */
 void pawl__reply_info(const char *info, const char *key, char *ret, size_t size);
-/* An element of an array as a number, in whatever form; `otherwise` if there is none. */
+/* An element of an array as a number, sent as one or as text; `otherwise` if there is none. */
 int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise);
 /* Milliseconds from now, within what can be counted with; -1: none, or no end. */
 int64_t pawl__reply_span(const redisReply *reply, size_t index);
