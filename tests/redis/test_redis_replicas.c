@@ -381,13 +381,13 @@ static void test_doctor_reads_the_clocks_of_replicas_over_tls(void **state) {
     redis_server_certify(&second); /* of another authority, so it uses the first one's */
     redis_server_start(&first);
     snprintf(second.extra, sizeof second.extra,
-             "tls-replication yes\nreplicaof localhost %u\n"
+             "tls-replication yes\nreplicaof 127.0.0.1 %u\n"
              "tls-cert-file %s/server.crt\ntls-key-file %s/server.key\ntls-ca-cert-file %s/ca.crt\n",
              first.tls_port, papers, papers, papers);
     redis_server_start(&second);
     redis_await_replicas(&first, 1);
     client = open_client(LEASE_MS,
-                         "rediss://localhost:%u?connect=20000&command=20000&servername=localhost&ca=%s/ca.crt&cert=%s/client.crt"
+                         "rediss://127.0.0.1:%u?connect=20000&command=20000&servername=localhost&ca=%s/ca.crt&cert=%s/client.crt"
                          "&key=%s/client.key",
                          first.tls_port, papers, papers, papers);
     assert_works(pawl_examine(client, add_finding, &findings, &error), &error);
