@@ -2,13 +2,11 @@
  *
  * examine.c - for `pawl doctor`: what about this server matters to locks, asked for anew, and what to change.
  *
- * Replicas are asked for their clocks alone, each over a connection of its own that blocks, as briefly as the URL says: this is the one
- * call that may. They are where the primary says that they are, which need not be reachable from here.
+ * Replicas are asked for their clocks alone. They are where the primary says that they are, which need not be reachable from here.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/error.h"
 #include "engine/redis/view/view.h"
@@ -88,10 +86,8 @@ static const char *name_of(const struct server *server) {
     return pawl__addresses_where(server->addresses);
 }
 
-/* A server's clock was read, between `before` and now. Returns how far it is ahead of ours. */
-static int64_t note_clock(struct examination *exam, const char *name, const redisReply *reply, int64_t before) {
-    int64_t ahead = pawl__reply_number(reply, 0, 0) * 1000000 + pawl__reply_number(reply, 1, 0) - (before + pawl__wall_us()) / 2;
-
+/* A server's clock is so far ahead of ours. */
+static void note_clock(struct examination *exam, const char *name, int64_t ahead) {
     if (!exam->clocks || ahead < exam->least_ahead) {
         exam->least_ahead = ahead;
         snprintf(exam->least_name, sizeof exam->least_name, "%s", name);
@@ -101,23 +97,30 @@ static int64_t note_clock(struct examination *exam, const char *name, const redi
         snprintf(exam->most_name, sizeof exam->most_name, "%s", name);
     }
     exam->clocks++;
-    return ahead;
+}
+
+/* False: it could not be read. */
+static bool read_clock(struct examination *exam, struct server *server, const char *name, int64_t *retahead) {
+    struct pawl_error why;
+    int64_t before = pawl__wall_us();
+    redisReply *reply = server->redis->call(server, -1, 0, 1, (const char *[]){"TIME"}, NULL, &why);
+    bool ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+
+    if (ok) {
+        *retahead = pawl__reply_number(reply, 0, 0) * 1000000 + pawl__reply_number(reply, 1, 0) - (before + pawl__wall_us()) / 2;
+        note_clock(exam, name, *retahead);
+    }
+    freeReplyObject(reply);
+    return ok;
 }
 
 /* Tokens are at least the server's time: one that is far behind would, after a failover to it, give lower ones. */
 static void examine_clock(struct examination *exam) {
-    const char *argv[] = {"TIME"};
-    struct pawl_error why;
-    int64_t before = pawl__wall_us(), ahead;
-    redisReply *reply = exam->server->redis->call(exam->server, -1, 0, 1, argv, NULL, &why);
+    int64_t ahead;
 
-    if (!reply) {
+    if (!read_clock(exam, exam->server, name_of(exam->server), &ahead))
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "let the user run TIME", "the server's clock could not be read");
-        return;
-    }
-    ahead = note_clock(exam, name_of(exam->server), reply, before);
-    freeReplyObject(reply);
-    if (ahead >= -5000000 && ahead <= 5000000)
+    else if (ahead >= -5000000 && ahead <= 5000000)
         pawl__found(&exam->exam, PAWL_FINDING_GOOD, "", "its clock agrees with this machine's within 5 s");
     else
         pawl__found(&exam->exam, PAWL_FINDING_WARNING, "keep the clocks of all servers in step (NTP)",
@@ -126,99 +129,20 @@ static void examine_clock(struct examination *exam) {
 
 /* ---- Replicas --------------------------------------------------------------------------------------------------------------- */
 
-static struct timeval timeval_of(int64_t ns) {
-    return (struct timeval){.tv_sec = ns / 1000000000, .tv_usec = ns % 1000000000 / 1000};
-}
+static bool read_replica_clock(struct examination *exam, const char *name, const char *host, unsigned port) {
+    struct server *replica = pawl__visit(exam->server->redis, host, port);
+    int64_t ahead;
+    bool ok = replica && read_clock(exam, replica, name, &ahead);
 
-/* A connection that blocks. */
-struct talk {
-    redisContext *context;
-    redisReader *reader;
-    SSL *ssl; /* or NULL */
-};
-
-static bool begin_talk(const struct redis *redis, const char *host, int port, struct talk *ret) {
-    const struct redis_options *options = &redis->options;
-
-    ret->reader = pawl__reader_new();
-    ret->context = redisConnectWithTimeout(host, port, timeval_of(options->connect_ns));
-    if (!ret->reader || !ret->context || ret->context->err ||
-        redisSetTimeout(ret->context, timeval_of(options->command_ns)) != REDIS_OK)
-        return false;
-    if (!options->tls.on)
-        return true;
-    ret->ssl = pawl__tls_new(redis->tls, &options->tls, host, ret->context->fd);
-    return ret->ssl && SSL_do_handshake(ret->ssl) == 1;
-}
-
-static void end_talk(struct talk *talk) {
-    if (talk->ssl) {
-        SSL_free(talk->ssl);
-        ERR_clear_error();
-    }
-    if (talk->context)
-        redisFree(talk->context);
-    if (talk->reader)
-        redisReaderFree(talk->reader);
-}
-
-/* One command and its answer, without the signal that hiredis' own way of writing may raise. NULL: there is none. */
-static redisReply *ask(struct talk *talk, int argc, const char **argv) {
-    void *reply = NULL;
-    char *text = NULL, part[512];
-    int length = (int)redisFormatCommandArgv(&text, argc, argv, NULL), fd = talk->context->fd, n = 0;
-    size_t fed = 0;
-
-    if (length > 0)
-        n = talk->ssl ? SSL_write(talk->ssl, text, length) : (int)send(fd, text, (size_t)length, MSG_NOSIGNAL);
-    if (length > 0)
-        redisFreeCommand(text);
-    while (n > 0 && !reply) {
-        n = talk->ssl ? SSL_read(talk->ssl, part, sizeof part) : (int)recv(fd, part, sizeof part, 0);
-        fed += n > 0 ? (size_t)n : 0;
-        if (n > 0 && (redisReaderFeed(talk->reader, part, (size_t)n) != REDIS_OK ||
-                      redisReaderGetReply(talk->reader, &reply) != REDIS_OK || !pawl__reader_bounded(talk->reader, fed)))
-            break;
-    }
-    return reply;
-}
-
-static bool log_in(struct talk *talk, const struct redis_options *options) {
-    const char *argv[3] = {"AUTH", options->user[0] ? options->user : options->password, options->password};
-    redisReply *reply;
-    bool ok;
-
-    if (!options->user[0] && !options->password[0])
-        return true;
-    reply = ask(talk, options->user[0] ? 3 : 2, argv);
-    ok = reply && reply->type != REDIS_REPLY_ERROR;
-    freeReplyObject(reply);
+    if (replica)
+        pawl__visit_end(replica);
     return ok;
 }
 
-static bool read_replica_clock(struct examination *exam, const char *name, const char *host, int port) {
-    const struct redis *redis = exam->server->redis;
-    struct talk talk = {.ssl = NULL};
-    redisReply *reply = NULL;
-    int64_t before = 0;
-    bool ok;
-
-    if (begin_talk(redis, host, port, &talk) && log_in(&talk, &redis->options)) {
-        before = pawl__wall_us();
-        reply = ask(&talk, 1, (const char *[]){"TIME"});
-    }
-    ok = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
-    if (ok)
-        note_clock(exam, name, reply, before);
-    freeReplyObject(reply);
-    end_talk(&talk);
-    return ok;
-}
-
-static void examine_replica_clock(struct examination *exam, const char *host, int port) {
+static void examine_replica_clock(struct examination *exam, const char *host, unsigned port) {
     char name[PAWL__URL_PLACE];
 
-    pawl__url_place(host, (unsigned)port, name);
+    pawl__url_place(host, port, name);
     if (!read_replica_clock(exam, name, host, port))
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "compare it with the primary's yourself",
                     "the clock of its replica %s could not be read from here", name);
@@ -227,12 +151,12 @@ static void examine_replica_clock(struct examination *exam, const char *host, in
 /* `slave0:ip=HOST,port=PORT,...` of INFO, a line for each. */
 static void examine_replica_clocks(struct examination *exam, const char *info) {
     char key[24], line[512], host[256];
-    int port;
+    unsigned port;
 
     for (int i = 0; i < REPLICAS_MOST; i++) {
         snprintf(key, sizeof key, "slave%d", i);
         pawl__reply_info(info, key, line, sizeof line);
-        if (sscanf(line, "ip=%255[^,],port=%d", host, &port) == 2)
+        if (sscanf(line, "ip=%255[^,],port=%u", host, &port) == 2)
             examine_replica_clock(exam, host, port);
     }
 }

@@ -85,6 +85,11 @@ void pawl__names_free(struct names *names);
 /* Once: what an operator should know. No mutex held. */
 void pawl__server_warn(struct server *server);
 
+/* visit.c: a server that is none of the engine's, such as a replica. */
+/* Connect to it, as the URL says of servers. Its call() takes commands alone. NULL: it can't be reached. */
+struct server *pawl__visit(const struct redis *redis, const char *host, unsigned port);
+void pawl__visit_end(struct server *server);
+
 /* examine.c */
 struct examination {
     struct server *server;
