@@ -20,7 +20,7 @@ static bool used; /* a failover has been there */
 
 static int set_up(void **state) {
     (void)state;
-    if (!watched.sentinels[0].pid)
+    if (!watched.url[0])
         redis_watched_start(&watched);
     else if (used)
         redis_watched_reset(&watched);
@@ -232,6 +232,37 @@ static void test_some_sentinels_are_gone(void **state) {
     assert_contains(error.text, "none of the 3 sentinels");
 }
 
+static void count_sentinels(enum pawl_log_level level, const char *text, void *data) {
+    atomic_int *count = data;
+
+    (void)level;
+    if (strstr(text, "connection (sentinel) dropped"))
+        atomic_fetch_add(count, 1);
+}
+
+/* ?retry= counts rounds over all sentinels: three of them are nine connections that nobody takes. */
+static void test_rounds_over_sentinels_are_bounded(void **state) {
+    atomic_int dropped = 0;
+    struct pawl_options how = {.size = sizeof how, .flags = PAWL_OPEN_TRACE, .log = count_sentinels, .log_data = &dropped};
+    struct pawl *client;
+    struct pawl_lock *lock;
+    char url[512];
+
+    (void)state;
+    used = true;
+    snprintf(url, sizeof url, "%s?retry=1,5,3", watched.url);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    lock = mutex_of(client, "lock");
+    for (int i = 0; i < SENTINELS; i++)
+        redis_server_stop(&watched.sentinels[i], SIGKILL);
+    redis_server_stop(&watched.servers[0], SIGKILL);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_contains(error.text, "none of the 3 sentinels");
+    assert_true(atomic_load(&dropped) >= 3 * SENTINELS);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 static void test_bad_names(void **state) {
     unsigned port = watched.sentinels[0].port;
 
@@ -384,6 +415,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_promoted_without_the_data, set_up),
         cmocka_unit_test_setup(test_failovers_mid_call, set_up),
         cmocka_unit_test_setup(test_some_sentinels_are_gone, set_up),
+        cmocka_unit_test_setup(test_rounds_over_sentinels_are_bounded, set_up),
     };
 
     return run_redis_tests(argc, argv, "redis sentinel", tests,
