@@ -23,7 +23,6 @@
 struct search {
     struct stat pipe;
     int number; /* the signal */
-    bool found;
 };
 
 static bool is_the_pipe(int directory, const char *fd, void *data) {
@@ -60,7 +59,6 @@ static bool signal_if_heir(int proc, const char *pid, void *data) {
         number = number * 10 + (*at - '0');
     int fd = (int)syscall(SYS_pidfd_open, number, 0);
     if (has_the_pipe(proc, pid, search)) {
-        search->found = true;
         if (fd >= 0)
             syscall(SYS_pidfd_send_signal, fd, search->number, NULL, 0);
         else if (errno == ENOSYS)

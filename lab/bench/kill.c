@@ -18,16 +18,16 @@ static void hold_or_inherit(const struct job *job, int number) {
 
     if (number == 1) {
         member_await_stage(job, STAGE_HELD);
-        member_set_stage(job, STAGE_WAITS);
+        board_stage(job->board, STAGE_WAITS);
     }
     if (!member_stopped(job))
         member_check(job, pawl_acquire(lock, KILL_MS, &error), &error);
     if (number == 0) {
-        member_set_stage(job, STAGE_HELD);
+        board_stage(job->board, STAGE_HELD);
         member_await_stop(job);
     }
     atomic_store(&job->board->released_at, bench_now_ns());
-    member_set_stage(job, STAGE_INHERITED);
+    board_stage(job->board, STAGE_INHERITED);
     pawl_lock_free(lock);
     pawl_close(client);
 }

@@ -18,7 +18,7 @@ enum stage { STAGE_HELD = 1, STAGE_ASKED, STAGE_RELEASED, STAGE_EMPTY };
 /* Processes have asked: the last of them tells. */
 static void asked(const struct job *job) {
     if (atomic_fetch_add(&job->board->ready, 1) + 1 == QUEUERS + 1)
-        member_set_stage(job, STAGE_ASKED);
+        board_stage(job->board, STAGE_ASKED);
 }
 
 static void hold_first(const struct job *job) {
@@ -27,7 +27,7 @@ static void hold_first(const struct job *job) {
     struct pawl_error error;
 
     member_check(job, pawl_acquire(lock, TURN_MS, &error), &error);
-    member_set_stage(job, STAGE_HELD);
+    board_stage(job->board, STAGE_HELD);
     asked(job);
     member_await_stage(job, STAGE_RELEASED);
     atomic_store(&job->board->released_at, bench_now_ns());
@@ -54,7 +54,7 @@ static void let_in(struct pawl_lock *lock, int result, const struct pawl_error *
     atomic_store(&board->released_at, bench_now_ns());
     pawl_release(lock, NULL);
     if (last)
-        member_set_stage(queuer->job, STAGE_EMPTY);
+        board_stage(queuer->job->board, STAGE_EMPTY);
 }
 
 /* Requests of one client are served in order: when this one has its answer, all before it are queued. */
@@ -134,7 +134,7 @@ static bool count_queue(struct workers *workers, struct usage *ret_used, double 
         return false;
     workers_usage(workers, &before);
     begin = bench_now_ns();
-    workers_stage(workers, STAGE_RELEASED);
+    board_stage(workers->job->board, STAGE_RELEASED);
     if (!workers_await_stage(workers, STAGE_EMPTY, QUEUE_MS))
         return false;
     *ret_ns = (double)(bench_now_ns() - begin);

@@ -109,22 +109,17 @@ bool workers_await_stage(struct workers *workers, uint32_t stage, int64_t ms) {
     return await(workers, &workers->job->board->stage, stage, ms, "it did not come to an end");
 }
 
-void workers_phase(struct workers *workers, enum phase phase) {
+static void enter_phase(struct workers *workers, enum phase phase) {
     atomic_store(&workers->job->board->phase, phase);
     wake_all(&workers->job->board->phase);
-}
-
-void workers_stage(struct workers *workers, uint32_t stage) {
-    atomic_store(&workers->job->board->stage, stage);
-    wake_all(&workers->job->board->stage);
 }
 
 /* Those that still run at the deadline are killed. */
 void workers_finish(struct workers *workers) {
     int64_t deadline = deadline_in(in_trouble(workers) ? 3000 : PATIENCE_MS);
 
-    workers_phase(workers, PHASE_STOP);
-    workers_stage(workers, UINT32_MAX);
+    enter_phase(workers, PHASE_STOP);
+    board_stage(workers->job->board, UINT32_MAX);
     for (int i = 0; i < workers->count; i++) {
         while (waitpid(workers->pids[i], NULL, WNOHANG) == 0) {
             const struct timespec moment = {.tv_nsec = 500000};
@@ -183,12 +178,12 @@ static bool count_span(struct workers *workers, struct usage *ret_used, double *
     struct usage before;
     int64_t begin;
 
-    workers_phase(workers, PHASE_WARM);
+    enter_phase(workers, PHASE_WARM);
     if (!workers_pause(workers, workers->job->bench->span_ms / 4))
         return false;
     workers_usage(workers, &before);
     atomic_store(&board->turns, 0);
-    workers_phase(workers, PHASE_COUNT);
+    enter_phase(workers, PHASE_COUNT);
     begin = bench_now_ns();
     bool good = workers_pause(workers, workers->job->bench->span_ms);
     /* A slow server and a short span: something must have happened. */
@@ -276,7 +271,7 @@ void member_await_stage(const struct job *job, uint32_t stage) {
         sleep_on(&job->board->stage, seen);
 }
 
-void member_set_stage(const struct job *job, uint32_t stage) {
-    atomic_store(&job->board->stage, stage);
-    wake_all(&job->board->stage);
+void board_stage(struct board *board, uint32_t stage) {
+    atomic_store(&board->stage, stage);
+    wake_all(&board->stage);
 }

@@ -50,6 +50,9 @@ struct job {
     struct board *board;
 };
 
+/* By the parent or a member. */
+void board_stage(struct board *board, uint32_t stage);
+
 typedef void worker_fn(const struct job *job, int number);
 
 struct workers {
@@ -61,10 +64,8 @@ struct workers {
 /* In the parent. Each returns false when the run is to end by a signal, or the sample is missing: see workers_trouble. */
 bool workers_start(struct workers *workers, struct job *job, int count, worker_fn *work);
 bool workers_await_ready(struct workers *workers);
-void workers_phase(struct workers *workers, enum phase phase);
 /* Let time pass. */
 bool workers_pause(struct workers *workers, int64_t ms);
-void workers_stage(struct workers *workers, uint32_t stage);
 /* Until `stage` is this, a minute at most (or `ms`). */
 bool workers_await_stage(struct workers *workers, uint32_t stage, int64_t ms);
 /* Stop them, and wait until they are gone. */
@@ -94,7 +95,6 @@ void member_check(const struct job *job, int result, const struct pawl_error *er
 void member_ready(const struct job *job);
 void member_await_stop(const struct job *job);
 void member_await_stage(const struct job *job, uint32_t stage);
-void member_set_stage(const struct job *job, uint32_t stage);
 
 static inline bool member_stopped(const struct job *job) {
     return atomic_load_explicit(&job->board->phase, memory_order_relaxed) == PHASE_STOP;

@@ -216,11 +216,8 @@ bool clients_reconnect(struct clients *clients) {
     return mended;
 }
 
-unsigned clients_distort(struct clients *clients, uint64_t target, bool fast) {
-    struct clock_page *clock = clients->list[target % (uint64_t)clients->page->clients].clock;
-
-    clock_distort(clock, fast, target);
-    return 0;
+void clients_distort(struct clients *clients, uint64_t target, bool fast) {
+    clock_distort(clients->list[target % (uint64_t)clients->page->clients].clock, fast, target);
 }
 
 unsigned clients_straighten(struct clients *clients, uint64_t target) {

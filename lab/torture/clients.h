@@ -20,7 +20,6 @@ struct clients {
     const struct history *history;
     int page_fd;
     const char *shim; /* NULL: their clocks are right */
-    char clock_path[64];
     struct client_process *list;
     pid_t observer;
     struct network network; /* in which each has a place of its own; or none */
@@ -43,8 +42,8 @@ unsigned clients_continue(struct clients *clients); /* all that are stopped */
 /* Cut one off; returns its address, 0: none. And mend what was cut. */
 uint32_t clients_cut_off(struct clients *clients, uint64_t target);
 bool clients_reconnect(struct clients *clients);
-unsigned clients_distort(struct clients *clients, uint64_t target, bool fast);
-unsigned clients_straighten(struct clients *clients, uint64_t target);
+void clients_distort(struct clients *clients, uint64_t target, bool fast);
+unsigned clients_straighten(struct clients *clients, uint64_t target); /* here it counts */
 
 /* Until all are idle, or have ended: then true. Who is not by then is noted as hung, and killed. */
 bool clients_await_idle(struct clients *clients, int64_t patience_ms);

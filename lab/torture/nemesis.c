@@ -87,7 +87,8 @@ static unsigned begin_fault(struct rig *rig, const struct stroke *stroke) {
         return clients_stop(&rig->clients, stroke->target);
     case FAULT_CLIENT_CLOCK:
     case FAULT_CLIENT_FAST:
-        return clients_distort(&rig->clients, stroke->target, stroke->fault == FAULT_CLIENT_FAST);
+        clients_distort(&rig->clients, stroke->target, stroke->fault == FAULT_CLIENT_FAST);
+        return 0;
     case FAULT_PARTITION_CLIENT: {
         uint32_t address = clients_cut_off(&rig->clients, stroke->target);
 

@@ -54,10 +54,6 @@ unsigned service_count_from(const struct servers *servers, uint32_t address) {
 
 /* ---- Faults --------------------------------------------------------------------------------------------------------------- */
 
-static struct server *chosen(struct servers *servers, const struct stroke *stroke) {
-    return &servers->list[stroke->target % (uint64_t)servers->count];
-}
-
 /* Is it this one's clock that the stroke is about? Clocks that were wrong stay ahead: those of servers that take over from each other
  * must stay ahead together. A lease that ends in a minute by the clock of a primary ends later on a replica that is behind. */
 static bool is_mistimed(const struct service *service, const struct servers *servers, const struct stroke *stroke, int index) {
@@ -176,7 +172,7 @@ unsigned service_heal(const struct service *service, struct servers *servers, co
         hits = servers->list[index].pid == 0;
         return server_spawn(servers, index) && server_await(servers, index) ? hits : 0;
     case FAULT_SERVER_STOP:
-        hits = process_is_stopped(chosen(servers, stroke)->pid);
+        hits = process_is_stopped(servers->list[index].pid);
         kill(servers->list[index].pid, SIGCONT);
         return hits;
     case FAULT_DISK_FULL:
