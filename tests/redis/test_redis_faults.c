@@ -427,8 +427,8 @@ static void test_tries_to_reconnect_are_bounded(void **state) {
     pawl_close(client);
 }
 
-/* The same when only the inbox can't be opened: an acquire is on its way on the other connection. Its answer is for nobody, and what it got is
- * given back. */
+/* The same when only the inbox can't be opened: an acquire is on its way on the other connection. Its answer is for nobody, and what it got
+ * is given back. */
 static void test_gives_up_while_an_answer_is_due(void **state) {
     struct pawl *client = open_at(proxy_port(proxy), "?retry=1,5,3&command=60000", LEASE_MS);
     struct pawl_lock *lock = mutex_of(client, "lock");
