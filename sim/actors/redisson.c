@@ -35,14 +35,14 @@ void redisson_init(struct redisson *redisson, const struct actor_place *place, c
 int redisson_open(struct actor *actor) {
     struct redisson *redisson = of(actor);
 
-    if (redis_line_open(&redisson->line, actor->place) && redis_line_open(&redisson->ear, actor->place))
+    if (redis_line_open(&redisson->line, actor->place) && redis_line_open(&redisson->subscription, actor->place))
         return 0;
     return PAWL_ECONNLOST;
 }
 
 void redisson_close(struct actor *actor) {
     redis_line_close(&of(actor)->line);
-    redis_line_close(&of(actor)->ear);
+    redis_line_close(&of(actor)->subscription);
 }
 
 void redisson_be_another(struct redisson *redisson) {
@@ -62,9 +62,9 @@ static enum script_answer try(struct redisson *redisson, int64_t *ret_ms) {
 /* Wait for a message. False: the line is gone. */
 static bool listen_until(struct redisson *redisson, int64_t until) {
     while (actor_now() < until && !actor_over(&redisson->actor)) {
-        redisReply *reply = redis_line_next(&redisson->ear, until);
+        redisReply *reply = redis_line_next(&redisson->subscription, until);
 
-        if (redisson->ear.context == NULL)
+        if (redisson->subscription.context == NULL)
             return false;
         if (reply != NULL) {
             freeReplyObject(reply);
@@ -79,12 +79,12 @@ static bool subscribe(struct redisson *redisson, const char *verb) {
     int64_t until = actor_now() + 3000 * ACTOR_MS;
     bool done = false;
 
-    if (!redis_line_say(&redisson->ear, (const char *const[]){verb, redisson->channel, NULL}))
+    if (!redis_line_say(&redisson->subscription, (const char *const[]){verb, redisson->channel, NULL}))
         return false;
     while (!done && actor_now() < until) {
-        redisReply *reply = redis_line_next(&redisson->ear, until);
+        redisReply *reply = redis_line_next(&redisson->subscription, until);
 
-        if (redisson->ear.context == NULL)
+        if (redisson->subscription.context == NULL)
             return false;
         done = reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
                reply->element[2]->type == REDIS_REPLY_INTEGER;
@@ -121,7 +121,7 @@ int redisson_take(struct actor *actor) {
     if (answer == ANSWER_NUMBER) {
         code = subscribe(redisson, "SUBSCRIBE") ? wait_for_it(redisson) : PAWL_ECONNLOST;
         if (code != PAWL_ECONNLOST && !subscribe(redisson, "UNSUBSCRIBE"))
-            redis_line_open(&redisson->ear, actor->place);
+            redis_line_open(&redisson->subscription, actor->place);
     } else if (answer != ANSWER_NIL) {
         code = answer == ANSWER_NONE ? PAWL_ECONNLOST : PAWL_EKIND;
     }

@@ -9,12 +9,12 @@
 
 struct redisson {
     struct actor actor;
-    struct redis_line line, ear; /* commands; messages */
-    char channel[ACTOR_NAME];    /* where a release is told */
-    char uuid[ACTOR_UUID];       /* of this client */
-    unsigned thread;             /* its only thread's number */
-    char owner[ACTOR_UUID + 12]; /* uuid:thread */
-    char lease[24];              /* ms, as text */
+    struct redis_line line, subscription; /* commands; messages */
+    char channel[ACTOR_NAME];             /* where a release is told */
+    char uuid[ACTOR_UUID];                /* of this client */
+    unsigned thread;                      /* its only thread's number */
+    char owner[ACTOR_UUID + 12];          /* uuid:thread */
+    char lease[24];                       /* ms, as text */
     /* Try once. ANSWER_NIL: it is held. ANSWER_NUMBER: it is not, and may be in so many ms; less than 0: nobody knows when. */
     enum script_answer (*try)(struct redisson *redisson, int64_t *ret_ms);
 };

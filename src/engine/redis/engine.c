@@ -59,7 +59,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     redis->made = pawl__home_made;
     redis->gone = pawl__home_gone;
     redis->call = pawl__server_call;
-    pawl__ears_init(redis);
+    pawl__subscriptions_init(redis);
     TAILQ_INIT(&claims->all);
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&claims->buckets[i]);
@@ -102,7 +102,7 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     if (redis->kit.bell >= 0)
         close(redis->kit.bell);
     pawl__route_free(redis);
-    pawl__ears_free(redis);
+    pawl__subscriptions_free(redis);
     /* Without TLS there is no OpenSSL to ask. */
     if (redis->tls)
         SSL_CTX_free(redis->tls);

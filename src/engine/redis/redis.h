@@ -3,17 +3,17 @@
  * redis.h - the engine for Redis: the objects, and who guards them. lock/lock.h has the life of a claim, and who reads.
  *
  *     struct claims         the engine, with its claims; it begins with                                             lock/lock.h
- *     struct route          where locks are: sentinels, the map of slots of a cluster; it begins with             route/route.h
+ *     struct route          where locks are: sentinels, the map of slots of a cluster; it begins with               route/route.h
  *     struct redis          options, servers                                                                        wire/wire.h
- *       struct server       a server                                                                                server.c
- *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),     link.c
- *                           and `replicas`, which counts those where the URL asks for them                        secure.c
+ *       struct server       a server                                                                                wire/server.c
+ *         struct link       a connection: `commands`, `inbox` (a subscriber, where grants and breaks are pushed),   wire/link.c
+ *                           and `replicas`, which counts those where the URL asks for them                          lock/secure.c
  *           struct request  something asked on `commands`, in the order in which the answers will come
- *       struct rclaim       a claim's state; it is at one home at a time                                          claim.c
- *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock
- *       struct ear          in a cluster: a channel of a lock that is waited for or held                              listen.c
+ *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock      lock/home.c
+ *       struct rclaim       a claim's state; it is at one home at a time                                            lock/claim.c
+ *       struct subscription in a cluster: a channel of a lock that is waited for or held                            lock/listen.c
  *
- * No room calls one above it. What connections have to say is pulled (pawl__wire_next), at one place: events.c.
+ * No room calls one above it. What connections have to say is pulled (pawl__wire_next), at one place: lock/events.c.
  *
  * One mutex guards all of it; it is never held over a system call that blocks, an upcall, or a note.
  */

@@ -129,8 +129,8 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
         pawl__kit_note(&redis->kit, &claim->kit, "held, PTTL %lld; listening", (long long)ms_left);
         claim->position = 0;
         wait_more(redis, claim, ms_left);
-        pawl__ear_open(redis, claim);
-        if (pawl__ear_on(claim))
+        pawl__subscription_open(redis, claim);
+        if (pawl__subscription_on(claim))
             pawl__claim_drive(redis, claim);
         return;
     }

@@ -69,7 +69,7 @@ static void forget(struct redis *redis, struct rclaim *claim) {
     struct claims *claims = claims_of(redis);
 
     pawl__listen_no_more(redis, claim);
-    pawl__ear_leave(redis, claim);
+    pawl__subscription_leave(redis, claim);
     if (redis->traits.sharded)
         pawl__claim_detach(redis, claim); /* else one server answers in order: nothing is on its way when it has ended a claim */
     pawl__claim_unlist(claim);
@@ -91,7 +91,7 @@ bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_eve
     if (move.actions & RCLAIM_ANEW)
         claim->held_since = 0;
     if (move.actions & RCLAIM_HEARS)
-        pawl__ear_open(redis, claim);
+        pawl__subscription_open(redis, claim);
     if (move.actions & RCLAIM_WAS_LOST)
         claim->kit.was_lost = true;
     if (move.actions & RCLAIM_ENDS)

@@ -68,10 +68,10 @@ static void take_refusal(struct link *link, const redisReply *reply) {
 
     pawl__kit_note(&link->redis->kit, NULL, "connection (%s): %.100s", link->what, reply->str);
     TAILQ_FOREACH(claim, &claims_of(link->redis)->all, all) {
-        if (rclaim_holds(claim) && pawl__ear_asked(claim, home)) /* who waits asks again by its timer */
+        if (rclaim_holds(claim) && pawl__subscription_asked(claim, home)) /* who waits asks again by its timer */
             pawl__claim_try_later(link->redis, claim);
     }
-    pawl__ears_refused(home);
+    pawl__subscriptions_refused(home);
     pawl__listen_deaf(home);
     pawl__cluster_refresh(link->redis);
 }
@@ -116,7 +116,7 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
     pawl__route_want(&home->server);
     pawl__renew_want(claim);
     if (rclaim_holds(claim))
-        pawl__ear_open(redis, claim);
+        pawl__subscription_open(redis, claim);
     if (restless) {
         pawl__claim_set_timer(redis, claim, now + REDIS_MOVE_NS, true);
         home->renew_at = now + REDIS_MOVE_NS;

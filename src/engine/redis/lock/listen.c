@@ -3,17 +3,18 @@
  * listen.c - the channels that are subscribed to for claims, and the keys that are tracked.
  *
  * Where one server has all locks, one channel per client is subscribed to when it is connected. In a cluster a message reaches a channel
- * of its own slot alone (SPUBLISH), so there is a channel per lock that is waited for: an ear.
+ * of its own slot alone (SPUBLISH), so there is a subscription per lock that is waited for.
  *
  *     acquire, without queueing --> held by another --> SSUBSCRIBE --> subscribed: acquire, and queue
  *
  * Invariants
- *   - No claim queues without its ear being on, at the node where the claim is. So an acquire that finds the lock free costs one round
+ *   - No claim queues unless its subscription is on, at the node where the claim is. So an acquire that finds the lock free costs one round
  *     trip, and one that waits is never passed over as dead.
- *   - A slot that moves away takes its channels along: the server says `sunsubscribe`. The ear is off then, and its claims ask again.
- *   - A claim that holds has an ear too, by which it is told of a break; nobody waits for that to be on. Where it goes off, or the server
- *     refuses it (CLUSTERDOWN, MOVED), it is asked for again, later and later, and with each renewal.
- *   - Ears that nobody needs stay on for a while: the next acquire of the same lock can queue at once.
+ *   - A slot that moves away takes its channels along: the server says `sunsubscribe`. The subscription is off then, and its claims ask
+ *     again.
+ *   - A claim that holds has a subscription too, by which it is told of a break; nobody waits for that to be on. Where it goes off, or
+ *     the server refuses it (CLUSTERDOWN, MOVED), it is asked for again, later and later, and with each renewal.
+ *   - Subscriptions that nobody needs stay on for a while: the next acquire of the same lock can queue at once.
  *
  * Foreign holders publish their releases to a channel of the lock: who waits for one listens there. Those of the plain family never do.
  * The server itself can tell of changes to a key that was read (CLIENT TRACKING), to another connection than the one that read it: the
@@ -29,9 +30,9 @@
 
 enum { IDLE_MOST = 1024 };
 
-struct ear {
-    TAILQ_ENTRY(ear) bucket; /* claims->ears */
-    TAILQ_ENTRY(ear) idle;   /* claims->idle_ears, while it has no claims */
+struct subscription {
+    TAILQ_ENTRY(subscription) bucket; /* claims->subscriptions */
+    TAILQ_ENTRY(subscription) idle;   /* claims->idle_subscriptions, while it has no claims */
     struct rclaim_list claims;
     struct home *home; /* where it is on, or will be */
     bool asked, on;
@@ -43,175 +44,175 @@ static unsigned bucket_of(const char *channel) {
 
     for (; *channel; channel++)
         hash = (hash ^ (unsigned char)*channel) * 16777619u;
-    return hash % REDIS_EARS;
+    return hash % REDIS_SUBSCRIPTIONS;
 }
 
-static struct ear *find(struct redis *redis, const char *channel) {
-    struct ear *ear;
+static struct subscription *find(struct redis *redis, const char *channel) {
+    struct subscription *subscription;
 
-    TAILQ_FOREACH(ear, &claims_of(redis)->ears[bucket_of(channel)], bucket) {
-        if (strcmp(ear->channel, channel) == 0)
-            return ear;
+    TAILQ_FOREACH(subscription, &claims_of(redis)->subscriptions[bucket_of(channel)], bucket) {
+        if (strcmp(subscription->channel, channel) == 0)
+            return subscription;
     }
     return NULL;
 }
 
-static struct ear *make(struct redis *redis, const char *channel) {
+static struct subscription *make(struct redis *redis, const char *channel) {
     struct claims *claims = claims_of(redis);
-    struct ear *ear = calloc(1, sizeof *ear + strlen(channel) + 1);
+    struct subscription *subscription = calloc(1, sizeof *subscription + strlen(channel) + 1);
 
-    if (!ear)
+    if (!subscription)
         return NULL;
-    strcpy(ear->channel, channel);
-    TAILQ_INIT(&ear->claims);
-    TAILQ_INSERT_TAIL(&claims->ears[bucket_of(channel)], ear, bucket);
-    TAILQ_INSERT_TAIL(&claims->idle_ears, ear, idle);
-    claims->idle_ear_count++;
-    return ear;
+    strcpy(subscription->channel, channel);
+    TAILQ_INIT(&subscription->claims);
+    TAILQ_INSERT_TAIL(&claims->subscriptions[bucket_of(channel)], subscription, bucket);
+    TAILQ_INSERT_TAIL(&claims->idle_subscriptions, subscription, idle);
+    claims->idle_subscription_count++;
+    return subscription;
 }
 
-static void say(struct ear *ear, bool on) {
-    if (ear->home)
-        pawl__link_subscribe(&ear->home->server.inbox, on, ear->channel, 0);
+static void say(struct subscription *subscription, bool on) {
+    if (subscription->home)
+        pawl__link_subscribe(&subscription->home->server.inbox, on, subscription->channel, 0);
 }
 
-static void forget(struct redis *redis, struct ear *ear) {
+static void forget(struct redis *redis, struct subscription *subscription) {
     struct claims *claims = claims_of(redis);
 
-    if (ear->on || ear->asked)
-        say(ear, false);
-    TAILQ_REMOVE(&claims->ears[bucket_of(ear->channel)], ear, bucket);
-    TAILQ_REMOVE(&claims->idle_ears, ear, idle);
-    claims->idle_ear_count--;
-    free(ear);
+    if (subscription->on || subscription->asked)
+        say(subscription, false);
+    TAILQ_REMOVE(&claims->subscriptions[bucket_of(subscription->channel)], subscription, bucket);
+    TAILQ_REMOVE(&claims->idle_subscriptions, subscription, idle);
+    claims->idle_subscription_count--;
+    free(subscription);
 }
 
 /* ---- Claims ------------------------------------------------------------------------------------------------------------------- */
 
-bool pawl__ear_on(const struct rclaim *claim) {
-    return claim->ear && claim->ear->on && claim->ear->home == claim->home;
+bool pawl__subscription_on(const struct rclaim *claim) {
+    return claim->subscription && claim->subscription->on && claim->subscription->home == claim->home;
 }
 
-static void join(struct redis *redis, struct rclaim *claim, struct ear *ear) {
+static void join(struct redis *redis, struct rclaim *claim, struct subscription *subscription) {
     struct claims *claims = claims_of(redis);
 
-    if (TAILQ_EMPTY(&ear->claims)) {
-        TAILQ_REMOVE(&claims->idle_ears, ear, idle);
-        claims->idle_ear_count--;
+    if (TAILQ_EMPTY(&subscription->claims)) {
+        TAILQ_REMOVE(&claims->idle_subscriptions, subscription, idle);
+        claims->idle_subscription_count--;
     }
-    claim->ear = ear;
-    TAILQ_INSERT_TAIL(&ear->claims, claim, hearing);
+    claim->subscription = subscription;
+    TAILQ_INSERT_TAIL(&subscription->claims, claim, subscribed);
 }
 
-/* Give it the ear of its lock, if there is one; or, where it needs one, make it. */
+/* Give it the subscription of its lock, if there is one; or, where it needs one, make it. */
 static void attach(struct redis *redis, struct rclaim *claim, bool needs) {
     char channel[REDIS_KEY_MAX + REDIS_UUID];
     struct redis_keys keys;
-    struct ear *ear;
+    struct subscription *subscription;
 
-    if (claim->ear || !redis->traits.sharded)
+    if (claim->subscription || !redis->traits.sharded)
         return;
     pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
-    ear = find(redis, channel);
-    if (!ear && needs)
-        ear = make(redis, channel);
-    if (ear)
-        join(redis, claim, ear);
+    subscription = find(redis, channel);
+    if (!subscription && needs)
+        subscription = make(redis, channel);
+    if (subscription)
+        join(redis, claim, subscription);
 }
 
-void pawl__ear_find(struct redis *redis, struct rclaim *claim) {
+void pawl__subscription_find(struct redis *redis, struct rclaim *claim) {
     attach(redis, claim, false);
 }
 
-void pawl__ear_open(struct redis *redis, struct rclaim *claim) {
-    struct ear *ear;
+void pawl__subscription_open(struct redis *redis, struct rclaim *claim) {
+    struct subscription *subscription;
 
     attach(redis, claim, true);
-    ear = claim->ear;
-    if (!ear) /* not in a cluster; or no memory: then it asks again by its timer */
+    subscription = claim->subscription;
+    if (!subscription) /* not in a cluster; or no memory: then it asks again by its timer */
         return;
-    if (ear->home == claim->home && (ear->on || ear->asked))
+    if (subscription->home == claim->home && (subscription->on || subscription->asked))
         return;
-    ear->home = claim->home;
-    ear->on = false;
-    ear->asked = claim->home->server.inbox.state == LINK_UP;
-    say(ear, true);
+    subscription->home = claim->home;
+    subscription->on = false;
+    subscription->asked = claim->home->server.inbox.state == LINK_UP;
+    say(subscription, true);
 }
 
-void pawl__ear_leave(struct redis *redis, struct rclaim *claim) {
+void pawl__subscription_leave(struct redis *redis, struct rclaim *claim) {
     struct claims *claims = claims_of(redis);
-    struct ear *ear = claim->ear;
+    struct subscription *subscription = claim->subscription;
 
-    if (!ear)
+    if (!subscription)
         return;
-    claim->ear = NULL;
-    TAILQ_REMOVE(&ear->claims, claim, hearing);
-    if (!TAILQ_EMPTY(&ear->claims))
+    claim->subscription = NULL;
+    TAILQ_REMOVE(&subscription->claims, claim, subscribed);
+    if (!TAILQ_EMPTY(&subscription->claims))
         return;
-    TAILQ_INSERT_TAIL(&claims->idle_ears, ear, idle);
-    if (++claims->idle_ear_count > IDLE_MOST)
-        forget(redis, TAILQ_FIRST(&claims->idle_ears));
+    TAILQ_INSERT_TAIL(&claims->idle_subscriptions, subscription, idle);
+    if (++claims->idle_subscription_count > IDLE_MOST)
+        forget(redis, TAILQ_FIRST(&claims->idle_subscriptions));
 }
 
 /* ---- The server ---------------------------------------------------------------------------------------------------------------- */
 
-bool pawl__ear_told(struct home *home, const char *channel, bool subscribed, struct rclaim_list **ret) {
-    struct ear *ear = find(home->server.redis, channel);
+bool pawl__subscription_told(struct home *home, const char *channel, bool subscribed, struct rclaim_list **ret) {
+    struct subscription *subscription = find(home->server.redis, channel);
 
     *ret = NULL;
-    if (!ear)
+    if (!subscription)
         return false;
-    if (ear->home != home)
+    if (subscription->home != home)
         return true; /* of an earlier place */
     if (!subscribed)
         pawl__kit_note(&home->server.redis->kit, NULL, "sunsubscribe %s", channel);
-    ear->on = subscribed;
-    ear->asked = false;
-    *ret = &ear->claims;
+    subscription->on = subscribed;
+    subscription->asked = false;
+    *ret = &subscription->claims;
     return true;
 }
 
-bool pawl__ear_asked(const struct rclaim *claim, const struct home *home) {
-    return claim->ear && claim->ear->home == home && claim->ear->asked;
+bool pawl__subscription_asked(const struct rclaim *claim, const struct home *home) {
+    return claim->subscription && claim->subscription->home == home && claim->subscription->asked;
 }
 
-void pawl__ears_refused(struct home *home) {
-    struct ear *ear;
+void pawl__subscriptions_refused(struct home *home) {
+    struct subscription *subscription;
 
-    for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_FOREACH(ear, &claims_of(home->server.redis)->ears[i], bucket) {
-            if (ear->home == home)
-                ear->asked = false;
+    for (unsigned i = 0; i < REDIS_SUBSCRIPTIONS; i++)
+        TAILQ_FOREACH(subscription, &claims_of(home->server.redis)->subscriptions[i], bucket) {
+            if (subscription->home == home)
+                subscription->asked = false;
         }
 }
 
-void pawl__ears_off(struct home *home) {
-    struct ear *ear;
+void pawl__subscriptions_off(struct home *home) {
+    struct subscription *subscription;
 
-    for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_FOREACH(ear, &claims_of(home->server.redis)->ears[i], bucket) {
-            if (ear->home == home)
-                ear->on = ear->asked = false;
+    for (unsigned i = 0; i < REDIS_SUBSCRIPTIONS; i++)
+        TAILQ_FOREACH(subscription, &claims_of(home->server.redis)->subscriptions[i], bucket) {
+            if (subscription->home == home)
+                subscription->on = subscription->asked = false;
         }
 }
 
-void pawl__ears_init(struct redis *redis) {
+void pawl__subscriptions_init(struct redis *redis) {
     struct claims *claims = claims_of(redis);
 
-    TAILQ_INIT(&claims->idle_ears);
-    for (unsigned i = 0; i < REDIS_EARS; i++)
-        TAILQ_INIT(&claims->ears[i]);
+    TAILQ_INIT(&claims->idle_subscriptions);
+    for (unsigned i = 0; i < REDIS_SUBSCRIPTIONS; i++)
+        TAILQ_INIT(&claims->subscriptions[i]);
 }
 
-void pawl__ears_free(struct redis *redis) {
+void pawl__subscriptions_free(struct redis *redis) {
     struct claims *claims = claims_of(redis);
-    struct ear *ear;
+    struct subscription *subscription;
 
-    for (unsigned i = 0; i < REDIS_EARS; i++)
-        while ((ear = TAILQ_FIRST(&claims->ears[i]))) {
-            TAILQ_REMOVE(&claims->ears[i], ear, bucket);
-            free(ear);
+    for (unsigned i = 0; i < REDIS_SUBSCRIPTIONS; i++)
+        while ((subscription = TAILQ_FIRST(&claims->subscriptions[i]))) {
+            TAILQ_REMOVE(&claims->subscriptions[i], subscription, bucket);
+            free(subscription);
         }
 }
 
@@ -282,11 +283,11 @@ void pawl__listen_deaf(struct home *home) {
 void pawl__listen_again(struct home *home) {
     struct rclaim *claim;
 
-    pawl__ears_off(home);
+    pawl__subscriptions_off(home);
     pawl__listen_deaf(home);
     TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home && rclaim_holds(claim))
-            pawl__ear_open(home->server.redis, claim);
+            pawl__subscription_open(home->server.redis, claim);
     }
 }
 

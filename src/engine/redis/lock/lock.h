@@ -27,7 +27,7 @@
 #include "engine/redis/lock/home.h"
 #include "engine/redis/lock/keys.h"
 
-enum { REDIS_PERMITS_MAX = 4096, REDIS_EARS = 256, REDIS_BUCKETS = 1024 };
+enum { REDIS_PERMITS_MAX = 4096, REDIS_SUBSCRIPTIONS = 256, REDIS_BUCKETS = 1024 };
 
 enum rclaim_state {
     RCLAIM_NONE,
@@ -119,8 +119,8 @@ struct rclaim {
     struct home *home; /* where its lock is */
     unsigned slot;     /* in a cluster */
     int64_t moved_at;
-    struct ear *ear;             /* in a cluster: where it hears, or NULL */
-    TAILQ_ENTRY(rclaim) hearing; /* ear->claims */
+    struct subscription *subscription; /* in a cluster: where it hears, or NULL */
+    TAILQ_ENTRY(rclaim) subscribed;    /* subscription->claims */
     enum rclaim_state state;
     enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
     char owner[REDIS_OWNER_MAX];
@@ -140,7 +140,7 @@ struct rclaim {
     int64_t held_since;    /* HOLDING: sent_at of the grant */
 };
 
-TAILQ_HEAD(ear_list, ear);
+TAILQ_HEAD(subscription_list, subscription);
 
 /* The engine, with its claims. */
 struct claims {
@@ -154,8 +154,8 @@ struct claims {
     int epoll_fd;
 
     /* listen.c */
-    struct ear_list ears[REDIS_EARS], idle_ears;
-    unsigned idle_ear_count;
+    struct subscription_list subscriptions[REDIS_SUBSCRIPTIONS], idle_subscriptions;
+    unsigned idle_subscription_count;
 };
 
 static inline struct claims *claims_of(struct redis *redis) {
@@ -207,24 +207,24 @@ struct group {
 bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
 
 /* listen.c */
-void pawl__ears_init(struct redis *redis);
-void pawl__ears_free(struct redis *redis);
+void pawl__subscriptions_init(struct redis *redis);
+void pawl__subscriptions_free(struct redis *redis);
 /* Can the claim be told where it is? */
-bool pawl__ear_on(const struct rclaim *claim);
+bool pawl__subscription_on(const struct rclaim *claim);
 /* Is it asked for at this home, and not answered? */
-bool pawl__ear_asked(const struct rclaim *claim, const struct home *home);
-/* Join the ear of its lock if there is one; make it hear. */
-void pawl__ear_find(struct redis *redis, struct rclaim *claim);
-void pawl__ear_open(struct redis *redis, struct rclaim *claim);
-void pawl__ear_leave(struct redis *redis, struct rclaim *claim);
-/* The server says that a channel is subscribed to, or not any more. False: it is not that of an ear. *ret: the claims that have to go on,
- * or NULL. */
-bool pawl__ear_told(struct home *home, const char *channel, bool subscribed, struct rclaim_list **ret);
+bool pawl__subscription_asked(const struct rclaim *claim, const struct home *home);
+/* Join the subscription of its lock if there is one; have it on. */
+void pawl__subscription_find(struct redis *redis, struct rclaim *claim);
+void pawl__subscription_open(struct redis *redis, struct rclaim *claim);
+void pawl__subscription_leave(struct redis *redis, struct rclaim *claim);
+/* The server says that a channel is subscribed to, or not any more. False: there is no such subscription. *ret: the claims that have
+ * to go on, or NULL. */
+bool pawl__subscription_told(struct home *home, const char *channel, bool subscribed, struct rclaim_list **ret);
 /* The server would not subscribe to one of the channels that it was asked for. It does not say which: so all that are not on count as
  * refused. */
-void pawl__ears_refused(struct home *home);
+void pawl__subscriptions_refused(struct home *home);
 /* Nothing is subscribed to at this node any more. */
-void pawl__ears_off(struct home *home);
+void pawl__subscriptions_off(struct home *home);
 /* Listen, or not any more, where the holders of this claim's lock that are not pawl tell of their releases. */
 void pawl__listen_foreign(struct redis *redis, struct rclaim *claim);
 void pawl__listen_no_more(struct redis *redis, struct rclaim *claim);

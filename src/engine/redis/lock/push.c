@@ -180,10 +180,10 @@ void pawl__push_listened(struct redis *redis, const redisReply *reply) {
 /* ---- Channels ------------------------------------------------------------------------------------------------------------ */
 
 static void hear_again(struct redis *redis, struct rclaim *claim) {
-    if (pawl__ear_on(claim))
+    if (pawl__subscription_on(claim))
         claim->failures = 0;
     else
-        pawl__ear_open(redis, claim);
+        pawl__subscription_open(redis, claim);
 }
 
 /* Claims that wait ask again: to queue, or to subscribe anew; holders only subscribe. Driving a claim may end it, but frees none while
@@ -192,7 +192,7 @@ static void drive_claims(struct redis *redis, const struct rclaim_list *claims) 
     struct rclaim *claim, *next;
 
     for (claim = TAILQ_FIRST(claims); claim; claim = next) {
-        next = TAILQ_NEXT(claim, hearing);
+        next = TAILQ_NEXT(claim, subscribed);
         if (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING)
             pawl__claim_drive(redis, claim);
         else if (rclaim_holds(claim))
@@ -204,7 +204,7 @@ void pawl__push_channel(struct home *home, const char *channel, bool subscribed)
     struct redis *redis = home->server.redis;
     struct rclaim_list *claims;
 
-    if (pawl__ear_told(home, channel, subscribed, &claims)) {
+    if (pawl__subscription_told(home, channel, subscribed, &claims)) {
         if (claims)
             drive_claims(redis, claims);
     } else if (subscribed) {

@@ -30,7 +30,7 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     claim->renewal.sent = false;
     claim->kit.grant.sent_at = sent_at;
     claim->kit.grant.lease_ns = lease_ns;
-    pawl__ear_open(redis, claim); /* if it is not */
+    pawl__subscription_open(redis, claim); /* if it is not */
     pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED);
 }
 

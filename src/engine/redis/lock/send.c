@@ -50,8 +50,8 @@ static void put_wish(const struct rclaim *claim, char *to) {
 static bool may_queue(struct redis *redis, struct rclaim *claim) {
     if (!redis->traits.sharded)
         return true;
-    pawl__ear_find(redis, claim);
-    return pawl__ear_on(claim);
+    pawl__subscription_find(redis, claim);
+    return pawl__subscription_on(claim);
 }
 
 void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
@@ -142,7 +142,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
     case RCLAIM_LOST:
         break;
     case RCLAIM_HOLDING:
-        pawl__ear_open(redis, claim);
+        pawl__subscription_open(redis, claim);
         break;
     case RCLAIM_WAITING:
         if (is_voter(redis))
