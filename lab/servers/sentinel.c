@@ -54,14 +54,19 @@ static bool prepare(struct servers *servers) {
     return good;
 }
 
+/* The last three are the sentinels. */
+static int first_sentinel(const struct servers *servers) {
+    return servers->count - SENTINEL_SENTINELS;
+}
+
 static void run(struct servers *servers, int index) {
-    redis_become(servers->list[index].directory, index >= SENTINEL_SERVERS);
+    redis_become(servers->list[index].directory, index >= first_sentinel(servers));
 }
 
 static void url(const struct servers *servers, bool proxied, char *ret, size_t size) {
     size_t used = (size_t)snprintf(ret, size, "redis-sentinel://");
 
-    used += servers_places(servers, SENTINEL_SERVERS, SENTINEL_SENTINELS, proxied, ret + used, size - used);
+    used += servers_places(servers, first_sentinel(servers), SENTINEL_SENTINELS, proxied, ret + used, size - used);
     snprintf(ret + used, size - used, "/%s", name);
 }
 
@@ -149,25 +154,14 @@ static bool prepare_alone(struct servers *servers) {
     return good;
 }
 
-static void run_alone(struct servers *servers, int index) {
-    redis_become(servers->list[index].directory, true);
-}
-
-static void url_alone(const struct servers *servers, bool proxied, char *ret, size_t size) {
-    size_t used = (size_t)snprintf(ret, size, "redis-sentinel://");
-
-    used += servers_places(servers, 0, servers->count, proxied, ret + used, size - used);
-    snprintf(ret + used, size - used, "/%s", name);
-}
-
 const struct topology sentinels_topology = {
     .word = "sentinels",
     .count = SENTINEL_SENTINELS,
     .missing = redis_missing,
     .prepare = prepare_alone,
-    .become = run_alone,
+    .become = run,
     .ready = redis_ready,
-    .url = url_alone,
+    .url = url,
 };
 
 const struct topology sentinel_topology = {
