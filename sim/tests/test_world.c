@@ -124,6 +124,24 @@ static void test_a_loop_that_gets_nowhere_is_a_livelock(void **state) {
     assert_int_equal(run(1, turn_in_circles, NULL), WORLD_LIVELOCK);
 }
 
+static void never_sleep(void *data) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+    (void)data;
+    for (;;) {
+        sim_pthread_mutex_lock(&mutex);
+        sim_pthread_mutex_unlock(&mutex);
+    }
+}
+
+/* Also where it never loses its turn. */
+static void test_a_thread_that_never_sleeps_is_a_livelock(void **state) {
+    const struct world_options options = {.seed = 1, .limit_ns = 3600 * WORLD_SECOND};
+
+    (void)state;
+    assert_int_equal(world_run(&options, never_sleep, NULL), WORLD_LIVELOCK);
+}
+
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
 
 static int64_t clock_of(clockid_t clock) {
@@ -503,6 +521,7 @@ int main(void) {
         cmocka_unit_test(test_a_mutex_locked_twice_ends_the_process),
         cmocka_unit_test(test_a_world_in_which_nothing_happens_is_stuck),
         cmocka_unit_test(test_a_loop_that_gets_nowhere_is_a_livelock),
+        cmocka_unit_test(test_a_thread_that_never_sleeps_is_a_livelock),
         cmocka_unit_test(test_a_fast_clock_sleeps_half_as_long),
         cmocka_unit_test(test_bytes_go_there_and_back),
         cmocka_unit_test(test_a_reply_is_lost_and_the_request_carried_out),

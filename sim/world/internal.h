@@ -39,6 +39,7 @@ struct thread {
     int64_t until;    /* blocked: true time; WORLD_NEVER */
     int64_t deadline; /* the same by the process's clock, from which `until` is made anew when that clock is set */
     unsigned priority;
+    uint64_t restless; /* places where it might have lost its turn since it slept last */
     int errno_kept;
     char *locals; /* its copy of the variables that are one per thread */
     void *stack, *stack_pointer;
@@ -81,6 +82,7 @@ struct world {
     int64_t now, due; /* `due`: nothing happens by the clock before; may be too early */
     int64_t second;   /* the virtual second in which `steps_in_second` and `dribbled` were counted */
     uint64_t steps, steps_in_second, hash;
+    bool restless;     /* a thread runs on and on, and never sleeps */
     uint64_t dribbled; /* bytes that were read one at a time */
     struct process_list processes;
     struct process *loaded; /* whose globals are in place */

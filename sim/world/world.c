@@ -19,6 +19,8 @@
 #include "points.h"
 
 enum { STEPS_A_SECOND = 400000, STEPS_A_BYTE = 32, COST_LOW = 20, COST_HIGH = 2000, PRIORITY_SPAN = 4000 };
+/* No thread passes so many places where it might lose its turn without sleeping once. The most that was seen is an eighth of it. */
+enum { RESTLESS_MOST = 4000000 };
 #define BEGIN (3600 * WORLD_SECOND)
 /* When a world begins, by the wall clock: some day, and in the middle of a millisecond. */
 #define WALL_BEGIN (INT64_C(1800000000) * WORLD_SECOND + 437123)
@@ -151,6 +153,7 @@ bool world_block(const void *key, bool polls, int64_t deadline) {
     self->deadline = deadline;
     self->until = process_true_time(self->process, deadline);
     self->state = THREAD_BLOCKED;
+    self->restless = 0;
     world_due(self->until);
     thread_leave();
     return !self->timed_out;
@@ -186,7 +189,10 @@ void world_yield(void) {
 }
 
 void world_may_switch(void) {
-    if (world.current != NULL && dice_one_in(&world.schedule, world.options.preempt))
+    if (world.current == NULL)
+        return;
+    world.restless |= ++world.current->restless > RESTLESS_MOST;
+    if (world.restless || dice_one_in(&world.schedule, world.options.preempt))
         world_yield();
 }
 
@@ -276,7 +282,7 @@ static bool is_livelock(void) {
         world.second = second;
         world.steps_in_second = world.dribbled = 0;
     }
-    return ++world.steps_in_second > STEPS_A_SECOND + STEPS_A_BYTE * world.dribbled;
+    return world.restless || ++world.steps_in_second > STEPS_A_SECOND + STEPS_A_BYTE * world.dribbled;
 }
 
 static void look_whether_done(void) {
