@@ -50,17 +50,21 @@ static void test_granted_when_the_holder_lets_go(void **state) {
     pawl_lock_free(lock);
 }
 
-/* Stops the service thread right where it is about to tell the core of a downgrade. */
+/* Stops a thread right where it is about to tell the core what the trace says. */
 struct gate {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
+    const char *text, *or_text;
     bool reached, open;
 };
+
+#define GATE_INIT(...)                                                                                                             \
+    { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, __VA_ARGS__, false, false }
 
 static void stop_at_the_gate(enum pawl_log_level level, const char *text, void *data) {
     struct gate *gate = data;
 
-    if (level != PAWL_LOG_TRACE || !strstr(text, "< downgraded"))
+    if (level != PAWL_LOG_TRACE || !(strstr(text, gate->text) || strstr(text, gate->or_text)))
         return;
     pthread_mutex_lock(&gate->mutex);
     gate->reached = true;
@@ -81,7 +85,7 @@ static void await_gate(struct gate *gate) {
         rc = pthread_cond_timedwait(&gate->changed, &gate->mutex, &until);
     pthread_mutex_unlock(&gate->mutex);
     if (rc != 0)
-        fail_msg("the downgrade has not come through");
+        fail_msg("the trace never says '%s'", gate->text);
 }
 
 static void open_gate(struct gate *gate) {
@@ -93,7 +97,7 @@ static void open_gate(struct gate *gate) {
 
 /* The engine says that a downgrade has come through while the hold is being released: that is not the end of the release. */
 static void test_release_while_a_downgrade_is_told(void **state) {
-    struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct gate gate = GATE_INIT("< downgraded", "< downgraded");
     struct pawl *client = contract_open_traced(stop_at_the_gate, &gate);
     struct pawl_lock *holder = contract_rwlock(two, 0), *lock = contract_rwlock(client, PAWL_TASK);
     struct contract_outcome outcome;
@@ -115,6 +119,30 @@ static void test_release_while_a_downgrade_is_told(void **state) {
     contract_await_outcome(client, &outcome);
     assert_int_equal(outcome.result, 0);
     assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(holder);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* A thread is cancelled when the engine has granted it the lock, and the core has not heard of that yet: the lock is given back. */
+static void test_cancel_while_a_grant_is_told(void **state) {
+    struct gate gate = GATE_INIT("< waited: done", "< granted"); /* by its own thread; or by that which serves it */
+    struct pawl *client = contract_open_traced(stop_at_the_gate, &gate);
+    struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(client, 0);
+    struct contract_thread thread;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    contract_start(&thread, lock, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(two, 1);
+    assert_works(pawl_release(holder, &error), &error);
+    await_gate(&gate);
+    assert_int_equal(pawl_cancel(lock), 1);
+    open_gate(&gate);
+    assert_int_equal(contract_await(&thread), PAWL_ECANCELED);
+    contract_finish(&thread);
+    assert_works(pawl_acquire(holder, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release(holder, &error), &error);
     pawl_lock_free(holder);
     pawl_lock_free(lock);
     pawl_close(client);
@@ -242,6 +270,7 @@ int contract_run_async(void) {
         CONTRACT_TEST(test_granted_at_once_is_told_later),
         CONTRACT_TEST(test_granted_when_the_holder_lets_go),
         CONTRACT_TEST(test_release_while_a_downgrade_is_told),
+        CONTRACT_TEST(test_cancel_while_a_grant_is_told),
         CONTRACT_TEST(test_many_pending_at_once),
         CONTRACT_TEST(test_time_out_try_and_cancel),
         CONTRACT_TEST(test_free_while_pending),

@@ -193,6 +193,32 @@ static void test_break_now_frees_at_once(void **state) {
     pawl_lock_free(other);
 }
 
+/* A broken hold is handed to nobody: who waits for it inside the process gets a place of its own in the queue at once. */
+static void test_a_broken_hold_is_not_handed_on(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0), *beside = contract_mutex(one, PAWL_TASK), *other = contract_mutex(two, 0);
+    struct contract_outcome outcome = {0, 1};
+    struct contract_thread thread;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_acquire_start(beside, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, contract_acquired, &outcome, &error), &error);
+    contract_start(&thread, other, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(two, 1);
+    assert_works(pawl_break(two, "lock", pawl_token(lock), 0, &error), &error);
+    await(pawl_state(lock) == PAWL_LOST, "the word never comes through");
+    contract_await_waiters(two, 2);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_int_equal(contract_await(&thread), 0);
+    assert_int_equal(pawl_dispatch(one), 0);
+    contract_finish(&thread);
+    assert_int_equal(contract_await_outcome(one, &outcome), 0);
+    assert_true(pawl_token(beside) > thread.token);
+    assert_works(pawl_release(beside, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(beside);
+    pawl_lock_free(other);
+}
+
 /* It fails, and changes nothing: what is to be released is still the exclusive acquire. */
 static void test_downgrade_of_a_lost_hold(void **state) {
     struct pawl_lock *lock = contract_rwlock(one, 0);
@@ -260,6 +286,7 @@ int contract_run_operator(void) {
         CONTRACT_TEST(test_break_tells_and_waits_for_the_release),
         CONTRACT_TEST(test_break_without_a_callback),
         CONTRACT_TEST(test_break_now_frees_at_once),
+        CONTRACT_TEST(test_a_broken_hold_is_not_handed_on),
         CONTRACT_TEST(test_downgrade_of_a_lost_hold),
         CONTRACT_TEST(test_no_callback_after_free),
         CONTRACT_TEST(test_only_looking),
