@@ -99,6 +99,72 @@ static void test_waits_for_replicas(void **state) {
     pawl_close(client);
 }
 
+struct shortfall {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool seen;
+};
+
+static void see_shortfall(enum pawl_log_level level, const char *text, void *data) {
+    struct shortfall *shortfall = data;
+
+    if (level != PAWL_LOG_TRACE || !strstr(text, "0 of 1 replicas have it"))
+        return;
+    pthread_mutex_lock(&shortfall->mutex);
+    shortfall->seen = true;
+    pthread_cond_signal(&shortfall->changed);
+    pthread_mutex_unlock(&shortfall->mutex);
+}
+
+static void await_shortfall(struct shortfall *shortfall) {
+    pthread_mutex_lock(&shortfall->mutex);
+    while (!shortfall->seen)
+        pthread_cond_wait(&shortfall->changed, &shortfall->mutex);
+    shortfall->seen = false;
+    pthread_mutex_unlock(&shortfall->mutex);
+}
+
+static void note_result(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock;
+    (void)why;
+    *(int *)data = result;
+}
+
+/* An acquire is given up while its hold, which too few replicas have, is being taken back: it is released twice, and only the second answer
+ * is the end of it. */
+static void test_given_up_while_it_is_undone(void **state) {
+    struct shortfall shortfall = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct pawl_options how = {
+        .size = sizeof how, .flags = PAWL_OPEN_TRACE, .log = see_shortfall, .log_data = &shortfall, .lease_ms = LEASE_MS};
+    struct pawl *client;
+    struct pawl_lock *lock, *beside;
+    char url[100];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?replicas=1&command=150&handoff=0", primary->port);
+    assert_works(pawl_open(url, &how, &client, &error), &error);
+    assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error);
+    assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &beside, &error), &error);
+    replicas_signal(SIGSTOP);
+    for (int i = 0; i < 16; i++) {
+        int result = 1;
+
+        assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, note_result, &result, &error), &error);
+        assert_true(pawl_acquire(beside, 0, &error) < 0); /* the claim that is kept for the next acquire is this one now */
+        await_shortfall(&shortfall);
+        nanosleep(&(struct timespec){.tv_nsec = i * 10000}, NULL); /* so that the two answers do not come together */
+        pawl_cancel(lock);
+        await(pawl_dispatch(client) == 1, "it never ends");
+        assert_int_equal(result, PAWL_ECANCELED);
+        await(!owes_answers(server_of(client)), "the primary never answers");
+        assert_int_equal(redis_server_integer(primary, "EXISTS lock"), 0);
+    }
+    let_replicas_go();
+    pawl_lock_free(lock);
+    pawl_lock_free(beside);
+    pawl_close(client);
+}
+
 /* A grant that was pushed is confirmed, and counts when replicas have it; not before. */
 static void test_a_pushed_grant_waits_for_replicas(void **state) {
     struct pawl *client = open_at(primary->port, "?replicas=1&command=5000", 0), *other = open_at(primary->port, "", 0);
@@ -445,6 +511,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_grant_is_on_the_replicas, set_up),
         cmocka_unit_test_setup(test_a_shortfall_is_undone, set_up),
         cmocka_unit_test_setup(test_waits_for_replicas, set_up),
+        cmocka_unit_test_setup(test_given_up_while_it_is_undone, set_up),
         cmocka_unit_test_setup(test_a_pushed_grant_waits_for_replicas, set_up),
         cmocka_unit_test_setup(test_a_renewal_needs_replicas, set_up),
         cmocka_unit_test_setup(test_a_hold_survives_a_pause_of_the_replicas, set_up),

@@ -30,6 +30,35 @@ static void test_curator_604_node_of_another_session(void **state) {
     pawl_close(client);
 }
 
+/* Not even one that has the name of ours, whose reply was lost: the session that owns it decides. */
+static void test_curator_604_own_name_in_another_session(void **state) {
+    struct pawl *client = open_proxied("");
+    struct pawl_lock *lock = new_mutex(client, PAWL_TASK);
+    char name[3 + ZK_GUID_SIZE + sizeof "lock-"];
+    struct acquire waiter;
+    struct listing listing;
+
+    (void)state;
+    acquire(lock);
+    release(lock);
+    await_nodes("", 0);
+    proxy_refuse(proxy, true);
+    strike_at(OP_CREATE, true, PROXY_CUT_BEFORE);
+    acquire_start(&waiter, lock, false, PAWL_FOREVER);
+    await_strike();
+    listing = await_nodes("", 1);
+    snprintf(name, sizeof name, "%.*slock-", 3 + ZK_GUID_SIZE, listing.names[0]);
+    raw_delete("", listing.names[0]);
+    raw_create("", name, ZOO_EPHEMERAL | ZOO_SEQUENCE);
+    proxy_refuse(proxy, false);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    listing = await_nodes("", 1); /* what had its name was swept away */
+    assert_true(strncmp(listing.names[0], name, strlen(name)) != 0);
+    release(lock);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* The same for a waiter whose session expires: a new node with a new GUID, at the end of the queue. */
 static void test_curator_498_a_new_session_has_a_new_guid(void **state) {
     struct pawl *client = open_proxied(""), *other = open_direct("");
@@ -622,6 +651,7 @@ int main(int argc, char **argv) {
         TEST(test_a_tick_longer_than_the_session),
         TEST(test_a_tick_longer_than_the_next_session),
         TEST(test_curator_604_node_of_another_session),
+        TEST(test_curator_604_own_name_in_another_session),
         TEST(test_curator_498_a_new_session_has_a_new_guid),
         TEST(test_curator_696_session_expires_while_holding),
         TEST(test_etcd_11456_let_in_when_the_session_is_over),
