@@ -10,8 +10,8 @@
  *
  * Waiting for a single one, at the distance of the limit, loses wake-ups: the claims between may leave first.
  */
-#ifndef PAWL_QUEUE_H
-#define PAWL_QUEUE_H
+#ifndef PAWL_RULE_H
+#define PAWL_RULE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,8 +12,8 @@
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
  *
- * Calls go down, in this order of files: service, life, events, claim, cohort, handle, set, client. What is above is reached by what a
- * function returns (claim.c), or by a table that the upper one fills (service_ops).
+ * The files, lowest first, each of which calls only earlier ones: service, life, events, claim, cohort, handle, set, client. What is above
+ * is reached by what a function returns (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
  * waiters, holds, and the handles' lists of holds), client->events.mutex (a leaf). No engine call that may block, and no callback of

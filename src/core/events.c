@@ -3,7 +3,7 @@
  * events.c - callbacks that are due, and who runs them: pawl_dispatch() in the user's loop, or the service thread.
  *
  * An event is posted with its cohort's mutex held and run with none. It holds a reference to its handle, so that the handle's memory
- * lasts until it has run. events_mutex is a leaf: nothing else is taken under it.
+ * lasts until it has run. events.mutex is a leaf: nothing else is taken under it.
  */
 #include <stdlib.h>
 #include <sys/eventfd.h>

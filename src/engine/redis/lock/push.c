@@ -7,10 +7,10 @@
  *                                     program that is not pawl; 0: it is pawl. Earlier versions say nothing of it
  *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already
  *
- * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket, or on its way, for seconds. How
- * long, the server's clock does not tell: it may have been set, or run fast. But it tells what came first. What it shows to be later than
- * the answer to a request of ours is later than that request left, by our own clock; so from there the grant is counted. What is too old by
- * that count, or older than all requests that we know of, is asked for again, by acquire, before it is believed.
+ * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket, or on its way, for seconds. How long,
+ * the server's clock does not tell: it may have been set, or run fast. But it tells what came first. If it shows the grant after the answer
+ * to a request of ours, the grant was made after that request left; so it is counted from there, by our own clock. What is too old by that
+ * count, or older than all requests that we know of, is asked for again, by acquire, before it is believed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@ local TURN, MET = 'pawl:turn' .. string.sub(QUEUE, 11), 'pawl:met' .. string.sub
 local ROLL = 'pawl:roll' .. string.sub(QUEUE, 11)
 local OWNER, FLOOR = ARGV[1], tonumber(ARGV[3])
 -- What the common cases do not need is one argument: each costs as much as a call. EXTRA is the operation's own.
-local CLAIM, INBOX, CHANNEL, BESIDE, EXTRA = string.match(ARGV[2], '^(%d+)\n(.-)\n(.-)\n(.-)\n(.*)$')
+local CLAIM_MS, INBOX, CHANNEL, BESIDE, EXTRA = string.match(ARGV[2], '^(%d+)\n(.-)\n(.-)\n(.-)\n(.*)$')
 local LIMIT = tonumber(string.match(EXTRA, '^(%d+) %d$'))
 local call = redis.call
 local clock = call('TIME')

@@ -1,7 +1,7 @@
 -- The common cases: it is held, and nobody waits; or somebody does, and hears. What is different (the dead in the queue, a lost counter, a
--- foreign program's turn, a key that is still there) is left to what follows. The server writes to the client that was told last first:
--- so the grant comes after the hint to the one behind. Who waits is not told before the script ends, so each instruction counts: patterns
--- and formats are dear.
+-- foreign program's turn, a key that is still there) is left to what follows. The server writes first to the client to which it published
+-- last: so the grant is published after the hint to the one behind. Who waits is not told before the script ends, so each instruction
+-- counts: patterns and formats are dear.
 local DROPPED, TURN_DUE = vacate(ARGV[1]), false
 local there = DROPPED and redis.call('EXISTS', KEYS[1], KEYS[3])
 local queue = there == 1 and redis.call('ZRANGE', KEYS[3], '0', '1', 'WITHSCORES') or {}

@@ -10,8 +10,8 @@ local function other_type()
     return 'open'
 end
 
--- With a field `mode` it is a RReadWriteLock, which enters beside any holder. Then nobody can have it, its holder neither; waiters are
--- to ask at once, and are told so.
+-- With a field `mode` it is a RReadWriteLock, which enters although others hold. Then nobody can have it, not even its holder; waiters are
+-- told to ask at once.
 local function look()
     local fields = redis.pcall('HKEYS', LOCK)
     if fields.err then

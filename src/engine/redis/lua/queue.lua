@@ -9,10 +9,11 @@ local function wish_of(member, score)
     return mode, permits, math.floor(score % 1 * 1048576 + 1.5), record
 end
 
--- Hand what is free to the first in the queue, and the next, as long as there is room. The token is taken first: if the server may not
--- write, the script ends there, and nobody was told of a grant. Who does not hear is dead and passed over. The one who is first
--- afterwards is told so, how long it may take, and whether a program that is not pawl holds it: its timer is the one that is always set,
--- and it listens where such programs tell of a release.
+-- Hand what is free to the first in the queue, and the next, as long as there is room: this is the order of grants. fast_release.lua has
+-- the same choice once more for the common release of a mutex, and fast_queue.lua the ticket of enqueue(): change them together. The token
+-- is taken first: if the server may not write, the script ends there, and nobody was told of a grant. Where PUBLISH reaches no subscriber
+-- the waiter is dead, and dropped. The one who is first afterwards is told so, how long it may take, and whether a program that is not pawl
+-- holds it: its timer is the one that is always set, and it listens where such programs tell of a release.
 local function hand_on()
     local granted, at, batch = 0, 1, call('ZRANGE', QUEUE, 0, 1, 'WITHSCORES')
     for _ = 1, 1000 do
@@ -31,10 +32,10 @@ local function hand_on()
             end
         else
             local first, given = take_tokens(want)
-            if tell(owner, 'g', first .. ' ' .. given .. ' ' .. text(NOW) .. ' ' .. CLAIM) > 0 then
+            if tell(owner, 'g', first .. ' ' .. given .. ' ' .. text(NOW) .. ' ' .. CLAIM_MS) > 0 then
                 local since = text(NOW / 1000)
                 record = first .. ' ' .. given .. ' ' .. mode .. ' ' .. permits .. ' ' .. since .. ' ' .. record
-                admit(owner, mode, permits, CLAIM, record)
+                admit(owner, mode, permits, CLAIM_MS, record)
                 granted = granted + 1
             end
         end
@@ -46,7 +47,8 @@ end
 
 -- Programs that are not pawl have a turn of 5 ms now and then, if they listen: else the lock would never look free to them, or a pawl that
 -- comes back at once would always be there first. By the clock's last digits it is one release in 16; and where such a program was seen to
--- hold it in the last seconds (MET), and so does more than listen, every second: then none waits three times as long as among its kind.
+-- hold it in the last seconds (MET), and so does more than listen, every other release: then none waits three times as long as among its
+-- kind.
 local function turn_due()
     return CHANNEL ~= '' and NOW % 2 == 0 and (NOW % 16 == 0 or call('EXISTS', MET) == 1)
 end

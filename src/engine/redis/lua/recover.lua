@@ -1,8 +1,8 @@
 -- It is free, somebody waits, and nobody has handed it on: the time of one that had it is over. Hand it on now. But a host that is gone may
 -- have closed no connection, and the server takes what it writes to its clients for heard: then the dead have their turns one after the
--- other, for a claim each. So the first time it is written down who waits (ROLL), and from then on which clients have asked. Who waits asks
--- every 2.5 s, and 5 ms later for each that is before it: whose client has not in SILENCE us, and who waits still, is dead, and goes. One
--- that was only stopped queues again when it goes on.
+-- other, each for as long as a grant waits to be confirmed (?claim=). So the first time it is written down who waits (ROLL), and from then
+-- on which clients have asked. A waiter asks every 2.5 s, and 5 ms later for each that is before it. Those whose clients have not asked
+-- within SILENCE us are dead, and are removed. One that was only stopped queues again when it goes on.
 local SILENCE, OLDEST = 6000000, 200
 
 local function note_alive()
@@ -18,7 +18,7 @@ local function begin_roll()
         fields[#fields + 1] = ''
     end
     call('HSET', ROLL, unpack(fields))
-    call('PEXPIRE', ROLL, text(CLAIM + 15000))
+    call('PEXPIRE', ROLL, text(CLAIM_MS + 15000))
 end
 
 local function bury_the_silent()

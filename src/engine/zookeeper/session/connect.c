@@ -344,9 +344,8 @@ int64_t pawl__zk_session_interest(struct zk_session *session, int64_t now, struc
     return session->handle ? interest(session, now, &fds[1].fd, &fds[1].events) : session->attempts.next;
 }
 
-/* In this order: a ring in between would be silenced while `woken` says that it is heard, and nobody would ever ring again. One that is
- * left out now, since `woken` is still set, comes from somebody whose reason we see: we are awake, and to exchange is to see what was
- * written before `woken` was set. */
+/* Empty the eventfd before `woken` is cleared, or a ring in between would be lost for good. A ring that is left out because `woken` is
+ * still set loses nothing: we are awake, and the exchange makes us see what was written before `woken` was set. */
 static void drain(struct zk_session *session) {
     bell_silence(session->event_fd);
     atomic_exchange(&session->woken, false);

@@ -25,14 +25,15 @@
  *
  * What it rests on: that the leader asks for its followers' reports in time. Nothing that a client may ask makes the leader count from
  * now: a request that a follower forwards is checked against the session and does not prolong it, and only who is connected to the leader
- * itself, or connects anew, does. So a leader that stands still for so long that G goes by between two reports, lets a request through when
- * it goes on, and looks at its clock before the next report, ends a session that was proved a moment ago; G is
+ * itself, or connects anew, does. Let G be
  *
  *     T - assured - the time since we last sent something before
  *
- * which is T/4 where we only pinged, and 4T/9 while we hold and beat; half a tick of it is used up as it is. With T of 15 s and a tick of
- * 2 s the leader may be late by 2.7 s and 5.6 s; where T is two ticks, not at all and by 0.2 T. No bound closes that, since a server
- * may stand still for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.)
+ * A leader that stands still until G has gone by between two reports, lets a request through when it goes on, and looks at its clock before
+ * the next report, ends a session that was proved a moment ago. G is T/4 where we only pinged, and 4T/9 while we hold and beat; half a tick
+ * of it is used up as it is. With T of 15 s and a tick of 2 s the leader may be late by 2.7 s and 5.6 s; where T is two ticks, not at all
+ * and by 0.2 T. No bound closes that, since a server may stand still for as long as it likes; a longer session makes it rarer in
+ * proportion. (docs/guarantees.md: what is not promised.)
  *
  * A follower that was cut off and is joined again may forward a request of ours that the leader lets through, and whose session ends before
  * the follower's report is there. Between the two all goes in order: the leader's pings, which it sent all the time, come before the

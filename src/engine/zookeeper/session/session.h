@@ -7,6 +7,9 @@
  *       struct zk_watch   a watch that the library has, or is about to have                                              watch.c
  *     struct zk_asker     the one that asks: a claim. What an answer or an event of a watch means to it, it is told by one function
  *
+ * When is a session dead? By our own clock when nothing proved it alive for long enough: proof.c, and base/lease.c, by which the core ends
+ * the holds. By the server's word, when it says so: connect.c, on_session_event() and is_over(). The table only keeps what they found.
+ *
  * Up goes by these two: an asker's step(), and the news of the session, which are pulled (pawl__zk_session_news).
  *
  * Threads. libzookeeper's single-threaded variant has static state (the counter of its request numbers is one for the process), so
@@ -154,7 +157,7 @@ enum zk_session_state {
     ZK_CONNECTING,
     ZK_CONNECTED,
     ZK_TORN,    /* the library closed its socket while sending, told nobody, and owes answers */
-    ZK_EXPIRED, /* what it had is gone; a new one is made, as after the next */
+    ZK_EXPIRED, /* what it had is gone; a new session is opened, as after ZK_USER_REFUSED */
     ZK_USER_REFUSED,
     ZK_SESSION_STATES
 };
