@@ -193,7 +193,7 @@ static void test_foreign_holder(void **state) {
 /* More than fit into one request: one by one. */
 static void test_forty_locks(void **state) {
     struct pawl_part parts[40];
-    char name[16];
+    char name[24];
 
     (void)state;
     for (int i = 0; i < 40; i++) {
