@@ -158,9 +158,12 @@ static bool many_sent(const struct link *link) {
 }
 
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request) {
-    struct request *copy = request ? malloc(sizeof *copy) : NULL;
+    struct request *copy;
     bool straight = !link->out_used && !(link->state == LINK_UP && many_sent(link));
 
+    if (link->state == LINK_DOWN) /* of two requests, the first may have ended it; what is left in `out` would go to the next one */
+        return false;
+    copy = request ? malloc(sizeof *copy) : NULL;
     if (copy) {
         *copy = *request;
         copy->server = link->server;
@@ -237,16 +240,15 @@ static bool take_one(struct link *link, struct wire_event *ret) {
         return false;
     }
     link->fed = 0;
-    ret->reply = reply;
     ret->kind = is_push(link, reply) ? WIRE_PUSH : WIRE_REPLY;
     ret->request = ret->kind == WIRE_REPLY ? TAILQ_FIRST(&link->sent) : NULL;
-    if (ret->kind == WIRE_PUSH)
-        return true;
-    if (!ret->request) {
+    if (ret->kind == WIRE_REPLY && !ret->request) {
         take_unasked(link, reply);
         return false;
     }
-    TAILQ_REMOVE(&link->sent, ret->request, link);
+    if (ret->request)
+        TAILQ_REMOVE(&link->sent, ret->request, link);
+    ret->reply = reply;
     return true;
 }
 
