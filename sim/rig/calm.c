@@ -31,7 +31,7 @@ void calm_begin(struct calm *calm, int clients, int64_t far_us) {
 static bool is_ahead(const struct calm *calm, const struct calm_thread *other, int slot, const struct calm_thread *waiter) {
     if (other->holds)
         return true;
-    return slot < calm->clients && waiter->mode != 'x' && other->queued < waiter->asked + calm->queues_ns;
+    return (slot < calm->clients || calm->one_queue) && waiter->mode != 'x' && other->queued < waiter->asked + calm->queues_ns;
 }
 
 /* Could it have the lock? `early`: who lets go just now may have done so. */

@@ -32,8 +32,9 @@ struct calm_thread {
 };
 
 struct calm {
-    int clients; /* those with higher numbers are foreigners, and wait as they like */
-    bool hasty;  /* only what is counted is of interest, not how long anybody waited */
+    int clients;    /* those with higher numbers are foreigners, and wait as they like */
+    bool one_queue; /* foreigners wait in the same queue as clients */
+    bool hasty;     /* only what is counted is of interest, not how long anybody waited */
     int64_t bound_ns, lease_ns;
     int64_t queues_ns;          /* who asks that much later may be ahead in the queue */
     int64_t worst_ns, worst_at; /* the longest wait, and when it was over */

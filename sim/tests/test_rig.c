@@ -219,13 +219,18 @@ static void test_lines_of_the_regression_file(void **state) {
 
 /* ---- Calm ---------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t worst_of(const char *const *lines) {
+static int64_t worst_in(bool one_queue, const char *const *lines) {
     static struct calm calm;
 
     calm_begin(&calm, 2, 0);
+    calm.one_queue = one_queue;
     for (; *lines != NULL; lines++)
         calm_line(&calm, *lines, strlen(*lines));
     return calm.worst_ns;
+}
+
+static int64_t worst_of(const char *const *lines) {
+    return worst_in(false, lines);
 }
 
 static void test_waiting_for_a_free_lock(void **state) {
@@ -270,6 +275,21 @@ static void test_waiting_behind_a_claim_that_was_joined(void **state) {
                      31);
 }
 
+/* A reader waits behind a foreigner that wants to write, where that one stands in the same queue. */
+static void test_waiting_behind_a_foreigner(void **state) {
+    const char *const lines[] = {"10 0.1.0 want 0 s 1 -1",
+                                 "10 0.1.0 got 0 1 5",
+                                 "12 2.1.0 want 0 x 1 -1",
+                                 "14 1.1.0 want 0 s 1 -1",
+                                 "50 2.1.0 fail 0 -14",
+                                 "51 1.1.0 got 0 2 5",
+                                 NULL};
+
+    (void)state;
+    assert_int_equal(worst_in(true, lines), 1);
+    assert_int_equal(worst_in(false, lines), 37);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strokes_as_text),
@@ -283,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_lines_of_the_regression_file),
         cmocka_unit_test(test_waiting_for_a_free_lock),
         cmocka_unit_test(test_waiting_behind_a_claim_that_was_joined),
+        cmocka_unit_test(test_waiting_behind_a_foreigner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
