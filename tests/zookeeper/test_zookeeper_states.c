@@ -159,6 +159,7 @@ static const struct row {
     [ZK_FOUND] = {". . . . Q+ . . . . . . . .", NULL},
     [ZK_NO_DIRECTORY] = {". . . C1 . G1 . . . . . . .", NULL},
     [ZK_NEAR_END] = {". . . G2! G2! . . . . . . . .", ". . . G1! G1! . . . . . . . ."},
+    [ZK_BUSY] = {". . . O*@ . G*@ . Q*@ . . . . .", ". . . O* . G* . Q* . . . . ."},
     [ZK_STALLED] = {". . . C*@ F*@ G*@ Q*@ L*@ . . D*@ . .", ". . . C* F* G* Q* L* . . D* . ."},
     [ZK_RESUME] = {". C1+ . F2 F2 C1+ Q+ L2 P? H1 D2 . .", ". O* . F2 F2 O* Q+ L2 P? . D2 . ."},
     [ZK_LIST_AGAIN] = {". . . . . . Q+ . . . . . .", NULL},

@@ -75,6 +75,10 @@ enum zk_event pawl__zk_list_fresh(struct zk_claim *claim, const char *dir, zk_do
     return ZK_NOTHING;
 }
 
+bool pawl__zk_is_busy(int rc) {
+    return rc == ZTHROTTLEDOP;
+}
+
 /* ---- Telling -------------------------------------------------------------------------------------------------------------- */
 
 void pawl__zk_say_of(const struct zk_claim *claim, const char *format, ...) {
@@ -135,6 +139,10 @@ enum zk_event pawl__zk_refuse_rc(struct zk_claim *claim, int rc, const char *doi
     default:
         return pawl__zk_refuse(claim, PAWL_EFORMAT, "'%s': ZooKeeper could not %s %.190s: %s", name, doing, path, zerror(rc));
     }
+}
+
+enum zk_event pawl__zk_not_made(struct zk_claim *claim, int rc, const char *doing, const char *path) {
+    return pawl__zk_is_busy(rc) ? ZK_BUSY : pawl__zk_refuse_rc(claim, rc, doing, path);
 }
 
 enum zk_event pawl__zk_foreign(struct zk_claim *claim, const char *child) {

@@ -316,13 +316,14 @@ static const struct move {
     [ZK_CREATING] = {
         [ZK_CREATED] = {ZK_QUEUED, created}, [ZK_SEEK] = {ZK_FINDING, pawl__zk_znode_seek},
         [ZK_NO_DIRECTORY] = {ZK_CREATING, pawl__zk_directory_make}, [ZK_NEAR_END] = {ZK_CLEARING, pawl__zk_directory_clear},
+        [ZK_BUSY] = {ZK_OFFLINE, stall},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_CREATING, stall}, [ZK_RESUME] = {ZK_FINDING, pawl__zk_znode_seek}, PENDING},
     [ZK_FINDING] = {
         [ZK_NAMED] = {ZK_FINDING, pawl__zk_znode_read}, [ZK_FOUND] = {ZK_QUEUED, list_again},
         [ZK_NEAR_END] = {ZK_CLEARING, pawl__zk_directory_clear},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_FINDING, stall}, [ZK_RESUME] = {ZK_FINDING, pawl__zk_znode_seek}, PENDING},
     [ZK_CLEARING] = {
-        [ZK_NO_DIRECTORY] = {ZK_CLEARING, pawl__zk_directory_make},
+        [ZK_NO_DIRECTORY] = {ZK_CLEARING, pawl__zk_directory_make}, [ZK_BUSY] = {ZK_CLEARING, stall},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_CLEARING, stall}, [ZK_RESUME] = {ZK_OFFLINE, begin}, PENDING},
     [ZK_QUEUED] = {
         [ZK_LIST_AGAIN] = {ZK_QUEUED, list_again}, [ZK_BEHIND] = {ZK_QUEUED, wait_behind}, [ZK_LOOK_TWICE] = {ZK_QUEUED, look_twice},
@@ -334,6 +335,7 @@ static const struct move {
         [ZK_LEASE] = {ZK_LEASING, pawl__zk_lease}, [ZK_NO_LEASES] = {ZK_LEASING, pawl__zk_leases_make_directory},
         [ZK_TOO_MANY] = {ZK_LEASING, pawl__zk_leases_watch}, [ZK_CHECK_KIND] = {ZK_LEASING, pawl__zk_check_kind},
         [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, want_beat}, [ZK_MISSED] = {ZK_LEASING, look_now},
+        [ZK_BUSY] = {ZK_QUEUED, stall},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_LEASING, stall}, [ZK_RESUME] = {ZK_LEASING, pawl__zk_leases_resume}, PENDING},
     [ZK_PROVING] = {
         [ZK_CHECKED] = {ZK_HELD, hold}, [ZK_GONE] = {ZK_OFFLINE, begin}, [ZK_BROKEN] = {ZK_OFFLINE, begin},

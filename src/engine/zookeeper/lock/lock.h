@@ -64,6 +64,7 @@ enum zk_event {
     ZK_FOUND,        /* as created, after a lost reply */
     ZK_NO_DIRECTORY, /* for the znode */
     ZK_NEAR_END,     /* the znode's number is too high */
+    ZK_BUSY,         /* the server refused to make it, for it has too much to do: nothing was made */
     ZK_STALLED,      /* an answer was lost, or there was no memory: go on later */
     ZK_RESUME,       /* now; or its timer */
     ZK_LIST_AGAIN,   /* who is ahead has changed */
@@ -254,10 +255,14 @@ void pawl__zk_catch_up(struct zk_op *op, const char *dir, const char *guid);
 bool pawl__zk_caught_up(int rc);
 /* List a directory as it is now: a server that lags behind catches up first. `dir` may be NULL: out of memory. */
 enum zk_event pawl__zk_list_fresh(struct zk_claim *claim, const char *dir, zk_done_fn *done, void *data);
+/* Did the server have too much to do? Then it has not done what was asked for, and never will. */
+bool pawl__zk_is_busy(int rc);
 /* ZK_REFUSED, and why. */
 enum zk_event pawl__zk_refuse(struct zk_claim *claim, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Likewise, with what ZooKeeper's code says to a person; ZK_STALLED where the reply was lost. */
 enum zk_event pawl__zk_refuse_rc(struct zk_claim *claim, int rc, const char *doing, const char *path);
+/* Likewise, where something was to be made; ZK_BUSY where it was not even begun. */
+enum zk_event pawl__zk_not_made(struct zk_claim *claim, int rc, const char *doing, const char *path);
 /* Nobody is ahead: ZK_FIRST or ZK_UNPROVED. */
 enum zk_event pawl__zk_first(const struct zk_claim *claim);
 /* The child is another kind's: look twice, then refuse. */

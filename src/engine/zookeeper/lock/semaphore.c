@@ -111,7 +111,7 @@ static int on_directory_made(struct zk_op *op, const struct zk_reply *reply) {
         return ZK_NOTHING;
     if (reply->rc == ZOK || reply->rc == ZNODEEXISTS)
         return ZK_LEASE;
-    return pawl__zk_refuse_rc(claim, reply->rc, "make the leases of", claim->at.home);
+    return pawl__zk_not_made(claim, reply->rc, "make the leases of", claim->at.home);
 }
 
 enum zk_event pawl__zk_leases_make_directory(struct zk_claim *claim) {
@@ -128,7 +128,7 @@ static int on_made(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_claim *claim = zk_asked(op);
 
     if (!claim) {
-        if (reply->rc == ZOK || pawl__zk_reply_lost(reply->rc))
+        if (reply->rc == ZOK || (pawl__zk_reply_lost(reply->rc) && !pawl__zk_is_busy(reply->rc)))
             pawl__zk_sweep_guid(zk_of_op(op), op->where, op->mark);
         return ZK_NOTHING;
     }
@@ -139,7 +139,7 @@ static int on_made(struct zk_op *op, const struct zk_reply *reply) {
                                "'%s': the sequence of its leases has come to its end; it begins anew when all are released",
                                claim->claim->name);
     if (reply->rc != ZOK)
-        return pawl__zk_refuse_rc(claim, reply->rc, "create leases of", claim->at.home);
+        return pawl__zk_not_made(claim, reply->rc, "create leases of", claim->at.home);
     pawl__zk_say_of(claim, "created %u lease%s", claim->terms.permits, claim->terms.permits == 1 ? "" : "s");
     return ZK_NOTHING;
 }

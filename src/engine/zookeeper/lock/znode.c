@@ -34,7 +34,7 @@ static int on_prefix_made(struct zk_op *op, const struct zk_reply *reply) {
     /* No node: the one above it has said why. */
     if (!claim || reply->rc == ZOK || reply->rc == ZNODEEXISTS || reply->rc == ZNONODE)
         return ZK_NOTHING;
-    return pawl__zk_refuse_rc(claim, reply->rc, "make", claim->at.home);
+    return pawl__zk_not_made(claim, reply->rc, "make", claim->at.home);
 }
 
 bool pawl__zk_make_path(struct zk_claim *claim, const char *path, zk_done_fn *done) {
@@ -69,7 +69,7 @@ static int on_directory_made(struct zk_op *op, const struct zk_reply *reply) {
         return ZK_NOTHING;
     if (reply->rc == ZOK || reply->rc == ZNODEEXISTS || reply->rc == ZNONODE) /* gone again: once more */
         return ZK_BEGIN;
-    return pawl__zk_refuse_rc(claim, reply->rc, "make", claim->at.dir);
+    return pawl__zk_not_made(claim, reply->rc, "make", claim->at.dir);
 }
 
 /* The directory is missing: never made, or reaped in a moment when it was empty. */
@@ -138,6 +138,8 @@ static enum zk_event take_znode(struct zk_claim *claim, const char *path, const 
 
 /* The answer came too late for its claim: see that the znode goes. */
 static void disown(struct zk_op *op, const struct zk_reply *reply) {
+    if (pawl__zk_is_busy(reply->rc))
+        return;
     if (reply->rc == ZOK && reply->path)
         pawl__zk_sweep_path(zk_of_op(op), reply->path);
     else if (pawl__zk_reply_lost(reply->rc) || reply->rc == ZOK)
@@ -155,7 +157,7 @@ static int on_created(struct zk_op *op, const struct zk_reply *reply) {
         return take_znode(claim, reply->path, reply->stat, ZK_CREATED);
     if (reply->rc == ZNONODE)
         return ZK_NO_DIRECTORY;
-    return pawl__zk_refuse_rc(claim, reply->rc, "create a node in", claim->at.dir);
+    return pawl__zk_not_made(claim, reply->rc, "create a node in", claim->at.dir);
 }
 
 /* ---- compat=kazoo: two znodes by one request ------------------------------------------------------------------------------ */
@@ -176,7 +178,7 @@ static int on_twins(struct zk_op *op, const struct zk_reply *reply) {
         return ZK_SEEK; /* the server says nothing about czxid here: ask */
     if (reply->rc == ZNONODE)
         return ZK_NO_DIRECTORY;
-    return pawl__zk_refuse_rc(claim, reply->rc, "create a node in", claim->at.dir);
+    return pawl__zk_not_made(claim, reply->rc, "create a node in", claim->at.dir);
 }
 
 static void create_twins(struct zk_claim *claim, struct zk_op *op, const char *data) {
