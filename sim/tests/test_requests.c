@@ -125,7 +125,7 @@ static const struct row {
     {"cluster", "hand-off", MUTEX, play_hand_off, {20, 30, 0}},
     {"cluster", "semaphore", SEMAPHORE, play_pair, {20, 20, 0}},
     {"redlock", "pair", MUTEX, play_pair, {100, 100, 0}},
-    {"redlock", "hand-off", MUTEX, play_hand_off, {292, 388, 0}},
+    {"redlock", "hand-off", MUTEX, play_hand_off, {300, 400, 0}},
     {"zookeeper", "pair", MUTEX, play_pair, {80, 50, 10}},
     {"zookeeper", "hand-off", MUTEX, play_hand_off, {100, 70, 20}},
     {"zookeeper", "semaphore", SEMAPHORE, play_pair, {160, 90, 10}},

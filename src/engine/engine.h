@@ -78,8 +78,6 @@ struct pawl__setup {
     int64_t patience_ns; /* PAWL__NEVER, or: open() waits no longer for the server */
     bool inherit;        /* PAWL_OPEN_INHERIT */
     bool look;           /* PAWL_OPEN_LOOK: no claim will be submitted */
-    /* Not NULL: it is to be one of a crew (engine/crew.h), whose client has this name. Then open() does not wait for the server. */
-    const char *member;
 };
 
 /* What the core is told about a claim. */
@@ -96,14 +94,11 @@ enum pawl__news {
 /* The upcall: only from within serve(), with no lock held. `why`: for REFUSED, LOST and BROKEN, else NULL. An engine with park() may tell
  * RENEWED, LOST and BROKEN for claims that nobody adopted, too; then no park() for the claim may answer while it does. */
 typedef void pawl__tell_fn(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why);
-/* For a crew alone: a pending claim is not granted and waits; it may be worth asking again at `when` (0: now). */
-typedef void pawl__waits_fn(void *core, struct pawl__claim *claim, int64_t when);
 
 /* One open engine: the first member of every engine's own struct. */
 struct pawl__engine {
     const struct pawl__engine_impl *impl;
-    pawl__tell_fn *tell;   /* set by the core after open() */
-    pawl__waits_fn *waits; /* of a crew's member */
+    pawl__tell_fn *tell; /* set by the core after open() */
     void *core;
     /* A line for the trace, without newline; NULL: nobody listens, so don't even format. Set before open(). May be called from
      * any operation and any thread. Use pawl__note(). */
@@ -180,18 +175,6 @@ typedef int pawl__break_fn(struct pawl__engine *, const char *name, uint64_t tok
 /* Optional. As pawl_examine. */
 typedef int pawl__examine_fn(struct pawl__engine *, pawl_finding_fn *visit, void *data, struct pawl_error *reterr);
 
-/* Optional: what it takes to serve several engines in one thread; see engine/crew.h. None of these sleeps. */
-struct pawl__member_ops {
-    /* Readable when serve() with a deadline that has passed has something to do. */
-    int (*descriptor)(struct pawl__engine *);
-    /* When serve() must be called by the clock. */
-    int64_t (*due)(struct pawl__engine *);
-    /* Where answers to requests come: the descriptor, or -1, and since when the first of them is due; PAWL__NEVER: none is. */
-    int (*answers)(struct pawl__engine *, int64_t *retsince);
-    /* Take the answers that have come, and call up. */
-    void (*take)(struct pawl__engine *);
-};
-
 /* For engines that can wait in the caller's thread: all three. */
 struct pawl__parking {
     pawl__park_fn *park;
@@ -234,7 +217,6 @@ struct pawl__engine_impl {
     const struct pawl__parking *parking; /* NULL: serve() waits for every claim */
     const struct pawl__operators *operators;
     const struct pawl__extras *extras;
-    const struct pawl__member_ops *member;
 };
 
 /* The engine's own state of a claim. */

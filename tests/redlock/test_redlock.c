@@ -678,9 +678,9 @@ static void test_of_many_waiters_one_asks(void **state) {
 static void set_attempt_ms(struct pawl *client, int64_t ms) {
     struct redlock *redlock = redlock_of(client->engine);
 
-    pawl__kit_lock(&redlock->kit);
+    pawl__kit_lock(&redlock->wire.kit);
     redlock->attempt_ns = ms * REDLOCK_MS;
-    pawl__kit_unlock(&redlock->kit);
+    pawl__kit_unlock(&redlock->wire.kit);
 }
 
 /* Who releases knows of it before everybody else, and would always be first: it lets those go first that wait. */

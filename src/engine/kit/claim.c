@@ -113,7 +113,7 @@ void pawl__kit_adopt(struct kit *kit, struct kit_claim *claim) {
 static void fill_claim(const struct kit_claim *claim, unsigned news) {
     const struct kit_grant *grant = &claim->grant;
 
-    if (news & KIT_GRANTED || (news & KIT_RENEWED && claim->renews_token)) {
+    if (news & KIT_GRANTED) {
         claim->claim->token = grant->token;
         claim->claim->token_count = grant->token_count;
     }
@@ -123,15 +123,12 @@ static void fill_claim(const struct kit_claim *claim, unsigned news) {
     }
 }
 
-static void call_up(const struct pawl__engine *engine, struct pawl__claim *claim, unsigned news, int64_t again_at,
-                    const struct pawl_error *why) {
+static void call_up(const struct pawl__engine *engine, struct pawl__claim *claim, unsigned news, const struct pawl_error *why) {
     static const enum pawl__news order[] = {NEWS_GRANTED, NEWS_RENEWED, NEWS_LOST, NEWS_BROKEN, NEWS_DOWNGRADED};
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
         if (news & 1u << order[i])
             engine->tell(engine->core, claim, order[i], 1u << order[i] & KIT_WHY ? why : NULL);
-    if (news & KIT_WAITS)
-        engine->waits(engine->core, claim, again_at);
     if (news & KIT_REFUSED)
         engine->tell(engine->core, claim, NEWS_REFUSED, why);
     else if (news & KIT_GONE)
@@ -142,14 +139,13 @@ static void tell_one(struct kit *kit, struct kit_claim *claim) {
     unsigned news = serves_news(claim);
     struct pawl_error why = claim->why;
     bool ends = news & (KIT_REFUSED | KIT_GONE);
-    int64_t again_at = claim->again_at;
 
     TAILQ_REMOVE(&kit->outbox, claim, outbox);
     claim->news &= ~news;
     claim->telling = ends ? KIT_LAST : KIT_TELLING;
     fill_claim(claim, news);
     pawl__kit_unlock(kit);
-    call_up(kit->engine, claim->claim, news, again_at, &why);
+    call_up(kit->engine, claim->claim, news, &why);
     pawl__kit_lock(kit);
     if (ends)
         return; /* its memory is not ours any more */

@@ -34,7 +34,6 @@ enum {
     KIT_RENEWED = 1 << NEWS_RENEWED,
     KIT_LOST = 1 << NEWS_LOST,
     KIT_BROKEN = 1 << NEWS_BROKEN,
-    KIT_WAITS = 1 << (NEWS_BROKEN + 1), /* to a crew */
     KIT_PARKED = KIT_GRANTED | KIT_REFUSED | KIT_GONE | KIT_DOWNGRADED,
     KIT_WHY = KIT_REFUSED | KIT_LOST | KIT_BROKEN, /* they have a reason */
 };
@@ -59,9 +58,7 @@ struct kit_claim {
     enum kit_waits waits;
     _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
     bool adopted, unparked;
-    bool was_lost;     /* KIT_GONE: it was not held any more when it was withdrawn */
-    bool renews_token; /* a renewal may have changed its token; else that is the core's to read from the grant on */
-    int64_t again_at;  /* KIT_WAITS */
+    bool was_lost; /* KIT_GONE: it was not held any more when it was withdrawn */
     struct kit_grant grant;
     struct pawl_error why; /* of KIT_WHY */
 };

@@ -15,26 +15,10 @@
 #include "os/descriptor.h"
 #include "base/error.h"
 
-/* A random UUID, version 8: by that the scripts tell our owners from Redisson's, whose UUIDs are of version 4. */
-int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {
-    unsigned char b[16];
-
-    if (!pawl__random(b, sizeof b))
-        return pawl__fail_errno(reterr, "cannot read random numbers");
-    b[6] = (b[6] & 0x0f) | 0x80;
-    b[8] = (b[8] & 0x3f) | 0x80;
-    snprintf(ret, REDIS_UUID + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
-             b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-    return 0;
-}
-
-static int make_random(struct redis *redis, const char *uuid, struct pawl_error *reterr) {
+static int make_random(struct redis *redis, struct pawl_error *reterr) {
     if (!pawl__random(&redis->kit.random, sizeof redis->kit.random))
         return pawl__fail_errno(reterr, "cannot read random numbers");
-    if (!uuid)
-        return pawl__redis_uuid(redis->uuid, reterr);
-    memcpy(redis->uuid, uuid, REDIS_UUID);
-    return 0;
+    return pawl__redis_uuid(redis->uuid, reterr);
 }
 
 static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
@@ -66,13 +50,13 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__record_format(&setup->identity, claims->record, sizeof claims->record);
 }
 
-/* Connect, in this thread, until the route has what it needs; one of a crew does so in its own time. */
-static int begin(struct redis *redis, bool member, struct pawl_error *reterr) {
-    int rc = pawl__route_open(redis, member, reterr);
+/* Connect, in this thread, until the route has what it needs. */
+static int begin(struct redis *redis, struct pawl_error *reterr) {
+    int rc = pawl__route_open(redis, reterr);
     int64_t deadline = pawl__boottime() + pawl__route_patience(redis);
     bool late = false;
 
-    if (rc < 0 || member)
+    if (rc < 0)
         return rc;
     while (rc == 0 && !late) {
         pawl__redis_serve(&redis->base, deadline);
@@ -124,9 +108,9 @@ static int redis_open(struct pawl__engine *engine, const struct pawl__setup *set
         return rc;
     pawl__redis_describe_url(&redis->options, redis->url, sizeof redis->url);
     init(redis, setup);
-    if ((rc = make_random(redis, setup->member, &why)) < 0 || (rc = pawl__tls_setup(&redis->options.tls, &redis->tls, &why)) < 0 ||
+    if ((rc = make_random(redis, &why)) < 0 || (rc = pawl__tls_setup(&redis->options.tls, &redis->tls, &why)) < 0 ||
         (rc = pawl__tls_setup(&redis->options.sentinel_tls, &redis->sentinel_tls, &why)) < 0 ||
-        (rc = make_descriptors(redis, &why)) < 0 || (rc = begin(redis, setup->member, &why)) < 0) {
+        (rc = make_descriptors(redis, &why)) < 0 || (rc = begin(redis, &why)) < 0) {
         redis_close(engine, 0);
         return pawl__fail(reterr, rc, "%s", why.text);
     }
@@ -186,7 +170,6 @@ const struct pawl__engine_impl pawl__redis_engine = {
     .serve = pawl__redis_serve,
     .wake = pawl__redis_wake,
     .renew = pawl__redis_renew,
-    .member = &pawl__redis_member,
     .parking =
         &(const struct pawl__parking){
             .park = pawl__redis_park,

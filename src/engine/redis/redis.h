@@ -22,13 +22,5 @@
 
 #include "engine/redis/lock/lock.h"
 #include "engine/redis/operator/operator.h"
-#include "engine/redis/voter.h"
-
-/* options.c */
-int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr);
-void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size);
-
-/* voter.c */
-extern const struct pawl__member_ops pawl__redis_member;
 
 #endif

@@ -37,18 +37,11 @@
 enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, CROWD_MOST = 10 };
 
 static int64_t between(struct redlock *redlock, int64_t low, int64_t high) {
-    return kit_between(&redlock->kit.random, low, high);
-}
-
-void pawl__redlock_due(struct redlock *redlock, int64_t when) {
-    if (when >= redlock->kit.asleep_until)
-        return;
-    redlock->kit.asleep_until = when;
-    pawl__crew_alarm(&redlock->crew, when);
+    return kit_between(&redlock->wire.kit.random, low, high);
 }
 
 static void set_timer(struct redlock *redlock, struct bid *bid, int64_t when) {
-    pawl__kit_timer_set(&redlock->kit.timers, &bid->timer, when, true);
+    pawl__kit_timer_set(&redlock->wire.kit.timers, &bid->timer, when, true);
     pawl__redlock_due(redlock, when);
 }
 
@@ -83,10 +76,10 @@ static void make_way(struct redlock *redlock, const struct bid *bid) {
 static void over(struct redlock *redlock, struct bid *bid, unsigned tell) {
     pawl__votes_detach(bid);
     TAILQ_REMOVE(&redlock->bids, bid, all);
-    pawl__kit_timer_end(&redlock->kit.timers, &bid->timer);
+    pawl__kit_timer_end(&redlock->wire.kit.timers, &bid->timer);
     make_way(redlock, bid);
-    pawl__kit_untell(&redlock->kit, &bid->kit);
-    pawl__kit_tell(&redlock->kit, &bid->kit, tell);
+    pawl__kit_untell(&redlock->wire.kit, &bid->kit);
+    pawl__kit_tell(&redlock->wire.kit, &bid->kit, tell);
 }
 
 static void end(struct redlock *redlock, struct bid *bid) {
@@ -95,11 +88,11 @@ static void end(struct redlock *redlock, struct bid *bid) {
 }
 
 static void say_why(const struct redlock *redlock, struct bid *bid) {
-    if (bid->errors > redlock->crew.count - redlock->quorum)
+    if (bid->errors > redlock->count - redlock->quorum)
         return; /* what the last of these voters said */
     if (bid->answered < redlock->quorum)
         pawl__fail(&bid->kit.why, PAWL_ECONNLOST, "%u of the %u servers of %.200s answered, and %u are needed", bid->answered,
-                   redlock->crew.count, redlock->url, redlock->quorum);
+                   redlock->count, redlock->wire.url, redlock->quorum);
     else
         pawl__fail(&bid->kit.why, PAWL_EHELD, "'%s' is held by another, or others want it at this moment", bid->kit.claim->name);
 }
@@ -108,9 +101,9 @@ static void say_why(const struct redlock *redlock, struct bid *bid) {
 static void look_whether_free(struct redlock *redlock, struct bid *bid) {
     unsigned left = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         left += bid->votes[i] != NULL;
-    if (!left || redlock->crew.count - left >= redlock->quorum)
+    if (!left || redlock->count - left >= redlock->quorum)
         pawl__bid_step(redlock, bid, BID_FREE, NULL);
 }
 
@@ -124,9 +117,9 @@ static int compare_times(const void *a, const void *b) {
 
 /* When a quorum of voters may be free, as far as they have said. */
 static int64_t quorum_free_at(const struct redlock *redlock, const struct bid *bid) {
-    int64_t times[PAWL__CREW_MOST];
+    int64_t times[REDLOCK_MOST];
 
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
+    for (unsigned i = 0; i < redlock->count; i++) {
         const struct vote *vote = bid->votes[i];
 
         if (!pawl__seat_usable(redlock, i) || (vote && vote->state == VOTE_ASKED))
@@ -134,15 +127,15 @@ static int64_t quorum_free_at(const struct redlock *redlock, const struct bid *b
         else
             times[i] = vote && vote->state == VOTE_WAITS ? vote->again_at : 0;
     }
-    qsort(times, redlock->crew.count, sizeof times[0], compare_times);
+    qsort(times, redlock->count, sizeof times[0], compare_times);
     return times[redlock->quorum - 1];
 }
 
 static bool quorum_tracks(const struct redlock *redlock) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
-        count += redlock->seats[i].tracks;
+    for (unsigned i = 0; i < redlock->count; i++)
+        count += redlock->seats[i]->tracks;
     return count >= redlock->quorum;
 }
 
@@ -150,7 +143,7 @@ static bool quorum_tracks(const struct redlock *redlock) {
 static unsigned crowd_of(const struct redlock *redlock, const struct bid *bid) {
     unsigned crowd = UINT_MAX;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
+    for (unsigned i = 0; i < redlock->count; i++) {
         const struct vote *vote = bid->votes[i];
 
         if (vote && vote->state == VOTE_WAITS && vote->crowd < crowd)
@@ -193,14 +186,14 @@ static bool stays(const struct redlock *redlock, const struct vote *vote) {
 static unsigned give_back(struct redlock *redlock, struct bid *bid, bool all) {
     unsigned had = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
+    for (unsigned i = 0; i < redlock->count; i++) {
         struct vote *vote = bid->votes[i];
 
         had += vote && vote->state == VOTE_GRANTED;
         if (vote && (all || !stays(redlock, vote)))
             pawl__vote_return(redlock, vote);
     }
-    pawl__kit_note(&redlock->kit, &bid->kit, "%u votes of %u, %u needed: taken back", had, redlock->crew.count, redlock->quorum);
+    pawl__kit_note(&redlock->wire.kit, &bid->kit, "%u votes of %u, %u needed: taken back", had, redlock->count, redlock->quorum);
     return had;
 }
 
@@ -219,34 +212,34 @@ static void rest_a_while(struct redlock *redlock, struct bid *bid) {
 }
 
 static void fail_attempt(struct redlock *redlock, struct bid *bid) {
-    bool hopeless = bid->kit.claim->try_only || bid->errors > redlock->crew.count - redlock->quorum;
+    bool hopeless = bid->kit.claim->try_only || bid->errors > redlock->count - redlock->quorum;
 
     pawl__bid_step(redlock, bid, hopeless ? BID_HOPELESS : BID_IMPOSSIBLE, NULL);
 }
 
 /* Names may share a place here: then one of them waits for a moment longer, or for one less. */
-static int64_t *yield_until(struct redlock *redlock, const struct pawl__claim *claim) {
-    return &redlock->yield_until[claim->name_hash % YIELD_NAMES];
+static int64_t *yield_until(struct redlock *redlock, uint32_t name_hash) {
+    return &redlock->yield_until[name_hash % YIELD_NAMES];
 }
 
-void pawl__bid_yield(struct redlock *redlock, const struct pawl__claim *claim) {
-    *yield_until(redlock, claim) = pawl__boottime() + YIELD_NS + 2 * redlock->attempt_ns;
+void pawl__bid_yield(struct redlock *redlock, uint32_t name_hash) {
+    *yield_until(redlock, name_hash) = pawl__boottime() + YIELD_NS + 2 * redlock->attempt_ns;
 }
 
 /* ---- Attempts ------------------------------------------------------------------------------------------------------------- */
 
 static void hold(struct redlock *redlock, struct bid *bid) {
-    pawl__kit_note(&redlock->kit, &bid->kit, "held by %u votes of %u", pawl__votes_count(redlock, bid, pawl__boottime()),
-                   redlock->crew.count);
+    pawl__kit_note(&redlock->wire.kit, &bid->kit, "held by %u votes of %u", pawl__votes_count(redlock, bid, pawl__boottime()),
+                   redlock->count);
     TAILQ_REMOVE(&redlock->bids, bid, all);
     TAILQ_INSERT_TAIL(&redlock->holding, bid, all);
     bid->timer.at = PAWL__NEVER;
     make_way(redlock, bid);
-    pawl__kit_tell(&redlock->kit, &bid->kit, KIT_GRANTED);
+    pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_GRANTED);
     pawl__hold_count(redlock, bid);
     bid->held_since = bid->kit.grant.sent_at;
     redlock->attempt_ns = pawl__boottime() - bid->started_at;
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         if (bid->votes[i] && bid->votes[i]->state == VOTE_WAITS)
             pawl__vote_return(redlock, bid->votes[i]);
 }
@@ -254,7 +247,7 @@ static void hold(struct redlock *redlock, struct bid *bid) {
 static unsigned count_pending(const struct redlock *redlock, const struct bid *bid) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         count += bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__seat_usable(redlock, i);
     return count;
 }
@@ -271,7 +264,7 @@ static void hurry(struct redlock *redlock, struct bid *bid, int64_t now) {
 /* A quorum of votes: which token is it to be? From here on nobody is hurried any more. */
 static void choose_token(struct redlock *redlock, struct bid *bid, int64_t now) {
     bid->kit.grant.token = pawl__token_choose(redlock, bid, now);
-    set_timer(redlock, bid, bid->started_at + redlock->lease_ns / 2);
+    set_timer(redlock, bid, bid->started_at + redlock->wire.options.lease_ns / 2);
 }
 
 static void judge(struct redlock *redlock, struct bid *bid) {
@@ -302,16 +295,16 @@ static void attempt(struct redlock *redlock, struct bid *bid, int64_t now) {
     bid->owner = ++redlock->next_id;
     bid->kit.grant.token_count = atomic_load(&bid->kit.claim->token_want);
     bid->kit.grant.token_count = bid->kit.grant.token_count ? bid->kit.grant.token_count : 1;
-    set_timer(redlock, bid, now + redlock->lease_ns / 2); /* what would be granted later is not worth having */
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    set_timer(redlock, bid, now + redlock->wire.options.lease_ns / 2); /* what would be granted later is not worth having */
+    for (unsigned i = 0; i < redlock->count; i++)
         pawl__vote_ask(redlock, bid, i, floor, bid->kit.claim->try_only);
     judge(redlock, bid);
 }
 
 /* Those that have not answered are silent, or slow: it is decided without them. */
 static void give_up(struct redlock *redlock, struct bid *bid, int64_t now) {
-    for (unsigned i = 0; i < redlock->crew.count; i++)
-        if (bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__crew_owes(&redlock->crew, i, now))
+    for (unsigned i = 0; i < redlock->count; i++)
+        if (bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__seat_owes(redlock, i, now))
             pawl__seat_silent(redlock, i);
     fail_attempt(redlock, bid);
 }
@@ -330,25 +323,25 @@ static void tally(struct bid *bid, const struct pawl_error *why) {
 static void pass_on(struct redlock *redlock, struct bid *bid) {
     TAILQ_REMOVE(&redlock->holding, bid, all);
     TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         if (bid->votes[i]) {
-            bid->granted_votes += bid->votes[i]->state == VOTE_GRANTED;
-            pawl__voter_pass_on(&bid->votes[i]->claim);
+            bid->granted_votes += bid->votes[i]->state == VOTE_GRANTED || bid->votes[i]->state == VOTE_OVER;
+            bid->votes[i]->passes_on = true;
         }
 }
 
 static void leave(struct redlock *redlock, struct bid *bid) {
     bid->lost_votes = 0;
     make_way(redlock, bid);
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         if (bid->votes[i])
             pawl__vote_return(redlock, bid->votes[i]);
-    set_timer(redlock, bid, pawl__boottime() + redlock->lease_ns);
+    set_timer(redlock, bid, pawl__boottime() + redlock->wire.options.lease_ns);
     look_whether_free(redlock, bid);
 }
 
 static void forget(struct redlock *redlock, const struct bid *bid, struct vote *vote) {
-    pawl__kit_note(&redlock->kit, &bid->kit, "%s has forgotten it", redlock->seats[vote->seat].where);
+    pawl__kit_note(&redlock->wire.kit, &bid->kit, "%s has forgotten it", redlock->seats[vote->seat]->where);
     pawl__vote_return(redlock, vote);
 }
 
@@ -444,7 +437,7 @@ static void conclude(struct redlock *redlock, struct bid *bid, uint32_t actions,
     if (actions & BID_END)
         end(redlock, bid);
     if (actions & BID_SAY_GONE && bid->kit.telling != KIT_LAST)
-        pawl__kit_tell(&redlock->kit, &bid->kit, KIT_GONE);
+        pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_GONE);
 }
 
 enum { CONCLUDES = BID_HOLD | BID_LOSE | BID_BREAK | BID_PASS_ON | BID_LEAVE | BID_LOOK | BID_REFUSE | BID_END | BID_SAY_GONE };
@@ -463,14 +456,14 @@ int64_t pawl__bids_tick(struct redlock *redlock, int64_t now) {
     struct kit_timers due;
     struct kit_timer *timer;
 
-    pawl__kit_timers_take(&redlock->kit.timers, now, &due);
+    pawl__kit_timers_take(&redlock->wire.kit.timers, now, &due);
     TAILQ_FOREACH(timer, &due, due) {
         struct bid *bid = (struct bid *)((char *)timer - offsetof(struct bid, timer));
 
         if (timer->at == PAWL__NEVER) /* else one of the others has set it anew */
             pawl__bid_step(redlock, bid, BID_TIMER, &(struct bid_input){.now = now});
     }
-    return pawl__kit_timers_next(&redlock->kit.timers);
+    return pawl__kit_timers_next(&redlock->wire.kit.timers);
 }
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
@@ -487,7 +480,7 @@ static int64_t new_since(struct redlock *redlock) {
 static void begin(struct redlock *redlock, struct bid *bid) {
     int64_t now = pawl__boottime();
 
-    bid->lines_up = now < *yield_until(redlock, bid->kit.claim);
+    bid->lines_up = now < *yield_until(redlock, bid->kit.claim->name_hash);
     pawl__bid_step(redlock, bid, BID_BEGIN, &(struct bid_input){.now = now});
 }
 
@@ -499,7 +492,7 @@ int pawl__redlock_submit(struct pawl__engine *engine, struct pawl__claim *claim,
         return pawl__fail(reterr, PAWL_EUNSUPPORTED,
                           "'%s' is not a mutex, and over several servers there are only those: use one server for it (redis:)",
                           claim->name);
-    pawl__kit_lock(&redlock->kit);
+    pawl__kit_lock(&redlock->wire.kit);
     bid->kit.claim = claim;
     bid->kit.reader = &redlock->reader;
     bid->since_ms = new_since(redlock);
@@ -508,7 +501,7 @@ int pawl__redlock_submit(struct pawl__engine *engine, struct pawl__claim *claim,
     TAILQ_INSERT_TAIL(&redlock->bids, bid, all);
     if (claim->try_only || head_of(redlock, claim) == bid)
         begin(redlock, bid);
-    pawl__kit_unlock(&redlock->kit);
+    pawl__kit_unlock(&redlock->wire.kit);
     return PAWL__PENDING;
 }
 
@@ -516,10 +509,10 @@ int pawl__redlock_withdraw(struct pawl__engine *engine, struct pawl__claim *clai
     struct redlock *redlock = redlock_of(engine);
     struct bid *bid = bid_of(claim);
 
-    pawl__kit_lock(&redlock->kit);
+    pawl__kit_lock(&redlock->wire.kit);
     bid->kit.news &= ~(unsigned)KIT_GRANTED;
     pawl__bid_step(redlock, bid, BID_WITHDRAW, NULL);
-    pawl__kit_unlock(&redlock->kit);
+    pawl__kit_unlock(&redlock->wire.kit);
     return PAWL__PENDING;
 }
 

@@ -11,12 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "engine/redlock/redlock.h"
+#include "engine/redis/view/view.h"
+#include "os/descriptor.h"
 #include "base/error.h"
 #include "base/url.h"
 
-enum { SERVERS_LEAST = 3, PORT = 6379, CONNECT_MS = 3000, GRACE_TIMES = 3 };
+enum { SERVERS_LEAST = 3, PORT = 6379, GRACE_TIMES = 3 };
 #define GRACE_NS (100 * REDLOCK_MS)
 #define CLOSE_NS (500 * REDLOCK_MS)
 
@@ -31,8 +36,8 @@ static int check_hosts(const struct pawl__url *url, struct pawl_error *reterr) {
         return pawl__fail(reterr, PAWL_EURL,
                           "%s: needs at least %d servers, and the URL names %zu: of two, one that fails takes the majority with it",
                           url->scheme, SERVERS_LEAST, url->host_count);
-    if (url->host_count > PAWL__CREW_MOST)
-        return pawl__fail(reterr, PAWL_EURL, "%s: takes at most %d servers, and the URL names %zu", url->scheme, PAWL__CREW_MOST,
+    if (url->host_count > REDLOCK_MOST)
+        return pawl__fail(reterr, PAWL_EURL, "%s: takes at most %d servers, and the URL names %zu", url->scheme, REDLOCK_MOST,
                           url->host_count);
     for (size_t i = 0; i < url->host_count; i++)
         for (size_t j = 0; j < i; j++)
@@ -60,78 +65,113 @@ static int check_options(struct pawl__url *url, struct pawl_error *reterr) {
     return 0;
 }
 
-static void describe_url(struct redlock *redlock, const struct pawl__url *url) {
-    size_t used = (size_t)snprintf(redlock->url, sizeof redlock->url, "%s://", url->scheme);
-
-    for (size_t i = 0; i < url->host_count && used < sizeof redlock->url; i++) {
-        pawl__url_place(url->hosts[i].name, port_of(&url->hosts[i]), redlock->seats[i].where);
-        used += (size_t)snprintf(redlock->url + used, sizeof redlock->url - used, "%s%s", i ? "," : "", redlock->seats[i].where);
-    }
-}
-
-/* Database, prefix and the like: as a server of itself has them, behind its place. */
-static void describe_rest(struct redlock *redlock, const char *of_one) {
+/* All servers; and behind them database, prefix and the like, as the URL of one has them. */
+static void describe_url(struct redlock *redlock, const struct pawl__url *url, const char *of_one) {
+    char *to = redlock->wire.url;
     const char *place = strstr(of_one, "://"), *rest = place ? strchr(place + 3, '/') : NULL;
-    size_t used = strlen(redlock->url);
+    size_t size = sizeof redlock->wire.url, used = (size_t)snprintf(to, size, "%s://", url->scheme);
+    char where[PAWL__URL_PLACE];
 
-    if (rest)
-        snprintf(redlock->url + used, sizeof redlock->url - used, "%s", rest);
+    for (size_t i = 0; i < url->host_count && used < size; i++)
+        used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "",
+                                 pawl__url_place(url->hosts[i].name, port_of(&url->hosts[i]), where));
+    if (rest && used < size)
+        snprintf(to + used, size - used, "%s", rest);
 }
 
-/* The URL of one server: the same but for the host. What it takes of the options is taken. */
-static int open_voter(struct redlock *redlock, const struct pawl__setup *setup, size_t host, struct pawl_error *reterr) {
+/* The options of one server: the URL is the same but for the host. What it takes of them is taken. */
+static int take_options(struct redlock *redlock, const struct pawl__setup *setup, struct pawl_error *reterr) {
     struct pawl__url *one = malloc(sizeof *one);
     struct pawl__setup own = *setup;
+    char url[sizeof redlock->wire.url];
     int rc;
 
     if (!one)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     *one = *setup->url; /* its strings are those of the original */
     one->scheme = strcmp(setup->url->scheme, "redlocks") == 0 ? "rediss" : "redis";
-    one->hosts[0] = setup->url->hosts[host];
     one->host_count = 1;
     own.url = one;
-    own.member = redlock->uuid;
-    rc = pawl__crew_add(&redlock->crew, &pawl__redis_engine, &own,
-                        (struct pawl__crew_place){&redlock->base, redlock->seats[host].where}, pawl__redlock_tell,
-                        pawl__redlock_waits, reterr);
+    rc = pawl__redis_options(&own, &redlock->wire.options, reterr);
     for (size_t i = 0; i < one->option_count; i++)
         setup->url->options[i].taken |= one->options[i].taken;
     free(one);
-    return rc;
+    if (rc < 0)
+        return rc;
+    redlock->wire.options.layout = LAYOUT_VOTER;
+    pawl__redis_describe_url(&redlock->wire.options, url, sizeof url);
+    describe_url(redlock, setup->url, url);
+    return 0;
+}
+
+static int add_seat(struct redlock *redlock, const struct pawl__url_host *host, struct pawl_error *reterr) {
+    struct redis_options *options = &redlock->wire.options;
+    struct server *server = pawl__server_new(&redlock->wire, reterr);
+    struct seat *seat = seat_of(server);
+
+    if (!server)
+        return reterr->code;
+    seat->index = redlock->count;
+    redlock->seats[redlock->count++] = seat;
+    if (strlen(host->name) >= sizeof options->places[0].host)
+        return pawl__fail(reterr, PAWL_EURL, "the URL's host is longer than %zu bytes", sizeof options->places[0].host - 1);
+    strcpy(options->places[0].host, host->name);
+    options->places[0].port = port_of(host);
+    pawl__url_place(host->name, port_of(host), seat->where);
+    pawl__redis_describe_url(options, seat->url, sizeof seat->url);
+    server->url = seat->url;
+    if (!pawl__server_put_at(server, host->name, port_of(host)))
+        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    return 0;
+}
+
+static int seat_made(struct server *server) {
+    TAILQ_INIT(&seat_of(server)->to_renew);
+    return 0;
+}
+
+static void seat_gone(struct server *server) {
+    (void)server;
 }
 
 /* ---- Are they what a majority can be made of? ----------------------------------------------------------------------------- */
 
-static int check_voter(const struct redlock *redlock, const struct pawl__voter_view *views, unsigned i, struct pawl_error *reterr) {
-    const char *where = redlock->seats[i].where;
+/* The connection that failed, if one did. */
+static const struct link *weakest(const struct seat *seat) {
+    return seat->server.commands.failures ? &seat->server.commands : &seat->server.inbox;
+}
 
-    if (views[i].is_replica)
+static int check_voter(const struct redlock *redlock, unsigned i, struct pawl_error *reterr) {
+    const struct seat *seat = redlock->seats[i];
+    const struct server_facts *facts = &seat->server.facts;
+    const struct link *link = weakest(seat);
+
+    if (facts->is_replica)
         return pawl__fail(reterr, PAWL_ETOPOLOGY,
-                          "%s is a replica: every server must be a primary of its own, or their majority is not one", where);
-    if (views[i].in_cluster)
+                          "%s is a replica: every server must be a primary of its own, or their majority is not one", seat->where);
+    if (facts->in_cluster)
         return pawl__fail(reterr, PAWL_ETOPOLOGY,
-                          "%s is part of a Redis Cluster, which is one server to its users: name independent ones", where);
-    for (unsigned j = 0; j < i && views[i].run_id[0]; j++)
-        if (strcmp(views[i].run_id, views[j].run_id) == 0)
+                          "%s is part of a Redis Cluster, which is one server to its users: name independent ones", seat->where);
+    for (unsigned j = 0; j < i && facts->run_id[0]; j++)
+        if (strcmp(facts->run_id, redlock->seats[j]->server.facts.run_id) == 0)
             return pawl__fail(reterr, PAWL_ETOPOLOGY, "%s and %s are the same server: each must be one of its own",
-                              redlock->seats[j].where, where);
+                              redlock->seats[j]->where, seat->where);
     /* A password that is wrong, a certificate that is not trusted: not a failure of the moment. */
-    if (views[i].failures && views[i].why.code != PAWL_ECONNLOST)
-        return pawl__fail(reterr, views[i].why.code, "%s", views[i].why.text);
+    if (link->failures && link->why.code != PAWL_ECONNLOST)
+        return pawl__fail(reterr, link->why.code, "%s", link->why.text);
     return 0;
 }
 
-static int check_voters(struct redlock *redlock, unsigned *retup, unsigned *rettrying, struct pawl_error *reterr) {
-    struct pawl__voter_view views[PAWL__CREW_MOST];
+static int check_voters(const struct redlock *redlock, unsigned *retup, unsigned *rettrying, struct pawl_error *reterr) {
     int rc;
 
     *retup = *rettrying = 0;
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
-        pawl__voter_look(redlock->crew.members[i], &views[i]);
-        *retup += views[i].up;
-        *rettrying += !views[i].up && !views[i].failures;
-        rc = check_voter(redlock, views, i, reterr);
+    for (unsigned i = 0; i < redlock->count; i++) {
+        bool up = pawl__server_up(&redlock->seats[i]->server);
+
+        *retup += up;
+        *rettrying += !up && !weakest(redlock->seats[i])->failures;
+        rc = check_voter(redlock, i, reterr);
         if (rc < 0)
             return rc;
     }
@@ -139,34 +179,38 @@ static int check_voters(struct redlock *redlock, unsigned *retup, unsigned *rett
 }
 
 /* Too few: with the reason of the first that is not there. */
-static int too_few(struct redlock *redlock, unsigned missing, struct pawl_error *reterr) {
-    struct pawl__voter_view view;
+static int too_few(const struct redlock *redlock, unsigned missing, struct pawl_error *reterr) {
     const char *why = "they don't answer";
 
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
-        pawl__voter_look(redlock->crew.members[i], &view);
-        if (view.up || !view.why.code)
+    for (unsigned i = 0; i < redlock->count; i++) {
+        const struct seat *seat = redlock->seats[i];
+
+        if (pawl__server_up(&seat->server) || !weakest(seat)->why.code)
             continue;
-        why = view.why.text;
+        why = weakest(seat)->why.text;
         break;
     }
     return pawl__fail(reterr, PAWL_ECONNLOST, "%u of the %u servers of %.200s can't be reached, and %u are needed: %s", missing,
-                      redlock->crew.count, redlock->url, redlock->quorum, why);
+                      redlock->count, redlock->wire.url, redlock->quorum, why);
 }
 
 /* Connect to all, in this thread; until a majority is there and the others have had their time. */
 static int connect_now(struct redlock *redlock, struct pawl_error *reterr) {
-    int64_t start = pawl__boottime(), now = start, deadline = start + redlock->connect_ns, until = deadline;
+    const struct redis_options *options = &redlock->wire.options;
+    int64_t patience = options->connect_ns < options->patience_ns ? options->connect_ns : options->patience_ns;
+    int64_t start = pawl__boottime(), now = start, deadline = start + patience, until = deadline;
     unsigned up = 0, trying = 0;
     int rc;
 
     for (;;) {
-        pawl__crew_serve(&redlock->crew, until, 0);
+        pawl__kit_lock(&redlock->wire.kit);
+        pawl__redlock_run(redlock, until, 0);
+        pawl__kit_unlock(&redlock->wire.kit);
         rc = check_voters(redlock, &up, &trying, reterr);
         now = pawl__boottime();
         if (rc < 0)
             return rc;
-        if (up == redlock->crew.count || (!trying && up >= redlock->quorum))
+        if (up == redlock->count || (!trying && up >= redlock->quorum))
             return 0;
         if (up >= redlock->quorum && until == deadline) {
             until = now + (now - start) * GRACE_TIMES + GRACE_NS;
@@ -178,41 +222,62 @@ static int connect_now(struct redlock *redlock, struct pawl_error *reterr) {
     if (up >= redlock->quorum)
         return 0;
     /* Those that are still being tried may be there: it does not matter any more. */
-    return too_few(redlock, redlock->crew.count - up - (now < until ? trying : 0), reterr);
+    return too_few(redlock, redlock->count - up - (now < until ? trying : 0), reterr);
 }
 
 static void warn_of_voters(struct redlock *redlock) {
-    struct pawl__voter_view view;
+    if (redlock->count % 2 == 0)
+        pawl__warn(&redlock->wire.base,
+                   "%.200s names %u servers: of an even number no more may fail than of one less; use %u or %u", redlock->wire.url,
+                   redlock->count, redlock->count - 1, redlock->count + 1);
+    for (unsigned i = 0; i < redlock->count; i++) {
+        struct seat *seat = redlock->seats[i];
+        const struct link *link = weakest(seat);
 
-    if (redlock->crew.count % 2 == 0)
-        pawl__warn(&redlock->base, "%.200s names %u servers: of an even number no more may fail than of one less; use %u or %u",
-                   redlock->url, redlock->crew.count, redlock->crew.count - 1, redlock->crew.count + 1);
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
-        pawl__voter_look(redlock->crew.members[i], &view);
-        if (view.up)
-            pawl__voter_warn(redlock->crew.members[i]);
+        if (pawl__server_up(&seat->server))
+            pawl__server_warn(&seat->server);
         else
-            pawl__warn(&redlock->base, "%s, one of the %u servers, can't be reached: %s", redlock->seats[i].where,
-                       redlock->crew.count, view.why.code ? view.why.text : "it does not answer");
+            pawl__warn(&redlock->wire.base, "%s, one of the %u servers, can't be reached: %s", seat->where, redlock->count,
+                       link->why.code ? link->why.text : "it does not answer");
     }
 }
 
 /* ---- The table ------------------------------------------------------------------------------------------------------------ */
 
-static int init(struct redlock *redlock, struct pawl_error *reterr) {
-    int rc = pawl__crew_init(&redlock->crew, reterr);
+static int make_descriptors(struct redlock *redlock, struct pawl_error *reterr) {
+    redlock->wire.kit.bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    redlock->read_bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    redlock->timer_fd = above_stdio(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (redlock->wire.kit.bell < 0 || redlock->read_bell < 0 || redlock->timer_fd < 0)
+        return pawl__fail_errno(reterr, "cannot create an eventfd");
+    return 0;
+}
 
-    pawl__kit_init(&redlock->kit, &redlock->base, &pawl__redlock_kit);
+static int init(struct redlock *redlock, const struct pawl__setup *setup, struct pawl_error *reterr) {
+    struct redis *wire = &redlock->wire;
+    int rc;
+
+    pawl__kit_init(&wire->kit, &wire->base, &pawl__redlock_kit);
+    pthread_cond_init(&redlock->called, NULL);
+    redlock->read_bell = redlock->timer_fd = -1;
+    pawl__wire_init(wire);
+    wire->server_size = sizeof(struct seat);
+    wire->made = seat_made;
+    wire->gone = seat_gone;
+    wire->call = pawl__redlock_call;
     pawl__kit_reader_init(&redlock->reader);
-    redlock->kit.bell = redlock->crew.wake_fd;
+    pawl__spin_init(&redlock->spin, wire->options.spin_ns);
     TAILQ_INIT(&redlock->bids);
     TAILQ_INIT(&redlock->holding);
     TAILQ_INIT(&redlock->votes);
-    if (rc < 0)
+    TAILQ_INIT(&redlock->retries);
+    pawl__record_format(&setup->identity, redlock->record, sizeof redlock->record);
+    if ((rc = make_descriptors(redlock, reterr)) < 0)
         return rc;
-    if (!pawl__random(&redlock->kit.random, sizeof redlock->kit.random))
+    if (!pawl__random(&wire->kit.random, sizeof wire->kit.random))
         return pawl__fail_errno(reterr, "cannot read random numbers");
-    return pawl__redis_uuid(redlock->uuid, reterr);
+    rc = pawl__redis_uuid(wire->uuid, reterr);
+    return rc < 0 ? rc : pawl__tls_setup(&wire->options.tls, &wire->tls, reterr);
 }
 
 /* Give the voters that answer a moment to take back what is on its way to them. */
@@ -224,17 +289,40 @@ static void flush(struct redlock *redlock, int64_t deadline) {
         unsigned owing = 0;
         struct vote *vote;
 
-        pawl__kit_lock(&redlock->kit);
+        pawl__kit_lock(&redlock->wire.kit);
         pawl__seats_listen(redlock, pawl__boottime());
         TAILQ_FOREACH(vote, &redlock->votes, all) {
             pawl__vote_return(redlock, vote);
             owing += pawl__seat_usable(redlock, vote->seat);
         }
-        pawl__kit_unlock(&redlock->kit);
-        if (!owing || pawl__boottime() >= deadline)
+        if (owing && pawl__boottime() < deadline)
+            pawl__redlock_run(redlock, deadline, UINT32_MAX);
+        else
+            deadline = 0;
+        pawl__kit_unlock(&redlock->wire.kit);
+        if (!deadline)
             return;
-        pawl__crew_serve(&redlock->crew, deadline, UINT32_MAX);
     }
+}
+
+/* What connections have lost is nobody's any more. */
+static void drain(struct redlock *redlock) {
+    struct wire_event event;
+
+    while (pawl__wire_next(&redlock->wire, &event)) {
+        if (event.request && event.request->script == SCRIPT_RENEW)
+            free(event.request->data);
+        freeReplyObject(event.reply);
+        free(event.request);
+    }
+}
+
+static void close_descriptors(const struct redlock *redlock) {
+    const int fds[] = {redlock->wire.kit.bell, redlock->read_bell, redlock->timer_fd};
+
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
 }
 
 static void redlock_close(struct pawl__engine *engine, int64_t deadline) {
@@ -242,28 +330,33 @@ static void redlock_close(struct pawl__engine *engine, int64_t deadline) {
     struct vote *vote;
 
     flush(redlock, deadline);
-    pawl__crew_close(&redlock->crew, deadline);
+    redlock->wire.closing = true;
+    for (unsigned i = 0; i < redlock->count; i++)
+        pawl__server_close(&redlock->seats[i]->server);
+    drain(redlock);
+    for (unsigned i = 0; i < redlock->count; i++)
+        pawl__server_free(&redlock->seats[i]->server);
+    redlock->count = 0;
     while ((vote = TAILQ_FIRST(&redlock->votes))) {
         TAILQ_REMOVE(&redlock->votes, vote, all);
         free(vote);
     }
-    pawl__kit_free(&redlock->kit);
+    close_descriptors(redlock);
+    if (redlock->wire.tls) /* without TLS there is no OpenSSL to ask */
+        SSL_CTX_free(redlock->wire.tls);
+    redlock->wire.tls = NULL;
+    explicit_bzero(redlock->wire.options.password, sizeof redlock->wire.options.password);
+    pthread_cond_destroy(&redlock->called);
+    pawl__kit_free(&redlock->wire.kit);
 }
 
-static int open_voters(struct redlock *redlock, const struct pawl__setup *setup, struct pawl_error *reterr) {
-    struct pawl_info info;
+static int open_voters(struct redlock *redlock, const struct pawl__url *url, struct pawl_error *reterr) {
     int rc;
 
-    for (size_t i = 0; i < setup->url->host_count; i++)
-        if ((rc = open_voter(redlock, setup, i, reterr)) < 0)
+    for (size_t i = 0; i < url->host_count; i++)
+        if ((rc = add_seat(redlock, &url->hosts[i], reterr)) < 0)
             return rc;
-    redlock->quorum = redlock->crew.count / 2 + 1;
-    pawl__redis_engine.describe(redlock->crew.members[0], &info);
-    describe_rest(redlock, info.url);
-    redlock->lease_ns = info.lease_ms * REDLOCK_MS;
-    redlock->connect_ns = pawl__voter_patience(redlock->crew.members[0]);
-    redlock->connect_ns = redlock->connect_ns < setup->patience_ns ? redlock->connect_ns : setup->patience_ns;
-    pawl__spin_init(&redlock->crew.spin, pawl__voter_spin(redlock->crew.members[0]));
+    redlock->quorum = redlock->count / 2 + 1;
     return connect_now(redlock, reterr);
 }
 
@@ -272,30 +365,38 @@ static int redlock_open(struct pawl__engine *engine, const struct pawl__setup *s
     struct pawl_error why;
     int rc;
 
-    if ((rc = check_hosts(setup->url, reterr)) < 0 || (rc = check_options(setup->url, reterr)) < 0)
+    if ((rc = check_hosts(setup->url, reterr)) < 0 || (rc = check_options(setup->url, reterr)) < 0 ||
+        (rc = take_options(redlock, setup, reterr)) < 0)
         return rc;
-    describe_url(redlock, setup->url);
-    rc = init(redlock, &why);
-    if (rc < 0 || (rc = open_voters(redlock, setup, &why)) < 0) {
+    rc = init(redlock, setup, &why);
+    if (rc < 0 || (rc = open_voters(redlock, setup->url, &why)) < 0) {
         redlock_close(engine, 0);
         return pawl__fail(reterr, why.code, "%s", why.text);
     }
-    pawl__kit_lock(&redlock->kit);
+    pawl__kit_lock(&redlock->wire.kit);
     pawl__seats_look(redlock);
-    pawl__kit_unlock(&redlock->kit);
+    pawl__kit_unlock(&redlock->wire.kit);
     warn_of_voters(redlock);
     return 0;
 }
 
 static void redlock_forked(struct pawl__engine *engine) {
-    pawl__crew_forked(&redlock_of(engine)->crew);
+    struct redlock *redlock = redlock_of(engine);
+    struct link *link;
+
+    /* The parent's connections are not the child's to use, and must end when the parent does. */
+    for (unsigned i = 0; i < redlock->count; i++)
+        for (int j = 0; (link = pawl__server_link(&redlock->seats[i]->server, j)); j++)
+            if (link->fd >= 0)
+                close(link->fd);
+    close_descriptors(redlock);
 }
 
 static void redlock_describe(const struct pawl__engine *engine, struct pawl_info *ret) {
     const struct redlock *redlock = (const struct redlock *)engine;
 
-    ret->url = redlock->url;
-    ret->lease_ms = redlock->lease_ns / REDLOCK_MS;
+    ret->url = redlock->wire.url;
+    ret->lease_ms = redlock->wire.options.lease_ns / REDLOCK_MS;
     ret->notice_ms = ret->lease_ms;
 }
 

@@ -21,11 +21,11 @@ void pawl__hold_lost(struct redlock *redlock, struct bid *bid, unsigned news, co
     bid->lost = true;
     bid->kit.why = *why;
     bid->kit.why.code = PAWL_ELOST;
-    pawl__kit_tell(&redlock->kit, &bid->kit, news);
+    pawl__kit_tell(&redlock->wire.kit, &bid->kit, news);
 }
 
 static int64_t end_of(const struct vote *vote) {
-    return pawl__lease_assured_until(vote->sent_at, vote->lease_ns);
+    return pawl__lease_assured_until(vote->grant.sent_at, vote->grant.lease_ns);
 }
 
 static int compare_last_first(const void *a, const void *b) {
@@ -36,10 +36,10 @@ static int compare_last_first(const void *a, const void *b) {
 
 /* The vote that is the quorum-th to end. NULL: there is no quorum. */
 static const struct vote *quorum_vote(const struct redlock *redlock, const struct bid *bid, int64_t now) {
-    const struct vote *votes[PAWL__CREW_MOST];
+    const struct vote *votes[REDLOCK_MOST];
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         if (pawl__vote_counts(bid->votes[i], now))
             votes[count++] = bid->votes[i];
     if (count < redlock->quorum)
@@ -52,7 +52,7 @@ static void lose_majority(struct redlock *redlock, struct bid *bid) {
     struct pawl_error why;
 
     pawl__fail(&why, PAWL_ELOST, "the hold of '%s' is on fewer than %u of the %u servers any more", bid->kit.claim->name,
-               redlock->quorum, redlock->crew.count);
+               redlock->quorum, redlock->count);
     pawl__hold_lost(redlock, bid, KIT_LOST, &why);
 }
 
@@ -60,8 +60,8 @@ static void lose_majority(struct redlock *redlock, struct bid *bid) {
 static bool is_news(const struct redlock *redlock, const struct bid *bid, const struct vote *vote) {
     int64_t before = pawl__lease_assured_until(bid->kit.grant.sent_at, bid->kit.grant.lease_ns), after = end_of(vote);
 
-    return after < before || after > before + redlock->lease_ns / WORTH ||
-           (bid->renewing_since && vote->sent_at >= bid->renewing_since);
+    return after < before || after > before + redlock->wire.options.lease_ns / WORTH ||
+           (bid->renewing_since && vote->grant.sent_at >= bid->renewing_since);
 }
 
 void pawl__hold_count(struct redlock *redlock, struct bid *bid) {
@@ -76,11 +76,11 @@ void pawl__hold_count(struct redlock *redlock, struct bid *bid) {
     pawl__token_raise(redlock, bid);
     if (!is_news(redlock, bid, vote))
         return;
-    bid->kit.grant.sent_at = vote->sent_at;
-    bid->kit.grant.lease_ns = vote->lease_ns;
+    bid->kit.grant.sent_at = vote->grant.sent_at;
+    bid->kit.grant.lease_ns = vote->grant.lease_ns;
     bid->renewing_since = 0;
     if (!(bid->kit.news & KIT_GRANTED))
-        pawl__kit_tell(&redlock->kit, &bid->kit, KIT_RENEWED);
+        pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_RENEWED);
 }
 
 void pawl__hold_top_up(struct redlock *redlock, struct bid *bid, unsigned seat) {
@@ -89,24 +89,24 @@ void pawl__hold_top_up(struct redlock *redlock, struct bid *bid, unsigned seat) 
     bid->owner = ++redlock->next_id;
     pawl__vote_ask(redlock, bid, seat, bid->kit.grant.token, true);
     if (bid->votes[seat])
-        pawl__kit_note(&redlock->kit, &bid->kit, "asking %s for its vote too", redlock->seats[seat].where);
+        pawl__kit_note(&redlock->wire.kit, &bid->kit, "asking %s for its vote too", redlock->seats[seat]->where);
 }
 
 void pawl__redlock_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct redlock *redlock = redlock_of(engine);
     struct bid *bid = bid_of(claim);
 
-    pawl__kit_lock(&redlock->kit);
+    pawl__kit_lock(&redlock->wire.kit);
     bid->renewing_since = pawl__boottime();
-    for (unsigned i = 0; i < redlock->crew.count && bid->state == BID_HOLDING && !bid->lost; i++) {
+    for (unsigned i = 0; i < redlock->count && bid->state == BID_HOLDING && !bid->lost; i++) {
         struct vote *vote = bid->votes[i];
-        struct pawl__engine *voter = redlock->crew.members[i];
 
         if (vote && vote->state == VOTE_GRANTED)
-            voter->impl->renew(voter, &vote->claim);
+            pawl__vote_renew(redlock, vote);
         else
             pawl__hold_top_up(redlock, bid, i);
     }
     pawl__token_raise(redlock, bid);
-    pawl__kit_unlock(&redlock->kit);
+    redlock->wire.kit.wakes = true;
+    pawl__kit_unlock(&redlock->wire.kit);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pump.c - what the voters say becomes events of votes and bids; and the two kinds of threads that let it in: serve() and park().
+ * pump.c - the two kinds of threads that let answers in: serve() and park().
  *
  * The service thread reads answers only if no caller does and claims that it looks after wait for them, or where they have been due for
  * LATE_NS: so that those which come right after the caller had its quorum wake nobody, and are read with its next request.
  */
+#include <poll.h>
+
 #include "engine/redlock/redlock.h"
 #include "base/lease.h"
-
-#define LATE_NS (10 * REDLOCK_MS)
+#include "os/bell.h"
 
 static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -28,13 +29,10 @@ static void step_all(struct redlock *redlock, struct bid_list *bids, enum bid_ev
 
 /* Does it answer now? True: it did before, and does not any more. */
 static bool look_at(struct redlock *redlock, unsigned i) {
-    struct seat *seat = &redlock->seats[i];
+    struct seat *seat = redlock->seats[i];
     bool was_usable = seat->usable;
-    struct pawl__voter_view view;
 
     pawl__seat_listen(redlock, i, pawl__boottime());
-    pawl__voter_look(redlock->crew.members[i], &view);
-    seat->tracks = view.tracks;
     seat->usable = pawl__seat_usable(redlock, i);
     if (seat->usable && !was_usable) {
         step_all(redlock, &redlock->holding, BID_CAME, i);
@@ -46,101 +44,11 @@ static bool look_at(struct redlock *redlock, unsigned i) {
 void pawl__seats_look(struct redlock *redlock) {
     bool went = false;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         went |= look_at(redlock, i);
-    atomic_store(&redlock->base.link, pawl__seats_usable(redlock) >= redlock->quorum ? 0 : PAWL_ECONNLOST);
+    atomic_store(&redlock->wire.base.link, pawl__seats_usable(redlock) >= redlock->quorum ? 0 : PAWL_ECONNLOST);
     if (went)
         step_all(redlock, &redlock->bids, BID_WENT, 0);
-}
-
-/* ---- What is said of a vote ----------------------------------------------------------------------------------------------- */
-
-static struct vote *vote_of(struct pawl__claim *claim) {
-    return (struct vote *)((char *)claim - offsetof(struct vote, claim));
-}
-
-/* Begin an upcall. */
-static struct vote *hear(struct redlock *redlock, struct pawl__claim *claim) {
-    struct vote *vote = vote_of(claim);
-
-    pawl__kit_lock(&redlock->kit);
-    pawl__seat_heard(redlock, vote->seat);
-    return vote;
-}
-
-/* What the vote makes of it, and then its bid. */
-static void step(struct redlock *redlock, struct vote *vote, enum vote_event event, enum bid_event then,
-                 const struct pawl_error *why) {
-    struct bid_input input = {.vote = vote, .seat = vote->seat, .why = why};
-    unsigned means = vote->bid ? pawl__vote_step(vote, event) : 0;
-
-    if (means & VOTE_TAKES) {
-        vote->token = vote->claim.token;
-        vote->token_count = vote->claim.token_count;
-        vote->sent_at = vote->claim.sent_at;
-        vote->lease_ns = vote->claim.lease_ns;
-    }
-    if (means & VOTE_ANSWERS)
-        vote->bid->answered++;
-    if (means & VOTE_NEWS)
-        pawl__bid_step(redlock, vote->bid, then, &input);
-}
-
-/* The vote is no more: refused, or back at its voter. */
-static void end(struct redlock *redlock, struct vote *vote, enum bid_event event, const struct pawl_error *why) {
-    struct bid_input input = {.seat = vote->seat, .why = why};
-    struct bid *bid = vote->bid;
-
-    pawl__vote_free(redlock, vote);
-    if (bid)
-        pawl__bid_step(redlock, bid, event, &input);
-}
-
-static void returned(struct redlock *redlock, struct vote *vote) {
-    if (pawl__voter_awaited(&vote->claim))
-        pawl__bid_yield(redlock, &vote->claim);
-    if (vote->bid)
-        vote->bid->lost_votes += pawl__voter_was_lost(&vote->claim);
-    end(redlock, vote, BID_RETURNED, NULL);
-}
-
-void pawl__redlock_tell(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why) {
-    struct redlock *redlock = core;
-    struct vote *vote = hear(redlock, claim);
-
-    switch (news) {
-    case NEWS_GRANTED:
-        step(redlock, vote, VOTE_YES, BID_YES, NULL);
-        break;
-    case NEWS_REFUSED:
-        end(redlock, vote, BID_REFUSED, why);
-        break;
-    case NEWS_GONE:
-        returned(redlock, vote);
-        break;
-    case NEWS_RENEWED:
-        step(redlock, vote, VOTE_RENEWED, BID_RENEWED, NULL);
-        break;
-    case NEWS_LOST:
-        step(redlock, vote, VOTE_LOST, pawl__voter_freed(claim) ? BID_FREED : BID_FORGOTTEN, why);
-        break;
-    case NEWS_BROKEN:
-        step(redlock, vote, VOTE_LOST, BID_BROKEN, why);
-        break;
-    case NEWS_DOWNGRADED: /* nobody asks a voter for it */
-        break;
-    }
-    pawl__kit_unlock(&redlock->kit);
-}
-
-void pawl__redlock_waits(void *core, struct pawl__claim *claim, int64_t when) {
-    struct redlock *redlock = core;
-    struct vote *vote = hear(redlock, claim);
-
-    vote->again_at = when;
-    vote->crowd = pawl__voter_crowd(claim);
-    step(redlock, vote, VOTE_NO, BID_NO, NULL);
-    pawl__kit_unlock(&redlock->kit);
 }
 
 /* ---- The service thread --------------------------------------------------------------------------------------------------- */
@@ -158,32 +66,116 @@ static bool must_read(const struct redlock *redlock) {
     return false;
 }
 
+/* Those that owe an answer since before `then` (bits), and since when the others do; PAWL__NEVER: they don't. */
+static int64_t oldest(const struct redlock *redlock, int64_t then, uint32_t *retset) {
+    int64_t oldest = PAWL__NEVER;
+
+    *retset = 0;
+    for (unsigned i = 0; i < redlock->count; i++) {
+        const struct link *link = &redlock->seats[i]->server.commands;
+        int64_t since = link->state == LINK_UP && !TAILQ_EMPTY(&link->sent) ? TAILQ_FIRST(&link->sent)->sent_at : PAWL__NEVER;
+
+        if (since < then)
+            *retset |= UINT32_C(1) << i;
+        else
+            oldest = sooner(oldest, since);
+    }
+    return oldest;
+}
+
+/* What the clock asks for. */
+static void tick(struct redlock *redlock, int64_t now) {
+    struct kit_timers due;
+    struct kit_timer *timer;
+    struct link *link;
+
+    for (unsigned i = 0; i < redlock->count; i++) {
+        for (int j = 0; (link = pawl__server_link(&redlock->seats[i]->server, j)); j++)
+            pawl__link_tick(link, now);
+        pawl__redlock_hear(redlock);
+        pawl__seat_renew(redlock, redlock->seats[i]);
+    }
+    pawl__kit_timers_take(&redlock->retries, now, &due);
+    TAILQ_FOREACH(timer, &due, due) {
+        pawl__vote_send(redlock, (struct vote *)((char *)timer - offsetof(struct vote, timer)));
+    }
+    pawl__redlock_hear(redlock);
+}
+
+/* What is to be watched, and until when. */
+struct watch {
+    struct pollfd fds[2 + 2 * REDLOCK_MOST];
+    struct link *links[2 + 2 * REDLOCK_MOST];
+    nfds_t count;
+};
+enum { AT_BELL, AT_TIMER, AT_LINKS };
+
+static int64_t watch_all(const struct redlock *redlock, uint32_t answers, int64_t until, struct watch *ret) {
+    struct link *link;
+
+    ret->fds[AT_BELL] = (struct pollfd){.fd = redlock->wire.kit.bell, .events = POLLIN};
+    ret->fds[AT_TIMER] = (struct pollfd){.fd = redlock->timer_fd, .events = POLLIN};
+    ret->count = AT_LINKS;
+    for (unsigned i = 0; i < redlock->count; i++)
+        for (int j = 0; (link = pawl__server_link(&redlock->seats[i]->server, j)); j++) {
+            bool reads = link->subscriber || answers >> i & 1;
+
+            until = sooner(until, pawl__link_due(link));
+            ret->links[ret->count] = link;
+            ret->fds[ret->count++] = (struct pollfd){.fd = link->fd, .events = (short)pawl__link_events(link, reads)};
+        }
+    return sooner(until, pawl__kit_timers_next(&redlock->retries));
+}
+
+void pawl__redlock_run(struct redlock *redlock, int64_t until, uint32_t answers) {
+    struct kit *kit = &redlock->wire.kit;
+    struct watch watch;
+
+    until = watch_all(redlock, answers, until, &watch);
+    for (unsigned i = 0; i < redlock->count; i++)
+        if (!TAILQ_EMPTY(&redlock->seats[i]->to_renew) && redlock->seats[i]->server.commands.state == LINK_UP)
+            until = sooner(until, redlock->seats[i]->renew_at);
+    if (!TAILQ_EMPTY(&kit->outbox))
+        until = 0;
+    kit->asleep_until = until;
+    kit->wakes = false; /* we are awake */
+    pawl__kit_unlock(kit);
+    pawl__sleep(watch.fds, watch.count, until, NULL);
+    pawl__kit_lock(kit);
+    kit->asleep_until = 0;
+    if (watch.fds[AT_BELL].revents)
+        bell_silence(kit->bell);
+    if (watch.fds[AT_TIMER].revents)
+        bell_silence(redlock->timer_fd);
+    for (nfds_t i = AT_LINKS; i < watch.count; i++)
+        if (watch.fds[i].revents && watch.links[i]->fd == watch.fds[i].fd && watch.fds[i].fd >= 0) {
+            pawl__link_progress(watch.links[i]);
+            pawl__redlock_hear(redlock);
+        }
+    tick(redlock, pawl__boottime());
+}
+
 void pawl__redlock_serve(struct pawl__engine *engine, int64_t deadline) {
     struct redlock *redlock = redlock_of(engine);
     int64_t now = pawl__boottime(), due, owed;
     uint32_t late;
 
-    pawl__kit_lock(&redlock->kit);
+    pawl__kit_lock(&redlock->wire.kit);
     pawl__seats_look(redlock);
     due = sooner(deadline, pawl__bids_tick(redlock, now));
-    owed = pawl__crew_oldest(&redlock->crew, must_read(redlock) ? PAWL__NEVER : now - LATE_NS, &late);
+    pawl__redlock_hear(redlock);
+    owed = oldest(redlock, must_read(redlock) ? PAWL__NEVER : now - LATE_NS, &late);
     due = sooner(due, pawl__time_add(owed, LATE_NS));
-    if (!TAILQ_EMPTY(&redlock->kit.outbox))
-        due = 0;
-    redlock->kit.asleep_until = due;
-    redlock->kit.wakes = false; /* we are awake */
-    pawl__kit_unlock(&redlock->kit);
-    pawl__crew_serve(&redlock->crew, due, late);
-    pawl__kit_lock(&redlock->kit);
-    redlock->kit.asleep_until = 0;
+    pawl__redlock_run(redlock, due, late);
     pawl__seats_look(redlock);
     pawl__bids_tick(redlock, pawl__boottime());
-    pawl__kit_tell_all(&redlock->kit);
-    pawl__kit_unlock(&redlock->kit);
+    pawl__redlock_hear(redlock);
+    pawl__kit_tell_all(&redlock->wire.kit);
+    pawl__kit_unlock(&redlock->wire.kit);
 }
 
 void pawl__redlock_wake(struct pawl__engine *engine) {
-    pawl__crew_wake(&redlock_of(engine)->crew);
+    bell_ring(redlock_of(engine)->wire.kit.bell);
 }
 
 /* ---- A caller ------------------------------------------------------------------------------------------------------------- */
@@ -194,32 +186,43 @@ static bool is_eager(const struct redlock *redlock, const struct bid *bid) {
     return bid->state != BID_RESTING && bid->answered > 0 && TAILQ_EMPTY(&redlock->reader.followers);
 }
 
-/* Sleep until an answer comes, or until time asks for something. */
+/* Sleep until an answer comes, or until time asks for something. `claim` NULL: for a call that is about none. */
 static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_claim *claim, int64_t deadline) {
     struct redlock *redlock = redlock_of(kit->engine);
     int64_t due = sooner(deadline, pawl__bids_tick(redlock, pawl__boottime()));
+    struct pollfd fds[1 + REDLOCK_MOST] = {{.fd = redlock->read_bell, .events = POLLIN}};
     bool eager;
 
-    if (claim->news & KIT_PARKED)
+    pawl__redlock_hear(redlock);
+    if (claim && claim->news & KIT_PARKED)
         return;
-    eager = is_eager(redlock, (struct bid *)claim);
+    eager = claim && is_eager(redlock, (struct bid *)claim);
+    for (unsigned i = 0; i < redlock->count; i++) { /* also of one that owes nothing: it may be asked meanwhile */
+        const struct link *link = &redlock->seats[i]->server.commands;
+
+        fds[1 + i] = (struct pollfd){.fd = link->state == LINK_UP ? link->fd : -1, .events = POLLIN};
+    }
     reader->sleeper = claim;
-    redlock->reading = pthread_self();
     /* So that somebody looks at answers that this thread does not wait for. */
     pawl__redlock_due(redlock, pawl__boottime() + LATE_NS);
     pawl__kit_unlock(kit);
-    pawl__crew_lead(&redlock->crew, due, eager);
+    pawl__sleep(fds, 1 + redlock->count, due, eager ? &redlock->spin : NULL);
     pawl__kit_lock(kit);
     reader->sleeper = NULL;
+    if (fds[0].revents)
+        bell_silence(redlock->read_bell);
+    for (unsigned i = 0; i < redlock->count; i++) {
+        struct link *link = &redlock->seats[i]->server.commands;
+
+        if (fds[1 + i].revents && link->fd == fds[1 + i].fd && link->state == LINK_UP)
+            pawl__link_read(link);
+    }
+    pawl__redlock_hear(redlock);
 }
 
-/* It works on what it reads, and may be at that. */
 static void wake_reader(struct kit *kit, struct kit_reader *reader) {
-    struct redlock *redlock = redlock_of(kit->engine);
-
     (void)reader;
-    if (!pthread_equal(redlock->reading, pthread_self()))
-        pawl__crew_rouse(&redlock->crew);
+    pawl__redlock_wake_reader(redlock_of(kit->engine));
 }
 
 static void left(struct kit *kit, struct kit_reader *reader) {
@@ -227,10 +230,14 @@ static void left(struct kit *kit, struct kit_reader *reader) {
     kit->wakes |= must_read(redlock_of(kit->engine));
 }
 
-const struct kit_ops pawl__redlock_kit = {.read = read_votes, .wake_reader = wake_reader, .left = left};
+static void unlocking(struct kit *kit) {
+    pawl__redlock_hear(redlock_of(kit->engine));
+}
+
+const struct kit_ops pawl__redlock_kit = {.unlocking = unlocking, .read = read_votes, .wake_reader = wake_reader, .left = left};
 
 int pawl__redlock_park(struct pawl__engine *engine, struct pawl__claim *claim, int64_t deadline, struct pawl_error *reterr) {
-    struct kit *kit = &redlock_of(engine)->kit;
+    struct kit *kit = &redlock_of(engine)->wire.kit;
     int rc;
 
     pawl__kit_lock(kit);
@@ -240,7 +247,7 @@ int pawl__redlock_park(struct pawl__engine *engine, struct pawl__claim *claim, i
 }
 
 void pawl__redlock_unpark(struct pawl__engine *engine, struct pawl__claim *claim) {
-    struct kit *kit = &redlock_of(engine)->kit;
+    struct kit *kit = &redlock_of(engine)->wire.kit;
 
     pawl__kit_lock(kit);
     pawl__kit_unpark(kit, &bid_of(claim)->kit);
@@ -248,7 +255,7 @@ void pawl__redlock_unpark(struct pawl__engine *engine, struct pawl__claim *claim
 }
 
 void pawl__redlock_adopt(struct pawl__engine *engine, struct pawl__claim *claim) {
-    struct kit *kit = &redlock_of(engine)->kit;
+    struct kit *kit = &redlock_of(engine)->wire.kit;
 
     pawl__kit_lock(kit);
     kit->wakes = true;

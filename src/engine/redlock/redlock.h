@@ -2,10 +2,10 @@
  *
  * redlock.h - the engine for several independent Redis servers, a majority of which must agree: the objects and who guards them.
  *
- *     struct redlock        the engine; a crew (engine/crew.h) of `redis` engines, each a voter (engine/redis/voter.h)
- *       struct seat         what we know of a voter
+ *     struct redlock        the engine; it begins with struct redis (engine/redis/wire/wire.h), whose servers are
+ *       struct seat         one of those that vote: a voter
  *       struct bid          a claim's state                                                  bid.c, hold.c
- *         struct vote       a claim at one voter; outlives its bid until the voter knows that it is over      vote.c
+ *         struct vote       what one voter has of it; outlives its bid until the voter knows that it is over       vote.c
  *
  * A bid's life; bid.c has the table. Everything in it is decided by counting votes, in judge():
  *
@@ -28,40 +28,56 @@
  *   - A voter that owes an answer for long is silent: nothing is asked of it, and nobody waits for it, until it answers or its connection
  *     is made anew.
  *
- * Calls go down this list: pump.c (what the voters say becomes events; serve and park), bid.c, hold.c, token.c, vote.c, kit/. Who waits,
- * and who reads, is the kit's business (kit/wait.h): one caller reads the answers of all voters itself. The service thread does the rest:
- * what comes unasked, time, claims that were adopted, answers that came after the caller had all it needed.
- * One mutex (kit.mutex) guards everything here; crew.h has the order of mutexes.
+ * Calls go down this list: pump.c (serve and park), answer.c (what the voters say is pulled, and becomes events), bid.c, hold.c, token.c,
+ * vote.c, send.c, kit/. Who waits, and who reads, is the kit's business (kit/wait.h): one caller reads the answers of all voters itself.
+ * The service thread does the rest: what comes unasked, time, claims that were adopted, answers that came after the caller had all it
+ * needed. One mutex (kit.mutex) guards everything here. What connections have to say is pulled before it is let go.
  */
 #ifndef PAWL_REDLOCK_H
 #define PAWL_REDLOCK_H
 
 #include <sys/queue.h>
 
-#include "engine/crew.h"
 #include "engine/kit/wait.h"
-#include "engine/redis/voter.h"
+#include "engine/redis/wire/wire.h"
+#include "os/sleep.h"
 #include "base/name.h"
+#include "base/record.h"
 
 #define REDLOCK_MS INT64_C(1000000)
-enum { YIELD_NAMES = 64 };
+/* How long an answer that nobody waits for is left alone. */
+#define LATE_NS (10 * REDLOCK_MS)
+enum { YIELD_NAMES = 64, REDLOCK_MOST = 31 };
 
 struct redlock;
 struct bid;
 
 enum vote_state {
     VOTE_NONE,
-    VOTE_ASKED,   /* no answer yet */
-    VOTE_WAITS,   /* the voter's lock is another's; we are written down as waiting */
-    VOTE_GRANTED, /* ours, for its lease */
-    VOTE_LEAVING, /* taken back; the voter has not answered that yet */
+    VOTE_ASKED,     /* no answer yet */
+    VOTE_WAITS,     /* the voter's lock is another's; we are written down as waiting */
+    VOTE_GRANTED,   /* ours, for its lease */
+    VOTE_OVER,      /* it was, and its bid was told that it is lost or broken */
+    VOTE_RETURNING, /* one of these is taken back: the voter was asked to once at most */
+    VOTE_LEAVING,   /* taken back; the voter has not answered that yet */
     VOTE_STATES,
 };
-enum vote_event { VOTE_ASK, VOTE_YES, VOTE_NO, VOTE_RENEWED, VOTE_LOST, VOTE_RETURN, VOTE_GONE, VOTE_EVENTS };
-/* What a step means to others: something has changed; it is an answer to this attempt; the claim says what was granted. */
+enum vote_event { VOTE_ASK, VOTE_YES, VOTE_NO, VOTE_RENEWED, VOTE_LOST, VOTE_RETURN, VOTE_UNANSWERED, VOTE_GONE, VOTE_EVENTS };
+/* What a step means to others: something has changed; it is an answer to this attempt; what was granted is new. */
 enum { VOTE_NEWS = 1 << 0, VOTE_ANSWERS = 1 << 1, VOTE_TAKES = 1 << 2 };
 struct vote_move {
     uint8_t next, means;
+};
+
+/* What a vote is asked for with. */
+struct vote_wish {
+    uint64_t id;         /* the number in its owner's name */
+    int64_t since_ms;    /* Unix time: since when its owner waits */
+    uint64_t floor;      /* the least that its token is to be; 0: the server's time */
+    uint32_t want;       /* so many tokens */
+    int64_t max_hold_ns; /* 0, or: it must not last longer than that from its grant on */
+    bool try_only, lines_up;
+    bool alone; /* nobody else waited when it asked last: what it reads next is to be tracked */
 };
 
 struct vote {
@@ -69,13 +85,24 @@ struct vote {
     struct bid *bid;       /* NULL: it is over, but for this vote */
     unsigned seat;
     enum vote_state state;
-    unsigned crowd; /* WAITS: how many others do */
-    uint64_t token; /* GRANTED: the first of ... */
-    uint32_t token_count;
-    int64_t sent_at, lease_ns; /* GRANTED */
-    int64_t again_at;          /* WAITS: when to ask again may help; 0: now */
+    unsigned crowd;         /* WAITS: how many others do */
+    struct kit_grant grant; /* GRANTED */
+    int64_t held_since;     /* when the request left that was granted; 0: none was */
+    int64_t again_at;       /* WAITS: when to ask again may help; 0: now */
     char name[PAWL__NAME_MAX + 1];
-    struct pawl__claim claim; /* the voter's own state follows */
+    uint32_t name_hash;
+    char owner[REDIS_OWNER_MAX];
+    struct vote_wish wish;
+    bool asked;                /* a request about its state is in flight */
+    int number;                /* counts those requests: only the answer to the last one counts */
+    bool registered;           /* the voter has it among those that wait */
+    bool asks_again;           /* what is in flight may be answered with what is not so any more */
+    bool was_held;             /* when it was taken back */
+    bool passes_on;            /* its end is told to the first of those that wait */
+    unsigned failures;         /* in a row: the voter can't just now */
+    struct kit_timer timer;    /* redlock->retries: then it is asked again */
+    TAILQ_ENTRY(vote) renewal; /* seat->to_renew */
+    bool renew_listed, renew_sent;
 };
 TAILQ_HEAD(vote_list, vote);
 
@@ -138,43 +165,52 @@ struct bid {
     struct kit_claim kit;
     TAILQ_ENTRY(bid) all; /* redlock->bids, or redlock->holding */
     enum bid_state state;
-    struct kit_timer timer;              /* ASKING, RAISING: too late; RESTING: try again; LEAVING: nothing of it can be left */
-    struct vote *votes[PAWL__CREW_MOST]; /* NULL: none there */
-    int64_t since_ms;                    /* Unix time; names the bid among those of this client */
-    int64_t started_at;                  /* the attempt */
-    int64_t not_before;                  /* RESTING: however free the lock is */
-    unsigned attempts, answered;         /* so far; voters in this attempt */
-    bool lines_up;                       /* its first attempt is behind those that wait already */
-    unsigned splits;                     /* attempts in a row that got votes, but too few */
-    unsigned errors;                     /* voters that will never agree */
-    int64_t held_since;                  /* for max_hold_ns: when the grant's request left */
-    int64_t renewing_since;              /* the core waits for a renewal; 0: it does not */
-    uint64_t owner;                      /* the number of the next vote's owner */
-    unsigned granted_votes, lost_votes;  /* LEAVING: that it had, and of which the voters knew nothing */
-    bool lost;                           /* the core was told */
+    struct kit_timer timer;             /* ASKING, RAISING: too late; RESTING: try again; LEAVING: nothing of it can be left */
+    struct vote *votes[REDLOCK_MOST];   /* NULL: none there */
+    int64_t since_ms;                   /* Unix time; names the bid among those of this client */
+    int64_t started_at;                 /* the attempt */
+    int64_t not_before;                 /* RESTING: however free the lock is */
+    unsigned attempts, answered;        /* so far; voters in this attempt */
+    bool lines_up;                      /* its first attempt is behind those that wait already */
+    unsigned splits;                    /* attempts in a row that got votes, but too few */
+    unsigned errors;                    /* voters that will never agree */
+    int64_t held_since;                 /* for max_hold_ns: when the grant's request left */
+    int64_t renewing_since;             /* the core waits for a renewal; 0: it does not */
+    uint64_t owner;                     /* the number of the next vote's owner */
+    unsigned granted_votes, lost_votes; /* LEAVING: that it had, and of which the voters knew nothing */
+    bool lost;                          /* the core was told */
 };
 TAILQ_HEAD(bid_list, bid);
 
+/* A server that votes. */
 struct seat {
-    char where[300];     /* the voter's URL, for people */
-    bool usable, tracks; /* when we last looked */
+    struct server server; /* the first: seat_of() */
+    unsigned index;
+    char where[PAWL__URL_PLACE]; /* for people */
+    char url[1024];              /* likewise, as that of a server alone */
+    bool usable;                 /* when we last looked */
+    bool tracks;                 /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
     bool silent;
+    struct vote_list to_renew;
+    int64_t renew_at; /* not before then */
+    /* A request that left at `clock_local` was worked on when the server's clock showed `clock_us`; 0: not known. */
+    int64_t clock_local, clock_us;
+    unsigned clock_number; /* the connection that it was read on: it counts on no other */
 };
 
 struct redlock {
-    struct pawl__engine base;
-    struct pawl__crew crew;
-    unsigned quorum;
-    int64_t lease_ns, connect_ns;
-    char url[4096];
-    char uuid[40];
-
-    struct kit kit;
+    struct redis wire; /* the first: redlock_of() */
+    struct seat *seats[REDLOCK_MOST];
+    unsigned count, quorum;
+    char record[PAWL__RECORD_MAX];
     struct kit_reader reader; /* all callers wait for the same answers */
-    pthread_t reading;        /* the thread that sleeps there */
-    struct seat seats[PAWL__CREW_MOST];
+    int read_bell, timer_fd;  /* wakes the thread that reads; ends the sleep of serve() at a moment */
+    pthread_cond_t called;    /* a call that is not about a bid was answered */
+    struct spin spin;         /* the reader's */
     struct bid_list bids, holding;
     struct vote_list votes;
+    struct kit_timers retries; /* of votes */
+    int64_t refusal_due;       /* until then the log hears of no other release that was refused */
     uint64_t next_id;
     int64_t last_since_ms;
     int64_t attempt_ns;               /* how long the last attempt took that was granted */
@@ -189,7 +225,52 @@ static inline struct bid *bid_of(struct pawl__claim *claim) {
     return pawl__claim_state(claim);
 }
 
-/* vote.c: asking one voter. The mutex is held here and below. */
+static inline struct seat *seat_of(struct server *server) {
+    return (struct seat *)server;
+}
+
+/* send.c: what voters are asked. The mutex is held here and below. */
+
+struct seat_keys {
+    char lock[REDIS_KEY_MAX], ballot[REDIS_KEY_MAX], wait[REDIS_KEY_MAX];
+};
+void pawl__seat_keys(const struct redlock *redlock, const char *name, struct seat_keys *ret);
+/* See that the service thread looks by `when`. */
+void pawl__redlock_due(struct redlock *redlock, int64_t when);
+/* Make the thread that reads look around. */
+void pawl__redlock_wake_reader(struct redlock *redlock);
+/* The lease to ask for now: the engine's, or what is left of the longest that it may last. */
+int64_t pawl__vote_lease_ns(const struct redlock *redlock, const struct vote *vote);
+/* Send what the vote's state asks for, if nothing is in flight for it and the connection is there. */
+void pawl__vote_send(struct redlock *redlock, struct vote *vote);
+/* The same a little later each time: the voter can't just now. */
+void pawl__vote_try_later(struct redlock *redlock, struct vote *vote);
+/* Renew a granted vote with the others of its voter; or to see whether it is there. */
+void pawl__vote_renew(struct redlock *redlock, struct vote *vote);
+void pawl__vote_forget_renewal(struct redlock *redlock, struct vote *vote);
+void pawl__seat_renew(struct redlock *redlock, struct seat *seat);
+/* Renew a granted vote, and have no later holder get a token below `token + count`; its record gets this token. */
+void pawl__vote_raise(struct redlock *redlock, struct vote *vote, uint64_t token, uint32_t count);
+/* Have the voter tell of changes of keys, if it can and we may. */
+void pawl__seat_track(struct seat *seat);
+enum { REDLOCK_TRACKING = 1 }; /* `step` of that request */
+/* What a renewal of several is about: `data` of its request. */
+enum { RENEW_BATCH = 100 };
+struct renewal {
+    size_t count;
+    struct vote *votes[RENEW_BATCH];
+    int64_t lease_ns[RENEW_BATCH]; /* what was asked for each */
+};
+/* A call that a thread waits for: `data` of its request. */
+struct redlock_call {
+    bool done, abandoned;
+    redisReply *reply;
+};
+
+/* vote.c: asking one voter. */
+
+/* Does it owe an answer since before `then`? One that has come, and that we have not read, does not count. */
+bool pawl__seat_owes(const struct redlock *redlock, unsigned seat, int64_t then);
 
 bool pawl__seat_usable(const struct redlock *redlock, unsigned seat);
 unsigned pawl__seats_usable(const struct redlock *redlock);
@@ -249,25 +330,29 @@ struct bid_move pawl__bid_move(enum bid_state state, enum bid_event event);
 /* The only one to change a bid's state. */
 void pawl__bid_step(struct redlock *redlock, struct bid *bid, enum bid_event event, const struct bid_input *input);
 /* Others wait for a lock that we let go: for a moment it is theirs first. */
-void pawl__bid_yield(struct redlock *redlock, const struct pawl__claim *claim);
+void pawl__bid_yield(struct redlock *redlock, uint32_t name_hash);
 /* What the clock asks for; returns the next moment at which it will. */
 int64_t pawl__bids_tick(struct redlock *redlock, int64_t now);
-/* See that the service thread looks by `when`. */
-void pawl__redlock_due(struct redlock *redlock, int64_t when);
 
-/* pump.c: what comes from the voters, and the threads that wait for it. */
-pawl__tell_fn pawl__redlock_tell;
-pawl__waits_fn pawl__redlock_waits;
+/* answer.c */
+/* Work on what connections have to say; before the mutex is let go. */
+void pawl__redlock_hear(struct redlock *redlock);
+
+/* pump.c: the threads that wait. */
 extern const struct kit_ops pawl__redlock_kit;
 /* Look at the voters anew: who has come, who has gone. */
 void pawl__seats_look(struct redlock *redlock);
+/* Sleep until there is something to do, or until `until`, and do it. Of the set `answers` (bits) of seats answers are read. The mutex is
+ * held, and released meanwhile. */
+void pawl__redlock_run(struct redlock *redlock, int64_t until, uint32_t answers);
 pawl__serve_fn pawl__redlock_serve;
 pawl__wake_fn pawl__redlock_wake;
 pawl__park_fn pawl__redlock_park;
 pawl__unpark_fn pawl__redlock_unpark;
 pawl__adopt_fn pawl__redlock_adopt;
 
-/* survey.c */
+/* survey.c: no mutex held. */
+wire_call_fn pawl__redlock_call;
 pawl__survey_fn pawl__redlock_survey;
 pawl__break_fn pawl__redlock_break;
 pawl__examine_fn pawl__redlock_examine;

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "engine/redlock/redlock.h"
+#include "engine/redis/view/view.h"
 #include "base/error.h"
 
+#define CALL_NS (5000 * REDLOCK_MS)
 enum { ENTRIES_MOST = 100000, CLIENT_BYTES = 36 };
 
 /* An entry, and how many servers have it. */
@@ -120,22 +122,164 @@ static void merge_all(struct sightings *all) {
 static bool usable(struct redlock *redlock, unsigned seat) {
     bool usable;
 
-    pawl__kit_lock(&redlock->kit);
+    pawl__kit_lock(&redlock->wire.kit);
     pawl__seats_listen(redlock, pawl__boottime());
     usable = pawl__seat_usable(redlock, seat);
-    pawl__kit_unlock(&redlock->kit);
+    pawl__kit_unlock(&redlock->wire.kit);
     return usable;
 }
+
+/* ---- Asking one server ------------------------------------------------------------------------------------------------------ */
+
+/* Wait until it is answered, reading meanwhile if nobody else does. */
+static bool await(struct redlock *redlock, const struct redlock_call *call, int64_t deadline) {
+    struct kit *kit = &redlock->wire.kit;
+    bool reads = false;
+
+    while (!call->done && pawl__boottime() < deadline) {
+        if (!reads)
+            reads = pawl__kit_take_reading(kit, &redlock->reader);
+        if (reads) {
+            kit->ops->read(kit, &redlock->reader, NULL, deadline);
+        } else {
+            pawl__redlock_hear(redlock);
+            pawl__wait_until(&redlock->called, &kit->mutex, deadline);
+        }
+    }
+    if (reads)
+        pawl__kit_pass_reading(kit, &redlock->reader);
+    return call->done;
+}
+
+static redisReply *call_once(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                             struct pawl_error *reterr) {
+    struct redlock *redlock = (struct redlock *)server->redis;
+    struct redlock_call *call = calloc(1, sizeof *call);
+    struct request request = {.data = call, .script = -1};
+    redisReply *reply = NULL;
+    bool ok;
+
+    if (!call) {
+        pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+        return NULL;
+    }
+    pawl__kit_lock(&redlock->wire.kit);
+    ok = server->commands.state == LINK_UP && (script < 0 ? pawl__link_say(&server->commands, argc, argv, &request)
+                                                          : pawl__script_send(server, script, keys, argc, argv, lengths, &request));
+    if (ok && await(redlock, call, pawl__boottime() + CALL_NS))
+        reply = call->reply;
+    if (!reply)
+        pawl__fail(reterr, PAWL_ECONNLOST, "%s",
+                   server->commands.why.code ? pawl__server_errortext(server) : "the server does not answer");
+    if (ok && !call->done)
+        call->abandoned = true;
+    else
+        free(call);
+    pawl__kit_unlock(&redlock->wire.kit);
+    return reply;
+}
+
+redisReply *pawl__redlock_call(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                               struct pawl_error *reterr) {
+    for (;;) {
+        redisReply *reply = call_once(server, script, keys, argc, argv, lengths, reterr);
+        enum reply_class class = reply ? pawl__reply_class(reply, reterr) : REPLY_OK;
+
+        if (class == REPLY_OK)
+            return reply;
+        freeReplyObject(reply);
+        if (class != REPLY_NOSCRIPT)
+            return NULL;
+    }
+}
+
+/* Keys and arguments of scripts that begin with common.lua. */
+struct view_call {
+    struct seat_keys keys;
+    char rest[REDIS_KEY_MAX], floor[24], beside[REDIS_KEY_MAX];
+    const char *argv[VIEW_ARGS];
+};
+
+static void fill_call(const struct redlock *redlock, const char *name, bool surveys, struct view_call *ret) {
+    const char *lock = ret->keys.lock;
+    bool bare;
+    char *to;
+
+    pawl__seat_keys(redlock, name, &ret->keys);
+    bare = strchr(lock, '{');
+    to = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redlock->wire.options.claim_ns / REDLOCK_MS)), "\npawl:inbox:\n");
+    if (surveys)
+        to += sprintf(to, bare ? "redisson_sc:%s\n%s:timeout" : "redisson_sc:{%s}\n{%s}:timeout", lock, lock);
+    else
+        to = stpcpy(to, "\n");
+    strcpy(to, "\n");
+    sprintf(ret->beside, bare ? "%s:" : "{%s}:", lock);
+    pawl__put_number(ret->floor, REDIS_TOKEN_MAX);
+    memcpy(ret->argv,
+           (const char *[]){lock, ret->keys.ballot, ret->keys.wait, ret->keys.ballot, "", ret->rest, ret->floor, ret->beside},
+           sizeof ret->argv);
+}
+
+static int look_at(struct server *server, const char *name, struct sight *ret, struct pawl_error *reterr) {
+    struct view_call call;
+    redisReply *reply;
+
+    fill_call((struct redlock *)server->redis, name, true, &call);
+    reply = pawl__redlock_call(server, SCRIPT_SURVEY, VIEW_KEYS, VIEW_ARGS, call.argv, NULL, reterr);
+    return reply ? pawl__sight_take(server->redis, name, reply, ret, reterr) : reterr->code;
+}
+
+static int survey_one(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+    struct sight sight;
+    int rc = look_at(server, name, &sight, reterr);
+
+    if (rc < 0)
+        return rc;
+    rc = pawl__sight_show(&sight, visit, data, reterr);
+    freeReplyObject(sight.reply);
+    return rc;
+}
+
+static int survey_server(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+    struct names names = {0};
+    int rc;
+
+    if (name)
+        return survey_one(server, name, visit, data, reterr);
+    rc = pawl__names_scan(server, "pawl:wait", -1, &names, reterr);
+    if (rc == 0)
+        rc = pawl__names_scan(server, "pawl:vote", SCRIPT_HELD, &names, reterr);
+    pawl__names_sort(&names);
+    for (size_t i = 0; i < names.count && rc == 0; i++) {
+        rc = survey_one(server, names.list[i], visit, data, reterr);
+        rc = rc == PAWL_EKIND ? 0 : rc; /* it does not keep the others from being shown */
+    }
+    pawl__names_free(&names);
+    return rc;
+}
+
+static int break_at(struct server *server, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
+    struct view_call call;
+    struct sight sight;
+    int rc = look_at(server, name, &sight, reterr);
+
+    if (rc < 0)
+        return rc;
+    fill_call((struct redlock *)server->redis, name, false, &call);
+    rc = pawl__sight_break(&sight, server, SCRIPT_BREAK, call.argv, token, now, reterr);
+    freeReplyObject(sight.reply);
+    return rc;
+}
+
+/* ---- All of them ------------------------------------------------------------------------------------------------------------ */
 
 /* Ask all that can be asked. A majority must answer: else what one sees says little about who holds. */
 static int look(struct redlock *redlock, const char *name, struct sightings *ret, struct pawl_error *reterr) {
     struct pawl_error why = {.code = 0};
     unsigned answered = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count && !ret->failed; i++) {
-        struct pawl__engine *voter = redlock->crew.members[i];
-
-        if (usable(redlock, i) && voter->impl->operators->survey(voter, name, collect, ret, &why) >= 0)
+    for (unsigned i = 0; i < redlock->count && !ret->failed; i++) {
+        if (usable(redlock, i) && survey_server(&redlock->seats[i]->server, name, collect, ret, &why) >= 0)
             answered++;
         if (!ret->failed)
             merge_all(ret);
@@ -144,7 +288,7 @@ static int look(struct redlock *redlock, const char *name, struct sightings *ret
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory, or more locks than can be listed: ask for one by its name");
     if (answered < redlock->quorum)
         return pawl__fail(reterr, PAWL_ECONNLOST, "%u of the %u servers of %.200s answered, and %u are needed%s%.200s", answered,
-                          redlock->crew.count, redlock->url, redlock->quorum, why.code ? ": " : "", why.code ? why.text : "");
+                          redlock->count, redlock->wire.url, redlock->quorum, why.code ? ": " : "", why.code ? why.text : "");
     return 0;
 }
 
@@ -183,7 +327,7 @@ static int show(const struct redlock *redlock, struct sightings *all, pawl_visit
             entry->token = 0;
             entry->remaining_ms = -1;
         }
-        snprintf(raw, sizeof raw, "%.1100s on %u of %u servers", all->list[i].raw, all->list[i].servers, redlock->crew.count);
+        snprintf(raw, sizeof raw, "%.1100s on %u of %u servers", all->list[i].raw, all->list[i].servers, redlock->count);
         entry->raw = raw;
         rc = visit(entry, data);
     }
@@ -209,12 +353,10 @@ int pawl__redlock_break(struct pawl__engine *engine, const char *name, uint64_t 
     struct pawl_error why = {.code = 0}, one;
     unsigned done = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
-        struct pawl__engine *voter = redlock->crew.members[i];
-
+    for (unsigned i = 0; i < redlock->count; i++) {
         if (!usable(redlock, i))
             continue;
-        if (voter->impl->operators->break_hold(voter, name, token, now, &one) >= 0)
+        if (break_at(&redlock->seats[i]->server, name, token, now, &one) >= 0)
             done++;
         else if (!why.code || one.code != PAWL_ETOKEN) /* servers that never had it say less than one that failed */
             why = one;
@@ -222,26 +364,26 @@ int pawl__redlock_break(struct pawl__engine *engine, const char *name, uint64_t 
     if (done)
         return 0;
     if (!why.code)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "no server of %.200s can be reached", redlock->url);
+        return pawl__fail(reterr, PAWL_ECONNLOST, "no server of %.200s can be reached", redlock->wire.url);
     return pawl__fail(reterr, why.code, "%s", why.text);
 }
 
 /* ---- The doctor ----------------------------------------------------------------------------------------------------------- */
 
-struct examination {
+struct place {
     const char *where;
     pawl_finding_fn *visit;
     void *data;
 };
 
 static int with_place(const struct pawl_finding *finding, void *data) {
-    const struct examination *exam = data;
+    const struct place *place = data;
     struct pawl_finding own = *finding;
     char what[700];
 
-    snprintf(what, sizeof what, "%s: %s", exam->where, finding->what);
+    snprintf(what, sizeof what, "%s: %s", place->where, finding->what);
     own.what = what;
-    return exam->visit(&own, exam->data);
+    return place->visit(&own, place->data);
 }
 
 static int tell(pawl_finding_fn *visit, void *data, enum pawl_severity severity, const char *what, const char *advice) {
@@ -254,9 +396,9 @@ static int examine_majority(const struct redlock *redlock, unsigned answered, pa
     unsigned spare = answered < redlock->quorum ? 0 : answered - redlock->quorum;
     char what[200];
 
-    snprintf(what, sizeof what, "%u of %u servers answer; %u are needed, so %u more may fail", answered, redlock->crew.count,
+    snprintf(what, sizeof what, "%u of %u servers answer; %u are needed, so %u more may fail", answered, redlock->count,
              redlock->quorum, spare);
-    if (answered == redlock->crew.count)
+    if (answered == redlock->count)
         return tell(visit, data, PAWL_FINDING_GOOD, what, "");
     return tell(visit, data, PAWL_FINDING_WARNING, what, "bring the others back");
 }
@@ -264,28 +406,29 @@ static int examine_majority(const struct redlock *redlock, unsigned answered, pa
 static int examine_number(const struct redlock *redlock, pawl_finding_fn *visit, void *data) {
     char what[200], advice[100];
 
-    if (redlock->crew.count % 2)
+    if (redlock->count % 2)
         return 0;
-    snprintf(what, sizeof what, "the URL names %u servers: of an even number no more may fail than of one less",
-             redlock->crew.count);
-    snprintf(advice, sizeof advice, "name %u or %u", redlock->crew.count - 1, redlock->crew.count + 1);
+    snprintf(what, sizeof what, "the URL names %u servers: of an even number no more may fail than of one less", redlock->count);
+    snprintf(advice, sizeof advice, "name %u or %u", redlock->count - 1, redlock->count + 1);
     return tell(visit, data, PAWL_FINDING_WARNING, what, advice);
 }
 
 static int examine_one(struct redlock *redlock, unsigned seat, pawl_finding_fn *visit, void *data, unsigned *answered) {
-    struct examination exam = {.where = redlock->seats[seat].where, .visit = visit, .data = data};
-    struct pawl__engine *voter = redlock->crew.members[seat];
+    struct place place = {.where = redlock->seats[seat]->where, .visit = visit, .data = data};
+    struct examination exam = {.server = &redlock->seats[seat]->server, .exam = {.visit = with_place, .data = &place}};
     struct pawl_error why = {.code = 0};
     int rc = PAWL_ECONNLOST;
     char what[700];
 
     if (usable(redlock, seat))
-        rc = voter->impl->operators->examine(voter, with_place, &exam, &why);
+        rc = pawl__examine_server(&exam, &why);
+    if (rc == 0)
+        pawl__examine_clocks(&exam);
     if (rc >= 0) {
         *answered += 1;
-        return rc;
+        return exam.exam.rc;
     }
-    snprintf(what, sizeof what, "%s does not answer%s%s", exam.where, why.code ? ": " : "", why.code ? why.text : "");
+    snprintf(what, sizeof what, "%s does not answer%s%s", place.where, why.code ? ": " : "", why.code ? why.text : "");
     return tell(visit, data, PAWL_FINDING_WARNING, what, "bring it back: a hold needs a majority of the servers");
 }
 
@@ -295,7 +438,7 @@ int pawl__redlock_examine(struct pawl__engine *engine, pawl_finding_fn *visit, v
     int rc = 0;
 
     (void)reterr;
-    for (unsigned i = 0; i < redlock->crew.count && rc == 0; i++)
+    for (unsigned i = 0; i < redlock->count && rc == 0; i++)
         rc = examine_one(redlock, i, visit, data, &answered);
     if (rc == 0)
         rc = examine_majority(redlock, answered, visit, data);

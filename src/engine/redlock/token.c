@@ -31,14 +31,14 @@ static int compare(const void *a, const void *b) {
 
 /* The median of what the voters' clocks show: one that is far off does not matter. */
 uint64_t pawl__token_floor(struct redlock *redlock) {
-    uint64_t times[PAWL__CREW_MOST];
+    uint64_t times[REDLOCK_MOST];
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
-        int64_t time = pawl__voter_time(redlock->crew.members[i]);
+    for (unsigned i = 0; i < redlock->count; i++) {
+        const struct seat *seat = redlock->seats[i];
 
-        if (time > 0)
-            times[count++] = (uint64_t)time;
+        if (seat->clock_us && seat->clock_number == seat->server.commands.number)
+            times[count++] = (uint64_t)(seat->clock_us + (pawl__boottime() - seat->clock_local) / 1000);
     }
     if (!count)
         return 0;
@@ -47,35 +47,35 @@ uint64_t pawl__token_floor(struct redlock *redlock) {
 }
 
 uint64_t pawl__token_choose(const struct redlock *redlock, const struct bid *bid, int64_t now) {
-    uint64_t firsts[PAWL__CREW_MOST];
+    uint64_t firsts[REDLOCK_MOST];
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         if (pawl__vote_counts(bid->votes[i], now))
-            firsts[count++] = bid->votes[i]->token;
+            firsts[count++] = bid->votes[i]->grant.token;
     qsort(firsts, count, sizeof firsts[0], compare);
     return firsts[redlock->quorum - 1];
 }
 
 /* A voter's counter is at the end of what it gave. */
 static bool is_written(const struct bid *bid, const struct vote *vote) {
-    return vote->token + vote->token_count >= bid->kit.grant.token + bid->kit.grant.token_count;
+    return vote->grant.token + vote->grant.token_count >= bid->kit.grant.token + bid->kit.grant.token_count;
 }
 
 unsigned pawl__token_written(const struct redlock *redlock, const struct bid *bid, int64_t now) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         count += pawl__vote_counts(bid->votes[i], now) && is_written(bid, bid->votes[i]);
     return count;
 }
 
 /* Also where it is written already, if the voter's record shows another one: operators break holds by their token. */
 void pawl__token_raise(struct redlock *redlock, struct bid *bid) {
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
+    for (unsigned i = 0; i < redlock->count; i++) {
         struct vote *vote = bid->votes[i];
 
-        if (vote && vote->state == VOTE_GRANTED && vote->token != bid->kit.grant.token)
-            pawl__voter_raise(redlock->crew.members[i], &vote->claim, bid->kit.grant.token, bid->kit.grant.token_count);
+        if (vote && vote->state == VOTE_GRANTED && vote->grant.token != bid->kit.grant.token)
+            pawl__vote_raise(redlock, vote, bid->kit.grant.token, bid->kit.grant.token_count);
     }
 }

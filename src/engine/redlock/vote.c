@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * vote.c - one voter's vote for one bid: asking for it, taking it back, and hearing what became of it.
+ * vote.c - one voter's vote for one bid: asking for it, and taking it back.
  *
- * The table says what becomes of it; pump.c brings what the voters say.
+ * The table says what becomes of it; send.c asks the voter, answer.c brings what it says.
  *
  * A vote is memory of its own: a voter that does not answer must not keep its bid from being over.
  */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@
 /* Columns are events; what is not here is ignored. It is gone whenever the voter says so. */
 #define TAKEN_BACK                                                                                                                 \
     { VOTE_LEAVING, VOTE_NEWS }
+#define GIVEN_BACK                                                                                                                 \
+    { VOTE_RETURNING, VOTE_NEWS }
 #define AT_THE_VOTER                                                                                                               \
     { VOTE_NONE, VOTE_NEWS }
 static const struct vote_move moves[VOTE_STATES][VOTE_EVENTS] = {
@@ -30,10 +33,11 @@ static const struct vote_move moves[VOTE_STATES][VOTE_EVENTS] = {
                     [VOTE_NO] = {VOTE_WAITS, VOTE_NEWS},
                     [VOTE_RETURN] = TAKEN_BACK,
                     [VOTE_GONE] = AT_THE_VOTER},
-    [VOTE_GRANTED] = {[VOTE_RENEWED] = {VOTE_GRANTED, VOTE_NEWS | VOTE_TAKES},
-                      [VOTE_LOST] = {VOTE_GRANTED, VOTE_NEWS},
-                      [VOTE_RETURN] = TAKEN_BACK,
-                      [VOTE_GONE] = AT_THE_VOTER},
+    [VOTE_GRANTED] =
+        {[VOTE_RENEWED] = {VOTE_GRANTED, VOTE_NEWS | VOTE_TAKES}, [VOTE_LOST] = {VOTE_OVER, VOTE_NEWS}, [VOTE_RETURN] = GIVEN_BACK},
+    [VOTE_OVER] = {[VOTE_RETURN] = GIVEN_BACK},
+    /* That nothing was there to be returned proves a loss only if it was asked for once. */
+    [VOTE_RETURNING] = {[VOTE_UNANSWERED] = {VOTE_LEAVING, VOTE_NEWS}, [VOTE_GONE] = AT_THE_VOTER},
     [VOTE_LEAVING] = {[VOTE_GONE] = AT_THE_VOTER},
 };
 
@@ -45,46 +49,50 @@ unsigned pawl__vote_step(struct vote *vote, enum vote_event event) {
     return move->means;
 }
 
-static struct pawl__engine *voter_of(const struct redlock *redlock, unsigned seat) {
-    return redlock->crew.members[seat];
-}
-
 /* ---- Seats ---------------------------------------------------------------------------------------------------------------- */
 
 bool pawl__seat_usable(const struct redlock *redlock, unsigned seat) {
-    return !redlock->seats[seat].silent && atomic_load(&voter_of(redlock, seat)->link) == 0;
+    return !redlock->seats[seat]->silent && pawl__server_up(&redlock->seats[seat]->server);
 }
 
 void pawl__seat_heard(struct redlock *redlock, unsigned seat) {
-    if (redlock->seats[seat].silent)
-        pawl__kit_note(&redlock->kit, NULL, "%s answers again", redlock->seats[seat].where);
-    redlock->seats[seat].silent = false;
+    if (redlock->seats[seat]->silent)
+        pawl__kit_note(&redlock->wire.kit, NULL, "%s answers again", redlock->seats[seat]->where);
+    redlock->seats[seat]->silent = false;
 }
 
 void pawl__seat_silent(struct redlock *redlock, unsigned seat) {
-    redlock->seats[seat].silent = true;
-    redlock->seats[seat].usable = false; /* so that its coming back is seen, however soon that is */
-    pawl__kit_note(&redlock->kit, NULL, "%s is silent: it is left out until it answers", redlock->seats[seat].where);
+    redlock->seats[seat]->silent = true;
+    redlock->seats[seat]->usable = false; /* so that its coming back is seen, however soon that is */
+    pawl__kit_note(&redlock->wire.kit, NULL, "%s is silent: it is left out until it answers", redlock->seats[seat]->where);
 }
 
 unsigned pawl__seats_usable(const struct redlock *redlock) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         count += pawl__seat_usable(redlock, i);
     return count;
 }
 
+bool pawl__seat_owes(const struct redlock *redlock, unsigned seat, int64_t then) {
+    const struct link *link = &redlock->seats[seat]->server.commands;
+    struct pollfd answer = {.fd = link->fd, .events = POLLIN};
+
+    return link->state == LINK_UP && !TAILQ_EMPTY(&link->sent) && TAILQ_FIRST(&link->sent)->sent_at < then &&
+           poll(&answer, 1, 0) == 0;
+}
+
 /* Nothing is asked of a silent one, so it owes nothing any more once it has answered, or its connection has ended. */
 void pawl__seat_listen(struct redlock *redlock, unsigned seat, int64_t now) {
-    if (redlock->seats[seat].silent && !pawl__crew_owes(&redlock->crew, seat, now))
+    if (redlock->seats[seat]->silent && !pawl__seat_owes(redlock, seat, now))
         pawl__seat_heard(redlock, seat);
 }
 
 void pawl__seats_listen(struct redlock *redlock, int64_t now) {
-    for (unsigned i = 0; i < redlock->crew.count; i++) {
+    for (unsigned i = 0; i < redlock->count; i++) {
         pawl__seat_listen(redlock, i, now);
-        if (!pawl__seat_usable(redlock, i) || !pawl__crew_owes(&redlock->crew, i, now - SILENT_NS) ||
+        if (!pawl__seat_usable(redlock, i) || !pawl__seat_owes(redlock, i, now - SILENT_NS) ||
             pawl__seats_usable(redlock) <= redlock->quorum)
             continue;
         pawl__seat_silent(redlock, i);
@@ -93,24 +101,25 @@ void pawl__seats_listen(struct redlock *redlock, int64_t now) {
 
 /* ---- Asking --------------------------------------------------------------------------------------------------------------- */
 
+static uint32_t wanted_tokens(const struct bid *bid) {
+    uint32_t want = atomic_load_explicit(&bid->kit.claim->token_want, memory_order_relaxed);
+
+    return want ? want : 1;
+}
+
 static struct vote *new_vote(struct redlock *redlock, struct bid *bid, unsigned seat) {
-    struct vote *vote = calloc(1, sizeof *vote + voter_of(redlock, seat)->impl->claim_size);
+    struct vote *vote = calloc(1, sizeof *vote);
 
     if (!vote)
         return NULL;
     memcpy(vote->name, bid->kit.claim->name, bid->kit.claim->name_length);
+    vote->name_hash = bid->kit.claim->name_hash;
     vote->bid = bid;
     vote->seat = seat;
-    vote->claim = (struct pawl__claim){
-        .id = {bid->kit.claim->id[0], bid->owner},
-        .name = vote->name,
-        .name_length = bid->kit.claim->name_length,
-        .name_hash = bid->kit.claim->name_hash,
-        .kind = PAWL_MUTEX,
-        .mode = PAWL_EXCLUSIVE,
-        .permits = 1,
-        .limit = 1,
-    };
+    vote->wish.id = bid->owner;
+    vote->wish.since_ms = bid->since_ms;
+    pawl__put_number(stpcpy(stpcpy(vote->owner, redlock->wire.uuid), ":"), bid->owner);
+    pawl__kit_timer_init(&vote->timer);
     return vote;
 }
 
@@ -124,52 +133,52 @@ static int64_t time_left(const struct bid *bid) {
     return left > REDLOCK_MS ? left : REDLOCK_MS;
 }
 
-static void submit_vote(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only) {
-    struct pawl__engine *voter = voter_of(redlock, seat);
+static void begin(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only) {
     struct vote *vote = new_vote(redlock, bid, seat);
-    struct pawl_error why;
 
     if (!vote)
         return;
-    vote->claim.try_only = try_only;
-    vote->claim.max_hold_ns = time_left(bid);
-    atomic_store(&vote->claim.token_want, atomic_load(&bid->kit.claim->token_want));
-    pawl__voter_prepare(&vote->claim, floor, bid->since_ms);
-    if (bid->lines_up && bid->attempts == 1)
-        pawl__voter_line_up(&vote->claim);
-    if (voter->impl->submit(voter, &vote->claim, &why) < 0) {
-        free(vote);
-        return;
-    }
+    vote->wish.try_only = try_only;
+    vote->wish.max_hold_ns = time_left(bid);
+    vote->wish.want = wanted_tokens(bid);
+    vote->wish.floor = floor;
+    vote->wish.lines_up = bid->lines_up && bid->attempts == 1;
     pawl__vote_step(vote, VOTE_ASK);
     TAILQ_INSERT_TAIL(&redlock->votes, vote, all);
+    redlock->wire.claim_count++;
     bid->votes[seat] = vote;
+    pawl__vote_send(redlock, vote);
 }
 
 void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only) {
     struct vote *vote = bid->votes[seat];
 
     if (!pawl__seat_usable(redlock, seat)) {
-        redlock->seats[seat].usable = false; /* once it is, we are called again */
+        redlock->seats[seat]->usable = false; /* once it is, we are called again */
         return;
     }
     if (!vote) {
-        submit_vote(redlock, bid, seat, floor, try_only);
+        begin(redlock, bid, seat, floor, try_only);
     } else if (!try_only && pawl__vote_step(vote, VOTE_ASK)) {
-        atomic_store(&vote->claim.token_want, atomic_load(&bid->kit.claim->token_want));
-        pawl__voter_ask(voter_of(redlock, seat), &vote->claim, floor);
+        vote->wish.want = wanted_tokens(bid);
+        vote->wish.floor = floor;
+        pawl__vote_send(redlock, vote);
     }
 }
 
 void pawl__vote_return(struct redlock *redlock, struct vote *vote) {
-    struct pawl__engine *voter = voter_of(redlock, vote->seat);
-
-    if (pawl__vote_step(vote, VOTE_RETURN))
-        voter->impl->withdraw(voter, &vote->claim); /* always pending: the voter's own serve() says when it is through */
+    if (!pawl__vote_step(vote, VOTE_RETURN))
+        return;
+    vote->was_held = vote->state == VOTE_RETURNING;
+    vote->failures = 0;
+    vote->asked = false; /* the answer to what is in flight counts no more */
+    pawl__vote_forget_renewal(redlock, vote);
+    pawl__kit_timer_end(&redlock->retries, &vote->timer);
+    pawl__vote_send(redlock, vote);
 }
 
 void pawl__votes_detach(struct bid *bid) {
-    for (unsigned i = 0; i < PAWL__CREW_MOST; i++) {
+    for (unsigned i = 0; i < REDLOCK_MOST; i++) {
         if (bid->votes[i])
             bid->votes[i]->bid = NULL;
         bid->votes[i] = NULL;
@@ -180,18 +189,22 @@ void pawl__vote_free(struct redlock *redlock, struct vote *vote) {
     if (vote->bid)
         vote->bid->votes[vote->seat] = NULL;
     pawl__vote_step(vote, VOTE_GONE);
+    pawl__vote_forget_renewal(redlock, vote);
+    pawl__kit_timer_end(&redlock->retries, &vote->timer);
+    redlock->wire.claim_count--;
     TAILQ_REMOVE(&redlock->votes, vote, all);
     free(vote);
 }
 
 bool pawl__vote_counts(const struct vote *vote, int64_t now) {
-    return vote && vote->state == VOTE_GRANTED && now < pawl__lease_assured_until(vote->sent_at, vote->lease_ns);
+    return vote && (vote->state == VOTE_GRANTED || vote->state == VOTE_OVER) &&
+           now < pawl__lease_assured_until(vote->grant.sent_at, vote->grant.lease_ns);
 }
 
 unsigned pawl__votes_count(const struct redlock *redlock, const struct bid *bid, int64_t now) {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < redlock->crew.count; i++)
+    for (unsigned i = 0; i < redlock->count; i++)
         count += pawl__vote_counts(bid->votes[i], now);
     return count;
 }

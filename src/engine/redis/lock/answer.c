@@ -68,18 +68,6 @@ static bool without_result(struct redis *redis, const struct request *request, c
 
 /* ---- Acquire ------------------------------------------------------------------------------------------------------------- */
 
-void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
-    if (claim->asks_again)
-        ms_left = 0; /* the key has changed since that answer left */
-    claim->asks_again = false;
-    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
-    claim->vote.registered = true;
-    /* So that the next time it is tracked; where others wait, each is told of its turn. */
-    claim->foreign_held = claim->position == 0;
-    claim->kit.again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDIS_MS;
-    pawl__kit_tell(&redis->kit, &claim->kit, KIT_WAITS);
-}
-
 /* When does a claim that waits ask again? */
 static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left) {
     int64_t now = pawl__boottime(), alive = kit_between(&redis->kit.random, ALIVE_NS, ALIVE_NS * 5 / 4);
@@ -116,11 +104,6 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     if (claim->kit.claim->try_only) {
         pawl__claim_misfit(claim->kit.claim, 0, &why);
         pawl__claim_refuse(redis, claim, &why);
-        return;
-    }
-    if (is_voter(redis)) {
-        claim->position = place(position);
-        pawl__claim_say_waits(redis, claim, ms_left);
         return;
     }
     claim->home->contended = true;
@@ -175,19 +158,17 @@ void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct
                         request->sent_at, pawl__claim_lease_ns(redis, claim));
 }
 
-/* The first token, if this is the short answer: the last of them; or 1 of a voter, which agrees to those that were proposed. */
-static uint64_t short_grant(const struct redis *redis, const struct rclaim *claim, const redisReply *reply) {
+/* The first token, if this is the short answer: the last of them. */
+static uint64_t short_grant(const struct rclaim *claim, const redisReply *reply) {
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1)
         return 0;
-    if (is_voter(redis))
-        return claim->vote.floor;
     return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
 }
 
 /* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock for
  * nothing; and if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
 static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
-    bool undo = (torn || claim->state == RCLAIM_WAITING) && !is_voter(redis);
+    bool undo = torn || claim->state == RCLAIM_WAITING;
 
     pawl__claim_refuse(redis, claim, why);
     if (undo)
@@ -206,7 +187,7 @@ static void acquire_answered(struct redis *redis, const struct request *request,
         result = pawl__reply_number(reply, 0, -3);
         if (reply->type == REDIS_REPLY_ERROR) {
             refuse_and_undo(redis, claim, true, &why);
-        } else if ((first = short_grant(redis, claim, reply))) {
+        } else if ((first = short_grant(claim, reply))) {
             claim->home->contended = false;
             pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
         } else if (pawl__reply_grants(reply)) {
@@ -257,7 +238,6 @@ static void release_answered(struct redis *redis, const struct request *request,
 
         if (refused && !undoes)
             release_refused(redis, claim, &why);
-        claim->vote.awaited = reply->integer == 2;
         pawl__claim_step(redis, claim, !refused && reply->integer == 0 ? RCLAIM_NOTHING : RCLAIM_RELEASED);
         if (undoes)
             undone(redis, claim);

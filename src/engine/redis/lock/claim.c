@@ -165,7 +165,7 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
 
 /* The lease of this grant ended before we read it. Ask again: the claim may still be ours, or else it queues. */
 static bool came_too_late(struct redis *redis, struct rclaim *claim) {
-    if (is_voter(redis) || pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
+    if (pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
         return false;
     pawl__kit_note(&redis->kit, &claim->kit, "granted, but its lease is over: asking again");
     return pawl__claim_step(redis, claim, RCLAIM_TOO_LATE);
@@ -206,15 +206,12 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
 
     claim->kit.claim = seam;
     claim->kit.reader = &home->reader;
-    claim->kit.renews_token = is_voter(redis);
     claim->home = home;
     claim->slot = pawl__route_slot(redis, seam->name);
     pawl__route_want(&home->server);
     pawl__claim_step(redis, claim, RCLAIM_SUBMIT);
     claim->mode = seam->mode;
-    if (!claim->since[0])
-        pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
-    claim->kit.adopted |= is_voter(redis);
+    pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
     pawl__kit_timer_init(&claim->timer);
     claim->head_until = PAWL__NEVER;
     pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), seam->id[1]);
@@ -248,7 +245,7 @@ void pawl__claims_refuse_tries(struct home *home) {
 /* The inbox alone may be down: then what is asked on the other connection is answered yet, and what the server has of the claim is taken
  * back. */
 static void give_up(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
-    bool undo = claim->home->server.commands.state == LINK_UP && !pawl__claim_never_sent(claim) && !is_voter(redis);
+    bool undo = claim->home->server.commands.state == LINK_UP && !pawl__claim_never_sent(claim);
 
     pawl__claim_detach(redis, claim);
     pawl__claim_refuse(redis, claim, why);

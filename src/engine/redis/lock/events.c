@@ -180,17 +180,6 @@ static void take_answer(struct redis *redis, struct request *request, redisReply
     freeReplyObject(reply);
 }
 
-/* A voter's clock is looked at before anything is asked of it. The greeting left after the connection was begun. */
-static void read_clock(struct link *link, const struct request *request, const redisReply *reply) {
-    char time[32];
-
-    if (request->step == GREET_CHECK && reply->type == REDIS_REPLY_STRING && is_voter(link->redis)) {
-        pawl__reply_info(reply->str, "server_time_usec", time, sizeof time);
-        if (time[0])
-            pawl__home_tie(home_of(link->server), link->started_at, strtoll(time, NULL, 10));
-    }
-}
-
 /* Something may wait to be secured; in a cluster not only at the server that has answered. */
 static void begin_rounds(struct redis *redis) {
     struct server *server;
@@ -211,7 +200,6 @@ static void take_event(struct redis *redis, const struct wire_event *event) {
         take_answer(redis, event->request, event->reply);
         break;
     case WIRE_GREETING:
-        read_clock(event->link, event->request, event->reply);
         freeReplyObject(event->reply);
         break;
     case WIRE_PUSH:

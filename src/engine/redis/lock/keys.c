@@ -26,26 +26,14 @@ static void after(char *to, const char *key, bool bare, const char *suffix) {
     strcpy(stpcpy(to, bare ? ":" : "}:"), suffix);
 }
 
-/* A voter's counter has the record in it. */
-const char *pawl__redis_token_prefix(const struct redis *redis) {
-    return is_voter(redis) ? "pawl:vote" : "redisson_lock_token";
-}
-
-const char *pawl__redis_queue_prefix(const struct redis *redis) {
-    return is_voter(redis) ? "pawl:wait" : "pawl:queue";
-}
-
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret) {
     bool bare;
 
     strcpy(stpcpy(ret->lock, redis->options.prefix), name);
     bare = strchr(ret->lock, '{');
-    before(ret->token, pawl__redis_token_prefix(redis), ret->lock, bare);
-    before(ret->queue, pawl__redis_queue_prefix(redis), ret->lock, bare);
-    if (is_voter(redis))
-        strcpy(ret->who, ret->token);
-    else
-        before(ret->who, "pawl:who", ret->lock, bare);
+    before(ret->token, REDIS_TOKEN_PREFIX, ret->lock, bare);
+    before(ret->queue, REDIS_QUEUE_PREFIX, ret->lock, bare);
+    before(ret->who, "pawl:who", ret->lock, bare);
     before(ret->witness, "pawl:witness", ret->lock, bare);
     if (redis->traits.sharded) {
         before(ret->inbox, "pawl:inbox", ret->lock, bare);

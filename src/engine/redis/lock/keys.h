@@ -19,8 +19,8 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
 /* Are all keys of this lock in one slot of a cluster? */
 int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
 /* What the keys of the counters of tokens begin with, and those of the queues. */
-const char *pawl__redis_token_prefix(const struct redis *redis);
-const char *pawl__redis_queue_prefix(const struct redis *redis);
+#define REDIS_TOKEN_PREFIX "redisson_lock_token"
+#define REDIS_QUEUE_PREFIX "pawl:queue"
 
 /* What every script about one lock is sent: KEYS, ARGV, and room for what is the operation's own. Each argument costs the server as much as
  * a command does: what the common cases do not read is packed into one of them, `rest`. */
@@ -31,7 +31,7 @@ struct redis_call {
     char *extra; /* the end of `rest`, where the operation's own goes */
     char want[24], record[PAWL__RECORD_MAX + 96];
     char *wish;       /* of an acquire: where in `record` what it wants begins; */
-    const char *asks; /* and how it asks: "0" it would wait, "1" it only tries, "2" it is among those that wait */
+    const char *asks; /* and how it asks: "0" it would wait, "1" it only tries */
     const char *argv[REDIS_ACQUIRE_ARGS];
 };
 /* `home`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */

@@ -51,7 +51,6 @@ enum rclaim_event {
     RCLAIM_TOO_LATE,  /* ... but its lease ended before we read that; */
     RCLAIM_REFUSED,   /* ... or it will not let us, or can't be reached */
     RCLAIM_STALE,     /* a push says that it is ours, and can't be believed */
-    RCLAIM_TURN,      /* of a voter: it is to ask again */
     RCLAIM_SHORT,     /* too few replicas have it; ... */
     RCLAIM_UNSURE,    /* ... nobody knows */
     RCLAIM_NOT_MINE,  /* the hold is not on the server any more */
@@ -93,17 +92,6 @@ struct rclaim_securing {
     int64_t sent_at, lease_ns; /* of the renewal */
 };
 
-/* ballot.c, voter.c */
-struct rclaim_vote {
-    bool registered; /* the server has it among those that wait; ... */
-    bool lines_up;   /* ... it is not to be taken ahead of those; ... */
-    bool passes_on;  /* ... its end is told to the first of those */
-    bool was_held;   /* when it was withdrawn; ... */
-    bool awaited;    /* ... and others waited for it then */
-    bool freed;      /* it was lost because an operator freed its lock */
-    uint64_t floor;  /* the least that its token is to be; 0: the server's time */
-};
-
 /* Whether it may go on, with more tokens: see tokens() in engine.h. REFUSED is for the rest of the hold. */
 enum tokens_state { TOKENS_NOT_ASKED, TOKENS_ASKED, TOKENS_GIVEN, TOKENS_REFUSED };
 
@@ -115,7 +103,6 @@ struct rclaim {
     TAILQ_ENTRY(rclaim) bucket; /* claims->buckets, by id */
     struct rclaim_renewal renewal;
     struct rclaim_securing securing;
-    struct rclaim_vote vote;
     struct home *home; /* where its lock is */
     unsigned slot;     /* in a cluster */
     int64_t moved_at;
@@ -240,10 +227,6 @@ void pawl__listen_tracked(struct home *home, const redisReply *reply);
 /* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
 void pawl__listen_track_next(const struct rclaim *claim);
 
-/* ballot.c */
-/* Make the arguments of acquire or release those of a voter's script; returns how many of them are keys. */
-int pawl__ballot_call(const struct rclaim *claim, int script, struct redis_call *call, int *retargc);
-
 /* send.c: what is asked about a claim. */
 /* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
 int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
@@ -327,8 +310,6 @@ void pawl__answer(struct redis *redis, const struct request *request, const redi
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
 /* The answer says why it is not: 0, -1, -2, or something strange. */
 void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
-/* Of a voter: the lock is not free; say so, and until when. */
-void pawl__claim_say_waits(struct redis *redis, struct rclaim *claim, int64_t ms_left);
 
 /* set.c */
 /* Ask for several claims at once: PAWL__PENDING, or why not. */

@@ -21,11 +21,6 @@
 
 /* ---- What the service thread watches -------------------------------------------------------------------------------------- */
 
-/* Is it for the service thread to read the answers on `commands`? Those of voters are read by redlock:, for all of them. */
-static bool reads_answers(const struct home *home) {
-    return !home->reader.taken && !is_voter(home->server.redis);
-}
-
 /* Is it for the service thread to read the inbox? Right after a caller did so the next one is likely to: then not at once. */
 static bool reads_inbox(const struct home *home) {
     return !(home->reader.taken && home->reader_waits) && !home->inbox_due;
@@ -34,29 +29,13 @@ static bool reads_inbox(const struct home *home) {
 /* What the service thread is to hear of this link. */
 static uint32_t wanted_events(const struct link *link) {
     const struct home *home = home_of(link->server);
-    uint32_t events = EPOLLRDHUP;
+    bool reads = true;
 
-    switch (link->state) {
-    case LINK_STATES:
-    case LINK_DOWN:
-        return 0;
-    case LINK_CONNECTING:
-        return EPOLLOUT;
-    case LINK_SHAKING:
-        return link->ssl_wants_write ? EPOLLOUT : EPOLLIN;
-    case LINK_GREETING:
-        events |= EPOLLIN;
-        break;
-    case LINK_UP:
-        if (link == &home->server.inbox      ? reads_inbox(home)
-            : link == &home->server.commands ? reads_answers(home) && !TAILQ_EMPTY(&link->sent)
-                                             : true)
-            events |= EPOLLIN;
-        break;
-    }
-    if (link->out_used || link->ssl_wants_write)
-        events |= EPOLLOUT;
-    return events;
+    if (link == &home->server.inbox)
+        reads = reads_inbox(home);
+    else if (link == &home->server.commands)
+        reads = !home->reader.taken && !TAILQ_EMPTY(&link->sent);
+    return (uint32_t)pawl__link_events(link, reads); /* epoll's numbers are those of poll */
 }
 
 static void watch(struct link *link) {

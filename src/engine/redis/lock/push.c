@@ -97,7 +97,6 @@ static void take_head(struct redis *redis, struct rclaim *claim, const struct nu
 static void take_break(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
     bool gone = said->count > BREAK_NOW && said->n[BREAK_NOW] == 1;
 
-    claim->vote.freed = gone;
     pawl__claim_lost(redis, claim, !gone, "the hold of '%s' was broken by an operator: stop and release it",
                      claim->kit.claim->name);
 }
@@ -105,10 +104,7 @@ static void take_break(struct redis *redis, struct rclaim *claim, const struct n
 /* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
 static void look_again(struct redis *redis, struct rclaim *claim) {
     claim->asks_again = claim->asked;
-    if (!is_voter(redis))
-        pawl__claim_drive(redis, claim);
-    else if (!claim->asked)
-        pawl__claim_say_waits(redis, claim, 0);
+    pawl__claim_drive(redis, claim);
 }
 
 static void take_message(struct home *home, const char *text) {
@@ -127,8 +123,6 @@ static void take_message(struct home *home, const char *text) {
         take_head(redis, claim, &said);
     else if (text[0] == 'b')
         take_break(redis, claim, &said);
-    else if (text[0] == 'w' && (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING))
-        look_again(redis, claim); /* of a voter: it is its turn */
 }
 
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */

@@ -62,7 +62,6 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
         pawl__claim_unlist(claim);
         claim->timer.at = PAWL__NEVER;
         claim->failures = 0;
-        claim->vote.was_held = rclaim_holds(claim) || claim->state == RCLAIM_LOST;
         pawl__claim_step(redis, claim, RCLAIM_WITHDRAW);
     }
     unlock_asked(redis, claim);

@@ -28,12 +28,10 @@ static void fill_call(const struct redis *redis, const struct rclaim *claim, str
 
 static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, enum asked what) {
     struct request request = {.what = what, .claim = claim, .step = ++claim->turn};
-    int keys = REDIS_CALL_KEYS, argc = REDIS_CALL_COMMON + extra;
 
-    if (is_voter(claim->home->server.redis))
-        keys = pawl__ballot_call(claim, script, call, &argc);
     /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
-    claim->asked = pawl__script_send(&claim->home->server, script, keys, argc, call->argv, NULL, &request);
+    claim->asked = pawl__script_send(&claim->home->server, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + extra, call->argv, NULL,
+                                     &request);
 }
 
 /* ---- Acquire ------------------------------------------------------------------------------------------------------------- */
@@ -63,7 +61,7 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
     pawl__put_number(call->want, claim->want_sent);
     call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
     put_wish(claim, call->wish);
-    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : claim->vote.registered ? "2" : "0";
+    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : "0";
     strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
     call->argv[REDIS_CALL_COMMON] = call->lease;
     call->argv[REDIS_CALL_COMMON + 1] = call->record;
@@ -145,9 +143,6 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         pawl__subscription_open(redis, claim);
         break;
     case RCLAIM_WAITING:
-        if (is_voter(redis))
-            break; /* it asks again when it is told to */
-        /* fall through */
     case RCLAIM_ASKING:
         if (pawl__server_up(&claim->home->server)) /* who queues must be able to hear */
             send_acquire(redis, claim);

@@ -40,12 +40,12 @@ static int scan_all(struct redis *redis, struct names *names, struct pawl_error 
     int rc = 0;
 
     while (rc == 0 && (server = pawl__server_next(redis, server))) {
-        rc = pawl__names_scan(server, pawl__redis_queue_prefix(redis), -1, names, reterr);
-        if (rc == 0 && !is_voter(redis))
+        rc = pawl__names_scan(server, REDIS_QUEUE_PREFIX, -1, names, reterr);
+        if (rc == 0)
             rc = pawl__names_scan(server, "pawl:who", -1, names, reterr);
         /* The counters of tokens are those of all locks that ever were: only what is held is of interest. */
-        if (rc == 0 && redis->options.layout != LAYOUT_PLAIN)
-            rc = pawl__names_scan(server, pawl__redis_token_prefix(redis), SCRIPT_HELD, names, reterr);
+        if (rc == 0 && redis->options.layout == LAYOUT_REDISSON)
+            rc = pawl__names_scan(server, REDIS_TOKEN_PREFIX, SCRIPT_HELD, names, reterr);
     }
     return rc;
 }

@@ -311,13 +311,12 @@ static bool cluster_heard(struct redis *redis, const struct wire_event *event) {
 
 /* ---- Opening -------------------------------------------------------------------------------------------------------------------- */
 
-static int cluster_open(struct redis *redis, bool member, struct pawl_error *reterr) {
+static int cluster_open(struct redis *redis, struct pawl_error *reterr) {
     struct cluster_route *cluster = &route_of(redis)->cluster;
     const struct redis_options *options = &redis->options;
     int64_t deadline = pawl__route_names_until(redis);
     struct server *server;
 
-    (void)member;
     route_of(redis)->due = 0;
     cluster->slots = calloc(REDIS_SLOTS, sizeof *cluster->slots);
     for (size_t i = 0; i < options->place_count; i++) {

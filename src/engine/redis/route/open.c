@@ -12,13 +12,13 @@ static const struct route_kind *const kinds[] = {
     [TOPOLOGY_CLUSTER] = &pawl__route_cluster,
 };
 
-int pawl__route_open(struct redis *redis, bool member, struct pawl_error *reterr) {
+int pawl__route_open(struct redis *redis, struct pawl_error *reterr) {
     struct route *route = route_of(redis);
 
     route->kind = kinds[redis->options.topology];
     route->due = PAWL__NEVER;
     redis->traits = route->kind->traits;
-    return route->kind->open(redis, member, reterr);
+    return route->kind->open(redis, reterr);
 }
 
 void pawl__route_free(struct redis *redis) {

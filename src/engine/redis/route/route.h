@@ -15,8 +15,8 @@ enum { REDIS_SLOTS = 16384 };
 /* What the three do, each in its own way; the mutex is held, but at open. */
 struct route_kind {
     struct wire_traits traits;
-    /* Make the servers and look their names up; a `member` is not waited for. */
-    int (*open)(struct redis *redis, bool member, struct pawl_error *reterr);
+    /* Make the servers and look their names up. */
+    int (*open)(struct redis *redis, struct pawl_error *reterr);
     /* May open() end? 1: locks can be asked for. 0: not yet, and never so when it is `late`. Negative: why not. */
     int (*ready)(struct redis *redis, bool late, struct pawl_error *reterr);
     /* What a connection says, other than answers to requests. True: it was meant for the route alone. */
@@ -72,7 +72,7 @@ static inline struct node *node_of(struct server *server) {
 }
 
 /* open.c */
-int pawl__route_open(struct redis *redis, bool member, struct pawl_error *reterr);
+int pawl__route_open(struct redis *redis, struct pawl_error *reterr);
 void pawl__route_free(struct redis *redis);
 
 /* route.c: the mutex is held, but at open. */

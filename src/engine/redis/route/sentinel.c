@@ -225,13 +225,12 @@ static bool sentinel_greet(struct link *link) {
 
 /* ---- Opening -------------------------------------------------------------------------------------------------------------- */
 
-static int sentinel_open(struct redis *redis, bool member, struct pawl_error *reterr) {
+static int sentinel_open(struct redis *redis, struct pawl_error *reterr) {
     struct sentinel_route *sentinel = &route_of(redis)->sentinel;
     size_t count = redis->options.place_count;
     int64_t deadline = pawl__route_names_until(redis);
     struct server *server = pawl__single_new(redis, reterr);
 
-    (void)member;
     if (!server)
         return reterr->code;
     pawl__link_init(&sentinel->link, server, true, "sentinel");

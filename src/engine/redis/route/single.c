@@ -9,19 +9,10 @@
 #include "engine/redis/route/route.h"
 #include "base/error.h"
 
-/* One that others vote with is looked at by those who count (redlock/engine.c). */
 static void judge(struct server *server) {
-    const struct server_facts *facts = &server->facts;
-
-    if (strcmp(facts->mode, "sentinel") == 0)
-        pawl__link_drop(&server->commands, PAWL_ETOPOLOGY, "it is a sentinel: write redis-sentinel://HOST:PORT/NAME");
-    else if (facts->is_replica)
-        pawl__link_drop(&server->commands, PAWL_ECONNLOST,
-                        "the server is a replica and takes no locks: name the primary in the URL");
-    else if (facts->in_cluster && !is_voter(server->redis))
+    pawl__server_check(server);
+    if (server->facts.in_cluster)
         pawl__link_drop(&server->commands, PAWL_ETOPOLOGY, "it is one node of a cluster: write redis-cluster: instead of redis:");
-    else if (facts->version[0] && atoi(facts->version) < 5)
-        pawl__link_drop(&server->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", facts->version);
 }
 
 bool pawl__single_heard(struct redis *redis, const struct wire_event *event) {
@@ -86,7 +77,7 @@ struct server *pawl__single_new(struct redis *redis, struct pawl_error *reterr) 
     return server;
 }
 
-static int single_open(struct redis *redis, bool member, struct pawl_error *reterr) {
+static int single_open(struct redis *redis, struct pawl_error *reterr) {
     const struct redis_options *options = &redis->options;
     struct server *server = pawl__single_new(redis, reterr);
     int rc;
@@ -97,7 +88,7 @@ static int single_open(struct redis *redis, bool member, struct pawl_error *rete
         return 0;
     if (!pawl__server_put_at(server, options->places[0].host, options->places[0].port))
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    if (member || !pawl__addresses_begin(server->addresses))
+    if (!pawl__addresses_begin(server->addresses))
         return 0;
     rc = pawl__addresses_await(server->addresses, pawl__route_names_until(redis));
     return rc == 0 ? 0

@@ -82,7 +82,7 @@ static void examine_replicas(struct examination *exam, const char *info) {
 /* What to call it: as the URL does, or by its address where the URL names others. */
 static const char *name_of(const struct server *server) {
     if (!server->redis->traits.several)
-        return server->redis->url;
+        return server->url;
     return pawl__addresses_where(server->addresses);
 }
 

@@ -22,15 +22,15 @@ static void warn_once(struct server *server, const char *policy) {
             &redis->base,
             "%.200s may evict keys when its memory is full (maxmemory-policy is %s), and locks with them: set maxmemory-policy "
             "noeviction",
-            redis->url, policy);
+            server->url, policy);
     if (server->facts.known && !server->facts.aof)
         pawl__warn(&redis->base, "%.200s writes no append-only file: a restart forgets locks that are held; set appendonly yes",
-                   redis->url);
+                   server->url);
     if (server->facts.replicas && !server->facts.min_replicas && !redis->options.replicas)
         pawl__warn(&redis->base,
                    "%.200s has replicas but does not wait for them: a failover may forget locks that are held; write ?replicas=1 "
                    "into the URL",
-                   redis->url);
+                   server->url);
 }
 
 void pawl__server_warn(struct server *server) {

@@ -10,6 +10,7 @@
  * and open() before there is one, makes connections.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,22 @@ int64_t pawl__link_due(const struct link *link) {
     if (first && first->sent_at + options->command_ns < due)
         due = first->sent_at + options->command_ns;
     return due;
+}
+
+int pawl__link_events(const struct link *link, bool reads) {
+    int events = POLLRDHUP;
+
+    if (link->state == LINK_DOWN)
+        return 0;
+    if (link->state == LINK_CONNECTING)
+        return POLLOUT;
+    if (link->state == LINK_SHAKING)
+        return link->ssl_wants_write ? POLLOUT : POLLIN;
+    if (link->state == LINK_GREETING || reads)
+        events |= POLLIN;
+    if (link->out_used || link->ssl_wants_write)
+        events |= POLLOUT;
+    return events;
 }
 
 static void ping(struct link *link, int64_t now) {

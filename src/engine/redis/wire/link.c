@@ -348,9 +348,9 @@ static int64_t back_off(struct link *link) {
 /* Why it is down: with the name of the server, where the URL has not. */
 static void describe_end(struct link *link, int code, const char *text) {
     if (link->addresses && link->redis->traits.several)
-        pawl__fail(&link->why, code, "%.200s: %s: %s", link->redis->url, pawl__addresses_where(link->addresses), text);
+        pawl__fail(&link->why, code, "%.200s: %s: %s", link->server->url, pawl__addresses_where(link->addresses), text);
     else
-        pawl__fail(&link->why, code, "%.200s: %s", link->redis->url, text);
+        pawl__fail(&link->why, code, "%.200s: %s", link->server->url, text);
 }
 
 void pawl__link_drop(struct link *link, int code, const char *format, ...) {

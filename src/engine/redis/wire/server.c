@@ -8,6 +8,7 @@
 
 #include "engine/redis/wire/wire.h"
 #include "base/error.h"
+#include "os/clock.h"
 
 /* Before connections that led to different servers are made anew. */
 #define STRAY_NS (200 * REDIS_MS)
@@ -18,6 +19,19 @@ void pawl__wire_init(struct redis *redis) {
     TAILQ_INIT(&redis->speaking);
 }
 
+/* A random UUID, version 8: by that the scripts tell our owners from Redisson's, whose UUIDs are of version 4. */
+int pawl__redis_uuid(char *ret, struct pawl_error *reterr) {
+    unsigned char b[16];
+
+    if (!pawl__random(b, sizeof b))
+        return pawl__fail_errno(reterr, "cannot read random numbers");
+    b[6] = (b[6] & 0x0f) | 0x80;
+    b[8] = (b[8] & 0x3f) | 0x80;
+    snprintf(ret, REDIS_UUID + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
+             b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return 0;
+}
+
 struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) {
     struct server *server = calloc(1, redis->server_size);
 
@@ -26,6 +40,7 @@ struct server *pawl__server_new(struct redis *redis, struct pawl_error *reterr) 
         return NULL;
     }
     server->redis = redis;
+    server->url = redis->url;
     if (redis->made(server) < 0) {
         pawl__fail_errno(reterr, "cannot create an eventfd");
         free(server);
@@ -140,6 +155,18 @@ static void take_info(struct server_facts *facts, const char *info) {
     facts->replicas = (unsigned)strtoul(replicas, NULL, 10);
     facts->aof = strcmp(aof, "0") != 0;
     facts->known = true;
+}
+
+void pawl__server_check(struct server *server) {
+    const struct server_facts *facts = &server->facts;
+
+    if (strcmp(facts->mode, "sentinel") == 0)
+        pawl__link_drop(&server->commands, PAWL_ETOPOLOGY, "it is a sentinel: write redis-sentinel://HOST:PORT/NAME");
+    else if (facts->is_replica)
+        pawl__link_drop(&server->commands, PAWL_ECONNLOST,
+                        "the server is a replica and takes no locks: name the primary in the URL");
+    else if (facts->version[0] && atoi(facts->version) < 5)
+        pawl__link_drop(&server->commands, PAWL_EVERSION, "the server's version is %s: pawl needs 5.0 or later", facts->version);
 }
 
 /* CONFIG GET's answer: name and value. */

@@ -27,7 +27,7 @@
 #define REDIS_US INT64_C(1000)
 #define REDIS_MS INT64_C(1000000)
 
-/* LAYOUT_VOTER is for one of several servers that vote: see voter.h. */
+/* LAYOUT_VOTER is for one of several servers that vote: redlock. */
 enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_VOTER, REDIS_LAYOUTS };
 
 /* The scripts; see script.c. The first three of each are in the order of enum pawl_kind. */
@@ -178,6 +178,7 @@ struct server_facts {
 struct server {
     TAILQ_ENTRY(server) entry; /* redis->servers */
     struct redis *redis;
+    const char *url;             /* for people */
     struct addresses *addresses; /* NULL: a Unix socket */
     union {
         struct {
@@ -224,11 +225,6 @@ static inline struct redis *redis_of(struct pawl__engine *engine) {
     return (struct redis *)engine;
 }
 
-/* One of several servers that vote: see voter.h. */
-static inline bool is_voter(const struct redis *redis) {
-    return redis->options.layout == LAYOUT_VOTER;
-}
-
 static inline void pawl__redis_lock(struct redis *redis) {
     pawl__kit_lock(&redis->kit);
 }
@@ -243,6 +239,13 @@ static inline void pawl__redis_due(struct redis *redis, int64_t when) {
     if (when < redis->kit.asleep_until)
         redis->kit.wakes = true;
 }
+
+/* A name for a client; 37 bytes. */
+int pawl__redis_uuid(char *ret, struct pawl_error *reterr);
+
+/* options.c */
+int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *ret, struct pawl_error *reterr);
+void pawl__redis_describe_url(const struct redis_options *options, char *buffer, size_t size);
 
 /* link.c: one connection. The mutex is held. */
 
@@ -293,6 +296,8 @@ bool pawl__wire_next(struct redis *redis, struct wire_event *ret);
 /* The moment at which something must be done about the link by the clock. */
 int64_t pawl__link_due(const struct link *link);
 void pawl__link_tick(struct link *link, int64_t now);
+/* What to poll it for; `reads`: also for answers, or messages. */
+int pawl__link_events(const struct link *link, bool reads);
 /* What one that is not up yet is waiting for, in words. */
 const char *pawl__link_missing(const struct link *link);
 
@@ -319,6 +324,8 @@ int pawl__server_errorcode(const struct server *server);
 unsigned pawl__server_failures(struct server *server);
 /* Do its connections lead to one server? If not they are dropped. */
 bool pawl__server_is_one(struct server *server);
+/* Is it a primary, and not too old? If not its connection is dropped. */
+void pawl__server_check(struct server *server);
 /* What it answered to a check of its greeting. True: it said what it is. */
 enum { SERVER_CHECKS = 3 };
 bool pawl__server_said(struct server *server, int step, const redisReply *reply);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/redis/redis.h"
+#include "engine/redis/wire/wire.h"
 #include "base/error.h"
 #include "base/url.h"
 
@@ -229,13 +229,11 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, int64_t patience_
     return pawl__kit_take_retry(url, &ret->retry, reterr);
 }
 
-static int take_layout(struct pawl__url *url, bool voter, struct redis_options *ret, struct pawl_error *reterr) {
-    const char *layout = voter ? NULL : pawl__url_option(url, "layout");
+static int take_layout(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
+    const char *layout = pawl__url_option(url, "layout");
     int rc;
 
-    if (voter)
-        ret->layout = LAYOUT_VOTER;
-    else if (layout && strcmp(layout, "plain") == 0)
+    if (layout && strcmp(layout, "plain") == 0)
         ret->layout = LAYOUT_PLAIN;
     else if (layout && strcmp(layout, "redisson") != 0)
         return pawl__fail(reterr, PAWL_EOPTION, "the URL's option layout=%.40s is neither redisson nor plain", layout);
@@ -257,7 +255,7 @@ int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *r
         (rc = take_sentinel(setup->url, ret, reterr)) < 0 ||
         (rc = take_times(setup->url, setup->lease_ns, setup->patience_ns, ret, reterr)) < 0)
         return rc;
-    return take_layout(setup->url, setup->member, ret, reterr);
+    return take_layout(setup->url, ret, reterr);
 }
 
 static void add_places(const struct redis_options *options, FILE *to) {

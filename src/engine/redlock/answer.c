@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * answer.c - what connections have to say is pulled here, and becomes events of votes and bids.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/redlock/redlock.h"
+#include "base/error.h"
+#include "base/lease.h"
+
+#define REFUSAL_NS (60000 * REDLOCK_MS)
+#define CLOCK_US_MAX (INT64_MAX / 4000) /* of a clock that makes sense; and in nanoseconds there is room for it */
+
+/* ---- What is said of a vote ----------------------------------------------------------------------------------------------- */
+
+/* What the vote makes of it, and then its bid. */
+static void step(struct redlock *redlock, struct vote *vote, enum vote_event event, enum bid_event then,
+                 const struct kit_grant *grant, const struct pawl_error *why) {
+    struct bid_input input = {.vote = vote, .seat = vote->seat, .why = why};
+    unsigned means = vote->bid ? pawl__vote_step(vote, event) : 0;
+
+    pawl__seat_heard(redlock, vote->seat);
+    if (means & VOTE_TAKES)
+        vote->grant = *grant;
+    if (means & VOTE_ANSWERS)
+        vote->bid->answered++;
+    if (means & VOTE_NEWS)
+        pawl__bid_step(redlock, vote->bid, then, &input);
+}
+
+/* The vote is no more: refused, or back at its voter. */
+static void end(struct redlock *redlock, struct vote *vote, enum bid_event event, const struct pawl_error *why) {
+    struct bid_input input = {.seat = vote->seat, .why = why};
+    struct bid *bid = vote->bid;
+
+    pawl__seat_heard(redlock, vote->seat);
+    pawl__vote_free(redlock, vote);
+    if (bid)
+        pawl__bid_step(redlock, bid, event, &input);
+}
+
+static void lost(struct redlock *redlock, struct vote *vote, enum bid_event event, const char *what) {
+    struct pawl_error why;
+
+    pawl__fail(&why, PAWL_ELOST, "the hold of '%s' %s", vote->name, what);
+    step(redlock, vote, VOTE_LOST, event, NULL, &why);
+}
+
+/* The lock is not free: when may asking again help? */
+static void waits(struct redlock *redlock, struct vote *vote, int64_t ms_left) {
+    if (vote->asks_again)
+        ms_left = 0; /* the key has changed since that answer left */
+    vote->asks_again = false;
+    vote->registered = true;
+    vote->wish.alone = vote->crowd == 0; /* else each is told of its turn */
+    vote->again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDLOCK_MS;
+    step(redlock, vote, VOTE_NO, BID_NO, NULL, NULL);
+}
+
+/* Something was let go. An answer that is on its way may have been written before that. */
+static void look_again(struct redlock *redlock, struct vote *vote) {
+    vote->asks_again = vote->asked;
+    if (!vote->asked)
+        waits(redlock, vote, 0);
+}
+
+/* ---- Answers -------------------------------------------------------------------------------------------------------------- */
+
+/* A request that left at `local` was worked on when the server's clock showed `us`. */
+static void set_clock(struct seat *seat, int64_t local, int64_t us) {
+    if (us <= 0 || us > CLOCK_US_MAX)
+        return;
+    seat->clock_number = seat->server.commands.number;
+    seat->clock_local = local;
+    seat->clock_us = us;
+}
+
+/* An answer that says nothing about the vote: what is to be done? True: that is done. */
+static bool without_result(struct redlock *redlock, struct vote *vote, const redisReply *reply, struct pawl_error *why) {
+    vote->asked = false;
+    if (!reply)
+        return true; /* asked again once the connection is there */
+    switch (pawl__reply_class(reply, why)) {
+    case REPLY_OK:
+        vote->failures = 0;
+        return false;
+    case REPLY_NOSCRIPT:
+        pawl__vote_send(redlock, vote);
+        return true;
+    case REPLY_AGAIN:
+    case REPLY_ASK:
+        pawl__kit_note(&redlock->wire.kit, NULL, "%s: '%s' %s", redlock->seats[vote->seat]->where, vote->name, why->text);
+        pawl__vote_try_later(redlock, vote);
+        return true;
+    case REPLY_READONLY:
+        pawl__link_drop(&redlock->seats[vote->seat]->server.commands, why->code, "%s", why->text);
+        return true;
+    case REPLY_MOVED:
+    case REPLY_REFUSED:
+        return false;
+    }
+    return false;
+}
+
+static void granted(struct redlock *redlock, struct vote *vote, const struct request *request, uint64_t token, uint32_t count,
+                    int64_t lease_ns) {
+    struct kit_grant grant = {token, count, request->sent_at, lease_ns};
+
+    vote->held_since = request->sent_at;
+    pawl__kit_timer_end(&redlock->retries, &vote->timer);
+    step(redlock, vote, VOTE_YES, BID_YES, &grant, NULL);
+}
+
+/* Not granted: 0, -1, or something strange. */
+static void not_granted(struct redlock *redlock, struct vote *vote, const redisReply *reply) {
+    int64_t result = pawl__reply_number(reply, 0, -3), others = pawl__reply_number(reply, 2, 0);
+    struct pawl_error why;
+
+    if (result == 0 && !vote->wish.try_only) {
+        vote->crowd = others < 0 ? 0 : others < UINT16_MAX ? (unsigned)others : UINT16_MAX;
+        waits(redlock, vote, pawl__reply_span(reply, 1));
+        return;
+    }
+    if (result == 0)
+        pawl__fail(&why, PAWL_EHELD, "'%s' is held by another, or others wait ahead", vote->name);
+    else if (result == -1)
+        pawl__fail(&why, PAWL_EKIND,
+                   "the key of '%s' holds another kind of lock, or something that is no lock: choose another name", vote->name);
+    else
+        pawl__fail(&why, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", vote->name);
+    end(redlock, vote, BID_REFUSED, &why);
+}
+
+static void acquire_answered(struct redlock *redlock, const struct request *request, const redisReply *reply) {
+    struct vote *vote = request->data;
+    struct pawl_error why;
+
+    if (vote->number != request->step || vote->state != VOTE_ASKED)
+        return;
+    if (without_result(redlock, vote, reply, &why)) {
+        if (vote->wish.try_only && reply && vote->timer.at != PAWL__NEVER)
+            end(redlock, vote, BID_REFUSED, &why);
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        end(redlock, vote, BID_REFUSED, &why);
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ARRAY)
+        set_clock(redlock->seats[vote->seat], request->sent_at, pawl__reply_number(reply, 3, 0));
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && vote->wish.floor) /* it agrees to what was proposed */
+        granted(redlock, vote, request, vote->wish.floor, vote->wish.want, pawl__vote_lease_ns(redlock, vote));
+    else if (pawl__reply_grants(reply))
+        granted(redlock, vote, request, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
+                pawl__vote_lease_ns(redlock, vote));
+    else
+        not_granted(redlock, vote, reply);
+}
+
+/* The server will not let us; then the lease ends it. Where it refuses one it refuses many: the log need not hear of each. */
+static void release_refused(struct redlock *redlock, const struct vote *vote, const struct pawl_error *why) {
+    if (pawl__boottime() < redlock->refusal_due)
+        return;
+    redlock->refusal_due = pawl__boottime() + REFUSAL_NS;
+    pawl__kit_warn(&redlock->wire.kit, NULL, "'%s' could not be released, and stays held until its lease ends: %s", vote->name,
+                   why->text);
+}
+
+static void release_answered(struct redlock *redlock, const struct request *request, const redisReply *reply) {
+    struct vote *vote = request->data;
+    struct pawl_error why;
+    bool refused;
+
+    if (!reply)
+        pawl__vote_step(vote, VOTE_UNANSWERED);
+    if (vote->number != request->step || without_result(redlock, vote, reply, &why))
+        return;
+    refused = reply->type == REDIS_REPLY_ERROR;
+    if (refused)
+        release_refused(redlock, vote, &why);
+    else if (reply->integer == 2)
+        pawl__bid_yield(redlock, vote->name_hash);
+    if (vote->bid)
+        vote->bid->lost_votes += !refused && reply->integer == 0 && vote->state == VOTE_RETURNING;
+    end(redlock, vote, BID_RETURNED, NULL);
+}
+
+/* The voter has renewed it, or not: it is not its owner's any more. */
+static void renewed(struct redlock *redlock, struct vote *vote, const struct kit_grant *grant, bool held) {
+    vote->renew_sent = false;
+    if (vote->state != VOTE_GRANTED)
+        return;
+    if (held)
+        step(redlock, vote, VOTE_RENEWED, BID_RENEWED, grant, NULL);
+    else
+        lost(redlock, vote, BID_FORGOTTEN, "is not on the server any more: its key expired, or was deleted");
+}
+
+static void renewal_answered(struct redlock *redlock, const struct request *request, const redisReply *reply) {
+    struct renewal *renewal = request->data;
+    struct seat *seat = seat_of(request->server);
+    struct pawl_error why;
+    enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
+
+    if (class == REPLY_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == renewal->count) {
+        for (size_t i = 0; i < renewal->count; i++) {
+            struct kit_grant grant = renewal->votes[i]->grant;
+
+            grant.sent_at = request->sent_at;
+            grant.lease_ns = renewal->lease_ns[i];
+            renewed(redlock, renewal->votes[i], &grant, pawl__reply_number(reply, i, 0) == 1);
+        }
+    } else {
+        if (reply)
+            pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewal of %zu holds: %s", seat->where, renewal->count,
+                           class == REPLY_OK ? "a strange answer" : why.text);
+        for (size_t i = 0; i < renewal->count; i++) {
+            renewal->votes[i]->renew_sent = false;
+            pawl__vote_renew(redlock, renewal->votes[i]);
+        }
+        seat->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDLOCK_MS;
+        pawl__redlock_due(redlock, seat->renew_at);
+        if (class == REPLY_READONLY)
+            pawl__link_drop(&seat->server.commands, why.code, "%s", why.text);
+        pawl__seat_renew(redlock, seat);
+    }
+    free(renewal);
+}
+
+static void raise_answered(struct redlock *redlock, const struct request *request, const redisReply *reply) {
+    struct vote *vote = request->data;
+    struct kit_grant grant = vote->grant;
+    struct pawl_error why;
+    enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
+    bool held = class == REPLY_OK && pawl__reply_grants(reply);
+
+    vote->renew_sent = false;
+    if (class != REPLY_OK && class != REPLY_NOSCRIPT)
+        return;
+    if (held)
+        grant = (struct kit_grant){(uint64_t)pawl__reply_number(reply, 1, 0), (uint32_t)pawl__reply_number(reply, 2, 1),
+                                   request->sent_at, request->step * REDLOCK_MS};
+    /* NOSCRIPT: nothing new, so it is asked for again, with the script's body. */
+    renewed(redlock, vote, &grant, held || class == REPLY_NOSCRIPT);
+}
+
+static void call_answered(struct redlock *redlock, const struct request *request, redisReply **reply) {
+    struct redlock_call *call = request->data;
+
+    if (call->abandoned) {
+        free(call);
+        return;
+    }
+    call->reply = *reply;
+    *reply = NULL;
+    call->done = true;
+    pthread_cond_broadcast(&redlock->called);
+    if (redlock->reader.taken)
+        pawl__redlock_wake_reader(redlock);
+}
+
+static void take_answer(struct redlock *redlock, const struct request *request, redisReply *reply) {
+    if (request->step == REDLOCK_TRACKING && request->script < 0 && !request->data)
+        seat_of(request->server)->tracks = reply && reply->type == REDIS_REPLY_STATUS;
+    else if (!request->data)
+        ; /* nobody wants to know */
+    else if (request->script == SCRIPT_ACQUIRE)
+        acquire_answered(redlock, request, reply);
+    else if (request->script == SCRIPT_RELEASE)
+        release_answered(redlock, request, reply);
+    else if (request->script == SCRIPT_RENEW)
+        renewal_answered(redlock, request, reply);
+    else if (request->script == SCRIPT_RAISE)
+        raise_answered(redlock, request, reply);
+    else
+        call_answered(redlock, request, &reply);
+    freeReplyObject(reply);
+}
+
+/* ---- Messages ------------------------------------------------------------------------------------------------------------- */
+
+/* w NUMBER: it is the turn of vote NUMBER. b NUMBER NOW: its hold is broken; NOW 1: and gone already. */
+static void take_message(struct redlock *redlock, const struct seat *seat, const char *text) {
+    char *end;
+    unsigned long long id = text[0] ? strtoull(text + 1, &end, 10) : 0;
+    struct vote *vote;
+
+    TAILQ_FOREACH(vote, &redlock->votes, all) {
+        if (vote->wish.id == id && vote->seat == seat->index)
+            break;
+    }
+    if (!vote || !id)
+        return;
+    if (text[0] == 'w' && (vote->state == VOTE_WAITS || vote->state == VOTE_ASKED))
+        look_again(redlock, vote);
+    else if (text[0] == 'b' && vote->state == VOTE_GRANTED)
+        lost(redlock, vote, strtol(end, NULL, 10) == 1 ? BID_FREED : BID_BROKEN, "was broken by an operator: stop and release it");
+}
+
+static bool names_key(const redisReply *keys, const char *lock) {
+    for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
+        if (keys->element[i]->type == REDIS_REPLY_STRING && strcmp(keys->element[i]->str, lock) == 0)
+            return true;
+    return false;
+}
+
+/* Keys have changed: those who wait for them look again. */
+static void take_changes(struct redlock *redlock, const struct seat *seat, const redisReply *changed) {
+    struct vote *vote, *next;
+    struct seat_keys keys;
+
+    for (vote = TAILQ_FIRST(&redlock->votes); vote; vote = next) {
+        next = TAILQ_NEXT(vote, all);
+        if (vote->seat != seat->index || !vote->wish.alone || (vote->state != VOTE_WAITS && vote->state != VOTE_ASKED))
+            continue;
+        pawl__seat_keys(redlock, vote->name, &keys);
+        if (!names_key(changed, keys.lock))
+            continue;
+        pawl__kit_note(&redlock->wire.kit, NULL, "%s: '%s' the key has changed", seat->where, vote->name);
+        look_again(redlock, vote);
+    }
+}
+
+static void take_push(struct redlock *redlock, const struct seat *seat, const redisReply *reply) {
+    const redisReply *channel, *text;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3)
+        return;
+    channel = reply->element[1];
+    text = reply->element[2];
+    if (channel->type != REDIS_REPLY_STRING)
+        return;
+    if (strcmp(channel->str, "__redis__:invalidate") == 0)
+        take_changes(redlock, seat, text);
+    else if (text->type == REDIS_REPLY_STRING && strncmp(channel->str, "pawl:inbox:", 11) == 0 &&
+             strcmp(channel->str + 11, redlock->wire.uuid) == 0)
+        take_message(redlock, seat, text->str);
+}
+
+/* ---- Up and down ---------------------------------------------------------------------------------------------------------- */
+
+/* ?retry= is used up: refuse those who wait. */
+static void give_up(struct redlock *redlock, struct seat *seat) {
+    unsigned tries = redlock->wire.options.retry.tries;
+    struct vote *vote, *next;
+    struct pawl_error why;
+
+    if (!tries || pawl__server_failures(&seat->server) < tries)
+        return;
+    pawl__fail(&why, pawl__server_errorcode(&seat->server), "%s (given up after %u tries)", pawl__server_errortext(&seat->server),
+               tries);
+    for (vote = TAILQ_FIRST(&redlock->votes); vote; vote = next) {
+        next = TAILQ_NEXT(vote, all);
+        if (vote->seat == seat->index && !vote->asked && (vote->state == VOTE_ASKED || vote->state == VOTE_WAITS))
+            end(redlock, vote, BID_REFUSED, &why);
+    }
+}
+
+/* The states of its connections have changed. Who counts the votes looks at the seats in serve(). */
+static void changed(struct redlock *redlock, struct seat *seat) {
+    bool up = pawl__server_up(&seat->server);
+    struct vote *vote;
+
+    redlock->wire.kit.wakes = true;
+    if (up && !pawl__server_is_one(&seat->server))
+        return;
+    pthread_cond_broadcast(&redlock->called);
+    if (up)
+        pawl__seat_track(seat);
+    else
+        give_up(redlock, seat);
+    if (seat->server.commands.state != LINK_UP)
+        return;
+    TAILQ_FOREACH(vote, &redlock->votes, all) {
+        if (vote->seat == seat->index)
+            pawl__vote_send(redlock, vote);
+    }
+    pawl__seat_renew(redlock, seat);
+}
+
+static void take_up(struct redlock *redlock, struct link *link) {
+    struct seat *seat = seat_of(link->server);
+    struct vote *vote;
+
+    if (link == &link->server->commands) /* it may be another server than before, or have forgotten */
+        TAILQ_FOREACH(vote, &redlock->votes, all) {
+            if (vote->seat == seat->index)
+                pawl__vote_renew(redlock, vote);
+        }
+    changed(redlock, seat);
+}
+
+/* A voter's clock is looked at before anything is asked of it. The greeting left after the connection was begun. */
+static void take_greeting(const struct link *link, const struct request *request, const redisReply *reply) {
+    char time[32];
+
+    if (!pawl__server_said(link->server, request->step, reply))
+        return;
+    pawl__reply_info(reply->str, "server_time_usec", time, sizeof time);
+    set_clock(seat_of(link->server), link->started_at, strtoll(time, NULL, 10));
+    pawl__server_check(link->server);
+}
+
+void pawl__redlock_hear(struct redlock *redlock) {
+    struct wire_event event;
+
+    while (pawl__wire_next(&redlock->wire, &event)) {
+        if (event.kind == WIRE_REPLY) {
+            take_answer(redlock, event.request, event.reply);
+            event.reply = NULL;
+        } else if (event.kind == WIRE_GREETING) {
+            take_greeting(event.link, event.request, event.reply);
+        } else if (event.kind == WIRE_PUSH) {
+            take_push(redlock, seat_of(event.link->server), event.reply);
+        } else if (event.kind == WIRE_UP) {
+            take_up(redlock, event.link);
+        } else {
+            changed(redlock, seat_of(event.link->server));
+        }
+        freeReplyObject(event.reply);
+        free(event.request);
+    }
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * send.c - what voters are asked: scripts, and their arguments.
+ *
+ * A voter's key is that of the plain family, a string that holds the owner. Beside it lies a ballot: the counter of tokens, and who took
+ * the lock last (voter_acquire.lua). It has no queue and hands nothing on: a vote that finds the lock held is told so, is written down as
+ * one that waits, and asks again when its bid says so.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+
+#include "engine/redlock/redlock.h"
+#include "base/lease.h"
+#include "engine/kit/retry.h"
+#include "os/bell.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define AGAIN_NS (50 * REDLOCK_MS)
+#define AGAIN_MOST_NS (1600 * REDLOCK_MS)
+
+void pawl__redlock_due(struct redlock *redlock, int64_t when) {
+    struct itimerspec at = {.it_value = {.tv_sec = when / NS_PER_S, .tv_nsec = when % NS_PER_S}};
+
+    if (when >= redlock->wire.kit.asleep_until)
+        return;
+    redlock->wire.kit.asleep_until = when;
+    timerfd_settime(redlock->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+void pawl__redlock_wake_reader(struct redlock *redlock) {
+    bell_ring(redlock->read_bell);
+}
+
+/* A prefix and a name are at most REDIS_KEY_MAX - 128 bytes together, and what is put around them is shorter than that. */
+static void put_key(char *to, const char *prefix, const char *lock) {
+    bool bare = strchr(lock, '{');
+
+    to = stpcpy(stpcpy(to, prefix), bare ? ":" : ":{");
+    strcpy(stpcpy(to, lock), bare ? "" : "}");
+}
+
+void pawl__seat_keys(const struct redlock *redlock, const char *name, struct seat_keys *ret) {
+    strcpy(stpcpy(ret->lock, redlock->wire.options.prefix), name);
+    put_key(ret->ballot, "pawl:vote", ret->lock);
+    put_key(ret->wait, "pawl:wait", ret->lock);
+}
+
+int64_t pawl__vote_lease_ns(const struct redlock *redlock, const struct vote *vote) {
+    int64_t left = vote->wish.max_hold_ns, most = redlock->wire.options.lease_ns;
+
+    if (left && vote->held_since)
+        left = pawl__time_add(vote->held_since, left) - pawl__boottime();
+    if (!vote->wish.max_hold_ns || left >= most)
+        return most;
+    return left < REDLOCK_MS ? REDLOCK_MS : (left + REDLOCK_MS - 1) / REDLOCK_MS * REDLOCK_MS; /* the server counts in ms */
+}
+
+/* So that somebody looks at answers that no caller waits for. */
+static bool send_script(struct redlock *redlock, unsigned seat, int script, int keys, int argc, const char **argv,
+                        const struct request *request) {
+    pawl__redlock_due(redlock, pawl__boottime() + LATE_NS);
+    return pawl__script_send(&redlock->seats[seat]->server, script, keys, argc, argv, NULL, request);
+}
+
+/* What could not even be written is asked once the connection is there again, as is all that was not answered. */
+static void ask(struct redlock *redlock, struct vote *vote, int script, int argc, const char **argv) {
+    struct request request = {.data = vote, .step = ++vote->number};
+
+    vote->asked = send_script(redlock, vote->seat, script, 2, argc, argv, &request);
+}
+
+/* ---- Votes ---------------------------------------------------------------------------------------------------------------- */
+
+/* Who wants it, as it stands among those that wait. */
+static void put_wish(const struct redlock *redlock, const struct vote *vote, char *to) {
+    strcpy(stpcpy(pawl__put_number(stpcpy(to, "x 1 "), (uint64_t)vote->wish.since_ms), " "), redlock->record);
+}
+
+/* As a ballot begins: all of them are as long, so that the servers compare them as text. */
+static char *put_sixteen(char *to, uint64_t number) {
+    to[16] = ' ';
+    for (int i = 15; i >= 0; i--, number /= 10)
+        to[i] = (char)('0' + number % 10);
+    return to + 17;
+}
+
+/* What the server writes if its own counter is lower than `first`: `LAST FIRST COUNT OWNER WISH`. */
+static void put_ballot(const struct redlock *redlock, const struct vote *vote, char *to) {
+    uint64_t first = vote->wish.floor;
+
+    to = put_sixteen(put_sixteen(to, first ? first + vote->wish.want - 1 : 0), first);
+    to = stpcpy(pawl__put_number(to, vote->wish.want), " ");
+    put_wish(redlock, vote, stpcpy(stpcpy(to, vote->owner), " "));
+}
+
+/* How it asks; NULL: in the usual way, which needs no word. Each argument costs the server as much as a call. */
+static const char *how(const struct vote *vote) {
+    if (vote->wish.try_only)
+        return "1";
+    return vote->registered ? "2" : vote->wish.lines_up ? "3" : NULL;
+}
+
+static void send_acquire(struct redlock *redlock, struct vote *vote) {
+    struct seat *seat = redlock->seats[vote->seat];
+    char lease[24], ballot[PAWL__RECORD_MAX + REDIS_OWNER_MAX + 128];
+    const char *asks = how(vote);
+    struct seat_keys keys;
+
+    pawl__seat_keys(redlock, vote->name, &keys);
+    pawl__put_number(lease, (uint64_t)(pawl__vote_lease_ns(redlock, vote) / REDLOCK_MS));
+    put_ballot(redlock, vote, ballot);
+    if (seat->tracks && vote->wish.alone)
+        pawl__link_say(&seat->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, &(struct request){.script = -1});
+    ask(redlock, vote, SCRIPT_ACQUIRE, asks ? 6 : 5, (const char *[]){keys.lock, keys.ballot, vote->owner, lease, ballot, asks});
+}
+
+/* The end of a hold is told to the next one, the end of a mere vote to nobody; and where it is not known which it was, the server sees. */
+static void send_release(struct redlock *redlock, struct vote *vote) {
+    enum { HOLD = 3, VOTE = 4, EITHER = 5 };
+    char wish[PAWL__RECORD_MAX + 64] = "";
+    struct seat_keys keys;
+
+    pawl__seat_keys(redlock, vote->name, &keys);
+    if (!vote->was_held)
+        put_wish(redlock, vote, wish);
+    ask(redlock, vote, SCRIPT_RELEASE,
+        !vote->passes_on ? VOTE
+        : vote->was_held ? HOLD
+                         : EITHER,
+        (const char *[]){keys.lock, keys.wait, vote->owner, wish, "1"});
+}
+
+void pawl__vote_send(struct redlock *redlock, struct vote *vote) {
+    const struct server *server = &redlock->seats[vote->seat]->server;
+
+    if (vote->asked || server->commands.state != LINK_UP)
+        return;
+    if (vote->state == VOTE_ASKED && pawl__server_up(server)) /* who waits must be able to hear */
+        send_acquire(redlock, vote);
+    else if (vote->state == VOTE_RETURNING || vote->state == VOTE_LEAVING)
+        send_release(redlock, vote);
+}
+
+void pawl__vote_try_later(struct redlock *redlock, struct vote *vote) {
+    int64_t wait = kit_back_off(AGAIN_NS, AGAIN_MOST_NS, vote->failures++);
+    int64_t when = pawl__boottime() + kit_between(&redlock->wire.kit.random, wait, 2 * wait);
+
+    pawl__kit_timer_set(&redlock->retries, &vote->timer, when, true);
+    pawl__redlock_due(redlock, when);
+}
+
+/* ---- Renewals: many in one script ------------------------------------------------------------------------------------------ */
+
+void pawl__vote_renew(struct redlock *redlock, struct vote *vote) {
+    if (vote->renew_listed || vote->renew_sent || vote->state != VOTE_GRANTED)
+        return;
+    vote->renew_listed = true;
+    TAILQ_INSERT_TAIL(&redlock->seats[vote->seat]->to_renew, vote, renewal);
+}
+
+void pawl__vote_forget_renewal(struct redlock *redlock, struct vote *vote) {
+    if (vote->renew_listed)
+        TAILQ_REMOVE(&redlock->seats[vote->seat]->to_renew, vote, renewal);
+    vote->renew_listed = false;
+}
+
+static struct renewal *collect(struct redlock *redlock, struct seat *seat) {
+    struct renewal *renewal = calloc(1, sizeof *renewal);
+    struct vote *vote;
+
+    while (renewal && renewal->count < RENEW_BATCH && (vote = TAILQ_FIRST(&seat->to_renew))) {
+        pawl__vote_forget_renewal(redlock, vote);
+        vote->renew_sent = true;
+        renewal->votes[renewal->count++] = vote;
+    }
+    return renewal;
+}
+
+/* KEYS: the locks; ARGV: of each its owner, its lease, nothing beside, one permit. See renew.lua. */
+static bool send_renewal(struct redlock *redlock, struct seat *seat, struct renewal *renewal) {
+    char(*locks)[REDIS_KEY_MAX] = calloc(renewal->count, sizeof *locks), leases[RENEW_BATCH][24];
+    const char *argv[RENEW_BATCH * 5];
+    int keys = (int)renewal->count, used = keys;
+    bool ok;
+
+    if (!locks)
+        return false;
+    for (int i = 0; i < keys; i++) {
+        const struct vote *vote = renewal->votes[i];
+
+        renewal->lease_ns[i] = pawl__vote_lease_ns(redlock, vote);
+        strcpy(stpcpy(locks[i], redlock->wire.options.prefix), vote->name);
+        pawl__put_number(leases[i], (uint64_t)(renewal->lease_ns[i] / REDLOCK_MS));
+        argv[i] = locks[i];
+        argv[used++] = vote->owner;
+        argv[used++] = leases[i];
+        argv[used++] = "";
+        argv[used++] = "1";
+    }
+    ok = send_script(redlock, seat->index, SCRIPT_RENEW, keys, used, argv, &(struct request){.data = renewal});
+    free(locks);
+    return ok;
+}
+
+void pawl__seat_renew(struct redlock *redlock, struct seat *seat) {
+    struct renewal *renewal;
+
+    while (!TAILQ_EMPTY(&seat->to_renew) && seat->server.commands.state == LINK_UP && pawl__boottime() >= seat->renew_at) {
+        if (!(renewal = collect(redlock, seat)))
+            return;
+        pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewing %zu holds in one script", seat->where, renewal->count);
+        if (send_renewal(redlock, seat, renewal))
+            continue;
+        for (size_t i = 0; i < renewal->count; i++) {
+            renewal->votes[i]->renew_sent = false;
+            pawl__vote_renew(redlock, renewal->votes[i]);
+        }
+        free(renewal);
+        return;
+    }
+}
+
+/* If this fails it is asked for again: the next renewal is in time for that. */
+void pawl__vote_raise(struct redlock *redlock, struct vote *vote, uint64_t token, uint32_t count) {
+    const struct server *server = &redlock->seats[vote->seat]->server;
+    int64_t lease_ns = pawl__vote_lease_ns(redlock, vote);
+    struct request request = {.data = vote, .step = (int)(lease_ns / REDLOCK_MS)};
+    char lease[24], first[24], many[24];
+    struct seat_keys keys;
+
+    if (vote->state != VOTE_GRANTED || vote->renew_sent || server->commands.state != LINK_UP)
+        return;
+    pawl__put_number(lease, (uint64_t)request.step);
+    pawl__put_number(first, token);
+    pawl__put_number(many, count);
+    pawl__seat_keys(redlock, vote->name, &keys);
+    pawl__vote_forget_renewal(redlock, vote);
+    vote->renew_sent = send_script(redlock, vote->seat, SCRIPT_RAISE, 2, 6,
+                                   (const char *[]){keys.lock, keys.ballot, vote->owner, lease, first, many}, &request);
+}
+
+/* ---- Tracking --------------------------------------------------------------------------------------------------------------
+ *
+ * Holders that are not pawl never publish. The server itself can tell of changes to a key that was read (CLIENT TRACKING), to another
+ * connection than the one that read it: the inbox. It does so for what is asked right after CLIENT CACHING YES, and once.
+ */
+
+void pawl__seat_track(struct seat *seat) {
+    const struct request ignored = {.script = -1}, tracking = {.script = -1, .step = REDLOCK_TRACKING};
+    struct link *commands = &seat->server.commands;
+    char number[24];
+
+    seat->tracks = false;
+    if (!seat->server.inbox_number)
+        return;
+    snprintf(number, sizeof number, "%lld", (long long)seat->server.inbox_number);
+    if (!pawl__link_say(&seat->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, &ignored))
+        return;
+    /* Off first: it may be on, towards an inbox that is gone. */
+    if (pawl__link_say(commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, &ignored))
+        pawl__link_say(commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"}, &tracking);
+}
