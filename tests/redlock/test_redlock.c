@@ -199,6 +199,30 @@ static void test_votes_below_the_majority_are_a_loss(void **state) {
     pawl_close(client);
 }
 
+/* One has forgotten the hold and has it again, and two don't answer: on these three another may have had it in between. So the new vote
+ * does not make up for those that are not renewed. */
+static void test_new_vote_does_not_hide_a_loss(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl *client = open_all("", 2000, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < NODES; i++)
+        await_integer(&servers[i], "EXISTS lock", 1);
+    stop(2);
+    stop(3);
+    freeReplyObject(redis_server_command(&servers[0], "FLUSHALL"));
+    await_integer(&servers[0], "EXISTS lock", 1);
+    await_loss(&losses);
+    go_on(2);
+    go_on(3);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* The scripts are gone from all servers. */
 static void test_scripts_are_forgotten(void **state) {
     struct pawl *client = open_all("", LONG_MS, NULL);
@@ -776,6 +800,7 @@ int main(int argc, char **argv) {
         TEST(test_restarted_node_is_topped_up),
         TEST(test_bare_majority_then_a_restart),
         TEST(test_votes_below_the_majority_are_a_loss),
+        TEST(test_new_vote_does_not_hide_a_loss),
         TEST(test_scripts_are_forgotten),
         TEST(test_answers_to_acquire_are_lost),
         TEST(test_unknown_outcome_is_released),

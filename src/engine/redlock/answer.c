@@ -108,6 +108,7 @@ static void granted(struct redlock *redlock, struct vote *vote, const struct req
     struct kit_grant grant = {token, count, request->sent_at, lease_ns};
 
     vote->held_since = request->sent_at;
+    vote->seen_at = pawl__boottime();
     pawl__kit_timer_end(&redlock->retries, &vote->timer);
     step(redlock, vote, VOTE_YES, BID_YES, &grant, NULL);
 }

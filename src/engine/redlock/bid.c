@@ -236,6 +236,7 @@ static void hold(struct redlock *redlock, struct bid *bid) {
     bid->timer.at = PAWL__NEVER;
     make_way(redlock, bid);
     pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_GRANTED);
+    bid->began_at = pawl__boottime();
     pawl__hold_count(redlock, bid);
     bid->held_since = bid->kit.grant.sent_at;
     redlock->attempt_ns = pawl__boottime() - bid->started_at;

@@ -5,6 +5,11 @@
  *
  * A hold whose votes fall below the quorum because voters say that they don't have it any more is lost at once: another may have got a
  * majority. Voters that merely don't answer keep their votes until these end by our own clock; the core watches that.
+ *
+ * A vote that came later must not hide a loss. The servers' clocks jump, all keys expire, and another has the lock for a while; we hear
+ * from few servers, one after the other, and get a new vote from each. So a vote that was asked for after the hold began makes the hold
+ * last no longer until it is proven: a quorum of proven votes was renewed after we had heard of it. An owner's name is used once, so what
+ * can be renewed was there all the time. The hold then was ours up to that moment, and the new vote is as good as the others.
  */
 #include <stdlib.h>
 
@@ -34,18 +39,55 @@ static int compare_last_first(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-/* The vote that is the quorum-th to end. NULL: there is no quorum. */
+/* The vote that is the quorum-th to end of those that are proven. NULL: they are fewer. */
 static const struct vote *quorum_vote(const struct redlock *redlock, const struct bid *bid, int64_t now) {
     const struct vote *votes[REDLOCK_MOST];
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++)
-        if (pawl__vote_counts(bid->votes[i], now))
+        if (pawl__vote_counts(bid->votes[i], now) && bid->votes[i]->proven)
             votes[count++] = bid->votes[i];
     if (count < redlock->quorum)
         return NULL;
     qsort(votes, count, sizeof votes[0], compare_last_first);
     return votes[redlock->quorum - 1];
+}
+
+/* How many proven votes were renewed at `then` or later? */
+static unsigned count_proven(const struct redlock *redlock, const struct bid *bid, int64_t then) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < redlock->count; i++) {
+        const struct vote *vote = bid->votes[i];
+
+        count += vote && vote->state == VOTE_GRANTED && vote->proven && vote->grant.sent_at >= then;
+    }
+    return count;
+}
+
+/* Where no proven vote may fail, it is not left to the next renewal. */
+static void prove_soon(struct redlock *redlock, struct bid *bid, int64_t then) {
+    if (count_proven(redlock, bid, 0) > redlock->quorum)
+        return;
+    for (unsigned i = 0; i < redlock->count; i++) {
+        struct vote *vote = bid->votes[i];
+
+        if (vote && vote->proven && vote->grant.sent_at < then)
+            pawl__vote_renew(redlock, vote);
+    }
+    redlock->wire.kit.wakes = true;
+}
+
+static void prove(struct redlock *redlock, struct bid *bid) {
+    for (unsigned i = 0; i < redlock->count; i++) {
+        struct vote *vote = bid->votes[i];
+
+        if (!vote || vote->state != VOTE_GRANTED || vote->proven)
+            continue;
+        vote->proven = vote->held_since <= bid->began_at || count_proven(redlock, bid, vote->seen_at) >= redlock->quorum;
+        if (!vote->proven)
+            prove_soon(redlock, bid, vote->seen_at);
+    }
 }
 
 static void lose_majority(struct redlock *redlock, struct bid *bid) {
@@ -65,16 +107,19 @@ static bool is_news(const struct redlock *redlock, const struct bid *bid, const 
 }
 
 void pawl__hold_count(struct redlock *redlock, struct bid *bid) {
-    const struct vote *vote = quorum_vote(redlock, bid, pawl__boottime());
+    int64_t now = pawl__boottime();
+    const struct vote *vote;
 
     if (bid->lost)
         return;
-    if (!vote) {
+    if (pawl__votes_count(redlock, bid, now) < redlock->quorum) {
         lose_majority(redlock, bid);
         return;
     }
     pawl__token_raise(redlock, bid);
-    if (!is_news(redlock, bid, vote))
+    prove(redlock, bid);
+    vote = quorum_vote(redlock, bid, now);
+    if (!vote || !is_news(redlock, bid, vote))
         return;
     bid->kit.grant.sent_at = vote->grant.sent_at;
     bid->kit.grant.lease_ns = vote->grant.lease_ns;

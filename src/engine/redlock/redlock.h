@@ -88,6 +88,8 @@ struct vote {
     unsigned crowd;         /* WAITS: how many others do */
     struct kit_grant grant; /* GRANTED */
     int64_t held_since;     /* when the request left that was granted; 0: none was */
+    int64_t seen_at;        /* GRANTED: when we heard of it */
+    bool proven;            /* it was there before the hold, or together with a quorum of such votes: see hold.c */
     int64_t again_at;       /* WAITS: when to ask again may help; 0: now */
     char name[PAWL__NAME_MAX + 1];
     uint32_t name_hash;
@@ -175,6 +177,7 @@ struct bid {
     unsigned splits;                    /* attempts in a row that got votes, but too few */
     unsigned errors;                    /* voters that will never agree */
     int64_t held_since;                 /* for max_hold_ns: when the grant's request left */
+    int64_t began_at;                   /* the hold */
     int64_t renewing_since;             /* the core waits for a renewal; 0: it does not */
     uint64_t owner;                     /* the number of the next vote's owner */
     unsigned granted_votes, lost_votes; /* LEAVING: that it had, and of which the voters knew nothing */
