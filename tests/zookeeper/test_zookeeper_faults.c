@@ -272,6 +272,46 @@ static void test_a_ring_while_the_bell_is_silenced(void **state) {
     pawl_close(other);
 }
 
+/* ---- TRIES of ?retry= ----------------------------------------------------------------------------------------------------- */
+
+static unsigned failed_attempts(struct pawl *client) {
+    struct zk_session *session = &zk_of(client->engine)->session;
+
+    pawl__zk_lock();
+    unsigned failed = session->attempts.failed;
+    pawl__zk_unlock(session);
+    return failed;
+}
+
+/* TRIES counts rounds over all hosts, for an acquire that comes in the middle of them as for one that waits already. */
+static void test_tries_are_rounds_over_all_hosts(void **state) {
+    enum { HOSTS = 3, TRIES = 20 };
+    unsigned port = proxy_port(proxy);
+    struct pawl_lock *lock;
+    struct acquire waiter;
+    struct pawl *client;
+    char url[512];
+
+    (void)state;
+    snprintf(url, sizeof url, "zk://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u%s?retry=10,10,%d", port, port, port, harness_path(),
+             TRIES);
+    assert_works(pawl_open(url, NULL, &client, &error), &error);
+    lock = new_mutex(client, 0);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    await(failed_attempts(client) > TRIES, "it never tries to connect");
+    acquire_start(&waiter, lock, false, PAWL_FOREVER);
+    assert_int_equal(acquire_wait(&waiter), PAWL_ECONNLOST);
+    assert_true(failed_attempts(client) >= HOSTS * TRIES);
+    assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, PATIENCE_MS, &error), &error); /* at once */
+    proxy_refuse(proxy, false);
+    await_link(client, true);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    release(lock);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* ---- A right that is taken away -------------------------------------------------------------------------------------------- */
 
 static char logged[1024];
@@ -344,6 +384,7 @@ int main(int argc, char **argv) {
         TEST(test_release_wakes_one),
         TEST(test_zookeeper_4712_the_event_never_comes),
         TEST(test_a_ring_while_the_bell_is_silenced),
+        TEST(test_tries_are_rounds_over_all_hosts),
         TEST(test_a_delete_that_is_refused_is_tried_again),
         TEST(test_a_quota_is_exceeded),
     };

@@ -402,10 +402,6 @@ static int claim_init(struct zk_engine *zk, struct pawl__claim *seam, struct paw
     return 0;
 }
 
-static bool given_up(const struct zk_session *session) {
-    return session->options.retry.tries && session->attempts.failed > session->options.retry.tries;
-}
-
 int pawl__zk_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
     struct zk_engine *zk = zk_of(engine);
     struct zk_session *session = &zk->session;
@@ -415,7 +411,7 @@ int pawl__zk_submit(struct pawl__engine *engine, struct pawl__claim *seam, struc
     if (rc < 0)
         return rc;
     pawl__zk_lock();
-    if (!zk_is_connected(session) && (seam->try_only || given_up(session)))
+    if (!zk_is_connected(session) && (seam->try_only || pawl__zk_session_gave_up(session)))
         rc = pawl__fail(reterr, PAWL_ECONNLOST, "no connection to %s: '%s' was not acquired; look whether the servers run",
                         session->options.url, seam->name);
     else

@@ -232,14 +232,19 @@ static int64_t pause_ns(struct zk_session *session, unsigned rounds) {
     return kit_between(&session->attempts.random, pause / 2, pause);
 }
 
-static void attempt_failed(struct zk_session *session, int64_t now) {
-    unsigned rounds;
+static unsigned failed_rounds(const struct zk_session *session) {
+    return session->attempts.failed / (unsigned)session->options.host_count;
+}
 
+bool pawl__zk_session_gave_up(const struct zk_session *session) {
+    return session->options.retry.tries && failed_rounds(session) >= session->options.retry.tries;
+}
+
+static void attempt_failed(struct zk_session *session, int64_t now) {
     session->attempts.failed++;
-    rounds = session->attempts.failed / (unsigned)session->options.host_count;
     if (session->attempts.failed % session->options.host_count == 0)
-        session->attempts.next = now + pause_ns(session, rounds);
-    if (session->options.retry.tries && rounds >= session->options.retry.tries)
+        session->attempts.next = now + pause_ns(session, failed_rounds(session));
+    if (pawl__zk_session_gave_up(session))
         session->news |= ZK_NEWS_GAVE_UP;
 }
 

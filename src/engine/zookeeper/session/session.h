@@ -270,6 +270,8 @@ void pawl__zk_session_named(struct zk_session *session, char *servers, int64_t n
 int64_t pawl__zk_session_tend(struct zk_session *session, int64_t now);
 /* What to wait for: fills fds[0], the bell, and fds[1], the socket; returns until when. */
 int64_t pawl__zk_session_interest(struct zk_session *session, int64_t now, struct pollfd fds[2]);
+/* Did as many rounds over all hosts fail as ?retry= allows? */
+bool pawl__zk_session_gave_up(const struct zk_session *session);
 /* Wait, with the mutex let go, and take what has come. True: woken by pawl__zk_ring. */
 bool pawl__zk_session_wait(struct zk_session *session, struct pollfd fds[2], int64_t until);
 
