@@ -312,6 +312,27 @@ static void test_duplicates(void **state) {
                  "B 0.321s 'm' < settled\n");
 }
 
+/* A hold of which no whole millisecond is left is lost: nobody is told 0, and later that it is assured again. */
+static void test_no_time_left_is_final(void **state) {
+    struct pawl_lock *a = scene_mutex(scene_client(), "m");
+    struct pawl_error error;
+    int most = 4000;
+
+    (void)state;
+    scene_start(a, PAWL_EXCLUSIVE, PAWL_FOREVER, "a");
+    scene_run(10);
+    scene_stop(0);
+    while (pawl_remaining_ms(a) > 1 && most-- > 0)
+        scene_run(1);
+    while (pawl_remaining_ms(a) > 0 && most-- > 0)
+        world_sleep(world_now() + WORLD_MS / 10);
+    assert_int_equal(pawl_state(a), PAWL_LOST);
+    scene_go_on(0);
+    scene_run(100);
+    assert_int_equal(pawl_remaining_ms(a), 0);
+    assert_fails(PAWL_ELOST, pawl_release(a, &error), &error);
+}
+
 /* A lease of 3 s: renewed at 1 s; nothing comes through then. It is suspect at 2/3 after that renewal left, and lost before the server's
  * end of it. */
 static void test_renewed_suspect_lost(void **state) {
@@ -624,6 +645,7 @@ int main(void) {
         {SCENE_TEST(test_lost_reply_to_submit)},
         {SCENE_TEST(test_duplicates)},
         {SCENE_TEST(test_renewed_suspect_lost)},
+        {SCENE_TEST(test_no_time_left_is_final)},
         {SCENE_TEST(test_suspect_recovers)},
         {SCENE_TEST(test_max_hold)},
         {SCENE_TEST(test_late_renewal_revives_nothing)},

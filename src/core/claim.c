@@ -28,6 +28,8 @@
  * shorter than that somebody joins in the second half. After a refusal, 1, 3, 7, ... up to EXTEND_RESTS claims do not ask. None
  * goes on for ever: its tokens are counted in 32 bits. */
 enum { EXTEND_HANDOFFS = 4, EXTEND_TIME = 2, EXTEND_RESTS = 63, EXTEND_SERVED = 1 << 30 };
+/* Less assured time than that is none: pawl_remaining_ms() says 0 of it. */
+#define LEAST_NS INT64_C(1000000)
 /* The part of a lease by which a hold may be renewed earlier than it must, together with others. */
 enum { RENEW_EARLY = 30 };
 
@@ -366,7 +368,7 @@ static int look(struct claim *claim, struct pawl_error *ret) {
 }
 
 bool pawl__claim_has_expired(const struct claim *claim) {
-    return claim->state == CLAIM_HELD && claim->assured_until != PAWL__NEVER && pawl__boottime() >= claim->assured_until;
+    return claim->state == CLAIM_HELD && claim->assured_until != PAWL__NEVER && claim->assured_until - pawl__boottime() < LEAST_NS;
 }
 
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret) {

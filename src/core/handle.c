@@ -639,6 +639,8 @@ int64_t pawl_remaining_ms(const struct pawl_lock *lock) {
         remaining = PAWL_FOREVER;
     else if (!hold->lost)
         remaining = (hold->claim->assured_until - pawl__boottime()) / 1000000;
+    if (remaining <= 0 && !hold->lost)
+        pawl__cohort_refresh(hold->claim); /* its time was up just now, and stays so */
     pawl__cohort_unlock(lock->cohort);
     return remaining < 0 ? 0 : remaining;
 }
