@@ -13,6 +13,13 @@
  * away may be joining the others still. */
 #define LEFTOVER (20 * WORLD_SECOND)
 
+/* How long all may need in the end. What takes some round trips takes some seconds where requests are refused; and many may wait. */
+static int64_t mend_of(const struct rig *rig) {
+    int64_t usual = bound_ns(rig->oracle->mend, rig->plan->lease * WORLD_MS);
+
+    return plan_refuses_often(rig->plan) ? 4 * usual : usual;
+}
+
 static void on_residue(const char *what, void *data) {
     rig_note(data, RECORD_RESIDUE, "%s", what);
 }
@@ -51,14 +58,8 @@ static void look_for_litter(struct rig *rig, const struct ending *ending) {
 
 void rig_finish(struct rig *rig) {
     const struct sim_service *service = rig->plan->service;
-    const struct ending ending = {rig,
-                                  rig->page,
-                                  bound_ns(rig->oracle->mend, rig->plan->lease * WORLD_MS),
-                                  rig->plan->actors[ACTOR_CLASS_redisson_semaphore],
-                                  rig_note,
-                                  is_alive,
-                                  world_now,
-                                  pause_a_moment};
+    const struct ending ending = {rig,      rig->page, mend_of(rig), rig->plan->actors[ACTOR_CLASS_redisson_semaphore],
+                                  rig_note, is_alive,  world_now,    pause_a_moment};
 
     rig->facts.messages = servers_messages(&rig->servers);
     for (int i = 0; i < rig->servers.count; i++)

@@ -69,6 +69,11 @@ static inline bool plan_has_foreigners(const struct plan *plan) {
             return true;
     return false;
 }
+/* Does ZooKeeper refuse one in a few requests? Then it is a matter of luck when all get through. */
+enum { SELDOM_REFUSED = 10 };
+static inline bool plan_refuses_often(const struct plan *plan) {
+    return plan->throttle > 0 && plan->throttle < SELDOM_REFUSED;
+}
 /* Is there no fault in it at all? */
 static inline bool plan_is_calm(const struct plan *plan) {
     return plan->strokes.count == 0;

@@ -291,7 +291,9 @@ static void run_in_world(void *data) {
 
 /* Long enough for all that may be waited for, one after the other. */
 static int64_t limit_of(const struct plan *plan) {
-    return (plan->time + 20 * plan->lease) * WORLD_MS + 6 * PATIENCE;
+    int64_t usual = (plan->time + 20 * plan->lease) * WORLD_MS + 6 * PATIENCE;
+
+    return plan_refuses_often(plan) ? 4 * usual : usual;
 }
 
 void run_plan(const struct plan *plan, FILE *trace, struct outcome *ret) {

@@ -149,14 +149,13 @@ static int64_t delays(const struct plan *plan, int fault) {
 }
 
 /* A ZooKeeper that has too much to do refuses requests, and each is made again a tenth of a second later, together with those that it makes
- * sense with. Where it refuses one in a few of them, it is a matter of luck when all get through. */
+ * sense with. */
 #define REFUSED_AGAIN (2000 * WORLD_MS)
-enum { SELDOM_REFUSED = 10 };
 
 /* Is it known how long anybody may wait for what it could have? */
 static bool bounds_waits(const struct plan *plan, int64_t *more) {
     *more = plan->throttle > 0 ? REFUSED_AGAIN : 0;
-    if (plan->throttle > 0 && plan->throttle < SELDOM_REFUSED)
+    if (plan_refuses_often(plan))
         return false;
     for (size_t i = 0; i < plan->strokes.count; i++) {
         int64_t longer = delays(plan, plan->strokes.list[i].fault);
