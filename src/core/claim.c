@@ -30,7 +30,7 @@
 enum { EXTEND_HANDOFFS = 4, EXTEND_TIME = 2, EXTEND_RESTS = 63, EXTEND_SERVED = 1 << 30 };
 /* Less assured time than that is none: pawl_remaining_ms() says 0 of it. */
 #define LEAST_NS INT64_C(1000000)
-/* The part of a lease by which a hold may be renewed earlier than it must, together with others. */
+/* A hold may be renewed by this part of its lease too early, so that many go in one request. */
 enum { RENEW_EARLY = 30 };
 
 /* ---- The states ----------------------------------------------------------------------------------------------------------- */

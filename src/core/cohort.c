@@ -579,7 +579,7 @@ static void settle(struct claim *claim, int outcome, const struct pawl_error *wh
     case NEWS_RENEWED:
         tell_holders(claim, PAWL_HELD);
         break;
-    default: /* of a downgrade only the engine's readers learn */
+    default: /* a downgrade changes nothing for waiters and holds of this process */
         break;
     }
 }

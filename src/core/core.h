@@ -85,7 +85,7 @@ struct pawl {
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
     int64_t opened_at;     /* the trace counts from here */
-    bool does_io;          /* any call may; `local:` sees to cancellation itself where it does, since it mostly does not */
+    bool does_io; /* then no thread is cancelled inside a call; `local:` rarely does any, and takes care of it where it does */
     struct pawl_info info; /* as described by the engine */
     pawl_log_fn *log;
     void *log_data;
@@ -296,13 +296,13 @@ void pawl__cohort_reap(struct cohort *cohort);
 /* Drop a reference of the handle; no mutex held. */
 void pawl__lock_put(struct pawl_lock *lock);
 
-/* Unlock as it is, and wake who was promised it. */
+/* Unlock without settling anything, and wake the waiter that cohort->wake names. */
 static inline void pawl__cohort_let_go(struct cohort *cohort) {
     _Atomic uint32_t *wake = cohort->wake;
 
     cohort->wake = NULL;
     pthread_mutex_unlock(&cohort->mutex);
-    /* The word may be gone by now, with the stack that it was on: then this wakes nobody, or somebody who looks and sleeps on. */
+    /* The waiter may have returned by now, and its futex with its stack: then this wakes nobody, or a sleeper that looks and sleeps on. */
     if (wake)
         futex_wake_own(wake, 1);
 }

@@ -274,7 +274,7 @@ static void set_deadline(struct waiter *waiter) {
     waiter->deadline = waiter->try_only ? now + PAWL__TRY_NS : pawl__deadline(now, waiter->timeout_ms);
 }
 
-/* Wait. The handle may be freed and the client closed meanwhile: the caller has a share in both until end_wait(). */
+/* Wait. The handle may be freed and the client closed meanwhile: the caller has a reference to both until end_wait(). */
 static void wait_for(struct pawl_lock *lock, struct waiter *waiter) {
     set_deadline(waiter);
     lock->references++;

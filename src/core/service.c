@@ -25,7 +25,7 @@ void pawl__service_due(struct pawl *client, int64_t when) {
 static int64_t tick(struct pawl *client) {
     int64_t now = pawl__boottime();
 
-    /* Breaks are seen by asking, not by the clock: then every round looks. */
+    /* Where the engine has check(), breaks are found by asking in every round. */
     if (now >= atomic_load(&client->service.due) || (impl_of(client)->extras->check && atomic_load(&client->loss_callbacks))) {
         atomic_store(&client->service.due, PAWL__NEVER); /* what becomes due from here on lowers it again */
         pawl__service_due(client, client->service.ops->tick(client, now));

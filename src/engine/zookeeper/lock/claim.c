@@ -8,7 +8,7 @@
  *     session lost          lost v  |                          v  |
  *     (new GUID)              FINDING -----found--------->   watching
  *
- * Rules that every step keeps, each the answer to a bug that somebody had:
+ * Rules that every step keeps; each prevents a bug that a lock on ZooKeeper has had:
  *   - A znode is ours only if it has our GUID and its ephemeralOwner is the present session. Each session has its own GUID.
  *   - We hold only if our own znode is in the list that says so; after every wake-up there is a new list. One exception: shortcut.c.
  *   - We watch the one znode that we wait for, by getData: where it is gone already, there is a new list at once and no watch.
@@ -93,7 +93,7 @@ static enum zk_event create(struct zk_claim *claim) {
     return event == ZK_NOTHING && zk_is_leased(claim) ? pawl__zk_check_kind(claim) : event;
 }
 
-/* What was asked for together with it may still be answered, and would be read as if all of it had been: it counts no more. */
+/* Requests that were sent together with it may still be answered. Ignore that, or it would look as if all had been. */
 static enum zk_event stall(struct zk_claim *claim) {
     pawl__zk_next_number(claim);
     claim->stalled = true;

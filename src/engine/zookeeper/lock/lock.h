@@ -153,8 +153,8 @@ struct zk_claim {
     bool second_look;    /* it was looked at twice */
     bool broken;         /* lost by an operator */
     bool kind_seen;      /* contenders of another kind were in the lock's path */
-    bool gone_already;   /* whom it waited for was gone before it could be watched; only our own znode is to be seen yet */
-    int64_t look_at;     /* when to look again; PAWL__NEVER: an event will tell. Set by pawl__zk_look_at() */
+    bool gone_already; /* whom it waited for was gone before it could be watched; only the answer about our own znode is missing */
+    int64_t look_at;   /* when to look again; PAWL__NEVER: an event will tell. Set by pawl__zk_look_at() */
     int64_t waits_since; /* since when it has watched the one ahead, or asked whether that one is still there */
     int64_t try_until;   /* a semaphore's try: how long others may pass through `locks` ahead of it */
     unsigned tell;
@@ -165,8 +165,7 @@ struct zk_claim {
         struct zk_watch *further; /* on the one ahead of that one */
         struct zk_watch *own;     /* on its own znode: so that a break is heard at once */
     } watch;
-    uint64_t
-        next_in; /* whom it waits for was the only one ahead, in a list that had our own znode in it: session->changes then; or 0 */
+    uint64_t next_in; /* session->changes when a list with our own znode in it showed exactly one ahead; else 0 */
     struct {
         char *name; /* who stood last behind it, by the latest list; NULL: not two, or of no use */
         int64_t at;

@@ -5,7 +5,7 @@
  * A contender's node is `_c_<guid>-<marker><ten digits>`, as Curator makes it; the digits are the server's. Curator sorts by the text
  * after the last marker, or by the whole name where there is none, and lets every child count; go-zookeeper and Kazoo sort by the
  * number. Both orders are honoured: ahead of us is a node that is ahead by either. They agree on all nodes with a number; a child without
- * one that Curator would sort first is in Curator's way for ever, and in ours.
+ * one that Curator sorts first blocks Curator for ever, and us.
  */
 #ifndef PAWL_ZK_ORDER_H
 #define PAWL_ZK_ORDER_H

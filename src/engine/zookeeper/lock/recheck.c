@@ -19,7 +19,7 @@
 /* So many waiters ask at a time: heartbeats must not wait behind them. */
 enum { AT_ONCE = 64 };
 
-int64_t pawl__zk_recheck_sessions = 8; /* for how many session times a claim waits in good faith; tests lower it */
+int64_t pawl__zk_recheck_sessions = 8; /* so many session times a claim waits before it looks again; tests lower it */
 
 static bool waits(const struct zk_claim *claim) {
     return (claim->state == ZK_QUEUED || claim->state == ZK_LEASING) && claim->watch.ahead && claim->watch.ahead->armed;

@@ -28,7 +28,7 @@ static bool beats(const struct zk_claim *claim) {
     return (claim->state == ZK_PROVING || claim->state == ZK_HELD) && (claim->at.own || claim->at.lease_count);
 }
 
-/* The event that the answer is to the claim whose operations these are. */
+/* What the answer to a heartbeat means to the claim that these operations are about. */
 static enum zk_event judge(const struct zk_op *op, int rc, int first, int last) {
     if (rc == ZOK)
         return ZK_CHECKED;

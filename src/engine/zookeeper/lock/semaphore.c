@@ -154,7 +154,7 @@ static void create_leases(struct zk_claim *claim, struct zk_op *op, const char *
     }
     pawl__zk_znode_data(claim, data);
     snprintf(data + strlen(data), sizeof data - strlen(data), " token=%llu", (unsigned long long)claim->at.czxid << ZK_TOKEN_BITS);
-    for (uint32_t i = 0; i < claim->terms.permits; i++) /* the first one speaks for all */
+    for (uint32_t i = 0; i < claim->terms.permits; i++) /* only the first one has data */
         zoo_create_op_init(&operations[i], path, data, i == 0 ? (int)strlen(data) : 0, claim->zk->session.options.acl,
                            ZOO_EPHEMERAL | ZOO_SEQUENCE, NULL, 0);
     pawl__zk_multi(op, operations, (int)claim->terms.permits);

@@ -250,7 +250,7 @@ void pawl__zk_close(struct zk_engine *zk, int64_t deadline) {
             run_once(zk, deadline);
     }
     pawl__zk_session_close(session, answered && zk_is_connected(session));
-    tell_claims(zk, ZK_ABANDON); /* their memory is the core's, what hangs on them is ours */
+    tell_claims(zk, ZK_ABANDON); /* the core frees claims; we free what they point to */
     pawl__zk_leave(zk);
     pawl__zk_sweep_free(zk);
     pawl__zk_forget_last_seen(zk);

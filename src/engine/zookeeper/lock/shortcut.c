@@ -7,7 +7,7 @@
  * When the one that we wait for goes, a list would tell whether somebody else is ahead still. In a mutex that can be known
  * beforehand: if it was the only one ahead of us, in a list that had our own znode in it, then nobody can have come in between,
  * since every newcomer's number is higher. What could have happened since is that somebody deleted our own znode; so that is watched
- * too, and the server tells of what happened first first. Then its deletion lets us in at once: on a busy server a list would wait
+ * too, and events come in the order of the changes. Then its deletion lets us in at once: on a busy server a list would wait
  * for the disk, with everybody behind it.
  *
  * The same if it was gone before we could watch it: then the answer about our own znode, which was asked for last, decides.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sweep.c - znodes of ours that must go, and go on having to until they are gone: released, given up, or made by a request whose reply
+ * sweep.c - deletes znodes of ours, again and again until they are gone: released, given up, or made by a request whose reply
  * never came. They are no claim's any more: a release returns while its znode is here.
  *
  * A znode is off the list when the server says that it is deleted or not there, or when its session is dead, which deletes it too. One that

@@ -31,7 +31,7 @@ void pawl__zk_znodes_forget(struct zk_claim *claim) {
 static int on_prefix_made(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_claim *claim = zk_asked(op);
 
-    /* No node: the one above it has said why. */
+    /* No node: its parent could not be made, and that answer said why. */
     if (!claim || reply->rc == ZOK || reply->rc == ZNODEEXISTS || reply->rc == ZNONODE)
         return ZK_NOTHING;
     return pawl__zk_not_made(claim, reply->rc, "make", claim->at.home);
