@@ -34,10 +34,10 @@ for engine in redis-sentinel redis-cluster redlock; do
         continue
     fi
     mkdir "$scratch/$engine"
-    TMPDIR=$scratch/$engine "$demo/serve" $engine >"$scratch/said" 2>&1 &
+    TMPDIR=$scratch/$engine "$demo/serve" $engine >"$scratch/$engine.said" 2>&1 &
     servers=$!
-    check "servers for $engine are there" patiently grep -q '^export PAWL_URL' "$scratch/said"
-    PAWL_URL=$(sed -n "s/^export PAWL_URL='\\(.*\\)'$/\\1/p" "$scratch/said")
+    check "servers for $engine are there" patiently grep -q '^export PAWL_URL' "$scratch/$engine.said"
+    PAWL_URL=$(sed -n "s/^export PAWL_URL='\\(.*\\)'$/\\1/p" "$scratch/$engine.said")
     status_is 0 "... and are used" "$PAWL" run -u "$PAWL_URL" demo -- true
     kill "$servers"
     wait "$servers"
