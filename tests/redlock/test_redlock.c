@@ -24,11 +24,6 @@ static int nodes_with_lock(int from, int to) {
     return count;
 }
 
-static void await_free(int from, int to) {
-    for (int i = from; i <= to; i++)
-        await_integer(&servers[i], "EXISTS lock pawl:wait:{lock}", 0);
-}
-
 /* ---- Servers that don't answer -------------------------------------------------------------------------------------------- */
 
 /* A stopped server still accepts connections and requests. Nobody waits for it; it is left out; and it gets its vote once it goes on. */
@@ -221,23 +216,6 @@ static void test_new_vote_does_not_hide_a_loss(void **state) {
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     pawl_lock_free(lock);
     pawl_close(client);
-}
-
-/* The scripts are gone from all servers. */
-static void test_scripts_are_forgotten(void **state) {
-    struct pawl *client = open_all("", LONG_MS, NULL);
-    struct pawl_lock *lock = mutex_of(client, "lock");
-
-    (void)state;
-    for (int round = 0; round < 3; round++) {
-        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
-        for (int i = 0; i < NODES; i++)
-            freeReplyObject(redis_server_command(&servers[i], "SCRIPT FLUSH"));
-        assert_works(pawl_release(lock, &error), &error);
-    }
-    pawl_lock_free(lock);
-    pawl_close(client);
-    await_free(0, 4);
 }
 
 /* ---- Answers that are lost ------------------------------------------------------------------------------------------------ */
@@ -771,26 +749,6 @@ static void test_nobody_has_a_majority(void **state) {
     pawl_close(client);
 }
 
-static int count_findings(const struct pawl_finding *finding, void *data) {
-    int *counts = data;
-
-    counts[finding->severity == PAWL_FINDING_WARNING && strstr(finding->what, "does not answer")]++;
-    return 0;
-}
-
-static void test_doctor_looks_at_all(void **state) {
-    struct pawl *client;
-    int counts[2] = {0, 0};
-
-    (void)state;
-    redis_server_stop(&servers[2], SIGKILL);
-    client = open_all("", 0, NULL);
-    assert_works(pawl_examine(client, count_findings, counts, &error), &error);
-    assert_true(counts[0] > 4 * 3);
-    assert_int_equal(counts[1], 1);
-    pawl_close(client);
-}
-
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_node_stopped),
@@ -801,7 +759,6 @@ int main(int argc, char **argv) {
         TEST(test_bare_majority_then_a_restart),
         TEST(test_votes_below_the_majority_are_a_loss),
         TEST(test_new_vote_does_not_hide_a_loss),
-        TEST(test_scripts_are_forgotten),
         TEST(test_answers_to_acquire_are_lost),
         TEST(test_unknown_outcome_is_released),
         TEST(test_release_of_unknown_outcome),
@@ -816,7 +773,6 @@ int main(int argc, char **argv) {
         TEST(test_of_many_waiters_one_asks),
         TEST(test_who_releases_lets_others_go_first),
         TEST(test_head_of_many_waiters_gives_up),
-        TEST(test_doctor_looks_at_all),
     };
 
     if (argc == 4 && strcmp(argv[1], "--be-paused") == 0)

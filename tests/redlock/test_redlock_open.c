@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redlock_open.c - opening a lock over several servers: what is refused, what is warned of, and hosts that nobody knows, or not yet.
+ * test_redlock_open.c - opening a lock over several servers: what is refused, what is warned of, hosts that nobody knows, or not
+ * yet; what doctor says of them; and scripts that they do not have.
  */
 #include "../support/findings.h"
 #include "../support/names.h"
@@ -287,6 +288,43 @@ static void test_only_mutexes(void **state) {
     pawl_close(client);
 }
 
+static int count_findings(const struct pawl_finding *finding, void *data) {
+    int *counts = data;
+
+    counts[finding->severity == PAWL_FINDING_WARNING && strstr(finding->what, "does not answer")]++;
+    return 0;
+}
+
+static void test_doctor_looks_at_all(void **state) {
+    struct pawl *client;
+    int counts[2] = {0, 0};
+
+    (void)state;
+    redis_server_stop(&servers[2], SIGKILL);
+    client = open_all("", 0, NULL);
+    assert_works(pawl_examine(client, count_findings, counts, &error), &error);
+    assert_true(counts[0] > 4 * 3);
+    assert_int_equal(counts[1], 1);
+    pawl_close(client);
+}
+
+/* The scripts are gone from all servers. */
+static void test_scripts_are_forgotten(void **state) {
+    struct pawl *client = open_all("", LONG_MS, NULL);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        for (int i = 0; i < NODES; i++)
+            freeReplyObject(redis_server_command(&servers[i], "SCRIPT FLUSH"));
+        assert_works(pawl_release(lock, &error), &error);
+    }
+    pawl_lock_free(lock);
+    pawl_close(client);
+    await_free(0, 4);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_bad_urls),
@@ -301,6 +339,8 @@ int main(int argc, char **argv) {
         TEST(test_part_of_a_cluster_among_them),
         TEST(test_smallest_rights),
         TEST(test_a_release_is_refused),
+        TEST(test_doctor_looks_at_all),
+        TEST(test_scripts_are_forgotten),
     };
 
     name_is_known = is_known;

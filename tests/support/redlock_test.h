@@ -123,4 +123,10 @@ static inline struct pawl *open_all(const char *options, int64_t lease_ms, struc
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Nobody has the lock at these servers, nor waits for it there. */
+static inline void await_free(int from, int to) {
+    for (int i = from; i <= to; i++)
+        await_integer(&servers[i], "EXISTS lock pawl:wait:{lock}", 0);
+}
+
 #endif
