@@ -233,11 +233,7 @@ static int survey_one(struct server *server, const char *name, pawl_visit_fn *vi
     struct sight sight;
     int rc = look_at(server, name, &sight, reterr);
 
-    if (rc < 0)
-        return rc;
-    rc = pawl__sight_show(&sight, visit, data, reterr);
-    freeReplyObject(sight.reply);
-    return rc;
+    return rc < 0 ? rc : pawl__sight_show(&sight, visit, data, reterr);
 }
 
 static int survey_server(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {

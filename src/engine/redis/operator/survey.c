@@ -28,11 +28,7 @@ static int survey_one(struct redis *redis, const char *name, pawl_visit_fn *visi
     struct sight sight;
     int rc = pawl__sight_look(redis, name, &sight, reterr);
 
-    if (rc < 0)
-        return rc;
-    rc = pawl__sight_show(&sight, visit, data, reterr);
-    freeReplyObject(sight.reply);
-    return rc;
+    return rc < 0 ? rc : pawl__sight_show(&sight, visit, data, reterr);
 }
 
 static int scan_all(struct redis *redis, struct names *names, struct pawl_error *reterr) {

@@ -120,7 +120,8 @@ int pawl__names_scan(struct server *server, const char *prefix, int held, struct
             rc = held < 0 ? read_page(server, reply->element[1], prefix, names, reterr)
                           : read_held(server, reply->element[1], prefix, held, names, reterr);
         } else {
-            rc = pawl__fail(reterr, PAWL_EFORMAT, "the server's answer to SCAN makes no sense");
+            rc = pawl__fail(reterr, PAWL_EFORMAT,
+                            "the server's answer to SCAN is of no known form: check that the URL names a Redis server itself");
         }
         freeReplyObject(reply);
         if (rc < 0 || strcmp(cursor, "0") == 0)

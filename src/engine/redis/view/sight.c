@@ -157,7 +157,9 @@ int pawl__sight_take(const struct redis *redis, const char *name, redisReply *re
     *ret = (struct sight){.redis = redis, .name = name, .reply = reply, .limit = 1};
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != AT_COUNT) {
         freeReplyObject(reply);
-        return pawl__fail(reterr, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", name);
+        return pawl__fail(reterr, PAWL_EFORMAT,
+                          "the server's answer about '%s' is of no known form: check that the URL names a Redis server itself",
+                          name);
     }
     ret->kind = kind_of(ret);
     ret->now_ms = pawl__reply_number(reply, AT_TIME, 0) / 1000;
@@ -259,13 +261,15 @@ static bool is_no_lock(const struct sight *sight) {
     return strcmp(type, "none") != 0 && strcmp(type, "hash") != 0 && strcmp(type, "string") != 0;
 }
 
-int pawl__sight_show(const struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+int pawl__sight_show(struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct showing showing = {visit, data};
     int rc;
 
     if (is_no_lock(sight))
-        return pawl__fail(reterr, PAWL_EKIND, "the key of '%s' holds a %s, which is no lock", sight->name,
-                          sight_part(sight, AT_TYPE)->str);
-    rc = pawl__sight_holders(sight, show_holder, &showing);
-    return rc ? rc : show_waiters(sight, &showing);
+        rc = pawl__fail(reterr, PAWL_EKIND, "the key of '%s' holds a %s, which is no lock", sight->name,
+                        sight_part(sight, AT_TYPE)->str);
+    else if ((rc = pawl__sight_holders(sight, show_holder, &showing)) == 0)
+        rc = show_waiters(sight, &showing);
+    freeReplyObject(sight->reply);
+    return rc;
 }

@@ -52,13 +52,13 @@ struct holder {
 };
 
 /* sight.c */
-/* Make it of the script's answer, which the caller frees; after an error it is free. */
+/* Make it of the script's answer, which is freed after an error, or else with the last use: by pawl__sight_show, or by the caller. */
 int pawl__sight_take(const struct redis *redis, const char *name, redisReply *reply, struct sight *ret, struct pawl_error *reterr);
 /* Call `fn` for each holder, until it returns something else than 0: that is returned. */
 typedef int holder_fn(const struct sight *sight, const struct holder *holder, void *data);
 int pawl__sight_holders(const struct sight *sight, holder_fn *fn, void *data);
-/* Holders and those that wait, as entries. */
-int pawl__sight_show(const struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+/* Show holders and those that wait as entries, and free the answer. */
+int pawl__sight_show(struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
 
 /* break.c */
 /* What scripts that begin with common.lua are sent to survey or break: keys, then arguments. */
