@@ -129,7 +129,9 @@ static void not_granted(struct redlock *redlock, struct vote *vote, const redisR
         pawl__fail(&why, PAWL_EKIND,
                    "the key of '%s' holds another kind of lock, or something that is no lock: choose another name", vote->name);
     else
-        pawl__fail(&why, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", vote->name);
+        pawl__fail(&why, PAWL_EFORMAT,
+                   "the server's answer about '%s' is of no known form: check that the URL names a Redis server itself",
+                   vote->name);
     end(redlock, vote, BID_REFUSED, &why);
 }
 

@@ -148,7 +148,9 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
         pawl__fail(ret, PAWL_EKIND, "the key of '%s' holds another kind of lock, or something that is no lock: choose another name",
                    claim->name);
     else
-        pawl__fail(ret, PAWL_EFORMAT, "the server's answer about '%s' makes no sense", claim->name);
+        pawl__fail(ret, PAWL_EFORMAT,
+                   "the server's answer about '%s' is of no known form: check that the URL names a Redis server itself",
+                   claim->name);
 }
 
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {

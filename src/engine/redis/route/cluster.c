@@ -166,7 +166,8 @@ static void map_answered(struct redis *redis, struct request *request, redisRepl
         take_map(redis, request->server, reply);
     } else if (reply) {
         if (pawl__reply_class(reply, &why) == REPLY_OK)
-            pawl__fail(&why, PAWL_EFORMAT, "the server's answer to CLUSTER SLOTS makes no sense");
+            pawl__fail(&why, PAWL_EFORMAT,
+                       "the server's answer to CLUSTER SLOTS is of no known form: check that the URL names a Redis server itself");
         freeReplyObject(reply);
         pawl__link_drop(&request->server->commands, why.code == PAWL_EFORMAT ? PAWL_ETOPOLOGY : why.code, "it tells no slots: %s",
                         why.text);

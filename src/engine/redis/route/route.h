@@ -128,7 +128,7 @@ void pawl__sentinel_free(struct redis *redis);
 bool pawl__cluster_settle(struct redis *redis);
 /* Ask for the map again, soon. */
 void pawl__cluster_refresh(struct redis *redis);
-/* Take the answer MOVED; false: it makes no sense. Take the answer ASK: the node for this one request; NULL: it makes no sense. */
+/* Take the answer MOVED; false: it is of no known form. Take the answer ASK: the node for this one request; NULL: of no known form. */
 bool pawl__cluster_moved(struct server *from, const redisReply *reply);
 struct server *pawl__cluster_asked(struct server *from, const redisReply *reply);
 
