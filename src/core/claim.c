@@ -39,13 +39,13 @@ enum { RENEW_EARLY = 30 };
 enum { x = CLAIM_NEVER, i = CLAIM_IGNORED, P = CLAIM_PENDING, H = CLAIM_HELD, L = CLAIM_LOST, W = CLAIM_LEAVING, G = CLAIM_GONE };
 
 static const uint8_t moves[CLAIM_STATES][CLAIM_OUTCOMES] = {
-    /* GRANTED REFUSED GONE DOWNGRADED RENEWED LOST BROKEN | QUEUED LEAVING */
-    [CLAIM_NEW] = {H, G, x, x, x, x, x, P, x},     /* made, and not submitted yet */
-    [CLAIM_PENDING] = {H, G, G, i, i, i, i, P, W}, /* submitted */
-    [CLAIM_HELD] = {i, x, G, H, H, L, L, x, W},    /* granted */
-    [CLAIM_LOST] = {i, x, G, L, i, i, i, x, W},    /* granted, and not to be relied on any more */
-    [CLAIM_LEAVING] = {i, G, G, i, i, i, i, x, x}, /* withdrawn; a refusal may have been on its way */
-    [CLAIM_GONE] = {x, x, x, x, x, x, x, x, x},    /* the engine has forgotten it */
+    /* GRANTED REFUSED GONE DOWNGRADED RENEWED LOST BROKEN WANTED | QUEUED LEAVING */
+    [CLAIM_NEW] = {H, G, x, x, x, x, x, x, P, x},     /* made, and not submitted yet */
+    [CLAIM_PENDING] = {H, G, G, i, i, i, i, P, P, W}, /* submitted */
+    [CLAIM_HELD] = {i, x, G, H, H, L, L, H, x, W},    /* granted */
+    [CLAIM_LOST] = {i, x, G, L, i, i, i, i, x, W},    /* granted, and not to be relied on any more */
+    [CLAIM_LEAVING] = {i, G, G, i, i, i, i, i, x, x}, /* withdrawn; a refusal may have been on its way */
+    [CLAIM_GONE] = {x, x, x, x, x, x, x, x, x, x},    /* the engine has forgotten it */
 };
 
 int pawl__claim_move(enum claim_state state, int outcome) {
@@ -133,6 +133,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     claim->seam.max_hold_ns = wish->max_hold_ns;
     claim->seam.token = 0;
     claim->seam.token_count = 0;
+    claim->seam.wanted = false;
     atomic_init(&claim->seam.token_want, pawl__claim_tokens(cohort, cohort->tokens_used));
     return claim;
 }

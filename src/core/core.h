@@ -141,7 +141,7 @@ enum claim_state { CLAIM_NEW, CLAIM_PENDING, CLAIM_HELD, CLAIM_LEAVING, CLAIM_GO
 
 /* What may become of a claim: what the engine tells (enum pawl__news), and what it answers. */
 enum {
-    CLAIM_QUEUED = NEWS_BROKEN + 1, /* submitted, not decided */
+    CLAIM_QUEUED = NEWS_WANTED + 1, /* submitted, not decided */
     CLAIM_LEAVES,                   /* withdrawn, not gone yet */
     CLAIM_OUTCOMES,                 /* so many change its state */
     CLAIM_NOTHING = CLAIM_OUTCOMES,

@@ -61,6 +61,7 @@ struct pawl__claim {
     bool nonreentrant;
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
     int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
+    int64_t keep_ns;     /* 0, or: it may be kept (see struct pawl__keeping). Others must be able to tell that it is in their way */
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
@@ -68,6 +69,7 @@ struct pawl__claim {
     uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of tokens() */
     int64_t sent_at;      /* pawl__boottime() when the request left that granted or last renewed the claim */
     int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
+    bool wanted;          /* with keep_ns: others waited for it already when it was granted */
 };
 
 /* What an engine is opened with. Borrowed for the call of open(). */
@@ -89,6 +91,7 @@ enum pawl__news {
     NEWS_RENEWED,    /* held: sent_at and lease_ns are new */
     NEWS_LOST,       /* held, and not any more. Not gone: the core answers with withdraw, at once */
     NEWS_BROKEN, /* likewise, by an operator: the claim is in the way until its holder has let go, and the core withdraws it then */
+    NEWS_WANTED, /* pending or held, with keep_ns: another process waits behind it. May be told twice, and for one that has given up */
 };
 
 /* The upcall: only from within serve(), with no lock held. `why`: for REFUSED, LOST and BROKEN, else NULL. An engine with park() may tell
@@ -189,6 +192,17 @@ struct pawl__operators {
     pawl__examine_fn *examine;
 };
 
+/* For engines whose claims can be kept: held by the process, while nobody in it holds. A kept claim goes back when it is wanted: the
+ * engine tells WANTED as soon as it learns of it, whether the claim is kept or in use. Where those who wait can't make themselves heard,
+ * it tells WANTED when keep_ns have passed since the grant. Both never block. */
+struct pawl__keeping {
+    /* The last hold under this held claim is over, and nobody in the process waits for it. DONE: it is kept. PAWL_EHELD: others want it. */
+    int (*rest)(struct pawl__engine *, struct pawl__claim *);
+    /* Somebody in the process wants the kept claim again. DONE: it is held. PAWL_EHELD: it was taken away, or may have been, or others may
+     * want it and could not be heard: the core withdraws it and asks anew. */
+    int (*resume)(struct pawl__engine *, struct pawl__claim *);
+};
+
 /* What some engines can do with a claim; all but `downgrade` may be NULL. */
 struct pawl__extras {
     pawl__submit_all_fn *submit_all;
@@ -217,6 +231,7 @@ struct pawl__engine_impl {
     const struct pawl__parking *parking; /* NULL: serve() waits for every claim */
     const struct pawl__operators *operators;
     const struct pawl__extras *extras;
+    const struct pawl__keeping *keeping; /* NULL: no claim is ever kept, and keep_ns is 0 */
 };
 
 /* The engine's own state of a claim. */

@@ -79,8 +79,8 @@ static void trace_renew(struct pawl__engine *engine, struct pawl__claim *claim) 
 }
 
 static const char *const news_names[] = {
-    [NEWS_REFUSED] = "refused", [NEWS_GONE] = "settled", [NEWS_DOWNGRADED] = "downgraded",
-    [NEWS_RENEWED] = "renewed", [NEWS_LOST] = "lost",    [NEWS_BROKEN] = "lost",
+    [NEWS_REFUSED] = "refused", [NEWS_GONE] = "settled", [NEWS_DOWNGRADED] = "downgraded", [NEWS_RENEWED] = "renewed",
+    [NEWS_LOST] = "lost",       [NEWS_BROKEN] = "lost",  [NEWS_WANTED] = "wanted",
 };
 
 /* While the trace stands between, the engine's `core` is the engine itself. */

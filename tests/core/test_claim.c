@@ -25,13 +25,13 @@ static void assert_row(enum claim_state state, const char *const expected[CLAIM_
 
 static void test_every_cell(void **state) {
     (void)state;
-    /*                  GRANTED  REFUSED  GONE  DOWNGRADED  RENEWED  LOST  BROKEN  QUEUED  LEAVES */
-    assert_row(CLAIM_NEW, (const char *const[]){"held", "gone", "-", "-", "-", "-", "-", "pending", "-"});
-    assert_row(CLAIM_PENDING, (const char *const[]){"held", "gone", "gone", ".", ".", ".", ".", "pending", "leaving"});
-    assert_row(CLAIM_HELD, (const char *const[]){".", "-", "gone", "held", "held", "lost", "lost", "-", "leaving"});
-    assert_row(CLAIM_LOST, (const char *const[]){".", "-", "gone", "lost", ".", ".", ".", "-", "leaving"});
-    assert_row(CLAIM_LEAVING, (const char *const[]){".", "gone", "gone", ".", ".", ".", ".", "-", "-"});
-    assert_row(CLAIM_GONE, (const char *const[]){"-", "-", "-", "-", "-", "-", "-", "-", "-"});
+    /*                  GRANTED  REFUSED  GONE  DOWNGRADED  RENEWED  LOST  BROKEN  WANTED  QUEUED  LEAVES */
+    assert_row(CLAIM_NEW, (const char *const[]){"held", "gone", "-", "-", "-", "-", "-", "-", "pending", "-"});
+    assert_row(CLAIM_PENDING, (const char *const[]){"held", "gone", "gone", ".", ".", ".", ".", "pending", "pending", "leaving"});
+    assert_row(CLAIM_HELD, (const char *const[]){".", "-", "gone", "held", "held", "lost", "lost", "held", "-", "leaving"});
+    assert_row(CLAIM_LOST, (const char *const[]){".", "-", "gone", "lost", ".", ".", ".", ".", "-", "leaving"});
+    assert_row(CLAIM_LEAVING, (const char *const[]){".", "gone", "gone", ".", ".", ".", ".", ".", "-", "-"});
+    assert_row(CLAIM_GONE, (const char *const[]){"-", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
 }
 
 /* What no event takes back: a loss, a withdrawal, the end. */

@@ -116,6 +116,7 @@ static void fill_claim(const struct kit_claim *claim, unsigned news) {
     if (news & KIT_GRANTED) {
         claim->claim->token = grant->token;
         claim->claim->token_count = grant->token_count;
+        claim->claim->wanted = claim->wanted;
     }
     if (news & (KIT_GRANTED | KIT_RENEWED)) {
         claim->claim->sent_at = grant->sent_at;
@@ -124,7 +125,7 @@ static void fill_claim(const struct kit_claim *claim, unsigned news) {
 }
 
 static void call_up(const struct pawl__engine *engine, struct pawl__claim *claim, unsigned news, const struct pawl_error *why) {
-    static const enum pawl__news order[] = {NEWS_GRANTED, NEWS_RENEWED, NEWS_LOST, NEWS_BROKEN, NEWS_DOWNGRADED};
+    static const enum pawl__news order[] = {NEWS_GRANTED, NEWS_RENEWED, NEWS_WANTED, NEWS_LOST, NEWS_BROKEN, NEWS_DOWNGRADED};
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
         if (news & 1u << order[i])

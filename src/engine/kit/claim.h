@@ -34,6 +34,7 @@ enum {
     KIT_RENEWED = 1 << NEWS_RENEWED,
     KIT_LOST = 1 << NEWS_LOST,
     KIT_BROKEN = 1 << NEWS_BROKEN,
+    KIT_WANTED = 1 << NEWS_WANTED,
     KIT_PARKED = KIT_GRANTED | KIT_REFUSED | KIT_GONE | KIT_DOWNGRADED,
     KIT_WHY = KIT_REFUSED | KIT_LOST | KIT_BROKEN, /* they have a reason */
 };
@@ -58,6 +59,7 @@ struct kit_claim {
     enum kit_waits waits;
     _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
     bool adopted, unparked;
+    bool wanted;   /* others waited for it when it was granted: goes up with KIT_GRANTED */
     bool was_lost; /* KIT_GONE: it was not held any more when it was withdrawn */
     struct kit_grant grant;
     struct pawl_error why; /* of KIT_WHY */
