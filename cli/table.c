@@ -33,6 +33,8 @@ static void describe_state(char *out, size_t size, const struct pawl_entry *entr
         note = ", pid gone";
     else if (entry->flags & PAWL_ENTRY_FOREIGN)
         note = ", foreign";
+    else if (entry->flags & PAWL_ENTRY_KEEPS)
+        note = ", keeps";
     if (is_waiter(entry))
         snprintf(out, size, "waits %u%s", entry->position, note);
     else

@@ -384,6 +384,7 @@ enum pawl_entry_flags {
     PAWL_ENTRY_BROKEN = 1 << 1,  /* asked to give up by pawl_break */
     PAWL_ENTRY_STOPPED = 1 << 2, /* stopped in the engine's own critical section: nobody on this lock moves until it goes on */
     PAWL_ENTRY_FOREIGN = 1 << 3, /* not a pawl: some fields are not known */
+    PAWL_ENTRY_KEEPS = 1 << 4,   /* its process keeps it between holds: it is in use, or goes back as soon as another wants it */
 };
 
 /* One holder or one waiter. */

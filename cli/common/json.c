@@ -64,6 +64,7 @@ static void print_entry(FILE *out, const struct pawl_entry *entry, bool raw) {
     print_flag(out, "broken", entry, PAWL_ENTRY_BROKEN);
     print_flag(out, "stopped", entry, PAWL_ENTRY_STOPPED);
     print_flag(out, "foreign", entry, PAWL_ENTRY_FOREIGN);
+    print_flag(out, "keeps", entry, PAWL_ENTRY_KEEPS);
     if (raw)
         print_known_string(out, "raw", entry->raw);
     fputc('}', out);
