@@ -143,7 +143,7 @@ static int downgrade(struct pawl__engine *engine, struct pawl__claim *seam) {
     return PAWL_EUNSUPPORTED;
 }
 
-static bool hindered(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
+static int why(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
     struct simple *simple = simple_of(engine);
     struct pawl_error delay;
 
@@ -152,7 +152,7 @@ static bool hindered(struct pawl__engine *engine, struct pawl__claim *seam, stru
     pawl__kit_unlock(&simple->kit);
     if (delay.code)
         *ret = delay;
-    return delay.code != 0;
+    return delay.code;
 }
 
 static int survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
@@ -168,7 +168,7 @@ static int break_hold(struct pawl__engine *engine, const char *name, uint64_t to
 }
 
 const struct pawl__operators pawl__simple_operators = {.survey = survey, .break_hold = break_hold};
-const struct pawl__extras pawl__simple_extras = {.downgrade = downgrade, .hindered = hindered};
+const struct pawl__extras pawl__simple_extras = {.downgrade = downgrade, .why = why};
 
 /* ---- The work: the mutex is held, and free while the server is asked ------------------------------------------------------ */
 

@@ -324,11 +324,11 @@ bool pawl__claim_is_adopted(const struct claim *claim) {
     return claim->adopted || !claim->cohort->engine->impl->parking;
 }
 
-bool pawl__claim_why(struct claim *claim, struct pawl_error *ret) {
+int pawl__claim_why(struct claim *claim, struct pawl_error *ret) {
     struct pawl__engine *engine = claim->cohort->engine;
-    pawl__hindered_fn *hindered = engine->impl->extras->hindered;
+    pawl__why_fn *why = engine->impl->extras->why;
 
-    return hindered && claim->state == CLAIM_PENDING && hindered(engine, &claim->seam, ret);
+    return why && (claim->state == CLAIM_PENDING || claim->state == CLAIM_HELD) ? why(engine, &claim->seam, ret) : 0;
 }
 
 /* ---- Held, and lost ------------------------------------------------------------------------------------------------------- */

@@ -126,21 +126,11 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
 /* End a waiter whose time is up. */
 static void end_late(struct waiter *waiter) {
     struct cohort *cohort = waiter->lock->cohort;
-    int link = atomic_load(&cohort->engine->link);
     struct pawl_error why;
 
-    if (link && link != PAWL_ECONNLOST)
-        pawl__cohort_end(waiter, link, "'%s' was not acquired within %lld ms: %s; pawl doctor %s says more", cohort->name,
-                         (long long)waiter->timeout_ms, pawl_error_text(link), cohort->client->info.url);
-    else if (link && waiter->claim && pawl__claim_why(waiter->claim, &why))
+    if (waiter->claim && pawl__claim_why(waiter->claim, &why))
         pawl__cohort_end(waiter, why.code, "'%s' was not acquired within %lld ms: %s", cohort->name, (long long)waiter->timeout_ms,
                          why.text);
-    else if (link)
-        pawl__cohort_end(waiter, link, "no connection to %s: '%s' was not acquired; check that the server is running",
-                         cohort->client->info.url, cohort->name);
-    else if (waiter->claim && pawl__claim_why(waiter->claim, &why))
-        pawl__cohort_end(waiter, PAWL_ETIMEOUT, "'%s' was not acquired within %lld ms: %s", cohort->name,
-                         (long long)waiter->timeout_ms, why.text);
     else if (waiter->try_only)
         pawl__cohort_end(waiter, PAWL_ETIMEOUT, "the engine gave no answer about '%s' in time: try again", cohort->name);
     else

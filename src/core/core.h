@@ -331,8 +331,8 @@ void pawl__claim_unpark(struct claim *claim);
 bool pawl__claim_adopt(struct claim *claim);
 /* Does serve() wait for it? */
 bool pawl__claim_is_adopted(const struct claim *claim);
-/* Does the server itself say why a claim is not even queued? */
-bool pawl__claim_why(struct claim *claim, struct pawl_error *ret);
+/* Why is it of no use to those who wait? 0: others are ahead. See pawl__why_fn. */
+int pawl__claim_why(struct claim *claim, struct pawl_error *ret);
 /* Withdraw it. 0, or PAWL_ELOST: it had been lost. Afterwards it is LEAVING or GONE. */
 int pawl__claim_withdraw(struct claim *claim);
 /* Let readers in: NEWS_DOWNGRADED, NEWS_LOST, NEWS_BROKEN, or CLAIM_NOTHING: it is under way. */

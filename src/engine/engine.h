@@ -112,7 +112,6 @@ struct pawl__engine {
     const struct pawl__engine_impl *traced_impl; /* engine/trace.c: what it stands in front of */
     pawl__tell_fn *traced_tell;
     void *traced_core;
-    _Atomic int link; /* 0, or PAWL_ECONNLOST while the server can't be reached: the code for acquires whose time is up */
 };
 
 /* The operations. An optional one may be NULL in its table. */
@@ -158,9 +157,10 @@ typedef void pawl__adopt_fn(struct pawl__engine *, struct pawl__claim *);
  * core asks here. */
 typedef int pawl__check_fn(const struct pawl__engine *, const struct pawl__claim *);
 
-/* Optional: a pending claim is not even queued, since the server can't be reached, or refuses for a while: what it said last. False:
- * nothing of the kind, and others are in the way. Any thread, also while park() runs. Never blocks. */
-typedef bool pawl__hindered_fn(struct pawl__engine *, struct pawl__claim *, struct pawl_error *ret);
+/* Optional: why is this pending claim not granted, or this held one of no use to the others of its process? 0: others are ahead.
+ * Else the code with which an acquire ends whose time is up, and in `ret` the reason: PAWL_ECONNLOST, PAWL_EACCES, PAWL_EREPLICAS;
+ * PAWL_ETIMEOUT where the server has not answered, or refuses for a while. Any thread, also while park() runs. Never blocks. */
+typedef int pawl__why_fn(struct pawl__engine *, struct pawl__claim *, struct pawl_error *ret);
 
 /* Run by the client's service thread: I/O, timers, upcalls; returns at the deadline, after upcalls, or soon after wake(). */
 typedef void pawl__serve_fn(struct pawl__engine *, int64_t deadline);
@@ -210,7 +210,7 @@ struct pawl__extras {
     pawl__retoken_fn *retoken;
     pawl__tokens_fn *tokens;
     pawl__check_fn *check;
-    pawl__hindered_fn *hindered;
+    pawl__why_fn *why;
 };
 
 struct pawl__engine_impl {

@@ -136,7 +136,7 @@ static void test_why(void **data) {
     (void)data;
     says = SIMPLE_NOT_YET;
     engine->impl->serve(engine, 0);
-    assert_false(engine->impl->extras->hindered(engine, &place.claim, &error));
+    assert_int_equal(engine->impl->extras->why(engine, &place.claim, &error), 0);
     engine->impl->withdraw(engine, &place.claim);
     says = SIMPLE_YES;
     assert_told(engine, NEWS_GONE);
@@ -146,7 +146,7 @@ static void test_why(void **data) {
     says = SIMPLE_NOT_YET;
     code = PAWL_ECONNLOST;
     engine->impl->serve(engine, 0);
-    assert_true(engine->impl->extras->hindered(engine, &place.claim, &error));
+    assert_int_equal(engine->impl->extras->why(engine, &place.claim, &error), PAWL_ECONNLOST);
     assert_int_equal(error.code, PAWL_ECONNLOST);
     engine->impl->close(engine, 0);
 }

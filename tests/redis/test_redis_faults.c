@@ -385,6 +385,8 @@ static void test_half_open_connection(void **state) {
 
     (void)state;
     proxy_freeze(proxy, true);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 100, &error), &error);
+    assert_contains(error.text, "has not answered"); /* and not that others hold it */
     assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, 3000, &error), &error);
     proxy_isolate(proxy, true); /* and the connections that are stuck in it are gone */
     proxy_freeze(proxy, false);

@@ -373,10 +373,19 @@ static struct zk_engine *engine_of(struct pawl *client) {
     return (struct zk_engine *)client->engine;
 }
 
+bool is_connected(struct pawl *client) {
+    bool connected;
+
+    pawl__zk_lock();
+    connected = zk_is_connected(&engine_of(client)->session);
+    pawl__zk_unlock(&engine_of(client)->session);
+    return connected;
+}
+
 void await_link(struct pawl *client, bool connected) {
-    for (int i = 0; i < PATIENCE_MS / 2 && (atomic_load(&client->engine->link) == 0) != connected; i++)
+    for (int i = 0; i < PATIENCE_MS / 2 && is_connected(client) != connected; i++)
         nap();
-    assert_int_equal(atomic_load(&client->engine->link) == 0, connected);
+    assert_int_equal(is_connected(client), connected);
 }
 
 void cut_and_reconnect(struct pawl *client) {

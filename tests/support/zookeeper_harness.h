@@ -92,6 +92,7 @@ struct listing await_nodes(const char *below, int count);
 void await_no_watches(void);
 /* End the session of a client that is connected through the proxy, as its expiry would. */
 void expire(struct pawl *client);
+bool is_connected(struct pawl *client);
 void await_link(struct pawl *client, bool connected);
 /* Cut the connection of a client through the proxy, and wait until it has another. */
 void cut_and_reconnect(struct pawl *client);

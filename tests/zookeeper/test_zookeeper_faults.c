@@ -368,6 +368,25 @@ static void test_a_quota_is_exceeded(void **state) {
     pawl_close(client);
 }
 
+/* The server is slow: the text of the time-out does not say that others hold the lock. */
+static void test_why_time_is_up(void **state) {
+    struct pawl *client = open_proxied("");
+    struct pawl_lock *lock = new_mutex(client, 0), *other = new_mutex(client, PAWL_TASK);
+
+    (void)state;
+    proxy_freeze(proxy, true);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 100, &error), &error);
+    assert_non_null(strstr(error.text, "ZooKeeper has not queued it yet"));
+    proxy_freeze(proxy, false);
+    acquire(lock);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(other, 100, &error), &error);
+    assert_non_null(strstr(error.text, "others hold it"));
+    release(lock);
+    pawl_lock_free(other);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -387,6 +406,7 @@ int main(int argc, char **argv) {
         TEST(test_tries_are_rounds_over_all_hosts),
         TEST(test_a_delete_that_is_refused_is_tried_again),
         TEST(test_a_quota_is_exceeded),
+        TEST(test_why_time_is_up),
     };
 
     return harness_run(argc, argv, "test_zookeeper_faults", 1, &(struct zookeeper_how){.quota = true}, tests,

@@ -187,6 +187,6 @@ const struct pawl__engine_impl pawl__redis_engine = {
             .submit_all = pawl__redis_submit_all,
             .downgrade = pawl__redis_downgrade,
             .tokens = pawl__redis_tokens,
-            .hindered = pawl__redis_hindered,
+            .why = pawl__redis_why,
         },
 };

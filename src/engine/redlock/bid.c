@@ -523,3 +523,17 @@ int pawl__redlock_downgrade(struct pawl__engine *engine, struct pawl__claim *cla
     (void)claim;
     return PAWL_EUNSUPPORTED;
 }
+
+int pawl__redlock_why(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *ret) {
+    struct redlock *redlock = redlock_of(engine);
+    unsigned usable;
+
+    (void)claim;
+    pawl__kit_lock(&redlock->wire.kit);
+    usable = pawl__seats_usable(redlock);
+    pawl__kit_unlock(&redlock->wire.kit);
+    if (usable >= redlock->quorum)
+        return 0;
+    return pawl__fail(ret, PAWL_ECONNLOST, "%u of %u servers can be reached, %u are needed; check that they are running", usable,
+                      redlock->count, redlock->quorum);
+}

@@ -431,5 +431,6 @@ const struct pawl__engine_impl pawl__redlock_engine = {
     .extras =
         &(const struct pawl__extras){
             .downgrade = pawl__redlock_downgrade,
+            .why = pawl__redlock_why,
         },
 };

@@ -46,7 +46,6 @@ void pawl__seats_look(struct redlock *redlock) {
 
     for (unsigned i = 0; i < redlock->count; i++)
         went |= look_at(redlock, i);
-    atomic_store(&redlock->wire.base.link, pawl__seats_usable(redlock) >= redlock->quorum ? 0 : PAWL_ECONNLOST);
     if (went)
         step_all(redlock, &redlock->bids, BID_WENT, 0);
 }

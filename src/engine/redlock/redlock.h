@@ -321,6 +321,7 @@ void pawl__hold_lost(struct redlock *redlock, struct bid *bid, unsigned news, co
 pawl__submit_fn pawl__redlock_submit;
 pawl__withdraw_fn pawl__redlock_withdraw;
 pawl__downgrade_fn pawl__redlock_downgrade;
+pawl__why_fn pawl__redlock_why;
 /* What an event is about: a voter, or the time. */
 struct bid_input {
     int64_t now;

@@ -229,5 +229,5 @@ const struct pawl__engine_impl pawl__zookeeper_engine = {
     .wake = pawl__zk_wake,
     .renew = pawl__zk_renew,
     .operators = &(const struct pawl__operators){.survey = survey, .break_hold = break_hold, .examine = examine},
-    .extras = &(const struct pawl__extras){.downgrade = pawl__zk_downgrade},
+    .extras = &(const struct pawl__extras){.downgrade = pawl__zk_downgrade, .why = pawl__zk_why},
 };

@@ -25,7 +25,7 @@ static bool current(const struct request *request) {
 static void refused_for_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
     pawl__kit_note(&redis->kit, &claim->kit, "%s", why->text);
     if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
-        claim->kit.why = *why; /* for hindered(); later on it says why it was lost */
+        claim->kit.why = *why; /* for pawl__redis_why(); later on it says why it was lost */
     pawl__claim_try_later(redis, claim);
 }
 

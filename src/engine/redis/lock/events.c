@@ -34,7 +34,6 @@ static void changed(struct home *home) {
     if (up && !pawl__server_is_one(&home->server))
         return;
     pawl__secure_anew(home);
-    pawl__redis_set_link(redis);
     pawl__home_kick_reader(home);
     pthread_cond_broadcast(&claims_of(redis)->called); /* somebody may wait for the server */
     if (up) {
@@ -138,8 +137,7 @@ static void follow_slots(struct redis *redis) {
             move(redis, claim, home_of(server));
         }
     }
-    if (pawl__cluster_settle(redis))
-        pawl__redis_set_link(redis);
+    pawl__cluster_settle(redis);
 }
 
 /* ---- The pump ----------------------------------------------------------------------------------------------------------------- */

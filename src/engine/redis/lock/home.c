@@ -31,21 +31,6 @@ void pawl__home_gone(struct server *server) {
     close(home_of(server)->read_bell);
 }
 
-void pawl__redis_set_link(struct redis *redis) {
-    struct server *server = NULL;
-    int code = 0;
-
-    while ((server = pawl__route_next(redis, server))) {
-        if (!node_of(server)->wanted)
-            continue;
-        if (!pawl__server_up(server))
-            code = PAWL_ECONNLOST;
-        else if (!code && home_of(server)->replicas_short)
-            code = PAWL_EREPLICAS;
-    }
-    atomic_store(&redis->base.link, code);
-}
-
 void pawl__home_called(struct home *home) {
     pthread_cond_broadcast(&claims_of(home->server.redis)->called);
     pawl__home_kick_reader(home);

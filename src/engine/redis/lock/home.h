@@ -58,8 +58,6 @@ static inline bool redis_time_makes_sense(int64_t server_us) {
 /* home.c */
 int pawl__home_made(struct server *server);
 void pawl__home_gone(struct server *server);
-/* Set the code that acquires end with when their time is up. */
-void pawl__redis_set_link(struct redis *redis);
 /* A call that is not about a claim was answered: wake who waits for it. */
 void pawl__home_called(struct home *home);
 /* Have the thread that reads look around. */

@@ -349,7 +349,7 @@ pawl__withdraw_fn pawl__redis_withdraw;
 pawl__downgrade_fn pawl__redis_downgrade;
 pawl__renew_fn pawl__redis_renew;
 pawl__tokens_fn pawl__redis_tokens;
-pawl__hindered_fn pawl__redis_hindered;
+pawl__why_fn pawl__redis_why;
 pawl__park_fn pawl__redis_park;
 pawl__unpark_fn pawl__redis_unpark;
 pawl__adopt_fn pawl__redis_adopt;

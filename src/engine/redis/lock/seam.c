@@ -118,21 +118,29 @@ int pawl__redis_tokens(struct pawl__engine *engine, struct pawl__claim *seam, ui
     return rc;
 }
 
-/* There is no connection, and it is known why; or `failures` counts what was refused for a while, until an answer says something:
- * then `why` is the last of it. */
-bool pawl__redis_hindered(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
+/* `failures` counts what was refused for a while, until an answer says something: then kit.why is the last of it. */
+static int why_late(const struct rclaim *claim, const struct home *home, struct pawl_error *ret) {
+    bool pending = claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING;
+
+    if (!pawl__server_up(&home->server))
+        return pawl__fail(ret, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
+    if (home->replicas_short)
+        return pawl__fail(ret, PAWL_EREPLICAS, "%s; pawl doctor %s says more", pawl_error_text(PAWL_EREPLICAS),
+                          home->server.redis->url);
+    if (pending && claim->failures && claim->kit.why.code)
+        return pawl__fail(ret, PAWL_ETIMEOUT, "%s", claim->kit.why.text);
+    return claim->state == RCLAIM_ASKING ? pawl__fail(ret, PAWL_ETIMEOUT, "the server has not answered yet") : 0;
+}
+
+int pawl__redis_why(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
     struct redis *redis = redis_of(engine);
     const struct rclaim *claim = rclaim_of(seam);
-    bool hindered;
+    int rc;
 
     pawl__redis_lock(redis);
-    hindered = (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING) && claim->home;
-    if (hindered && !pawl__server_up(&claim->home->server))
-        pawl__fail(ret, pawl__server_errorcode(&claim->home->server), "%s", pawl__server_errortext(&claim->home->server));
-    else if ((hindered &= claim->failures && claim->kit.why.code))
-        *ret = claim->kit.why;
+    rc = claim->home ? why_late(claim, claim->home, ret) : 0;
     pawl__redis_unlock_asked(redis);
-    return hindered;
+    return rc;
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------------- */

@@ -91,7 +91,6 @@ void pawl__secure_counted(struct redis *redis, const struct request *request, co
     home->replicas_had = have;
     home->server.facts.replicas = have > home->server.facts.replicas ? have : home->server.facts.replicas;
     home->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : home->renew_at;
-    pawl__redis_set_link(home->server.redis);
     end_round(home, have < wanted ? fell_short : secured);
 }
 
@@ -101,7 +100,6 @@ static void expect_shortfall(struct home *home) {
         return;
     home->replicas_short = true;
     home->replicas_had = home->server.facts.replicas;
-    pawl__redis_set_link(home->server.redis);
 }
 
 /* A write, in the slot of the first of them, and WAIT. */

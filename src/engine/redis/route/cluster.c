@@ -87,14 +87,12 @@ static void leave_nodes(struct redis *redis) {
     }
 }
 
-bool pawl__cluster_settle(struct redis *redis) {
+void pawl__cluster_settle(struct redis *redis) {
     struct cluster_route *cluster = &route_of(redis)->cluster;
-    bool remapped = cluster->remapped;
 
-    if (remapped)
+    if (cluster->remapped)
         leave_nodes(redis);
     cluster->remapped = false;
-    return remapped;
 }
 
 /* ---- The map -------------------------------------------------------------------------------------------------------------------- */

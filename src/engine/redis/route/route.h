@@ -124,8 +124,8 @@ struct server *pawl__single_new(struct redis *redis, struct pawl_error *reterr);
 void pawl__sentinel_free(struct redis *redis);
 
 /* cluster.c: where nothing has slots these do nothing. */
-/* Claims have followed: leave what is of no use any more. True: the whole map was new. */
-bool pawl__cluster_settle(struct redis *redis);
+/* Claims have followed: leave what is of no use any more. */
+void pawl__cluster_settle(struct redis *redis);
 /* Ask for the map again, soon. */
 void pawl__cluster_refresh(struct redis *redis);
 /* Take the answer MOVED; false: it is of no known form. Take the answer ASK: the node for this one request; NULL: of no known form. */

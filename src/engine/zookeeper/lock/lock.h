@@ -356,6 +356,7 @@ void pawl__zk_beat_cut(struct zk_claim *claim);
 pawl__submit_fn pawl__zk_submit;
 pawl__withdraw_fn pawl__zk_withdraw;
 pawl__downgrade_fn pawl__zk_downgrade;
+pawl__why_fn pawl__zk_why;
 void pawl__zk_step(struct zk_claim *claim, enum zk_event event);
 
 /* serve.c */

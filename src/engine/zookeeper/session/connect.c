@@ -405,7 +405,6 @@ int pawl__zk_session_silent(const struct zk_session *session, struct pawl_error 
 
 int pawl__zk_session_open(struct zk_session *session, const char *servers, struct pawl_error *reterr) {
     session->attempts.resolve_at = pawl__boottime() + RESOLVE_NS;
-    atomic_store(&session->engine->link, PAWL_ECONNLOST);
     return open_handle(session, servers, reterr);
 }
 

@@ -60,7 +60,6 @@ void pawl__zk_session_step(struct zk_session *session, enum zk_session_event eve
         return;
     session->state = (enum zk_session_state)move->next;
     session->changes++;
-    atomic_store(&session->engine->link, zk_is_connected(session) ? 0 : PAWL_ECONNLOST);
     move->act(session);
 }
 

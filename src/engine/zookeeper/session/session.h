@@ -202,7 +202,7 @@ struct zk_options {
 };
 
 struct zk_session {
-    struct pawl__engine *engine; /* whose it is: notes, warnings, `link` */
+    struct pawl__engine *engine; /* whose it is: notes, warnings */
     struct zk_options options;
     enum zk_session_state state; /* written by pawl__zk_session_step() alone */
     zhandle_t *handle;
