@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients: a connection to where the locks are. Locks of one URL share one, unless they are given another."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import math
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import _pawl
+from ._operator import Entry, Finding
+
+_FOREVER = 2**63 - 1
+_shared: Dict[str, Client] = {}
+
+
+def default_url() -> str:
+    """$PAWL_URL, else `local:`."""
+    return os.environ.get("PAWL_URL", "local:")
+
+
+class Client(_pawl.Client):
+    """A connection of its own, for locks that are given it: `pawl.Lock("nightly", client=client)`.
+
+    It is opened with the first use. `lease` (seconds) is how long a server keeps a hold that nobody renews; `label` is shown by
+    `pawl status`; no hold lasts longer than `max_hold` (seconds); opening waits no longer than `connect` (seconds). Use it in a `with`
+    statement, or call close().
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        *,
+        lease: Optional[float] = None,
+        label: Optional[str] = None,
+        max_hold: Optional[float] = None,
+        connect: Optional[float] = None,
+        _flags: int = 0,
+    ) -> None:
+        if url is None:
+            url = default_url()
+        self._options: Dict[str, Any] = dict(lease=lease, label=label, max_hold=max_hold, connect=connect, _flags=_flags)
+        self._url = url
+        super().__init__(url, lease, label, max_hold, connect, _flags)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return functools.partial(type(self), **self._options), (self._url,)
+
+    def __repr__(self) -> str:
+        return f"<pawl.Client {self._url}{' closed' if self.closed else ''}>"
+
+    def __enter__(self) -> Client:
+        self.open()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """Where the locks are, in full, without secrets."""
+        return self._describe()[0]
+
+    @property
+    def engine(self) -> str:
+        """What keeps the locks: "local", "redis", ..."""
+        return self._describe()[1]
+
+    @property
+    def lease(self) -> float:
+        """Seconds after which a hold that is not renewed ends; infinite if it never does."""
+        milliseconds = self._describe()[2]
+        return math.inf if milliseconds == _FOREVER else milliseconds / 1000
+
+    def inspect(self, name: Optional[str] = None) -> List[Entry]:
+        """Who holds and who waits: of one lock, or of all."""
+        return [Entry._of(told) for told in self._inspect(name)]
+
+    def break_(self, name: str, token: int, *, now: bool = False) -> None:
+        """Ask the holder with this token to give up; with `now` free the lock at once."""
+        self._break(name, token, now)
+
+    def examine(self) -> List[Finding]:
+        """What endangers the locks where they are, and what to change."""
+        return [Finding._of(told) for told in self._examine()]
+
+
+def client_for(url: Optional[str], client: Optional[Client]) -> Client:
+    """The client that a lock is to use."""
+    if client is not None:
+        if url is not None:
+            raise TypeError("give a URL or a client, not both")
+        return client
+    if url is None:
+        url = default_url()
+    found = _shared.get(url)
+    return found if found is not None else _shared.setdefault(url, Client(url))
+
+
+atexit.register(_pawl.close_all)
