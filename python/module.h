@@ -26,7 +26,7 @@
 /* How many forks lie between the first process and this one. */
 extern unsigned py_generation;
 
-/* Set the exception that belongs to the code, unless one is set: a wait that was ended by a signal has that of its handler. Returns NULL. */
+/* Set the exception that belongs to the code, unless one is set: that of a signal handler, which ended the wait. Returns NULL. */
 PyObject *py_raise(const struct pawl_error *error);
 /* The same, with a text of its own. */
 PyObject *py_raise_text(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
