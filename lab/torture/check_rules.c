@@ -31,10 +31,14 @@ static int64_t told_by(const struct check *check, const struct stroke_seen *stro
 
 /* Of the hold that this became: when was the claim asked for at the earliest? Threads of one process hand a claim on, each time with the
  * next token of those that came with it; so these stand side by side. Of more than there may be hand-offs the last count: a claim that went
- * on did so since nobody waited. */
+ * on did so since nobody waited. A claim that is kept may be as old as its process: there the time that its holds were assured of says
+ * when it was last confirmed. */
 static int64_t asked_since(const struct check *check, const struct attempt *attempt) {
     uint64_t most = attempt->mode == 'p' || attempt->foreign ? 0 : check->handoff;
     int64_t since = attempt->call;
+
+    if (check->keep > 0 && attempt->mode != 'p' && !attempt->foreign)
+        return 0;
 
     for (size_t i = attempt->rank; most-- > 0 && i-- > 0;) {
         const struct attempt *before = check->by_token[i];
@@ -327,20 +331,35 @@ static bool exclude_each_other(const struct attempt *one, const struct attempt *
     return one->mode != 's' || other->mode != 's';
 }
 
-static bool overtook(const struct attempt *other, const struct attempt *waiter) {
-    return other->lock == waiter->lock && other->call > waiter->seen && exclude_each_other(other, waiter);
+/* Who keeps the lock may enter it until it hears that somebody waits: that takes no longer than this, or, where the message may have been
+ * lost, until who waits asks again. */
+#define RECALL_NS INT64_C(1000000000)
+#define RECALL_AGAIN_NS INT64_C(2600000000) /* ALIVE_NS in src/engine/redis/lock/answer.c, and a quarter */
+
+static int64_t recalled_by(const struct check *check, const struct attempt *waiter) {
+    if (check->keep == 0)
+        return waiter->seen;
+    for (size_t i = 0; i < check->stroke_count; i++)
+        if (check->strokes[i].begin <= waiter->granted && check->strokes[i].end + mend_ns(check) >= waiter->call)
+            return waiter->seen + RECALL_AGAIN_NS;
+    return waiter->seen + RECALL_NS;
+}
+
+/* `known`: from when on all others know that it waits. */
+static bool overtook(const struct attempt *other, const struct attempt *waiter, int64_t known) {
+    return other->lock == waiter->lock && other->call > known && exclude_each_other(other, waiter);
 }
 
 /* A writer that becomes a reader keeps its claim, and is joined there by other readers of its process, whose tokens follow its own. That
  * claim is handed on apart from the next one of the process. How many have overtaken the waiter by it, up to `sorted[j]`? 0: that one is
  * not in such a claim. */
-static uint64_t joined(struct attempt *const *sorted, size_t from, size_t j, const struct attempt *waiter) {
+static uint64_t joined(struct attempt *const *sorted, size_t from, size_t j, const struct attempt *waiter, int64_t known) {
     uint64_t times = 1;
 
     for (; j > from && sorted[j - 1]->process == sorted[j]->process && sorted[j - 1]->token + 1 == sorted[j]->token; j--) {
         if (sorted[j - 1]->downgrade != NEVER)
             return times;
-        times += overtook(sorted[j - 1], waiter);
+        times += overtook(sorted[j - 1], waiter, known);
     }
     return 0;
 }
@@ -353,13 +372,14 @@ static void check_overtaken(struct check *check, uint32_t *times, size_t i) {
     const struct attempt *waiter = sorted[i], *worst = NULL;
     size_t from = i > FAR ? i - FAR : 0;
     uint64_t allowed = waiter->mode == 'p' ? 0 : check->handoff, most = 0;
+    int64_t known = recalled_by(check, waiter);
 
     for (size_t j = from; j < i; j++) {
         uint64_t often;
 
-        if (!overtook(sorted[j], waiter) || sorted[j]->process == waiter->process)
+        if (!overtook(sorted[j], waiter, known) || sorted[j]->process == waiter->process)
             continue;
-        often = joined(sorted, from, j, waiter);
+        often = joined(sorted, from, j, waiter, known);
         often = often > 0 ? often : ++times[sorted[j]->process];
         if (often > allowed) {
             worst = sorted[j];

@@ -403,15 +403,29 @@ static void have_set(struct thread *thread) {
         let_go(thread, &wishes[i], wishes[i].mode == PAWL_SHARED);
 }
 
+/* Where locks are kept: leave one alone for a while; or enter and leave it without asking for a token, and without a word. */
+static void rest(struct thread *thread) {
+    struct wish wish = draw_one(thread);
+    bool blinks = dice_percent(&thread->dice, 40), naps = dice_percent(&thread->dice, 30);
+
+    if (blinks && wish.lock->kind != PAWL_SEMAPHORE && pawl_acquire(wish.handle, 0, NULL) == 0)
+        pawl_release(wish.handle, NULL);
+    if (naps)
+        nap(dice_between(&thread->dice, 0, thread->client->page->pause_ms));
+}
+
 static void *thread_main(void *data) {
     struct thread *thread = data;
     const struct page *page = thread->client->page;
 
-    while (atomic_load(&page->phase) == PHASE_RUN)
+    while (atomic_load(&page->phase) == PHASE_RUN) {
+        if (page->pause_ms > 0)
+            rest(thread);
         if (page->sets > 0 && page->locks > 1 && dice_percent(&thread->dice, (unsigned)page->sets))
             have_set(thread);
         else
             have_one(thread);
+    }
     return NULL;
 }
 

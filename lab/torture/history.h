@@ -28,6 +28,7 @@
     X(SEED, "seed", "n")                                                                                                           \
     X(LEASE, "lease", "n")                                                                                                         \
     X(HANDOFF, "handoff", "n")                                                                                                     \
+    X(KEEP, "keep", "n")                                                                                                           \
     X(LOCK, "lock", "lwn")                                                                                                         \
     X(ASKS, "asks", "wn")                                                                                                          \
     X(FAULT, "fault", "nwn")                                                                                                       \

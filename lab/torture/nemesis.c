@@ -193,6 +193,13 @@ static int64_t strike(struct rig *rig) {
 
 /* ---- Set up --------------------------------------------------------------------------------------------------------------- */
 
+/* How long a lock is kept that nobody holds, in ms. */
+static long keep_of(const struct rig_options *options) {
+    const char *option = options->url_options ? strstr(options->url_options, "keep=") : NULL;
+
+    return option ? strtol(option + strlen("keep="), NULL, 10) : 0;
+}
+
 static bool set_up_page(struct rig *rig) {
     static const char *const names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] = "rwlock", [PAWL_SEMAPHORE] = "semaphore"};
     const struct rig_options *options = rig->options;
@@ -208,6 +215,7 @@ static bool set_up_page(struct rig *rig) {
     rig->page->lease_ms = options->schedule.lease_ms;
     rig->page->longest_ms = options->schedule.lease_ms > 0 ? options->schedule.lease_ms * 5 / 4 : 100;
     rig->page->hold_ms = options->hold_ms;
+    rig->page->pause_ms = keep_of(options);
     rig->page->clients = options->clients;
     rig->page->threads = options->threads;
     rig->page->locks = options->locks;
@@ -240,6 +248,8 @@ static void write_head(struct rig *rig, int64_t lease_ms) {
     note(rig, RECORD_SEED, "%" PRIu64, rig->options->schedule.seed);
     note(rig, RECORD_LEASE, "%" PRId64, lease_ms == PAWL_FOREVER ? 0 : lease_ms * 1000000);
     note(rig, RECORD_HANDOFF, "%ld", handoffs_of(rig->options));
+    if (rig->page->pause_ms > 0)
+        note(rig, RECORD_KEEP, "%" PRId64, rig->page->pause_ms * 1000000);
     for (int i = 0; i < rig->page->locks; i++)
         note(rig, RECORD_LOCK, "%d %s %u", i, names[rig->page->lock[i].kind], rig->page->lock[i].limit);
     for (int i = 0; i < FAULT_KINDS; i++)

@@ -40,6 +40,7 @@ struct page {
     int64_t lease_ms;   /* 0: the engine's */
     int64_t longest_ms; /* how long the longest holds are */
     int64_t hold_ms;    /* and all others at most; 0: mostly a moment */
+    int64_t pause_ms;   /* now and then a client wants nothing for so long at most, and locks are kept; 0: never */
     int64_t began;      /* history_clock() */
     int64_t began_wall; /* Unix time then, in ns */
     int clients, threads, locks;

@@ -142,11 +142,11 @@ static void ask_anew(struct calm *calm, const struct record *record, int64_t cam
 }
 
 /* From one client to another it goes by the server; and so it does where a thread has it twice running, since those of its process that
- * wait would be next. */
+ * wait would be next. Not so if it was kept. */
 static void pass_on(struct calm *calm, const struct record *record) {
     struct who *last = &calm->locks[record->lock].last;
 
-    calm->locks[record->lock].passed += record->who.slot != last->slot || record->who.thread == last->thread;
+    calm->locks[record->lock].passed += record->who.slot != last->slot || (record->who.thread == last->thread && !calm->keeps);
     *last = record->who;
 }
 
@@ -193,7 +193,7 @@ static int64_t remains(const struct calm *calm, int slot, int lock, int64_t now)
     int64_t most = calm->lease_ns > ALIVE ? calm->lease_ns : ALIVE;
     bool waits = false;
 
-    if (calm->could[slot][lock] > now - MOMENT - calm->bound_ns / 10)
+    if (calm->keeps || calm->could[slot][lock] > now - MOMENT - calm->bound_ns / 10)
         return most;
     for (int i = 0; i < calm->width; i++) {
         const struct calm_thread *thread = &calm->threads[slot][i];
@@ -218,6 +218,9 @@ static void by_rig(struct calm *calm, const struct record *record) {
     switch (record->kind) {
     case RECORD_LEASE:
         calm->lease_ns = record->numbers[0];
+        break;
+    case RECORD_KEEP:
+        calm->keeps = record->numbers[0] > 0;
         break;
     case RECORD_LOCK:
         if (record->lock >= CALM_LOCKS)

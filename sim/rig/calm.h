@@ -7,9 +7,9 @@
  * are enough for it and for all that asked before. A writer that joins one of its own process that waits asked when that did, and stays in
  * its place when it gives up.
  *
- * What a client held that was killed lasts for a lease, and so does what it was just being given; and those who wait find out when they
- * ask anew, some 2 s later at the latest. Who only waited leaves nothing behind, but where it stood in the way of others that would fit
- * beside those that hold: they, too, find out by asking.
+ * What a client that was killed held or kept lasts for a lease, and so does what it was just being given; and those who wait find out when
+ * they ask anew, some 2 s later at the latest. Who only waited leaves nothing behind, but where it stood in the way of others that would
+ * fit beside those that hold: they, too, find out by asking.
  */
 #ifndef PAWL_SIM_CALM_H
 #define PAWL_SIM_CALM_H
@@ -36,6 +36,7 @@ struct calm {
     bool one_queue; /* foreigners wait in the same queue as clients */
     bool hasty;     /* only what is counted is of interest, not how long anybody waited */
     int64_t bound_ns, lease_ns;
+    bool keeps;                 /* a client may have a lock that none of its threads holds */
     int64_t queues_ns;          /* who asks that much later may be ahead in the queue */
     int64_t worst_ns, worst_at; /* the longest wait, and when it was over */
     struct who worst;

@@ -36,6 +36,7 @@
     X(textbook, 1)       /* 1: the locks that documents warn of (lab/textbook/textbook.h); the URL has their settings */           \
     X(nonsense, 1000000) /* one in so many answers is well-formed and makes no sense; 0: none */                                   \
     X(throttle, 1000000) /* ZooKeeper: one in so many requests is refused, for there are too many; 0: none */                      \
+    X(keep, 600000)      /* a lock that nobody holds stays with its client for so long; 0: it is given back at once */             \
     X(patience, 600000)  /* nobody waits for longer for a lock that it could have, under any fault; 0: as calm and faults allow */ \
     X(requests, 1000000) /* so many hundredths of a message per hold at most, in a calm run without an observer; 0: any number */
 

@@ -182,6 +182,16 @@ static void run(struct rig *rig) {
 
 static const char *const kind_names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] = "rwlock", [PAWL_SEMAPHORE] = "semaphore"};
 
+/* Who looks in the end keeps nothing. */
+static void set_up_urls(struct rig *rig) {
+    const struct plan *plan = rig->plan;
+    char kept[sizeof plan->url + 32];
+
+    servers_url(&rig->servers, plan->url, rig->page->direct, sizeof rig->page->direct);
+    snprintf(kept, sizeof kept, "%s%skeep=%" PRId64, plan->url, plan->url[0] != '\0' ? "&" : "", plan->keep);
+    servers_url(&rig->servers, plan->keep > 0 ? kept : plan->url, rig->page->url, sizeof rig->page->url);
+}
+
 static void set_up_page(struct rig *rig) {
     const struct plan *plan = rig->plan;
     struct page *page = rig->page;
@@ -202,8 +212,8 @@ static void set_up_page(struct rig *rig) {
         snprintf(page->lock[i].name, sizeof page->lock[i].name, "torture-%s-%s%d", kind_names[kind % 3],
                  plan->together != 0 ? "{t}" : "", i);
     }
-    servers_url(&rig->servers, plan->url, page->url, sizeof page->url);
-    memcpy(page->direct, page->url, sizeof page->direct);
+    page->pause_ms = plan->keep;
+    set_up_urls(rig);
 }
 
 /* How often a hold may be handed on inside a client: one thread hands on to nobody. */
@@ -256,6 +266,8 @@ static void write_head(struct rig *rig) {
     rig_note(rig, RECORD_SEED, "%" PRIu64, plan->seed);
     rig_note(rig, RECORD_LEASE, "%" PRId64, rig->lease_ms * WORLD_MS);
     rig_note(rig, RECORD_HANDOFF, "%ld", handoffs_of(plan));
+    if (plan->keep > 0)
+        rig_note(rig, RECORD_KEEP, "%" PRId64, plan->keep * WORLD_MS);
     for (int i = 0; i < rig->page->locks; i++)
         rig_note(rig, RECORD_LOCK, "%d %s %u", i, kind_names[rig->page->lock[i].kind], rig->page->lock[i].limit);
     for (int i = 0; i < SIM_FAULT_KINDS; i++)

@@ -41,6 +41,7 @@ struct sim_service {
     const char *word;   /* --service WORD */
     const char *engine; /* in the table of guarantees */
     bool mutex_only;
+    bool keeps;             /* its claims can be kept while nobody holds */
     bool replicated;        /* one server takes over from another; clocks are wrong together */
     const char *prefix;     /* of the URL */
     const char *suffix;     /* of the URL */

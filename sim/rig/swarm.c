@@ -26,6 +26,7 @@ enum purpose {
     FOR_ACTORS = 109,
     FOR_SETS = 110,
     FOR_APART = 111,
+    FOR_KEEP = 112,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -173,6 +174,16 @@ static void draw_apart(struct plan *plan) {
     plan->forgetful = 0;
 }
 
+/* In every third run locks are kept: mostly for a moment, so that many are given back for being idle, or for longer than most runs. */
+static void draw_keep(struct plan *plan) {
+    static const int64_t most[] = {20, 200, 1000, 1000};
+    struct dice dice = dice_new(plan->seed, FOR_KEEP);
+    bool keeps = dice_percent(&dice, 33);
+    int64_t keep = dice_between(&dice, 1, most[dice_below(&dice, 4)]);
+
+    plan->keep = keeps && plan->service->keeps ? keep : 0;
+}
+
 static void draw_observer(struct plan *plan) {
     struct dice dice = dice_new(plan->seed, FOR_OBSERVER);
 
@@ -253,6 +264,7 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_url(plan);
     draw_servers(plan);
     draw_apart(plan);
+    draw_keep(plan);
     draw_observer(plan);
     draw_actors(plan);
     plan_draw_strokes(plan);

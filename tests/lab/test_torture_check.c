@@ -395,6 +395,25 @@ static void test_order(void **state) {
     holds(PERMIT_QUEUE("10"));
 }
 
+#define KEEP "0 rig keep 500" NS "\n"
+/* 0 holds, and 1 waits and is seen; 0 enters what it keeps twice more, in these hundredths of a second. */
+#define REENTERS(second, third)                                                                                                    \
+    KEEP QUEUE("30 rig seen 0 25" NS " 1.1@22" NS "\n") second                                                                     \
+        "0 0.1.0 want 0 x 1 -1\n" second "1 0.1.0 got 0 6 900" NS "\n" second "2 0.1.0 drop 0\n" second "3 0.1.0 gone 0 0\n" third \
+        "0 0.1.0 want 0 x 1 -1\n" third "1 0.1.0 got 0 7 900" NS "\n" third "2 0.1.0 drop 0\n" third "3 0.1.0 gone 0 0\n" third    \
+        "4 1.1.0 got 0 9 900" NS "\n" third "5 1.1.0 drop 0\n" third "6 1.1.0 gone 0 0\n99999 rig end\n"
+
+/* Claims that are kept while nobody holds. */
+static void test_kept(void **state) {
+    (void)state;
+    /* A hold may be of a claim that is older than all that its process ever had; what it is assured of is not. */
+    holds(KEEP LATE("2.1.0", "40", "41", "800"));
+    breaks(RULE_TOKEN, KEEP LATE("2.1.0", "40", "41", "980"));
+    /* Who keeps the lock may enter it until it can have heard that somebody waits. */
+    holds(REENTERS("10", "100"));
+    breaks(RULE_ORDER, REENTERS("110", "120"));
+}
+
 static void test_wakeups(void **state) {
     (void)state;
     /* Idle is a lease and a second: 2 s. */
@@ -623,6 +642,7 @@ int main(void) {
         cmocka_unit_test(test_told_without_a_lease),
         cmocka_unit_test(test_loss_without_a_reason),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_kept),
         cmocka_unit_test(test_wakeups),
         cmocka_unit_test(test_sets),
         cmocka_unit_test(test_what_the_rig_saw),
