@@ -37,6 +37,10 @@ static void put_part(FILE *out, const char *body) {
     }
 }
 
+extern const struct pawl__script pawl__redisson_scripts[], pawl__plain_scripts[], pawl__redlock_scripts[];
+static const struct pawl__script *const tables[] = {pawl__redisson_scripts, pawl__plain_scripts, pawl__redlock_scripts};
+enum { LAYOUTS = sizeof tables / sizeof tables[0] };
+
 static char *make_text(const struct pawl__script *script) {
     char *text = NULL;
     size_t size = 0;
@@ -51,12 +55,12 @@ static char *make_text(const struct pawl__script *script) {
 
 /* A script of a layout. NULL: it has none of that kind. */
 static const char *text_of(int layout, int number) {
-    static char *texts[REDIS_LAYOUTS][SCRIPT_COUNT];
+    static char *texts[LAYOUTS][SCRIPT_COUNT];
 
-    if (!pawl__scripts[layout][number].parts)
+    if (!tables[layout][number].parts)
         return NULL;
     if (!texts[layout][number])
-        texts[layout][number] = make_text(&pawl__scripts[layout][number]);
+        texts[layout][number] = make_text(&tables[layout][number]);
     return texts[layout][number];
 }
 
@@ -89,9 +93,9 @@ static void name_keys(struct call *call, int layout, int kind) {
     const char *name = PICK(names);
 
     snprintf(call->lock, sizeof call->lock, "%s", name);
-    snprintf(call->token, sizeof call->token, "%s:{%s}", layout == LAYOUT_VOTER ? "pawl:vote" : "redisson_lock_token", name);
-    snprintf(call->queue, sizeof call->queue, "%s:{%s}", layout == LAYOUT_VOTER ? "pawl:wait" : "pawl:queue", name);
-    snprintf(call->who, sizeof call->who, "%s:{%s}", layout == LAYOUT_VOTER ? "pawl:vote" : "pawl:who", name);
+    snprintf(call->token, sizeof call->token, "%s:{%s}", layout == LAYOUT_OWN ? "pawl:vote" : "redisson_lock_token", name);
+    snprintf(call->queue, sizeof call->queue, "%s:{%s}", layout == LAYOUT_OWN ? "pawl:wait" : "pawl:queue", name);
+    snprintf(call->who, sizeof call->who, "%s:{%s}", layout == LAYOUT_OWN ? "pawl:vote" : "pawl:who", name);
     snprintf(call->channel, sizeof call->channel, "%s:{%s}", channels[kind], name);
     if (kind == 0 && layout != LAYOUT_REDISSON)
         call->channel[0] = '\0';
@@ -270,7 +274,7 @@ static const char *sorted_survey(const char *body) {
 }
 
 void script_step(int connection) {
-    int layout = (int)draw(REDIS_LAYOUTS), number = (int)draw(SCRIPT_COUNT), kind = kind_of(number);
+    int layout = (int)draw(LAYOUTS), number = (int)draw(SCRIPT_COUNT), kind = kind_of(number);
     const char *body = text_of(layout, number);
     struct call call = {.count = 0};
 
@@ -289,7 +293,7 @@ void script_step(int connection) {
     make_wish(&call, kind);
     if (number == SCRIPT_ACQUIRE_ALL)
         fill_all(&call);
-    else if (layout == LAYOUT_VOTER && (number == SCRIPT_ACQUIRE || number == SCRIPT_RELEASE || number == SCRIPT_RAISE))
+    else if (layout == LAYOUT_OWN && (number == SCRIPT_ACQUIRE || number == SCRIPT_RELEASE || number == SCRIPT_RAISE))
         fill_voter(&call, number);
     else
         fill_one(&call, layout, number, kind);

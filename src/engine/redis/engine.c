@@ -50,6 +50,16 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__record_format(&setup->identity, claims->record, sizeof claims->record);
 }
 
+/* lua/ */
+extern const struct pawl__script pawl__redisson_scripts[SCRIPT_COUNT], pawl__redisson_cluster_scripts[SCRIPT_COUNT],
+    pawl__plain_scripts[SCRIPT_COUNT], pawl__plain_cluster_scripts[SCRIPT_COUNT];
+
+static const struct pawl__script *choose_scripts(const struct redis *redis) {
+    if (redis->options.layout == LAYOUT_PLAIN)
+        return redis->traits.sharded ? pawl__plain_cluster_scripts : pawl__plain_scripts;
+    return redis->traits.sharded ? pawl__redisson_cluster_scripts : pawl__redisson_scripts;
+}
+
 /* Connect, in this thread, until the route has what it needs. */
 static int begin(struct redis *redis, struct pawl_error *reterr) {
     int rc = pawl__route_open(redis, reterr);
@@ -58,6 +68,7 @@ static int begin(struct redis *redis, struct pawl_error *reterr) {
 
     if (rc < 0)
         return rc;
+    redis->scripts = choose_scripts(redis);
     while (rc == 0 && !late) {
         pawl__redis_serve(&redis->base, deadline);
         late = pawl__boottime() >= deadline;

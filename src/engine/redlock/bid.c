@@ -8,7 +8,7 @@
  *
  * After an attempt that failed every vote is taken back, those too that silent voters may have given; one that comes late is taken back
  * when it comes. Voters that said no keep us on their list of those that wait. The end of a hold is told to the one that waits longest, the
- * same at all voters (voter_release.lua). Who waits alone also hears of every change of the key, for holders that are not pawl's tell
+ * same at all voters (lua/release.lua). Who waits alone also hears of every change of the key, for holders that are not pawl's tell
  * nobody. When so many voters have said so that a quorum may be free, the next attempt begins. Were all told that wait, they would take
  * each other's votes, the more the more they are. Bids that did wait a random while first, twice as long each time.
  *

@@ -98,7 +98,7 @@ static int take_options(struct redlock *redlock, const struct pawl__setup *setup
     free(one);
     if (rc < 0)
         return rc;
-    redlock->wire.options.layout = LAYOUT_VOTER;
+    redlock->wire.options.layout = LAYOUT_OWN;
     pawl__redis_describe_url(&redlock->wire.options, url, sizeof url);
     describe_url(redlock, setup->url, url);
     return 0;
@@ -265,6 +265,7 @@ static int init(struct redlock *redlock, const struct pawl__setup *setup, struct
     wire->made = seat_made;
     wire->gone = seat_gone;
     wire->call = pawl__redlock_call;
+    wire->scripts = pawl__redlock_scripts;
     pawl__kit_reader_init(&redlock->reader);
     pawl__spin_init(&redlock->spin, wire->options.spin_ns);
     TAILQ_INIT(&redlock->bids);

@@ -338,6 +338,9 @@ void pawl__bid_yield(struct redlock *redlock, uint32_t name_hash);
 /* What the clock asks for; returns the next moment at which it will. */
 int64_t pawl__bids_tick(struct redlock *redlock, int64_t now);
 
+/* lua/ */
+extern const struct pawl__script pawl__redlock_scripts[SCRIPT_COUNT];
+
 /* answer.c */
 /* Work on what connections have to say; before the mutex is let go. */
 void pawl__redlock_hear(struct redlock *redlock);

@@ -3,7 +3,7 @@
  * send.c - what voters are asked: scripts, and their arguments.
  *
  * A voter's key is that of the plain family, a string that holds the owner. Beside it lies a ballot: the counter of tokens, and who took
- * the lock last (voter_acquire.lua). It has no queue and hands nothing on: a vote that finds the lock held is told so, is written down as
+ * the lock last (lua/acquire.lua). It has no queue and hands nothing on: a vote that finds the lock held is told so, is written down as
  * one that waits, and asks again when its bid says so.
  */
 #include <stdio.h>

@@ -8,7 +8,7 @@
  *
  * The token T of a hold is the quorum-th lowest `first` among the votes. Before the hold is told of, a quorum of voters that hold our key
  * has a counter of at least T (and the rest of our range): those whose own `first` was T or more, and where that is too few, those that we
- * have raised (voter_raise.lua), which works only where our key still is.
+ * have raised (lua/raise.lua), which works only where our key still is.
  *
  *   T is higher than the token S of any earlier holder. Let Q be the quorum of votes with the lowest `first`, W that at which S was
  *   written while the earlier holder's key was there. Some voter is in both. If it wrote S before it gave us its vote, its `first` is

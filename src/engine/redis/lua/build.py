@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Put the scripts together from the parts in lua/, and write a C file with all of them: lua/build.py OUTPUT FILE.lua...
+"""Put the scripts together from the parts in lua/, and write a C file with all of them: lua/build.py redis|redlock OUTPUT FILE.lua...
 
 The parts are constants of that file, without comments and indents, which would go over the wire at every EVAL. A script is a list of
 parts, with its length and its SHA-1, by which EVALSHA names it. In a cluster a message goes to a channel of its own slot, so there each
@@ -54,17 +54,15 @@ def scripts_of_layout(plain):
 
 
 # Mutexes alone, and short ways through all of it.
-VOTER = {
-    "SCRIPT_ACQUIRE": ["voter_acquire"],
-    "SCRIPT_RELEASE": ["voter_release"],
+REDLOCK = {
+    "SCRIPT_ACQUIRE": ["acquire"],
+    "SCRIPT_RELEASE": ["release"],
     "SCRIPT_RENEW": ["renew_plain", "renew"],
-    "SCRIPT_RAISE": ["voter_raise"],
-    "SCRIPT_HELD": ["voter_held"],
-    "SCRIPT_BREAK": ["common", "voter_look", "break"],
-    "SCRIPT_SURVEY": ["common", "voter_look", "survey"],
+    "SCRIPT_RAISE": ["raise"],
+    "SCRIPT_HELD": ["held"],
+    "SCRIPT_BREAK": ["common", "look", "break"],
+    "SCRIPT_SURVEY": ["common", "look", "survey"],
 }
-
-LAYOUTS = {"LAYOUT_REDISSON": scripts_of_layout(False), "LAYOUT_PLAIN": scripts_of_layout(True), "LAYOUT_VOTER": VOTER}
 
 
 def read_part(path):
@@ -83,33 +81,42 @@ def c_string(text):
     return "\n".join(f'    "{line}\\n"' for line in lines[:-1])
 
 
-def write_table(out, name, layouts, parts, prefix_of):
-    out.write(f"\nconst struct pawl__script {name}[REDIS_LAYOUTS][SCRIPT_COUNT] = {{\n")
-    for layout, scripts in layouts.items():
-        for script, names in scripts.items():
-            body = "".join(parts[part] for part in names)
-            digest = hashlib.sha1(body.encode()).hexdigest()
-            list_of_parts = ", ".join(prefix_of(part) + part for part in names)
-            out.write(f'    [{layout}][{script}] = {{"{digest}", {len(body.encode())},\n')
-            out.write(f"        (const char *const[]){{{list_of_parts}, NULL}}}},\n")
+def write_parts(out, parts, prefix):
+    for name, text in parts.items():
+        out.write(f"\nstatic const char {prefix}{name}[] =\n{c_string(text)};\n")
+
+
+def write_table(out, name, scripts, parts, prefix_of):
+    out.write(f"\nconst struct pawl__script {name}[SCRIPT_COUNT] = {{\n")
+    for script, names in scripts.items():
+        body = "".join(parts[part] for part in names)
+        digest = hashlib.sha1(body.encode()).hexdigest()
+        list_of_parts = ", ".join(prefix_of(part) + part for part in names)
+        out.write(f'    [{script}] = {{"{digest}", {len(body.encode())},\n')
+        out.write(f"        (const char *const[]){{{list_of_parts}, NULL}}}},\n")
     out.write("};\n")
 
 
-def main():
-    parts = {os.path.splitext(os.path.basename(path))[0]: read_part(path) for path in sys.argv[2:]} | GLUE
+def write_redis(out, parts):
     sharded = {name: shard(text) for name, text in parts.items()}
-    # Redlock's servers are no cluster.
-    clusters = {layout: scripts for layout, scripts in LAYOUTS.items() if scripts is not VOTER}
-    used = {part for scripts in clusters.values() for names in scripts.values() for part in names}
-    with open(sys.argv[1], "w") as out:
-        out.write('/* Made by lua/build.py. */\n#include "engine/redis/wire/wire.h"\n')
-        for name, text in parts.items():
-            out.write(f"\nstatic const char lua_{name}[] =\n{c_string(text)};\n")
-            if sharded[name] != text and name in used:
-                out.write(f"\nstatic const char sharded_{name}[] =\n{c_string(sharded[name])};\n")
-        write_table(out, "pawl__scripts", LAYOUTS, parts, lambda part: "lua_")
-        write_table(out, "pawl__cluster_scripts", clusters, sharded,
+    write_parts(out, {name: text for name, text in sharded.items() if text != parts[name]}, "sharded_")
+    for layout in ("redisson", "plain"):
+        scripts = scripts_of_layout(layout == "plain")
+        write_table(out, f"pawl__{layout}_scripts", scripts, parts, lambda part: "lua_")
+        write_table(out, f"pawl__{layout}_cluster_scripts", scripts, sharded,
                     lambda part: "lua_" if sharded[part] == parts[part] else "sharded_")
+
+
+def main():
+    parts = {os.path.splitext(os.path.basename(path))[0]: read_part(path) for path in sys.argv[3:]}
+    with open(sys.argv[2], "w") as out:
+        out.write('/* Made by lua/build.py. */\n#include "engine/redis/wire/wire.h"\n')
+        if sys.argv[1] == "redlock":  # its servers are no cluster
+            write_parts(out, parts, "lua_")
+            write_table(out, "pawl__redlock_scripts", REDLOCK, parts, lambda part: "lua_")
+        else:
+            write_parts(out, parts | GLUE, "lua_")
+            write_redis(out, parts | GLUE)
 
 
 main()

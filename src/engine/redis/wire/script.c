@@ -41,10 +41,8 @@ static void put_absent_key(const char *lock, char ret[REDIS_KEY_MAX]) {
 bool pawl__script_send(struct server *server, int number, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request) {
     enum { FEW = 32 };
-    const struct redis *redis = server->redis;
     bool with_body = !server->script_loaded[number];
-    const struct pawl__script *script = &(redis->traits.sharded ? pawl__cluster_scripts
-                                                                : pawl__scripts)[redis->options.layout][number];
+    const struct pawl__script *script = &server->redis->scripts[number];
     char *body = with_body ? make_body(script) : NULL;
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;

@@ -27,8 +27,7 @@
 #define REDIS_US INT64_C(1000)
 #define REDIS_MS INT64_C(1000000)
 
-/* LAYOUT_VOTER is for one of several servers that vote: redlock. */
-enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_VOTER, REDIS_LAYOUTS };
+enum redis_layout { LAYOUT_REDISSON, LAYOUT_PLAIN, LAYOUT_OWN /* of the layer above: redlock */ };
 
 /* The scripts; see script.c. The first three of each are in the order of enum pawl_kind. */
 enum redis_script {
@@ -210,6 +209,7 @@ struct redis {
     SSL_CTX *tls, *sentinel_tls;
     struct kit kit;
     struct wire_traits traits;
+    const struct pawl__script *scripts; /* SCRIPT_COUNT of them; set by the layer above */
     struct server_list servers;
     struct link_list links;    /* of the servers, and of the layer above */
     struct link_list speaking; /* those that may have something to say */
@@ -344,13 +344,12 @@ static inline char *pawl__put_number(char *to, uint64_t number) {
     return to;
 }
 
-/* lua/build.py writes them; of a layout that has no such script: zeros. */
+/* lua/build.py writes tables of them; where a table has no such script: zeros. */
 struct pawl__script {
     const char *sha1; /* as EVALSHA wants it */
     size_t length;
     const char *const *parts; /* NULL ends them */
 };
-extern const struct pawl__script pawl__scripts[REDIS_LAYOUTS][SCRIPT_COUNT], pawl__cluster_scripts[REDIS_LAYOUTS][SCRIPT_COUNT];
 
 /* script.c */
 /* Ask the server to run a script. */

@@ -1,4 +1,4 @@
--- A voter's lock, for operators. Its ballot (voter_acquire.lua) outlives the hold: it is believed only where the lock's value is its owner.
+-- A voter's lock, for operators. Its ballot (acquire.lua) outlives the hold: it is believed only where the lock's value is its owner.
 local function owner_and_record()
     local tokens, owner, wish = string.match(call('GET', WHO) or '', '^%d+ (%d+ %d+) (%S+) (.*)$')
     return owner, owner and tokens .. ' ' .. wish
