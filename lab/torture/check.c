@@ -475,6 +475,9 @@ static bool on_rig(struct check *check, const struct record *record) {
     case RECORD_KEEP:
         check->keep = record->numbers[0];
         return check->keep >= 0;
+    case RECORD_APART:
+        check->apart = record->numbers[0] > 0;
+        return true;
     case RECORD_LOCK:
         return on_lock(check, record);
     case RECORD_ASKS:

@@ -84,9 +84,9 @@ static int explained(const struct check *check, const struct attempt *attempt, i
 }
 
 /* Redlock's clients reckon the servers' time, which is the floor of tokens, by a clock of their own. One that runs fast is ahead of it, and
- * so may a server be; then what a server forgets in between is missed (docs/guarantees.md, "What is not promised"). */
+ * so may a server be, now or from the start; then what a server forgets in between is missed (docs/guarantees.md, "What is not promised"). */
 static bool outran_the_time(const struct check *check, int64_t from, int64_t to) {
-    bool ahead = false, forgot = false;
+    bool ahead = check->apart, forgot = false;
 
     for (size_t i = 0; i < check->stroke_count && check->votes; i++) {
         const struct stroke_seen *stroke = &check->strokes[i];
@@ -95,7 +95,7 @@ static bool outran_the_time(const struct check *check, int64_t from, int64_t to)
                   stroke->fault == FAULT_SERVER_FAST) &&
                  stroke->begin <= from;
         forgot |= (stroke->fault == FAULT_FLUSHALL || stroke->fault == FAULT_SERVER_RESTART) && stroke->begin <= to &&
-                  stroke->end >= from;
+                  stroke->end >= from - check->lease; /* a vote may be that old when the hold begins */
     }
     return ahead && forgot;
 }
@@ -427,14 +427,20 @@ static bool sort_by_token(struct check *check) {
     return true;
 }
 
+static void check_twins(struct check *check, const struct attempt *one, const struct attempt *other) {
+    bool in_order = one->granted <= other->granted;
+
+    if (one->lock == other->lock && one->token == other->token &&
+        !may_fall(check, in_order ? one->granted : other->granted, in_order ? other->granted : one->granted))
+        complain_of_twins(check, one, other);
+}
+
 static void check_tokens(struct check *check) {
     struct attempt **sorted = check->by_token;
     size_t count = check->granted_count;
 
     for (size_t i = 1; i < count; i++)
-        if (sorted[i]->lock == sorted[i - 1]->lock && sorted[i]->token == sorted[i - 1]->token &&
-            !may_fall(check, sorted[i - 1]->granted, sorted[i]->granted))
-            complain_of_twins(check, sorted[i - 1], sorted[i]);
+        check_twins(check, sorted[i - 1], sorted[i]);
     check_precedence(check, sorted, count);
     check_order(check);
 }

@@ -9,6 +9,7 @@
 
 /* How often something is under way, at the most, until who asks is in the queue: in a cluster it asks, subscribes, and asks again. */
 enum { ROUND_TRIPS = 60, TO_QUEUE = 5 };
+#define ON_ITS_WAY INT64_C(1000000) /* from when a client says that it asks until it does */
 #define NEVER INT64_MAX
 #define MOMENT INT64_C(100000000) /* what was under way so long ago has arrived */
 #define ALIVE                                                                                                                      \
@@ -18,7 +19,7 @@ void calm_begin(struct calm *calm, int clients, int64_t far_us) {
     memset(calm, 0, sizeof *calm);
     calm->clients = clients;
     calm->bound_ns = INT64_C(1000000000) + ROUND_TRIPS * far_us * 1000;
-    calm->queues_ns = TO_QUEUE * far_us * 1000;
+    calm->queues_ns = TO_QUEUE * far_us * 1000 + ON_ITS_WAY;
     for (int i = 0; i < CALM_SLOTS; i++)
         for (int j = 0; j < CALM_THREADS; j++)
             calm->threads[i][j].lock = -1;

@@ -268,6 +268,8 @@ static void write_head(struct rig *rig) {
     rig_note(rig, RECORD_HANDOFF, "%ld", handoffs_of(plan));
     if (plan->keep > 0)
         rig_note(rig, RECORD_KEEP, "%" PRId64, plan->keep * WORLD_MS);
+    if (plan->apart > 0)
+        rig_note(rig, RECORD_APART, "%" PRId64, plan->apart * WORLD_MS);
     for (int i = 0; i < rig->page->locks; i++)
         rig_note(rig, RECORD_LOCK, "%d %s %u", i, kind_names[rig->page->lock[i].kind], rig->page->lock[i].limit);
     for (int i = 0; i < SIM_FAULT_KINDS; i++)

@@ -292,11 +292,18 @@ static void test_told(void **state) {
 #define FAST "5 rig fault 0 client-fast 1\n6 rig healed 0 1\n"
 #define FORGOT "16 rig fault 1 flushall 1\n17 rig healed 1 1\n"
 
-/* A client of Redlock's whose clock runs fast, and a server that forgets: the one alone must not make tokens fall. */
+#define APART "0 rig apart 500\n"
+
+/* A client of Redlock's whose clock runs fast, or servers whose clocks differ, and a server that forgets: the one alone must not make
+ * tokens fall. */
 static void test_tokens_of_voters(void **state) {
     (void)state;
     judge("redlock", "1000000000", FALL(FAST, FORGOT));
     assert_int_equal(verdict.total, 0);
+    judge("redlock", "1000000000", FALL(APART, FORGOT));
+    assert_int_equal(verdict.total, 0);
+    judge("redlock", "1000000000", FALL(APART, ""));
+    assert_true(verdict.violations[RULE_TOKEN] > 0);
     judge("redlock", "1000000000", FALL(FAST, ""));
     assert_true(verdict.violations[RULE_TOKEN] > 0);
     judge("redlock", "1000000000", FALL("", FORGOT));
