@@ -141,7 +141,7 @@ static void test_local_hand_off_ends_in_time(void **state) {
                  "b 0.052s acquired, token 6, assured for 1965 ms\n"
                  "B 0.052s 'm' < settled\n"
                  "A 0.060s 'm' handed on inside the process, token 7\n"
-                 "c 0.060s acquired, token 7, assured for 1957 ms\n"
+                 "c 0.060s acquired, token 7, assured for 1958 ms\n"
                  "A 0.065s 'm' > withdraw (token 6)\n"
                  "A 0.067s 'm' < settled\n");
 }

@@ -4,6 +4,10 @@
  *
  * Every claim that waits has a timer. The first two in the queue ask again when the holder's time ends; all of them every few seconds,
  * which also tells the server that they still wait.
+ *
+ * What one wants may be held by processes that only keep it. They were told that it is wanted, and give it back within a round trip or
+ * two. So a try waits for that, in the queue, and so does one of another kind of lock, which asks again: for 20 ms, or 8 of the round
+ * trip just seen if that is more.
  */
 #include <string.h>
 
@@ -15,7 +19,11 @@
 #define ALIVE_MOST_NS (10000 * REDIS_MS)
 #define REFUSAL_NS (60000 * REDIS_MS)
 
-enum { EXACT_POSITIONS = 2 };
+#define PATIENCE_NS (20 * REDIS_MS)
+#define PATIENCE_MOST_NS (1900 * REDIS_MS) /* the core gives a try 2 s */
+#define ASK_AGAIN_NS (1 * REDIS_MS)
+
+enum { EXACT_POSITIONS = 2, PATIENCE_TRIPS = 8 };
 
 /* Is this the answer to what was asked last about the claim's state? */
 static bool current(const struct request *request) {
@@ -96,16 +104,61 @@ static unsigned place(int64_t position) {
     return position < 0 ? 0 : position < UINT16_MAX ? (unsigned)position : UINT16_MAX;
 }
 
-static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
-    int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
-    struct pawl_error why;
-    bool seen_foreign;
+/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock for
+ * nothing; and if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
+static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
+    bool undo = torn || claim->state == RCLAIM_WAITING;
 
-    if (claim->kit.claim->try_only) {
+    pawl__claim_refuse(redis, claim, why);
+    if (undo)
+        pawl__send_undo(redis, claim);
+}
+
+/* All who are in its way may only keep what it wants. Is there time for them to give it back? Else its own is over. */
+static bool is_patient(struct rclaim *claim, int64_t sent_at) {
+    int64_t now = pawl__boottime(), trips = PATIENCE_TRIPS * (now - sent_at);
+    int64_t span = trips < PATIENCE_NS ? PATIENCE_NS : trips;
+
+    if (!claim->patience)
+        claim->patience = (span < PATIENCE_MOST_NS ? now + span : sent_at + PATIENCE_MOST_NS);
+    return now < claim->patience;
+}
+
+/* A try ends, unless it is in the queue behind those who keep it, or will be when it can hear. */
+static void tried(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
+    struct pawl_error why;
+
+    if (pawl__reply_number(reply, 5, 0) != 1 || !is_patient(claim, request->sent_at)) {
         pawl__claim_misfit(claim->kit.claim, 0, &why);
-        pawl__claim_refuse(redis, claim, &why);
+        refuse_and_undo(redis, claim, false, &why);
         return;
     }
+    claim->home->contended = true;
+    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
+    pawl__kit_note(&redis->kit, &claim->kit, "kept by others, who were told");
+    pawl__claim_set_timer(redis, claim, claim->patience, true);
+    if (pawl__reply_number(reply, 2, 0) >= 0)
+        return;
+    pawl__subscription_open(redis, claim);
+    if (pawl__subscription_on(claim))
+        pawl__claim_drive(redis, claim);
+}
+
+void pawl__claim_due(struct redis *redis, struct rclaim *claim) {
+    struct pawl_error why;
+
+    if (claim->state == RCLAIM_WAITING && claim->kit.claim->try_only && pawl__boottime() >= claim->patience) {
+        pawl__claim_misfit(claim->kit.claim, 0, &why);
+        refuse_and_undo(redis, claim, false, &why);
+    } else {
+        pawl__claim_drive(redis, claim);
+    }
+}
+
+static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
+    int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
+    bool seen_foreign;
+
     claim->home->contended = true;
     pawl__claim_step(redis, claim, RCLAIM_QUEUED);
     if (position < 0) { /* it has not queued, since it could not be told */
@@ -156,6 +209,8 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
     pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
     claim->home->contended = claim->state == RCLAIM_WAITING;
+    if (pawl__reply_number(reply, 4, 0) == 1)
+        pawl__keep_wanted(redis, claim);
     pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
                         request->sent_at, pawl__claim_lease_ns(redis, claim));
 }
@@ -167,22 +222,14 @@ static uint64_t short_grant(const struct rclaim *claim, const redisReply *reply)
     return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
 }
 
-/* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock for
- * nothing; and if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
-static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
-    bool undo = torn || claim->state == RCLAIM_WAITING;
-
-    pawl__claim_refuse(redis, claim, why);
-    if (undo)
-        pawl__send_undo(redis, claim);
-}
-
 static void acquire_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
     uint64_t first;
     int64_t result;
 
+    if (rclaim_holds(claim) && reply && pawl__reply_grants(reply) && pawl__reply_number(reply, 4, 0) == 1)
+        pawl__keep_wanted(redis, claim); /* it was granted by a push meanwhile */
     if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING))
         return;
     if (!without_result(redis, request, reply, &why)) {
@@ -196,13 +243,23 @@ static void acquire_answered(struct redis *redis, const struct request *request,
             pawl__claim_entered(redis, claim, request, reply);
         } else if (result == 0) {
             pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
-            queued(redis, claim, reply);
+            if (claim->kit.claim->try_only)
+                tried(redis, claim, request, reply);
+            else
+                queued(redis, claim, reply);
+        } else if (result == -1 && claim->state == RCLAIM_ASKING && pawl__reply_number(reply, 1, 0) == 1 &&
+                   is_patient(claim, request->sent_at)) {
+            pawl__claim_set_timer(redis, claim, pawl__boottime() + ASK_AGAIN_NS, true);
         } else {
             pawl__claim_misfit(claim->kit.claim, result, &why);
             refuse_and_undo(redis, claim, result > 0, &why);
         }
-    } else if (claim->kit.claim->try_only && reply && claim->timer.at != PAWL__NEVER) {
+    } else if (claim->kit.claim->try_only && reply && claim->failures) {
+        bool undo = claim->state == RCLAIM_WAITING;
+
         pawl__claim_not_now(redis, claim, &why);
+        if (undo)
+            pawl__send_undo(redis, claim);
     }
 }
 

@@ -21,6 +21,7 @@ int pawl__home_made(struct server *server) {
         return -1;
     pawl__spin_init(&home->spin, server->redis->options.spin_ns);
     TAILQ_INIT(&home->to_renew);
+    TAILQ_INIT(&home->keepers);
     pawl__kit_reader_init(&home->reader);
     TAILQ_INIT(&home->to_secure);
     TAILQ_INIT(&home->in_round);

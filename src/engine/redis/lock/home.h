@@ -31,7 +31,10 @@ struct home {
     int64_t tie_local, tie_server; /* an earlier one; see home.c */
     unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
     int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
-    bool tracks;         /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+    int64_t up_since;    /* its connections are up, without a break, since then at the latest; if they are */
+    struct rclaim_list keepers; /* keep.c */
+    int64_t look_at;            /* 0, or: when those who wait for them are looked for */
+    bool tracks;                /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
     /* secure.c */
     struct rclaim_list to_secure, in_round;

@@ -31,7 +31,7 @@ struct redis_call {
     char *extra; /* the end of `rest`, where the operation's own goes */
     char want[24], record[PAWL__RECORD_MAX + 96];
     char *wish;       /* of an acquire: where in `record` what it wants begins; */
-    const char *asks; /* and how it asks: "0" it would wait, "1" it only tries */
+    const char *asks; /* and how it asks: "0" it would wait, "1" it only looks, "2" it tries */
     const char *argv[REDIS_ACQUIRE_ARGS];
 };
 /* `home`, whose floor for tokens is sent, may be NULL where the mutex is not held: then the server's clock is asked. */

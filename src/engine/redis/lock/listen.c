@@ -36,6 +36,7 @@ struct subscription {
     struct rclaim_list claims;
     struct home *home; /* where it is on, or will be */
     bool asked, on;
+    int64_t since; /* on: it came on then */
     char channel[];
 };
 
@@ -91,6 +92,12 @@ static void forget(struct redis *redis, struct subscription *subscription) {
 
 bool pawl__subscription_on(const struct rclaim *claim) {
     return claim->subscription && claim->subscription->on && claim->subscription->home == claim->home;
+}
+
+int64_t pawl__subscription_since(const struct rclaim *claim) {
+    if (!claim->home->server.redis->traits.sharded)
+        return 0;
+    return pawl__subscription_on(claim) ? claim->subscription->since : PAWL__NEVER;
 }
 
 static void join(struct redis *redis, struct rclaim *claim, struct subscription *subscription) {
@@ -167,6 +174,8 @@ bool pawl__subscription_told(struct home *home, const char *channel, bool subscr
         return true; /* of an earlier place */
     if (!subscribed)
         pawl__kit_note(&home->server.redis->kit, NULL, "sunsubscribe %s", channel);
+    if (subscribed && !subscription->on)
+        subscription->since = pawl__boottime();
     subscription->on = subscribed;
     subscription->asked = false;
     *ret = &subscription->claims;

@@ -92,6 +92,14 @@ struct rclaim_securing {
     int64_t sent_at, lease_ns; /* of the renewal */
 };
 
+/* keep.c: the process may keep it while nobody there holds it. */
+struct rclaim_keeping {
+    TAILQ_ENTRY(rclaim) entry; /* home->keepers */
+    bool listed;
+    bool marked;                /* who waits for it tells so */
+    _Atomic bool wanted, heard; /* others wait for it; they would be heard of. Written with the mutex held, read without it */
+};
+
 /* Whether it may go on, with more tokens: see tokens() in engine.h. REFUSED is for the rest of the hold. */
 enum tokens_state { TOKENS_NOT_ASKED, TOKENS_ASKED, TOKENS_GIVEN, TOKENS_REFUSED };
 
@@ -103,6 +111,7 @@ struct rclaim {
     TAILQ_ENTRY(rclaim) bucket; /* claims->buckets, by id */
     struct rclaim_renewal renewal;
     struct rclaim_securing securing;
+    struct rclaim_keeping keeping;
     struct home *home; /* where its lock is */
     unsigned slot;     /* in a cluster */
     int64_t moved_at;
@@ -125,6 +134,7 @@ struct rclaim {
     enum tokens_state tokens;
     uint32_t tokens_added; /* GIVEN: so many */
     int64_t held_since;    /* HOLDING: sent_at of the grant */
+    int64_t patience;      /* so long it waits for others that may only keep what it wants: see answer.c; 0: it has met none */
 };
 
 TAILQ_HEAD(subscription_list, subscription);
@@ -135,6 +145,7 @@ struct claims {
     char record[PAWL__RECORD_MAX];
     struct rclaim_list all, buckets[REDIS_BUCKETS];
     size_t adopted_count;  /* those that serve() looks after */
+    size_t keeper_count;   /* those of all homes' keepers */
     pthread_cond_t called; /* a call that is not about a claim was answered */
     bool woken;
     int64_t refusal_due; /* until then the log hears of no other release that was refused */
@@ -198,6 +209,8 @@ void pawl__subscriptions_init(struct redis *redis);
 void pawl__subscriptions_free(struct redis *redis);
 /* Can the claim be told where it is? */
 bool pawl__subscription_on(const struct rclaim *claim);
+/* Since when? 0: always, it is not in a cluster; PAWL__NEVER: it can't. */
+int64_t pawl__subscription_since(const struct rclaim *claim);
 /* Is it asked for at this home, and not answered? */
 bool pawl__subscription_asked(const struct rclaim *claim, const struct home *home);
 /* Join the subscription of its lock if there is one; have it on. */
@@ -226,6 +239,23 @@ void pawl__listen_track(struct home *home);
 void pawl__listen_tracked(struct home *home, const redisReply *reply);
 /* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
 void pawl__listen_track_next(const struct rclaim *claim);
+
+/* keep.c */
+/* How often those who can't make themselves heard are looked for: renew.c. */
+#define REDIS_LOOK_NS (100 * REDIS_MS)
+void pawl__keep_begin(struct rclaim *claim);
+/* Its state has changed. It leaves its home. */
+void pawl__keep_follow(struct rclaim *claim);
+void pawl__keep_unlist(struct rclaim *claim);
+/* Others wait for it. */
+void pawl__keep_wanted(struct redis *redis, struct rclaim *claim);
+/* An answer to what left at `sent_at` says that it holds. */
+void pawl__keep_confirmed(struct rclaim *claim, int64_t sent_at);
+/* Others may wait for it that could not be heard; the same for all claims of a home. */
+void pawl__keep_doubt(struct rclaim *claim);
+void pawl__keep_doubt_all(struct home *home);
+/* It holds. layout=plain: those who wait may be programs that can't be heard, so it is wanted when the time of `keep` is over. */
+void pawl__keep_drive(struct redis *redis, struct rclaim *claim);
 
 /* send.c: what is asked about a claim. */
 /* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
@@ -290,6 +320,10 @@ void pawl__renew_want(struct rclaim *claim);
 void pawl__renew_answer(struct redis *redis, const struct request *request, const redisReply *reply);
 /* The server has renewed the claim, or not: it is not its owner's any more. */
 void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held);
+/* Look for those who wait for kept locks and can't say so, if it is time. */
+void pawl__renew_look(struct home *home, int64_t now);
+/* Renew what may be kept: it can be heard again. */
+void pawl__renew_keepers(struct home *home);
 /* A renewal counts, or must be made again: for secure.c. */
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
 void pawl__renew_put_back(struct rclaim *claim);
@@ -306,6 +340,8 @@ void pawl__secure_failed(const struct home *home, const char *name, struct pawl_
 
 /* answer.c */
 void pawl__answer(struct redis *redis, const struct request *request, const redisReply *reply);
+/* The claim's timer is due. */
+void pawl__claim_due(struct redis *redis, struct rclaim *claim);
 /* The answer to acquire says that it is held. */
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
 /* The answer says why it is not: 0, -1, -2, or something strange. */
@@ -350,6 +386,8 @@ pawl__downgrade_fn pawl__redis_downgrade;
 pawl__renew_fn pawl__redis_renew;
 pawl__tokens_fn pawl__redis_tokens;
 pawl__why_fn pawl__redis_why;
+int pawl__redis_rest(struct pawl__engine *engine, struct pawl__claim *seam);
+int pawl__redis_resume(struct pawl__engine *engine, struct pawl__claim *seam);
 pawl__park_fn pawl__redis_park;
 pawl__unpark_fn pawl__redis_unpark;
 pawl__adopt_fn pawl__redis_adopt;

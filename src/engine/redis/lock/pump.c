@@ -80,11 +80,12 @@ static void run_timers(struct redis *redis, int64_t now) {
         for (int i = 0; (link = pawl__server_link(server, i)); i++)
             pawl__link_tick(link, now);
         pawl__events_take(redis);
+        pawl__renew_look(home, now);
         pawl__renew_flush(home);
     }
     pawl__kit_timers_take(&redis->kit.timers, now, &due);
     TAILQ_FOREACH(timer, &due, due) { /* driving one may end others, but frees none while the mutex is held */
-        pawl__claim_drive(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
+        pawl__claim_due(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
     }
 }
 
@@ -104,6 +105,8 @@ int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
             due = sooner(due, home->inbox_due);
         if (home->answers_due)
             due = sooner(due, home->answers_due);
+        if (home->look_at)
+            due = sooner(due, home->look_at);
     }
     TAILQ_FOREACH(link, &redis->links, entry) {
         due = sooner(due, pawl__link_due(link));
@@ -172,9 +175,11 @@ static bool can_read(const struct kit_reader *reader) {
 }
 
 /* Whether the thread that reads waits for a push. Who does not any more leaves the inbox to the service thread; after a while, unless that
- * has claims to look after: threads that take turns at a lock would tell the kernel twice each time. */
+ * has claims to look after, or some are kept: threads that take turns at a lock would tell the kernel twice each time. */
 static void set_reader_waits(struct home *home, bool waits) {
-    if (home->reader_waits && !waits && !claims_of(home->server.redis)->adopted_count) {
+    const struct claims *claims = claims_of(home->server.redis);
+
+    if (home->reader_waits && !waits && !claims->adopted_count && !claims->keeper_count) {
         home->inbox_due = pawl__boottime() + INBOX_REST_NS;
         pawl__redis_due(home->server.redis, home->inbox_due);
     }

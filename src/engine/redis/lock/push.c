@@ -2,10 +2,12 @@
  *
  * push.c - what comes by the inbox: grants, hints and breaks from pawl's own scripts; and the releases of programs that are not pawl.
  *
- *     g NUMBER TOKEN COUNT TIME MS    claim NUMBER holds since the server's TIME (us), for MS
+ *     g NUMBER TOKEN COUNT TIME MS WANTED   claim NUMBER holds since the server's TIME (us), for MS. WANTED 1, or nothing: others wait
+ *                                     behind it
  *     h NUMBER MS FOREIGN             it is the first that waits, and the holder's time ends in MS (-1: never). FOREIGN 1: the holder is a
  *                                     program that is not pawl; 0: it is pawl. Earlier versions say nothing of it
  *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already
+ *     w NUMBER                        others wait for it: keep.c
  *
  * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket, or on its way, for seconds. How long,
  * the server's clock does not tell: it may have been set, or run fast. But it tells what came first. If it shows the grant after the answer
@@ -34,14 +36,14 @@ static bool is_fresh(const struct rclaim *claim, int64_t begin, int64_t lease) {
 /* The numbers of a message, in its order; those of a grant are most. */
 struct numbers {
     int count;
-    int64_t n[5];
+    int64_t n[6];
 };
-enum { NUMBER = 0, GRANT_TOKEN = 1, GRANT_COUNT, GRANT_TIME, GRANT_MS, GRANT_NUMBERS, HEAD_MS = 1, HEAD_FOREIGN, BREAK_NOW = 1 };
+enum { NUMBER, GRANT_TOKEN, GRANT_COUNT, GRANT_TIME, GRANT_MS, GRANT_WANTED, NUMBERS, HEAD_MS = 1, HEAD_FOREIGN, BREAK_NOW = 1 };
 
 static void read_numbers(const char *text, struct numbers *ret) {
     char *end;
 
-    for (ret->count = 0; ret->count < GRANT_NUMBERS; ret->count++, text = end) {
+    for (ret->count = 0; ret->count < NUMBERS; ret->count++, text = end) {
         ret->n[ret->count] = strtoll(text, &end, 10);
         if (end == text)
             return;
@@ -54,7 +56,7 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
     uint64_t token = (uint64_t)said->n[GRANT_TOKEN];
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
 
-    if (said->count != GRANT_NUMBERS || token == 0 || token > REDIS_TOKEN_MAX || said->n[GRANT_COUNT] <= 0 ||
+    if (said->count <= GRANT_MS || token == 0 || token > REDIS_TOKEN_MAX || said->n[GRANT_COUNT] <= 0 ||
         said->n[GRANT_COUNT] > REDIS_TOKENS_MOST || ms <= 0 || ms > REDIS_SPAN_MOST || !redis_time_makes_sense(at))
         return;
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
@@ -65,6 +67,8 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
         claim->turn++; /* what was asked before the grant counts no more */
         claim->asked = false;
         pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted for %lld ms", (long long)ms);
+        if (said->count > GRANT_WANTED && said->n[GRANT_WANTED] == 1)
+            pawl__keep_wanted(redis, claim);
         pawl__claim_granted(redis, claim, token, count, begin, lease);
         return;
     }
@@ -123,6 +127,8 @@ static void take_message(struct home *home, const char *text) {
         take_head(redis, claim, &said);
     else if (text[0] == 'b')
         take_break(redis, claim, &said);
+    else if (text[0] == 'w')
+        pawl__keep_wanted(redis, claim);
 }
 
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
@@ -174,10 +180,15 @@ void pawl__push_listened(struct redis *redis, const redisReply *reply) {
 /* ---- Channels ------------------------------------------------------------------------------------------------------------ */
 
 static void hear_again(struct redis *redis, struct rclaim *claim) {
-    if (pawl__subscription_on(claim))
+    if (pawl__subscription_on(claim)) {
         claim->failures = 0;
-    else
-        pawl__subscription_open(redis, claim);
+        if (claim->keeping.listed)
+            pawl__renew_want(claim);
+        redis->kit.wakes |= claim->keeping.listed;
+        return;
+    }
+    pawl__keep_doubt(claim);
+    pawl__subscription_open(redis, claim);
 }
 
 /* Claims that wait ask again: to queue, or to subscribe anew; holders only subscribe. Driving a claim may end it, but frees none while

@@ -31,6 +31,7 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     claim->kit.grant.sent_at = sent_at;
     claim->kit.grant.lease_ns = lease_ns;
     pawl__subscription_open(redis, claim); /* if it is not */
+    pawl__keep_confirmed(claim, sent_at);
     pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED);
 }
 
@@ -38,10 +39,12 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
     claim->renewal.sent = false;
     if (!rclaim_holds(claim))
         return;
-    if (held == 1 && redis->options.replicas) {
+    if (held == 2)
+        pawl__keep_wanted(redis, claim);
+    if (held > 0 && redis->options.replicas) {
         claim->renewal.sent = true;
         pawl__claim_to_secure(claim, sent_at, lease_ns);
-    } else if (held == 1) {
+    } else if (held > 0) {
         pawl__renew_done(redis, claim, sent_at, lease_ns);
     } else if (held == -1) {
         pawl__claim_lost(redis, claim, false,
@@ -229,5 +232,35 @@ void pawl__renew_all(struct home *home) {
     TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home)
             pawl__renew_want(claim);
+    }
+}
+
+/* ---- Looking for those who wait ------------------------------------------------------------------------------------------ */
+
+/* Programs that are not pawl, and pawls of earlier versions, do not tell a keeper that they wait: a renewal finds them. At most LOOKS at a
+ * time: where more are kept, it takes longer. */
+enum { LOOKS = 20 };
+
+void pawl__renew_look(struct home *home, int64_t now) {
+    const struct rclaim *last = TAILQ_LAST(&home->keepers, rclaim_list);
+    struct rclaim *claim = NULL;
+
+    if (!home->look_at || now < home->look_at)
+        return;
+    home->look_at = last ? now + REDIS_LOOK_NS : 0;
+    for (int i = 0; i < LOOKS && claim != last; i++) {
+        claim = TAILQ_FIRST(&home->keepers);
+        TAILQ_REMOVE(&home->keepers, claim, keeping.entry);
+        TAILQ_INSERT_TAIL(&home->keepers, claim, keeping.entry);
+        if (!atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed))
+            pawl__renew_want(claim);
+    }
+}
+
+void pawl__renew_keepers(struct home *home) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &home->keepers, keeping.entry) {
+        pawl__renew_want(claim);
     }
 }

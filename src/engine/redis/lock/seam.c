@@ -118,6 +118,21 @@ int pawl__redis_tokens(struct pawl__engine *engine, struct pawl__claim *seam, ui
     return rc;
 }
 
+/* ---- Keeping ------------------------------------------------------------------------------------------------------------- */
+
+int pawl__redis_rest(struct pawl__engine *engine, struct pawl__claim *seam) {
+    (void)engine;
+    return atomic_load_explicit(&rclaim_of(seam)->keeping.wanted, memory_order_relaxed) ? PAWL_EHELD : PAWL__DONE;
+}
+
+int pawl__redis_resume(struct pawl__engine *engine, struct pawl__claim *seam) {
+    const struct rclaim *claim = rclaim_of(seam);
+    bool wanted = atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed);
+
+    (void)engine;
+    return !wanted && atomic_load_explicit(&claim->keeping.heard, memory_order_relaxed) ? PAWL__DONE : PAWL_EHELD;
+}
+
 /* `failures` counts what was refused for a while, until an answer says something: then kit.why is the last of it. */
 static int why_late(const struct rclaim *claim, const struct home *home, struct pawl_error *ret) {
     bool pending = claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING;

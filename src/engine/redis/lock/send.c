@@ -61,7 +61,7 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
     pawl__put_number(call->want, claim->want_sent);
     call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
     put_wish(claim, call->wish);
-    call->asks = seam->try_only || !may_queue(redis, claim) ? "1" : "0";
+    call->asks = !may_queue(redis, claim) ? "1" : seam->try_only ? "2" : "0";
     strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
     call->argv[REDIS_CALL_COMMON] = call->lease;
     call->argv[REDIS_CALL_COMMON + 1] = call->record;
@@ -141,6 +141,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         break;
     case RCLAIM_HOLDING:
         pawl__subscription_open(redis, claim);
+        pawl__keep_drive(redis, claim);
         break;
     case RCLAIM_WAITING:
     case RCLAIM_ASKING:

@@ -138,7 +138,9 @@ static void decided(struct redis *redis, struct group *group, const struct reque
         all_granted(redis, group, request, reply);
         return;
     }
-    if (misfit) {
+    if (pawl__reply_number(reply, 2, 0) == 1) { /* they may only be kept: each waits a little for its own */
+        part_ways(redis, group, true);
+    } else if (misfit) {
         pawl__claim_misfit(misfit->kit.claim, pawl__reply_number(reply, 0, -3), &why);
         all_refused(redis, group, &why);
     } else {

@@ -1,19 +1,25 @@
 -- Acquire, or queue. Running it again is the same as running it once: who holds keeps its token, who waits keeps its place.
---   {1, first token, how many, server time}      held, for LEASE; or, from the fast path, the last token
---   {0, ms left or -1, position, server time, foreign}   queued (position -1: not queued, it was a try)
---   {-1}: another kind of lock is here   {-2}: a semaphore of another limit is here
--- EXTRA is `LIMIT TRY`; ARGV: 4 the lease, 5 the record, `0 WANT MODE PERMITS SINCE WHO`, 6 WANT if it is more than 1.
+--   {1, first token, how many, server time, wanted}   held, for LEASE; or, from the fast path, the last token
+--   {0, ms left or -1, position, server time, foreign, kept}   queued (position -1: not queued, it was a try)
+--   {-1, kept}: another kind of lock is here   {-2}: a semaphore of another limit is here
+-- wanted: who hears is told whether others wait behind it. kept 1: all who hold it may be idle, and were told that it is wanted.
+-- EXTRA is `LIMIT TRY`; TRY 0: it queues; 1: not; 2: only where all who are before it may be idle.
+-- ARGV: 4 the lease, 5 the record, `0 WANT MODE PERMITS SINCE WHO`, 6 WANT if it is more than 1.
 local LEASE, WANT, TRY = ARGV[4], ARGV[6] or '1', string.sub(EXTRA, -1)
 local WISH = string.sub(ARGV[5], #WANT + 4)
 local MODE_WANTED, PERMITS, RECORD = string.match(WISH, '^(%a) (%d+) %d+ (.*)$')
 local MEMBER = OWNER .. ' ' .. WISH
+
+local function wanted()
+    return hears(OWNER) and call('EXISTS', QUEUE) or nil
+end
 
 local function mine()
     local first, want = string.match(keep(OWNER, LEASE) or '', '^([1-9]%d*) (%d+) ')
     if not first then
         first, want = take_tokens(WANT)
     end
-    return {1, first, want, text(NOW)}
+    return {1, first, want, text(NOW), wanted()}
 end
 
 local function enter(queued)
@@ -24,7 +30,7 @@ local function enter(queued)
         call('ZREM', QUEUE, MEMBER)
         hand_on()
     end
-    return {1, first, given, text(NOW)}
+    return {1, first, given, text(NOW), wanted()}
 end
 
 -- Returns the position.
@@ -52,14 +58,19 @@ local function wait(head, ms)
     if head then
         note_alive()
     end
-    return {0, ms, TRY == '0' and enqueue(head) or -1, text(NOW), alien and 1 or 0}
+    local kept = TRY ~= '0' and (not head or head == MEMBER) and is_kept()
+    local place = (TRY == '0' or TRY == '2' and kept) and enqueue(head) or -1
+    if place == 0 or kept then
+        recall()
+    end
+    return {0, ms, place, text(NOW), alien and 1 or 0, kept and 1 or nil}
 end
 
 local seen = look()
 if seen == 'mine' then
     return mine()
 elseif seen == 'kind' then
-    return {-1}
+    return {-1, recall_kind() and 1 or nil}
 elseif seen == 'limit' then
     return {-2}
 end

@@ -20,6 +20,9 @@ GLUE = {
     "as_kind_1": "end\nkinds['1'] = function(KEYS, ARGV, PROBE)\n",
     "as_kind_2": "end\nkinds['2'] = function(KEYS, ARGV, PROBE)\n",
     "kinds_end": "end\n",
+    "mutex_aliens": "local function aliens_wait(rest) return foreigners_wait('redisson_lock__channel' .. rest) end\n",
+    "rw_aliens": "local function aliens_wait(rest) return redis.call('PUBSUB', 'NUMSUB', 'redisson_rwlock' .. rest)[2] > 0 end\n",
+    "plain_aliens": "local function aliens_wait() return false end\n",
 }
 
 
@@ -38,8 +41,8 @@ def scripts_of_layout(plain):
         "SCRIPT_RELEASE": [key, "foreign", "fast_release", *mutex, "queue", "release"],
         "SCRIPT_RELEASE + PAWL_RWLOCK": ["no_fast_path", *rw, "queue", "release"],
         "SCRIPT_RELEASE + PAWL_SEMAPHORE": ["no_fast_path", *semaphore, "queue", "release"],
-        "SCRIPT_RENEW": ["renew_" + family, "renew"],
-        "SCRIPT_RENEW + PAWL_RWLOCK": ["renew_rw", "renew"],
+        "SCRIPT_RENEW": ["renew_" + family, *([] if plain else ["foreign"]), family + "_aliens", "renew_wanted", "renew"],
+        "SCRIPT_RENEW + PAWL_RWLOCK": ["renew_rw", "rw_aliens", "renew_wanted", "renew"],
         "SCRIPT_RENEW + PAWL_SEMAPHORE": ["renew_semaphore", "renew"],
         "SCRIPT_BREAK": [key, "foreign", *mutex, "queue", "break"],
         "SCRIPT_BREAK + PAWL_RWLOCK": [*rw, "queue", "break"],

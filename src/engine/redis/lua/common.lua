@@ -11,6 +11,7 @@
 --   others_wait()                 do such wait?
 --   left()                        ms until a holder may end by itself; -1: never
 --   foreign()                     is a holder not a pawl?
+--   holders()                     the owners that hold, as far as they may hear
 --   record_of(owner)              a holder's record, if there is one; put_record(owner, record) writes it
 -- Every call costs about a microsecond of the server's only thread: so there are as few as can be.
 local LOCK, TOKEN, QUEUE, WHO = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -61,5 +62,16 @@ end
 
 -- A message to one claim of one client. 0: nobody listens there.
 local function tell(owner, verb, rest)
-    return call('PUBLISH', INBOX .. string.sub(owner, 1, 36), verb .. ' ' .. string.sub(owner, 38) .. ' ' .. rest)
+    local message = verb .. ' ' .. string.sub(owner, 38) .. (rest and ' ' .. rest or '')
+    return call('PUBLISH', INBOX .. string.sub(owner, 1, 36), message)
+end
+
+-- A claim that is to be told when others wait for it says so by a + before its number: +N, if its process may keep it while nobody there
+-- holds it; +0N, if several threads share it. Earlier versions read these as numbers.
+local function hears(owner)
+    return string.byte(owner, 38) == 43
+end
+
+local function keeps(owner)
+    return hears(owner) and (string.byte(owner, 39) ~= 48 or #owner == 39)
 end

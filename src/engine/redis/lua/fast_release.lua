@@ -33,6 +33,9 @@ if there == 0 or queue[1] then
         -- The number is longer than %d takes, and %.0f is twice as dear.
         local token, now = string.format('%d%07d', first / 1e7, first % 1e7), clock[1] .. sub('00000' .. clock[2], -6)
         local message = 'g ' .. sub(head, 38, space) .. token .. ' ' .. count .. ' ' .. now .. ' ' .. claim
+        if next and string.byte(head, 38) == 43 then
+            message = message .. ' 1'
+        end
         if redis.call('PUBLISH', inbox .. sub(head, 1, 36), message) > 0 then
             local record = sub(head, find(head, ' ', space + 5, true))
             occupy(sub(head, 1, space - 1), claim, '0 ' .. count .. ' x 1 ' .. sub(now, 1, -4) .. record)

@@ -43,6 +43,10 @@ local function foreign()
     return HOLDER and not is_ours(HOLDER)
 end
 
+local function holders()
+    return {HOLDER}
+end
+
 -- A FairLock's release is told to the first of its own queue alone: where there is one, pawls look often.
 local function left()
     if LEFT then

@@ -9,13 +9,50 @@ local function wish_of(member, score)
     return mode, permits, math.floor(score % 1 * 1048576 + 1.5), record
 end
 
+-- Who waits tells those that are in its way and hear.
+local function recall()
+    for _, owner in ipairs(holders()) do
+        if hears(owner) then
+            tell(owner, 'w')
+        end
+    end
+end
+
+-- Is it held, and may all who hold it be idle?
+local function is_kept()
+    local all = holders()
+    for _, owner in ipairs(all) do
+        if not keeps(owner) then
+            return false
+        end
+    end
+    return #all > 0
+end
+
+-- The same of another kind of lock that is here: those who keep it are told.
+local function recall_kind()
+    local fields, all = redis.pcall('HKEYS', LOCK), {}
+    for _, field in ipairs(fields) do
+        local owner = string.match(field, '^@?([%x-]+:%+%d+)')
+        if field ~= 'mode' and not (owner and keeps(owner)) then
+            return false
+        end
+        all[owner or ''] = owner
+    end
+    for _, owner in pairs(all) do
+        tell(owner, 'w')
+    end
+    return next(all) ~= nil
+end
+
 -- Hand what is free to the first in the queue, and the next, as long as there is room: this is the order of grants. fast_release.lua has
 -- the same choice once more for the common release of a mutex, and fast_queue.lua the ticket of enqueue(): change them together. The token
 -- is taken first: if the server may not write, the script ends there, and nobody was told of a grant. Where PUBLISH reaches no subscriber
 -- the waiter is dead, and dropped. The one who is first afterwards is told so, how long it may take, and whether a program that is not pawl
--- holds it: its timer is the one that is always set, and it listens where such programs tell of a release.
+-- holds it: its timer is the one that is always set, and it listens where such programs tell of a release. Who hears is told with its grant
+-- whether others wait behind it; a reader after all of them, since readers behind it may be granted, too.
 local function hand_on()
-    local granted, at, batch = 0, 1, call('ZRANGE', QUEUE, 0, 1, 'WITHSCORES')
+    local granted, readers, at, batch = 0, {}, 1, call('ZRANGE', QUEUE, 0, 1, 'WITHSCORES')
     for _ = 1, 1000 do
         local head = batch[at]
         if not head and at > 1 then
@@ -32,15 +69,22 @@ local function hand_on()
             end
         else
             local first, given = take_tokens(want)
-            if tell(owner, 'g', first .. ' ' .. given .. ' ' .. text(NOW) .. ' ' .. CLAIM_MS) > 0 then
+            local behind = mode == 'x' and hears(owner) and call('ZCARD', QUEUE) > 1 and ' 1' or ''
+            if tell(owner, 'g', first .. ' ' .. given .. ' ' .. text(NOW) .. ' ' .. CLAIM_MS .. behind) > 0 then
                 local since = text(NOW / 1000)
                 record = first .. ' ' .. given .. ' ' .. mode .. ' ' .. permits .. ' ' .. since .. ' ' .. record
                 admit(owner, mode, permits, CLAIM_MS, record)
                 granted = granted + 1
+                readers[#readers + 1] = mode == 's' and hears(owner) and owner or nil
             end
         end
         call('ZREM', QUEUE, head)
         at = at + 2
+    end
+    if readers[1] and call('EXISTS', QUEUE) == 1 then
+        for _, owner in ipairs(readers) do
+            tell(owner, 'w')
+        end
     end
     return granted
 end

@@ -135,6 +135,14 @@ local function left()
     return LEFT
 end
 
+local function holders()
+    local all = {}
+    for field in pairs(FIELDS) do
+        all[#all + 1] = string.gsub(field, ':write$', '')
+    end
+    return all
+end
+
 local function foreign()
     for field in pairs(FIELDS) do
         if not is_ours(field) then

@@ -97,6 +97,11 @@ local function left()
     return first > 1e12 and -1 or math.max(math.floor(first), 0) + 1 -- who looks has not always taken back what is late
 end
 
+-- No semaphore is kept, and none has threads that share a claim.
+local function holders()
+    return {}
+end
+
 local function foreign()
     for _, member in ipairs(call('ZRANGE', BESIDE, 0, 100)) do
         if not is_ours(member) then

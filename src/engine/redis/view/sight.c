@@ -190,6 +190,14 @@ static void printable(char *to, size_t size, const char *from, size_t length) {
     to[used] = '\0';
 }
 
+/* A claim that its process may keep says so by its number: +N, but not +0N (lua/common.lua). */
+static bool keeps(const struct holder *holder) {
+    const char *number = holder->owner + REDIS_UUID + 1;
+
+    return holder->facts.known && holder->length > REDIS_UUID + 2 && number[0] == '+' &&
+           (number[1] != '0' || holder->length == REDIS_UUID + 3);
+}
+
 static int show_holder(const struct sight *sight, const struct holder *holder, void *data) {
     const struct showing *showing = data;
     char owner[300], raw[400];
@@ -197,7 +205,8 @@ static int show_holder(const struct sight *sight, const struct holder *holder, v
         .name = sight->name,
         .kind = sight->kind,
         .mode = holder->mode,
-        .flags = (holder->facts.known ? 0 : PAWL_ENTRY_FOREIGN) | (holder->broken ? PAWL_ENTRY_BROKEN : 0),
+        .flags = (holder->facts.known ? 0 : PAWL_ENTRY_FOREIGN) | (holder->broken ? PAWL_ENTRY_BROKEN : 0) |
+                 (keeps(holder) ? PAWL_ENTRY_KEEPS : 0),
         .permits = holder->permits,
         .limit = sight->limit,
         .token = holder->token,

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * keep.c - claims that their process may keep while nobody there holds them: they hear when others wait for them.
+ *
+ * Such a claim has a mark in its owner's name (lua/common.lua, hears()): who becomes the first to wait sends `w` to its client, grants and
+ * renewals say whether others wait. So the claim knows it (`wanted`), unless a message was lost.
+ *
+ * Invariants
+ *   - `heard`: those who queue from now on will be heard of. The server has granted or renewed the claim by an answer to what left after all
+ *     of its connections, and in a cluster the subscription, were up; and none has ended since. Who came before that was told of with
+ *     the answer.
+ *   - A claim that holds, has the mark and is not heard is renewed as soon as it can be heard.
+ *   - The claims of home->keepers hold and have the mark. While there are any, the service thread reads the inbox at once.
+ */
+#include "engine/redis/lock/lock.h"
+
+void pawl__keep_begin(struct rclaim *claim) {
+    claim->keeping.marked = claim->kit.claim->keep_ns > 0;
+}
+
+void pawl__keep_doubt(struct rclaim *claim) {
+    atomic_store(&claim->keeping.heard, false);
+}
+
+void pawl__keep_wanted(struct redis *redis, struct rclaim *claim) {
+    if (!claim->keeping.marked || atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed))
+        return;
+    if (!rclaim_holds(claim) && claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING && claim->state != RCLAIM_SECURING)
+        return;
+    pawl__kit_note(&redis->kit, &claim->kit, "others want it");
+    atomic_store(&claim->keeping.wanted, true);
+    claim->kit.wanted = true;
+    if (rclaim_holds(claim))
+        pawl__kit_tell(&redis->kit, &claim->kit, KIT_WANTED);
+}
+
+void pawl__keep_drive(struct redis *redis, struct rclaim *claim) {
+    int64_t until = pawl__time_add(claim->held_since, claim->kit.claim->keep_ns);
+
+    if (!claim->keeping.listed || redis->options.layout != LAYOUT_PLAIN)
+        return;
+    if (pawl__boottime() >= until)
+        pawl__keep_wanted(redis, claim);
+    if (atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed) || until >= claim->timer.at)
+        return;
+    pawl__kit_timer_set(&redis->kit.timers, &claim->timer, until, true);
+    pawl__redis_due(redis, until);
+}
+
+static void list(struct rclaim *claim) {
+    struct home *home = claim->home;
+    struct redis *redis = home->server.redis;
+
+    claim->keeping.listed = true;
+    TAILQ_INSERT_TAIL(&home->keepers, claim, keeping.entry);
+    claims_of(redis)->keeper_count++;
+    home->inbox_due = 0;
+    pawl__keep_drive(redis, claim);
+    if (home->look_at)
+        return;
+    home->look_at = pawl__boottime() + REDIS_LOOK_NS;
+    pawl__redis_due(redis, home->look_at);
+}
+
+void pawl__keep_unlist(struct rclaim *claim) {
+    if (!claim->keeping.listed)
+        return;
+    pawl__keep_doubt(claim);
+    claim->keeping.listed = false;
+    TAILQ_REMOVE(&claim->home->keepers, claim, keeping.entry);
+    claims_of(claim->home->server.redis)->keeper_count--;
+}
+
+void pawl__keep_follow(struct rclaim *claim) {
+    if (!claim->keeping.marked || rclaim_holds(claim) == claim->keeping.listed)
+        return;
+    if (claim->keeping.listed)
+        pawl__keep_unlist(claim);
+    else
+        list(claim);
+}
+
+void pawl__keep_confirmed(struct rclaim *claim, int64_t sent_at) {
+    struct home *home = claim->home;
+    int64_t since = pawl__subscription_since(claim);
+
+    if (!claim->keeping.listed || !pawl__server_up(&home->server))
+        return;
+    since = since < home->up_since ? home->up_since : since;
+    atomic_store(&claim->keeping.heard, sent_at >= since);
+    if (sent_at >= since || since == PAWL__NEVER)
+        return;
+    home->look_at = pawl__boottime();
+    pawl__redis_due(home->server.redis, home->look_at);
+}
+
+void pawl__keep_doubt_all(struct home *home) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &home->keepers, keeping.entry) {
+        pawl__keep_doubt(claim);
+    }
+}
