@@ -120,6 +120,73 @@ static void test_guids(void **state) {
     assert_int_equal(pawl__zk_guid_limit("leases"), 0);
 }
 
+#define KEPT "_c_11111111-1111-8fff-8ff1-111111111111-"
+#define KEPT_TOO "_c_22222222-2222-8fff-8ff2-222222222222-"
+#define PLAIN "_c_33333333-3333-8000-8013-333333333333-"
+#define CURATOR "_c_44444444-4444-4444-8444-444444444444-"
+#define OWN "_c_55555555-5555-8fff-8ff5-555555555555-"
+#define OWN_GUID "55555555-5555-8fff-8ff5-555555555555"
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* A mark that no semaphore's limit is, and that a pawl which does not know it takes for a pawl's. */
+static void test_the_mark_of_claims_that_are_kept(void **state) {
+    unsigned char random[16] = {0};
+    char made[ZK_GUID_SIZE], child[96];
+
+    (void)state;
+    assert_true(PAWL_PERMITS_MAX < ZK_KEEPS);
+    pawl__zk_guid_format(ZK_KEEPS, random, made);
+    assert_string_equal(made, "00000000-0000-8fff-8ff0-000000000000");
+    snprintf(child, sizeof child, "_c_%s-lock-0000000007", made);
+    assert_int_equal(pawl__zk_guid_limit(child), ZK_KEEPS);
+    assert_true(pawl__zk_is_twin("_c_00000000-0000-8fff-8ff0-000000000000-z__lock__0000000008"));
+    assert_false(pawl__zk_is_twin(child));
+}
+
+static bool wanted(enum zk_layout layout, bool shared, const char *other) {
+    const char *children[] = {OWN "lock-0000000003", OWN "z__lock__0000000004", "below", other};
+
+    return pawl__zk_is_wanted(layout, shared, children[0], OWN_GUID, children, COUNT(children));
+}
+
+static void test_who_wants_a_claim_that_is_kept(void **state) {
+    (void)state;
+    assert_false(wanted(ZK_MUTEX, false, "another-lock-below"));
+    assert_true(wanted(ZK_MUTEX, false, PLAIN "lock-0000000009"));
+    assert_false(wanted(ZK_MUTEX, false, PLAIN "lock-0000000002")); /* for whom it waits */
+    assert_true(wanted(ZK_MUTEX, false, CURATOR "lock-0000000009"));
+    assert_true(wanted(ZK_MUTEX, false, "0123456789abcdef0123456789abcdef__lock__0000000010"));
+    assert_true(wanted(ZK_MUTEX, false, PLAIN "__READ__0000000009")); /* another kind */
+    assert_true(wanted(ZK_MUTEX, false, "locks"));                    /* a semaphore is about to be made there */
+    assert_true(wanted(ZK_RWLOCK, true, "leases"));
+    assert_true(wanted(ZK_RWLOCK, false, CURATOR "__READ__0000000009"));
+    assert_false(wanted(ZK_RWLOCK, true, CURATOR "__READ__0000000009"));
+    assert_true(wanted(ZK_RWLOCK, true, CURATOR "__WRIT__0000000009"));
+    assert_true(wanted(ZK_RWLOCK, true, PLAIN "lock-0000000009"));
+}
+
+static bool kept_ahead(enum zk_layout layout, bool shared, const char *first, const char *second) {
+    const char *children[] = {layout == ZK_MUTEX ? OWN "lock-0000000005" : OWN "__READ__0000000005", first, second};
+
+    return pawl__zk_kept_ahead(layout, shared, children[0], OWN_GUID, children, COUNT(children));
+}
+
+/* Worth waiting for are those that hold, and are marked. */
+static void test_who_may_be_recalled(void **state) {
+    (void)state;
+    assert_true(kept_ahead(ZK_MUTEX, false, KEPT "lock-0000000003", "below"));
+    assert_true(kept_ahead(ZK_MUTEX, false, KEPT "lock-0000000003", KEPT "z__lock__0000000004"));
+    assert_true(kept_ahead(ZK_MUTEX, false, KEPT "lock-0000000003", PLAIN "lock-0000000009"));
+    assert_false(kept_ahead(ZK_MUTEX, false, PLAIN "lock-0000000003", "below"));
+    assert_false(kept_ahead(ZK_MUTEX, false, CURATOR "lock-0000000003", "below"));
+    assert_false(kept_ahead(ZK_MUTEX, false, KEPT "lock-0000000003", KEPT_TOO "lock-0000000004")); /* which waits */
+    assert_true(kept_ahead(ZK_RWLOCK, false, KEPT "__READ__0000000003", KEPT_TOO "__READ__0000000004"));
+    assert_false(kept_ahead(ZK_RWLOCK, false, KEPT "__READ__0000000003", PLAIN "__READ__0000000004"));
+    assert_false(kept_ahead(ZK_RWLOCK, false, KEPT "__READ__0000000003", KEPT_TOO "__WRIT__0000000004"));
+    assert_true(kept_ahead(ZK_RWLOCK, true, KEPT "__WRIT__0000000003", PLAIN "__READ__0000000004"));
+    assert_false(kept_ahead(ZK_RWLOCK, true, PLAIN "__WRIT__0000000003", "below"));
+}
+
 static void test_how_long_a_hold_is_assured(void **state) {
     (void)state;
     assert_int_equal(pawl__zk_assured(12000, 0, 0), 5000);    /* 5T/12 */
@@ -132,9 +199,15 @@ static void test_how_long_a_hold_is_assured(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_the_queue_rule),     cmocka_unit_test(test_foreign_names),
-        cmocka_unit_test(test_own_node_must_be_there),     cmocka_unit_test(test_guids),
-        cmocka_unit_test(test_how_long_a_hold_is_assured), cmocka_unit_test(test_who_is_last_behind),
+        cmocka_unit_test(test_the_mark_of_claims_that_are_kept),
+        cmocka_unit_test(test_who_wants_a_claim_that_is_kept),
+        cmocka_unit_test(test_who_may_be_recalled),
+        cmocka_unit_test(test_against_the_queue_rule),
+        cmocka_unit_test(test_foreign_names),
+        cmocka_unit_test(test_own_node_must_be_there),
+        cmocka_unit_test(test_guids),
+        cmocka_unit_test(test_how_long_a_hold_is_assured),
+        cmocka_unit_test(test_who_is_last_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,7 @@ static struct zk_claim *claim_in(enum zk_state from, enum zk_event event, bool c
         seam->kind = PAWL_SEMAPHORE;
     if (from == ZK_DOWNGRADING || from == ZK_HELD)
         seam->kind = PAWL_RWLOCK;
+    seam->keep_ns = event == ZK_QUEUE_CHANGED; /* else a request or two more */
     /* Submitted to a session that is not there yet it waits, and has everything but a znode. */
     zk.session.state = ZK_CONNECTING;
     assert_int_equal(pawl__zk_submit(&zk.base, seam, NULL), PAWL__PENDING);
@@ -121,7 +122,7 @@ static void clean_up(struct zk_claim *claim, enum zk_state from) {
 /* The state after it, what the core is told, how many requests were asked for, + for a list that is to be shared, ! for a znode that must
  * go, * for one that is to go on later, @ for a timer, ? for a heartbeat; '.': nothing at all. */
 static void play(enum zk_state from, enum zk_event event, bool connected, char ret[40]) {
-    static const char news[] = "grlsfd"; /* granted, renewed, lost, settled, refused, downgraded */
+    static const char news[] = "grlsfdw"; /* granted, renewed, lost, settled, refused, downgraded, wanted */
     struct zk_claim *claim = claim_in(from, event, connected);
     uint32_t number = claim->asker.number;
     char told[8] = "", asked[12] = "";
@@ -130,7 +131,7 @@ static void play(enum zk_state from, enum zk_event event, bool connected, char r
     zk.session.proved_at = 1;
     zk.session.number += event == ZK_SESSION_LOST;
     pawl__zk_step(claim, event);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         if (claim->tell & 1u << i)
             told[count++] = news[i];
     if (zk.session.op_count)
@@ -177,6 +178,9 @@ static const struct row {
     [ZK_OWN_BROKEN] = {". . . . . . Q+ . P? Sl . S? .", NULL},
     [ZK_MISSED] = {". . . . . . Q@ L@ . . . . .", NULL},
     [ZK_OWN_MISSED] = {". . . . . . . . . H@ . . .", NULL},
+    [ZK_QUEUE_MISSED] = {". . . . . . . . . H@ . . .", NULL},
+    [ZK_QUEUE_CHANGED] = {". . . . . . . . . H1 . . .", ". . . . . . . . . . . . ."},
+    [ZK_WANTED] = {". . . . . . . . . Hw . . .", NULL},
     [ZK_DOWNGRADE] = {". . . . . . . . . D1 . Sd .", ". . . . . . . . . D* . Sd ."},
     [ZK_EXCHANGE] = {". . . . . . . . . . D1 . .", NULL},
     [ZK_EXCHANGED] = {". . . . . . . . . . Hrd@ . .", NULL},

@@ -230,4 +230,5 @@ const struct pawl__engine_impl pawl__zookeeper_engine = {
     .renew = pawl__zk_renew,
     .operators = &(const struct pawl__operators){.survey = survey, .break_hold = break_hold, .examine = examine},
     .extras = &(const struct pawl__extras){.downgrade = pawl__zk_downgrade, .why = pawl__zk_why},
+    .keeping = &(const struct pawl__keeping){.rest = pawl__zk_rest, .resume = pawl__zk_resume},
 };

@@ -38,7 +38,7 @@ static bool new_guid(struct zk_claim *claim) {
 
     if (!pawl__random(random, sizeof random))
         return false;
-    pawl__zk_guid_format(claim->terms.limit, random, claim->at.guid);
+    pawl__zk_guid_format(claim->terms.keeps ? ZK_KEEPS : claim->terms.limit, random, claim->at.guid);
     return true;
 }
 
@@ -64,6 +64,7 @@ static enum zk_event begin(struct zk_claim *claim) {
     pawl__zk_znodes_forget(claim);
     pawl__zk_watch_leave(claim->watch.own);
     claim->kind_seen = false;
+    claim->keep.wanted = false;
     claim->at.session = claim->zk->session.number;
     if (zk_is_connected(&claim->zk->session) && new_guid(claim))
         return ZK_CREATE;
@@ -127,6 +128,10 @@ static enum zk_event wait_behind(struct zk_claim *claim) {
     pawl__zk_say_of(claim, "not lowest, watching %s", pawl__zk_short(claim->seen.child));
     if ((event = pawl__zk_watch_ahead(claim, claim->seen.child)) != ZK_NOTHING)
         return event;
+    if (claim->recall_until && pawl__boottime() < claim->recall_until) {
+        pawl__zk_look_at(claim, claim->recall_until);
+        return ZK_NOTHING;
+    }
     if (!claim->terms.try_only) {
         pawl__zk_look_ahead(claim, claim->seen.further);
         return ZK_NOTHING;
@@ -165,6 +170,7 @@ static enum zk_event hold(struct zk_claim *claim) {
     pawl__zk_next_number(claim);
     claim->claim->token = (uint64_t)claim->at.czxid << ZK_TOKEN_BITS;
     claim->claim->token_count = 1u << ZK_TOKEN_BITS;
+    claim->claim->wanted = claim->keep.wanted;
     take_proof(claim);
     if (claim->at.lease_count && claim->at.own) { /* the next one in `locks` has its turn */
         pawl__zk_sweep_path(claim->zk, claim->at.own);
@@ -185,9 +191,9 @@ static enum zk_event renewed(struct zk_claim *claim) {
     return ZK_NOTHING;
 }
 
-static enum zk_event watch_own(struct zk_claim *claim) {
+static enum zk_event watch(struct zk_claim *claim) {
     pawl__zk_watch_own(claim);
-    return ZK_NOTHING;
+    return pawl__zk_keep_look(claim);
 }
 
 static enum zk_event exchanged(struct zk_claim *claim) {
@@ -211,6 +217,7 @@ static enum zk_event was_exchanged(struct zk_claim *claim) {
 
 static void lose(struct zk_claim *claim, const char *before, const char *after) {
     claim->why.code = PAWL_ELOST;
+    pawl__zk_keep_end(claim);
     snprintf(claim->why.text, sizeof claim->why.text, "%s '%s' %s", before, claim->claim->name, after);
     pawl__zk_tell(claim, ZK_TELL_LOST | (claim->state == ZK_DOWNGRADING ? ZK_TELL_DOWNGRADED : 0u));
 }
@@ -261,6 +268,7 @@ static enum zk_event finish(struct zk_claim *claim, unsigned news) {
     pawl__zk_asker_cut(&claim->asker);
     pawl__zk_beat_cut(claim);
     pawl__zk_watch_leave(claim->watch.own); /* its deletion fires it, and tells us nothing new */
+    pawl__zk_keep_end(claim);
     pawl__zk_znodes_forget(claim);
     free(claim->last.name);
     claim->last.name = NULL;
@@ -341,10 +349,11 @@ static const struct move {
         [ZK_CHECKED] = {ZK_HELD, hold}, [ZK_GONE] = {ZK_OFFLINE, begin}, [ZK_BROKEN] = {ZK_OFFLINE, begin},
         [ZK_OWN_GONE] = {ZK_PROVING, want_beat}, [ZK_OWN_BROKEN] = {ZK_PROVING, want_beat}, [ZK_RESUME] = {ZK_PROVING, want_beat}, PENDING},
     [ZK_HELD] = {
-        [ZK_CHECKED] = {ZK_HELD, renewed}, [ZK_RESUME] = {ZK_HELD, watch_own}, [ZK_OWN_MISSED] = {ZK_HELD, look_now},
+        [ZK_CHECKED] = {ZK_HELD, renewed}, [ZK_RESUME] = {ZK_HELD, watch}, [ZK_OWN_MISSED] = {ZK_HELD, look_now},
         [ZK_GONE] = {ZK_LOST, lose_gone}, [ZK_OWN_GONE] = {ZK_LOST, lose_gone}, [ZK_BROKEN] = {ZK_LOST, lose_broken},
         [ZK_OWN_BROKEN] = {ZK_LOST, lose_broken}, [ZK_SESSION_LOST] = {ZK_LOST, lose_session},
-        [ZK_DOWNGRADE] = {ZK_DOWNGRADING, pawl__zk_downgrade_begin}, ENDS},
+        [ZK_QUEUE_CHANGED] = {ZK_HELD, pawl__zk_keep_look}, [ZK_QUEUE_MISSED] = {ZK_HELD, pawl__zk_keep_missed},
+        [ZK_WANTED] = {ZK_HELD, pawl__zk_keep_wanted}, [ZK_DOWNGRADE] = {ZK_DOWNGRADING, pawl__zk_downgrade_begin}, ENDS},
     [ZK_DOWNGRADING] = {
         [ZK_EXCHANGE] = {ZK_DOWNGRADING, pawl__zk_downgrade_exchange}, [ZK_EXCHANGED] = {ZK_HELD, exchanged},
         [ZK_WAS_EXCHANGED] = {ZK_HELD, was_exchanged}, [ZK_GONE] = {ZK_LOST, lose_gone}, [ZK_BROKEN] = {ZK_LOST, lose_broken},
@@ -385,6 +394,7 @@ static int claim_init(struct zk_engine *zk, struct pawl__claim *seam, struct paw
                                      .limit = seam->limit,
                                      .try_only = seam->try_only,
                                      .nonreentrant = seam->nonreentrant};
+    claim->terms.keeps = seam->keep_ns > 0 && !zk_is_leased(claim);
     claim->layout = seam->kind == PAWL_RWLOCK ? ZK_RWLOCK : ZK_MUTEX;
     claim->look_at = PAWL__NEVER;
     pawl__zk_asker_init(&claim->asker, step);
@@ -467,4 +477,20 @@ int pawl__zk_downgrade(struct pawl__engine *engine, struct pawl__claim *seam) {
         pawl__zk_ring(&zk->session);
     pawl__zk_leave(zk);
     return PAWL__PENDING;
+}
+
+int pawl__zk_rest(struct pawl__engine *engine, struct pawl__claim *seam) {
+    struct zk_claim *claim = zk_claim_of(seam);
+
+    if (!pawl__zk_is_heard(claim)) {
+        pawl__zk_lock();
+        pawl__zk_keep_begin(claim);
+        pawl__zk_leave(zk_of(engine));
+    }
+    return pawl__zk_resume(engine, seam);
+}
+
+int pawl__zk_resume(struct pawl__engine *engine, struct pawl__claim *seam) {
+    (void)engine;
+    return pawl__zk_is_heard(zk_claim_of(seam)) ? PAWL__DONE : PAWL_EHELD;
 }

@@ -71,7 +71,7 @@ static bool name_read_znode(struct zk_claim *claim) {
 
     if (!pawl__random(random, sizeof random))
         return false;
-    pawl__zk_guid_format(1, random, claim->at.guid);
+    pawl__zk_guid_format(claim->terms.keeps ? ZK_KEEPS : 1, random, claim->at.guid);
     claim->at.twin = pawl__zk_text("%s/_c_%s-%s%s", claim->at.dir, claim->at.guid, pawl__zk_read_name, digits);
     return claim->at.twin != NULL;
 }
@@ -79,6 +79,7 @@ static bool name_read_znode(struct zk_claim *claim) {
 enum zk_event pawl__zk_downgrade_begin(struct zk_claim *claim) {
     pawl__zk_next_number(claim);
     pawl__zk_watch_leave(claim->watch.own); /* the exchange fires it */
+    pawl__zk_keep_end(claim);
     if (!claim->at.own || !name_read_znode(claim))
         return ZK_GONE;
     return zk_is_connected(&claim->zk->session) ? ZK_EXCHANGE : ZK_STALLED;

@@ -27,13 +27,32 @@ static enum zk_event first(struct zk_claim *claim, const struct String_vector *c
     return has_semaphore(children) ? ZK_CHECK_KIND : pawl__zk_first(claim);
 }
 
-static enum zk_event behind(struct zk_claim *claim, const char *child, const char *further) {
-    if (claim->terms.try_only && !zk_is_leased(claim)) {
+/* May it wait there? A try does not, unless it need only make itself heard. */
+static bool may_wait(struct zk_claim *claim, const struct String_vector *children) {
+    if (!claim->terms.try_only || zk_is_leased(claim))
+        return true;
+    return pawl__zk_kept_ahead(claim->layout, claim->terms.mode == PAWL_SHARED, claim->at.own, claim->at.guid,
+                               (const char *const *)children->data, (size_t)children->count) &&
+           pawl__zk_may_recall(claim);
+}
+
+static enum zk_event behind(struct zk_claim *claim, const char *child, const char *further, const struct String_vector *children) {
+    if (!may_wait(claim, children)) {
         pawl__zk_say_of(claim, "not lowest");
         return pawl__zk_refuse(claim, PAWL_EHELD, "'%s' is held, or others wait ahead", claim->claim->name);
     }
     claim->seen.child = child;
     claim->seen.further = further;
+    return ZK_BEHIND;
+}
+
+/* Another kind's: one that is kept is about to leave. */
+static enum zk_event foreign(struct zk_claim *claim, const char *child, const struct String_vector *children) {
+    if (!pawl__zk_others_kept(claim->layout, (const char *const *)children->data, (size_t)children->count) ||
+        !pawl__zk_may_recall(claim))
+        return pawl__zk_foreign(claim, child);
+    claim->seen.child = child;
+    claim->seen.further = NULL;
     return ZK_BEHIND;
 }
 
@@ -44,12 +63,13 @@ static enum zk_event judge(struct zk_claim *claim, const struct String_vector *c
     if (pawl__zk_limit_differs(claim, children))
         return ZK_REFUSED;
     pawl__zk_remember_last(claim, children);
+    pawl__zk_keep_listed(claim, children);
     switch (pawl__zk_rank(claim->layout, claim->terms.mode == PAWL_SHARED, pawl__zk_child(claim->at.own), claim->at.guid, names,
                           (size_t)children->count, &index, &second, &ahead)) {
     case ZK_RANK_FIRST:
         return first(claim, children);
     case ZK_RANK_BEHIND:
-        return behind(claim, names[index], ahead > 1 ? names[second] : NULL);
+        return behind(claim, names[index], ahead > 1 ? names[second] : NULL, children);
     case ZK_RANK_ABSENT:
         pawl__zk_say_of(claim, "own node is gone: queueing anew");
         return ZK_BEGIN;
@@ -59,7 +79,7 @@ static enum zk_event judge(struct zk_claim *claim, const struct String_vector *c
             "'%s': %s has a child '%.100s' that is no lock's and stands ahead of all: remove it, or choose another name",
             claim->claim->name, claim->at.dir, names[index]);
     case ZK_RANK_FOREIGN:
-        return pawl__zk_foreign(claim, names[index]);
+        return foreign(claim, names[index], children);
     }
     return ZK_NOTHING;
 }
@@ -196,7 +216,7 @@ enum zk_event pawl__zk_watch_ahead(struct zk_claim *claim, const char *child) {
 /* After a cut: is whom we wait for still there? */
 enum zk_event pawl__zk_watch_ahead_again(struct zk_claim *claim) {
     claim->watch.ahead->missed = false;
-    if (claim->try_until)
-        pawl__zk_look_at(claim, claim->try_until);
+    if (claim->try_until || claim->recall_until)
+        pawl__zk_look_at(claim, claim->try_until ? claim->try_until : claim->recall_until);
     return send_watch(claim);
 }

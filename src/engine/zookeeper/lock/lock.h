@@ -14,6 +14,7 @@
  *     ask.c    what all of these use                    semaphore.c  leases; is the name in use as another kind?
  *     admit.c  claims that wait for room                downgrade.c  from write to read
  *     znode.c  making a znode, finding it again         renew.c      heartbeats; recheck.c  events that never come
+ *     keep.c   claims that are kept, and who wants them
  *
  * Memory. A claim may vanish after its last news; requests and watches that still speak of it are cut off from it first, and what they
  * find then goes to the sweep.
@@ -82,11 +83,14 @@ enum zk_event {
     ZK_BROKEN,       /* it found one changed, as an operator does it */
     ZK_OWN_GONE,     /* likewise, told by the watch on its own znode */
     ZK_OWN_BROKEN,
-    ZK_MISSED,     /* the watch on the one ahead, or on the leases, by a cut */
-    ZK_OWN_MISSED, /* on its own znode */
-    ZK_DOWNGRADE,  /* says the core */
-    ZK_EXCHANGE,   /* the write znode is still there */
-    ZK_EXCHANGED,  /* for the read znode */
+    ZK_MISSED,       /* the watch on the one ahead, or on the leases, by a cut */
+    ZK_OWN_MISSED,   /* on its own znode */
+    ZK_QUEUE_MISSED, /* on the queue of a claim that may be kept */
+    ZK_QUEUE_CHANGED,
+    ZK_WANTED,    /* a claim that may be kept: others are in its queue */
+    ZK_DOWNGRADE, /* says the core */
+    ZK_EXCHANGE,  /* the write znode is still there */
+    ZK_EXCHANGED, /* for the read znode */
     ZK_WAS_EXCHANGED,
     ZK_SESSION_LOST, /* and the claim's znodes with it */
     ZK_GIVE_UP,      /* nobody answers */
@@ -102,7 +106,8 @@ enum {
     ZK_TELL_LOST = 4,
     ZK_TELL_SETTLED = 8,
     ZK_TELL_REFUSED = 16,
-    ZK_TELL_DOWNGRADED = 32
+    ZK_TELL_DOWNGRADED = 32,
+    ZK_TELL_WANTED = 64,
 };
 
 struct zk_engine;
@@ -121,6 +126,7 @@ struct zk_terms {
     enum pawl_mode mode;
     uint32_t permits, limit;
     bool try_only, nonreentrant;
+    bool keeps; /* it may be kept: keep.c */
 };
 
 /* What a claim has at the server. */
@@ -155,8 +161,9 @@ struct zk_claim {
     bool kind_seen;      /* contenders of another kind were in the lock's path */
     bool gone_already; /* whom it waited for was gone before it could be watched; only the answer about our own znode is missing */
     int64_t look_at;   /* when to look again; PAWL__NEVER: an event will tell. Set by pawl__zk_look_at() */
-    int64_t waits_since; /* since when it has watched the one ahead, or asked whether that one is still there */
-    int64_t try_until;   /* a semaphore's try: how long others may pass through `locks` ahead of it */
+    int64_t waits_since;  /* since when it has watched the one ahead, or asked whether that one is still there */
+    int64_t try_until;    /* a semaphore's try: how long others may pass through `locks` ahead of it */
+    int64_t recall_until; /* how long it waits for claims that are kept: a try, or one of another kind; 0: it met none */
     unsigned tell;
     struct pawl_error why;
     struct zk_znodes at;
@@ -164,7 +171,13 @@ struct zk_claim {
         struct zk_watch *ahead;   /* on whom it waits for, or on the leases */
         struct zk_watch *further; /* on the one ahead of that one */
         struct zk_watch *own;     /* on its own znode: so that a break is heard at once */
+        struct zk_watch *queue;   /* keep.c: on the directory */
     } watch;
+    struct {
+        _Atomic uint64_t heard; /* session->changes when who comes was heard of; 0: is not. Read without the mutex */
+        bool wanted;            /* by the latest list of its queue */
+        int64_t listed_at;
+    } keep;
     uint64_t next_in; /* session->changes when a list with our own znode in it showed exactly one ahead; else 0 */
     struct {
         char *name; /* who stood last behind it, by the latest list; NULL: not two, or of no use */
@@ -324,6 +337,20 @@ extern int64_t pawl__zk_recheck_sessions; /* so many session times one waits bef
 /* Have those who wait for long ask whether they wait for somebody who is gone. Returns when to look again. */
 int64_t pawl__zk_recheck(struct zk_engine *zk, int64_t now);
 
+/* keep.c */
+/* Set or see to the watch on the queue, if it may be kept. */
+enum zk_event pawl__zk_keep_look(struct zk_claim *claim);
+enum zk_event pawl__zk_keep_missed(struct zk_claim *claim);
+enum zk_event pawl__zk_keep_wanted(struct zk_claim *claim);
+/* The list by which it is granted, or not yet. */
+void pawl__zk_keep_listed(struct zk_claim *claim, const struct String_vector *children);
+void pawl__zk_keep_end(struct zk_claim *claim); /* it is not kept any more, nor can be */
+/* It waits for claims that are kept, which have heard of it. False: it has done so for long enough. */
+bool pawl__zk_may_recall(struct zk_claim *claim);
+/* May a kept claim be entered? Any thread, without the mutex. */
+bool pawl__zk_is_heard(const struct zk_claim *claim);
+void pawl__zk_keep_begin(struct zk_claim *claim); /* it is kept from now on, if it can be heard */
+
 /* downgrade.c */
 enum zk_event pawl__zk_downgrade_begin(struct zk_claim *claim);
 enum zk_event pawl__zk_downgrade_exchange(struct zk_claim *claim);
@@ -356,6 +383,8 @@ void pawl__zk_beat_cut(struct zk_claim *claim);
 pawl__submit_fn pawl__zk_submit;
 pawl__withdraw_fn pawl__zk_withdraw;
 pawl__downgrade_fn pawl__zk_downgrade;
+int pawl__zk_rest(struct pawl__engine *engine, struct pawl__claim *seam);
+int pawl__zk_resume(struct pawl__engine *engine, struct pawl__claim *seam);
 pawl__why_fn pawl__zk_why;
 void pawl__zk_step(struct zk_claim *claim, enum zk_event event);
 

@@ -131,6 +131,58 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
     return nearest == count ? ZK_RANK_FIRST : ZK_RANK_BEHIND;
 }
 
+static bool may_be_kept(const char *child) {
+    return pawl__zk_guid_limit(child) == ZK_KEEPS;
+}
+
+bool pawl__zk_is_wanted(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
+                        size_t count) {
+    int64_t number = INT64_MAX, other;
+
+    pawl__zk_number(own, &number);
+    for (size_t i = 0; i < count; i++) {
+        const char *child = children[i];
+
+        if (strcmp(child, "locks") == 0 || strcmp(child, "leases") == 0)
+            return true;
+        if (!pawl__zk_number(child, &other) || other < number || pawl__zk_has_guid(child, guid))
+            continue;
+        if (!shared || is_write(child) || other_kind(layout, child))
+            return true;
+    }
+    return false;
+}
+
+bool pawl__zk_kept_ahead(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
+                         size_t count) {
+    int64_t number = INT64_MAX, other;
+    size_t ahead = 0, writers = 0;
+
+    pawl__zk_number(own, &number);
+    for (size_t i = 0; i < count; i++) {
+        const char *child = children[i];
+
+        if (!pawl__zk_number(child, &other) || pawl__zk_has_guid(child, guid) || pawl__zk_is_twin(child))
+            continue;
+        if ((other >= number && strcmp(sort_key(layout, child), sort_key(layout, own)) >= 0) || (shared && !is_write(child)))
+            continue;
+        if (!may_be_kept(child))
+            return false;
+        ahead++;
+        writers += layout == ZK_MUTEX || is_write(child);
+    }
+    return ahead == 1 || (ahead && !writers);
+}
+
+bool pawl__zk_others_kept(enum zk_layout layout, const char *const *children, size_t count) {
+    int64_t number;
+
+    for (size_t i = 0; i < count; i++)
+        if (pawl__zk_number(children[i], &number) && other_kind(layout, children[i]) && !may_be_kept(children[i]))
+            return false;
+    return true;
+}
+
 /* A name that contenders for a mutex have. Anything else in the directory is not in the queue, even if it ends in digits. */
 static bool is_contender(const char *child) {
     return strstr(child, pawl__zk_lock_name) || strstr(child, pawl__zk_kazoo_name);
@@ -158,6 +210,10 @@ void pawl__zk_guid_format(uint32_t limit, const unsigned char random[16], char r
     snprintf(ret, ZK_GUID_SIZE, "%02x%02x%02x%02x-%02x%02x-8%03x-8%02x%01x-%02x%02x%02x%02x%02x%02x", random[0], random[1],
              random[2], random[3], random[4], random[5], (limit >> 8) & 0xfff, limit & 0xff, random[6] & 0xf, random[7], random[8],
              random[9], random[10], random[11], random[12]);
+}
+
+bool pawl__zk_is_twin(const char *child) {
+    return pawl__zk_guid_limit(child) && strstr(child, pawl__zk_kazoo_name);
 }
 
 uint32_t pawl__zk_guid_limit(const char *child) {

@@ -19,6 +19,7 @@ enum {
     ZK_TOKEN_BITS = 7,   /* tokens per znode: 128 */
     ZK_CHILD_MAX = 4096, /* a node's path, with its NUL */
     ZK_DIGITS = 10,
+    ZK_KEEPS = 0xfffff, /* in a GUID instead of a limit, which no semaphore has: the claim may be kept */
 };
 
 enum zk_layout { ZK_MUTEX, ZK_RWLOCK };
@@ -50,13 +51,24 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
 /* The index of the last one behind `own`, a child or its path, and how many there are; `count`: none. */
 size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t count, size_t *behind);
 
+/* Does anybody behind `own` want what it has, or is about to have? `shared`: writers and other kinds do, readers don't. A semaphore of
+ * the same name does as soon as it has its directories: who comes to them is not seen here. */
+bool pawl__zk_is_wanted(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
+                        size_t count);
+/* Is every contender ahead of `own` that matters one that may be kept, and a holder? */
+bool pawl__zk_kept_ahead(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,
+                         size_t count);
+/* Is every contender of the other layout one that may be kept? */
+bool pawl__zk_others_kept(enum zk_layout layout, const char *const *children, size_t count);
+
 /* Does the child belong to the GUID? */
 bool pawl__zk_has_guid(const char *child, const char *guid);
 
 /* GUIDs: random, marked as pawl's, and telling the limit of the semaphore, so that a different one is seen without a further
- * request. They are UUIDs of version 8, the one for everybody's own use: xxxxxxxx-xxxx-8LLL-8LLx-xxxxxxxxxxxx, L the limit. */
+ * request. They are UUIDs of version 8, the one for everybody's own use: xxxxxxxx-xxxx-8LLL-8LLx-xxxxxxxxxxxx, L the limit, or ZK_KEEPS. */
 void pawl__zk_guid_format(uint32_t limit, const unsigned char random[16], char ret[ZK_GUID_SIZE]);
-/* The limit that a pawl's child tells; 0: not a pawl's. */
+/* The limit that a pawl's child tells, or ZK_KEEPS; 0: not a pawl's. */
 uint32_t pawl__zk_guid_limit(const char *child);
+bool pawl__zk_is_twin(const char *child); /* the second znode of a pawl's claim, for Kazoo */
 
 #endif

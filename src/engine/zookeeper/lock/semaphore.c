@@ -191,18 +191,51 @@ enum zk_event pawl__zk_leases_resume(struct zk_claim *claim) {
 
 /* ---- Is the name in use as another kind? ---------------------------------------------------------------------------------- */
 
+static int on_kept_event(struct zk_asker *asker, int type) {
+    if (type != ZK_WATCH_MISSED)
+        return ZK_CHECK_KIND;
+    pawl__zk_watch_drop(zk_claim_of_asker(asker)->watch.ahead);
+    return ZK_MISSED;
+}
+
+static int on_kept_watched(struct zk_op *op, const struct zk_reply *reply) {
+    pawl__zk_watch_set(op->watch, reply->rc);
+    if (!zk_asked(op) || reply->rc == ZOK)
+        return ZK_NOTHING;
+    return reply->rc == ZNONODE ? ZK_CHECK_KIND : ZK_STALLED;
+}
+
+/* It is kept as another kind, by one who has heard of our directory: wait until it is gone. */
+static enum zk_event await_kept(struct zk_claim *claim, const char *child) {
+    char *path = pawl__zk_text("%s/%s", claim->at.home, child);
+    struct zk_op *op = NULL;
+
+    pawl__zk_next_number(claim);
+    if (path && pawl__zk_watch_new(&claim->zk->session, &claim->asker, &claim->watch.ahead, path, false, on_kept_event) &&
+        !(op = pawl__zk_ask(claim, on_kept_watched, NULL)))
+        pawl__zk_watch_set(claim->watch.ahead, ZSYSTEMERROR);
+    if (op)
+        pawl__zk_get(op, path, claim->watch.ahead);
+    pawl__zk_look_at(claim, claim->recall_until);
+    free(path);
+    return op ? ZK_NOTHING : ZK_STALLED;
+}
+
 /* The lock's own path: a mutex's or a read-write lock's contenders would be here. */
 static int on_home_listed(struct zk_op *op, const struct zk_reply *reply) {
     struct zk_claim *claim = op->asker ? zk_claim_of_asker(op->asker) : NULL;
-    bool seen = false;
+    const char *child = NULL;
+    bool seen, kept = true;
     int64_t number;
-    int i;
 
     if (!claim)
         return ZK_NOTHING;
-    for (i = 0; reply->rc == ZOK && i < reply->children->count; i++)
-        if ((seen = pawl__zk_number(reply->children->data[i], &number)))
-            break;
+    for (int i = 0; reply->rc == ZOK && i < reply->children->count; i++)
+        if (pawl__zk_number(reply->children->data[i], &number)) {
+            child = reply->children->data[i];
+            kept &= pawl__zk_guid_limit(child) == ZK_KEEPS;
+        }
+    seen = child != NULL;
     if (!op->data) { /* sent along with create: acted upon when it is our turn */
         claim->kind_seen = seen || (reply->rc != ZOK && reply->rc != ZNONODE); /* not known: it is asked again then */
         return ZK_NOTHING;
@@ -211,9 +244,11 @@ static int on_home_listed(struct zk_op *op, const struct zk_reply *reply) {
         return ZK_NOTHING;
     if (pawl__zk_reply_lost(reply->rc))
         return ZK_STALLED;
+    if (seen && kept && pawl__zk_may_recall(claim))
+        return (int)await_kept(claim, child);
     if (seen)
         return pawl__zk_refuse(claim, PAWL_EKIND, "'%s' is in use as another kind of lock: %s has '%.100s'", claim->claim->name,
-                               claim->at.home, reply->children->data[i]);
+                               claim->at.home, child);
     return pawl__zk_first(claim);
 }
 

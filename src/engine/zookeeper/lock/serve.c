@@ -168,6 +168,8 @@ static void tell(struct zk_engine *zk, struct zk_claim *claim) {
         up(zk->base.core, seam, NEWS_GRANTED, NULL);
     if (news & ZK_TELL_RENEWED)
         up(zk->base.core, seam, NEWS_RENEWED, NULL);
+    if (news & ZK_TELL_WANTED)
+        up(zk->base.core, seam, NEWS_WANTED, NULL);
     if (news & ZK_TELL_LOST)
         up(zk->base.core, seam, broken ? NEWS_BROKEN : NEWS_LOST, &why);
     if (news & ZK_TELL_DOWNGRADED)

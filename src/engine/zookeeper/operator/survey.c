@@ -32,6 +32,7 @@ struct entry {
     struct Stat stat;
     struct pawl__identity identity;
     bool foreign, holds;
+    bool keeps; /* its process may keep it */
     enum pawl_kind kind;
     enum pawl_mode mode;
     uint32_t permits, limit;
@@ -196,10 +197,6 @@ static int list(struct survey *survey, const char *path, struct zk_call **ret) {
     return explain(survey, rc, path);
 }
 
-static bool is_twin(const char *child) {
-    return pawl__zk_guid_limit(child) && strstr(child, pawl__zk_kazoo_name);
-}
-
 /* The contenders among the children of a mutex or a read-write lock. */
 static int read_queue(struct survey *survey, const char *dir, const struct zk_call *listing, struct entries *ret) {
     int64_t number;
@@ -210,12 +207,13 @@ static int read_queue(struct survey *survey, const char *dir, const struct zk_ca
         bool reads = strstr(child, pawl__zk_read_name) != NULL;
         struct entry *entry;
 
-        if (!pawl__zk_number(child, &number) || is_twin(child))
+        if (!pawl__zk_number(child, &number) || pawl__zk_is_twin(child))
             continue;
         if (!(entry = add_entry(ret, dir, child)))
             return no_memory(survey);
         entry->kind = reads || strstr(child, pawl__zk_write_name) ? PAWL_RWLOCK : PAWL_MUTEX;
         entry->mode = reads ? PAWL_SHARED : PAWL_EXCLUSIVE;
+        entry->keeps = pawl__zk_guid_limit(child) == ZK_KEEPS;
     }
     rc = read_entries(survey, ret);
     if (rc == 0 && !apply_rule(ret))
@@ -361,7 +359,7 @@ static int show(const struct survey *survey, const char *name, const struct entr
         .kind = entry->kind,
         .mode = entry->mode,
         .flags = (entry->holds ? 0 : PAWL_ENTRY_WAITER) | (entry->stat.version ? PAWL_ENTRY_BROKEN : 0) |
-                 (entry->foreign ? PAWL_ENTRY_FOREIGN : 0),
+                 (entry->foreign ? PAWL_ENTRY_FOREIGN : 0) | (entry->keeps && entry->holds ? PAWL_ENTRY_KEEPS : 0),
         .position = position,
         .permits = entry->permits,
         .limit = entry->limit,

@@ -206,14 +206,14 @@ struct zk_session {
     struct zk_options options;
     enum zk_session_state state; /* written by pawl__zk_session_step() alone */
     zhandle_t *handle;
-    uint64_t number;    /* counts the handles: what was made under another one died with it */
-    int64_t id;         /* the server's number; what ephemeralOwner must be */
-    int64_t timeout_ns; /* T, as negotiated */
-    bool fresh;         /* was not connected yet */
-    bool corked;        /* requests are kept back until the mutex is let go */
-    unsigned news;      /* ZK_NEWS_... */
-    uint64_t changes;   /* how often the connection came or went: events are told in their order only in between */
-    _Atomic int fd;     /* the library's socket, for forked() */
+    uint64_t number;          /* counts the handles: what was made under another one died with it */
+    int64_t id;               /* the server's number; what ephemeralOwner must be */
+    int64_t timeout_ns;       /* T, as negotiated */
+    bool fresh;               /* was not connected yet */
+    bool corked;              /* requests are kept back until the mutex is let go */
+    unsigned news;            /* ZK_NEWS_... */
+    _Atomic uint64_t changes; /* how often the connection came or went: events are told in their order only in between */
+    _Atomic int fd;           /* the library's socket, for forked() */
     int event_fd;
     _Atomic bool woken;
     struct {
