@@ -210,7 +210,7 @@ void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct
     pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
     claim->home->contended = claim->state == RCLAIM_WAITING;
     if (pawl__reply_number(reply, 4, 0) == 1)
-        pawl__keep_wanted(redis, claim);
+        pawl__kept_wanted(redis, claim);
     pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
                         request->sent_at, pawl__claim_lease_ns(redis, claim));
 }
@@ -229,7 +229,7 @@ static void acquire_answered(struct redis *redis, const struct request *request,
     int64_t result;
 
     if (rclaim_holds(claim) && reply && pawl__reply_grants(reply) && pawl__reply_number(reply, 4, 0) == 1)
-        pawl__keep_wanted(redis, claim); /* it was granted by a push meanwhile */
+        pawl__kept_wanted(redis, claim); /* it was granted by a push meanwhile */
     if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING))
         return;
     if (!without_result(redis, request, reply, &why)) {

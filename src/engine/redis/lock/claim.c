@@ -88,7 +88,7 @@ bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_eve
     if (!pawl__claim_moves(claim->state, event, &move))
         return false;
     claim->state = (enum rclaim_state)move.next;
-    pawl__keep_follow(claim);
+    pawl__kept_follow(claim);
     if (move.actions & RCLAIM_ANEW)
         claim->held_since = 0;
     if (move.actions & RCLAIM_HEARS)
@@ -177,7 +177,7 @@ void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
         return;
     claim->failures = 0;
     pawl__claim_step(redis, claim, RCLAIM_GRANTED);
-    pawl__keep_confirmed(claim, claim->kit.grant.sent_at);
+    pawl__kept_confirmed(claim, claim->kit.grant.sent_at);
 }
 
 bool pawl__claim_never_sent(const struct rclaim *claim) {
@@ -216,7 +216,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
     pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
     pawl__kit_timer_init(&claim->timer);
     claim->head_until = PAWL__NEVER;
-    pawl__keep_begin(claim);
+    pawl__kept_begin(claim);
     pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), claim->keeping.marked ? ":+" : ":"), seam->id[1]);
     insert(redis, claim);
 }

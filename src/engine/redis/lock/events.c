@@ -41,7 +41,7 @@ static void changed(struct home *home) {
         pawl__listen_track(home);
         pawl__renew_keepers(home);
     } else {
-        pawl__keep_doubt_all(home);
+        pawl__kept_doubt_all(home);
         look_for_others(home);
     }
     if (home->server.commands.state == LINK_UP) {
@@ -111,12 +111,12 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
     claim->renewal.sent = claim->asked = false;
     claim->turn += claim->turn > 0;
     pawl__claim_step(redis, claim, RCLAIM_MOVED);
-    pawl__keep_unlist(claim);
+    pawl__kept_unlist(claim);
     pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
     claim->home->server.users--;
     home->server.users++;
     claim->home = home;
-    pawl__keep_follow(claim);
+    pawl__kept_follow(claim);
     pawl__route_want(&home->server);
     pawl__renew_want(claim);
     if (rclaim_holds(claim))

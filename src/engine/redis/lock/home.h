@@ -32,7 +32,7 @@ struct home {
     unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
     int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
     int64_t up_since;    /* its connections are up, without a break, since then at the latest; if they are */
-    struct rclaim_list keepers; /* keep.c */
+    struct rclaim_list keepers; /* kept.c */
     int64_t look_at;            /* 0, or: when those who wait for them are looked for */
     bool tracks;                /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 

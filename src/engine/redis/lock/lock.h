@@ -92,7 +92,7 @@ struct rclaim_securing {
     int64_t sent_at, lease_ns; /* of the renewal */
 };
 
-/* keep.c: the process may keep it while nobody there holds it. */
+/* kept.c: the process may keep it while nobody there holds it. */
 struct rclaim_keeping {
     TAILQ_ENTRY(rclaim) entry; /* home->keepers */
     bool listed;
@@ -240,22 +240,22 @@ void pawl__listen_tracked(struct home *home, const redisReply *reply);
 /* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
 void pawl__listen_track_next(const struct rclaim *claim);
 
-/* keep.c */
+/* kept.c */
 /* How often those who can't make themselves heard are looked for: renew.c. */
 #define REDIS_LOOK_NS (100 * REDIS_MS)
-void pawl__keep_begin(struct rclaim *claim);
+void pawl__kept_begin(struct rclaim *claim);
 /* Its state has changed. It leaves its home. */
-void pawl__keep_follow(struct rclaim *claim);
-void pawl__keep_unlist(struct rclaim *claim);
+void pawl__kept_follow(struct rclaim *claim);
+void pawl__kept_unlist(struct rclaim *claim);
 /* Others wait for it. */
-void pawl__keep_wanted(struct redis *redis, struct rclaim *claim);
+void pawl__kept_wanted(struct redis *redis, struct rclaim *claim);
 /* An answer to what left at `sent_at` says that it holds. */
-void pawl__keep_confirmed(struct rclaim *claim, int64_t sent_at);
+void pawl__kept_confirmed(struct rclaim *claim, int64_t sent_at);
 /* Others may wait for it that could not be heard; the same for all claims of a home. */
-void pawl__keep_doubt(struct rclaim *claim);
-void pawl__keep_doubt_all(struct home *home);
+void pawl__kept_doubt(struct rclaim *claim);
+void pawl__kept_doubt_all(struct home *home);
 /* It holds. layout=plain: those who wait may be programs that can't be heard, so it is wanted when the time of `keep` is over. */
-void pawl__keep_drive(struct redis *redis, struct rclaim *claim);
+void pawl__kept_drive(struct redis *redis, struct rclaim *claim);
 
 /* send.c: what is asked about a claim. */
 /* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */

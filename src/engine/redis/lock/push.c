@@ -7,7 +7,7 @@
  *     h NUMBER MS FOREIGN             it is the first that waits, and the holder's time ends in MS (-1: never). FOREIGN 1: the holder is a
  *                                     program that is not pawl; 0: it is pawl. Earlier versions say nothing of it
  *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already
- *     w NUMBER                        others wait for it: keep.c
+ *     w NUMBER                        others wait for it: kept.c
  *
  * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket, or on its way, for seconds. How long,
  * the server's clock does not tell: it may have been set, or run fast. But it tells what came first. If it shows the grant after the answer
@@ -68,7 +68,7 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
         claim->asked = false;
         pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted for %lld ms", (long long)ms);
         if (said->count > GRANT_WANTED && said->n[GRANT_WANTED] == 1)
-            pawl__keep_wanted(redis, claim);
+            pawl__kept_wanted(redis, claim);
         pawl__claim_granted(redis, claim, token, count, begin, lease);
         return;
     }
@@ -128,7 +128,7 @@ static void take_message(struct home *home, const char *text) {
     else if (text[0] == 'b')
         take_break(redis, claim, &said);
     else if (text[0] == 'w')
-        pawl__keep_wanted(redis, claim);
+        pawl__kept_wanted(redis, claim);
 }
 
 /* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
@@ -187,7 +187,7 @@ static void hear_again(struct redis *redis, struct rclaim *claim) {
         redis->kit.wakes |= claim->keeping.listed;
         return;
     }
-    pawl__keep_doubt(claim);
+    pawl__kept_doubt(claim);
     pawl__subscription_open(redis, claim);
 }
 

@@ -31,7 +31,7 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     claim->kit.grant.sent_at = sent_at;
     claim->kit.grant.lease_ns = lease_ns;
     pawl__subscription_open(redis, claim); /* if it is not */
-    pawl__keep_confirmed(claim, sent_at);
+    pawl__kept_confirmed(claim, sent_at);
     pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED);
 }
 
@@ -40,7 +40,7 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
     if (!rclaim_holds(claim))
         return;
     if (held == 2)
-        pawl__keep_wanted(redis, claim);
+        pawl__kept_wanted(redis, claim);
     if (held > 0 && redis->options.replicas) {
         claim->renewal.sent = true;
         pawl__claim_to_secure(claim, sent_at, lease_ns);

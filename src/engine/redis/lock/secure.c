@@ -35,7 +35,7 @@ static void secured(struct redis *redis, struct rclaim *claim) {
 /* Too few replicas have it. */
 static void fell_short(struct redis *redis, struct rclaim *claim) {
     pawl__claim_secured(claim);
-    pawl__keep_doubt(claim);
+    pawl__kept_doubt(claim);
     if (!pawl__claim_step(redis, claim, RCLAIM_SHORT))
         pawl__renew_put_back(claim);
 }
@@ -43,7 +43,7 @@ static void fell_short(struct redis *redis, struct rclaim *claim) {
 /* Nobody knows. */
 static void unknown(struct redis *redis, struct rclaim *claim) {
     pawl__claim_secured(claim);
-    pawl__keep_doubt(claim);
+    pawl__kept_doubt(claim);
     if (!pawl__claim_step(redis, claim, RCLAIM_UNSURE))
         pawl__renew_put_back(claim);
 }

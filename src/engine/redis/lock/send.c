@@ -141,7 +141,7 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
         break;
     case RCLAIM_HOLDING:
         pawl__subscription_open(redis, claim);
-        pawl__keep_drive(redis, claim);
+        pawl__kept_drive(redis, claim);
         break;
     case RCLAIM_WAITING:
     case RCLAIM_ASKING:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keep.c - claims that their process may keep while nobody there holds them: they hear when others wait for them.
+ * kept.c - claims that their process may keep while nobody there holds them: they hear when others wait for them.
  *
  * Such a claim has a mark in its owner's name (lua/common.lua, hears()): who becomes the first to wait sends `w` to its client, grants and
  * renewals say whether others wait. So the claim knows it (`wanted`), unless a message was lost.
@@ -14,15 +14,15 @@
  */
 #include "engine/redis/lock/lock.h"
 
-void pawl__keep_begin(struct rclaim *claim) {
+void pawl__kept_begin(struct rclaim *claim) {
     claim->keeping.marked = claim->kit.claim->keep_ns > 0;
 }
 
-void pawl__keep_doubt(struct rclaim *claim) {
+void pawl__kept_doubt(struct rclaim *claim) {
     atomic_store(&claim->keeping.heard, false);
 }
 
-void pawl__keep_wanted(struct redis *redis, struct rclaim *claim) {
+void pawl__kept_wanted(struct redis *redis, struct rclaim *claim) {
     if (!claim->keeping.marked || atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed))
         return;
     if (!rclaim_holds(claim) && claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING && claim->state != RCLAIM_SECURING)
@@ -34,13 +34,13 @@ void pawl__keep_wanted(struct redis *redis, struct rclaim *claim) {
         pawl__kit_tell(&redis->kit, &claim->kit, KIT_WANTED);
 }
 
-void pawl__keep_drive(struct redis *redis, struct rclaim *claim) {
+void pawl__kept_drive(struct redis *redis, struct rclaim *claim) {
     int64_t until = pawl__time_add(claim->held_since, claim->kit.claim->keep_ns);
 
     if (!claim->keeping.listed || redis->options.layout != LAYOUT_PLAIN)
         return;
     if (pawl__boottime() >= until)
-        pawl__keep_wanted(redis, claim);
+        pawl__kept_wanted(redis, claim);
     if (atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed) || until >= claim->timer.at)
         return;
     pawl__kit_timer_set(&redis->kit.timers, &claim->timer, until, true);
@@ -55,32 +55,32 @@ static void list(struct rclaim *claim) {
     TAILQ_INSERT_TAIL(&home->keepers, claim, keeping.entry);
     claims_of(redis)->keeper_count++;
     home->inbox_due = 0;
-    pawl__keep_drive(redis, claim);
+    pawl__kept_drive(redis, claim);
     if (home->look_at)
         return;
     home->look_at = pawl__boottime() + REDIS_LOOK_NS;
     pawl__redis_due(redis, home->look_at);
 }
 
-void pawl__keep_unlist(struct rclaim *claim) {
+void pawl__kept_unlist(struct rclaim *claim) {
     if (!claim->keeping.listed)
         return;
-    pawl__keep_doubt(claim);
+    pawl__kept_doubt(claim);
     claim->keeping.listed = false;
     TAILQ_REMOVE(&claim->home->keepers, claim, keeping.entry);
     claims_of(claim->home->server.redis)->keeper_count--;
 }
 
-void pawl__keep_follow(struct rclaim *claim) {
+void pawl__kept_follow(struct rclaim *claim) {
     if (!claim->keeping.marked || rclaim_holds(claim) == claim->keeping.listed)
         return;
     if (claim->keeping.listed)
-        pawl__keep_unlist(claim);
+        pawl__kept_unlist(claim);
     else
         list(claim);
 }
 
-void pawl__keep_confirmed(struct rclaim *claim, int64_t sent_at) {
+void pawl__kept_confirmed(struct rclaim *claim, int64_t sent_at) {
     struct home *home = claim->home;
     int64_t since = pawl__subscription_since(claim);
 
@@ -94,10 +94,10 @@ void pawl__keep_confirmed(struct rclaim *claim, int64_t sent_at) {
     pawl__redis_due(home->server.redis, home->look_at);
 }
 
-void pawl__keep_doubt_all(struct home *home) {
+void pawl__kept_doubt_all(struct home *home) {
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &home->keepers, keeping.entry) {
-        pawl__keep_doubt(claim);
+        pawl__kept_doubt(claim);
     }
 }
