@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "../support/findings.h"
 #include "../support/names.h"
+#include "../support/redis_keep.h"
 #include "../support/redis_rivals.h"
 #include "../support/redis_test.h"
 #include "../support/redis_topology.h"
@@ -530,6 +531,55 @@ static void test_a_slot_moves_mid_call(void **state) {
     }
 }
 
+/* A kept lock is entered once its channel is subscribed to and the server has said since that nobody waits. Who waits tells, also at the
+ * node to which the slot has moved; a try does not fail, though it must subscribe first. */
+static void test_a_kept_lock(void **state) {
+    struct pawl *one = open_url("", LEASE_MS), *two = open_url("", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(two, "lock");
+    struct keeper *keeper = keep_mutex(one, "lock");
+    struct taker taker;
+
+    (void)state;
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
+    redis_cluster_move(&cluster, "lock", another(redis_cluster_node(&cluster, "lock", -1)));
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered after the move");
+    start_taker(&taker, lock, PATIENCE_MS);
+    keeper_await_wanted(keeper);
+    assert_int_equal(keeper_resumes(keeper), PAWL_EHELD);
+    keeper_leave(keeper);
+    assert_int_equal(end_taker(&taker), 0);
+    pawl_lock_free(lock);
+    lock = mutex_of(two, "other");
+    keeper = keep_mutex(one, "other");
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
+    keeper_idles(keeper);
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    keeper_leave(keeper);
+    pawl_lock_free(lock);
+    pawl_close(one);
+    pawl_close(two);
+    keepers_free();
+}
+
+/* The channel of a kept lock went off with its slot, and nobody has that: it is not entered until it can be heard again. */
+static void test_a_kept_lock_without_its_channel(void **state) {
+    struct pawl *client = open_url("", LEASE_MS);
+    struct redis_server *node = redis_cluster_node(&cluster, "lock", -1);
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    struct keeper *keeper = keep_mutex(client, "lock");
+
+    (void)state;
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
+    freeReplyObject(redis_server_command(node, "CLUSTER DELSLOTS %u", slot));
+    await(keeper_resumes(keeper) == PAWL_EHELD, "it is entered though it could not be heard");
+    freeReplyObject(redis_server_command(node, "CLUSTER ADDSLOTS %u", slot));
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered again");
+    keeper_leave(keeper);
+    pawl_close(client);
+    keepers_free();
+}
+
 /* A holder whose channel is not subscribed to at the moment, be it that its grant has just come or that its connection is new, hears of a
  * break all the same: it is told until it hears. */
 static void test_break_that_nobody_hears_at_first(void **state) {
@@ -786,6 +836,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_tokens_rise_where_some_were_lost, set_up),
         cmocka_unit_test_setup(test_break_that_nobody_hears_at_first, set_up),
         cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
+        cmocka_unit_test_setup(test_a_kept_lock, set_up),
+        cmocka_unit_test_setup(test_a_kept_lock_without_its_channel, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
         cmocka_unit_test_setup(test_a_release_that_is_answered_too_late, set_up),
         cmocka_unit_test_setup(test_tokens_that_are_asked_for_in_vain, set_up),

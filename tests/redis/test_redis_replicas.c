@@ -14,6 +14,7 @@
 #include "../../lab/servers/clock.h"
 #include "../support/findings.h"
 #include "../support/names.h"
+#include "../support/redis_keep.h"
 #include "../support/redis_test.h"
 #include "../support/redis_topology.h"
 
@@ -206,6 +207,23 @@ static void test_a_renewal_needs_replicas(void **state) {
     assert_works(pawl_release(lock, &error), &error);
     pawl_lock_free(lock);
     pawl_close(client);
+}
+
+/* A kept lock whose renewals are short of replicas is not entered; it is again when they are not. */
+static void test_not_entered_short_of_replicas(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=1&command=600", 20000);
+    struct keeper *keeper = keep_mutex(client, "lock");
+
+    (void)state;
+    assert_int_equal(keeper_resumes(keeper), PAWL__DONE);
+    replicas_signal(SIGSTOP);
+    await(keeper_resumes(keeper) == PAWL_EHELD, "it is entered, though no replica has its renewal");
+    let_replicas_go();
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered again");
+    assert_int_equal(atomic_load(&keeper->lost) + atomic_load(&keeper->wanted), 0);
+    keeper_leave(keeper);
+    pawl_close(client);
+    keepers_free();
 }
 
 /* A hold whose renewals were short for a while, and then were not, stays. */
@@ -514,6 +532,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_given_up_while_it_is_undone, set_up),
         cmocka_unit_test_setup(test_a_pushed_grant_waits_for_replicas, set_up),
         cmocka_unit_test_setup(test_a_renewal_needs_replicas, set_up),
+        cmocka_unit_test_setup(test_not_entered_short_of_replicas, set_up),
         cmocka_unit_test_setup(test_a_hold_survives_a_pause_of_the_replicas, set_up),
         cmocka_unit_test_setup(test_a_renewal_after_a_break, set_up),
         cmocka_unit_test_setup(test_the_witness_is_cut_off, set_up),

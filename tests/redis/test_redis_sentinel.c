@@ -10,6 +10,7 @@
 #include "../support/findings.h"
 #include "../support/names.h"
 #include "../support/redis_rivals.h"
+#include "../support/redis_keep.h"
 #include "../support/redis_test.h"
 #include "../support/redis_topology.h"
 
@@ -166,6 +167,25 @@ static void test_held_and_waited_for_over_a_change(void **state) {
 static void test_held_and_waited_for_with_replicas(void **state) {
     (void)state;
     failover_while_held("?replicas=1", kill_primary);
+}
+
+/* A kept lock is not entered until the new primary has said that it has it, and that nobody waits. */
+static void test_kept_over_a_crash(void **state) {
+    struct pawl *client = open_url("", LEASE_MS);
+    struct keeper *keeper = keep_mutex(client, "lock");
+
+    (void)state;
+    for (int i = 1; i < WATCHED; i++)
+        await_integer(&watched.servers[i], "HLEN lock", 2);
+    assert_int_equal(keeper_resumes(keeper), PAWL__DONE);
+    used = true;
+    redis_server_stop(&watched.servers[0], SIGKILL);
+    await(keeper_resumes(keeper) == PAWL_EHELD, "it is entered, and there is no primary");
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered again");
+    assert_int_equal(atomic_load(&keeper->lost) + atomic_load(&keeper->wanted), 0);
+    keeper_leave(keeper);
+    pawl_close(client);
+    keepers_free();
 }
 
 /* A replica is promoted that never heard of the lock: its holder is told, and the next one's token is higher all the same. */
@@ -412,6 +432,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_held_and_waited_for_over_a_change, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_over_a_partition, set_up),
         cmocka_unit_test_setup(test_held_and_waited_for_with_replicas, set_up),
+        cmocka_unit_test_setup(test_kept_over_a_crash, set_up),
         cmocka_unit_test_setup(test_promoted_without_the_data, set_up),
         cmocka_unit_test_setup(test_failovers_mid_call, set_up),
         cmocka_unit_test_setup(test_some_sentinels_are_gone, set_up),
