@@ -41,6 +41,8 @@ static bool make_lock(struct take *take, size_t i, int *status) {
         result = pawl_mutex_new(take->client, name, PAWL_TASK, ret, &error);
     if (result < 0)
         *status = library_error(&error);
+    else
+        pawl_set_keep(*ret, 0, NULL); /* the command has the lock once */
     take->parts[i].mode = options->mode;
     take->parts[i].permits = options->permits;
     return result >= 0;

@@ -81,6 +81,8 @@
  *   a lease that was not renewed for 2/3 of its time        | the hold is suspect (pawl_state); at its end it is lost
  *   a hold lasts as long as max_hold_ms allows              | it is lost by then, and the lock is free for others
  *   pawl_remaining_ms on local:                             | PAWL_FOREVER, unless max_hold_ms says otherwise
+ *   released and kept (pawl_set_keep), nobody else wants it | the next acquire here asks nobody; a try enters, too
+ *   released and kept, and another process wants it         | given back at once
  */
 #ifndef PAWL_H
 #define PAWL_H
@@ -220,7 +222,9 @@ struct pawl_options {
  *     ?handoff=N[,MS]      how often (default 127), and for how long (default 10 ms), threads of this process may hand a hold to
  *                          each other before the next process that waits has its turn. 0: never; then order is exact among all
  *                          threads.
- *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too. */
+ *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too.
+ *     ?keep=MS             handles keep what they release: see pawl_set_keep. Not with handoff=0, nor where the engine can't:
+ *                          PAWL_EOPTION. */
 PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, struct pawl **ret, struct pawl_error *reterr);
 #define PAWL_HANDOFFS 127 /* the default of ?handoff=: for so many each engine has tokens */
 
@@ -271,6 +275,23 @@ PAWL_PUBLIC int pawl_semaphore_new(struct pawl *client, const char *name, unsign
 PAWL_PUBLIC int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_error *reterr);
 #define PAWL_MAX_HOLD_MS_MIN 10
 
+/* Keep the lock in this process when it is released through this handle, from the next acquire on; 0: release gives it back, and what is
+ * kept goes back now. The client's ?keep= is what a new handle has.
+ *
+ * A lock that is kept is held by the process, and by nobody in it: the next acquire, through any handle of its name, enters without asking
+ * the server, and its hold has a token of its own, as ever. It goes back as soon as another process waits for it; when nobody in this one
+ * has entered it for `keep_ms` (twice that at most); when another mode of it is wanted here; and with pawl_close. pawl_lock_free does not
+ * give it back. Where those who wait can't make themselves heard (docs/redis.md), it goes back `keep_ms` after its grant. If its lease
+ * can't be renewed while it is kept, nobody is told, and the next acquire asks the server.
+ *
+ * The price: to others a lock that is kept is held. They wait for the time that it takes to tell this process; if it is stopped, killed, or
+ * ends without pawl_close, for the rest of the lease, as for any holder. pawl_inspect shows it as a holder.
+ *
+ * Mutexes and both sides of read-write locks are kept; not semaphores (PAWL_EKIND), nor holds with a max_hold. PAWL_EOPTION: the engine
+ * can't (redlock:), or the client was opened with ?handoff=0. */
+PAWL_PUBLIC int pawl_set_keep(struct pawl_lock *lock, int64_t keep_ms, struct pawl_error *reterr);
+#define PAWL_KEEP_MS_MAX 86400000
+
 /* Cancel what is pending on the handle, release what is held through it, free it. NULL is fine. */
 PAWL_PUBLIC void pawl_lock_free(struct pawl_lock *lock);
 
@@ -314,9 +335,9 @@ PAWL_PUBLIC int64_t pawl_remaining_ms(const struct pawl_lock *lock); /* 0: not h
  * says what happened. Of a loss its code says which kind: PAWL_EBROKEN (pawl_break), PAWL_EEXPIRED (its lease, or its max-hold, ran out),
  * or PAWL_ELOST (the server does not have it any more); calls on a hold that is lost answer PAWL_ELOST in all of these cases.
  *
- * Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. pawl_release, pawl_token and the
- * like may be called in it; pawl_lock_free and pawl_close may not. A hold that was broken (pawl_break) stays in the way of others until
- * it is released: that is the acknowledgement. NULL takes the callback back: then none is running any more. */
+ * Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. No lock is renewed, and none that
+ * is kept is given back, until it has returned. pawl_release, pawl_token and the like may be called in it; pawl_lock_free and pawl_close
+ * may not. A hold that was broken (pawl_break) stays in the way of others until it is released: that is the acknowledgement. NULL takes the callback back: then none is running any more. */
 typedef void pawl_loss_fn(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data);
 PAWL_PUBLIC int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pawl_error *reterr);
 

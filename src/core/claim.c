@@ -11,6 +11,7 @@
  *     unlocks the cohort next does.
  *   - PENDING: it has waiters and no holds; or neither, with withdraw_after_park: the thread that is parked on it withdraws it.
  *   - HELD: it has holds; it has waiters only if it is exclusive.
+ *   - KEPT: it has neither, and is the last of cohort->claims. keep.c has the rules.
  *   - LOST: its holds were told. It is withdrawn at once, or after a break when they have let go.
  *   - Nothing but unpark() is called for a claim while `parked`; the thread that parks looks at it afterwards and cleans up.
  */
@@ -28,6 +29,8 @@
  * shorter than that somebody joins in the second half. After a refusal, 1, 3, 7, ... up to EXTEND_RESTS claims do not ask. None
  * goes on for ever: its tokens are counted in 32 bits. */
 enum { EXTEND_HANDOFFS = 4, EXTEND_TIME = 2, EXTEND_RESTS = 63, EXTEND_SERVED = 1 << 30 };
+/* How many tokens are asked for with a claim that may be kept: each engine has so many. */
+enum { KEEP_TOKENS = 1 + PAWL_HANDOFFS };
 /* Less assured time than that is none: pawl_remaining_ms() says 0 of it. */
 #define LEAST_NS INT64_C(1000000)
 /* A hold may be renewed by this part of its lease too early, so that many go in one request. */
@@ -36,16 +39,18 @@ enum { RENEW_EARLY = 30 };
 /* ---- The states ----------------------------------------------------------------------------------------------------------- */
 
 /* `i`: it means nothing any more, and is ignored. `x`: an engine never says so. */
-enum { x = CLAIM_NEVER, i = CLAIM_IGNORED, P = CLAIM_PENDING, H = CLAIM_HELD, L = CLAIM_LOST, W = CLAIM_LEAVING, G = CLAIM_GONE };
+enum { x = CLAIM_NEVER, i = CLAIM_IGNORED };
+enum { P = CLAIM_PENDING, H = CLAIM_HELD, K = CLAIM_KEPT, L = CLAIM_LOST, W = CLAIM_LEAVING, G = CLAIM_GONE };
 
 static const uint8_t moves[CLAIM_STATES][CLAIM_OUTCOMES] = {
-    /* GRANTED REFUSED GONE DOWNGRADED RENEWED LOST BROKEN WANTED | QUEUED LEAVING */
-    [CLAIM_NEW] = {H, G, x, x, x, x, x, x, P, x},     /* made, and not submitted yet */
-    [CLAIM_PENDING] = {H, G, G, i, i, i, i, P, P, W}, /* submitted */
-    [CLAIM_HELD] = {i, x, G, H, H, L, L, H, x, W},    /* granted */
-    [CLAIM_LOST] = {i, x, G, L, i, i, i, i, x, W},    /* granted, and not to be relied on any more */
-    [CLAIM_LEAVING] = {i, G, G, i, i, i, i, i, x, x}, /* withdrawn; a refusal may have been on its way */
-    [CLAIM_GONE] = {x, x, x, x, x, x, x, x, x, x},    /* the engine has forgotten it */
+    /* GRANTED REFUSED GONE DOWNGRADED RENEWED LOST BROKEN WANTED | QUEUED LEAVES RESTS RESUMES */
+    [CLAIM_NEW] = {H, G, x, x, x, x, x, x, P, x, x, x},     /* made, and not submitted yet */
+    [CLAIM_PENDING] = {H, G, G, i, i, i, i, P, P, W, x, x}, /* submitted */
+    [CLAIM_HELD] = {i, x, G, H, H, L, L, H, x, W, K, x},    /* granted */
+    [CLAIM_KEPT] = {i, x, G, x, K, L, L, K, x, W, x, H},    /* granted, and nobody in this process holds it */
+    [CLAIM_LOST] = {i, x, G, L, i, i, i, i, x, W, x, x},    /* granted, and not to be relied on any more */
+    [CLAIM_LEAVING] = {i, G, G, i, i, i, i, i, x, x, x, x}, /* withdrawn; a refusal may have been on its way */
+    [CLAIM_GONE] = {x, x, x, x, x, x, x, x, x, x, x, x},    /* the engine has forgotten it */
 };
 
 int pawl__claim_move(enum claim_state state, int outcome) {
@@ -55,7 +60,9 @@ int pawl__claim_move(enum claim_state state, int outcome) {
 /* In which list it is: none, cohort->claims, or cohort->leaving. */
 enum { LIST_NONE, LIST_CLAIMS, LIST_LEAVING };
 static const uint8_t lists[CLAIM_STATES] = {
-    [CLAIM_PENDING] = LIST_CLAIMS, [CLAIM_HELD] = LIST_CLAIMS, [CLAIM_LOST] = LIST_CLAIMS, [CLAIM_LEAVING] = LIST_LEAVING};
+    [CLAIM_PENDING] = LIST_CLAIMS, [CLAIM_HELD] = LIST_CLAIMS,     [CLAIM_KEPT] = LIST_CLAIMS,
+    [CLAIM_LOST] = LIST_CLAIMS,    [CLAIM_LEAVING] = LIST_LEAVING,
+};
 
 static void change_list(struct claim *claim, int from, int to) {
     struct cohort *cohort = claim->cohort;
@@ -131,10 +138,11 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     claim->seam.permits = wish->permits;
     claim->seam.try_only = wish->try_only;
     claim->seam.max_hold_ns = wish->max_hold_ns;
+    claim->seam.keep_ns = pawl__keep_ns(cohort, wish);
     claim->seam.token = 0;
     claim->seam.token_count = 0;
     claim->seam.wanted = false;
-    atomic_init(&claim->seam.token_want, pawl__claim_tokens(cohort, cohort->tokens_used));
+    atomic_init(&claim->seam.token_want, claim->seam.keep_ns ? KEEP_TOKENS : pawl__claim_tokens(cohort, cohort->tokens_used));
     return claim;
 }
 
@@ -151,12 +159,43 @@ void pawl__claim_free(struct claim *claim) {
 
 /* ---- Tokens --------------------------------------------------------------------------------------------------------------- */
 
-uint64_t pawl__claim_token(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->engine;
+/* A hold is begun only if there is a token for it, and gets it when it first asks: most never do. So pawl_token() asks nobody, and no
+ * server is asked for tokens that nobody uses. Late is not wrong: what a claim has in stock is above the tokens of all claims before it,
+ * and below those of all that come after it. Under one claim exclusive holds follow each other, and so do their tokens. */
 
-    if (claim->tokens_used < claim->seam.token_count)
-        return claim->seam.token + claim->tokens_used++;
-    return engine->impl->extras->retoken ? engine->impl->extras->retoken(engine, &claim->seam) : 0;
+uint64_t pawl__claim_draw(struct claim *claim) {
+    assert(claim->reserved > 0 && claim->stock >= claim->reserved);
+    claim->reserved--;
+    claim->stock--;
+    return claim->next_token++;
+}
+
+void pawl__claim_unreserve(struct claim *claim) {
+    claim->reserved--;
+}
+
+/* The engine makes one token at a time. It goes into the stock if that is empty; else it belongs to the hold that is begun now. */
+static bool enter_by_fresh_token(struct claim *claim, uint64_t *rettoken) {
+    struct pawl__engine *engine = claim->cohort->engine;
+    uint64_t token = engine->impl->extras->retoken ? engine->impl->extras->retoken(engine, &claim->seam) : 0;
+
+    if (token && claim->stock == 0) {
+        claim->next_token = token;
+        claim->stock = claim->reserved = 1;
+        *rettoken = 0;
+        return true;
+    }
+    *rettoken = token;
+    return token != 0;
+}
+
+bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken) {
+    if (claim->stock == claim->reserved)
+        return enter_by_fresh_token(claim, rettoken);
+    claim->reserved++;
+    claim->tokens_used++;
+    *rettoken = claim->entered ? 0 : pawl__claim_draw(claim); /* what operators are shown is the first hold's */
+    return true;
 }
 
 static bool nears_bounds(const struct claim *claim) {
@@ -177,8 +216,9 @@ void pawl__claim_ask_to_go_on(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
     uint32_t none;
 
-    if (!cohort->engine->impl->extras->tokens || claim->state != CLAIM_HELD || claim->seam.mode != PAWL_EXCLUSIVE ||
-        claim->extend_sent || cohort->extend_rests || claim->served >= EXTEND_SERVED || !nears_bounds(claim))
+    if (!cohort->engine->impl->extras->tokens || claim->seam.keep_ns || claim->state != CLAIM_HELD ||
+        claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent || cohort->extend_rests || claim->served >= EXTEND_SERVED ||
+        !nears_bounds(claim))
         return;
     claim->extend_sent = pawl__boottime();
     ask_for_tokens(claim, &none); /* the answer is taken when it is needed */
@@ -194,6 +234,7 @@ void pawl__claim_go_on(struct claim *claim) {
     if (claim->extend_missed)
         return;
     claim->seam.token_count += more;
+    claim->stock += more;
     claim->serves_most = claim->seam.token_count;
     claim->join_until = pawl__time_add(claim->extend_sent, cohort->client->handoff_ns);
     claim->extend_sent = 0;
@@ -247,8 +288,12 @@ static int64_t hold_until(const struct claim *claim) {
 
 static void begin_hold(struct claim *claim) {
     assert(claim->seam.token_count > 0);
+    claim->next_token = claim->seam.token;
+    claim->stock = claim->seam.token_count;
     claim->hold_until = hold_until(claim);
     note_lease(claim);
+    if (claim->seam.keep_ns && (claim->seam.wanted || claim->wanted))
+        pawl__keep_wanted(claim);
 }
 
 /* The engine's answer to submit and to park. */
@@ -368,29 +413,29 @@ static int look(struct claim *claim, struct pawl_error *ret) {
     return lost(claim);
 }
 
+static bool is_granted(const struct claim *claim) {
+    return claim->state == CLAIM_HELD || claim->state == CLAIM_KEPT;
+}
+
 bool pawl__claim_has_expired(const struct claim *claim) {
-    return claim->state == CLAIM_HELD && claim->assured_until != PAWL__NEVER && claim->assured_until - pawl__boottime() < LEAST_NS;
+    return is_granted(claim) && claim->assured_until != PAWL__NEVER && claim->assured_until - pawl__boottime() < LEAST_NS;
 }
 
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret) {
     int outcome;
 
-    if (claim->state != CLAIM_HELD)
+    if (!is_granted(claim))
         return CLAIM_NOTHING;
     if ((outcome = look(claim, ret)) != CLAIM_NOTHING)
         return outcome;
     return pawl__claim_has_expired(claim) ? expired(claim, ret) : CLAIM_NOTHING;
 }
 
-int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret) {
+/* The lease of a granted claim. */
+static int tick_lease(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret) {
     struct pawl__engine *engine = claim->cohort->engine;
     int outcome = CLAIM_NOTHING;
 
-    *retdue = PAWL__NEVER;
-    if (claim->state != CLAIM_HELD)
-        return CLAIM_NOTHING;
-    if (atomic_load(&claim->cohort->client->loss_callbacks) && (outcome = look(claim, ret)) != CLAIM_NOTHING)
-        return outcome;
     if (claim->assured_until == PAWL__NEVER)
         return CLAIM_NOTHING;
     if (now >= claim->assured_until)
@@ -411,6 +456,22 @@ int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct p
     return outcome;
 }
 
+int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret) {
+    int64_t look_again = PAWL__NEVER;
+    int outcome;
+
+    *retdue = PAWL__NEVER;
+    if (!is_granted(claim))
+        return CLAIM_NOTHING;
+    if (atomic_load(&claim->cohort->client->loss_callbacks) && (outcome = look(claim, ret)) != CLAIM_NOTHING)
+        return outcome;
+    if (pawl__keep_is_over(claim, now, &look_again))
+        return CLAIM_IDLE;
+    outcome = tick_lease(claim, now, retdue, ret);
+    *retdue = look_again < *retdue ? look_again : *retdue;
+    return outcome;
+}
+
 static int renewed(struct claim *claim) {
     int outcome = claim->suspect ? NEWS_RENEWED : CLAIM_NOTHING;
 
@@ -418,6 +479,37 @@ static int renewed(struct claim *claim) {
     claim->suspect = false;
     note_lease(claim);
     return outcome;
+}
+
+/* ---- Kept ----------------------------------------------------------------------------------------------------------------- */
+
+bool pawl__claim_rest(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->engine;
+
+    if (pawl__claim_has_expired(claim) || engine->impl->keeping->rest(engine, &claim->seam) != PAWL__DONE)
+        return false;
+    step(claim, CLAIM_RESTS);
+    pawl__keep_begin(claim);
+    return true;
+}
+
+/* Has it been renewed as it should be? A hold that would be suspect from its start is not begun, however long it is still assured. */
+static bool is_fresh(const struct claim *claim) {
+    return !claim->suspect && (claim->suspect_at == PAWL__NEVER || pawl__boottime() < claim->suspect_at);
+}
+
+bool pawl__claim_resume(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->engine;
+
+    if (!is_fresh(claim) || (claim->stock == 0 && !engine->impl->extras->retoken))
+        return false;
+    if (engine->impl->keeping->resume(engine, &claim->seam) != PAWL__DONE) {
+        pawl__keep_learn(claim);
+        return false;
+    }
+    step(claim, CLAIM_RESUMES);
+    claim->entered_again = true;
+    return true;
 }
 
 /* ---- Letting go ----------------------------------------------------------------------------------------------------------- */
@@ -504,6 +596,11 @@ int pawl__claim_news(struct claim *claim, enum pawl__news news, struct pawl_erro
         return claim->downgrading ? downgraded(claim) : CLAIM_NOTHING;
     case NEWS_RENEWED:
         return renewed(claim);
+    case NEWS_WANTED:
+        if (!claim->seam.keep_ns)
+            return CLAIM_NOTHING;
+        pawl__keep_wanted(claim);
+        return NEWS_WANTED;
     case NEWS_BROKEN:
         why->code = PAWL_EBROKEN;
         return NEWS_BROKEN;

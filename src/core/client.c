@@ -136,6 +136,20 @@ static int take_max_hold(struct pawl__url *url, int64_t given_ms, struct pawl *c
     return rc;
 }
 
+/* ?keep=MS */
+static int take_keep(struct pawl__url *url, const struct pawl__engine_impl *impl, struct pawl *client, struct pawl_error *reterr) {
+    enum { UNSAID = -1 };
+    long long ms = UNSAID;
+    int rc = pawl__url_number(url, "keep", 0, PAWL_KEEP_MS_MAX, &ms, reterr);
+
+    if (rc == 0 && ms == UNSAID) {
+        client->keep_ns = impl->keeping && impl->keeping->always ? PAWL__NEVER : 0;
+        return 0;
+    }
+    client->keep_ns = ms * NS_PER_MS;
+    return rc == 0 && ms ? pawl__keep_check(impl, client->handoffs, reterr) : rc;
+}
+
 /* ---- The log -------------------------------------------------------------------------------------------------------------- */
 
 static void log_warning(void *data, const char *text) {
@@ -249,6 +263,11 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     return 0;
 }
 
+/* Is there something that ends by itself on every engine? */
+static bool takes_time(const struct pawl *client) {
+    return client->max_hold_ns || (client->keep_ns && client->keep_ns != PAWL__NEVER);
+}
+
 static int open_client(struct pawl__url *url, const struct pawl_options *options, struct pawl *client, struct pawl_error *reterr) {
     struct pawl__setup setup = {
         .url = url,
@@ -266,10 +285,11 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     if (!pawl__random(&client->id, sizeof client->id))
         return pawl__fail_errno(reterr, "cannot read random numbers");
     if ((rc = take_identity(options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
-        (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = open_engine(client, impl, &setup, reterr)) < 0)
+        (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = take_keep(url, impl, client, reterr)) < 0 ||
+        (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
-    /* Leases are renewed by it, and holds ended, also while a caller waits for a claim. */
-    if ((!impl->parking || impl->renew || (client->max_hold_ns && !setup.look)) && !pawl__service_start(client)) {
+    /* Leases are renewed by it, holds ended and kept locks given back, also while a caller waits for a claim. */
+    if ((!impl->parking || impl->renew || (takes_time(client) && !setup.look)) && !pawl__service_start(client)) {
         impl->close(client->engine, pawl__boottime());
         pawl__trace_remove(client->engine);
         return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started");
@@ -338,15 +358,27 @@ restart: /* ending a waiter may end its claim */
     return count;
 }
 
+/* A handle of it is freed. True: the last one. */
+static bool one_user_less(struct cohort *cohort) {
+    bool last;
+
+    pthread_mutex_lock(&cohort->client->mutex);
+    last = --cohort->users == 0;
+    pthread_mutex_unlock(&cohort->client->mutex);
+    return last;
+}
+
 void pawl_lock_free(struct pawl_lock *lock) {
     struct cohort *cohort;
     struct hold *hold;
+    bool last;
     UNCANCELLED;
 
     if (!lock || atomic_load(&lock->client->forked))
         return;
     cohort = lock->cohort;
     pawl__multi_end(cohort, lock, PAWL_ECANCELED);
+    last = one_user_less(cohort);
     pthread_mutex_lock(&cohort->mutex);
     if (lock->on_loss)
         atomic_fetch_sub(&lock->client->loss_callbacks, 1);
@@ -355,6 +387,8 @@ void pawl_lock_free(struct pawl_lock *lock) {
     end_waiters(cohort, lock, PAWL_ECANCELED, "its handle was freed");
     while ((hold = TAILQ_FIRST(&lock->holds)))
         pawl__cohort_leave(hold);
+    if (last && lock->client->keep_ns == PAWL__NEVER) /* no time ends it */
+        pawl__cohort_give_back(cohort);
     pawl__cohort_finish(cohort);
     pawl__events_quiesce(lock);
     pawl__lock_put(lock);
@@ -374,6 +408,7 @@ restart: /* the last hold takes its claim with it */
             goto restart;
         }
     }
+    pawl__cohort_give_back(cohort);
     pawl__cohort_finish(cohort);
 }
 

@@ -15,6 +15,7 @@
  * first acquire that joined it. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
  * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
  * number: they have waited longest.
+ * A claim that may be kept (keep.c) has no bounds until somebody else wants it; then they count from that moment.
  * An engine that knows that nobody else waits may let a claim go on (pawl__claim_go_on). Then the bounds count anew, from the moment when
  * it was asked: a waiter that comes later is passed by as many as before.
  *
@@ -46,7 +47,7 @@ static void settle(struct claim *claim, int outcome, const struct pawl_error *wh
 static bool count_served(struct claim *claim) {
     uint32_t wanted = atomic_load_explicit(&claim->seam.token_want, memory_order_relaxed);
 
-    if (++claim->served <= wanted)
+    if (++claim->served <= wanted || claim->seam.keep_ns)
         return false;
     wanted = pawl__claim_tokens(claim->cohort, claim->served);
     atomic_store_explicit(&claim->seam.token_want, wanted < claim->served ? claim->served : wanted, memory_order_relaxed);
@@ -96,14 +97,31 @@ static void begin_hold(struct hold *hold, struct pawl_lock *lock, struct claim *
     hold->exclusive = mode != PAWL_SHARED;
     hold->shared = mode == PAWL_SHARED;
     hold->lost = false;
+    claim->entered++;
     TAILQ_INSERT_TAIL(&claim->holds, hold, of_claim);
     TAILQ_INSERT_HEAD(&lock->holds, hold, of_lock);
 }
 
-static void grant(struct claim *claim, struct waiter *waiter, uint64_t token) {
+static void grant_with(struct claim *claim, struct waiter *waiter, uint64_t token) {
     begin_hold(waiter->hold, waiter->lock, claim, waiter->owner, waiter->mode, token);
     waiter->hold = NULL;
     conclude(waiter, WAITER_GRANTED);
+}
+
+/* False: the claim has no token for it. */
+static bool grant(struct claim *claim, struct waiter *waiter) {
+    uint64_t token;
+    bool enters = pawl__claim_enter(claim, &token);
+
+    if (enters)
+        grant_with(claim, waiter, token);
+    return enters;
+}
+
+uint64_t pawl__cohort_token(struct hold *hold) {
+    if (!hold->token)
+        hold->token = pawl__claim_draw(hold->claim);
+    return hold->token;
 }
 
 void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) {
@@ -188,17 +206,29 @@ static bool is_late(const struct claim *claim) {
     return claim->join_until && pawl__boottime() >= claim->join_until;
 }
 
+/* Have as many joined it as may? The numbers wrap around. */
+static bool is_full(const struct claim *claim) {
+    return (int32_t)(claim->serves_most - claim->served) <= 0;
+}
+
+/* Has it served as many as it may since it was wanted? */
+static bool is_worn(const struct claim *claim) {
+    return claim->wanted && claim->join_until && (int32_t)(claim->enters_most - claim->entered) <= 0;
+}
+
 /* Is the claim within its bounds, the new ones if it may go on? */
 static bool may_be_joined(struct claim *claim) {
-    if (claim->served >= claim->serves_most || is_late(claim))
+    if (!pawl__keep_is_bounded(claim))
+        return true;
+    if (is_full(claim) || is_late(claim))
         pawl__claim_go_on(claim);
-    return claim->served < claim->serves_most && !is_late(claim);
+    return !is_full(claim) && !is_late(claim);
 }
 
 static bool may_be_handed_on(struct claim *claim) {
-    if (is_late(claim) || claim->tokens_used == claim->seam.token_count)
+    if (is_late(claim) || claim->stock == claim->reserved)
         pawl__claim_go_on(claim);
-    return !is_late(claim) && !pawl__claim_has_expired(claim);
+    return !is_late(claim) && !is_worn(claim) && !pawl__claim_has_expired(claim);
 }
 
 /* The claim that a newcomer may join, or NULL. */
@@ -234,14 +264,14 @@ static struct hold *other_hold(const struct cohort *cohort, const struct waiter 
 /* The thread shares the lock already: its further hold comes under the same claim at once, since to wait behind a writer that
  * waits for this thread would never end. */
 static void enter_beside(struct hold *other, struct waiter *waiter) {
-    uint64_t token = other->claim->downgrading ? 0 : pawl__claim_token(other->claim);
-
-    grant(other->claim, waiter, token ? token : other->token);
+    if (other->claim->downgrading || !grant(other->claim, waiter))
+        grant_with(other->claim, waiter, pawl__cohort_token(other));
 }
 
 /* A claim for what this waiter wants. NULL: out of memory. */
 static struct claim *new_claim(struct cohort *cohort, const struct waiter *waiter, bool try_only) {
-    return pawl__claim_new(cohort, &(struct claim_wish){waiter->mode, waiter->permits, try_only, waiter->max_hold_ns});
+    return pawl__claim_new(
+        cohort, &(struct claim_wish){waiter->mode, waiter->permits, try_only, waiter->max_hold_ns, waiter->lock->keep_ns});
 }
 
 static void submit(struct claim *claim) {
@@ -264,18 +294,14 @@ static void start(struct cohort *cohort, struct waiter *waiter) {
 
 static void join(struct claim *claim, struct waiter *waiter) {
     struct cohort *cohort = claim->cohort;
-    uint64_t token;
 
-    if (claim->state == CLAIM_HELD && !claim->join_until)
+    if (claim->state == CLAIM_HELD && !claim->join_until && pawl__keep_is_bounded(claim))
         claim->join_until = pawl__time_add(pawl__boottime(), cohort->client->handoff_ns);
     if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
-        token = pawl__claim_token(claim);
-        if (!token) {
+        if (grant(claim, waiter))
+            claim->served++;
+        else
             start(cohort, waiter);
-            return;
-        }
-        claim->served++;
-        grant(claim, waiter, token);
     } else if (waiter->try_only) {
         pawl__cohort_end(waiter, PAWL_EHELD, "'%s' is held by another thread of this process, or others wait ahead", cohort->name);
     } else {
@@ -286,6 +312,34 @@ static void join(struct claim *claim, struct waiter *waiter) {
             nudge(claim);
         pawl__claim_ask_to_go_on(claim);
     }
+}
+
+/* What was withdrawn or downgraded, and nobody looks after, is the service thread's. */
+static void adopt_unsettled(struct cohort *cohort) {
+    struct claim *claim;
+
+    while ((claim = TAILQ_FIRST(&cohort->unsettled)) && pawl__claim_adopt(claim))
+        TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+}
+
+void pawl__cohort_give_back(struct cohort *cohort) {
+    struct claim *claim = TAILQ_LAST(&cohort->claims, claim_list);
+
+    if (claim && claim->state == CLAIM_KEPT)
+        retire(claim);
+}
+
+/* Enter the claim that is kept, if there is one. False: there is none any more. */
+static bool enter_kept(struct cohort *cohort, struct waiter *waiter) {
+    struct claim *claim = TAILQ_LAST(&cohort->claims, claim_list);
+
+    if (!claim || claim->state != CLAIM_KEPT)
+        return false;
+    if (claim->seam.mode == waiter->mode && !waiter->max_hold_ns && pawl__claim_resume(claim) && grant(claim, waiter))
+        return true;
+    retire(claim);
+    adopt_unsettled(cohort); /* this thread may be about to wait for another claim */
+    return false;
 }
 
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
@@ -299,6 +353,8 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
     }
     if (other)
         enter_beside(other, waiter);
+    else if (enter_kept(cohort, waiter))
+        return;
     else if ((claim = joinable(cohort, waiter)))
         join(claim, waiter);
     else
@@ -310,6 +366,7 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
 int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
                              struct claim **retclaim, struct pawl_error *reterr) {
     struct claim *claim = pawl__claim_new(lock->cohort, wish);
+    uint64_t token;
     int outcome;
 
     if (!claim) {
@@ -318,8 +375,8 @@ int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wi
     }
     count_served(claim);
     outcome = pawl__claim_submit(claim, reterr);
-    if (outcome == NEWS_GRANTED)
-        begin_hold(hold, lock, claim, owner, wish->mode, pawl__claim_token(claim));
+    if (outcome == NEWS_GRANTED && pawl__claim_enter(claim, &token))
+        begin_hold(hold, lock, claim, owner, wish->mode, token);
     else if (outcome == NEWS_REFUSED)
         pawl__claim_free(claim);
     else
@@ -414,15 +471,13 @@ static void move_waiters_on(struct claim *claim) {
 /* Give the claim to its next waiter, if it has one and is within its bounds. */
 static bool hand_on(struct claim *claim) {
     struct waiter *next = TAILQ_FIRST(&claim->waiters);
-    uint64_t token;
 
-    if (!next || claim->state == CLAIM_LOST || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
+    if (!next || claim->state == CLAIM_LOST || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim) ||
+        !grant(claim, next))
         return false;
-    token = pawl__claim_token(claim);
-    if (!token)
-        return false;
-    pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu", (unsigned long long)token);
-    grant(claim, next, token);
+    if (pawl__noting(claim->cohort->engine))
+        pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu",
+                   (unsigned long long)pawl__cohort_token(TAILQ_FIRST(&claim->holds)));
     return true;
 }
 
@@ -438,18 +493,21 @@ static void drop_hold(struct hold *hold) {
 
 int pawl__cohort_leave(struct hold *hold) {
     struct claim *claim = hold->claim;
+    struct pawl_lock *lock = hold->lock;
     bool lost = hold->lost;
     int rc;
 
     if (claim)
         TAILQ_REMOVE(&claim->holds, hold, of_claim);
+    if (claim && !hold->token)
+        pawl__claim_unreserve(claim);
     drop_hold(hold);
     if (!claim)
         return PAWL_ELOST;
     if (!TAILQ_EMPTY(&claim->holds) || hand_on(claim))
         return lost ? PAWL_ELOST : 0;
     move_waiters_on(claim);
-    rc = retire(claim);
+    rc = pawl__keep_may_rest(claim, lock) && pawl__claim_rest(claim) ? 0 : retire(claim);
     return lost ? PAWL_ELOST : rc;
 }
 
@@ -474,17 +532,14 @@ static int retire(struct claim *claim) {
 /* It is granted: so are its first waiter, or all that share it. */
 static void share_out(struct claim *claim) {
     struct waiter *waiter;
-    uint64_t token;
 
     if (TAILQ_EMPTY(&claim->waiters)) {
         retire(claim);
         return;
     }
-    while ((waiter = TAILQ_FIRST(&claim->waiters)) && (token = pawl__claim_token(claim))) {
-        grant(claim, waiter, token);
+    while ((waiter = TAILQ_FIRST(&claim->waiters)) && grant(claim, waiter))
         if (claim->seam.mode != PAWL_SHARED)
             return;
-    }
     move_waiters_on(claim);
 }
 
@@ -504,7 +559,7 @@ static void post_loss(struct hold *hold, enum pawl_state state, const struct paw
     event->lock = hold->lock;
     event->lock->references++;
     event->state = state;
-    event->token = hold->token;
+    event->token = pawl__cohort_token(hold);
     event->error = *why;
     pawl__event_post(hold->lock->client, event);
 }
@@ -515,10 +570,11 @@ static void lose(struct claim *claim, bool broken, const struct pawl_error *why)
 
     TAILQ_FOREACH(hold, &claim->holds, of_claim) {
         hold->lost = true;
+        pawl__cohort_token(hold); /* while there is a claim to draw it from */
         post_loss(hold, PAWL_LOST, why);
     }
     move_waiters_on(claim);
-    if (broken)
+    if (broken && !TAILQ_EMPTY(&claim->holds))
         return;
     while ((hold = TAILQ_FIRST(&claim->holds))) {
         TAILQ_REMOVE(&claim->holds, hold, of_claim);
@@ -563,6 +619,15 @@ static void settle(struct claim *claim, int outcome, const struct pawl_error *wh
     case NEWS_BROKEN:
         lose(claim, outcome == NEWS_BROKEN, why);
         break;
+    case NEWS_WANTED: /* in use, it leaves at its last release */
+        if (claim->state != CLAIM_KEPT)
+            break;
+        pawl__keep_learn(claim);
+        retire(claim);
+        break;
+    case CLAIM_IDLE:
+        retire(claim);
+        break;
     case CLAIM_SUSPECT:
         tell_holders(claim, PAWL_SUSPECT);
         break;
@@ -586,6 +651,8 @@ int pawl__cohort_downgrade(struct claim *claim) {
     struct pawl_error why;
     int outcome;
 
+    /* A reader of this process that comes in now must not draw a token before the one who was here first. */
+    pawl__cohort_token(TAILQ_FIRST(&claim->holds));
     /* Its exclusive waiters can't be served by a shared claim: they queue anew, behind the readers that come in now. */
     move_waiters_on(claim);
     outcome = pawl__claim_downgrade(claim, &why);
@@ -610,10 +677,7 @@ void pawl__tell(void *core, struct pawl__claim *seam, enum pawl__news news, cons
 }
 
 void pawl__cohort_unlock(struct cohort *cohort) {
-    struct claim *claim;
-
-    while ((claim = TAILQ_FIRST(&cohort->unsettled)) && pawl__claim_adopt(claim))
-        TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+    adopt_unsettled(cohort);
     pawl__cohort_let_go(cohort);
 }
 

@@ -12,8 +12,8 @@
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
  *
- * The files, lowest first, each of which calls only earlier ones: service, life, events, claim, cohort, handle, set, client. What is above
- * is reached by what a function returns (claim.c), or by a table that the upper one fills (service_ops).
+ * The files, lowest first, each of which calls only earlier ones: service, life, events, keep, claim, cohort, handle, set, client. What is
+ * above is reached by what a function returns (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
  * waiters, holds, and the handles' lists of holds), client->events.mutex (a leaf). No engine call that may block, and no callback of
@@ -82,6 +82,7 @@ struct pawl {
     uint32_t handoffs; /* how often a claim may be handed on inside this process, and for how long */
     int64_t handoff_ns;
     int64_t max_hold_ns;   /* of every handle; 0: no limit */
+    int64_t keep_ns;       /* of new handles; 0: nothing is kept */
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
     int64_t opened_at;     /* the trace counts from here */
@@ -117,12 +118,16 @@ struct cohort {
     struct pawl__engine *engine; /* the client's: at hand, since every acquire needs it */
     pthread_mutex_t mutex;
     unsigned references;  /* handles; guarded by client->mutex */
+    unsigned users;       /* of these, those that the user has not freed */
     unsigned claim_count; /* claims that are not gone: without handles, they keep the cohort alive */
     uint64_t next_id;     /* the second half of the next claim's id; each cohort has a range of its own */
     enum pawl_kind kind;
     uint32_t limit;
     bool nonreentrant;
     bool joins;                  /* may acquires share a claim? */
+    _Atomic bool has_siblings;   /* there are, or were, other cohorts of this name: of another kind */
+    unsigned keep_misses;        /* claims that are not kept after the last one that was kept for nothing ... */
+    unsigned keep_rests;         /* ... and how many of these are still to come */
     uint32_t tokens_used;        /* by the last claim that was held */
     unsigned extend_misses;      /* claims that do not ask for tokens() after the last refusal ... */
     unsigned extend_rests;       /* ... and how many of these are still to come */
@@ -137,15 +142,18 @@ struct cohort {
 };
 
 /* The states of a claim; the table of their changes is in claim.c. */
-enum claim_state { CLAIM_NEW, CLAIM_PENDING, CLAIM_HELD, CLAIM_LEAVING, CLAIM_GONE, CLAIM_LOST, CLAIM_STATES };
+enum claim_state { CLAIM_NEW, CLAIM_PENDING, CLAIM_HELD, CLAIM_KEPT, CLAIM_LEAVING, CLAIM_GONE, CLAIM_LOST, CLAIM_STATES };
 
 /* What may become of a claim: what the engine tells (enum pawl__news), and what it answers. */
 enum {
     CLAIM_QUEUED = NEWS_WANTED + 1, /* submitted, not decided */
     CLAIM_LEAVES,                   /* withdrawn, not gone yet */
+    CLAIM_RESTS,                    /* its last hold is over, and it is kept */
+    CLAIM_RESUMES,                  /* it was kept, and is held again */
     CLAIM_OUTCOMES,                 /* so many change its state */
     CLAIM_NOTHING = CLAIM_OUTCOMES,
     CLAIM_SUSPECT, /* not renewed for long */
+    CLAIM_IDLE,    /* kept, and not entered for long */
 };
 
 /* In the table, beside states. */
@@ -156,6 +164,7 @@ struct claim_wish {
     uint32_t permits;
     bool try_only;
     int64_t max_hold_ns;
+    int64_t keep_ns; /* of the handle */
 };
 
 struct claim {
@@ -172,9 +181,17 @@ struct claim {
     pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
     bool suspect;             /* its holders were told so */
     bool renewing;            /* a renewal was asked for and is not answered yet */
+    bool wanted;              /* another process waits behind it: it is not kept, and ends at its bounds */
+    bool entered_again;       /* after it had been kept */
     uint32_t served;          /* acquires that joined it */
-    uint32_t serves_most;     /* at most so many may */
-    uint32_t tokens_used;
+    uint32_t serves_most;     /* at most so many may, once it is wanted or if it can't be kept */
+    uint32_t entered;         /* holds that were begun under it; may wrap around */
+    uint32_t enters_most;     /* once its bounds have begun: where that ends */
+    uint32_t entered_then;    /* what it was ... */
+    int64_t idle_since;       /* ... when the service thread looked; 0: it does not look yet */
+    uint32_t tokens_used;     /* holds that took one of those that were granted */
+    uint32_t stock, reserved; /* tokens that no hold has got yet, the first of which is ...; so many are spoken for */
+    uint64_t next_token;
     int64_t join_until;  /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     int64_t extend_sent; /* when the engine was asked whether it may go on beyond both; 0: it was not, or has said yes */
     bool extend_missed;  /* there was no yes when it was needed */
@@ -190,7 +207,7 @@ struct hold {
     struct pawl_lock *lock;
     struct claim *claim; /* NULL: lost, and the claim is gone */
     uint64_t owner;
-    uint64_t token;
+    uint64_t token;             /* 0: not asked for yet; one is reserved for it */
     uint32_t exclusive, shared; /* how often; a semaphore's counts as exclusive */
     bool lost;
 };
@@ -224,6 +241,7 @@ struct pawl_lock {
     unsigned references; /* the user's, one per call under way and per event; guarded by cohort->mutex */
     unsigned pending;    /* acquires that wait */
     int64_t max_hold_ns; /* of its next holds; 0: no limit */
+    int64_t keep_ns;     /* for its next releases; 0: they give back */
     struct hold_list holds;
     struct hold *spare;
     pawl_loss_fn *on_loss;
@@ -289,6 +307,8 @@ void pawl__client_put(struct pawl *client);
 void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count);
 /* Find or make the cohort of a name and kind, with one reference more. client->mutex held. NULL: out of memory. */
 struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant);
+/* The next cohort of the same name after this one; NULL: the first. client->mutex held. */
+struct cohort *pawl__cohort_sibling(const struct cohort *cohort, const struct cohort *after);
 /* Drop a reference. client->mutex held, cohort->mutex not. */
 void pawl__cohort_put(struct cohort *cohort);
 /* Free a cohort that no handle and no claim needs any more. client->mutex held. */
@@ -305,6 +325,28 @@ static inline void pawl__cohort_let_go(struct cohort *cohort) {
     /* The waiter may have returned by now, and its futex with its stack: then this wakes nobody, or a sleeper that looks and sleeps on. */
     if (wake)
         futex_wake_own(wake, 1);
+}
+
+/* keep.c: when a claim is kept, and for how long. cohort->mutex is held. */
+
+/* Can locks be kept on such an engine, with so many hand-offs? 0, or PAWL_EOPTION. */
+int pawl__keep_check(const struct pawl__engine_impl *impl, uint32_t handoffs, struct pawl_error *reterr);
+/* What a claim of the cohort for this wish is made with: 0, or how long it may be kept. Called once for each claim. */
+int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish);
+/* The last hold of the claim, through this handle, is over: may it be kept? */
+bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock);
+/* The claim is kept from now on. */
+void pawl__keep_begin(struct claim *claim);
+/* It is wanted. Its bounds begin now, or with its grant. */
+void pawl__keep_wanted(struct claim *claim);
+/* It was recalled while it was kept: was it of use before? */
+void pawl__keep_learn(struct claim *claim);
+/* Has a kept claim been idle for long enough? If not, `retdue` is when to look again. */
+bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue);
+
+/* Is it one that ends at its bounds: since it can't be kept, or is wanted, or since nobody would tell? */
+static inline bool pawl__keep_is_bounded(const struct claim *claim) {
+    return !claim->seam.keep_ns || claim->wanted || claim->cohort->engine->impl->keeping->always;
 }
 
 /* claim.c: one claim, from submit to gone. cohort->mutex is held. Those that return an outcome leave it to the caller what follows. */
@@ -333,6 +375,10 @@ bool pawl__claim_adopt(struct claim *claim);
 bool pawl__claim_is_adopted(const struct claim *claim);
 /* Why is it of no use to those who wait? 0: others are ahead. See pawl__why_fn. */
 int pawl__claim_why(struct claim *claim, struct pawl_error *ret);
+/* Its last hold is over: keep it, if it may be kept. Else it is HELD as before. */
+bool pawl__claim_rest(struct claim *claim);
+/* It is KEPT: take it again, if it is certainly held and has a token left. Else it is to be withdrawn. */
+bool pawl__claim_resume(struct claim *claim);
 /* Withdraw it. 0, or PAWL_ELOST: it had been lost. Afterwards it is LEAVING or GONE. */
 int pawl__claim_withdraw(struct claim *claim);
 /* Let readers in: NEWS_DOWNGRADED, NEWS_LOST, NEWS_BROKEN, or CLAIM_NOTHING: it is under way. */
@@ -340,8 +386,12 @@ int pawl__claim_downgrade(struct claim *claim, struct pawl_error *reterr);
 /* Finish, in this thread, a withdrawal or downgrade that nobody looks after; the mutex is released meanwhile. If that takes longer than a
  * moment the service thread does, and it is CLAIM_NOTHING. `retlost`: what this thread withdrew had been lost before. */
 int pawl__claim_finish(struct claim *claim, bool *retlost);
-/* A token for one more hold under the claim; 0: none left. */
-uint64_t pawl__claim_token(struct claim *claim);
+/* One more hold under the claim. False: there is no token for it. `rettoken`: its token, or 0: one is reserved. */
+bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken);
+/* The token that was reserved. */
+uint64_t pawl__claim_draw(struct claim *claim);
+/* The hold has ended, and did not ask for it. */
+void pawl__claim_unreserve(struct claim *claim);
 /* Somebody has joined: if the claim nears its bounds, ask the engine whether it may go on, since nobody else waits. */
 void pawl__claim_ask_to_go_on(struct claim *claim);
 /* It is at its bounds. If the engine has said yes they are new; they count from when it was asked, since nobody waited any earlier. */
@@ -361,6 +411,8 @@ int pawl__claim_news(struct claim *claim, enum pawl__news news, struct pawl_erro
 void pawl__cohort_unlock(struct cohort *cohort);
 /* Finish it in this thread, then unlock. 0, or PAWL_ELOST: what this thread withdrew had been lost before. */
 int pawl__cohort_finish(struct cohort *cohort);
+/* Give back what is kept, if anything is. */
+void pawl__cohort_give_back(struct cohort *cohort);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 /* The same for a cohort without claims, and without a waiter: one is made only if the claim has to wait. `hold`: memory for the hold to
@@ -377,6 +429,8 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter);
 void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The hold is over: hand its claim on, or withdraw it. 0, or PAWL_ELOST if it had been lost. Takes the hold away. */
 int pawl__cohort_leave(struct hold *hold);
+/* Its token: what was reserved is drawn when it is first asked for. */
+uint64_t pawl__cohort_token(struct hold *hold);
 /* Held exclusively by a hold that keeps only a shared acquire: let readers in, by the time the cohort is unlocked. 0, or PAWL_ELOST. */
 int pawl__cohort_downgrade(struct claim *claim);
 /* Look whether the claim is lost by now; if so, its holders are told. */
@@ -413,6 +467,8 @@ void pawl__fork_forget(struct pawl *client);
 
 /* May the handle be used? Not where its client is closed, or the parent's. */
 int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *reterr);
+/* Before an acquire, with no mutex held: what this process keeps of the same name as another kind of lock goes back. */
+void pawl__lock_make_way(const struct pawl_lock *lock);
 /* Lock the handle's cohort, unless the client is closed or belongs to the parent. */
 int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr);
 /* Does the request make sense? */

@@ -106,6 +106,7 @@ static int lock_new(struct pawl *client, const char *name, enum pawl_kind kind, 
     lock->owner = flags & PAWL_TASK ? next_owner() : 0;
     lock->references = 1;
     lock->max_hold_ns = client->max_hold_ns;
+    lock->keep_ns = kind == PAWL_SEMAPHORE ? 0 : client->keep_ns;
     TAILQ_INIT(&lock->holds);
     *ret = lock;
     return 0;
@@ -162,7 +163,52 @@ int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_e
     return 0;
 }
 
+/* May locks be kept on this client? 0, or why not. */
+static int check_keeps(const struct pawl_lock *lock, struct pawl_error *reterr) {
+    if (lock->cohort->kind == PAWL_SEMAPHORE)
+        return pawl__fail(reterr, PAWL_EKIND, "'%s' is a semaphore: permits can't be kept", lock->cohort->name);
+    return pawl__keep_check(impl_of(lock->client), lock->client->handoffs, reterr);
+}
+
+int pawl_set_keep(struct pawl_lock *lock, int64_t keep_ms, struct pawl_error *reterr) {
+    int rc;
+    UNCANCELLED;
+
+    if (!lock)
+        return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
+    if (keep_ms < 0 || keep_ms > PAWL_KEEP_MS_MAX)
+        return pawl__fail(reterr, PAWL_EDURATION, "a lock can't be kept for %lld ms: choose 1 to %d, or 0 to give it back",
+                          (long long)keep_ms, PAWL_KEEP_MS_MAX);
+    if (keep_ms && (rc = check_keeps(lock, reterr)) < 0)
+        return rc;
+    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
+        return rc;
+    lock->keep_ns = pawl__deadline(0, keep_ms);
+    if (!keep_ms)
+        pawl__cohort_give_back(lock->cohort);
+    pawl__cohort_finish(lock->cohort);
+    if (keep_ms && !pawl__service_start(lock->client))
+        return pawl__fail(reterr, PAWL_ESYSTEM, "the service thread can't be started: nobody would give the lock back in time");
+    return 0;
+}
+
 /* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
+
+void pawl__lock_make_way(const struct pawl_lock *lock) {
+    struct pawl *client = lock->client;
+    struct cohort *cohort = NULL;
+
+    if (!atomic_load_explicit(&lock->cohort->has_siblings, memory_order_relaxed) || !impl_of(client)->keeping ||
+        atomic_load(&client->forked) || atomic_load(&client->closed))
+        return;
+    pthread_mutex_lock(&client->mutex);
+    while ((cohort = pawl__cohort_sibling(lock->cohort, cohort))) {
+        pthread_mutex_lock(&cohort->mutex);
+        pawl__cohort_give_back(cohort);
+        pawl__cohort_unlock(cohort);
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
 
 static int fail_deadlock(const struct pawl_lock *lock, const struct hold *hold, struct pawl_error *reterr) {
     if (hold->exclusive)
@@ -316,7 +362,7 @@ int pawl__lock_queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pa
 /* Nobody of this process has the lock, or waits for it: then it is asked for without a waiter, which one that is free does not need. */
 static int acquire_alone(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
                          struct pawl_error *reterr) {
-    struct claim_wish wish = {mode_of(lock, mode), permits, timeout_ms == 0, lock->max_hold_ns};
+    struct claim_wish wish = {mode_of(lock, mode), permits, timeout_ms == 0, lock->max_hold_ns, lock->keep_ns};
     struct hold *hold = take_hold(lock, reterr);
     struct claim *claim = NULL;
     struct pawl_error why;
@@ -349,6 +395,7 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     if (rc < 0)
         return rc;
     UNCANCELLED_IF(lock->client->does_io);
+    pawl__lock_make_way(lock);
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     rc = pawl__lock_check_busy(lock, reterr);
@@ -441,6 +488,7 @@ int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned per
     event = pawl__lock_event(lock, fn, data);
     if (!event)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    pawl__lock_make_way(lock);
     rc = pawl__lock_cohort(lock, reterr);
     if (rc == 0) {
         rc = start(event, mode, permits, timeout_ms, reterr);
@@ -623,7 +671,7 @@ uint64_t pawl_token(const struct pawl_lock *lock) {
 
     if (!hold)
         return 0;
-    token = hold->token;
+    token = pawl__cohort_token(hold);
     pawl__cohort_unlock(lock->cohort);
     return token;
 }

@@ -100,6 +100,24 @@ static void grow_table(struct pawl *client) {
     }
 }
 
+struct cohort *pawl__cohort_sibling(const struct cohort *cohort, const struct cohort *after) {
+    struct cohort *next = after ? TAILQ_NEXT(after, link) : TAILQ_FIRST(bucket_of(cohort->client, cohort->name_hash));
+
+    while (next && (next == cohort || next->name_hash != cohort->name_hash || strcmp(next->name, cohort->name) != 0))
+        next = TAILQ_NEXT(next, link);
+    return next;
+}
+
+/* A new cohort, and those of its name that are there, know that they are not alone. */
+static void meet_siblings(struct cohort *cohort) {
+    struct cohort *other = NULL;
+
+    while ((other = pawl__cohort_sibling(cohort, other))) {
+        atomic_store(&other->has_siblings, true);
+        atomic_store(&cohort->has_siblings, true);
+    }
+}
+
 struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl_kind kind, uint32_t limit, bool nonreentrant) {
     size_t length = strlen(name);
     uint32_t hash = pawl__name_hash(name, length);
@@ -109,6 +127,7 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
         if (cohort->name_hash == hash && strcmp(cohort->name, name) == 0 && cohort->kind == kind && cohort->limit == limit &&
             cohort->nonreentrant == nonreentrant) {
             cohort->references++;
+            cohort->users++;
             return cohort;
         }
     }
@@ -117,7 +136,7 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
         return NULL;
     cohort->client = client;
     cohort->engine = client->engine;
-    cohort->references = 1;
+    cohort->references = cohort->users = 1;
     cohort->next_id = client->cohort_count++ << 40;
     cohort->kind = kind;
     cohort->limit = limit;
@@ -134,6 +153,7 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
     TAILQ_INSERT_TAIL(bucket_of(client, hash), cohort, link);
     TAILQ_INSERT_TAIL(&client->every_cohort, cohort, every);
     client->cohorts_now++;
+    meet_siblings(cohort);
     grow_table(client);
     return cohort;
 }

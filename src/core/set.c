@@ -99,7 +99,10 @@ static int find_twins(struct multi *multi) {
 /* From here on the part is found by those who end acquires, and its handle stays. */
 static int enlist(struct part *part) {
     struct pawl_lock *lock = part->lock;
-    int rc = pawl__lock_cohort(lock, &part->multi->error);
+    int rc;
+
+    pawl__lock_make_way(lock);
+    rc = pawl__lock_cohort(lock, &part->multi->error);
 
     if (rc < 0)
         return rc;

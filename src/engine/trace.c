@@ -78,6 +78,20 @@ static void trace_renew(struct pawl__engine *engine, struct pawl__claim *claim) 
     engine->traced_impl->renew(engine, claim);
 }
 
+static int trace_rest(struct pawl__engine *engine, struct pawl__claim *claim) {
+    int rc = engine->traced_impl->keeping->rest(engine, claim);
+
+    pawl__note(engine, claim, rc == PAWL__DONE ? "> keep" : "> keep: others want it");
+    return rc;
+}
+
+static int trace_resume(struct pawl__engine *engine, struct pawl__claim *claim) {
+    int rc = engine->traced_impl->keeping->resume(engine, claim);
+
+    pawl__note(engine, claim, rc == PAWL__DONE ? "> take again what is kept" : "> take again what is kept: it must be asked for");
+    return rc;
+}
+
 static const char *const news_names[] = {
     [NEWS_REFUSED] = "refused", [NEWS_GONE] = "settled", [NEWS_DOWNGRADED] = "downgraded", [NEWS_RENEWED] = "renewed",
     [NEWS_LOST] = "lost",       [NEWS_BROKEN] = "lost",  [NEWS_WANTED] = "wanted",
@@ -101,6 +115,7 @@ struct trace {
     struct pawl__engine_impl impl; /* first: freed as such */
     struct pawl__parking parking;
     struct pawl__extras extras;
+    struct pawl__keeping keeping;
 };
 
 bool pawl__trace_install(struct pawl__engine *engine) {
@@ -118,6 +133,12 @@ bool pawl__trace_install(struct pawl__engine *engine) {
         trace->parking = *impl->parking;
         trace->parking.park = trace_park;
         trace->impl.parking = &trace->parking;
+    }
+    if (impl->keeping) {
+        trace->keeping = *impl->keeping;
+        trace->keeping.rest = trace_rest;
+        trace->keeping.resume = trace_resume;
+        trace->impl.keeping = &trace->keeping;
     }
     trace->extras = *impl->extras;
     trace->extras.downgrade = trace_downgrade;

@@ -6,7 +6,7 @@
 #include "../support/test.h"
 
 static const char *const states[CLAIM_STATES] = {
-    [CLAIM_NEW] = "new",         [CLAIM_PENDING] = "pending", [CLAIM_HELD] = "held",
+    [CLAIM_NEW] = "new",         [CLAIM_PENDING] = "pending", [CLAIM_HELD] = "held", [CLAIM_KEPT] = "kept",
     [CLAIM_LEAVING] = "leaving", [CLAIM_GONE] = "gone",       [CLAIM_LOST] = "lost",
 };
 
@@ -25,13 +25,17 @@ static void assert_row(enum claim_state state, const char *const expected[CLAIM_
 
 static void test_every_cell(void **state) {
     (void)state;
-    /*                  GRANTED  REFUSED  GONE  DOWNGRADED  RENEWED  LOST  BROKEN  WANTED  QUEUED  LEAVES */
-    assert_row(CLAIM_NEW, (const char *const[]){"held", "gone", "-", "-", "-", "-", "-", "-", "pending", "-"});
-    assert_row(CLAIM_PENDING, (const char *const[]){"held", "gone", "gone", ".", ".", ".", ".", "pending", "pending", "leaving"});
-    assert_row(CLAIM_HELD, (const char *const[]){".", "-", "gone", "held", "held", "lost", "lost", "held", "-", "leaving"});
-    assert_row(CLAIM_LOST, (const char *const[]){".", "-", "gone", "lost", ".", ".", ".", ".", "-", "leaving"});
-    assert_row(CLAIM_LEAVING, (const char *const[]){".", "gone", "gone", ".", ".", ".", ".", ".", "-", "-"});
-    assert_row(CLAIM_GONE, (const char *const[]){"-", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
+    /*              GRANTED  REFUSED  GONE  DOWNGRADED  RENEWED  LOST  BROKEN  WANTED  QUEUED  LEAVES  RESTS  RESUMES */
+    assert_row(CLAIM_NEW, (const char *const[]){"held", "gone", "-", "-", "-", "-", "-", "-", "pending", "-", "-", "-"});
+    assert_row(CLAIM_PENDING,
+               (const char *const[]){"held", "gone", "gone", ".", ".", ".", ".", "pending", "pending", "leaving", "-", "-"});
+    assert_row(CLAIM_HELD,
+               (const char *const[]){".", "-", "gone", "held", "held", "lost", "lost", "held", "-", "leaving", "kept", "-"});
+    assert_row(CLAIM_KEPT,
+               (const char *const[]){".", "-", "gone", "-", "kept", "lost", "lost", "kept", "-", "leaving", "-", "held"});
+    assert_row(CLAIM_LOST, (const char *const[]){".", "-", "gone", "lost", ".", ".", ".", ".", "-", "leaving", "-", "-"});
+    assert_row(CLAIM_LEAVING, (const char *const[]){".", "gone", "gone", ".", ".", ".", ".", ".", "-", "-", "-", "-"});
+    assert_row(CLAIM_GONE, (const char *const[]){"-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
 }
 
 /* What no event takes back: a loss, a withdrawal, the end. */
@@ -41,6 +45,8 @@ static void test_no_way_back(void **state) {
         assert_int_not_equal(pawl__claim_move(CLAIM_LOST, outcome), CLAIM_HELD);
         assert_int_not_equal(pawl__claim_move(CLAIM_LEAVING, outcome), CLAIM_HELD);
         assert_int_not_equal(pawl__claim_move(CLAIM_LEAVING, outcome), CLAIM_PENDING);
+        assert_int_not_equal(pawl__claim_move(CLAIM_LOST, outcome), CLAIM_KEPT);
+        assert_int_not_equal(pawl__claim_move(CLAIM_LEAVING, outcome), CLAIM_KEPT);
         assert_int_equal(pawl__claim_move(CLAIM_GONE, outcome), CLAIM_NEVER);
     }
 }

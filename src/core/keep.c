@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * keep.c - when a claim is kept, and for how long: the rules. The engine is asked in claim.c, and what follows for those who wait is in
+ * cohort.c.
+ *
+ * A claim whose last hold is over is kept (CLAIM_KEPT) instead of withdrawn, so that the next acquire in this process enters it without
+ * asking anybody:
+ *
+ *     event                     used (HELD)                          kept (KEPT)
+ *     acquire, same mode        shared: enters. exclusive: waits     enters, if it is certainly held; else withdrawn, and a new claim
+ *     acquire, other mode       a new claim behind it                withdrawn first, then a new claim
+ *     ... with max_hold         likewise                             likewise: it has all of its time from its own grant
+ *     ... another kind          the engine's matter                  withdrawn first (pawl__lock_make_way)
+ *     a try                     EHELD                                enters
+ *     last release              kept, if nobody wants it             -
+ *     WANTED                    bounds begin; then not kept          withdrawn
+ *     LOST, or expired          holders are told                     withdrawn, nobody is told
+ *     BROKEN                    told, stays until released           withdrawn
+ *     close                     withdrawn                            withdrawn
+ *     last handle freed         withdrawn, or kept                   stays: the cohort lives by its claims
+ *
+ * Invariants
+ *   - A KEPT claim has no waiters and no holds, and is the last of its cohort: who starts another claim withdraws it first. So no claim of
+ *     this process ever waits for one that it keeps itself.
+ *   - A claim that is wanted is never kept. WANTED may come before the grant is known here: it is remembered while PENDING. Whether the
+ *     acquire or the WANTED of a kept claim comes first is decided by the cohort's mutex: either it is used once more, and leaves at that
+ *     release; or it is withdrawn, and the acquire is a claim behind the one who wants it.
+ *   - Who enters looks at the clock. The service thread may wake later than the caller after both were stopped.
+ *
+ * Learning: a claim that is recalled before anybody entered it again was of no use, and cost those who waited the time of the recall.
+ * Then the next 1, 3, 7, ... KEEP_RESTS claims of the cohort are not kept.
+ *
+ * Idle time is measured by the service thread alone, so that neither acquire nor release need look at the clock for it: it notes how many
+ * holds there have been. A claim that it finds kept, with the same number, `keep_ns` later, goes back. Locks that are kept for the same
+ * time are looked at together.
+ */
+#include "core/core.h"
+#include "base/error.h"
+#include "base/lease.h"
+
+enum { KEEP_RESTS = 63 };
+/* It is looked at so often in its time, at most; and no more often than ... */
+enum { KEEP_LOOKS = 8 };
+#define KEEP_LOOK_NS INT64_C(1000000)
+
+int pawl__keep_check(const struct pawl__engine_impl *impl, uint32_t handoffs, struct pawl_error *reterr) {
+    if (!impl->keeping)
+        return pawl__fail(reterr, PAWL_EOPTION, "%s: can't keep a lock that was released: leave out keep", impl->name);
+    if (handoffs == 0)
+        return pawl__fail(reterr, PAWL_EOPTION,
+                          "with handoff=0 no lock is kept, since each acquire has its place in the queue: choose one");
+    return 0;
+}
+
+int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish) {
+    if (!wish->keep_ns || wish->max_hold_ns || !cohort->joins)
+        return 0;
+    if (cohort->keep_rests) {
+        cohort->keep_rests--;
+        return 0;
+    }
+    return wish->keep_ns;
+}
+
+bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock) {
+    return claim->state == CLAIM_HELD && claim->seam.keep_ns && lock->keep_ns && !claim->wanted && !claim->downgrading &&
+           !claim->suspect && !TAILQ_NEXT(claim, link) && !atomic_load(&lock->client->closed);
+}
+
+/* The next moment at which claims that are kept for so long are looked at. */
+static int64_t look_at(int64_t now, int64_t keep_ns) {
+    int64_t step = keep_ns / KEEP_LOOKS > KEEP_LOOK_NS ? keep_ns / KEEP_LOOKS : KEEP_LOOK_NS;
+
+    return ((now + keep_ns) / step + 1) * step;
+}
+
+void pawl__keep_begin(struct claim *claim) {
+    claim->join_until = 0; /* nobody else waits: so nobody has been passed by */
+    claim->served = 0;
+    if (claim->idle_since || claim->seam.keep_ns == PAWL__NEVER)
+        return;
+    claim->idle_since = pawl__boottime();
+    claim->entered_then = claim->entered;
+    pawl__service_due(claim->cohort->client, look_at(claim->idle_since, claim->seam.keep_ns));
+}
+
+void pawl__keep_wanted(struct claim *claim) {
+    const struct pawl *client = claim->cohort->client;
+    uint32_t more = client->handoffs + (claim->entered == 0); /* the first hold is not one that is handed on */
+    const struct waiter *waiter;
+
+    claim->wanted = true;
+    if (claim->state == CLAIM_PENDING || claim->join_until)
+        return;
+    claim->enters_most = claim->entered + more;
+    TAILQ_FOREACH(waiter, &claim->waiters, link) {
+        more -= more > 0;
+    }
+    claim->serves_most = claim->served + more;
+    claim->join_until = pawl__time_add(pawl__boottime(), client->handoff_ns);
+}
+
+void pawl__keep_learn(struct claim *claim) {
+    struct cohort *cohort = claim->cohort;
+
+    if (claim->entered_again)
+        cohort->keep_misses = 0;
+    else if (cohort->keep_misses < KEEP_RESTS)
+        cohort->keep_misses = 2 * cohort->keep_misses + 1;
+    cohort->keep_rests = cohort->keep_misses;
+}
+
+bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue) {
+    if (!claim->idle_since)
+        return false;
+    if (claim->state != CLAIM_KEPT || claim->entered != claim->entered_then) {
+        claim->entered_then = claim->entered;
+        claim->idle_since = now;
+    }
+    if (now - claim->idle_since >= claim->seam.keep_ns)
+        return true;
+    *retdue = look_at(claim->idle_since, claim->seam.keep_ns);
+    return false;
+}

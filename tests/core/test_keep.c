@@ -1,0 +1,853 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_keep.c - claims that are kept: every cell of the table in keep.c, on an engine that does what the test says, in one thread. R1 and
+ * so on are the races that the rules settle.
+ *
+ * What the core asked of the engine is a string: s submit, w withdraw, k rest (K: refused), t resume (T: refused), d downgrade.
+ */
+#include "core/core.h"
+#include "../support/test.h"
+
+enum { TOKENS = 128 };
+#define KEEP_MS 1000
+#define LEASE_NS (10 * INT64_C(1000000000))
+
+/* ---- The engine ----------------------------------------------------------------------------------------------------------- */
+
+static struct {
+    char asked[4096];
+    size_t length;
+    bool queues; /* submit is PENDING */
+    bool wanted; /* grants say so */
+    bool rest_fails, resume_fails;
+    uint32_t tokens; /* with each grant */
+    uint64_t token;  /* the last */
+    struct pawl__claim *last;
+} fake;
+
+static struct pawl *client;
+static struct pawl_error error;
+
+static void note(char what) {
+    if (fake.length < sizeof fake.asked - 1)
+        fake.asked[fake.length++] = what;
+    fake.asked[fake.length] = '\0';
+}
+
+static void fill(struct pawl__claim *claim) {
+    claim->token = fake.token + 1;
+    claim->token_count = fake.tokens;
+    fake.token += fake.tokens;
+    claim->sent_at = pawl__boottime();
+    claim->lease_ns = LEASE_NS;
+    claim->wanted = fake.wanted;
+}
+
+static int fake_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
+    (void)engine, (void)reterr;
+    note('s');
+    fake.last = claim;
+    if (fake.queues)
+        return PAWL__PENDING;
+    fill(claim);
+    return PAWL__DONE;
+}
+
+static int fake_submit_all(struct pawl__engine *engine, struct pawl__claim *const claims[], size_t count,
+                           struct pawl_error *reterr) {
+    for (size_t i = 0; i < count; i++)
+        fake_submit(engine, claims[i], reterr);
+    return PAWL__DONE;
+}
+
+static int fake_withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
+    (void)engine, (void)claim;
+    note('w');
+    return PAWL__DONE;
+}
+
+static int fake_downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
+    (void)engine, (void)claim;
+    note('d');
+    return PAWL__DONE;
+}
+
+static int fake_rest(struct pawl__engine *engine, struct pawl__claim *claim) {
+    (void)engine, (void)claim;
+    note(fake.rest_fails ? 'K' : 'k');
+    return fake.rest_fails ? PAWL_EHELD : PAWL__DONE;
+}
+
+static int fake_resume(struct pawl__engine *engine, struct pawl__claim *claim) {
+    (void)engine, (void)claim;
+    note(fake.resume_fails ? 'T' : 't');
+    return fake.resume_fails ? PAWL_EHELD : PAWL__DONE;
+}
+
+static void fake_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
+    (void)engine, (void)claim;
+}
+
+static void fake_close(struct pawl__engine *engine, int64_t deadline) {
+    (void)engine, (void)deadline;
+}
+
+static void fake_nothing(struct pawl__engine *engine) {
+    (void)engine;
+}
+
+static const struct pawl__keeping fake_keeping = {.rest = fake_rest, .resume = fake_resume};
+static const struct pawl__extras fake_extras = {.submit_all = fake_submit_all, .downgrade = fake_downgrade};
+static const struct pawl__engine_impl fake_impl = {
+    .name = "fake",
+    .submit = fake_submit,
+    .withdraw = fake_withdraw,
+    .renew = fake_renew,
+    .close = fake_close,
+    .forked = fake_nothing,
+    .wake = fake_nothing,
+    .extras = &fake_extras,
+    .keeping = &fake_keeping,
+};
+
+/* A client whose service thread is the test itself. */
+static struct pawl *open_fake(void) {
+    struct pawl *made = pawl__client_new(&(struct pawl_options){0});
+
+    made->engine = calloc(1, sizeof *made->engine);
+    made->engine->impl = &fake_impl;
+    made->engine->tell = pawl__tell;
+    made->handoffs = PAWL_HANDOFFS;
+    made->handoff_ns = 10 * INT64_C(1000000);
+    made->keep_ns = KEEP_MS * INT64_C(1000000);
+    made->info.url = "fake:";
+    atomic_store(&made->service.state, SERVICE_RUNS);
+    pawl__fork_hold();
+    pawl__fork_go_on(made);
+    return made;
+}
+
+static void close_fake(void) {
+    if (client) {
+        atomic_store(&client->service.state, SERVICE_NONE);
+        pawl_close(client);
+    }
+    client = NULL;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof fake);
+    fake.tokens = TOKENS;
+    client = open_fake();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    close_fake();
+    return 0;
+}
+
+/* ---- What tests do -------------------------------------------------------------------------------------------------------- */
+
+static struct pawl_lock *mutex(const char *name, unsigned flags) {
+    struct pawl_lock *lock = NULL;
+
+    assert_works(pawl_mutex_new(client, name, flags, &lock, &error), &error);
+    return lock;
+}
+
+static struct pawl_lock *rwlock(const char *name) {
+    struct pawl_lock *lock = NULL;
+
+    assert_works(pawl_rwlock_new(client, name, PAWL_TASK, &lock, &error), &error);
+    return lock;
+}
+
+static void acquire(struct pawl_lock *lock) {
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+}
+
+static void release(struct pawl_lock *lock) {
+    assert_works(pawl_release(lock, &error), &error);
+}
+
+static void use(struct pawl_lock *lock) {
+    acquire(lock);
+    release(lock);
+}
+
+static void share(struct pawl_lock *lock) {
+    assert_works(pawl_acquire_shared(lock, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_release_shared(lock, &error), &error);
+}
+
+/* All that was asked since the last time. */
+static void assert_asked(const char *what) {
+    assert_string_equal(fake.asked, what);
+    fake.length = 0;
+    fake.asked[0] = '\0';
+}
+
+static struct claim *last_claim(const struct pawl_lock *lock) {
+    return TAILQ_LAST(&lock->cohort->claims, claim_list);
+}
+
+static bool is_kept(const struct pawl_lock *lock) {
+    const struct claim *claim = last_claim(lock);
+
+    return claim && claim->state == CLAIM_KEPT;
+}
+
+static void tell(const struct pawl_lock *lock, enum pawl__news news) {
+    struct pawl_error why = {.code = PAWL_ELOST, .text = "so says the test"};
+
+    pawl__tell(client, &last_claim(lock)->seam, news, &why);
+}
+
+/* The service thread looks at the clock. */
+static int64_t tick(const struct pawl_lock *lock, int64_t now) {
+    int64_t due;
+
+    pthread_mutex_lock(&lock->cohort->mutex);
+    due = pawl__cohort_tick(lock->cohort, now);
+    pawl__cohort_unlock(lock->cohort);
+    return due;
+}
+
+static int losses;
+
+static void count_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    (void)lock, (void)state, (void)token, (void)why, (void)data;
+    losses++;
+}
+
+static int outcomes;
+
+static void count_outcome(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock, (void)why, (void)data;
+    assert_int_equal(result, 0);
+    outcomes++;
+}
+
+/* ---- Entered again -------------------------------------------------------------------------------------------------------- */
+
+static void test_a_kept_pair_asks_nobody(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    use(lock);
+    assert_asked("sk");
+    for (int i = 0; i < 1000; i++)
+        use(lock);
+    assert_null(strpbrk(fake.asked, "swd"));
+    assert_int_equal(fake.length, 2000);
+    assert_int_equal(last_claim(lock)->stock, TOKENS - 1); /* nobody asked for more than the first */
+    pawl_lock_free(lock);
+}
+
+static void test_tokens_rise_and_are_never_zero(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+    uint64_t last = 0, token;
+
+    (void)state;
+    for (int i = 0; i < 3 * TOKENS; i++) {
+        acquire(lock);
+        if (i % 3) { /* some never ask */
+            token = pawl_token(lock);
+            assert_true(token > last);
+            assert_true(pawl_token(lock) == token);
+            last = token;
+        }
+        release(lock);
+    }
+    assert_true(last <= fake.token);
+    pawl_lock_free(lock);
+}
+
+/* Every token of the claim was drawn: it is given back, and asked for anew. */
+static void test_no_token_left(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    fake.tokens = 2;
+    acquire(lock);
+    release(lock);
+    acquire(lock);
+    assert_true(pawl_token(lock) == 2);
+    release(lock);
+    assert_asked("sktk");
+    acquire(lock);
+    assert_true(pawl_token(lock) == 3);
+    release(lock);
+    assert_asked("wsk");
+    pawl_lock_free(lock);
+}
+
+static void test_a_try_enters(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    use(lock);
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    release(lock);
+    assert_asked("sktk");
+    pawl_lock_free(lock);
+}
+
+static void test_an_asynchronous_acquire_enters(void **state) {
+    struct pawl_lock *lock = mutex("lock", PAWL_TASK);
+
+    (void)state;
+    use(lock);
+    outcomes = 0;
+    assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    assert_int_equal(pawl_dispatch(client), 1);
+    assert_int_equal(outcomes, 1);
+    release(lock);
+    assert_asked("sktk");
+    pawl_lock_free(lock);
+}
+
+static void test_readers_enter(void **state) {
+    struct pawl_lock *lock = rwlock("lock"), *other = rwlock("lock");
+
+    (void)state;
+    share(lock);
+    assert_works(pawl_acquire_shared(lock, 0, &error), &error);
+    assert_works(pawl_acquire_shared(other, 0, &error), &error);
+    assert_true(pawl_token(lock) && pawl_token(other) && pawl_token(lock) != pawl_token(other));
+    assert_works(pawl_release_shared(lock, &error), &error);
+    assert_false(is_kept(lock));
+    assert_works(pawl_release_shared(other, &error), &error);
+    assert_asked("sktk");
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* A handle for each use: the cohort outlives them. */
+static void test_a_handle_per_use(void **state) {
+    struct pawl_lock *lock;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        lock = mutex("lock", 0);
+        use(lock);
+        pawl_lock_free(lock);
+    }
+    assert_asked("sktktk");
+}
+
+static void test_a_downgrade_is_kept_as_a_reader(void **state) {
+    struct pawl_lock *lock = rwlock("lock"), *other = rwlock("lock");
+    uint64_t reader;
+
+    (void)state;
+    use(lock);
+    acquire(lock); /* its token is not asked for until others are in */
+    assert_works(pawl_downgrade(lock, &error), &error);
+    assert_works(pawl_acquire_shared(other, 0, &error), &error);
+    reader = pawl_token(other);
+    assert_true(pawl_token(lock) < reader);
+    assert_works(pawl_release_shared(lock, &error), &error);
+    assert_works(pawl_release_shared(other, &error), &error);
+    assert_true(is_kept(lock));
+    share(lock);
+    assert_asked("sktdktk");
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* ---- Given back ----------------------------------------------------------------------------------------------------------- */
+
+/* R1, recall first: the acquire is a claim behind the one who wants it. */
+static void test_wanted_while_kept(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    use(lock);
+    tell(lock, NEWS_WANTED);
+    assert_asked("skw");
+    assert_null(last_claim(lock));
+    acquire(lock);
+    assert_asked("s");
+    release(lock);
+    pawl_lock_free(lock);
+}
+
+/* R1, acquire first; R3, told twice. */
+static void test_wanted_while_used(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    use(lock);
+    acquire(lock);
+    tell(lock, NEWS_WANTED);
+    tell(lock, NEWS_WANTED);
+    assert_asked("skt");
+    release(lock);
+    assert_asked("w");
+    pawl_lock_free(lock);
+}
+
+/* R2: the recall overtakes the grant. */
+static void test_wanted_before_the_grant(void **state) {
+    struct pawl_lock *lock = mutex("lock", PAWL_TASK);
+
+    (void)state;
+    fake.queues = true;
+    outcomes = 0;
+    assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    tell(lock, NEWS_WANTED);
+    fill(fake.last);
+    tell(lock, NEWS_GRANTED);
+    pawl_dispatch(client);
+    assert_int_equal(outcomes, 1);
+    release(lock);
+    assert_asked("sw");
+    pawl_lock_free(lock);
+}
+
+/* R4: others wait already when it is granted. */
+static void test_the_grant_says_wanted(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    fake.wanted = true;
+    use(lock);
+    assert_asked("sw");
+    fake.wanted = false;
+    use(lock); /* what the last claim was told is not the next one's */
+    assert_asked("sk");
+    pawl_lock_free(lock);
+}
+
+static void test_the_engine_refuses(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    fake.rest_fails = true;
+    use(lock);
+    assert_asked("sKw");
+    fake.rest_fails = false;
+    use(lock);
+    fake.resume_fails = true; /* R9: it could not hear whether others want it */
+    acquire(lock);
+    assert_asked("skTws");
+    release(lock);
+    pawl_lock_free(lock);
+}
+
+/* R12, R17: it is withdrawn before another is asked for, so no claim waits for one of its own process. */
+static void test_other_mode(void **state) {
+    struct pawl_lock *lock = rwlock("lock");
+
+    (void)state;
+    share(lock);
+    use(lock);
+    share(lock);
+    assert_asked("skwskwsk");
+    pawl_lock_free(lock);
+}
+
+/* R16 */
+static void test_max_hold(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0), *limited = mutex("lock", 0);
+
+    (void)state;
+    assert_works(pawl_set_max_hold(limited, 1000, &error), &error);
+    use(lock);
+    use(limited);
+    assert_asked("skwsw");
+    pawl_lock_free(lock);
+    pawl_lock_free(limited);
+}
+
+static void test_another_kind(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0), *other = rwlock("lock"), *strict = mutex("lock", PAWL_NONREENTRANT);
+
+    (void)state;
+    use(lock);
+    use(other);
+    use(strict);
+    assert_asked("skwskwsk");
+    use(lock);
+    outcomes = 0;
+    assert_works(pawl_acquire_start(other, PAWL_SHARED, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    assert_asked("wskws");
+    pawl_dispatch(client);
+    assert_works(pawl_release_shared(other, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_lock_free(strict);
+}
+
+static void test_a_handle_that_does_not_keep(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0), *other = mutex("lock", 0);
+
+    (void)state;
+    assert_works(pawl_set_keep(other, 0, &error), &error);
+    use(other);
+    assert_asked("sw");
+    use(lock);
+    acquire(other); /* it enters what is there, and its release gives back */
+    release(other);
+    assert_asked("sktw");
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+static void test_set_keep(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0), *semaphore = NULL;
+
+    (void)state;
+    use(lock);
+    assert_works(pawl_set_keep(lock, 0, &error), &error);
+    assert_asked("skw");
+    assert_works(pawl_set_keep(lock, 5, &error), &error);
+    use(lock);
+    assert_true(last_claim(lock)->seam.keep_ns == 5000000);
+    assert_int_equal(pawl_set_keep(NULL, 1, &error), PAWL_EINVAL);
+    assert_int_equal(pawl_set_keep(lock, -1, &error), PAWL_EDURATION);
+    assert_int_equal(pawl_set_keep(lock, PAWL_KEEP_MS_MAX + 1, &error), PAWL_EDURATION);
+    assert_works(pawl_semaphore_new(client, "permits", 2, 0, &semaphore, &error), &error);
+    assert_int_equal(pawl_set_keep(semaphore, 1, &error), PAWL_EKIND);
+    assert_works(pawl_set_keep(semaphore, 0, &error), &error);
+    fake.length = 0;
+    use(semaphore);
+    assert_asked("sw");
+    client->handoffs = 0;
+    assert_int_equal(pawl_set_keep(lock, 1, &error), PAWL_EOPTION);
+    pawl_lock_free(lock);
+    pawl_lock_free(semaphore);
+}
+
+/* R8 */
+static void test_close(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0), *used = mutex("used", 0);
+
+    (void)state;
+    use(lock);
+    acquire(used);
+    close_fake();
+    assert_asked("sksww");
+    pawl_lock_free(lock);
+    pawl_lock_free(used);
+}
+
+/* ---- Lost ----------------------------------------------------------------------------------------------------------------- */
+
+/* R6, R14: nobody is told. */
+static void test_lost_or_broken_while_kept(void **state) {
+    static const enum pawl__news news[] = {NEWS_LOST, NEWS_BROKEN};
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    losses = 0;
+    assert_works(pawl_on_loss(lock, count_loss, NULL, &error), &error);
+    for (size_t i = 0; i < 2; i++) {
+        use(lock);
+        tell(lock, news[i]);
+        assert_asked("skw");
+        assert_null(last_claim(lock));
+    }
+    use(lock);
+    assert_asked("sk");
+    pawl__events_serve(client);
+    assert_int_equal(losses, 0);
+    pawl_lock_free(lock);
+}
+
+static void test_broken_while_used(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    use(lock);
+    acquire(lock);
+    tell(lock, NEWS_BROKEN);
+    assert_asked("skt"); /* it is in the way until its holder lets go */
+    assert_int_equal(pawl_release(lock, &error), PAWL_ELOST);
+    assert_asked("w");
+    pawl_lock_free(lock);
+}
+
+/* The token of a hold that is lost can still be asked for. */
+static void test_token_after_a_loss(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    use(lock);
+    acquire(lock);
+    tell(lock, NEWS_LOST);
+    assert_true(pawl_token(lock) == 2);
+    assert_int_equal(pawl_release(lock, &error), PAWL_ELOST);
+    assert_asked("sktw");
+    pawl_lock_free(lock);
+}
+
+/* R5: everything stood still, and the caller wakes before the service thread. */
+static void test_expired_while_kept(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    use(lock);
+    last_claim(lock)->suspect_at = 1;
+    last_claim(lock)->assured_until = 2;
+    acquire(lock);
+    assert_asked("skws");
+    release(lock);
+    assert_asked("k");
+    last_claim(lock)->assured_until = 2; /* ... or the service thread does */
+    tick(lock, pawl__boottime());
+    assert_asked("w");
+    pawl_lock_free(lock);
+}
+
+/* R15: not renewed as it should be. It is not entered, nor kept, and nobody is told. */
+static void test_suspect(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    losses = 0;
+    assert_works(pawl_on_loss(lock, count_loss, NULL, &error), &error);
+    use(lock);
+    last_claim(lock)->suspect_at = pawl__boottime();
+    tick(lock, pawl__boottime());
+    pawl__events_serve(client);
+    assert_int_equal(losses, 0);
+    assert_asked("sk");
+    acquire(lock);
+    assert_asked("ws");
+    last_claim(lock)->suspect = true;
+    release(lock);
+    assert_asked("w");
+    pawl_lock_free(lock);
+}
+
+/* R7 */
+static void test_renewed_while_kept(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+    int64_t before;
+
+    (void)state;
+    use(lock);
+    before = last_claim(lock)->assured_until;
+    last_claim(lock)->seam.sent_at += 1000;
+    tell(lock, NEWS_RENEWED);
+    assert_true(last_claim(lock)->assured_until == before + 1000);
+    assert_true(is_kept(lock));
+    use(lock);
+    assert_asked("sktk");
+    pawl_lock_free(lock);
+}
+
+/* ---- Idle time ------------------------------------------------------------------------------------------------------------ */
+
+static void test_idle(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+    int64_t keep = KEEP_MS * INT64_C(1000000), began, due;
+
+    (void)state;
+    use(lock);
+    began = last_claim(lock)->idle_since;
+    assert_true(began > 0);
+    due = tick(lock, began + keep / 2);
+    assert_true(due > began + keep && due <= began + keep + keep / 4);
+    use(lock); /* once in its time is enough */
+    assert_asked("sktk");
+    tick(lock, due);
+    assert_true(is_kept(lock));
+    assert_true(tick(lock, due + keep / 2) <= due + keep + keep / 4);
+    acquire(lock);
+    tick(lock, due + 10 * keep - LEASE_NS); /* in use it is never idle */
+    release(lock);
+    assert_true(is_kept(lock));
+    assert_asked("tk");
+    began = last_claim(lock)->idle_since;
+    tick(lock, began + keep - 1);
+    assert_true(is_kept(lock));
+    tick(lock, began + 2 * keep);
+    assert_asked("w");
+    pawl_lock_free(lock);
+}
+
+/* Those that are kept for the same time are looked at together, however many there are. */
+static void test_idle_in_few_rounds(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+    int64_t rounds[64] = {0};
+    size_t count = 0;
+
+    (void)state;
+    use(lock);
+    for (int i = 0; i < 1000; i++) {
+        int64_t due;
+
+        last_claim(lock)->idle_since = 1 + i * INT64_C(1000000);
+        due = tick(lock, last_claim(lock)->idle_since);
+        for (size_t n = 0; n < count; n++)
+            due = rounds[n] == due ? 0 : due;
+        if (due)
+            rounds[count++] = due;
+    }
+    assert_true(count <= 10);
+    pawl_lock_free(lock);
+}
+
+/* ---- Learning ------------------------------------------------------------------------------------------------------------- */
+
+/* How many claims are not kept before one is again. */
+static int rests(struct pawl_lock *lock) {
+    int count = 0;
+
+    for (use(lock); !is_kept(lock); use(lock))
+        count++;
+    return count;
+}
+
+static void test_learning(void **state) {
+    static const int expected[] = {0, 1, 3, 7, 15, 31, 63, 63, 63};
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        assert_int_equal(rests(lock), expected[i]);
+        tell(lock, NEWS_WANTED); /* before it was entered again */
+    }
+    assert_int_equal(rests(lock), 63);
+    use(lock);
+    tell(lock, NEWS_WANTED); /* it was of use */
+    assert_int_equal(rests(lock), 0);
+    tell(lock, NEWS_WANTED);
+    assert_int_equal(rests(lock), 1);
+    fake.resume_fails = true; /* it was taken away */
+    use(lock);
+    fake.resume_fails = false;
+    assert_int_equal(rests(lock), 2);
+    tell(lock, NEWS_LOST); /* that teaches nothing */
+    assert_int_equal(rests(lock), 0);
+    pawl_lock_free(lock);
+}
+
+/* ---- Bounds --------------------------------------------------------------------------------------------------------------- */
+
+static struct pawl_lock *tasks[200];
+
+static void queue_up(int count) {
+    for (int i = 0; i < count; i++) {
+        tasks[i] = mutex("lock", PAWL_TASK);
+        assert_works(pawl_acquire_start(tasks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    }
+}
+
+static void free_tasks(int count) {
+    for (int i = 0; i < count; i++)
+        pawl_lock_free(tasks[i]);
+    pawl_dispatch(client);
+}
+
+/* Before it is wanted, a claim is handed on without end; then as often as it may be. */
+static void test_bounds_count_from_wanted(void **state) {
+    enum { QUEUE = 20, PASSED = 5, MOST = 3 };
+
+    (void)state;
+    client->handoffs = MOST;
+    client->handoff_ns = 60 * INT64_C(1000000000);
+    queue_up(QUEUE);
+    for (int i = 0; i < PASSED; i++)
+        release(tasks[i]);
+    assert_asked("s");
+    tell(tasks[0], NEWS_WANTED);
+    for (int i = 0; i < MOST; i++)
+        release(tasks[PASSED + i]);
+    assert_asked("");
+    release(tasks[PASSED + MOST]); /* the rest queue anew, behind the one who waits */
+    assert_asked("sw");
+    for (int i = PASSED + MOST + 1; i < QUEUE; i++)
+        release(tasks[i]);
+    assert_asked("k");
+    pawl_dispatch(client);
+    free_tasks(QUEUE);
+}
+
+/* When it is wanted nobody joins who could not be served. */
+static void test_wanted_with_a_queue(void **state) {
+    enum { QUEUE = 5, MOST = 3 };
+
+    (void)state;
+    client->handoffs = MOST;
+    client->handoff_ns = 60 * INT64_C(1000000000);
+    queue_up(QUEUE);
+    tell(tasks[0], NEWS_WANTED);
+    tasks[QUEUE] = mutex("lock", PAWL_TASK);
+    assert_works(pawl_acquire_start(tasks[QUEUE], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    assert_asked("ss");
+    pawl_dispatch(client);
+    free_tasks(QUEUE + 1);
+}
+
+/* ---- Sets ----------------------------------------------------------------------------------------------------------------- */
+
+/* R11 */
+static void test_sets(void **state) {
+    struct pawl_lock *a = mutex("a", 0), *b = mutex("b", 0), *c = mutex("c", 0), *d = mutex("d", 0);
+    struct pawl_part all[] = {{b, PAWL_EXCLUSIVE, 0}, {a, PAWL_EXCLUSIVE, 0}, {c, PAWL_EXCLUSIVE, 0}, {d, PAWL_EXCLUSIVE, 0}};
+
+    (void)state;
+    use(a);
+    use(b);
+    assert_asked("sksk");
+    assert_works(pawl_acquire_all(all, 2, PAWL_FOREVER, &error), &error);
+    assert_asked("tt");
+    assert_works(pawl_release_all(all, 2, &error), &error);
+    assert_asked("kk");
+    assert_works(pawl_acquire_all(all, 4, PAWL_FOREVER, &error), &error);
+    assert_asked("ttss");
+    assert_true(pawl_token(a) && pawl_token(d));
+    tell(b, NEWS_WANTED);
+    assert_works(pawl_release_all(all, 4, &error), &error);
+    assert_asked("kkkw");
+    pawl_lock_free(a);
+    pawl_lock_free(b);
+    pawl_lock_free(c);
+    pawl_lock_free(d);
+}
+
+int main(void) {
+#define KEEP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        KEEP_TEST(test_a_kept_pair_asks_nobody),
+        KEEP_TEST(test_tokens_rise_and_are_never_zero),
+        KEEP_TEST(test_no_token_left),
+        KEEP_TEST(test_a_try_enters),
+        KEEP_TEST(test_an_asynchronous_acquire_enters),
+        KEEP_TEST(test_readers_enter),
+        KEEP_TEST(test_a_handle_per_use),
+        KEEP_TEST(test_a_downgrade_is_kept_as_a_reader),
+        KEEP_TEST(test_wanted_while_kept),
+        KEEP_TEST(test_wanted_while_used),
+        KEEP_TEST(test_wanted_before_the_grant),
+        KEEP_TEST(test_the_grant_says_wanted),
+        KEEP_TEST(test_the_engine_refuses),
+        KEEP_TEST(test_other_mode),
+        KEEP_TEST(test_max_hold),
+        KEEP_TEST(test_another_kind),
+        KEEP_TEST(test_a_handle_that_does_not_keep),
+        KEEP_TEST(test_set_keep),
+        KEEP_TEST(test_close),
+        KEEP_TEST(test_lost_or_broken_while_kept),
+        KEEP_TEST(test_broken_while_used),
+        KEEP_TEST(test_token_after_a_loss),
+        KEEP_TEST(test_expired_while_kept),
+        KEEP_TEST(test_suspect),
+        KEEP_TEST(test_renewed_while_kept),
+        KEEP_TEST(test_idle),
+        KEEP_TEST(test_idle_in_few_rounds),
+        KEEP_TEST(test_learning),
+        KEEP_TEST(test_bounds_count_from_wanted),
+        KEEP_TEST(test_wanted_with_a_queue),
+        KEEP_TEST(test_sets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
