@@ -84,7 +84,8 @@ static int explained(const struct check *check, const struct attempt *attempt, i
 }
 
 /* Redlock's clients reckon the servers' time, which is the floor of tokens, by a clock of their own. One that runs fast is ahead of it, and
- * so may a server be, now or from the start; then what a server forgets in between is missed (docs/guarantees.md, "What is not promised"). */
+ * so may a server be, now or from the start; then what a server forgets in between is missed (docs/guarantees.md, "What is not
+ * promised"). */
 static bool outran_the_time(const struct check *check, int64_t from, int64_t to) {
     bool ahead = check->apart, forgot = false;
 
