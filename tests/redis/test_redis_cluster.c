@@ -536,18 +536,20 @@ static void test_a_slot_moves_mid_call(void **state) {
 static void test_a_kept_lock(void **state) {
     struct pawl *one = open_url("", LEASE_MS), *two = open_url("", LEASE_MS);
     struct pawl_lock *lock = mutex_of(two, "lock");
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1);
     struct keeper *keeper = keep_mutex(one, "lock");
     struct taker taker;
 
     (void)state;
     await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
-    redis_cluster_move(&cluster, "lock", another(redis_cluster_node(&cluster, "lock", -1)));
+    redis_cluster_move(&cluster, "lock", another(from));
     await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered after the move");
     start_taker(&taker, lock, PATIENCE_MS);
     keeper_await_wanted(keeper);
     assert_int_equal(keeper_resumes(keeper), PAWL_EHELD);
     keeper_leave(keeper);
     assert_int_equal(end_taker(&taker), 0);
+    redis_cluster_move(&cluster, "lock", from);
     pawl_lock_free(lock);
     lock = mutex_of(two, "other");
     keeper = keep_mutex(one, "other");
