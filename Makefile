@@ -30,6 +30,11 @@ test-long: ## install what it needs, and play test suites of peers on pawl that 
 	@tools/deps long
 	@tools/run-tests long
 
+.PHONY: test-python
+test-python: ## install what it needs, and run all tests of the Python package, those that take long and those under ASan, too
+	@tools/deps test
+	@tools/run-tests python python-asan
+
 .PHONY: lint
 lint: all ## run the style checks alone
 	@ninja -C $(BUILD) src/libpawl-test.a >/dev/null

@@ -50,6 +50,7 @@ static int acquire(struct py_part *part, unsigned permits, int64_t timeout_ms, s
         return PAWL_EINVAL;
     Py_BEGIN_ALLOW_THREADS;
     rc = acquire_as(lock->handle, part->mode, permits, timeout_ms, error);
+    py_client_stand_still_at_the_end(rc);
     Py_END_ALLOW_THREADS;
     if (rc < 0)
         return rc;

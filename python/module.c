@@ -74,8 +74,10 @@ int py_milliseconds(PyObject *seconds, int64_t forever, int64_t *ret) {
 /* ---- Types ----------------------------------------------------------------------------------------------------------------- */
 
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
-    PyObject *type = PyType_FromSpecWithBases(spec, (PyObject *)base);
+    PyObject *bases = base ? PyTuple_Pack(1, base) : NULL; /* 3.9 takes a tuple only */
+    PyObject *type = base && !bases ? NULL : PyType_FromSpecWithBases(spec, bases);
 
+    Py_XDECREF(bases);
     if (!type)
         return NULL;
     if (PyModule_AddObject(module, strrchr(spec->name, '.') + 1, type) < 0) {

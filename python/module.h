@@ -58,6 +58,8 @@ extern PyTypeObject *py_client_type;
 struct pawl *py_client_enter(struct py_client *client);
 void py_client_leave(struct py_client *client);
 
+/* Call it without the GIL with what a wait returned. */
+void py_client_stand_still_at_the_end(int rc);
 PyObject *py_close_all(PyObject *module, PyObject *unused);
 int py_client_init(PyObject *module);
 

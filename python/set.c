@@ -83,6 +83,7 @@ PyObject *py_acquire_all(PyObject *module, PyObject *args) {
     if (rc == 0) {
         Py_BEGIN_ALLOW_THREADS;
         rc = pawl_acquire_all(set.list, set.count, timeout_ms, &error);
+        py_client_stand_still_at_the_end(rc);
         Py_END_ALLOW_THREADS;
         if (rc == 0)
             rc = note_holds(&set);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from typing import Any, Callable, Optional, TypeVar, Union, cast
 
@@ -51,8 +52,7 @@ def exclusive(
                 return function(*args, **kwargs)
 
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            from . import aio
-
+            aio = importlib.import_module("pawl.aio")
             lock = aio.Lock(name_of(*args, **kwargs), **cast(Any, options))
             try:
                 await lock.__aenter__()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share: TAP, servers, and a URL of their own for every test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, Iterator, List, Tuple, TypeVar
+
+import pytest
+
+import pawl
+
+Result = TypeVar("Result")
+BUILD = os.path.abspath(os.environ.get("BUILD_DIR", "build"))
+# What pawl-servers calls it, and the command without which there is none.
+SERVERS: Dict[str, Tuple[str, str]] = {"redis": ("redis", "redis-server"), "zk": ("zookeeper", "java")}
+ENGINES = ["local", "redis", "zk"]
+
+
+# ---- TAP -------------------------------------------------------------------------------------------------------------------------------
+
+
+class Tap:
+    """One line a test, for tools/run-tests. What failed is told by pytest, before the line."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.count = stream, 0
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            if report.when == "teardown" and report.outcome == "skipped":
+                return
+            self.count += 1
+            reason = report.longrepr[2] if report.outcome == "skipped" else ""
+            told = f" # SKIP {reason.replace('Skipped: ', '')}" if reason else ""
+            if report.outcome == "failed":
+                print(*(f"# {line}" for line in str(report.longrepr).splitlines()), sep="\n", file=self.stream)
+            print(f"{'not ok' if report.outcome == 'failed' else 'ok'} {self.count} - {report.nodeid}{told}", file=self.stream, flush=True)
+
+    def pytest_sessionfinish(self) -> None:
+        print(f"1..{self.count}", file=self.stream, flush=True)
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--long", action="store_true", help="run what takes long, too")
+
+
+@pytest.hookimpl(trylast=True)  # type: ignore[misc]
+def pytest_configure(config: Any) -> None:
+    if not sys.stdout.isatty():
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            config.pluginmanager.unregister(reporter)
+        config.pluginmanager.register(Tap(sys.__stdout__))
+
+
+def pytest_collection_modifyitems(config: Any, items: List[Any]) -> None:
+    if not config.getoption("--long"):
+        items[:] = [item for item in items if "long" not in item.keywords]
+
+
+# ---- Other threads ---------------------------------------------------------------------------------------------------------------------
+
+
+def elsewhere(function: Callable[[], Result]) -> Result:
+    """What it says in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def is_free(part: pawl.Part) -> bool:
+    """Whether another thread could take it now."""
+
+    def attempt() -> bool:
+        if not part.acquire(blocking=False):
+            return False
+        part.release()
+        return True
+
+    return elsewhere(attempt)
+
+
+# ---- Where the locks are ---------------------------------------------------------------------------------------------------------------
+
+
+class Servers:
+    """Each kind is started when it is first asked for, and ends with the tests."""
+
+    def __init__(self) -> None:
+        self.urls: Dict[str, str] = {}
+        self.running: List[subprocess.Popen[str]] = []
+
+    def url(self, engine: str) -> str:
+        if engine not in self.urls:
+            self.urls[engine] = self.start(*SERVERS[engine])
+        return self.urls[engine]
+
+    def start(self, kind: str, needed: str) -> str:
+        if not shutil.which(needed):
+            pytest.skip(f"there is no {needed}")
+        program = os.path.join(BUILD, "pawl-servers")
+        # Preloaded libraries of a sanitizer are for Python alone.
+        env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        process = subprocess.Popen([program, "start", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        assert process.stdout
+        self.running.append(process)
+        url = process.stdout.readline().strip()
+        if not url:
+            pytest.skip(f"there is no {kind} server")
+        return url
+
+    def stop(self) -> None:
+        for process in self.running:
+            process.communicate("", timeout=60)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    started = Servers()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def local(tmp_path: Any, monkeypatch: Any) -> str:
+    """A table of locks of the test's own, on this machine; also what is used where no URL is given."""
+    url = f"local:{tmp_path}/locks"
+    monkeypatch.setenv("PAWL_URL", url)
+    return url
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: Any) -> str:
+    if request.param not in pawl.engines():
+        pytest.skip(f"{request.param} is not in this build")
+    return str(request.param)
+
+
+@pytest.fixture
+def url(engine: str, servers: Servers, local: str) -> str:
+    """A URL of each engine in turn."""
+    return local if engine == "local" else servers.url(engine)
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test has."""
+    return uuid.uuid4().hex
