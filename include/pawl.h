@@ -43,9 +43,9 @@
  *   - Strings passed in are copied. Strings handed to a callback are borrowed for the call.
  *   - All functions may be called from any thread. The library installs no signal handler, prints nothing (but for PAWL_TRACE, see
  *     pawl_open), and keeps no state outside its clients but a list of them for fork and a counter that numbers owners.
- *   - A wait is not ended by EINTR: it goes on until its deadline. Nor is any function a cancellation point: a thread that pthread_cancel()
- *     asks to end does so after the call has returned, at its next cancellation point. (Not with PTHREAD_CANCEL_ASYNCHRONOUS.)
- *     pawl_cancel() is what ends a wait.
+ *   - A wait is not ended by EINTR: it goes on until its deadline, unless pawl_options.interrupted says otherwise. Nor is any function
+ *     a cancellation point: a thread that pthread_cancel() asks to end does so after the call has returned, at its next cancellation
+ *     point. (Not with PTHREAD_CANCEL_ASYNCHRONOUS.) pawl_cancel() is what ends a wait.
  *   - Descriptors of the library's are never 0, 1 or 2, even if these are closed.
  *
  * THE TABLE OF SEMANTICS (docs/semantics.md names the test of each row)
@@ -193,6 +193,9 @@ enum pawl_open_flags {
     PAWL_OPEN_LOOK = 1 << 3,
 };
 
+/* See pawl_options.interrupted. */
+typedef int pawl_interrupted_fn(void *data);
+
 struct pawl_options {
     size_t size;         /* sizeof(struct pawl_options): so that the struct can grow */
     unsigned flags;      /* of enum pawl_open_flags */
@@ -203,6 +206,11 @@ struct pawl_options {
     void *log_data;
     int64_t max_hold_ms; /* no hold lasts longer: see pawl_set_max_hold; 0: as long as one likes */
     int64_t connect_ms;  /* pawl_open waits no longer for servers than that, nor than the URL's ?connect=; 0: as the URL says */
+    /* NULL, or: asked in a thread that waits in an acquire, when a signal handler has run in it, and about once a second. Anything but 0
+     * ends the acquire with PAWL_ECANCELED; with 0 it goes on, and has kept its place in the queue. No mutex of pawl's is held. Be brief:
+     * a lock that is granted meanwhile is taken only afterwards, and `local:` passes over who takes longer than 100 ms. */
+    pawl_interrupted_fn *interrupted;
+    void *interrupted_data;
 };
 
 /* Open a client. `url` chooses the engine:

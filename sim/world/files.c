@@ -295,6 +295,10 @@ static int poll_until(struct pollfd *fds, nfds_t count, int64_t deadline) {
         first = false;
         world_block(NULL, count > 0, expires < deadline ? expires : deadline);
         world_charge();
+        if (world.current->interrupted) {
+            errno = EINTR;
+            return -1;
+        }
     }
 }
 

@@ -36,6 +36,7 @@ struct thread {
     const void *key;  /* blocked: what a wake-up must name; NULL: nothing but the time */
     bool polls;       /* blocked: until a descriptor of the process may have changed */
     bool timed_out;   /* why it goes on */
+    bool interrupted; /* a signal came while it was blocked */
     int64_t until;    /* blocked: true time; WORLD_NEVER */
     int64_t deadline; /* the same by the process's clock, from which `until` is made anew when that clock is set */
     unsigned priority;
@@ -120,6 +121,8 @@ void world_may_switch(void);
 void world_yield(void);
 /* Block the running thread: until a wake-up that names the key, or until the time by its process's clock has come. False: it has. */
 bool world_block(const void *key, bool polls, int64_t deadline);
+/* A signal for one thread: what it sleeps in ends with EINTR. */
+void world_interrupt(struct process *process, uint64_t number);
 /* Wake so many of the threads that wait for this key. Returns how many. */
 int world_wake(struct process *process, const void *key, int count);
 void world_event(struct process *process, enum world_event event);

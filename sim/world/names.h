@@ -58,6 +58,7 @@ int sim_pthread_attr_setdetachstate(pthread_attr_t *attributes, int state);
 int sim_pthread_create(pthread_t *ret, const pthread_attr_t *attributes, void *(*start)(void *), void *data);
 pthread_t sim_pthread_self(void);
 int sim_pthread_join(pthread_t id, void **ret);
+int sim_pthread_kill(pthread_t id, int number);
 int sim_pthread_tryjoin_np(pthread_t id, void **ret);
 int sim_pthread_once(pthread_once_t *once, void (*init)(void));
 int sim_pthread_setcancelstate(int state, int *before);

@@ -184,6 +184,10 @@ long sim_futex(uint32_t *word, int operation, uint32_t value, const struct times
             errno = ETIMEDOUT;
             return -1;
         }
+        if (world.current->interrupted) {
+            errno = EINTR;
+            return -1;
+        }
         return 0;
     case FUTEX_WAKE: {
         int woken = world_wake(self_process(), word, (int)value);
@@ -218,6 +222,14 @@ int sim_pthread_create(pthread_t *ret, const pthread_attr_t *attributes, void *(
 
     thread->detached = attributes != NULL && *(const int *)attributes == PTHREAD_CREATE_DETACHED;
     *ret = (pthread_t)thread->number;
+    world_may_switch();
+    return 0;
+}
+
+/* No handler runs; but what the thread sleeps in ends. */
+int sim_pthread_kill(pthread_t id, int number) {
+    (void)number;
+    world_interrupt(self_process(), (uint64_t)id);
     world_may_switch();
     return 0;
 }

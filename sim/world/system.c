@@ -270,7 +270,6 @@ int sim_open(const char *path, int flags, ...) {
     X(mkdtemp)                                                                                                                     \
     X(pipe)                                                                                                                        \
     X(pthread_cancel)                                                                                                              \
-    X(pthread_kill)                                                                                                                \
     X(pthread_testcancel)                                                                                                          \
     X(raise)                                                                                                                       \
     X(system)                                                                                                                      \

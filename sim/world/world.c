@@ -153,6 +153,7 @@ bool world_block(const void *key, bool polls, int64_t deadline) {
     self->deadline = deadline;
     self->until = process_true_time(self->process, deadline);
     self->state = THREAD_BLOCKED;
+    self->interrupted = false;
     self->restless = 0;
     world_due(self->until);
     thread_leave();
@@ -172,6 +173,17 @@ int world_wake(struct process *process, const void *key, int count) {
         }
     }
     return woken;
+}
+
+void world_interrupt(struct process *process, uint64_t number) {
+    struct thread *thread;
+
+    TAILQ_FOREACH(thread, &process->threads, link) {
+        if (thread->number != number || thread->state != THREAD_BLOCKED)
+            continue;
+        make_ready(thread, false);
+        thread->interrupted = true;
+    }
 }
 
 void world_notify(struct process *process) {

@@ -563,10 +563,15 @@ int pawl__claim_downgrade(struct claim *claim, struct pawl_error *reterr) {
 
 int pawl__claim_finish(struct claim *claim, bool *retlost) {
     bool ours = claim->state == CLAIM_LEAVING && pthread_equal(claim->retired_by, pthread_self());
+    int64_t until;
     int rc;
 
     do {
-        rc = park(claim, pawl__boottime() + SETTLE_NS, NULL);
+        until = pawl__boottime() + SETTLE_NS;
+        do /* a signal may end it early */
+            rc = park(claim, until, NULL);
+        while (rc == PAWL__PENDING && claim->cohort->engine->interruptible && !claim->withdraw_after_park &&
+               pawl__boottime() < until);
         if (rc == PAWL__PENDING)
             continue;
         *retlost = ours && rc == PAWL_ELOST;

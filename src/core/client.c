@@ -236,6 +236,7 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     engine->impl = impl;
     engine->tell = pawl__tell;
     engine->core = client;
+    engine->interruptible = client->interrupted;
     client->service.ops = &service_ops;
     if (client->log) {
         engine->warn = log_warning;

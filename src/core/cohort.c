@@ -170,10 +170,10 @@ static void nudge(struct claim *claim) {
         wake(claim->cohort, first);
 }
 
-static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t now) {
+static void sleep_until(struct cohort *cohort, struct waiter *waiter, int64_t now, int64_t until) {
     atomic_store(&waiter->sleeping, 1);
     pawl__cohort_let_go(cohort);
-    futex_wait_own(&waiter->sleeping, 1, pawl__nap_ns(now, waiter->deadline));
+    futex_wait_own(&waiter->sleeping, 1, pawl__nap_ns(now, until));
     pthread_mutex_lock(&cohort->mutex);
     atomic_store(&waiter->sleeping, 0);
 }
@@ -185,18 +185,42 @@ static void wait_in_engine(struct claim *claim, int64_t deadline) {
     settle(claim, outcome, &why);
 }
 
+/* Sleep, here or in the engine, until something has become of the waiter, or for no reason. */
+static void wait_once(struct cohort *cohort, struct waiter *waiter, int64_t now, int64_t until) {
+    struct claim *claim = waiter->claim;
+
+    if (claim->state == CLAIM_PENDING && TAILQ_FIRST(&claim->waiters) == waiter && !pawl__claim_is_adopted(claim) && !claim->parked)
+        wait_in_engine(claim, until);
+    else
+        sleep_until(cohort, waiter, now, until);
+}
+
+/* A signal may have come: is the wait to end? */
+static void ask_interrupted(struct cohort *cohort, struct waiter *waiter) {
+    const struct pawl *client = cohort->client;
+    bool over;
+
+    if (!client->interrupted || waiter->state != WAITER_WAITING)
+        return;
+    pawl__cohort_let_go(cohort);
+    over = client->interrupted(client->interrupted_data) != 0;
+    pthread_mutex_lock(&cohort->mutex);
+    if (over && waiter->state == WAITER_WAITING)
+        pawl__cohort_end(waiter, PAWL_ECANCELED, "the acquire of '%s' was ended: a signal interrupted it", cohort->name);
+}
+
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
     while (waiter->state == WAITER_WAITING) {
-        struct claim *claim = waiter->claim;
-        int64_t now = pawl__boottime();
+        int64_t now = pawl__boottime(), until = waiter->deadline;
 
-        if (now >= waiter->deadline)
+        if (now >= until) {
             end_late(waiter);
-        else if (claim->state == CLAIM_PENDING && TAILQ_FIRST(&claim->waiters) == waiter && !pawl__claim_is_adopted(claim) &&
-                 !claim->parked)
-            wait_in_engine(claim, waiter->deadline);
-        else
-            sleep_until(cohort, waiter, now);
+            break;
+        }
+        if (cohort->client->interrupted && until - now > PAWL__LISTEN_NS)
+            until = now + PAWL__LISTEN_NS;
+        wait_once(cohort, waiter, now, until);
+        ask_interrupted(cohort, waiter);
     }
 }
 

@@ -38,6 +38,8 @@
 #define PAWL__CLOSE_NS (2 * INT64_C(1000000000))
 /* How long a try may wait for the engine's word. */
 #define PAWL__TRY_NS (2 * INT64_C(1000000000))
+/* How long a thread that waits sleeps at most where signals may end waits: one that comes just before it sleeps does not end the sleep. */
+#define PAWL__LISTEN_NS INT64_C(1000000000)
 /* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
 enum { PAWL__TOGETHER_MAX = 32 };
 
@@ -90,6 +92,8 @@ struct pawl {
     struct pawl_info info; /* as described by the engine */
     pawl_log_fn *log;
     void *log_data;
+    pawl_interrupted_fn *interrupted; /* NULL: signals end no wait */
+    void *interrupted_data;
 
     pthread_mutex_t mutex;       /* guards the table and `references` */
     struct cohort_list *cohorts; /* by the hash of the name */

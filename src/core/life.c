@@ -34,6 +34,8 @@ struct pawl *pawl__client_new(const struct pawl_options *options) {
     client->flags = options->flags;
     client->log = options->log;
     client->log_data = options->log_data;
+    client->interrupted = options->interrupted;
+    client->interrupted_data = options->interrupted_data;
     client->references = 1;
     client->events.fd = -1;
     atomic_init(&client->service.due, PAWL__NEVER);

@@ -109,6 +109,7 @@ struct pawl__engine {
     void *note_data;
     void (*warn)(void *warn_data, const char *text); /* for an operator; NULL: silence */
     void *warn_data;
+    bool interruptible;                          /* park() answers PENDING when a signal has ended its sleep. Set before open() */
     const struct pawl__engine_impl *traced_impl; /* engine/trace.c: what it stands in front of */
     pawl__tell_fn *traced_tell;
     void *traced_core;
@@ -146,7 +147,8 @@ typedef uint64_t pawl__retoken_fn(struct pawl__engine *, struct pawl__claim *);
 typedef int pawl__tokens_fn(struct pawl__engine *, struct pawl__claim *, uint32_t want, uint32_t *ret);
 
 /* Optional: wait in the calling thread until what is pending for the claim is decided. DONE: granted, gone or downgraded.
- * PENDING: the deadline has passed or unpark() was called, nothing is decided. Negative: the claim is gone (see submit). */
+ * PENDING: the deadline has passed, unpark() was called, or a signal came (engine->interruptible); nothing is decided. Negative: the
+ * claim is gone (see submit). */
 typedef int pawl__park_fn(struct pawl__engine *, struct pawl__claim *, int64_t deadline, struct pawl_error *reterr);
 /* With park: make the claim's park() return PENDING soon; if none runs, the next one. */
 typedef void pawl__unpark_fn(struct pawl__engine *, struct pawl__claim *);

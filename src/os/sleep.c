@@ -4,6 +4,7 @@
  */
 #include "os/sleep.h"
 
+#include <errno.h>
 #include <sched.h>
 
 #include "os/clock.h"
@@ -27,10 +28,10 @@ int64_t pawl__nap_ns(int64_t now, int64_t until) {
     return until <= now ? 0 : until - now < NAP_NS ? until - now : NAP_NS;
 }
 
-static bool nap(struct pollfd *fds, nfds_t count, int64_t ns) {
+static int nap(struct pollfd *fds, nfds_t count, int64_t ns) {
     struct timespec timeout = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 
-    return ppoll(fds, count, &timeout, NULL) > 0;
+    return ppoll(fds, count, &timeout, NULL);
 }
 
 static void learn(struct spin *spin, bool came) {
@@ -54,17 +55,17 @@ static bool look(struct spin *spin, struct pollfd *fds, nfds_t count, int64_t un
         return false;
     }
     until = until - now < spin->span_ns ? until : now + spin->span_ns;
-    while (!(came = nap(fds, count, 0)) && pawl__boottime() < until)
+    while (!(came = nap(fds, count, 0) > 0) && pawl__boottime() < until)
         for (int i = 0; i < PAUSES; i++)
             SPIN_PAUSE();
     learn(spin, came);
     return came;
 }
 
-bool pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *spin) {
-    if ((spin && look(spin, fds, count, until)) || nap(fds, count, pawl__nap_ns(pawl__boottime(), until)))
-        return true;
-    for (nfds_t i = 0; i < count; i++)
+int pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *spin) {
+    int came = spin && look(spin, fds, count, until) ? 1 : nap(fds, count, pawl__nap_ns(pawl__boottime(), until));
+
+    for (nfds_t i = 0; i < count && came <= 0; i++)
         fds[i].revents = 0;
-    return false;
+    return came < 0 && errno != EINTR ? 0 : came;
 }

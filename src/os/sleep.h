@@ -39,7 +39,8 @@ void pawl__spin_init(struct spin *spin, int64_t span_ns);
 /* How long to sleep at `now` for something that is due at `until`, which may be PAWL__NEVER, or over. */
 int64_t pawl__nap_ns(int64_t now, int64_t until);
 
-/* poll() until `until`, or earlier without a reason. Has anything come? What did not has no revents. With `spin`, look first. */
-bool pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *spin);
+/* poll() until `until`, or earlier without a reason. What did not come has no revents. With `spin`, look first. As poll(): positive if
+ * anything has come; negative: a signal ended it. */
+int pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *spin);
 
 #endif

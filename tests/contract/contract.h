@@ -35,6 +35,7 @@ int contract_tear_down(void **state);
 #define CONTRACT_TEST(name) cmocka_unit_test_setup_teardown(name, contract_set_up, contract_tear_down)
 
 struct pawl *contract_open(const char *options);
+struct pawl *contract_open_as(const char *options, struct pawl_options how);
 struct pawl *contract_open_traced(pawl_log_fn *log, void *data);
 struct pawl_lock *contract_mutex(struct pawl *client, unsigned flags);
 struct pawl_lock *contract_rwlock(struct pawl *client, unsigned flags);
@@ -81,6 +82,7 @@ int contract_run_async(void);
 int contract_run_lease(void);
 int contract_run_operator(void);
 int contract_run_sets(void);
+int contract_run_signals(void);
 int contract_run_stress(void);
 
 #endif

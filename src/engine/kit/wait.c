@@ -42,13 +42,22 @@ static void stop_following(struct kit_claim *claim) {
     claim->waits = KIT_AWAKE;
 }
 
+void pawl__kit_interrupt(struct kit *kit, struct kit_claim *claim) {
+    if (claim && kit->engine->interruptible)
+        claim->unparked = true;
+}
+
 static void follow(struct kit *kit, struct kit_claim *claim, int64_t deadline) {
+    bool undisturbed;
+
     atomic_store(&claim->word, 1);
     claim->waits = KIT_FOLLOWS;
     TAILQ_INSERT_TAIL(&claim->reader->followers, claim, follower);
     pawl__kit_unlock(kit);
-    futex_wait_own(&claim->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
+    undisturbed = futex_wait_own(&claim->word, 1, pawl__nap_ns(pawl__boottime(), deadline));
     pawl__kit_lock(kit);
+    if (!undisturbed)
+        pawl__kit_interrupt(kit, claim);
     atomic_store(&claim->word, 0);
     stop_following(claim);
 }

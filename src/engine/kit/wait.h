@@ -16,6 +16,8 @@ void pawl__kit_reader_init(struct kit_reader *reader);
 /* park(), with the mutex held: wait until the claim is decided, or until the deadline or unpark(). */
 int pawl__kit_park(struct kit *kit, struct kit_claim *claim, int64_t deadline, struct pawl_error *reterr);
 void pawl__kit_unpark(struct kit *kit, struct kit_claim *claim);
+/* A signal ended the sleep for the claim, which may be NULL: where the core is to hear of that its park() returns. */
+void pawl__kit_interrupt(struct kit *kit, struct kit_claim *claim);
 /* Its answers come in elsewhere from now on; its thread, if one waits, goes along. */
 void pawl__kit_move(struct kit *kit, struct kit_claim *claim, struct kit_reader *reader);
 

@@ -293,7 +293,7 @@ static void sleep_until(struct local *local, int64_t until) {
 
     if (count == 0 && until - now > TICK_BLIND)
         until = now + TICK_BLIND;
-    if (!pawl__sleep(local->served.fds, count, until, NULL))
+    if (pawl__sleep(local->served.fds, count, until, NULL) <= 0)
         return;
     if (local->served.fds[0].revents)
         pawl__local_channel_drain(atomic_load(&local->served.channel));

@@ -360,6 +360,12 @@ static bool unparked(struct local_claim *state) {
     return atomic_load(&state->unparked);
 }
 
+/* A signal ended the sleep: where the core is to hear of that, park() returns. */
+static void interrupt(struct local *local, struct local_claim *state) {
+    if (local->engine.interruptible)
+        atomic_store(&state->unparked, true);
+}
+
 /* Sleep on the node's futex until its state changes. */
 static int nap(struct local *local, struct local_claim *state, int64_t until, struct pawl_error *reterr) {
     struct node *node = &local->table->nodes[GET(state->ref) - 1];
@@ -375,16 +381,22 @@ static int nap(struct local *local, struct local_claim *state, int64_t until, st
         now = pawl__boottime();
         if (now >= until)
             return PAWL__PENDING;
-        futex_wait(&node->state, word, pawl__nap_ns(now, until));
+        if (!futex_wait(&node->state, word, pawl__nap_ns(now, until)))
+            interrupt(local, state);
     }
 }
 
 /* Sleep in poll() until the channel is rung, somebody who is watched dies, or it is time. */
-static void poll_once(struct local *local, struct wait *wait, struct channel *channel, int64_t until) {
+static void poll_once(struct local *local, struct local_claim *state, struct wait *wait, struct channel *channel, int64_t until) {
     struct pollfd fds[1 + WATCHES_MAX] = {{.fd = pawl__local_channel_mend(local, channel), .events = POLLIN}};
 
+    int came;
+
     pawl__local_watches_poll(&wait->watches, fds + 1);
-    if (!pawl__sleep(fds, 1 + wait->watches.count, until, NULL))
+    came = pawl__sleep(fds, 1 + wait->watches.count, until, NULL);
+    if (came < 0)
+        interrupt(local, state);
+    if (came <= 0)
         return;
     if (fds[0].revents)
         pawl__local_channel_drain(channel);
@@ -418,7 +430,7 @@ static int watch_and_wait(struct local *local, struct local_claim *state, struct
         if (!channel)
             rc = nap(local, state, until < pawl__boottime() + TICK_BLIND ? until : pawl__boottime() + TICK_BLIND, reterr);
         else if (!restless(local, state, word))
-            poll_once(local, &wait, channel, until);
+            poll_once(local, state, &wait, channel, until);
         if (rc != PAWL__PENDING)
             break;
     }

@@ -191,6 +191,7 @@ static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_cl
     int64_t due = sooner(deadline, pawl__bids_tick(redlock, pawl__boottime()));
     struct pollfd fds[1 + REDLOCK_MOST] = {{.fd = redlock->read_bell, .events = POLLIN}};
     bool eager;
+    int came;
 
     pawl__redlock_hear(redlock);
     if (claim && claim->news & KIT_PARKED)
@@ -205,9 +206,11 @@ static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_cl
     /* So that somebody looks at answers that this thread does not wait for. */
     pawl__redlock_due(redlock, pawl__boottime() + LATE_NS);
     pawl__kit_unlock(kit);
-    pawl__sleep(fds, 1 + redlock->count, due, eager ? &redlock->spin : NULL);
+    came = pawl__sleep(fds, 1 + redlock->count, due, eager ? &redlock->spin : NULL);
     pawl__kit_lock(kit);
     reader->sleeper = NULL;
+    if (came < 0)
+        pawl__kit_interrupt(kit, claim);
     if (fds[0].revents)
         bell_silence(redlock->read_bell);
     for (unsigned i = 0; i < redlock->count; i++) {

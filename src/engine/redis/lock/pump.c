@@ -205,6 +205,7 @@ static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_cla
                             {.fd = home->read_bell, .events = POLLIN},
                             {.fd = server->inbox.fd, .events = POLLIN}};
     struct spin *spin = is_alone(home) && !waits ? &home->spin : NULL;
+    int came;
 
     reader->sleeper = claim;
     if (home->reader_waits != waits || server->commands.watched & EPOLLIN) {
@@ -213,9 +214,11 @@ static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_cla
     } else {
         pawl__redis_unlock_asked(server->redis);
     }
-    pawl__sleep(fds, waits ? 3 : 2, deadline, spin);
+    came = pawl__sleep(fds, waits ? 3 : 2, deadline, spin);
     pawl__kit_lock(kit);
     reader->sleeper = NULL;
+    if (came < 0)
+        pawl__kit_interrupt(kit, claim);
     if (fds[1].revents)
         bell_silence(home->read_bell);
     if (fds[0].revents && server->commands.state == LINK_UP)

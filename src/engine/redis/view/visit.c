@@ -45,7 +45,7 @@ static void run_once(struct link *link) {
     bool writes = link->state == LINK_CONNECTING || link->out_used || link->ssl_wants_write;
     struct pollfd fd = {.fd = link->fd, .events = writes ? POLLIN | POLLOUT : POLLIN};
 
-    if (pawl__sleep(&fd, 1, pawl__link_due(link), NULL))
+    if (pawl__sleep(&fd, 1, pawl__link_due(link), NULL) > 0)
         pawl__link_progress(link);
     pawl__link_tick(link, pawl__boottime());
     hear(link->redis);

@@ -24,7 +24,7 @@ static bool ready(int fd, short events, int64_t deadline) {
     struct pollfd wait = {.fd = fd, .events = events};
 
     while (pawl__boottime() < deadline)
-        if (pawl__sleep(&wait, 1, deadline, NULL))
+        if (pawl__sleep(&wait, 1, deadline, NULL) > 0)
             return true;
     return false;
 }
