@@ -6,9 +6,9 @@
  * renewals say whether others wait. So the claim knows it (`wanted`), unless a message was lost.
  *
  * Invariants
- *   - `heard`: those who queue from now on will be heard of. The server has granted or renewed the claim by an answer to what left after all
- *     of its connections, and in a cluster the subscription, were up; and none has ended since. Who came before that was told of with
- *     the answer.
+ *   - `heard`: those who queue from now on will be heard of. The server has granted or renewed the claim by an answer to what left
+ *     after all of its connections, and in a cluster the subscription, were up; and none has ended since. Who came before that was told
+ *     of with the answer.
  *   - A claim that holds, has the mark and is not heard is renewed as soon as it can be heard.
  *   - The claims of home->keepers hold and have the mark. While there are any, the service thread reads the inbox at once.
  */
