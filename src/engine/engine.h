@@ -62,6 +62,7 @@ struct pawl__claim {
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
     int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
     int64_t keep_ns;     /* 0, or: it may be kept (see struct pawl__keeping). Others must be able to tell that it is in their way */
+    bool hears;          /* WANTED is to be told of it, if the engine can, though it may not be kept: several threads share it */
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
@@ -69,7 +70,7 @@ struct pawl__claim {
     uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of tokens() */
     int64_t sent_at;      /* pawl__boottime() when the request left that granted or last renewed the claim */
     int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
-    bool wanted;          /* with keep_ns: others waited for it already when it was granted */
+    bool wanted;          /* with keep_ns or hears: others waited for it already when it was granted */
 };
 
 /* What an engine is opened with. Borrowed for the call of open(). */
@@ -91,7 +92,7 @@ enum pawl__news {
     NEWS_RENEWED,    /* held: sent_at and lease_ns are new */
     NEWS_LOST,       /* held, and not any more. Not gone: the core answers with withdraw, at once */
     NEWS_BROKEN, /* likewise, by an operator: the claim is in the way until its holder has let go, and the core withdraws it then */
-    NEWS_WANTED, /* pending or held, with keep_ns: another process waits behind it. May be told twice, and for one that has given up */
+    NEWS_WANTED, /* pending or held, with keep_ns or hears: another process waits behind it. May be told twice, and for one that has given up */
 };
 
 /* The upcall: only from within serve(), with no lock held. `why`: for REFUSED, LOST and BROKEN, else NULL. An engine with park() may tell

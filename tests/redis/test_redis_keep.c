@@ -98,6 +98,26 @@ static void test_who_waits_tells(void **state) {
     pawl_lock_free(lock);
 }
 
+/* Threads that share a lock hear as well; but to a try it is held. */
+static void test_what_is_shared_hears(void **state) {
+    struct keeper *shared = keeper_new(far, "lock", PAWL_MUTEX, PAWL_EXCLUSIVE, -1);
+    struct pawl_lock *lock = mutex_of(near, "lock");
+    struct taker taker;
+    int64_t now;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "CONFIG RESETSTAT"));
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(redis_server_calls(&server, "publish"), 0);
+    now = pawl__boottime();
+    start_taker(&taker, lock, PATIENCE_MS);
+    keeper_await_wanted(shared);
+    assert_soon(shared, now);
+    keeper_leave(shared);
+    assert_works(end_taker(&taker), &error);
+    pawl_lock_free(lock);
+}
+
 /* What nobody may keep has no mark, and costs no message. */
 static void test_others_are_not_told(void **state) {
     struct keeper *keeper = keeper_new(far, "lock", PAWL_MUTEX, PAWL_EXCLUSIVE, 0);
@@ -229,6 +249,7 @@ static void test_readers_know_of_the_writer_behind(void **state) {
     struct keeper *writer, *readers[2];
     struct pawl_lock *lock = rwlock_of(near, "lock");
     struct taker taker;
+    int64_t now;
 
     (void)state;
     for (int with_writer = 0; with_writer < 2; with_writer++) {
@@ -241,6 +262,7 @@ static void test_readers_know_of_the_writer_behind(void **state) {
             start_taker(&taker, lock, PATIENCE_MS);
             await_integer(&server, "ZCARD pawl:queue:{lock}", 3);
         }
+        now = pawl__boottime();
         keeper_leave(writer);
         for (int i = 0; i < 2; i++) {
             keeper_await(readers[i]);
@@ -248,6 +270,8 @@ static void test_readers_know_of_the_writer_behind(void **state) {
                 await(keeper_resumes(readers[i]) == PAWL_EHELD, "reader %d does not know of the writer", i);
             else
                 assert_int_equal(keeper_resumes(readers[i]), PAWL__DONE);
+            if (IN_WORLD)
+                assert_true(pawl__boottime() - now < 50 * REDIS_MS); /* else it may have looked */
         }
         for (int i = 0; i < 2; i++)
             keeper_leave(readers[i]);
@@ -527,6 +551,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(test_who_waits_tells),
+        TEST(test_what_is_shared_hears),
         TEST(test_others_are_not_told),
         TEST(test_a_writer_tells_all_readers),
         TEST(test_a_reader_tells_a_writer),

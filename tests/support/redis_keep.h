@@ -39,7 +39,7 @@ static inline void keeper_told(void *core, struct pawl__claim *seam, enum pawl__
     atomic_fetch_add(&keeper->gone, news == NEWS_GONE);
 }
 
-/* Asked for, and not waited for. `keep_ms` 0: it may not be kept. */
+/* Asked for, and not waited for. `keep_ms` 0: it may not be kept; less: neither, but it hears. */
 static inline struct keeper *keeper_ask(struct pawl *client, const char *name, enum pawl_kind kind, enum pawl_mode mode,
                                         int64_t keep_ms) {
     struct pawl__engine *engine = client->engine;
@@ -54,7 +54,8 @@ static inline struct keeper *keeper_ask(struct pawl *client, const char *name, e
                                  .mode = mode,
                                  .permits = 1,
                                  .limit = 1,
-                                 .keep_ns = keep_ms * 1000000};
+                                 .keep_ns = keep_ms > 0 ? keep_ms * 1000000 : 0,
+                                 .hears = keep_ms < 0};
     atomic_init(&seam->token_want, TOKENS_WANTED);
     engine->tell = keeper_told;
     *keeper = (struct keeper){.engine = engine, .seam = seam};

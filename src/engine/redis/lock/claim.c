@@ -216,8 +216,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
     pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
     pawl__kit_timer_init(&claim->timer);
     claim->head_until = PAWL__NEVER;
-    pawl__kept_begin(claim);
-    pawl__put_number(stpcpy(stpcpy(claim->owner, redis->uuid), claim->keeping.marked ? ":+" : ":"), seam->id[1]);
+    pawl__put_number(stpcpy(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), pawl__kept_begin(claim)), seam->id[1]);
     insert(redis, claim);
 }
 

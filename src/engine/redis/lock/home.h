@@ -10,6 +10,13 @@
 
 TAILQ_HEAD(rclaim_list, rclaim);
 
+/* Claims that hold and want to hear who waits for them, since they are kept, or since several threads share them. */
+enum { HEED_KEPT, HEED_SHARED, HEEDINGS };
+struct heeding {
+    struct rclaim_list claims;
+    int64_t look_at; /* 0, or: when those who wait for them and can't tell are looked for */
+};
+
 /* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
 struct home {
     union { /* the first: home_of() */
@@ -32,9 +39,8 @@ struct home {
     unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
     int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
     int64_t up_since;    /* its connections are up, without a break, since then at the latest; if they are */
-    struct rclaim_list keepers; /* kept.c */
-    int64_t look_at;            /* 0, or: when those who wait for them are looked for */
-    bool tracks;                /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+    struct heeding heeding[HEEDINGS]; /* kept.c */
+    bool tracks; /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
     /* secure.c */
     struct rclaim_list to_secure, in_round;

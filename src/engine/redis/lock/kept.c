@@ -10,12 +10,17 @@
  *     after all of its connections, and in a cluster the subscription, were up; and none has ended since. Who came before that was told
  *     of with the answer.
  *   - A claim that holds, has the mark and is not heard is renewed as soon as it can be heard.
- *   - The claims of home->keepers hold and have the mark. While there are any, the service thread reads the inbox at once.
+ *   - The claims in home->heeding hold and have the mark. While there are any, the service thread reads the inbox at once.
+ *
+ * Claims that several threads share hear in the same way, so that the core lets others go before when they come.
  */
 #include "engine/redis/lock/lock.h"
 
-void pawl__kept_begin(struct rclaim *claim) {
-    claim->keeping.marked = claim->kit.claim->keep_ns > 0;
+const char *pawl__kept_begin(struct rclaim *claim) {
+    const struct pawl__claim *seam = claim->kit.claim;
+
+    claim->keeping.marked = seam->keep_ns || seam->hears;
+    return seam->keep_ns ? "+" : seam->hears ? "+0" : "";
 }
 
 void pawl__kept_doubt(struct rclaim *claim) {
@@ -37,7 +42,7 @@ void pawl__kept_wanted(struct redis *redis, struct rclaim *claim) {
 void pawl__kept_drive(struct redis *redis, struct rclaim *claim) {
     int64_t until = pawl__time_add(claim->held_since, claim->kit.claim->keep_ns);
 
-    if (!claim->keeping.listed || redis->options.layout != LAYOUT_PLAIN)
+    if (!claim->keeping.listed || !claim->kit.claim->keep_ns || redis->options.layout != LAYOUT_PLAIN)
         return;
     if (pawl__boottime() >= until)
         pawl__kept_wanted(redis, claim);
@@ -47,19 +52,22 @@ void pawl__kept_drive(struct redis *redis, struct rclaim *claim) {
     pawl__redis_due(redis, until);
 }
 
+static void look_by(struct rclaim *claim, int64_t when) {
+    rclaim_heeding(claim)->look_at = when;
+    pawl__redis_due(claim->home->server.redis, when);
+}
+
 static void list(struct rclaim *claim) {
-    struct home *home = claim->home;
-    struct redis *redis = home->server.redis;
+    struct redis *redis = claim->home->server.redis;
+    struct heeding *heeding = rclaim_heeding(claim);
 
     claim->keeping.listed = true;
-    TAILQ_INSERT_TAIL(&home->keepers, claim, keeping.entry);
-    claims_of(redis)->keeper_count++;
-    home->inbox_due = 0;
+    TAILQ_INSERT_TAIL(&heeding->claims, claim, keeping.entry);
+    claims_of(redis)->heeding_count++;
+    claim->home->inbox_due = 0;
     pawl__kept_drive(redis, claim);
-    if (home->look_at)
-        return;
-    home->look_at = pawl__boottime() + REDIS_LOOK_NS;
-    pawl__redis_due(redis, home->look_at);
+    if (!heeding->look_at)
+        look_by(claim, pawl__boottime() + heed_look_ns((int)(heeding - claim->home->heeding)));
 }
 
 void pawl__kept_unlist(struct rclaim *claim) {
@@ -67,8 +75,8 @@ void pawl__kept_unlist(struct rclaim *claim) {
         return;
     pawl__kept_doubt(claim);
     claim->keeping.listed = false;
-    TAILQ_REMOVE(&claim->home->keepers, claim, keeping.entry);
-    claims_of(claim->home->server.redis)->keeper_count--;
+    TAILQ_REMOVE(&rclaim_heeding(claim)->claims, claim, keeping.entry);
+    claims_of(claim->home->server.redis)->heeding_count--;
 }
 
 void pawl__kept_follow(struct rclaim *claim) {
@@ -81,23 +89,24 @@ void pawl__kept_follow(struct rclaim *claim) {
 }
 
 void pawl__kept_confirmed(struct rclaim *claim, int64_t sent_at) {
-    struct home *home = claim->home;
     int64_t since = pawl__subscription_since(claim);
 
-    if (!claim->keeping.listed || !pawl__server_up(&home->server))
+    if (!claim->keeping.listed || !pawl__server_up(&claim->home->server))
         return;
-    since = since < home->up_since ? home->up_since : since;
+    since = since < claim->home->up_since ? claim->home->up_since : since;
     atomic_store(&claim->keeping.heard, sent_at >= since);
     if (sent_at >= since || since == PAWL__NEVER)
         return;
-    home->look_at = pawl__boottime();
-    pawl__redis_due(home->server.redis, home->look_at);
+    TAILQ_REMOVE(&rclaim_heeding(claim)->claims, claim, keeping.entry); /* it is the next */
+    TAILQ_INSERT_HEAD(&rclaim_heeding(claim)->claims, claim, keeping.entry);
+    look_by(claim, pawl__boottime());
 }
 
 void pawl__kept_doubt_all(struct home *home) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &home->keepers, keeping.entry) {
-        pawl__kept_doubt(claim);
-    }
+    for (int i = 0; i < HEEDINGS; i++)
+        TAILQ_FOREACH(claim, &home->heeding[i].claims, keeping.entry) {
+            pawl__kept_doubt(claim);
+        }
 }

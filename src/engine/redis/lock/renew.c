@@ -237,30 +237,36 @@ void pawl__renew_all(struct home *home) {
 
 /* ---- Looking for those who wait ------------------------------------------------------------------------------------------ */
 
-/* Programs that are not pawl, and pawls of earlier versions, do not tell a keeper that they wait: a renewal finds them. At most LOOKS at a
- * time: where more are kept, it takes longer. */
+/* Programs that are not pawl, and pawls of earlier versions, do not tell that they wait: a renewal finds them. At most LOOKS at a time:
+ * where more are kept, it takes longer. */
 enum { LOOKS = 20 };
 
-void pawl__renew_look(struct home *home, int64_t now) {
-    const struct rclaim *last = TAILQ_LAST(&home->keepers, rclaim_list);
+static void look(struct heeding *heeding, int64_t now, int64_t look_ns) {
+    const struct rclaim *last = TAILQ_LAST(&heeding->claims, rclaim_list);
     struct rclaim *claim = NULL;
 
-    if (!home->look_at || now < home->look_at)
-        return;
-    home->look_at = last ? now + REDIS_LOOK_NS : 0;
+    heeding->look_at = last ? now + look_ns : 0;
     for (int i = 0; i < LOOKS && claim != last; i++) {
-        claim = TAILQ_FIRST(&home->keepers);
-        TAILQ_REMOVE(&home->keepers, claim, keeping.entry);
-        TAILQ_INSERT_TAIL(&home->keepers, claim, keeping.entry);
-        if (!atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed))
+        claim = TAILQ_FIRST(&heeding->claims);
+        TAILQ_REMOVE(&heeding->claims, claim, keeping.entry);
+        TAILQ_INSERT_TAIL(&heeding->claims, claim, keeping.entry);
+        if (!atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed) &&
+            (now - claim->kit.grant.sent_at >= look_ns || !atomic_load_explicit(&claim->keeping.heard, memory_order_relaxed)))
             pawl__renew_want(claim);
     }
 }
 
-void pawl__renew_keepers(struct home *home) {
+void pawl__renew_look(struct home *home, int64_t now) {
+    for (int i = 0; i < HEEDINGS; i++)
+        if (home->heeding[i].look_at && now >= home->heeding[i].look_at)
+            look(&home->heeding[i], now, heed_look_ns(i));
+}
+
+void pawl__renew_heeding(struct home *home) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, &home->keepers, keeping.entry) {
-        pawl__renew_want(claim);
-    }
+    for (int i = 0; i < HEEDINGS; i++)
+        TAILQ_FOREACH(claim, &home->heeding[i].claims, keeping.entry) {
+            pawl__renew_want(claim);
+        }
 }
