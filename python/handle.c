@@ -75,6 +75,8 @@ static int set_up_handle(struct py_lock *lock, struct pawl *pawl) {
 
     if (rc == 0 && lock->max_hold_ms)
         rc = pawl_set_max_hold(handle, lock->max_hold_ms, &error);
+    if (rc == 0 && lock->keep_ms >= 0)
+        rc = pawl_set_keep(handle, lock->keep_ms, &error);
     if (rc == 0 && lock->loss)
         rc = pawl_on_loss(handle, py_loss_note, (void *)(uintptr_t)lock->loss, &error);
     if (rc < 0) {

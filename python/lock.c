@@ -276,7 +276,7 @@ static int part_init(PyObject *self, PyObject *args, PyObject *unused) {
 
 static int lock_init(PyObject *self, PyObject *args, PyObject *unused) {
     struct py_lock *lock = (struct py_lock *)self;
-    PyObject *timeout, *max_hold;
+    PyObject *timeout, *max_hold, *keep;
     unsigned long long loss;
     struct py_client *client;
     const char *name;
@@ -287,9 +287,10 @@ static int lock_init(PyObject *self, PyObject *args, PyObject *unused) {
         PyErr_SetString(PyExc_TypeError, "a lock is initialized once");
         return -1;
     }
-    if (!PyArg_ParseTuple(args, "O!siIIiIOOK:Lock", py_client_type, &client, &name, &kind, &lock->limit, &lock->flags, &mode,
-                          &lock->part.permits, &timeout, &max_hold, &loss) ||
-        py_milliseconds(timeout, PAWL_FOREVER, &lock->part.timeout_ms) < 0 || py_milliseconds(max_hold, 0, &lock->max_hold_ms) < 0)
+    if (!PyArg_ParseTuple(args, "O!siIIiIOOOK:Lock", py_client_type, &client, &name, &kind, &lock->limit, &lock->flags, &mode,
+                          &lock->part.permits, &timeout, &max_hold, &keep, &loss) ||
+        py_milliseconds(timeout, PAWL_FOREVER, &lock->part.timeout_ms) < 0 ||
+        py_milliseconds(max_hold, 0, &lock->max_hold_ms) < 0 || py_milliseconds(keep, -1, &lock->keep_ms) < 0)
         return -1;
     lock->name = strdup(name);
     if (!lock->name) {
@@ -385,7 +386,7 @@ static PyType_Slot part_slots[] = {
 };
 
 static PyType_Slot lock_slots[] = {
-    {Py_tp_doc, "Lock(client, name, kind, limit, flags, mode, permits, timeout, max_hold, loss, /)\n--\n\n"},
+    {Py_tp_doc, "Lock(client, name, kind, limit, flags, mode, permits, timeout, max_hold, keep, loss, /)\n--\n\n"},
     {Py_tp_init, lock_init},
     {Py_tp_finalize, lock_finalize},
     {Py_tp_dealloc, lock_dealloc},

@@ -97,7 +97,8 @@ struct py_lock {
     unsigned limit;
     unsigned flags; /* of enum pawl_lock_flags */
     int64_t max_hold_ms;
-    uint64_t loss; /* its number in the notes of loss.c; 0: nobody wants to know */
+    int64_t keep_ms; /* -1: as the client says */
+    uint64_t loss;   /* its number in the notes of loss.c; 0: nobody wants to know */
     struct pawl_lock *handle;
     unsigned generation; /* in which the handle was made */
     struct py_holders holders;

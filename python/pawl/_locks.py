@@ -33,6 +33,7 @@ class _Made(NamedTuple):
     client: Optional[Client]
     timeout: Optional[float]
     max_hold: Optional[float]
+    keep: Optional[float]
     on_loss: Optional[_losses.OnLoss]
 
 
@@ -71,8 +72,8 @@ class _Handle(_pawl.Lock, Part, _losses.Told):
         self._made, self._mode, self._permits, self._flags = made, mode, permits, flags
         self._client = client_for(made.url, made.client)
         self.on_loss = made.on_loss
-        kind, loss = made.kind.value, _losses.want(self)
-        super().__init__(self._client, made.name, kind, made.limit, flags, mode.value, permits, made.timeout, made.max_hold, loss)
+        how = (made.limit, flags, mode.value, permits, made.timeout, made.max_hold, made.keep, _losses.want(self))
+        super().__init__(self._client, made.name, made.kind.value, *how)
 
     def _handle(self) -> _Handle:
         return self
@@ -97,8 +98,9 @@ class Lock(_Handle):
     """A mutex: one holds it, the others wait in the order in which they came.
 
     `url` says where it is; None: $PAWL_URL, else this machine. `with` waits `timeout` seconds, then raises Timeout; None: for ever. No hold
-    lasts longer than `max_hold` seconds. `on_loss(error)` is called, on a thread of its own, when a hold is lost. Threads share a lock as
-    they share a threading.RLock; with `reentrant=False` a second acquire of the same thread is a DeadlockError.
+    lasts longer than `max_hold` seconds. `keep`: the process keeps the lock after release until another process wants it, or until nobody
+    has used it for so many seconds; None: as the URL says. `on_loss(error)` is called, on a thread of its own, when a hold is lost.
+    Threads share a lock as they share a threading.RLock; with `reentrant=False` a second acquire of the same thread is a DeadlockError.
     """
 
     def __init__(
@@ -109,10 +111,11 @@ class Lock(_Handle):
         client: Optional[Client] = None,
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
+        keep: Optional[float] = None,
         on_loss: Optional[_losses.OnLoss] = None,
         reentrant: bool = True,
     ) -> None:
-        made = _Made(Kind.MUTEX, name, 1, url, client, timeout, max_hold, on_loss)
+        made = _Made(Kind.MUTEX, name, 1, url, client, timeout, max_hold, keep, on_loss)
         super().__init__(made, Mode.EXCLUSIVE, 1, 0 if reentrant else _NONREENTRANT)
 
 
@@ -130,7 +133,7 @@ class Semaphore(_Handle):
         max_hold: Optional[float] = None,
         on_loss: Optional[_losses.OnLoss] = None,
     ) -> None:
-        super().__init__(_Made(Kind.SEMAPHORE, name, limit, url, client, timeout, max_hold, on_loss), Mode.PERMITS, 1, 0)
+        super().__init__(_Made(Kind.SEMAPHORE, name, limit, url, client, timeout, max_hold, None, on_loss), Mode.PERMITS, 1, 0)
 
     @property
     def limit(self) -> int:
@@ -153,9 +156,10 @@ class RWLock:
         client: Optional[Client] = None,
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
+        keep: Optional[float] = None,
         on_loss: Optional[_losses.OnLoss] = None,
     ) -> None:
-        self._lock = _Handle(_Made(Kind.RWLOCK, name, 1, url, client, timeout, max_hold, on_loss), Mode.EXCLUSIVE, 1, 0)
+        self._lock = _Handle(_Made(Kind.RWLOCK, name, 1, url, client, timeout, max_hold, keep, on_loss), Mode.EXCLUSIVE, 1, 0)
 
     def read(self) -> ReadSide:
         """The side of those who only look: many at a time."""

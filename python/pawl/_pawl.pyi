@@ -66,6 +66,7 @@ class Lock(Part):
         permits: int,
         timeout: Optional[float],
         max_hold: Optional[float],
+        keep: Optional[float],
         loss: int,
         /,
     ) -> None: ...

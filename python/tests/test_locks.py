@@ -246,3 +246,19 @@ def test_what_it_says_of_itself(local: str) -> None:
         assert lock.remaining == math.inf
     assert repr(pawl.RWLock("a").read()) == "<pawl.ReadSide 'a': not held>"
     assert "local:" in repr(lock.client)
+
+
+def test_a_lock_that_is_kept(url: str, name: str) -> None:
+    lock = pawl.Lock(name, url=url, keep=60)
+    try:
+        lock.acquire()
+    except pawl.ArgumentError as error:
+        pytest.skip(str(error))
+    first = lock.token
+    lock.release()
+    with lock:
+        assert lock.token > first
+    with pawl.Client(url) as client, pawl.Lock(name, client=client, timeout=30) as other:  # it is given back when another wants it
+        assert other.token > first
+    with pytest.raises(pawl.Error):
+        pawl.Lock(name, url=url, keep=10**9).acquire()
