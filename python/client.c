@@ -93,6 +93,21 @@ void py_client_leave(struct py_client *client) {
     close_if_unused(client);
 }
 
+/* Asked in a thread that waits, without the GIL. Python runs its handlers in the main thread only; the others must not wait for the GIL
+ * here, since who takes long to answer may be passed over. */
+static int interrupted(void *unused) {
+    PyGILState_STATE state;
+    int raised;
+
+    (void)unused;
+    if (gettid() != getpid())
+        return 0;
+    state = PyGILState_Ensure();
+    raised = PyErr_CheckSignals() < 0;
+    PyGILState_Release(state);
+    return raised;
+}
+
 /* ---- For Python ------------------------------------------------------------------------------------------------------------ */
 
 static int take_text(const char *text, char **ret) {
@@ -125,6 +140,7 @@ static int client_init(PyObject *self, PyObject *args, PyObject *unused) {
     client->options.size = sizeof client->options;
     client->options.flags = flags;
     client->options.label = client->label;
+    client->options.interrupted = interrupted;
     client->next = clients;
     client->link = &clients;
     if (clients)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C ends a wait; a signal that a handler takes care of does not, and the place in the queue is kept."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+import warnings
+from typing import Any, Callable, Iterator, List
+
+import pytest
+
+import pawl
+
+
+@pytest.fixture
+def heard(monkeypatch: Any) -> Iterator[List[int]]:
+    """How often SIGUSR1 was handled."""
+    handled: List[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: handled.append(number))
+    yield handled
+    signal.signal(signal.SIGUSR1, before)
+
+
+def while_waiting(name: str, url: str, act: Callable[[], None]) -> threading.Thread:
+    """Act when one more waits for the lock than now."""
+    before = len(pawl.inspect(name, url=url))
+
+    def watch() -> None:
+        with pawl.Client(url) as client:
+            while len(client.inspect(name)) <= before:
+                time.sleep(0.001)
+        act()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def interrupt() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def test_ctrl_c_ends_a_wait(url: str, name: str) -> None:
+    lock = pawl.Lock(name, url=url)
+    with pawl.Client(url) as client, pawl.Lock(name, client=client):
+        waits: List[Callable[[], object]] = [lock.acquire, lock.__enter__, pawl.all_of(lock).__enter__, lock.hold]
+        for wait in waits:
+            thread = while_waiting(name, url, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                wait()
+            thread.join()
+            assert lock.token == 0
+    with lock:
+        pass
+
+
+def test_a_handled_signal_keeps_the_place(url: str, name: str, heard: List[int]) -> None:
+    order: List[str] = []
+    first, second = pawl.Lock(name, url=url), pawl.Client(url)
+    with pawl.Client(url) as holder:
+        held = pawl.Lock(name, client=holder).hold()
+
+        def come_later() -> None:
+            with pawl.Lock(name, client=second):
+                order.append("second")
+
+        later = threading.Thread(target=come_later)
+
+        def disturb() -> None:
+            release = while_waiting(name, url, finish)
+            later.start()
+            release.join()
+
+        def finish() -> None:
+            for _ in range(100):
+                os.kill(os.getpid(), signal.SIGUSR1)
+            held.release()
+
+        thread = while_waiting(name, url, disturb)
+        with first:
+            order.append("first")
+        thread.join()
+        later.join()
+    second.close()
+    assert heard and order == ["first", "second"]
+
+
+def test_a_storm_of_interrupts(local: str) -> None:
+    """However it is interrupted, nothing stays held once what was dropped is collected."""
+    armed, stop, seen = False, threading.Event(), 0
+
+    def raise_once(number: int, frame: object) -> None:
+        nonlocal armed
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    def storm() -> None:
+        while not stop.is_set():
+            interrupt()
+            time.sleep(0.0002)
+
+    before = signal.signal(signal.SIGINT, raise_once)
+    thread = threading.Thread(target=storm)
+    thread.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # Python may raise between __enter__ and the body
+        while seen < 300:
+            try:
+                armed = True
+                while True:
+                    with pawl.Lock("a"):
+                        pass
+            except KeyboardInterrupt:
+                seen += 1
+        stop.set()
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+        gc.collect()
+    with pawl.Lock("a", timeout=30):
+        pass
