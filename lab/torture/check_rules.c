@@ -47,6 +47,14 @@ static int64_t asked_since(const struct check *check, const struct attempt *atte
             break;
         since = before->call < since ? before->call : since;
     }
+    /* A part of a set has the claim while it waits for the others, and has no token if nothing comes of it. */
+    for (size_t i = check->attempt_count; attempt->mode != 'p' && i-- > 0;) {
+        const struct attempt *part = &check->attempts[i];
+
+        if (part->part && part->lock == attempt->lock && part->process == attempt->process && part->call < since &&
+            part->ended >= since)
+            since = part->call;
+    }
     return since;
 }
 
@@ -118,6 +126,17 @@ static bool may_fall(const struct check *check, int64_t from, int64_t to) {
 /* Who has not heard yet that a fault took its hold comes in with its old token after others had higher ones; the store refuses it. */
 static bool may_be_late(const struct check *check, const struct attempt *attempt) {
     return explained(check, attempt, attempt->granted) > 0;
+}
+
+/* A set has its first part, and that part's token, long before the last one. A server may forget the part meanwhile, let another in, and
+ * know it again when it is restarted with what it had before. So it may be with an acquire that joined the part. */
+static bool may_be_known_again(const struct check *check, const struct attempt *attempt, int64_t moment) {
+    if (!attempt->part && asked_since(check, attempt) == attempt->call)
+        return false;
+    for (size_t i = 0; i < check->stroke_count && check->strokes[i].begin <= moment; i++)
+        if (may_be_taken(check, &check->strokes[i], attempt))
+            return true;
+    return false;
 }
 
 /* ---- Exclusion ------------------------------------------------------------------------------------------------------------ */
@@ -221,7 +240,8 @@ static void check_rise(struct check *check, struct sweep *sweep, const struct sp
     if (span->mode == 'p' || span->begin != span->attempt->granted || span->attempt->foreign)
         return;
     if (before != NULL && before->end <= span->begin && token <= before->attempt->token &&
-        !may_fall(check, before->begin, span->begin) && !may_be_late(check, span->attempt))
+        !may_fall(check, before->begin, span->begin) && !may_be_late(check, span->attempt) &&
+        !may_be_known_again(check, span->attempt, before->begin))
         check_complain(check, RULE_TOKEN, "lock %d: token %" PRIu64 " of client %d.%u after token %" PRIu64 " of client %d.%u",
                        span->attempt->lock, token, span->attempt->who.slot, span->attempt->who.life, before->attempt->token,
                        before->attempt->who.slot, before->attempt->who.life);

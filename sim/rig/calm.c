@@ -192,17 +192,19 @@ static void by_client(struct calm *calm, const struct record *record) {
 /* How long may it last what this client leaves behind? */
 static int64_t remains(const struct calm *calm, int slot, int lock, int64_t now) {
     int64_t most = calm->lease_ns > ALIVE ? calm->lease_ns : ALIVE;
-    bool waits = false;
+    bool has = calm->keeps || calm->could[slot][lock] > now - MOMENT - calm->bound_ns / 10, waits = false;
 
-    if (calm->keeps || calm->could[slot][lock] > now - MOMENT - calm->bound_ns / 10)
-        return most;
     for (int i = 0; i < calm->width; i++) {
         const struct calm_thread *thread = &calm->threads[slot][i];
 
         if (thread->lock == lock && (thread->holds || is_able(calm, thread, true)))
-            return most;
-        waits |= thread->lock == lock;
+            has = true;
+        else if (thread->lock == lock)
+            waits = true;
     }
+    /* Where the first in the queue are dead too, those behind them don't wait for the end of the lease: they ask when it is time. */
+    if (has)
+        return waits || calm->locks[lock].dead_until > now ? calm->lease_ns + ALIVE : most;
     return waits && calm->locks[lock].shared ? ALIVE : 0;
 }
 

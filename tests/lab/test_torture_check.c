@@ -303,6 +303,8 @@ static void test_tokens_of_voters(void **state) {
     assert_int_equal(verdict.total, 0);
     judge("redlock", "1000000000", FALL(APART, ""));
     assert_true(verdict.violations[RULE_TOKEN] > 0);
+    judge("redlock", "1000000000", FALL(FAST "9 rig fault 1 flushall 1\n10 rig healed 1 1\n", "")); /* the vote was older */
+    assert_int_equal(verdict.total, 0);
     judge("redlock", "1000000000", FALL(FAST, ""));
     assert_true(verdict.violations[RULE_TOKEN] > 0);
     judge("redlock", "1000000000", FALL("", FORGOT("0")));
@@ -454,6 +456,22 @@ static void test_sets(void **state) {
               "\n3004 1.1.0 drop 0\n3005 1.1.0 gone 0 0\n" END);
     breaks(RULE_WAKEUP, TWO "10 0.1.0 part 0 x 1 -1\n20 1.1.0 want 0 x 1 -1\n3000 0.1.0 fail 0 -11\n6003 1.1.0 got 0 6 900" NS
                             "\n6004 1.1.0 drop 0\n6005 1.1.0 gone 0 0\n" END);
+    /* While it waits for the others it has a claim, which a thread beside it may join without knowing that it is lost. */
+#define JOINED(record)                                                                                                             \
+    TWO "10 0.1.0 " record                                                                                                         \
+        " 1 s 1 -1\n15 rig fault 0 flushall 7\n16 rig healed 0 1\n20 1.1.0 want 1 x 1 -1\n30 1.1.0 got 1 8 900" NS                 \
+        "\n31 1.1.0 drop 1\n32 1.1.0 gone 1 0\n40 0.1.1 want 1 s 1 -1\n41 0.1.1 got 1 5 500" NS                                    \
+        "\n42 0.1.1 drop 1\n43 0.1.1 gone 1 0\n60 0.1.0 fail 1 -19\n" END
+    holds(JOINED("part"));
+    breaks(RULE_TOKEN, JOINED("want"));
+#undef JOINED
+    /* A server that forgets it may know it again after a restart; but nothing else explains that another was in between. */
+#define AGAIN(fault)                                                                                                               \
+    TWO "10 0.1.0 part 1 s 1 -1\n" fault "20 1.1.0 want 1 x 1 -1\n30 1.1.0 got 1 8 900" NS                                         \
+        "\n31 1.1.0 drop 1\n32 1.1.0 gone 1 0\n5000 0.1.0 got 1 5 900" NS "\n5001 0.1.0 drop 1\n5002 0.1.0 gone 1 0\n" END
+    holds(AGAIN("15 rig fault 0 flushall 7\n16 rig healed 0 1\n"));
+    breaks(RULE_TOKEN, AGAIN(""));
+#undef AGAIN
     /* It has a thread's number for each, and excludes others as any hold does. */
     breaks(RULE_EXCLUSION, TWO "10 0.1.0 part 0 x 1 -1\n10 0.1.1 part 1 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n11 0.1.1 got 1 6 900" NS
                                "\n12 1.1.0 want 1 x 1 -1\n13 1.1.0 got 1 7 900" NS "\n14 1.1.0 drop 1\n15 1.1.0 gone 1 0\n"
