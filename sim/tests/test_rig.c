@@ -269,10 +269,11 @@ static void test_waiting_behind_a_claim_that_was_joined(void **state) {
                                                     "90 1.1.1 gone 0 0", "90 1.1.0 got 0 4 5", NULL}),
                      0);
     /* One that comes when nobody of its process waits any more is behind. */
-    assert_int_equal(worst_of((const char *const[]){"10 0.1.0 want 0 s 1 -1", "10 0.1.0 got 0 1 5", "12 1.1.0 want 0 x 1 8",
-                                                    "14 0.1.1 want 0 s 1 -1", "20 1.1.0 fail 0 -11", "21 1.1.1 want 0 x 1 -1",
-                                                    "50 0.1.0 drop 0", "50 0.1.0 gone 0 0", "51 1.1.1 got 0 2 5", NULL}),
-                     31);
+    assert_int_equal(
+        worst_of((const char *const[]){"10000000 0.1.0 want 0 s 1 -1", "10000000 0.1.0 got 0 1 5", "12000000 1.1.0 want 0 x 1 8",
+                                       "14000000 0.1.1 want 0 s 1 -1", "20000000 1.1.0 fail 0 -11", "21000000 1.1.1 want 0 x 1 -1",
+                                       "50000000 0.1.0 drop 0", "50000000 0.1.0 gone 0 0", "51000000 1.1.1 got 0 2 5", NULL}),
+        31000000);
 }
 
 /* A reader waits behind a foreigner that wants to write, where that one stands in the same queue. */
