@@ -198,10 +198,16 @@ static void zookeeper_tear_down(void) {
 static struct contract_engine engines[] = {
     {.name = "local", .set_up = local_set_up, .tear_down = local_tear_down},
 #ifdef HAVE_REDIS
-    {.name = "redis", .begin = redis_begin, .set_up = redis_set_up, .tear_down = redis_tear_down},
-    {.name = "redis", .begin = redis_begin, .set_up = plain_set_up, .tear_down = redis_tear_down, .mutex_only = true},
+    {.name = "redis", .keeps = true, .begin = redis_begin, .set_up = redis_set_up, .tear_down = redis_tear_down},
+    {.name = "redis",
+     .keeps = true,
+     .begin = redis_begin,
+     .set_up = plain_set_up,
+     .tear_down = redis_tear_down,
+     .mutex_only = true},
     /* A lease that a busy machine's replicas keep up with. */
     {.name = "sentinel",
+     .keeps = true,
      .engine = "redis",
      .begin = sentinel_begin,
      .end = sentinel_end,
@@ -216,6 +222,7 @@ static struct contract_engine engines[] = {
      .mutex_only = true,
      .unordered = true},
     {.name = "cluster",
+     .keeps = true,
      .engine = "redis",
      .begin = cluster_begin,
      .end = cluster_end,
@@ -225,6 +232,7 @@ static struct contract_engine engines[] = {
 #ifdef HAVE_ZOOKEEPER
     /* A session that a busy machine can keep alive: nothing here waits for its end. */
     {.name = "zk",
+     .keeps = true,
      .begin = zookeeper_begin,
      .end = zookeeper_end,
      .set_up = zookeeper_set_up,
@@ -234,6 +242,9 @@ static struct contract_engine engines[] = {
 };
 
 /* ---- Clients and locks ---------------------------------------------------------------------------------------------------- */
+
+/* For longer than a test takes, so that nothing is given back for being idle but where the next one wants it. */
+#define KEEP_MS "60000"
 
 struct pawl *contract_open_as(const char *options, struct pawl_options how) {
     struct pawl_error error;
@@ -246,6 +257,9 @@ struct pawl *contract_open_as(const char *options, struct pawl_options how) {
     snprintf(url, sizeof url, "%s%s", contract_engine->url, options);
     if (strchr(contract_engine->url, '?') && *options)
         url[strlen(contract_engine->url)] = '&';
+    /* With handoff=0 each acquire has its place in the queue, and nothing is kept. */
+    if (contract_engine->keep && !strstr(url, "handoff=0"))
+        strcat(url, strchr(url, '?') ? "&keep=" KEEP_MS : "?keep=" KEEP_MS);
     assert_works(pawl_open(url, &how, &client, &error), &error);
     return client;
 }
@@ -449,6 +463,7 @@ int contract_run_group(const struct CMUnitTest *tests, size_t count, const char 
 #else
     static const char of_machines[] = "";
 #endif
+    static char name[64];
     struct CMUnitTest chosen[64];
     size_t used = 0;
 
@@ -457,14 +472,20 @@ int contract_run_group(const struct CMUnitTest *tests, size_t count, const char 
         if (!(contract_engine->mutex_only && listed(needs, tests[i].name)) &&
             !(contract_engine->unordered && listed(of_order, tests[i].name)) && !listed(of_machines, tests[i].name))
             chosen[used++] = tests[i];
-    return _cmocka_run_group_tests(contract_engine->url[0] && contract_engine->mutex_only ? "mutexes only" : contract_engine->name,
-                                   chosen, used, NULL, NULL);
+    snprintf(name, sizeof name, "%s%s%s", contract_engine->name, contract_engine->mutex_only ? ", mutexes only" : "",
+             contract_engine->keep ? ", kept" : "");
+    return _cmocka_run_group_tests(name, chosen, used, NULL, NULL);
 }
 
 /* An engine whose server is not there is a skip that is counted and said. */
 static void skip_engine(const char *reason) {
     printf("1..1\nok 1 - the contract on %s # SKIP %s\n", contract_engine->name, reason);
     fflush(stdout);
+}
+
+static int run_groups(void) {
+    return contract_run_locks() + contract_run_async() + contract_run_lease() + contract_run_operator() + contract_run_sets() +
+           contract_run_signals() + contract_run_stress();
 }
 
 /* With an argument: that engine alone; with a second one: those tests of it that the pattern fits. */
@@ -484,13 +505,10 @@ int main(int argc, char **argv) {
             skip_engine(missing);
             continue;
         }
-        failed += contract_run_locks();
-        failed += contract_run_async();
-        failed += contract_run_lease();
-        failed += contract_run_operator();
-        failed += contract_run_sets();
-        failed += contract_run_signals();
-        failed += contract_run_stress();
+        failed += run_groups();
+        contract_engine->keep = contract_engine->keeps;
+        if (contract_engine->keep)
+            failed += run_groups();
         if (contract_engine->end)
             contract_engine->end();
     }
