@@ -20,7 +20,7 @@ enum { WORDS_MOST = 12 };
 enum book { BOOK_REDIS, BOOK_ZOOKEEPER, BOOKS };
 
 static const char *const column_names[COLUMNS] = {"claim", "engine", "reader", "connection", "event"};
-static const char *const core_words[] = {"new", "pending", "held", "leaving", "gone", "lost", NULL};
+static const char *const core_words[] = {"new", "pending", "held", "kept", "leaving", "gone", "lost", NULL};
 static const char *const reader_words[] = {"nobody", "leads", "follows", "adopted", NULL};
 static const char *const event_words[] = {"bytes", "open", "end", "reset", "timer", NULL};
 
@@ -42,17 +42,20 @@ static uint64_t seen[BOOKS][COLUMNS][COLUMNS][WORDS_MOST][WORDS_MOST];
 /* TLS is not simulated, and a claim that its engine does not know, or has done with, is not looked at. */
 static bool is_possible(enum book book, enum column column, int value) {
     if (column == COLUMN_CORE)
-        return value == CLAIM_PENDING || value == CLAIM_HELD || value == CLAIM_LEAVING;
+        return value == CLAIM_PENDING || value == CLAIM_HELD || value == CLAIM_KEPT || value == CLAIM_LEAVING;
     if (book == BOOK_REDIS)
         return !(column == COLUMN_ENGINE && value == RCLAIM_NONE) && !(column == COLUMN_LINK && value == LINK_SHAKING);
     return !(column == COLUMN_ENGINE && (value == ZK_NEW || value == ZK_OVER)) && !(column == COLUMN_LINK && value == 2);
 }
 
 /* What the core knows and what the engine does. It is told of a grant when the engine is through with it, a hold is never asked for again,
- * and a claim that it gives back is being given back by the engine from then on; ZooKeeper's node is left to others by then (sweep.c). */
+ * and a claim that it gives back is being given back by the engine from then on; ZooKeeper's node is left to others by then (sweep.c).
+ * With a claim that is kept nothing is done; but it may be lost. */
 static bool core_fits(enum book book, int core, int engine) {
     if (core == CLAIM_PENDING)
         return engine != (book == BOOK_REDIS ? (int)RCLAIM_DOWNGRADING : (int)ZK_DOWNGRADING);
+    if (core == CLAIM_KEPT)
+        return book == BOOK_REDIS ? engine == RCLAIM_HOLDING || engine == RCLAIM_LOST : engine == ZK_HELD;
     if (book == BOOK_REDIS)
         return core == CLAIM_LEAVING ? engine >= RCLAIM_RELEASING : engine >= RCLAIM_HOLDING;
     return core == CLAIM_HELD && engine >= ZK_HELD;
@@ -65,6 +68,8 @@ static bool may_meet(enum book book, enum column left, int one, enum column righ
         return false;
     if (left == COLUMN_CORE && right == COLUMN_ENGINE)
         return core_fits(book, one, other);
+    if (left == COLUMN_CORE && one == CLAIM_KEPT && right == COLUMN_READER && book == BOOK_REDIS)
+        return other == 0 || other == 3; /* no caller waits for it */
     if (book == BOOK_REDIS)
         return !(left == COLUMN_ENGINE && one == RCLAIM_SECURING && right == COLUMN_LINK && other != LINK_UP);
     return !(left == COLUMN_CORE && one == CLAIM_LEAVING) &&

@@ -8,6 +8,8 @@
 #ifndef PAWL_SIM_PLAN_H
 #define PAWL_SIM_PLAN_H
 
+#include <string.h>
+
 #include "actors/actors.h"
 #include "services.h"
 #include "strokes.h"
@@ -74,6 +76,10 @@ static inline bool plan_has_foreigners(const struct plan *plan) {
 enum { SELDOM_REFUSED = 10 };
 static inline bool plan_refuses_often(const struct plan *plan) {
     return plan->throttle > 0 && plan->throttle < SELDOM_REFUSED;
+}
+/* Are locks kept? Not with handoff=0, where each acquire has its place in the queue. */
+static inline bool plan_keeps(const struct plan *plan) {
+    return plan->keep > 0 && strstr(plan->url, "handoff=0") == NULL;
 }
 /* Is there no fault in it at all? */
 static inline bool plan_is_calm(const struct plan *plan) {

@@ -189,7 +189,7 @@ static void set_up_urls(struct rig *rig) {
 
     servers_url(&rig->servers, plan->url, rig->page->direct, sizeof rig->page->direct);
     snprintf(kept, sizeof kept, "%s%skeep=%" PRId64, plan->url, plan->url[0] != '\0' ? "&" : "", plan->keep);
-    servers_url(&rig->servers, plan->keep > 0 ? kept : plan->url, rig->page->url, sizeof rig->page->url);
+    servers_url(&rig->servers, plan_keeps(plan) ? kept : plan->url, rig->page->url, sizeof rig->page->url);
 }
 
 static void set_up_page(struct rig *rig) {
@@ -212,7 +212,7 @@ static void set_up_page(struct rig *rig) {
         snprintf(page->lock[i].name, sizeof page->lock[i].name, "torture-%s-%s%d", kind_names[kind % 3],
                  plan->together != 0 ? "{t}" : "", i);
     }
-    page->pause_ms = plan->keep;
+    page->pause_ms = plan_keeps(plan) ? plan->keep : 0;
     set_up_urls(rig);
 }
 
@@ -266,7 +266,7 @@ static void write_head(struct rig *rig) {
     rig_note(rig, RECORD_SEED, "%" PRIu64, plan->seed);
     rig_note(rig, RECORD_LEASE, "%" PRId64, rig->lease_ms * WORLD_MS);
     rig_note(rig, RECORD_HANDOFF, "%ld", handoffs_of(plan));
-    if (plan->keep > 0)
+    if (plan_keeps(plan))
         rig_note(rig, RECORD_KEEP, "%" PRId64, plan->keep * WORLD_MS);
     if (plan->apart > 0)
         rig_note(rig, RECORD_APART, "%" PRId64, plan->apart * WORLD_MS);

@@ -444,7 +444,7 @@ static int litter(struct sim_servers *servers, residue_fn *found, void *data) {
 #define REDIS_SERVICE                                                                                                              \
     .stop = stop, .begin = begin, .heal = heal, .whole = is_whole, .residue = residue, .litter = litter, .suffix = ""
 
-const struct sim_service sim_redis = {REDIS_SERVICE,        .word = "redis",  .engine = "redis",
+const struct sim_service sim_redis = {REDIS_SERVICE,        .keeps = true,    .word = "redis",   .engine = "redis",
                                       .prefix = "redis://", .has = has_alone, .start = start_one};
 
 const struct sim_service sim_redlock = {
@@ -460,6 +460,7 @@ const struct sim_service sim_sentinel = {
     .whole = is_whole,
     .residue = residue,
     .litter = litter,
+    .keeps = true,
     .word = "sentinel",
     .engine = "sentinel",
     .replicated = true,
@@ -477,6 +478,7 @@ const struct sim_service sim_redis_replicas = {
     .whole = is_whole,
     .residue = residue,
     .litter = litter,
+    .keeps = true,
     .word = "redis-replicas",
     .engine = "redis-replicas",
     .replicated = true,
@@ -488,6 +490,7 @@ const struct sim_service sim_redis_replicas = {
 };
 
 const struct sim_service sim_cluster = {
-    REDIS_SERVICE,    .word = "cluster",      .engine = "cluster", .replicated = true, .prefix = "redis-cluster://",
-    .has = has_group, .start = start_cluster,
+    REDIS_SERVICE,       .keeps = true,          .word = "cluster",
+    .engine = "cluster", .replicated = true,     .prefix = "redis-cluster://",
+    .has = has_group,    .start = start_cluster,
 };

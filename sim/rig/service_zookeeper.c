@@ -214,8 +214,8 @@ static int64_t wakes(struct sim_servers *servers) {
     .stop = stop, .begin = begin, .heal = heal, .whole = is_whole, .residue = residue, .litter = litter, .wakes = wakes,           \
     .prefix = "zk://", .suffix = "/torture"
 
-const struct sim_service sim_zookeeper = {ZOOKEEPER_SERVICE, .word = "zookeeper", .engine = "zookeeper", .has = has,
-                                          .start = start_one};
+const struct sim_service sim_zookeeper = {ZOOKEEPER_SERVICE,     .keeps = true, .word = "zookeeper",
+                                          .engine = "zookeeper", .has = has,    .start = start_one};
 
-const struct sim_service sim_zookeeper3 = {ZOOKEEPER_SERVICE, .word = "zookeeper3", .engine = "zookeeper3", .has = has_ensemble,
-                                           .start = start_ensemble};
+const struct sim_service sim_zookeeper3 = {ZOOKEEPER_SERVICE,      .keeps = true,       .word = "zookeeper3",
+                                           .engine = "zookeeper3", .has = has_ensemble, .start = start_ensemble};
