@@ -124,6 +124,22 @@ static void work_without_bare(const struct job *job, int number) {
     pawl_close(client);
 }
 
+static void work_kept(const struct job *job, int number) {
+    struct pawl *client = member_open(job);
+    struct alone alone = {.job = job, .lock = member_mutex(job, client)};
+
+    (void)number;
+    member_ready(job);
+    while (!member_stopped(job)) {
+        for (int i = 0; i < FEW; i++)
+            pair(&alone);
+        many_pairs(&alone);
+        atomic_fetch_add_explicit(&job->board->turns, FEW + MANY, memory_order_relaxed);
+    }
+    pawl_lock_free(alone.lock);
+    pawl_close(client);
+}
+
 /* From many in a row where there are such; else from the mean of single ones. */
 static void add_rate(struct result *result, uint64_t many, int64_t many_ns, const struct histogram *histogram) {
     double mean = histogram_mean(histogram);
@@ -157,4 +173,19 @@ void measure_alone(struct job *job) {
     add_rate(&results[ROW_PAIR], board->bulk_count[0], board->bulk_ns[0], &board->latency);
     if (workers_count(job, 1, work_without_bare, &used, &ns))
         add_usage(&results[ROW_PAIR], job->target, &used);
+}
+
+/* For longer than it lasts: nothing is given back in between. */
+void measure_kept(struct job *job) {
+    struct result *result = &job->target->results[job->row];
+    struct usage used;
+    double ns;
+
+    name_lock(job);
+    job->options = "keep=60000";
+    if (!workers_count(job, 1, work_kept, &used, &ns))
+        return;
+    add_latency(result, &job->board->latency);
+    add_rate(result, job->board->bulk_count[0], job->board->bulk_ns[0], &job->board->latency);
+    add_usage(result, job->target, &used);
 }

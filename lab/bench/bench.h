@@ -24,6 +24,8 @@ enum measure {
     P50,           /* these three in ns */
     P99,           /* ... */
     P999,          /* ... */
+    LONGEST,       /* the longest wait of a round, in ns */
+    SHARE,         /* of those that took turns: the fewest, as a part of the most */
     REQUESTS,      /* that reach the servers: for each turn (of holds: a second) */
     CLIENT_CPU,    /* ns for each turn (of holds: in a second) */
     SERVER_CPU,    /* the same, of the servers */
@@ -39,16 +41,34 @@ enum row {
     ROW_READ,
     ROW_TRIP_BUSY,
     ROW_WRITE_BUSY,
+    ROW_MESSAGE,
+    ROW_FLOCK_16,
+    ROW_FLOCK_16_APART,
     ROW_ACQUIRE,
     ROW_PAIR,
+    ROW_KEPT,
     ROW_TURNS_2,
     ROW_TURNS_16,
     ROW_TURNS_64,
     ROW_THREADS,
     ROW_THREADS_EXACT,
     ROW_THREADS_OWN,
+    ROW_KEPT_16,
+    ROW_KEPT_16_APART,
     ROW_READS_90,
     ROW_READS_99,
+    ROW_KEPT_READS_99,
+    ROW_READS_999, /* each with ?keep=0, and then the same with ?keep=: kept.c */
+    ROW_KEPT_READS_999,
+    ROW_IN_TURN,
+    ROW_KEPT_IN_TURN,
+    ROW_GREEDY,
+    ROW_KEPT_GREEDY,
+    ROW_APART_3MS,
+    ROW_KEPT_APART_3MS,
+    ROW_APART_100US,
+    ROW_KEPT_APART_100US,
+    ROW_RECALL,
     ROW_QUEUE_1000,
     ROW_QUEUE_10000,
     ROW_HOLDS,
@@ -87,6 +107,7 @@ struct target {
     char engine[16];
     char server[80]; /* "Redis 7.0.15"; "": not known */
     int64_t lease_ms, notice_ms;
+    bool keeps; /* it takes ?keep= */
     struct address address;
     struct raw *raw;       /* NULL: see raw_missing */
     char raw_missing[200]; /* why bare operations can't be measured */
@@ -103,8 +124,8 @@ struct bench {
     size_t count;
     int rounds;
     int64_t span_ms; /* of each workload in each round */
-    bool large;      /* 10,000 waiters, 10,000 holds */
-    unsigned chosen; /* a bit for each row whose workload is to run; 0: no choice was made */
+    bool large;      /* 10,000 waiters, 10,000 holds, and what few want to know */
+    uint64_t chosen; /* a bit for each row whose workload is to run; 0: no choice was made */
     char id[32];     /* what every name begins with */
     int64_t began_ms;
     int signal; /* that ended the run; 0: none */

@@ -24,7 +24,7 @@ static const char help[] = "Usage: pawl bench [OPTION]... [-u URL]...\n"
                            "  -r, --rounds N      1 to 99; default 5\n"
                            "      --span SECONDS  each workload in each round; or 200ms; default 0.4\n"
                            "      --only NAMES    these workloads alone, named as in --json: pair,kill\n"
-                           "      --large         queues of 10,000 and 10,000 held locks too\n"
+                           "      --large         queues of 10,000, 10,000 held locks, kept locks in detail too\n"
                            "      --json          the same for programs\n"
                            "      --svg FILE      draw it too\n"
                            "      --help          this text; the whole story is in pawl-bench(1)\n"
@@ -71,7 +71,7 @@ static int set_span(struct bench *bench, const char *text) {
 }
 
 static int refuse_names(const char *text) {
-    char names[400] = "";
+    char names[600] = "";
     size_t length = 0;
 
     for (size_t i = 0; bench_workload(i) != NULL && length < sizeof names; i++)

@@ -142,7 +142,7 @@ static uint32_t next_random(uint32_t *state) {
     return *state;
 }
 
-static void read_or_write(const struct job *job, int number) {
+void read_or_write(const struct job *job, int number) {
     struct pawl *client = member_open(job);
     uint32_t random = (uint32_t)number * 2654435761u + 1;
     struct pawl_error error;
@@ -151,7 +151,7 @@ static void read_or_write(const struct job *job, int number) {
     member_check(job, pawl_rwlock_new(client, job->lock, 0, &lock, &error), &error);
     member_ready(job);
     while (!member_stopped(job)) {
-        bool reads = next_random(&random) % 100 < (uint32_t)job->number;
+        bool reads = next_random(&random) % 1000 < (uint32_t)job->number;
         int64_t begin = bench_now_ns();
 
         member_check(job, reads ? pawl_acquire_shared(lock, TURN_MS, &error) : pawl_acquire(lock, TURN_MS, &error), &error);

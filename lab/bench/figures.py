@@ -15,7 +15,8 @@ compared otherwise."""
 import math
 import statistics
 
-MEASURES = ("rate", "p50_ns", "p99_ns", "p999_ns", "requests", "client_cpu_ns", "server_cpu_ns", "client_memory", "server_memory")
+MEASURES = ("rate", "p50_ns", "p99_ns", "p999_ns", "longest_ns", "share")
+MEASURES += ("requests", "client_cpu_ns", "server_cpu_ns", "client_memory", "server_memory")
 
 
 def median(values):

@@ -17,8 +17,10 @@ VOTES = {
     "one stopped, 2 ms away": "5 servers 2 ms away, one stopped",
 }
 
-# Rows that one workload measures in turns, under the name of its last.
-ALONE = ("trip", "write", "read", "trip_busy", "write_busy", "acquire", "pair")
+# Rows that one workload measures, under the name of its last.
+WORKLOADS = dict.fromkeys(("trip", "write", "read", "trip_busy", "write_busy", "acquire"), "pair")
+WORKLOADS |= {"flock16": "kept16", "flock16_5us": "kept16_5us", "message": "recall"}
+WORKLOADS |= {row: f"kept_{row}" for row in ("reads999", "in_turn", "greedy2", "apart_3ms", "apart_100us")}
 
 AT_MOST, AT_LEAST = "<=", ">="
 
@@ -58,15 +60,26 @@ def bare(what, limit, target, row, divisor):
     return Goal(what, AT_MOST, limit, pawl(target, row, "p50_ns"), pawl(target, divisor, "p50_ns"))
 
 
+def on_and_off(what, limit, target, row):
+    """The rate with ?keep=, and without."""
+    return Goal(what, AT_LEAST, limit, pawl(target, f"kept_{row}", "rate"), pawl(target, row, "rate"))
+
+
+def like_flock(what, relation, limit, target, row, measure):
+    """16 threads on a lock, and on a file."""
+    return Goal(what, relation, limit, pawl(target, f"kept{row}", measure), pawl("local", f"flock{row}", measure))
+
+
 def faster(what, limit, target, row, divisor):
     """The rate of pawl and of a line of a peer's."""
     return Goal(what, AT_LEAST, limit, pawl(target, row, "rate"), peer(*divisor, "rate"))
 
 
+SERVERS = (("Redis", "redis"), ("ZooKeeper", "zk1"))
 ONE_LOCK = "16 threads of one process on one lock, against"
 GOALS = (
     # Shorter than reading a clock twice: by the rate.
-    Goal("`local:` uncontended, against flock(2)", AT_MOST, 0.3, pawl("local", "write", "rate"), pawl("local", "pair", "rate")),
+    Goal("`local:` uncontended, against flock(2)", AT_MOST, 0.06, pawl("local", "write", "rate"), pawl("local", "pair", "rate")),
     bare("`local:` hand-off of 2 processes, against a bare futex throw", 1.5, "local", "turns2", "trip"),
     bare("Redis uncontended acquire, against a bare EVALSHA", 1.15, "redis", "acquire", "write"),
     bare("Redis hand-off of 2 processes, in bare round trips (PING)", 1.5, "redis", "turns2", "trip"),
@@ -92,6 +105,45 @@ GOALS = (
         for name, target, limit in (("Redis", "redis", 2), ("ZooKeeper", "zk1", 6))
         for count in (1000, 10000)
     ),
+    # Locks that are kept.
+    *(
+        goal
+        for name, target in SERVERS
+        for goal in (
+            Goal(
+                f"kept pair on {name}, no token asked for, against one on `local:`",
+                AT_MOST,
+                1.5,
+                pawl("local", "kept", "rate"),
+                pawl(target, "kept", "rate"),
+            ),
+            Goal(f"requests for each kept pair on {name}", AT_MOST, 1e-5, pawl(target, "kept", "requests")),
+        )
+    ),
+    *(
+        goal
+        for name, target in (("`local:`", "local"), *SERVERS)
+        for goal in (
+            like_flock(f"16 threads on one lock, {name}, kept, against flock(2)", AT_LEAST, 3, target, "16", "rate"),
+            like_flock(f"... with 5 us between holds, {name}", AT_LEAST, 0.9, target, "16_5us", "rate"),
+            like_flock(f"... their longest wait, {name}", AT_MOST, 1.5, target, "16", "longest_ns"),
+            Goal(f"... the least share as a part of the largest, {name}", AT_LEAST, 0.25, pawl(target, "kept16", "share")),
+        )
+    ),
+    bare("acquire of what another process keeps, Redis, against a bare PUBLISH there and back", 1.6, "redis", "recall", "message"),
+    bare("acquire of what another process keeps, ZooKeeper, in acquires of a free lock", 2.3, "zk1", "recall", "acquire"),
+    on_and_off("16 processes, 99 % read, Redis, kept against not kept", 20, "redis", "reads99"),
+    on_and_off("16 processes, 99.9 % read, Redis, kept against not kept", 100, "redis", "reads999"),
+    on_and_off("2 processes strictly in turn, Redis, kept against not kept", 0.9, "redis", "in_turn"),
+    on_and_off("2 processes that want it all the time, `local:`, kept against not kept", 0.95, "local", "greedy2"),
+    *(
+        goal
+        for apart, row in (("3 ms", "apart_3ms"), ("100 us", "apart_100us"))
+        for goal in (
+            on_and_off(f"4 processes, {apart} between holds, Redis, kept against not kept", 0.9, "redis", row),
+            Goal(f"... their longest wait in ns, {apart}", AT_MOST, 10_000_000, pawl("redis", f"kept_{row}", "longest_ns")),
+        )
+    ),
 )
 
 
@@ -106,12 +158,12 @@ class Contest(NamedTuple):
 
 
 def workload_of(row):
-    return "pair" if row in ALONE else row
+    return WORKLOADS.get(row, row)
 
 
 def contests():
     """All that a round of pairs has, but for the votes, which bench-redlock takes in turns."""
-    bare, beside = {}, []
+    bare, across, beside = {}, {}, []
     for goal in GOALS:
         if not goal.divisor or goal.dividend[0] != "pawl":
             continue
@@ -119,10 +171,18 @@ def contests():
         targets = [target] + [key for key in [SLEEPING.get(target)] if key]
         if goal.divisor[0] == "peers":
             beside.append(Contest(targets, [workload_of(row)], *goal.divisor[1:3]))
-        else:
-            for key in targets:
-                bare.setdefault(key, set()).update(workload_of(path[2]) for path in (goal.dividend, goal.divisor))
-    return [Contest([key], sorted(workloads)) for key, workloads in bare.items()] + beside
+            continue
+        workloads = {workload_of(path[2]) for path in (goal.dividend, goal.divisor)}
+        if goal.divisor[1] != target:
+            # Two targets that take turns at one workload.
+            for workload in workloads:
+                across.setdefault(workload, set()).update({*targets, goal.divisor[1]})
+            continue
+        for key in targets:
+            bare.setdefault(key, set()).update(workloads)
+    # What is measured across targets is not measured once more on one of them: a round has one value of each.
+    alone = [Contest([key], sorted(workloads - across.keys())) for key, workloads in bare.items()]
+    return alone + [Contest(sorted(targets), [workload]) for workload, targets in across.items()] + beside
 
 
 def rows(figures):

@@ -14,17 +14,25 @@
  */
 #include <hiredis/hiredis.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "raw.h"
 
-enum { KEYS_TO_TRY = 1000, BUSY_NS = 70000 };
+enum { KEYS_TO_TRY = 1000, BUSY_NS = 70000, BAT_MS = 2000 };
 
 struct redis {
+    struct address address;
     redisContext *contexts[ADDRESS_HOSTS];
+    redisContext *ear; /* where messages come back; NULL: none was sent yet */
+    pid_t bat;         /* the process that sends them back */
     size_t count;
     char sha[41];
     char id[32];
@@ -234,6 +242,12 @@ static void redis_close(void *connection) {
 
     for (size_t i = 0; i < redis->count; i++)
         redisFree(redis->contexts[i]);
+    if (redis->ear != NULL)
+        redisFree(redis->ear);
+    if (redis->bat > 0) {
+        kill(redis->bat, SIGKILL);
+        waitpid(redis->bat, NULL, 0);
+    }
     free(redis);
 }
 
@@ -278,6 +292,7 @@ static void *redis_open(const struct address *address, const char *id, char *why
         snprintf(why, size, "out of memory");
         return NULL;
     }
+    redis->address = *address;
     snprintf(redis->id, sizeof redis->id, "%s", id);
     redis->sleeps = strcmp(address_option(address, "spin", spin, sizeof spin), "0") == 0;
     if (!connect_all(redis, address, why, size) || !load_script(redis, why, size)) {
@@ -288,11 +303,90 @@ static void *redis_open(const struct address *address, const char *id, char *why
     return redis;
 }
 
+/* ---- A message to another process, and its answer to that ------------------------------------------------------------------ */
+
+static void name_channel(const struct redis *redis, const char *way, char *ret, size_t size) {
+    snprintf(ret, size, "%s-%s", redis->id, way);
+}
+
+/* A connection that hears what is said on this channel. NULL: it can't. */
+static redisContext *listen_to(const struct redis *redis, const char *way) {
+    redisContext *ear = connect_to(&redis->address, 0, "6379");
+    char channel[48];
+
+    name_channel(redis, way, channel, sizeof channel);
+    if (ear != NULL && ear->err == 0 && log_in(ear, &redis->address) && succeeds(ear, "SUBSCRIBE", channel, NULL))
+        return ear;
+    if (ear != NULL)
+        redisFree(ear);
+    return NULL;
+}
+
+static bool hears_one(redisContext *ear) {
+    redisReply *message = answer_of(ear);
+
+    freeReplyObject(message);
+    return message != NULL;
+}
+
+/* The child's: connections of its own, and its parent's end is its end. */
+_Noreturn static void bat(const struct redis *redis) {
+    redisContext *ear, *mouth;
+    char channel[48];
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ear = listen_to(redis, "there");
+    mouth = connect_to(&redis->address, 0, "6379");
+    name_channel(redis, "back", channel, sizeof channel);
+    if (ear == NULL || mouth == NULL || mouth->err != 0 || !log_in(mouth, &redis->address))
+        _exit(1);
+    redisSetTimeout(ear, (struct timeval){0});
+    while (hears_one(ear) && succeeds(mouth, "PUBLISH", channel, "1"))
+        continue;
+    _exit(0);
+}
+
+/* How many heard it; -1: it could not be said. */
+static long long say_there(struct redis *redis) {
+    char channel[48];
+
+    name_channel(redis, "there", channel, sizeof channel);
+    redisReply *reply = ask(redis->contexts[0], "PUBLISH", channel, "1");
+    long long heard = reply != NULL ? reply->integer : -1;
+
+    freeReplyObject(reply);
+    return heard;
+}
+
+/* Both ends are there when the first message has come back. */
+static bool start_messages(struct redis *redis) {
+    int64_t deadline = bench_now_ns() + (int64_t)BAT_MS * 1000000;
+    long long heard;
+
+    redis->ear = listen_to(redis, "back");
+    redis->bat = redis->ear != NULL ? fork() : -1;
+    if (redis->bat == 0)
+        bat(redis);
+    while (redis->bat > 0 && (heard = say_there(redis)) == 0 && bench_now_ns() < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return redis->bat > 0 && heard > 0 && hears_one(redis->ear);
+}
+
+static int64_t send_message(struct redis *redis) {
+    if (redis->bat == 0 && !start_messages(redis))
+        return -1;
+    int64_t begin = bench_now_ns();
+
+    return say_there(redis) > 0 && hears_one(redis->ear) ? bench_now_ns() - begin : -1;
+}
+
 static int64_t redis_act(void *connection, enum raw_act act) {
     struct redis *redis = connection;
     redisContext *context = redis->contexts[0];
     int64_t begin = bench_now_ns();
 
+    if (act == RAW_MESSAGE)
+        return send_message(redis);
     if (act >= RAW_TRIP_BUSY && redis->sleeps)
         return -1;
     bool good = act == RAW_TRIP        ? succeeds(context, "PING", NULL, NULL)
@@ -389,6 +483,7 @@ const struct raw_impl raw_redis = {
     .schemes = {"redis", "redis+unix", "unix", "redis+cluster", "redis-cluster", "redlock", "redis-sentinel", "redis+sentinel"},
     .resolve = redis_resolve,
     .names = {"PING", "EVALSHA", "GET", "PING", "EVALSHA"},
+    .message = "PUBLISH there and back",
     .open = redis_open,
     .close = redis_close,
     .act = redis_act,

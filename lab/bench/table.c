@@ -67,7 +67,8 @@ static void fill_speed(struct line *line, const struct target *target, enum row 
     put_with_spread(&line->cells[3], &figures[P50], in_time_units);
     put(line->cells[5], &figures[P99], in_time_units);
     put(line->cells[6], &figures[P999], in_time_units);
-    put_ratio(line->cells[7], target, row);
+    put(line->cells[7], &figures[LONGEST], in_time_units);
+    put_ratio(line->cells[8], target, row);
 }
 
 static void fill_load(struct line *line, const struct target *target, enum row row) {
@@ -82,10 +83,10 @@ static void fill_load(struct line *line, const struct target *target, enum row r
 
 static const struct layout layouts[] = {
     {
-        .titles.cells = {"Speed", "a second", "", "median", "", "p99", "p99.9", "of bare"},
-        .to_the_left = {true, false, true, false, true, false, false, true},
+        .titles.cells = {"Speed", "a second", "", "median", "", "p99", "p99.9", "longest", "of bare"},
+        .to_the_left = {true, false, true, false, true, false, false, false, true},
         .first = RATE,
-        .last = P999,
+        .last = LONGEST,
         .fill = fill_speed,
         .tells_missing = true,
     },

@@ -34,6 +34,20 @@ static int make_scratch(struct target *target) {
     return 0;
 }
 
+/* Can it be opened so that locks are kept? */
+static bool can_keep(const struct job *job) {
+    struct job kept = *job;
+    char url[ADDRESS_SIZE + 64];
+    struct pawl *client;
+
+    kept.options = "keep=1000";
+    member_url(&kept, url, sizeof url);
+    if (pawl_open(url, NULL, &client, NULL) < 0)
+        return false;
+    pawl_close(client);
+    return true;
+}
+
 /* Opens it, and says what it is. */
 static void probe(const struct job *job, int number) {
     struct pawl *client = member_open(job);
@@ -44,6 +58,7 @@ static void probe(const struct job *job, int number) {
     snprintf(board->url, sizeof board->url, "%s", board->info.url);
     snprintf(board->engine, sizeof board->engine, "%s", board->info.engine);
     pawl_close(client);
+    board->keeps = can_keep(job);
     member_ready(job);
 }
 
@@ -61,6 +76,7 @@ static int look_at(struct target *target, const struct bench *bench, struct boar
     snprintf(target->engine, sizeof target->engine, "%s", board->engine);
     target->lease_ms = board->info.lease_ms;
     target->notice_ms = board->info.notice_ms;
+    target->keeps = board->keeps;
     return 0;
 }
 

@@ -228,17 +228,21 @@ void member_check(const struct job *job, int result, const struct pawl_error *er
         member_fail(job, error);
 }
 
+void member_url(const struct job *job, char *ret, size_t size) {
+    snprintf(ret, size, "%s%s%s", job->target->url,
+             job->options == NULL            ? ""
+             : strchr(job->target->url, '?') ? "&"
+                                             : "?",
+             job->options == NULL ? "" : job->options);
+}
+
 struct pawl *member_open(const struct job *job) {
     struct pawl_options options = {.size = sizeof options, .lease_ms = job->lease_ms, .label = "pawl bench"};
     char url[ADDRESS_SIZE + 64];
     struct pawl_error error;
     struct pawl *client;
 
-    snprintf(url, sizeof url, "%s%s%s", job->target->url,
-             job->options == NULL            ? ""
-             : strchr(job->target->url, '?') ? "&"
-                                             : "?",
-             job->options == NULL ? "" : job->options);
+    member_url(job, url, sizeof url);
     member_check(job, pawl_open(url, &options, &client, &error), &error);
     return client;
 }

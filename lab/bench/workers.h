@@ -33,10 +33,13 @@ struct board {
     struct histogram acquire;          /* alone.c */
     _Atomic int64_t bulk_ns[2];        /* alone.c: without a clock in between; pairs, and bare ones ... */
     _Atomic uint64_t bulk_count[2];    /* ... so many */
+    _Atomic int64_t longest_ns;        /* kept.c: the longest wait ... */
+    _Atomic uint64_t shares[16];       /* ... and the turns of each */
     _Atomic uint32_t failed;           /* 1: somebody is writing why; 2: it stands in failure */
     struct pawl_error failure;
     struct pawl_info info; /* target.c: strings are copied to the texts below */
     char url[ADDRESS_SIZE], engine[16];
+    bool keeps;
 };
 
 struct job {
@@ -86,6 +89,8 @@ bool workers_count(struct job *job, int processes, worker_fn *work, struct usage
 
 /* How long it waits for its turn: for longer than anybody needs whose server is there. */
 enum { TURN_MS = 20000 };
+/* The target's URL with the job's options. */
+void member_url(const struct job *job, char *ret, size_t size);
 struct pawl *member_open(const struct job *job);
 struct pawl_lock *member_mutex(const struct job *job, struct pawl *client);
 /* Say why and end. */
