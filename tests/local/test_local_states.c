@@ -14,34 +14,51 @@ enum { NEVER = -1 };
 /* Written down once more. */
 static const struct {
     int from;
-    int to[NODE_EVENTS]; /* HOLD, QUEUE, LEAVE, GRANT, PASS_OVER, REVOKE, CLAIM */
+    int to[NODE_EVENTS]; /* HOLD, QUEUE, LEAVE, GRANT, PASS_OVER, REVOKE, TAKE, CLAIM, REST, RESUME */
 } node_cells[] = {
-    {NODE_FREE, {NODE_HELD, NODE_WAITING, NODE_FREE, NEVER, NEVER, NEVER, NEVER}},
-    {NODE_WAITING, {NEVER, NEVER, NODE_FREE, NODE_GRANTED, NEVER, NEVER, NEVER}},
-    {NODE_GRANTED, {NEVER, NEVER, NODE_FREE, NEVER, NODE_PASSED_OVER, NEVER, NODE_HELD}},
-    {NODE_HELD, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NODE_REVOKED, NEVER}},
-    {NODE_PASSED_OVER, {NODE_HELD, NODE_WAITING, NODE_FREE, NEVER, NEVER, NEVER, NEVER}},
-    {NODE_REVOKED, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NEVER, NEVER}},
-    {6, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NEVER, NEVER}},
-    {7, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NEVER, NEVER}},
+    {NODE_FREE, {NODE_HELD, NODE_WAITING, NODE_FREE, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER}},
+    {NODE_WAITING, {NEVER, NEVER, NODE_FREE, NODE_GRANTED, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER}},
+    {NODE_GRANTED, {NEVER, NEVER, NODE_FREE, NEVER, NODE_PASSED_OVER, NEVER, NEVER, NODE_HELD, NEVER, NEVER}},
+    {NODE_HELD, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NODE_REVOKED, NEVER, NEVER, NODE_KEPT, NEVER}},
+    {NODE_PASSED_OVER, {NODE_HELD, NODE_WAITING, NODE_FREE, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER}},
+    {NODE_REVOKED, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER}},
+    {NODE_KEPT, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NEVER, NODE_REVOKED, NEVER, NEVER, NODE_HELD}},
+    {7, {NEVER, NEVER, NODE_FREE, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER}},
 };
 
-/* Stores keep the pokes, CASes add one; only who claims keeps the mark of a break. */
-static void test_every_cell_of_the_nodes(void **data) {
+/* What an event leaves of the marks, and which it does not happen to. */
+static const struct {
+    uint32_t leaves, against;
+} node_marks[NODE_EVENTS] = {
+    [NODE_GRANT] = {NODE_WANTED, 0},
+    [NODE_PASS_OVER] = {NODE_WANTED, 0},
+    [NODE_REVOKE] = {NODE_WANTED, 0},
+    [NODE_TAKE] = {NODE_WANTED, 0},
+    [NODE_CLAIM] = {NODE_MARKS, 0},
+    [NODE_REST] = {0, NODE_MARKS},
+    [NODE_RESUME] = {NODE_WANTED, NODE_BROKEN},
+};
+
+/* Stores keep the pokes, CASes add one. */
+static void try_cell(size_t from, int event, uint32_t marks) {
+    uint32_t before = 5 * NODE_POKE | marks | (uint32_t)node_cells[from].from, pokes = event <= NODE_LEAVE ? 5 : 6;
+    int to = marks & node_marks[event].against ? NEVER : node_cells[from].to[event];
     struct node node = {0};
+
+    SET(node.state, before);
+    assert_int_equal(node_move(&node, (enum node_event)event), to != NEVER);
+    assert_int_equal(GET(node.state), to == NEVER ? before : pokes * NODE_POKE | (marks & node_marks[event].leaves) | (uint32_t)to);
+}
+
+static void test_every_cell_of_the_nodes(void **data) {
+    static const uint32_t marks[] = {0, NODE_BROKEN, NODE_WANTED, NODE_MARKS};
 
     (void)data;
     assert_int_equal(sizeof node_cells / sizeof node_cells[0], NODE_STATE_MASK + 1);
-    for (size_t i = 0; i <= NODE_STATE_MASK; i++)
-        for (int event = 0; event < NODE_EVENTS; event++) {
-            uint32_t before = 5 * NODE_POKE | NODE_BROKEN | (uint32_t)node_cells[i].from, pokes = event <= NODE_LEAVE ? 5 : 6;
-            int to = node_cells[i].to[event];
-            uint32_t mark = event == NODE_CLAIM ? NODE_BROKEN : 0;
-
-            SET(node.state, before);
-            assert_int_equal(node_move(&node, (enum node_event)event), to != NEVER);
-            assert_int_equal(GET(node.state), to == NEVER ? before : pokes * NODE_POKE | mark | (uint32_t)to);
-        }
+    for (size_t from = 0; from <= NODE_STATE_MASK; from++)
+        for (int event = 0; event < NODE_EVENTS; event++)
+            for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+                try_cell(from, event, marks[i]);
 }
 
 /* Processes of other versions share the table. */
@@ -53,6 +70,8 @@ static void test_numbers_of_the_states(void **data) {
     assert_int_equal(NODE_HELD, 3);
     assert_int_equal(NODE_PASSED_OVER, 4);
     assert_int_equal(NODE_REVOKED, 5);
+    assert_int_equal(NODE_KEPT, 6);
+    assert_int_equal(FORMAT_MAJOR, 2); /* those of 1 know nothing of kept nodes */
 }
 
 /* ---- Phases ---- */
@@ -152,6 +171,25 @@ static void test_a_repair_wakes_whom_the_dead_granted(void **data) {
     munmap(local.table, sizeof(struct table));
 }
 
+/* What is kept stays in the list, and its owner may hold it again: also if somebody died in the guard. */
+static void test_a_repair_leaves_what_is_kept(void **data) {
+    static struct local local;
+    struct guard_visit visit;
+    uint32_t steps = 0, count = 0;
+
+    (void)data;
+    line_up(&local, NODE_KEPT);
+    SET(local.table->nodes[7].state, NODE_REVOKED); /* half taken out */
+    pawl__local_repair(&local, come_in(&local, &visit));
+    assert_false(visit.damaged);
+    FOR_NODES(node, &local, &visit, &steps) {
+        assert_int_equal(state_of(GET(node->state)), NODE_KEPT);
+        count++;
+    }
+    assert_int_equal(count, READERS - 1);
+    munmap(local.table, sizeof(struct table));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cell_of_the_nodes),
@@ -159,6 +197,7 @@ int main(void) {
         cmocka_unit_test(test_every_cell_of_the_phases),
         cmocka_unit_test(test_more_than_a_visit_can_wake),
         cmocka_unit_test(test_a_repair_wakes_whom_the_dead_granted),
+        cmocka_unit_test(test_a_repair_leaves_what_is_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

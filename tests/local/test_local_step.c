@@ -69,6 +69,71 @@ static void act_pair(struct scene *scene, struct pawl__engine *engine) {
     engine->impl->withdraw(engine, scene->own);
 }
 
+/* ---- Keeping ---- */
+
+static void act_keep(struct scene *scene, struct pawl__engine *engine) {
+    submit(engine, scene->own);
+    rest(engine, scene->own);
+    resume(engine, scene->own);
+    rest(engine, scene->own);
+    engine->impl->withdraw(engine, scene->own);
+}
+
+static void prepare_keep(struct scene *scene, struct pawl__engine *engine) {
+    submit(engine, scene->own);
+    rest(engine, scene->own);
+}
+
+/* The parent has taken what the child keeps. */
+static void act_resume(struct scene *scene, struct pawl__engine *engine) {
+    if (resume(engine, scene->own) != PAWL__DONE)
+        engine->impl->withdraw(engine, scene->own);
+    act_pair(scene, engine);
+}
+
+static void take_first(struct scene *scene) {
+    must_get(scene, scene->one, scene->first);
+    must_release(scene->one, scene->first);
+}
+
+/* The holder that is wanted: it does not keep, and lets the others in. */
+static void act_rest(struct scene *scene, struct pawl__engine *engine) {
+    if (rest(engine, scene->own) != PAWL__DONE)
+        engine->impl->withdraw(engine, scene->own);
+}
+
+/* What the parent keeps is taken by the child. */
+static void before_kept(struct scene *scene) {
+    must_get(scene, scene->one, scene->first);
+    assert_int_equal(rest(scene->one, scene->first), PAWL__DONE);
+}
+
+static void before_kept_by_readers(struct scene *scene) {
+    as_rwlock(scene->own, PAWL_EXCLUSIVE);
+    as_rwlock(scene->first, PAWL_SHARED);
+    as_rwlock(scene->second, PAWL_SHARED);
+    before_kept(scene);
+    must_get(scene, scene->two, scene->second);
+    assert_int_equal(rest(scene->two, scene->second), PAWL__DONE);
+}
+
+/* Either it is still kept, or it was taken and nobody holds it. */
+static void settle_kept(struct pawl__engine *engine, struct pawl__claim *claim) {
+    if (resume(engine, claim) == PAWL__DONE)
+        must_release(engine, claim);
+    else
+        assert_int_equal(release(engine, claim), PAWL_ELOST);
+}
+
+static void after_kept(struct scene *scene) {
+    settle_kept(scene->one, scene->first);
+}
+
+static void after_kept_by_readers(struct scene *scene) {
+    settle_kept(scene->one, scene->first);
+    settle_kept(scene->two, scene->second);
+}
+
 /* ---- Waiting for the parent's hold ---- */
 
 static void before_hold(struct scene *scene) {
@@ -268,6 +333,11 @@ static void act_many(struct scene *scene, struct pawl__engine *engine) {
 static const struct scenario scenarios[] = {
     {.name = "acquire and release", .act = act_pair},
     {.name = "first acquire ever", .act = act_pair, .cold = true},
+    {.name = "keep", .act = act_keep},
+    {.name = "hold again, too late", .prepare = prepare_keep, .nudge = take_first, .act = act_resume},
+    {.name = "keep what is wanted", .prepare = prepare_hold, .nudge = queue_both, .act = act_rest, .after = after_queue},
+    {.name = "take what is kept", .before = before_kept, .act = act_pair, .after = after_kept},
+    {.name = "take it from readers", .before = before_kept_by_readers, .act = act_pair, .after = after_kept_by_readers},
     {.name = "wait", .before = before_hold, .act = act_wait, .nudge = let_go, .after = let_go},
     {.name = "release to a queue", .prepare = prepare_hold, .nudge = queue_both, .act = act_release, .after = after_queue},
     {.name = "release to readers",

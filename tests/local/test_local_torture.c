@@ -131,12 +131,42 @@ static void hold_a_while(void) {
     }
 }
 
+/* Which locks this process keeps, without holding them. */
+static bool keeps[LOCKS];
+
+/* Hold again what was kept, with a token of its own. False: it is to be asked for anew. */
+static bool hold_again(struct pawl__engine *engine, struct pawl__claim *claim, int lock, int me) {
+    bool again = resume(engine, claim) == PAWL__DONE;
+    uint64_t token = again ? engine->impl->extras->retoken(engine, claim) : 0;
+
+    keeps[lock] = false;
+    if (token == 0) {
+        release(engine, claim);
+        return false;
+    }
+    enter(lock, me, claim->mode, claim->permits, token);
+    hold_a_while();
+    look_around(lock, me, claim->mode, claim->permits);
+    return true;
+}
+
+static void let_go(struct pawl__engine *engine, struct pawl__claim *claim, int lock, int me) {
+    atomic_store(&oracle->held[lock][me], 0);
+    keeps[lock] = roll(4) != 0 && rest(engine, claim) == PAWL__DONE;
+    if (!keeps[lock])
+        release(engine, claim);
+}
+
 /* One turn with one lock. False: stuck. */
 static bool one_turn(struct pawl__engine *engine, struct pawl__claim *const claims[], int me) {
     int lock = (int)roll(LOCKS), rc;
     struct pawl__claim *claim = claims[lock];
     int64_t patience = STUCK_S * SECOND;
 
+    if (keeps[lock] && hold_again(engine, claim, lock, me)) {
+        let_go(engine, claim, lock, me);
+        return true;
+    }
     claim->mode = locks[lock].kind == PAWL_SEMAPHORE                ? PAWL_PERMITS
                   : locks[lock].kind == PAWL_RWLOCK && roll(3) != 0 ? PAWL_SHARED
                                                                     : PAWL_EXCLUSIVE;
@@ -166,8 +196,7 @@ static bool one_turn(struct pawl__engine *engine, struct pawl__claim *const clai
         claim->mode = PAWL_SHARED;
         look_around(lock, me, PAWL_SHARED, 1);
     }
-    atomic_store(&oracle->held[lock][me], 0);
-    release(engine, claim);
+    let_go(engine, claim, lock, me);
     return true;
 }
 
@@ -184,6 +213,7 @@ static void torture_child(void *data) {
             complain("stuck", 0, (uint64_t)me, 0);
         if (roll(500) == 0) {
             engine_close(engine);
+            memset(keeps, 0, sizeof keeps);
             engine = engine_open(torture_directory);
         }
     }

@@ -183,6 +183,15 @@ static inline int release(struct pawl__engine *engine, struct pawl__claim *claim
     return rc == PAWL__PENDING ? park(engine, claim, LONG) : rc;
 }
 
+/* What the core does instead of releasing, and of acquiring anew. */
+static inline int rest(struct pawl__engine *engine, struct pawl__claim *claim) {
+    return engine->impl->keeping->rest(engine, claim);
+}
+
+static inline int resume(struct pawl__engine *engine, struct pawl__claim *claim) {
+    return engine->impl->keeping->resume(engine, claim);
+}
+
 static inline bool is_waiting(struct pawl__engine *engine, struct pawl__claim *claim) {
     uint32_t ref = inner(claim)->ref;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * claim.c - what begins at the seam: submit, withdraw, downgrade, retoken, check.
+ * claim.c - what begins at the seam: submit, withdraw, downgrade, rest, resume, retoken, check.
  *
  * None of them blocks. If the guard of the bucket is busy they remember in state->phase what is to be done, answer PENDING, and
  * park() or serve() finish it through link() and finish(), which may wait.
@@ -54,7 +54,7 @@ static void fill(struct node *node, const struct pawl__claim *claim, int64_t now
     node->kind = (uint8_t)claim->kind;
     node->permits = claim->permits;
     node->limit = claim->limit;
-    node->since_ms = now_ms;
+    SET(node->since_ms, now_ms);
     node->name_length = (uint8_t)claim->name_length;
     memcpy(node->name, claim->name, claim->name_length);
 }
@@ -70,6 +70,7 @@ void pawl__local_granted(struct local *local, struct local_claim *state) {
     claim->token_count = 1;
     claim->sent_at = 0;
     claim->lease_ns = PAWL__NEVER;
+    claim->wanted = GET(node_of(local, state)->state) & NODE_WANTED;
     pawl__local_step(state, EVENT_HELD);
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, claim, "holds with token %llu", (unsigned long long)claim->token);
@@ -185,6 +186,7 @@ struct peer {
 struct obstacles {
     uint32_t skip; /* so many were found alive before */
     unsigned count;
+    bool kept; /* there is one that is no obstacle any more: it was kept since the verdict */
     struct peer peers[PEERS];
 };
 
@@ -195,10 +197,17 @@ static void find_obstacles(struct local *local, struct guard_visit *visit, const
     uint32_t steps = 0, seen = 0;
 
     ret->count = 0;
+    ret->kept = false;
     FOR_NODES(other, local, visit, &steps) {
         if (ret->count == PEERS)
             return;
-        if (!pawl__local_same_name(other, node) || (only_exclusive && GET(other->mode) != PAWL_EXCLUSIVE) || seen++ < ret->skip)
+        if (!pawl__local_same_name(other, node) || (only_exclusive && GET(other->mode) != PAWL_EXCLUSIVE))
+            continue;
+        if (state_of(GET(other->state)) == NODE_KEPT) {
+            ret->kept = true;
+            continue;
+        }
+        if (seen++ < ret->skip)
             continue;
         ret->peers[ret->count++] = (struct peer){
             .owner = GET(other->owner),
@@ -294,7 +303,7 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
         }
         living = living ? living : peer;
     }
-    if (dead || (obstacles->count == 0 && obstacles->skip > 0)) {
+    if (dead || obstacles->kept || (obstacles->count == 0 && obstacles->skip > 0)) {
         obstacles->skip = 0;
         return PAWL__DONE;
     }
@@ -366,7 +375,7 @@ static int leave(struct local *local, struct guard_visit *visit, const struct lo
     *ret_free = false;
     if (GET(node->owner) != local->owner || GET(local->gone))
         return PAWL_ELOST; /* taken from us as from the dead */
-    if (LIKELY(holds(word)) || state_of(word) == NODE_WAITING) {
+    if (LIKELY(stands(word))) {
         pawl__local_drop(local, visit, GET(state->ref));
         *ret_free = !visit->damaged;
         return rc;
@@ -390,6 +399,9 @@ static int leave_and_note(struct local *local, struct guard_visit *visit, struct
     pawl__local_leave(local, visit);
     if (reuse)
         pawl__local_node_put(local, ref, hash);
+    if (state->keeps)
+        atomic_fetch_sub(&local->keeping, 1);
+    state->keeps = false;
     SET(state->ref, 0);
     pawl__local_step(state, EVENT_GONE);
     if (pawl__noting(&local->engine))
@@ -459,6 +471,48 @@ int pawl__local_abandon(struct local *local, struct local_claim *state, int64_t 
     return rc;
 }
 
+/* ---- Keeping ---- */
+
+/* May this claim's node stay in the table though nobody holds it? There is room for so many only, and no thread that would end them. */
+static COLD bool begin_to_keep(struct local *local, struct local_claim *state) {
+    if (state->claim->mode == PAWL_PERMITS || GET(local->table->header.block_high) > BLOCK_COUNT / 2)
+        return false;
+    state->keeps = atomic_fetch_add(&local->keeping, 1) < KEEPS_MAX;
+    if (!state->keeps)
+        atomic_fetch_sub(&local->keeping, 1);
+    return state->keeps;
+}
+
+/* Tokens rise all the same. A hold under a kept claim has a token that was taken under the guard while the claim was held. Who conflicts
+ * with it holds before that claim was granted, and took its token before; or after the claim was withdrawn or its node taken, and then
+ * takes its token under the guard, later. So neither rest() nor resume() needs one. */
+int pawl__local_rest(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    struct local_claim *state = state_of_claim(claim);
+    struct node *node = node_of(local, state);
+
+    if ((!LIKELY(state->keeps) && !begin_to_keep(local, state)) || pawl__local_gone_roughly(local))
+        return PAWL_EHELD;
+    if (GET(node->owner) != local->owner || !node_move(node, NODE_REST))
+        return PAWL_EHELD;
+    if (pawl__noting(engine))
+        pawl__note(engine, claim, "released, and kept");
+    return PAWL__DONE;
+}
+
+int pawl__local_resume(struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    struct node *node = node_of(local, state_of_claim(claim));
+    int64_t now_ms = pawl__local_wall_ms();
+
+    if (pawl__local_gone_cheaply(local, now_ms) || GET(node->owner) != local->owner || !node_move(node, NODE_RESUME))
+        return PAWL_EHELD;
+    SET(node->since_ms, now_ms);
+    if (pawl__noting(engine))
+        pawl__note(engine, claim, "holds what it kept");
+    return PAWL__DONE;
+}
+
 /* ---- While it is held ---- */
 
 uint64_t pawl__local_retoken(struct pawl__engine *engine, struct pawl__claim *claim) {
@@ -488,7 +542,7 @@ int pawl__local_check(const struct pawl__engine *engine, const struct pawl__clai
     if (pawl__local_gone_roughly(local))
         return PAWL_EGONE;
     word = atomic_load_explicit(&node_of(local, state)->state, memory_order_acquire);
-    if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD)
+    if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD && state_of(word) != NODE_KEPT)
         return PAWL_ELOST;
     return 0;
 }

@@ -221,4 +221,10 @@ const struct pawl__engine_impl pawl__local_engine = {
             .retoken = pawl__local_retoken,
             .check = pawl__local_check,
         },
+    .keeping =
+        &(const struct pawl__keeping){
+            .rest = pawl__local_rest,
+            .resume = pawl__local_resume,
+            .always = true,
+        },
 };

@@ -24,6 +24,11 @@
  * ORDER. Within a bucket nodes stand in the order of their tickets. Among the nodes of one name the holders come first: a node is
  * granted only if it fits beside everything that stands before it, waiting or not.
  *
+ * KEPT. A process that releases may leave its node where it is, KEPT, and hold it again by one CAS, without the guard. A kept node is in
+ * nobody's way: who finds one under the guard takes it out, and needs neither its owner nor to know whether that lives. A holder that is
+ * WANTED does not keep. While somebody waits for a name, all that hold it are WANTED; so nobody ever waits for a kept node. Both rules
+ * meet in one word, node.state: either the CAS of who releases comes first, and the node is found KEPT; or the bit does, and it is not kept.
+ *
  * WHOSE IS IT. `(generation << 32) | (slot + 1)` names a session for ever: a slot that is freed goes on to the next generation. A
  * guard, a block and a node carry that name; what belongs to a generation that is over belongs to the dead.
  *
@@ -55,7 +60,7 @@ enum {
     BLOCK_COUNT = NODE_COUNT / BLOCK_NODES,
     SESSION_CHUNK = 64, /* how many of them space is reserved for at once */
     BLOCK_CHUNK = 64,
-    FORMAT_MAJOR = 1, /* another one cannot share the table */
+    FORMAT_MAJOR = 2, /* another one cannot share the table. 2: a node may be KEPT, and is wanted by those behind it */
     FORMAT_MINOR = 0, /* a higher one adds what a lower one may ignore */
     BOOT_ID_SIZE = 40,
 };
@@ -70,15 +75,17 @@ enum {
  *     GRANTED      the releaser has let it in, and its owner does not know yet
  *     HELD         its owner knows
  *     PASSED_OVER  did not claim what it was granted in time (stopped): out of the list, queues again when it wakes
- *     REVOKED      freed over the holder's head by `break --now`: out of the list
+ *     REVOKED      freed over the holder's head by `break --now`, or taken from its keeper by one who wants the lock: out of the list
+ *     KEPT         held by nobody; its owner may hold it again, and anybody may take it out
  */
-enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PASSED_OVER, NODE_REVOKED };
+enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PASSED_OVER, NODE_REVOKED, NODE_KEPT };
 #define NODE_STATE_MASK 7u
-#define NODE_BROKEN 8u /* the holder is asked to give up */
+#define NODE_BROKEN 8u  /* the holder is asked to give up */
+#define NODE_WANTED 16u /* others wait for it, or have: it is not kept */
 #define NODE_POKE 0x100u
 
 /* What happens to a node. The first three are stores: by its owner while it is in no list, or under the guard. The others are one CAS each,
- * and a poke: GRANTED ends in more than one way. */
+ * and a poke: GRANTED, HELD and KEPT end in more than one way. */
 enum node_event {
     NODE_HOLD,  /* is linked, and nobody is in the way */
     NODE_QUEUE, /* is linked behind others */
@@ -86,21 +93,24 @@ enum node_event {
     NODE_GRANT, /* under the guard, as the next two */
     NODE_PASS_OVER,
     NODE_REVOKE,
-    NODE_CLAIM, /* by its owner, without the guard */
+    NODE_TAKE,  /* likewise: it is kept, and another wants the lock */
+    NODE_CLAIM, /* by its owner, without the guard, as the last two */
+    NODE_REST,  /* ... unless it is wanted or broken */
+    NODE_RESUME,
     NODE_EVENTS,
 };
 
 /* State and event, in the order above, make the next state; 0: that can't happen. */
 #define TO(state) ((state) + 1)
 static const uint8_t node_moves[NODE_STATE_MASK + 1][NODE_EVENTS] = {
-    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                 /* FREE */
-    {0, 0, TO(NODE_FREE), TO(NODE_GRANTED)},                          /* WAITING */
-    {0, 0, TO(NODE_FREE), 0, TO(NODE_PASSED_OVER), 0, TO(NODE_HELD)}, /* GRANTED */
-    {0, 0, TO(NODE_FREE), 0, 0, TO(NODE_REVOKED)},                    /* HELD */
-    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                 /* PASSED_OVER */
-    {0, 0, TO(NODE_FREE)},                                            /* REVOKED */
-    {0, 0, TO(NODE_FREE)},                                            /* garbage, and so is the last */
-    {0, 0, TO(NODE_FREE)},
+    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                      /* FREE */
+    {0, 0, TO(NODE_FREE), TO(NODE_GRANTED)},                               /* WAITING */
+    {0, 0, TO(NODE_FREE), 0, TO(NODE_PASSED_OVER), 0, 0, TO(NODE_HELD)},   /* GRANTED */
+    {0, 0, TO(NODE_FREE), 0, 0, TO(NODE_REVOKED), 0, 0, TO(NODE_KEPT)},    /* HELD */
+    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                      /* PASSED_OVER */
+    {0, 0, TO(NODE_FREE)},                                                 /* REVOKED */
+    {0, 0, TO(NODE_FREE), 0, 0, 0, TO(NODE_REVOKED), 0, 0, TO(NODE_HELD)}, /* KEPT */
+    {0, 0, TO(NODE_FREE)},                                                 /* garbage */
 };
 
 /* What a waiter that sleeps in poll() keeps an eye on. */
@@ -164,7 +174,7 @@ struct node {
     uint8_t name_length;
     _Atomic uint8_t watching; /* enum node_watching */
     uint32_t permits, limit;
-    int64_t since_ms;         /* Unix time of the submit, and ... */
+    _Atomic int64_t since_ms; /* Unix time of the submit, or when it was last held again; and ... */
     int64_t granted_ms;       /* ... of the grant */
     _Atomic uint32_t watched; /* slot + 1 of the session that stands before it; for people */
     char name[PAWL__NAME_MAX + 1];
@@ -204,6 +214,11 @@ static inline _Bool holds(uint32_t word) {
     return state_of(word) == NODE_HELD || state_of(word) == NODE_GRANTED;
 }
 
+/* Is it in a list, unless somebody has just died in the guard? */
+static inline _Bool stands(uint32_t word) {
+    return holds(word) || state_of(word) == NODE_WAITING || state_of(word) == NODE_KEPT;
+}
+
 /* Names of sessions. */
 static inline uint64_t owner_word(uint32_t slot, uint32_t generation) {
     return (uint64_t)generation << 32 | (slot + 1);
@@ -227,16 +242,25 @@ static inline uint64_t session_word(uint32_t generation, uint64_t live) {
 /* A store that commits: everything before it in the program is in memory first. */
 #define COMMIT(place, value) atomic_store_explicit(&(place), (value), memory_order_release)
 
+/* What each event leaves of the marks, and which of them it does not happen to. Who claims has not seen the break yet. */
+#define NODE_MARKS (NODE_BROKEN | NODE_WANTED)
+static inline uint32_t marks_left(enum node_event event) {
+    return event <= NODE_LEAVE ? 0 : event == NODE_CLAIM ? NODE_MARKS : NODE_WANTED;
+}
+static inline uint32_t marks_against(enum node_event event) {
+    return event == NODE_REST ? NODE_MARKS : event == NODE_RESUME ? NODE_BROKEN : 0;
+}
+
 /* The one writer of a node's state. False: that can't happen to it now, and nothing has changed. */
 static inline _Bool node_move(struct node *node, enum node_event event) {
-    uint32_t word = GET(node->state), kept = ~(NODE_STATE_MASK | (event == NODE_CLAIM ? 0 : NODE_BROKEN)), next;
+    uint32_t word = GET(node->state), left = ~(NODE_STATE_MASK | NODE_MARKS) | marks_left(event), next;
 
-    while ((next = node_moves[state_of(word)][event]) != 0) {
+    while ((next = node_moves[state_of(word)][event]) != 0 && !(word & marks_against(event))) {
         if (event <= NODE_LEAVE) {
-            COMMIT(node->state, (word & kept) | (next - 1));
+            COMMIT(node->state, (word & left) | (next - 1));
             return 1;
         }
-        if (atomic_compare_exchange_weak(&node->state, &word, ((word & kept) | (next - 1)) + NODE_POKE))
+        if (atomic_compare_exchange_weak(&node->state, &word, ((word & left) | (next - 1)) + NODE_POKE))
             return 1;
     }
     return 0;

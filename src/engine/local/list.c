@@ -13,6 +13,9 @@
  * Two short cuts follow. Whether a newcomer fits is told by the last node of its name alone (but for the sum of permits), and so does
  * not cost more the longer the queue is. And granting stops at the first that does not fit.
  *
+ * What is KEPT is held by nobody, and is taken out by who comes and does not fit beside it. So that nobody has to wait for it, the first
+ * that waits makes WANTED all that hold before it, and so does who lets others in before it. Those behind the first need not.
+ *
  * Crash-proof: the only stores that change what is in the list are the COMMITs to `head` and `next`; see format.h. A release that
  * dies between taking itself out and granting the next one leaves the guard to be taken from it, and repair() grants again.
  */
@@ -112,6 +115,64 @@ static void poke(struct local *local, struct guard_visit *visit, struct node *no
     wake_later(visit, local, node);
 }
 
+/* ---- Unlinking, and what is kept ---- */
+
+/* False: it is not in the list. */
+static bool unlink_node(struct local *local, struct guard_visit *visit, uint32_t ref) {
+    struct bucket *bucket = visit->bucket;
+    struct node *node = &local->table->nodes[ref - 1];
+    uint32_t previous = GET(node->prev), next = GET(node->next);
+    struct node *previous_node = node_at(local, previous), *next_node = node_at(local, next);
+
+    if (next != 0 && !next_node) {
+        visit->damaged = true;
+        return false;
+    }
+    if (previous == 0 && GET(bucket->head) == ref) {
+        COMMIT(bucket->head, next);
+    } else if (previous_node && GET(previous_node->next) == ref) {
+        COMMIT(previous_node->next, next);
+    } else {
+        visit->damaged = true;
+        return false;
+    }
+    if (next_node)
+        SET(next_node->prev, previous);
+    else
+        SET(bucket->tail, previous);
+    return true;
+}
+
+/* Take a kept node out. Its owner learns of it when it wants to hold it again. False: it is not kept. */
+static bool take(struct local *local, struct guard_visit *visit, struct node *node) {
+    return node_move(node, NODE_TAKE) && unlink_node(local, visit, pawl__local_ref(local, node));
+}
+
+/* Somebody waits behind this one: it is not to be kept from now on, and if it is, it goes. True: it is gone. */
+static bool want(struct local *local, struct guard_visit *visit, struct node *node) {
+    if (take(local, visit, node))
+        return true;
+    if (GET(node->state) & NODE_WANTED)
+        return false;
+    atomic_fetch_or(&node->state, NODE_WANTED);
+    return take(local, visit, node); /* it may have been kept between the two */
+}
+
+/* The same for all of its name, from `last` back, unless that one waits: then all before it are wanted already. True: some are gone. */
+static bool want_all(struct local *local, struct guard_visit *visit, struct node *last) {
+    struct node *previous;
+    uint32_t steps = 0;
+    bool gone = false;
+
+    if (last && state_of(GET(last->state)) == NODE_WAITING)
+        return false;
+    for (; last && !visit->damaged; last = previous) {
+        previous = pawl__local_before(local, visit, last, last, &steps);
+        gone |= want(local, visit, last);
+    }
+    return gone;
+}
+
 /* ---- The grant rule ---- */
 
 /* What stands before a node. */
@@ -167,12 +228,18 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
 
         if (!pawl__local_same_name(node, like))
             continue;
-        if (!holds(word)) {
+        if (!holds(word) && state_of(word) != NODE_KEPT) {
             if (state_of(word) != NODE_WAITING) {
                 visit->damaged = true;
                 return;
             }
             if (!fits(node, &crowd)) {
+                uint32_t back = 0;
+
+                if (want_all(local, visit, pawl__local_before(local, visit, node, node, &back))) {
+                    pawl__local_regrant(local, visit, like); /* once: none of them can be kept again */
+                    return;
+                }
                 /* It has become the first that waits. With one holder it watches that one, its predecessor; with more it must look. */
                 if (crowd.count > 1 && GET(node->watching) == WATCHING_PREDECESSOR)
                     poke(local, visit, node);
@@ -218,19 +285,38 @@ static void append(struct guard_visit *visit, struct node *node, struct node *ta
     SET(visit->bucket->tail, ref);
 }
 
-/* Would the node, put at the end, be granted at once? */
-static enum verdict judge(struct local *local, struct guard_visit *visit, struct node *node) {
-    uint32_t steps = 0;
-    struct node *last = pawl__local_before(local, visit, NULL, node, &steps);
-    struct crowd crowd = {0};
+/* Does the node fit beside a kept one of its name? */
+static bool fits_beside(const struct node *node, const struct node *kept) {
+    return node->kind == kept->kind && GET(node->mode) == PAWL_SHARED && GET(kept->mode) == PAWL_SHARED;
+}
 
+/* The last node of this one's name, after those at the end are taken out that are kept and in its way. */
+static struct node *last_in_the_way(struct local *local, struct guard_visit *visit, const struct node *node) {
+    uint32_t steps = 0;
+    struct node *last = pawl__local_before(local, visit, NULL, node, &steps), *previous;
+
+    for (; last && !fits_beside(node, last) && state_of(GET(last->state)) == NODE_KEPT; last = previous) {
+        previous = pawl__local_before(local, visit, last, last, &steps);
+        if (!take(local, visit, last))
+            break;
+    }
+    return last;
+}
+
+/* Would the node, put at the end, be granted at once? */
+static enum verdict judge(struct local *local, struct guard_visit *visit, struct node *node, struct node **ret_last) {
+    struct node *last = last_in_the_way(local, visit, node);
+    struct crowd crowd = {0};
+    uint32_t steps = 0;
+
+    *ret_last = last;
     if (!last)
         return visit->damaged ? VERDICT_DAMAGED : VERDICT_HELD;
     if (last->kind != node->kind)
         return VERDICT_KIND;
     if (last->limit != node->limit)
         return VERDICT_LIMIT;
-    if (GET(node->mode) == PAWL_EXCLUSIVE || !holds(GET(last->state)))
+    if (GET(node->mode) == PAWL_EXCLUSIVE || state_of(GET(last->state)) == NODE_WAITING)
         return VERDICT_WAITING; /* FIFO: who does not fit yet is not passed by */
     if (GET(node->mode) == PAWL_SHARED)
         return GET(last->mode) == PAWL_SHARED ? VERDICT_HELD : VERDICT_WAITING;
@@ -260,11 +346,15 @@ static inline enum verdict link_node(struct local *local, struct guard_visit *vi
 
 /* Others are in the bucket. */
 static APART enum verdict enqueue_behind(struct local *local, struct guard_visit *visit, uint32_t ref, bool try_only) {
-    enum verdict verdict = judge(local, visit, &local->table->nodes[ref - 1]);
+    struct node *node = &local->table->nodes[ref - 1], *last, *tail;
+    enum verdict verdict;
     uint32_t steps = 0;
-    struct node *tail = previous_of(local, visit, NULL, &steps);
 
-    if (!tail || GET(tail->next) != 0)
+    do
+        verdict = judge(local, visit, node, &last);
+    while (verdict == VERDICT_WAITING && !try_only && want_all(local, visit, last));
+    tail = previous_of(local, visit, NULL, &steps);
+    if (visit->damaged || (tail ? GET(tail->next) : GET(visit->bucket->head)) != 0)
         return VERDICT_DAMAGED;
     if (verdict == VERDICT_HELD)
         return link_node(local, visit, ref, tail, NODE_HOLD);
@@ -279,32 +369,6 @@ enum verdict pawl__local_enqueue(struct local *local, struct guard_visit *visit,
     return enqueue_behind(local, visit, ref, try_only);
 }
 
-/* False: it is not in the list. */
-static bool unlink_node(struct local *local, struct guard_visit *visit, uint32_t ref) {
-    struct bucket *bucket = visit->bucket;
-    struct node *node = &local->table->nodes[ref - 1];
-    uint32_t previous = GET(node->prev), next = GET(node->next);
-    struct node *previous_node = node_at(local, previous), *next_node = node_at(local, next);
-
-    if (next != 0 && !next_node) {
-        visit->damaged = true;
-        return false;
-    }
-    if (previous == 0 && GET(bucket->head) == ref) {
-        COMMIT(bucket->head, next);
-    } else if (previous_node && GET(previous_node->next) == ref) {
-        COMMIT(previous_node->next, next);
-    } else {
-        visit->damaged = true;
-        return false;
-    }
-    if (next_node)
-        SET(next_node->prev, previous);
-    else
-        SET(bucket->tail, previous);
-    return true;
-}
-
 bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t ref) {
     uint32_t steps = 0;
 
@@ -317,12 +381,13 @@ bool pawl__local_linked(struct local *local, struct guard_visit *visit, uint32_t
 
 /* Can the end of this holder let anybody in? Not that of one reader among several: then there are still others in the way. */
 static bool matters(struct local *local, struct guard_visit *visit, const struct node *node, uint32_t word) {
-    struct node *next;
+    struct node *previous, *next;
     uint32_t steps = 0;
 
     if (GET(node->mode) != PAWL_SHARED || !holds(word))
         return true;
-    if (pawl__local_before(local, visit, node, node, &steps))
+    previous = pawl__local_before(local, visit, node, node, &steps);
+    if (previous && holds(GET(previous->state)))
         return false;
     next = behind(local, visit, node);
     return next && !holds(GET(next->state));
@@ -384,7 +449,7 @@ void pawl__local_repair(struct local *local, struct guard_visit *visit) {
     FOR_NODES(node, local, visit, &steps) {
         uint32_t word = GET(node->state);
 
-        if (holds(word) || state_of(word) == NODE_WAITING) {
+        if (stands(word)) {
             SET(node->prev, last ? pawl__local_ref(local, last) : 0);
             last = node;
             /* The process that granted may have died before waking. What it granted has the last tokens of the bucket. */

@@ -7,7 +7,7 @@
  *     engine.c   the operations of the seam
  *     survey.c   inspection and break             examine.c  for `pawl doctor`            serve.c    claims that the service thread has
  *     attach.c   the table: create, heal          look.c     looking without taking part  wait.c     park and unpark
- *     claim.c    submit, withdraw, downgrade, retoken, check
+ *     claim.c    submit, withdraw, downgrade, rest, resume, retoken, check
  *     recover.c  cleaning up after the dead
  *     guard.c    the bucket's guard, and taking it from the dead
  *     list.c     the list, the grant rule: pure   pool.c     whose nodes are free         channel.c  waking those who poll
@@ -39,6 +39,7 @@ enum {
     SPARES_MAX = 3,   /* buckets that keep a free node at hand, for who is in their guard */
     SPARE_SHELVES = 4,  /* free nodes that are taken without a lock */
     SPARE_NODES = 64,   /* free nodes that a process keeps */
+    KEEPS_MAX = 1024,   /* claims of a process that may stay in the table while nobody holds them */
     CHANNELS_KEPT = 16, /* idle wake channels that a process keeps open */
 };
 
@@ -101,6 +102,7 @@ struct local {
     _Atomic int64_t look_ms;  /* when to look next whether the directory is still there */
     _Atomic int64_t looked_s; /* in which second we looked last */
     _Atomic bool gone;
+    _Atomic uint32_t keeping; /* claims that may be kept, held or not */
     bool inherit;
     bool is_default; /* the directory was chosen by us, and its parents are made, too */
     bool look;       /* only to look: `table` is a copy (look.c), and there is no session */
@@ -191,6 +193,7 @@ struct local_claim {
     _Atomic uint32_t ref; /* its node; 0: none */
     uint8_t phase;        /* enum phase */
     bool napped;          /* it has waited long enough to be worth a channel */
+    bool keeps;           /* counted in local->keeping */
     _Atomic bool unparked;
     struct channel *_Atomic channel; /* that its parked thread polls */
 
@@ -461,6 +464,9 @@ pawl__submit_fn pawl__local_submit;
 /* Of a claim that is not adopted. */
 int pawl__local_withdraw(struct local *local, struct local_claim *state);
 int pawl__local_downgrade(struct local *local, struct local_claim *state);
+/* struct pawl__keeping */
+int pawl__local_rest(struct pawl__engine *engine, struct pawl__claim *claim);
+int pawl__local_resume(struct pawl__engine *engine, struct pawl__claim *claim);
 pawl__retoken_fn pawl__local_retoken;
 pawl__check_fn pawl__local_check;
 /* The one writer of a claim's phase. False: the event can't come now, and nothing has changed. */

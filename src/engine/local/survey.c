@@ -40,6 +40,11 @@ static bool copy_grow(struct copy *copy) {
     return true;
 }
 
+/* Nobody has what is kept. */
+static bool is_shown(uint32_t word) {
+    return holds(word) || state_of(word) == NODE_WAITING;
+}
+
 /* Copy as many as there is room for; false: there are more. */
 static bool copy_nodes(struct local *local, struct guard_visit *visit, const char *name, size_t length, struct copy *copy) {
     uint32_t steps = 0;
@@ -51,7 +56,8 @@ static bool copy_nodes(struct local *local, struct guard_visit *visit, const cha
         if (copy->count == copy->room)
             return false;
         copy->refs[copy->count] = pawl__local_ref(local, node);
-        memcpy(&copy->nodes[copy->count++], node, sizeof *node);
+        memcpy(&copy->nodes[copy->count], node, sizeof *node);
+        copy->count += is_shown(GET(copy->nodes[copy->count].state));
     }
     return true;
 }
@@ -110,7 +116,7 @@ static void describe_session(struct local *local, uint64_t owner, struct pawl__i
         memset(ret, 0, sizeof *ret);
 }
 
-static const char *const state_names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PASSED_OVER", "REVOKED", "?", "?"};
+static const char *const state_names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PASSED_OVER", "REVOKED", "KEPT", "?"};
 
 static int tell(struct local *local, const struct copy *copy, size_t at, unsigned position, pawl_visit_fn *visit, void *data,
                 struct pawl_error *reterr) {
@@ -143,7 +149,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
         .pid = identity.pid,
         .command = identity.command,
         .label = identity.label,
-        .since_ms = position ? node->since_ms : node->granted_ms,
+        .since_ms = position || GET(node->since_ms) > node->granted_ms ? GET(node->since_ms) : node->granted_ms,
         .remaining_ms = PAWL_FOREVER,
         .raw = raw,
     };

@@ -80,6 +80,8 @@ static void survey_queue(struct local *local, struct guard_visit *visit, struct 
 
         if (!pawl__local_same_name(other, node))
             continue;
+        if (state_of(word) == NODE_KEPT) /* in nobody's way */
+            continue;
         if (!holds(word)) {
             first = other;
             break;
