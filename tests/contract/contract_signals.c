@@ -206,7 +206,8 @@ static void test_signal_ends_a_set(void **state) {
 struct turns {
     struct pawl_lock *lock;
     _Atomic bool stop;
-    int count, failed;
+    _Atomic int count;
+    int failed;
 };
 
 static void *take_turns(void *data) {
@@ -228,6 +229,7 @@ static void test_signals_all_the_time(void **state) {
 
     (void)state;
     assert_int_equal(pthread_create(&waiting[0], NULL, take_turns, &turns), 0);
+    await(atomic_load(&turns.count) > 0, "it takes no turn");
     for (int i = 0; i < 50; i++) {
         assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
         pthread_kill(waiting[0], SIGUSR1);
@@ -237,7 +239,6 @@ static void test_signals_all_the_time(void **state) {
     atomic_store(&turns.stop, true);
     pthread_join(waiting[0], NULL);
     assert_int_equal(turns.failed, 0);
-    assert_true(turns.count > 0);
     pawl_lock_free(lock);
     pawl_lock_free(turns.lock);
     close_listening(client);
