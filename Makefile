@@ -87,6 +87,13 @@ bench: ## install what it needs, measure beside all peers, about twenty minutes,
 	@BUILD_DIR=$(BUILD) lab/bench/run
 	@lab/bench/quote
 
+.PHONY: bench-python
+bench-python: ## install what it needs, and measure the Python package beside what Python programs use today; some minutes
+	@tools/deps test
+	@$(MAKE) --no-print-directory all
+	@ninja -C $(BUILD) python/package.stamp
+	@BUILD_DIR=$(BUILD) lab/bench/python
+
 .PHONY: failover
 failover: ## install what it needs, kill servers that grant, and write what was lost to bench/FAILOVER.md; some minutes
 	@tools/deps torture

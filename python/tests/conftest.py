@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterator, List, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, TypeVar
 
 import pytest
 
 import pawl
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lab/servers"))
+import launch  # type: ignore[import] # noqa: E402
+
 Result = TypeVar("Result")
-BUILD = os.path.abspath(os.environ.get("BUILD_DIR", "build"))
-# What pawl-servers calls it, and the command without which there is none.
-SERVERS: Dict[str, Tuple[str, str]] = {"redis": ("redis", "redis-server"), "zk": ("zookeeper", "java")}
+KINDS = {"redis": "redis", "zk": "zookeeper"}  # as pawl-servers calls them
 ENGINES = ["local", "redis", "zk"]
 
 
@@ -92,31 +91,19 @@ class Servers:
     """Each kind is started when it is first asked for, and ends with the tests."""
 
     def __init__(self) -> None:
-        self.urls: Dict[str, str] = {}
-        self.running: List[subprocess.Popen[str]] = []
+        self.started: Dict[str, Any] = {}
 
     def url(self, engine: str) -> str:
-        if engine not in self.urls:
-            self.urls[engine] = self.start(*SERVERS[engine])
-        return self.urls[engine]
-
-    def start(self, kind: str, needed: str) -> str:
-        if not shutil.which(needed):
-            pytest.skip(f"there is no {needed}")
-        program = os.path.join(BUILD, "pawl-servers")
-        # Preloaded libraries of a sanitizer are for Python alone.
-        env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        process = subprocess.Popen([program, "start", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
-        assert process.stdout
-        self.running.append(process)
-        url = process.stdout.readline().strip()
-        if not url:
-            pytest.skip(f"there is no {kind} server")
-        return url
+        if engine not in self.started:
+            try:
+                self.started[engine] = launch.Servers(KINDS[engine])
+            except launch.Missing as why:
+                pytest.skip(str(why))
+        return str(self.started[engine].url)
 
     def stop(self) -> None:
-        for process in self.running:
-            process.communicate("", timeout=60)
+        for server in self.started.values():
+            server.end()
 
 
 @pytest.fixture(scope="session")
