@@ -34,6 +34,7 @@
     X(SSL_CTX_free)                                                                                                                \
     X(SSL_CTX_load_verify_file)                                                                                                    \
     X(SSL_CTX_new)                                                                                                                 \
+    X(SSL_CTX_set_client_cert_cb)                                                                                                  \
     X(SSL_CTX_set_default_verify_paths)                                                                                            \
     X(SSL_CTX_set_verify)                                                                                                          \
     X(SSL_CTX_use_PrivateKey_file)                                                                                                 \
@@ -49,7 +50,9 @@
     X(SSL_pending)                                                                                                                 \
     X(SSL_read)                                                                                                                    \
     X(SSL_set1_host)                                                                                                               \
+    X(SSL_get_ex_data)                                                                                                             \
     X(SSL_set_bio)                                                                                                                 \
+    X(SSL_set_ex_data)                                                                                                             \
     X(SSL_set_connect_state)                                                                                                       \
     X(SSL_write)                                                                                                                   \
     X(TLS_client_method)                                                                                                           \
@@ -86,6 +89,7 @@ int pawl__openssl_load(struct pawl_error *reterr);
 #define SSL_CTX_load_verify_file pawl__openssl.SSL_CTX_load_verify_file
 #define SSL_CTX_new pawl__openssl.SSL_CTX_new
 #define SSL_CTX_set_default_verify_paths pawl__openssl.SSL_CTX_set_default_verify_paths
+#define SSL_CTX_set_client_cert_cb pawl__openssl.SSL_CTX_set_client_cert_cb
 #define SSL_CTX_set_verify pawl__openssl.SSL_CTX_set_verify
 #define SSL_CTX_use_PrivateKey_file pawl__openssl.SSL_CTX_use_PrivateKey_file
 #define SSL_CTX_use_certificate_chain_file pawl__openssl.SSL_CTX_use_certificate_chain_file
@@ -100,7 +104,9 @@ int pawl__openssl_load(struct pawl_error *reterr);
 #define SSL_pending pawl__openssl.SSL_pending
 #define SSL_read pawl__openssl.SSL_read
 #define SSL_set1_host pawl__openssl.SSL_set1_host
+#define SSL_get_ex_data pawl__openssl.SSL_get_ex_data
 #define SSL_set_bio pawl__openssl.SSL_set_bio
+#define SSL_set_ex_data pawl__openssl.SSL_set_ex_data
 #define SSL_set_connect_state pawl__openssl.SSL_set_connect_state
 #define SSL_write pawl__openssl.SSL_write
 #define TLS_client_method pawl__openssl.TLS_client_method

@@ -22,6 +22,17 @@ static int fail_tls(struct pawl_error *reterr, int code, const char *what, const
     return pawl__fail(reterr, code, "%s '%.200s' can't be used: %s", what, file, text);
 }
 
+/* Called where the server asks for a certificate and we have none. It may only wish for one: so that is remembered, and told if it ends the
+ * connection. */
+static int was_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key) {
+    static char asked;
+
+    (void)certificate;
+    (void)key;
+    SSL_set_app_data(ssl, &asked);
+    return 0;
+}
+
 static int load_certificates(SSL_CTX *context, const struct tls_options *tls, struct pawl_error *reterr) {
     if (tls->ca[0] && SSL_CTX_load_verify_file(context, tls->ca) != 1)
         return fail_tls(reterr, PAWL_EACCES, "the file of certificates", tls->ca);
@@ -46,6 +57,7 @@ int pawl__tls_setup(const struct tls_options *tls, SSL_CTX **ret, struct pawl_er
         return fail_tls(reterr, PAWL_ESYSTEM, "TLS", "OpenSSL");
     SSL_CTX_set_min_proto_version(*ret, TLS1_2_VERSION);
     SSL_CTX_set_verify(*ret, tls->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_client_cert_cb(*ret, was_asked);
     SSL_CTX_set_mode(*ret, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     return load_certificates(*ret, tls, reterr);
 }
@@ -148,8 +160,8 @@ ssize_t pawl__tls_read(SSL *ssl, void *buffer, size_t size, bool *retwrites) {
     return n > 0 ? n : result_of(ssl, n, retwrites);
 }
 
-/* A certificate is what failed: the server's, or ours, of which it tells by an alert. */
-int pawl__tls_error(SSL *ssl, char *ret, size_t size) {
+/* A certificate is what failed: the server's, or ours, of which it tells by an alert, unless the alert is lost with the connection. */
+int pawl__tls_error(SSL *ssl, bool worked, char *ret, size_t size) {
     long verified = SSL_get_verify_result(ssl);
     unsigned long error = ERR_get_error();
     char words[160] = "";
@@ -163,6 +175,10 @@ int pawl__tls_error(SSL *ssl, char *ret, size_t size) {
     }
     if (strstr(words, "alert") && strstr(words, "certificate")) {
         snprintf(ret, size, "TLS failed: the server wants another client certificate: write ?cert= and &key= (%s)", words);
+        return PAWL_EACCES;
+    }
+    if (!worked && SSL_get_app_data(ssl)) {
+        snprintf(ret, size, "the server asked for a client certificate and closed the connection: write ?cert= and &key=");
         return PAWL_EACCES;
     }
     snprintf(ret, size, words[0] ? "TLS failed: %s" : "the server closed the connection", words);

@@ -24,7 +24,7 @@ int pawl__tls_handshake(SSL *ssl, bool *retwrites);
 /* How many bytes; 0: none just now; -1: the end, or broken. */
 ssize_t pawl__tls_write(SSL *ssl, const void *data, size_t size, bool *retwrites);
 ssize_t pawl__tls_read(SSL *ssl, void *buffer, size_t size, bool *retwrites);
-/* What went wrong, in words; and its code. */
-int pawl__tls_error(SSL *ssl, char *ret, size_t size);
+/* What went wrong, in words; and its code. `worked`: the connection had been of use. */
+int pawl__tls_error(SSL *ssl, bool worked, char *ret, size_t size);
 
 #endif

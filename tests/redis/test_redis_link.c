@@ -75,8 +75,41 @@ static void test_what_a_drop_leaves(void **state) {
     free(redis);
 }
 
+/* What the server said when it turned us away is not forgotten because a later try was merely cut; but a connection that worked ends it. */
+static void test_why_outlives_a_cut(void **state) {
+    struct redis *redis = calloc(1, sizeof *redis);
+    struct server server = {.redis = redis, .url = "redis://here"};
+    struct link *link = &server.commands;
+    struct wire_event event;
+
+    (void)state;
+    assert_non_null(redis);
+    redis->kit.engine = &redis->base;
+    pawl__wire_init(redis);
+    pawl__link_init(link, &server, false, "commands");
+    link->state = LINK_GREETING;
+    pawl__link_turned_away(link, PAWL_EACCES, "too many clients");
+    link->state = LINK_GREETING;
+    pawl__link_ended(link);
+    assert_int_equal(link->why.code, PAWL_EACCES);
+    assert_non_null(strstr(link->why.text, "too many clients"));
+    link->state = LINK_CONNECTING;
+    pawl__link_drop(link, PAWL_ECONNLOST, "can't connect");
+    assert_non_null(strstr(link->why.text, "can't connect"));
+    link->state = LINK_GREETING;
+    pawl__link_turned_away(link, PAWL_EACCES, "too many clients");
+    link->state = LINK_UP;
+    pawl__link_ended(link);
+    assert_non_null(strstr(link->why.text, "closed"));
+    while (pawl__wire_next(redis, &event))
+        ;
+    pawl__link_free(link);
+    free(redis);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_cell), cmocka_unit_test(test_what_a_drop_leaves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_cell), cmocka_unit_test(test_what_a_drop_leaves),
+                                       cmocka_unit_test(test_why_outlives_a_cut)};
 
     return cmocka_run_group_tests_name("redis link", tests, NULL, NULL);
 }

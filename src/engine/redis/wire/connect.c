@@ -161,7 +161,7 @@ static bool greeted(struct link *link, const struct request *request, const redi
         if (reply->type == REDIS_REPLY_STRING)
             pawl__reply_info(reply->str, "run_id", link->run_id, sizeof link->run_id);
         if (class == REPLY_AGAIN) /* it has too many clients, and does not wait to be asked */
-            pawl__link_drop(link, why.code, "%s", why.text);
+            pawl__link_turned_away(link, why.code, why.text);
     } else if (request->step >= GREET_PRIMARY && (request->step < GREET_CHECK || !wants_password(reply))) {
         return true;
     } else if (class != REPLY_OK) {
@@ -178,6 +178,7 @@ static bool is_welcome(const struct link *link) {
 static void welcome(struct link *link, struct wire_event *ret) {
     pawl__link_step(link, LINK_WELCOME);
     link->failures = 0;
+    link->turned_away = false;
     pawl__kit_note(&link->redis->kit, NULL, "connection (%s) is up", link->what);
     *ret = (struct wire_event){.kind = WIRE_UP, .link = link};
 }

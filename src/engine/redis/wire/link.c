@@ -82,11 +82,31 @@ static bool write_out(struct link *link) {
     return true;
 }
 
+void pawl__link_turned_away(struct link *link, int code, const char *text) {
+    pawl__link_drop(link, code, "%s", text);
+    link->turned_away = true;
+}
+
+/* A server that turns us away says why and closes. If our greeting meets the closed socket, its reset destroys the words: then those of
+ * an earlier try tell more. */
+static void cut_off(struct link *link, const char *text) {
+    bool turned_away = link->turned_away && link->state != LINK_UP;
+    struct pawl_error why = link->why;
+
+    pawl__link_drop(link, PAWL_ECONNLOST, "%s", text);
+    if (turned_away)
+        link->why = why;
+    link->turned_away = turned_away;
+}
+
 void pawl__link_ended(struct link *link) {
     char text[256] = "the server closed the connection";
-    int code = link->ssl ? pawl__tls_error(link->ssl, text, sizeof text) : PAWL_ECONNLOST;
+    int code = link->ssl ? pawl__tls_error(link->ssl, link->state == LINK_UP, text, sizeof text) : PAWL_ECONNLOST;
 
-    pawl__link_drop(link, code, "%s", text);
+    if (code == PAWL_ECONNLOST)
+        cut_off(link, text);
+    else
+        pawl__link_turned_away(link, code, text);
 }
 
 /* Why, the server may have said by an alert of TLS: that it wants a client certificate comes when the handshake is over for us. */
@@ -96,7 +116,7 @@ static void write_failed(struct link *link) {
     if (link->ssl && read_some(link, &byte, 1) < 0)
         pawl__link_ended(link);
     else
-        pawl__link_drop(link, PAWL_ECONNLOST, "the connection broke off while writing");
+        cut_off(link, "the connection broke off while writing");
 }
 
 void pawl__link_flush(struct link *link) {
@@ -222,7 +242,7 @@ static void take_unasked(struct link *link, redisReply *reply) {
 
     if (pawl__reply_class(reply, &why) == REPLY_OK)
         pawl__fail(&why, PAWL_EFORMAT, "the server sent a reply to no request: it does not speak Redis' protocol");
-    pawl__link_drop(link, why.code, "%s", why.text);
+    pawl__link_turned_away(link, why.code, why.text);
     freeReplyObject(reply);
 }
 
@@ -363,6 +383,7 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     describe_end(link, code, text);
+    link->turned_away = false;
     pawl__kit_note(&link->redis->kit, NULL, "connection (%s) dropped: %s", link->what, text);
     /* One that worked is tried again at once; one that never did, later and later. */
     link->retry_at = link->state == LINK_UP ? pawl__boottime() + link->redis->options.retry.base_ns / 4

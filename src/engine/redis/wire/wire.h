@@ -163,6 +163,7 @@ struct link {
     int64_t retry_at;               /* when to connect again */
     unsigned failures;              /* in a row */
     struct pawl_error why;          /* why it is down */
+    bool turned_away;               /* `why` has the server's own words, and no connection has worked since */
 };
 
 /* What INFO and CONFIG said of a server. */
@@ -273,6 +274,8 @@ void pawl__link_flush(struct link *link);
 void pawl__link_read(struct link *link);
 /* It is of no use any more: close it. That all that is unanswered is lost, and that it is down, is pulled. */
 void pawl__link_drop(struct link *link, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same where the server has said why; kept while later tries are merely cut. */
+void pawl__link_turned_away(struct link *link, int code, const char *text);
 /* The same when the other side has ended it. */
 void pawl__link_ended(struct link *link);
 /* It is down, and could not even be tried: this is why. */
