@@ -92,7 +92,7 @@ enum pawl__news {
     NEWS_RENEWED,    /* held: sent_at and lease_ns are new */
     NEWS_LOST,       /* held, and not any more. Not gone: the core answers with withdraw, at once */
     NEWS_BROKEN, /* likewise, by an operator: the claim is in the way until its holder has let go, and the core withdraws it then */
-    NEWS_WANTED, /* pending or held, with keep_ns or hears: another process waits behind it. May be told twice, and for one that has given up */
+    NEWS_WANTED, /* pending or held, with keep_ns or hears: another waits behind it. May be told twice, and for one that has given up */
 };
 
 /* The upcall: only from within serve(), with no lock held. `why`: for REFUSED, LOST and BROKEN, else NULL. An engine with park() may tell

@@ -39,7 +39,7 @@ static void changed(struct home *home) {
     if (up) {
         home->gave_up = false;
         pawl__listen_track(home);
-        pawl__renew_heeding(home);
+        pawl__renew_hearers(home);
     } else {
         pawl__kept_doubt_all(home);
         look_for_others(home);

@@ -21,8 +21,8 @@ int pawl__home_made(struct server *server) {
         return -1;
     pawl__spin_init(&home->spin, server->redis->options.spin_ns);
     TAILQ_INIT(&home->to_renew);
-    for (int i = 0; i < HEEDINGS; i++)
-        TAILQ_INIT(&home->heeding[i].claims);
+    for (int i = 0; i < HEARERS; i++)
+        TAILQ_INIT(&home->hearers[i].claims);
     pawl__kit_reader_init(&home->reader);
     TAILQ_INIT(&home->to_secure);
     TAILQ_INIT(&home->in_round);

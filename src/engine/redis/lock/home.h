@@ -11,8 +11,8 @@
 TAILQ_HEAD(rclaim_list, rclaim);
 
 /* Claims that hold and want to hear who waits for them, since they are kept, or since several threads share them. */
-enum { HEED_KEPT, HEED_SHARED, HEEDINGS };
-struct heeding {
+enum { HEARS_KEPT, HEARS_SHARED, HEARERS };
+struct hearers {
     struct rclaim_list claims;
     int64_t look_at; /* 0, or: when those who wait for them and can't tell are looked for */
 };
@@ -39,7 +39,7 @@ struct home {
     unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
     int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
     int64_t up_since;    /* its connections are up, without a break, since then at the latest; if they are */
-    struct heeding heeding[HEEDINGS]; /* kept.c */
+    struct hearers hearers[HEARERS]; /* kept.c */
     bool tracks; /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
 
     /* secure.c */

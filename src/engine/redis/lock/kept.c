@@ -10,7 +10,7 @@
  *     after all of its connections, and in a cluster the subscription, were up; and none has ended since. Who came before that was told
  *     of with the answer.
  *   - A claim that holds, has the mark and is not heard is renewed as soon as it can be heard.
- *   - The claims in home->heeding hold and have the mark. While there are any, the service thread reads the inbox at once.
+ *   - The claims in home->hearers hold and have the mark. While there are any, the service thread reads the inbox at once.
  *
  * Claims that several threads share hear in the same way, so that the core lets others go before when they come.
  */
@@ -53,21 +53,21 @@ void pawl__kept_drive(struct redis *redis, struct rclaim *claim) {
 }
 
 static void look_by(struct rclaim *claim, int64_t when) {
-    rclaim_heeding(claim)->look_at = when;
+    rclaim_hearers(claim)->look_at = when;
     pawl__redis_due(claim->home->server.redis, when);
 }
 
 static void list(struct rclaim *claim) {
     struct redis *redis = claim->home->server.redis;
-    struct heeding *heeding = rclaim_heeding(claim);
+    struct hearers *hearers = rclaim_hearers(claim);
 
     claim->keeping.listed = true;
-    TAILQ_INSERT_TAIL(&heeding->claims, claim, keeping.entry);
-    claims_of(redis)->heeding_count++;
+    TAILQ_INSERT_TAIL(&hearers->claims, claim, keeping.entry);
+    claims_of(redis)->hearer_count++;
     claim->home->inbox_due = 0;
     pawl__kept_drive(redis, claim);
-    if (!heeding->look_at)
-        look_by(claim, pawl__boottime() + heed_look_ns((int)(heeding - claim->home->heeding)));
+    if (!hearers->look_at)
+        look_by(claim, pawl__boottime() + hearers_look_ns((int)(hearers - claim->home->hearers)));
 }
 
 void pawl__kept_unlist(struct rclaim *claim) {
@@ -75,8 +75,8 @@ void pawl__kept_unlist(struct rclaim *claim) {
         return;
     pawl__kept_doubt(claim);
     claim->keeping.listed = false;
-    TAILQ_REMOVE(&rclaim_heeding(claim)->claims, claim, keeping.entry);
-    claims_of(claim->home->server.redis)->heeding_count--;
+    TAILQ_REMOVE(&rclaim_hearers(claim)->claims, claim, keeping.entry);
+    claims_of(claim->home->server.redis)->hearer_count--;
 }
 
 void pawl__kept_follow(struct rclaim *claim) {
@@ -97,16 +97,16 @@ void pawl__kept_confirmed(struct rclaim *claim, int64_t sent_at) {
     atomic_store(&claim->keeping.heard, sent_at >= since);
     if (sent_at >= since || since == PAWL__NEVER)
         return;
-    TAILQ_REMOVE(&rclaim_heeding(claim)->claims, claim, keeping.entry); /* it is the next */
-    TAILQ_INSERT_HEAD(&rclaim_heeding(claim)->claims, claim, keeping.entry);
+    TAILQ_REMOVE(&rclaim_hearers(claim)->claims, claim, keeping.entry); /* it is the next */
+    TAILQ_INSERT_HEAD(&rclaim_hearers(claim)->claims, claim, keeping.entry);
     look_by(claim, pawl__boottime());
 }
 
 void pawl__kept_doubt_all(struct home *home) {
     struct rclaim *claim;
 
-    for (int i = 0; i < HEEDINGS; i++)
-        TAILQ_FOREACH(claim, &home->heeding[i].claims, keeping.entry) {
+    for (int i = 0; i < HEARERS; i++)
+        TAILQ_FOREACH(claim, &home->hearers[i].claims, keeping.entry) {
             pawl__kept_doubt(claim);
         }
 }

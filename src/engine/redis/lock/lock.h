@@ -94,7 +94,7 @@ struct rclaim_securing {
 
 /* kept.c: the process may keep it while nobody there holds it. */
 struct rclaim_keeping {
-    TAILQ_ENTRY(rclaim) entry; /* home->heeding */
+    TAILQ_ENTRY(rclaim) entry; /* home->hearers */
     bool listed;
     bool marked;                /* who waits for it tells so */
     _Atomic bool wanted, heard; /* others wait for it; they would be heard of. Written with the mutex held, read without it */
@@ -145,7 +145,7 @@ struct claims {
     char record[PAWL__RECORD_MAX];
     struct rclaim_list all, buckets[REDIS_BUCKETS];
     size_t adopted_count;  /* those that serve() looks after */
-    size_t heeding_count;  /* those in lists of homes' heeding */
+    size_t hearer_count;   /* those in lists of homes' hearers */
     pthread_cond_t called; /* a call that is not about a claim was answered */
     bool woken;
     int64_t refusal_due; /* until then the log hears of no other release that was refused */
@@ -242,12 +242,12 @@ void pawl__listen_track_next(const struct rclaim *claim);
 
 /* kept.c */
 /* How often those who can't make themselves heard are looked for: renew.c. */
-static inline int64_t heed_look_ns(int i) {
-    return (i == HEED_KEPT ? 100 : 10) * REDIS_MS;
+static inline int64_t hearers_look_ns(int i) {
+    return (i == HEARS_KEPT ? 100 : 10) * REDIS_MS;
 }
 /* Where it is, or will be, while it holds. */
-static inline struct heeding *rclaim_heeding(const struct rclaim *claim) {
-    return &claim->home->heeding[claim->kit.claim->keep_ns ? HEED_KEPT : HEED_SHARED];
+static inline struct hearers *rclaim_hearers(const struct rclaim *claim) {
+    return &claim->home->hearers[claim->kit.claim->keep_ns ? HEARS_KEPT : HEARS_SHARED];
 }
 /* The mark, which stands before its number. */
 const char *pawl__kept_begin(struct rclaim *claim);
@@ -330,7 +330,7 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
 /* Look for those who wait for kept locks and can't say so, if it is time. */
 void pawl__renew_look(struct home *home, int64_t now);
 /* Renew what wants to hear who waits, and can again. */
-void pawl__renew_heeding(struct home *home);
+void pawl__renew_hearers(struct home *home);
 /* A renewal counts, or must be made again: for secure.c. */
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
 void pawl__renew_put_back(struct rclaim *claim);

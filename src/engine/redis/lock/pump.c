@@ -105,9 +105,9 @@ int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
             due = sooner(due, home->inbox_due);
         if (home->answers_due)
             due = sooner(due, home->answers_due);
-        for (int i = 0; i < HEEDINGS; i++)
-            if (home->heeding[i].look_at)
-                due = sooner(due, home->heeding[i].look_at);
+        for (int i = 0; i < HEARERS; i++)
+            if (home->hearers[i].look_at)
+                due = sooner(due, home->hearers[i].look_at);
     }
     TAILQ_FOREACH(link, &redis->links, entry) {
         due = sooner(due, pawl__link_due(link));
@@ -180,7 +180,7 @@ static bool can_read(const struct kit_reader *reader) {
 static void set_reader_waits(struct home *home, bool waits) {
     const struct claims *claims = claims_of(home->server.redis);
 
-    if (home->reader_waits && !waits && !claims->adopted_count && !claims->heeding_count) {
+    if (home->reader_waits && !waits && !claims->adopted_count && !claims->hearer_count) {
         home->inbox_due = pawl__boottime() + INBOX_REST_NS;
         pawl__redis_due(home->server.redis, home->inbox_due);
     }

@@ -241,15 +241,15 @@ void pawl__renew_all(struct home *home) {
  * where more are kept, it takes longer. */
 enum { LOOKS = 20 };
 
-static void look(struct heeding *heeding, int64_t now, int64_t look_ns) {
-    const struct rclaim *last = TAILQ_LAST(&heeding->claims, rclaim_list);
+static void look(struct hearers *hearers, int64_t now, int64_t look_ns) {
+    const struct rclaim *last = TAILQ_LAST(&hearers->claims, rclaim_list);
     struct rclaim *claim = NULL;
 
-    heeding->look_at = last ? now + look_ns : 0;
+    hearers->look_at = last ? now + look_ns : 0;
     for (int i = 0; i < LOOKS && claim != last; i++) {
-        claim = TAILQ_FIRST(&heeding->claims);
-        TAILQ_REMOVE(&heeding->claims, claim, keeping.entry);
-        TAILQ_INSERT_TAIL(&heeding->claims, claim, keeping.entry);
+        claim = TAILQ_FIRST(&hearers->claims);
+        TAILQ_REMOVE(&hearers->claims, claim, keeping.entry);
+        TAILQ_INSERT_TAIL(&hearers->claims, claim, keeping.entry);
         if (!atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed) &&
             (now - claim->kit.grant.sent_at >= look_ns || !atomic_load_explicit(&claim->keeping.heard, memory_order_relaxed)))
             pawl__renew_want(claim);
@@ -257,16 +257,16 @@ static void look(struct heeding *heeding, int64_t now, int64_t look_ns) {
 }
 
 void pawl__renew_look(struct home *home, int64_t now) {
-    for (int i = 0; i < HEEDINGS; i++)
-        if (home->heeding[i].look_at && now >= home->heeding[i].look_at)
-            look(&home->heeding[i], now, heed_look_ns(i));
+    for (int i = 0; i < HEARERS; i++)
+        if (home->hearers[i].look_at && now >= home->hearers[i].look_at)
+            look(&home->hearers[i], now, hearers_look_ns(i));
 }
 
-void pawl__renew_heeding(struct home *home) {
+void pawl__renew_hearers(struct home *home) {
     struct rclaim *claim;
 
-    for (int i = 0; i < HEEDINGS; i++)
-        TAILQ_FOREACH(claim, &home->heeding[i].claims, keeping.entry) {
+    for (int i = 0; i < HEARERS; i++)
+        TAILQ_FOREACH(claim, &home->hearers[i].claims, keeping.entry) {
             pawl__renew_want(claim);
         }
 }
