@@ -345,7 +345,8 @@ PAWL_PUBLIC int64_t pawl_remaining_ms(const struct pawl_lock *lock); /* 0: not h
  *
  * Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. No lock is renewed, and none that
  * is kept is given back, until it has returned. pawl_release, pawl_token and the like may be called in it; pawl_lock_free and pawl_close
- * may not. A hold that was broken (pawl_break) stays in the way of others until it is released: that is the acknowledgement. NULL takes the callback back: then none is running any more. */
+ * may not. A hold that was broken (pawl_break) stays in the way of others until it is released: that is the acknowledgement. NULL takes
+ * the callback back: then none is running any more. */
 typedef void pawl_loss_fn(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data);
 PAWL_PUBLIC int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pawl_error *reterr);
 

@@ -509,6 +509,8 @@ int main(int argc, char **argv) {
         contract_engine->keep = contract_engine->keeps;
         if (contract_engine->keep)
             failed += run_groups();
+        contract_engine->keep = false;
+        failed += contract_run_keep();
         if (contract_engine->end)
             contract_engine->end();
     }
