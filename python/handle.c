@@ -56,22 +56,31 @@ void py_lock_note_release(struct py_lock *lock) {
 
 /* ---- The handle ------------------------------------------------------------------------------------------------------------ */
 
-static int new_handle(struct py_lock *lock, struct pawl *pawl, struct pawl_lock **ret, struct pawl_error *error) {
-    switch (lock->kind) {
+enum pawl_kind py_kind_of(int kind) {
+    return kind == PAWL_RWLOCK ? PAWL_RWLOCK : kind == PAWL_SEMAPHORE ? PAWL_SEMAPHORE : PAWL_MUTEX;
+}
+
+enum pawl_mode py_mode_of(int mode) {
+    return mode == PAWL_SHARED ? PAWL_SHARED : mode == PAWL_PERMITS ? PAWL_PERMITS : PAWL_EXCLUSIVE;
+}
+
+int py_new_handle(struct pawl *pawl, const struct py_kind *kind, unsigned flags, struct pawl_lock **ret, struct pawl_error *error) {
+    switch (kind->kind) {
     case PAWL_RWLOCK:
-        return pawl_rwlock_new(pawl, lock->name, lock->flags, ret, error);
+        return pawl_rwlock_new(pawl, kind->name, flags, ret, error);
     case PAWL_SEMAPHORE:
-        return pawl_semaphore_new(pawl, lock->name, lock->limit, lock->flags, ret, error);
+        return pawl_semaphore_new(pawl, kind->name, kind->limit, flags, ret, error);
     case PAWL_MUTEX:
         break;
     }
-    return pawl_mutex_new(pawl, lock->name, lock->flags, ret, error);
+    return pawl_mutex_new(pawl, kind->name, flags, ret, error);
 }
 
 static int set_up_handle(struct py_lock *lock, struct pawl *pawl) {
+    struct py_kind kind = {lock->kind, lock->name, lock->limit};
     struct pawl_lock *handle = NULL;
     struct pawl_error error;
-    int rc = new_handle(lock, pawl, &handle, &error);
+    int rc = py_new_handle(pawl, &kind, lock->flags, &handle, &error);
 
     if (rc == 0 && lock->max_hold_ms)
         rc = pawl_set_max_hold(handle, lock->max_hold_ms, &error);

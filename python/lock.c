@@ -249,10 +249,6 @@ static PyObject *part_name(PyObject *self, void *unused) {
 
 /* ---- Types ----------------------------------------------------------------------------------------------------------------- */
 
-static enum pawl_mode mode_of(int mode) {
-    return mode == PAWL_SHARED ? PAWL_SHARED : mode == PAWL_PERMITS ? PAWL_PERMITS : PAWL_EXCLUSIVE;
-}
-
 static int part_init(PyObject *self, PyObject *args, PyObject *unused) {
     struct py_part *part = part_of(self);
     struct py_lock *home;
@@ -268,7 +264,7 @@ static int part_init(PyObject *self, PyObject *args, PyObject *unused) {
     }
     Py_INCREF(home);
     part->home = home;
-    part->mode = mode_of(mode);
+    part->mode = py_mode_of(mode);
     part->permits = permits;
     part->timeout_ms = home->part.timeout_ms;
     return 0;
@@ -299,10 +295,10 @@ static int lock_init(PyObject *self, PyObject *args, PyObject *unused) {
     }
     Py_INCREF(client);
     lock->client = client;
-    lock->kind = kind == PAWL_RWLOCK ? PAWL_RWLOCK : kind == PAWL_SEMAPHORE ? PAWL_SEMAPHORE : PAWL_MUTEX;
+    lock->kind = py_kind_of(kind);
     lock->loss = loss;
     lock->part.home = lock;
-    lock->part.mode = mode_of(mode);
+    lock->part.mode = py_mode_of(mode);
     return 0;
 }
 

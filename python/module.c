@@ -14,6 +14,7 @@ unsigned py_generation;
 static void after_in_child(void) {
     py_generation++;
     py_loss_forked();
+    py_ticket_forked();
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------------------------------------- */
@@ -155,7 +156,8 @@ PyMODINIT_FUNC PyInit__pawl(void) {
 
     if (!module)
         return NULL;
-    if (py_client_init(module) < 0 || py_lock_init(module) < 0 || pthread_atfork(NULL, NULL, after_in_child) != 0) {
+    if (py_client_init(module) < 0 || py_lock_init(module) < 0 || py_ticket_init(module) < 0 ||
+        pthread_atfork(NULL, NULL, after_in_child) != 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -106,6 +106,18 @@ struct py_lock {
 
 extern PyTypeObject *py_part_type, *py_lock_type;
 
+/* Which lock. */
+struct py_kind {
+    enum pawl_kind kind;
+    const char *name;
+    unsigned limit;
+};
+
+/* A number of Python's as what it stands for. */
+enum pawl_kind py_kind_of(int kind);
+enum pawl_mode py_mode_of(int mode);
+int py_new_handle(struct pawl *pawl, const struct py_kind *kind, unsigned flags, struct pawl_lock **ret, struct pawl_error *error);
+
 /* Have a handle that is of use in this process. One that its thread held when it forked stays, and answers PAWL_EFORKED. */
 int py_lock_ready(struct py_lock *lock);
 void py_lock_free_handle(struct py_lock *lock);
@@ -130,5 +142,12 @@ pawl_loss_fn py_loss_note; /* `data` is the number of the lock */
 PyObject *py_losses(PyObject *module, PyObject *unused);
 PyObject *py_losses_stop(PyObject *module, PyObject *unused);
 void py_loss_forked(void);
+
+/* ---- ticket.c -------------------------------------------------------------------------------------------------------------- */
+
+PyObject *py_client_dispatch(PyObject *client, PyObject *unused);
+PyObject *py_client_fd(PyObject *client, PyObject *unused);
+void py_ticket_forked(void);
+int py_ticket_init(PyObject *module);
 
 #endif

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
-from . import _pawl
+from . import _pawl, aio
 from ._clients import Client
 from ._decorator import exclusive
 from ._errors import (
@@ -90,6 +90,7 @@ __all__ = [
     "SystemFailure",
     "Timeout",
     "WriteSide",
+    "aio",
     "all_of",
     "break_",
     "engines",

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from typing import Any, Callable, Optional, TypeVar, Union, cast
 
-from . import _errors, _losses
+from . import _errors, _losses, aio
 from ._locks import Lock
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -52,8 +51,7 @@ def exclusive(
                 return function(*args, **kwargs)
 
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            aio = importlib.import_module("pawl.aio")
-            lock = aio.Lock(name_of(*args, **kwargs), **cast(Any, options))
+            lock = aio.Lock(name_of(*args, **kwargs), **cast(Any, {k: v for k, v in options.items() if v is not None}))
             try:
                 await lock.__aenter__()
             except _errors.Timeout:
