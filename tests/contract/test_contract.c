@@ -196,7 +196,7 @@ static void zookeeper_tear_down(void) {
 #endif
 
 static struct contract_engine engines[] = {
-    {.name = "local", .set_up = local_set_up, .tear_down = local_tear_down},
+    {.name = "local", .keeps = true, .set_up = local_set_up, .tear_down = local_tear_down},
 #ifdef HAVE_REDIS
     {.name = "redis", .keeps = true, .begin = redis_begin, .set_up = redis_set_up, .tear_down = redis_tear_down},
     {.name = "redis",
