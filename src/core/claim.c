@@ -486,7 +486,8 @@ static int renewed(struct claim *claim) {
 bool pawl__claim_rest(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
 
-    if (pawl__claim_has_expired(claim) || engine->impl->keeping->rest(engine, &claim->seam) != PAWL__DONE)
+    /* Whether its time is over is looked at when it is entered again. */
+    if (engine->impl->keeping->rest(engine, &claim->seam) != PAWL__DONE)
         return false;
     step(claim, CLAIM_RESTS);
     pawl__keep_begin(claim);

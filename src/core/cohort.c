@@ -353,17 +353,38 @@ void pawl__cohort_give_back(struct cohort *cohort) {
         retire(claim);
 }
 
-/* Enter the claim that is kept, if there is one. False: there is none any more. */
-static bool enter_kept(struct cohort *cohort, struct waiter *waiter) {
+/* Take the claim that is kept, with a token for one hold. NULL: there is none, or not any more. */
+static struct claim *take_kept(struct cohort *cohort, enum pawl_mode mode, int64_t max_hold_ns, uint64_t *rettoken) {
     struct claim *claim = TAILQ_LAST(&cohort->claims, claim_list);
 
     if (!claim || claim->state != CLAIM_KEPT)
-        return false;
-    if (claim->seam.mode == waiter->mode && !waiter->max_hold_ns && pawl__claim_resume(claim) && grant(claim, waiter))
-        return true;
+        return NULL;
+    if (claim->seam.mode == mode && !max_hold_ns && pawl__claim_resume(claim) && pawl__claim_enter(claim, rettoken))
+        return claim;
     retire(claim);
     adopt_unsettled(cohort); /* this thread may be about to wait for another claim */
-    return false;
+    return NULL;
+}
+
+static bool enter_kept(struct cohort *cohort, struct waiter *waiter) {
+    uint64_t token;
+    struct claim *claim = take_kept(cohort, waiter->mode, waiter->max_hold_ns, &token);
+
+    if (claim)
+        grant_with(claim, waiter, token);
+    return claim;
+}
+
+bool pawl__cohort_enter_kept(struct pawl_lock *lock, enum pawl_mode mode, uint64_t owner) {
+    struct hold *hold = lock->spare;
+    struct claim *claim;
+    uint64_t token;
+
+    if (!hold || !(claim = take_kept(lock->cohort, mode, lock->max_hold_ns, &token)))
+        return false;
+    lock->spare = NULL;
+    begin_hold(hold, lock, claim, owner, mode, token);
+    return true;
 }
 
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {

@@ -425,6 +425,8 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
                              struct claim **retclaim, struct pawl_error *reterr);
 void pawl__cohort_begin(struct claim *claim, struct waiter *waiter);
+/* The same where a claim is kept: it is entered, without a waiter and without asking anybody. False: there is none, or not any more. */
+bool pawl__cohort_enter_kept(struct pawl_lock *lock, enum pawl_mode mode, uint64_t owner);
 /* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
 void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 /* Wait until the (synchronous) waiter was granted or has ended; the mutex is released meanwhile. */

@@ -401,6 +401,8 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     rc = pawl__lock_check_busy(lock, reterr);
     if (rc == 0)
         rc = pawl__lock_by_right(lock, mode, reterr);
+    if (rc == 1 && pawl__cohort_enter_kept(lock, mode_of(lock, mode), owner_of(lock)))
+        rc = 0;
     if (rc == 1 && TAILQ_EMPTY(&lock->cohort->claims))
         return acquire_alone(lock, mode, permits, timeout_ms, reterr);
     if (rc == 1 && !pawl__lock_waiter(lock, &waiter, mode, permits, timeout_ms, reterr))
