@@ -57,6 +57,39 @@ static void test_follower_cut_off_by_the_network(void **state) {
     pawl_close(two);
 }
 
+/* A lock is kept at a follower that is behind the others when somebody wants it there: it hears of that when it has caught up. */
+static void test_kept_at_a_follower_that_lags(void **state) {
+    struct pawl *one, *two;
+    struct pawl_lock *kept, *lock;
+    struct acquire waiter;
+    uint64_t token;
+
+    (void)state;
+    expect_leader();
+    one = open_at(minority, "?session=20000&keep=600000");
+    two = open_at(majority, "?session=20000");
+    kept = new_mutex(one, 0);
+    lock = new_mutex(two, 0);
+    assert_works(pawl_acquire(kept, PATIENCE_MS, &error), &error);
+    token = pawl_token(kept);
+    assert_works(pawl_release(kept, &error), &error);
+    zookeeper_network_cut(&server);
+    acquire_start(&waiter, lock, false, PAWL_FOREVER);
+    await(zookeeper_server_watches(server.ports[1]) + zookeeper_server_watches(server.ports[2]) > 0, "it does not wait");
+    assert_false(atomic_load(&waiter.ended));
+    zookeeper_network_mend(&server);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    assert_int_equal(zk_of(one->engine)->session.number, 1); /* not by the end of its session */
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(kept, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(kept) > token);
+    assert_works(pawl_release(kept, &error), &error);
+    pawl_lock_free(kept);
+    pawl_lock_free(lock);
+    pawl_close(one);
+    pawl_close(two);
+}
+
 /* A server that is cut off for so long that it turns read-only: nobody locks there, and the doctor tells. */
 static void test_read_only_while_the_others_serve(void **state) {
     struct findings findings = {0};
@@ -84,6 +117,7 @@ static void test_read_only_while_the_others_serve(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_follower_cut_off_by_the_network),
+        cmocka_unit_test(test_kept_at_a_follower_that_lags),
         cmocka_unit_test(test_read_only_while_the_others_serve),
     };
     struct zookeeper_how how = {.read_only = true};

@@ -22,6 +22,9 @@
  *
  * Whether the znode is still ours is not decided here: a claim is entered only while it is assured, which the core sees to.
  *
+ * A try of another client's, or of a pawl that does not know of this, comes and goes at once, and the list after the event does not show
+ * it. So a mutex or a writer that finds as many children as before is wanted, too: the next try finds it free.
+ *
  * Readers: every reader that comes or goes fires the watches of all that are kept. So one that may be kept lists at most once in
  * READERS_NS; a writer that comes meanwhile is heard of that much later.
  *
@@ -29,8 +32,6 @@
  * kind, waits a little: its own znode is what the others hear of.
  */
 #include "engine/zookeeper/lock/lock.h"
-
-#include <string.h>
 
 /* How soon a reader's claim lists its queue again. */
 #define READERS_NS (10 * ZK_MS)
@@ -56,32 +57,33 @@ void pawl__zk_keep_listed(struct zk_claim *claim, const struct String_vector *ch
     claim->keep.wanted = claim->terms.keeps && is_wanted(claim, children);
 }
 
-static bool has_own(const struct zk_claim *claim, const struct String_vector *children) {
-    for (int i = 0; i < children->count; i++)
-        if (strcmp(children->data[i], pawl__zk_child(claim->at.own)) == 0)
-            return true;
-    return false;
-}
-
 static int on_event(struct zk_asker *asker, int type) {
     if (type == ZK_WATCH_MISSED) {
         pawl__zk_watch_drop(zk_claim_of_asker(asker)->watch.queue);
         return ZK_QUEUE_MISSED;
     }
-    return type == ZOO_DELETED_EVENT ? ZK_OWN_GONE : ZK_QUEUE_CHANGED;
+    return ZK_QUEUE_CHANGED;
+}
+
+/* Has somebody been there since the last list, whom this one does not show? */
+static bool came_and_went(struct zk_claim *claim, int children) {
+    bool same = children == claim->keep.children;
+
+    claim->keep.children = children;
+    return same && !is_shared(claim);
 }
 
 static int on_listed(struct zk_op *op, const struct zk_reply *reply) {
-    const struct zk_claim *claim = zk_asked(op);
+    struct zk_claim *claim = zk_asked(op);
 
     pawl__zk_watch_set(op->watch, reply->rc);
     if (!claim || !claim->at.own)
         return ZK_NOTHING;
     if (pawl__zk_reply_lost(reply->rc))
         return ZK_QUEUE_MISSED;
-    if (reply->rc == ZNONODE || (reply->rc == ZOK && !has_own(claim, reply->children)))
-        return ZK_OWN_GONE;
-    return reply->rc != ZOK || is_wanted(claim, reply->children) ? ZK_WANTED : ZK_NOTHING; /* may not list: can't hear anybody */
+    if (reply->rc != ZOK) /* it may not list any more, or its directory is gone: then nobody is heard of */
+        return ZK_WANTED;
+    return came_and_went(claim, reply->children->count) || is_wanted(claim, reply->children) ? ZK_WANTED : ZK_NOTHING;
 }
 
 /* List the queue, and be told when it changes. */
@@ -122,6 +124,7 @@ enum zk_event pawl__zk_keep_look(struct zk_claim *claim) {
 }
 
 enum zk_event pawl__zk_keep_missed(struct zk_claim *claim) {
+    claim->keep.children = 0;
     atomic_store_explicit(&claim->keep.heard, 0, memory_order_relaxed);
     pawl__zk_look_at(claim, pawl__boottime() + (zk_is_connected(&claim->zk->session) ? AGAIN_NS : 0));
     return ZK_NOTHING;
@@ -137,6 +140,7 @@ enum zk_event pawl__zk_keep_wanted(struct zk_claim *claim) {
 
 /* The watch fires when its own znode goes, and tells nothing new then. */
 void pawl__zk_keep_end(struct zk_claim *claim) {
+    claim->keep.children = 0;
     atomic_store_explicit(&claim->keep.heard, 0, memory_order_relaxed);
     pawl__zk_watch_leave(claim->watch.queue);
 }

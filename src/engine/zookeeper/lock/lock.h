@@ -177,6 +177,7 @@ struct zk_claim {
         _Atomic uint64_t heard; /* session->changes when who comes was heard of; 0: is not. Read without the mutex */
         bool wanted;            /* by the latest list of its queue */
         int64_t listed_at;
+        int children; /* of its directory then; 0: not known */
     } keep;
     uint64_t next_in; /* session->changes when a list with our own znode in it showed exactly one ahead; else 0 */
     struct {
