@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional
+import asyncio
+from typing import Iterator, List, Optional
 
 import pytest
 
@@ -63,3 +64,17 @@ def test_what_cannot_be_decorated(local: str) -> None:
         pawl.exclusive("a")(generator)
     with pytest.raises(ValueError):
         pawl.exclusive("a", blocking=False, timeout=1)
+
+
+def test_a_coroutine(local: str) -> None:
+    @pawl.exclusive("report-{day}", blocking=False, otherwise="busy")
+    async def report(day: int) -> str:
+        await asyncio.sleep(0)
+        return "free" if is_free(pawl.Lock(f"report-{day}")) else "held"
+
+    async def both() -> List[str]:
+        return list(await asyncio.gather(report(1), report(1), report(2)))
+
+    assert asyncio.run(report(1)) == "held"
+    assert sorted(asyncio.run(both())) == ["busy", "held", "held"]
+    assert is_free(pawl.Lock("report-1"))
