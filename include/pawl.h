@@ -363,7 +363,8 @@ typedef void pawl_acquired_fn(struct pawl_lock *lock, int result, const struct p
 
 /* Start to acquire; needs PAWL_TASK, and is PAWL_EBUSY while another acquire of the handle is pending. Once it returns 0, `fn` is
  * called exactly once, by pawl_dispatch(), never from within this call. `permits` counts for PAWL_PERMITS only. After
- * pawl_lock_free the callback still comes, with PAWL_ECANCELED; its `lock` must not be used then. */
+ * pawl_lock_free the callback still comes, with PAWL_ECANCELED; its `lock` must not be used then. Where a client's locks are all acquired
+ * so, pawl_release, pawl_cancel and pawl_lock_free do not wait for a server. */
 PAWL_PUBLIC int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
                                    pawl_acquired_fn *fn, void *data, struct pawl_error *reterr);
 

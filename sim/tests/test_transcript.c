@@ -409,6 +409,31 @@ static void test_suspect_recovers(void **state) {
                  "a 2.113s recovered, token 1: the lease of 'm' is renewed again\n");
 }
 
+/* Held or pending: to end what was started waits for no server, whose answers take two milliseconds. */
+static void test_started_ends_at_once(void **state) {
+    struct pawl *client = scene_client();
+    struct pawl_lock *held = scene_mutex(client, "a"), *freed, *pending = scene_mutex(client, "a");
+    struct pawl_error error;
+    int64_t before;
+
+    (void)state;
+    assert_works(pawl_mutex_new(client, "b", PAWL_TASK, &freed, &error), &error);
+    scene_start(held, PAWL_EXCLUSIVE, PAWL_FOREVER, "held");
+    scene_start(freed, PAWL_EXCLUSIVE, PAWL_FOREVER, "freed");
+    scene_run(10);
+    scene_start(pending, PAWL_EXCLUSIVE, PAWL_FOREVER, "pending");
+    scene_run(10);
+    assert_int_equal(pawl_state(held), PAWL_HELD);
+    assert_int_equal(pawl_state(freed), PAWL_HELD);
+    before = world_now();
+    assert_int_equal(pawl_cancel(pending), 1);
+    assert_works(pawl_release(held, &error), &error);
+    pawl_lock_free(freed);
+    assert_true(world_now() - before < WORLD_MS);
+    scene_run(10);
+    assert_int_equal(pawl_state(pending), PAWL_NOT_HELD);
+}
+
 /* A lease of 3 s, and a hold of 4.5 s at most: renewed at 1 s and at 2 s, which is as far as it may go; never suspect. The next has a
  * limit of 2 s: its lease is not renewed at all. */
 static void test_max_hold(void **state) {
@@ -648,6 +673,7 @@ int main(void) {
         {SCENE_TEST(test_no_time_left_is_final)},
         {SCENE_TEST(test_suspect_recovers)},
         {SCENE_TEST(test_max_hold)},
+        {SCENE_TEST(test_started_ends_at_once)},
         {SCENE_TEST(test_late_renewal_revives_nothing)},
         {SCENE_TEST(test_forgotten_by_the_server)},
         {SCENE_TEST(test_timeout_cancel_and_try)},
