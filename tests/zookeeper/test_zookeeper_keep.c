@@ -553,6 +553,44 @@ static void test_a_semaphore_of_the_same_name(void **state) {
     pawl_lock_free(permits);
 }
 
+/* Until the rival waits for a node that is there; or has given up. */
+static void await_rival(void *data) {
+    struct zk_engine *zk = zk_of(rival->engine);
+    bool waits = false;
+
+    (void)data;
+    while (!waits && !atomic_load(&waiter.ended)) {
+        const struct zk_claim *claim;
+
+        poll(NULL, 0, 1);
+        pawl__zk_lock();
+        claim = TAILQ_FIRST(&zk->claims);
+        waits = claim && claim->watch.ahead && claim->watch.ahead->armed;
+        pawl__zk_unlock(&zk->session);
+    }
+}
+
+/* The keeper's node is still there when the other kind looks. */
+static void meets(struct pawl_lock *other_kind) {
+    keep_mutex();
+    strike_hook(OP_DELETE, await_rival, NULL);
+    acquire_start(&waiter, other_kind, false, PAWL_FOREVER);
+    assert_int_equal(acquire_wait(&waiter), 0);
+    await_strike();
+    release(other_kind);
+    pawl_lock_free(other_kind);
+}
+
+static void test_another_kind_meets_the_keeper(void **state) {
+    (void)state;
+    meets(new_rwlock(rival, 0));
+}
+
+static void test_a_semaphore_meets_the_keeper(void **state) {
+    (void)state;
+    meets(new_semaphore(rival, 2));
+}
+
 /* ---- Faults ---------------------------------------------------------------------------------------------------------------- */
 
 /* Who can't be heard of must not be kept out: without a connection it is not entered. */
@@ -768,6 +806,8 @@ int main(int argc, char **argv) {
         KEPT(test_a_set_gets_what_is_kept),
         KEPT(test_another_kind),
         KEPT(test_a_semaphore_of_the_same_name),
+        KEPT(test_another_kind_meets_the_keeper),
+        KEPT(test_a_semaphore_meets_the_keeper),
         KEPT(test_not_entered_without_a_connection),
         KEPT(test_wanted_during_a_cut),
         KEPT(test_kept_over_a_cut),
