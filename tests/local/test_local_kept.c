@@ -182,6 +182,21 @@ static void test_a_try_wants_nothing(void **data) {
     scene_free(&scene);
 }
 
+/* Its node is left alone by those behind it. */
+static void test_a_claim_that_is_not_to_be_kept(void **data) {
+    struct scene scene = scene_new(*data, PAWL_MUTEX, PAWL_EXCLUSIVE);
+
+    scene.first->keep_ns = 0;
+    assert_int_equal(submit(scene.one, scene.first), PAWL__DONE);
+    assert_int_equal(submit(scene.two, scene.second), PAWL__PENDING);
+    assert_int_equal(GET(table_of(scene.one)->nodes[inner(scene.first)->ref - 1].state) & NODE_WANTED, 0);
+    assert_int_equal(rest(scene.one, scene.first), PAWL_EHELD);
+    assert_int_equal(release(scene.one, scene.first), PAWL__DONE);
+    assert_int_equal(park(scene.two, scene.second, LONG), PAWL__DONE);
+    assert_int_equal(release(scene.two, scene.second), PAWL__DONE);
+    scene_free(&scene);
+}
+
 /* ---- Readers and writers ---- */
 
 static void test_readers_keep_side_by_side(void **data) {
@@ -537,6 +552,7 @@ int main(void) {
         T(test_wanted_when_granted),
         T(test_wanted_when_waiting),
         T(test_a_try_wants_nothing),
+        T(test_a_claim_that_is_not_to_be_kept),
         T(test_readers_keep_side_by_side),
         T(test_a_writer_wants_all_readers),
         T(test_readers_let_in_before_a_writer),

@@ -141,6 +141,7 @@ static inline struct pawl__claim *claim_new(const char *name, enum pawl_kind kin
     claim->mode = mode;
     claim->permits = permits;
     claim->limit = limit;
+    claim->keep_ns = PAWL__NEVER;
     return claim;
 }
 

@@ -51,7 +51,7 @@ static void fill(struct node *node, const struct pawl__claim *claim, int64_t now
     SET(node->hash, claim->name_hash);
     SET(node->mode, (uint8_t)claim->mode);
     SET(node->watching, WATCHING_NOTHING);
-    node->kind = (uint8_t)claim->kind;
+    node->kind = (uint8_t)((unsigned)claim->kind | (claim->keep_ns ? NODE_KEEPS : 0));
     node->permits = claim->permits;
     node->limit = claim->limit;
     SET(node->since_ms, now_ms);
@@ -475,7 +475,7 @@ int pawl__local_abandon(struct local *local, struct local_claim *state, int64_t 
 
 /* May this claim's node stay in the table though nobody holds it? There is room for so many only, and no thread that would end them. */
 static COLD bool begin_to_keep(struct local *local, struct local_claim *state) {
-    if (state->claim->mode == PAWL_PERMITS || GET(local->table->header.block_high) > BLOCK_COUNT / 2)
+    if (!state->claim->keep_ns || state->claim->mode == PAWL_PERMITS || GET(local->table->header.block_high) > BLOCK_COUNT / 2)
         return false;
     state->keeps = atomic_fetch_add(&local->keeping, 1) < KEEPS_MAX;
     if (!state->keeps)

@@ -83,6 +83,7 @@ enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PASSED_
 #define NODE_BROKEN 8u  /* the holder is asked to give up */
 #define NODE_WANTED 16u /* others wait for it, or have: it is not kept */
 #define NODE_POKE 0x100u
+#define NODE_KEEPS 0x80u /* in node.kind: its owner may keep it. The others need no mark: it would cost them their cache line */
 
 /* What happens to a node. The first three are stores: by its owner while it is in no list, or under the guard. The others are one CAS each,
  * and a poke: GRANTED, HELD and KEPT end in more than one way. */
@@ -169,7 +170,7 @@ struct node {
     _Atomic uint64_t token;
     _Atomic uint64_t ticket;
     _Atomic uint32_t hash;
-    uint8_t kind;
+    uint8_t kind; /* enum pawl_kind, and NODE_KEEPS */
     _Atomic uint8_t mode;
     uint8_t name_length;
     _Atomic uint8_t watching; /* enum node_watching */
@@ -212,6 +213,10 @@ static inline enum node_state state_of(uint32_t word) {
 /* Does the node hold, or will it as soon as it wakes? */
 static inline _Bool holds(uint32_t word) {
     return state_of(word) == NODE_HELD || state_of(word) == NODE_GRANTED;
+}
+
+static inline uint8_t kind_of(const struct node *node) {
+    return node->kind & (uint8_t)~NODE_KEEPS;
 }
 
 /* Is it in a list, unless somebody has just died in the guard? */

@@ -152,7 +152,7 @@ static bool take(struct local *local, struct guard_visit *visit, struct node *no
 static bool want(struct local *local, struct guard_visit *visit, struct node *node) {
     if (take(local, visit, node))
         return true;
-    if (GET(node->state) & NODE_WANTED)
+    if (!(node->kind & NODE_KEEPS) || GET(node->state) & NODE_WANTED)
         return false;
     atomic_fetch_or(&node->state, NODE_WANTED);
     return take(local, visit, node); /* it may have been kept between the two */
@@ -287,7 +287,7 @@ static void append(struct guard_visit *visit, struct node *node, struct node *ta
 
 /* Does the node fit beside a kept one of its name? */
 static bool fits_beside(const struct node *node, const struct node *kept) {
-    return node->kind == kept->kind && GET(node->mode) == PAWL_SHARED && GET(kept->mode) == PAWL_SHARED;
+    return kind_of(node) == kind_of(kept) && GET(node->mode) == PAWL_SHARED && GET(kept->mode) == PAWL_SHARED;
 }
 
 /* The last node of this one's name, after those at the end are taken out that are kept and in its way. */
@@ -312,7 +312,7 @@ static enum verdict judge(struct local *local, struct guard_visit *visit, struct
     *ret_last = last;
     if (!last)
         return visit->damaged ? VERDICT_DAMAGED : VERDICT_HELD;
-    if (last->kind != node->kind)
+    if (kind_of(last) != kind_of(node))
         return VERDICT_KIND;
     if (last->limit != node->limit)
         return VERDICT_LIMIT;

@@ -129,7 +129,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
 
     memcpy(name, node->name, node->name_length);
     name[node->name_length] = '\0';
-    if (node->kind > PAWL_SEMAPHORE || GET(node->mode) > PAWL_PERMITS || pawl__name_check(name, NULL) < 0)
+    if (kind_of(node) > PAWL_SEMAPHORE || GET(node->mode) > PAWL_PERMITS || pawl__name_check(name, NULL) < 0)
         return local->look ? 0 : pawl__local_fail_damaged(local, GET(node->hash), reterr);
     describe_session(local, owner, &identity);
     snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
@@ -137,7 +137,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
              generation_of(owner), GET(node->channel), GET(node->watched));
     entry = (struct pawl_entry){
         .name = name,
-        .kind = (enum pawl_kind)node->kind,
+        .kind = (enum pawl_kind)kind_of(node),
         .mode = (enum pawl_mode)GET(node->mode),
         .flags = (position ? PAWL_ENTRY_WAITER : 0) | (word & NODE_BROKEN ? PAWL_ENTRY_BROKEN : 0) |
                  (copy->stopped ? PAWL_ENTRY_STOPPED : 0),
