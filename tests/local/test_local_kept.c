@@ -221,7 +221,7 @@ static void test_readers_keep_side_by_side(void **data) {
     scene_free(&scene);
 }
 
-/* Those in the way of a writer that waits: the kept one is taken, and those that hold do not keep, whoever ends first. */
+/* Those in the way of a writer that waits: the kept one is taken, and those that hold do not keep, in any order of their ends. */
 static void test_a_writer_wants_all_readers(void **data) {
     struct scene scene = scene_new(*data, PAWL_RWLOCK, PAWL_SHARED);
     struct pawl__claim *writer = claim_new(NAME, PAWL_RWLOCK, PAWL_EXCLUSIVE, 1, 1);

@@ -27,7 +27,7 @@
  * KEPT. A process that releases may leave its node where it is, KEPT, and hold it again by one CAS, without the guard. A kept node is in
  * nobody's way: who finds one under the guard takes it out, and needs neither its owner nor to know whether that lives. A holder that is
  * WANTED does not keep. While somebody waits for a name, all that hold it are WANTED; so nobody ever waits for a kept node. Both rules
- * meet in one word, node.state: either the CAS of who releases comes first, and the node is found KEPT; or the bit does, and it is not kept.
+ * meet in one word, node.state: either the CAS of the releaser comes first, and the node is found KEPT; or the bit does, and it is not.
  *
  * WHOSE IS IT. `(generation << 32) | (slot + 1)` names a session for ever: a slot that is freed goes on to the next generation. A
  * guard, a block and a node carry that name; what belongs to a generation that is over belongs to the dead.
