@@ -220,20 +220,20 @@ static void fill_call(const struct redlock *redlock, const char *name, bool surv
            sizeof ret->argv);
 }
 
-static int look_at(struct server *server, const char *name, struct sight *ret, struct pawl_error *reterr) {
+static int look_at(struct server *server, const char *name, struct lock_view *ret, struct pawl_error *reterr) {
     struct view_call call;
     redisReply *reply;
 
     fill_call((struct redlock *)server->redis, name, true, &call);
     reply = pawl__redlock_call(server, SCRIPT_SURVEY, VIEW_KEYS, VIEW_ARGS, call.argv, NULL, reterr);
-    return reply ? pawl__sight_take(server->redis, name, reply, ret, reterr) : reterr->code;
+    return reply ? pawl__lock_view_take(server->redis, name, reply, ret, reterr) : reterr->code;
 }
 
 static int survey_one(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    struct sight sight;
-    int rc = look_at(server, name, &sight, reterr);
+    struct lock_view view;
+    int rc = look_at(server, name, &view, reterr);
 
-    return rc < 0 ? rc : pawl__sight_show(&sight, visit, data, reterr);
+    return rc < 0 ? rc : pawl__lock_view_show(&view, visit, data, reterr);
 }
 
 static int survey_server(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
@@ -256,14 +256,14 @@ static int survey_server(struct server *server, const char *name, pawl_visit_fn 
 
 static int break_at(struct server *server, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     struct view_call call;
-    struct sight sight;
-    int rc = look_at(server, name, &sight, reterr);
+    struct lock_view view;
+    int rc = look_at(server, name, &view, reterr);
 
     if (rc < 0)
         return rc;
     fill_call((struct redlock *)server->redis, name, false, &call);
-    rc = pawl__sight_break(&sight, server, SCRIPT_BREAK, call.argv, token, now, reterr);
-    freeReplyObject(sight.reply);
+    rc = pawl__lock_view_break(&view, server, SCRIPT_BREAK, call.argv, token, now, reterr);
+    freeReplyObject(view.reply);
     return rc;
 }
 

@@ -9,15 +9,16 @@ int pawl__redis_break(struct pawl__engine *engine, const char *name, uint64_t to
     struct redis *redis = redis_of(engine);
     struct redis_call call;
     struct pawl_error local;
-    struct sight sight;
+    struct lock_view view;
     int rc;
 
     reterr = reterr ? reterr : &local;
-    rc = pawl__sight_look(redis, name, &sight, reterr);
+    rc = pawl__lock_view_look(redis, name, &view, reterr);
     if (rc < 0)
         return rc;
-    pawl__call_fill(redis, NULL, name, sight.kind, "", &call);
-    rc = pawl__sight_break(&sight, pawl__server_having(redis, name), SCRIPT_BREAK + (int)sight.kind, call.argv, token, now, reterr);
-    freeReplyObject(sight.reply);
+    pawl__call_fill(redis, NULL, name, view.kind, "", &call);
+    rc = pawl__lock_view_break(&view, pawl__server_having(redis, name), SCRIPT_BREAK + (int)view.kind, call.argv, token, now,
+                               reterr);
+    freeReplyObject(view.reply);
     return rc;
 }

@@ -19,7 +19,7 @@ struct server *pawl__server_having(struct redis *redis, const char *name);
 
 /* survey.c, break.c */
 /* Read a lock. The caller frees the reply. */
-int pawl__sight_look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr);
+int pawl__lock_view_look(struct redis *redis, const char *name, struct lock_view *ret, struct pawl_error *reterr);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 

@@ -8,7 +8,7 @@
 #include "engine/redis/lock/keys.h"
 #include "engine/redis/operator/operator.h"
 
-int pawl__sight_look(struct redis *redis, const char *name, struct sight *ret, struct pawl_error *reterr) {
+int pawl__lock_view_look(struct redis *redis, const char *name, struct lock_view *ret, struct pawl_error *reterr) {
     struct redis_keys rwlock;
     struct redis_call call;
     redisReply *reply;
@@ -21,14 +21,14 @@ int pawl__sight_look(struct redis *redis, const char *name, struct sight *ret, s
     call.argv[REDIS_CALL_COMMON] = rwlock.beside;
     reply = pawl__server_call(pawl__server_having(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv,
                               NULL, reterr);
-    return reply ? pawl__sight_take(redis, name, reply, ret, reterr) : reterr->code;
+    return reply ? pawl__lock_view_take(redis, name, reply, ret, reterr) : reterr->code;
 }
 
 static int survey_one(struct redis *redis, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    struct sight sight;
-    int rc = pawl__sight_look(redis, name, &sight, reterr);
+    struct lock_view view;
+    int rc = pawl__lock_view_look(redis, name, &view, reterr);
 
-    return rc < 0 ? rc : pawl__sight_show(&sight, visit, data, reterr);
+    return rc < 0 ? rc : pawl__lock_view_show(&view, visit, data, reterr);
 }
 
 static int scan_all(struct redis *redis, struct names *names, struct pawl_error *reterr) {

@@ -17,11 +17,11 @@ struct search {
     bool any;
 };
 
-static int match_token(const struct sight *sight, const struct holder *holder, void *data) {
+static int match_token(const struct lock_view *view, const struct holder *holder, void *data) {
     struct search *search = data;
     uint64_t first = holder->token, count = holder->facts.known ? holder->facts.count : 1;
 
-    (void)sight;
+    (void)view;
     if (search->token < first || search->token - first >= count)
         return 0;
     search->found = *holder;
@@ -63,21 +63,21 @@ static int run_break(const struct breaking *breaking, const char *name, bool now
     return rc;
 }
 
-int pawl__sight_break(const struct sight *sight, struct server *server, int script, const char *argv[VIEW_ARGS], uint64_t token,
-                      bool now, struct pawl_error *reterr) {
+int pawl__lock_view_break(const struct lock_view *view, struct server *server, int script, const char *argv[VIEW_ARGS],
+                          uint64_t token, bool now, struct pawl_error *reterr) {
     struct search search = {.token = token};
     struct breaking breaking = {.server = server, .script = script, .argv = argv};
 
-    pawl__sight_holders(sight, match_token, &search);
+    pawl__lock_view_holders(view, match_token, &search);
     if (!search.any)
-        return pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", sight->name,
+        return pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", view->name,
                           (unsigned long long)token);
     if (!search.found.facts.known && !now)
         return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the holder of '%s' is not a pawl and can't be asked: only --now frees it",
-                          sight->name);
+                          view->name);
     argv[VIEW_OWNER] = search.found.owner;
     argv[VIEW_LAST] = now ? "1" : "0";
     for (int i = 0; i < VIEW_ARGS; i++) /* Redisson's permits are bytes of any kind */
         breaking.lengths[i] = i == VIEW_OWNER ? search.found.length : strlen(argv[i]);
-    return run_break(&breaking, sight->name, now, reterr);
+    return run_break(&breaking, view->name, now, reterr);
 }

@@ -15,7 +15,7 @@
 enum { AT_TYPE, AT_LEFT, AT_CONTENT, AT_WHO, AT_QUEUE, AT_OUT, AT_HOLDS, AT_TIME, AT_COUNT };
 
 /* A lock as the server has it. */
-struct sight {
+struct lock_view {
     const struct redis *redis;
     const char *name;
     redisReply *reply;
@@ -24,8 +24,8 @@ struct sight {
     unsigned limit;
 };
 
-static inline const redisReply *sight_part(const struct sight *sight, int which) {
-    return sight->reply->element[which];
+static inline const redisReply *lock_view_part(const struct lock_view *view, int which) {
+    return view->reply->element[which];
 }
 
 /* `TOKEN COUNT MODE PERMITS SINCE RECORD`, the mode in capitals after a break; or of a waiter `OWNER MODE PERMITS SINCE RECORD`. */
@@ -51,21 +51,22 @@ struct holder {
     uint64_t token;
 };
 
-/* sight.c */
-/* Make it of the script's answer, which is freed after an error, or else with the last use: by pawl__sight_show, or by the caller. */
-int pawl__sight_take(const struct redis *redis, const char *name, redisReply *reply, struct sight *ret, struct pawl_error *reterr);
+/* lock_view.c */
+/* Make it of the script's answer, which is freed after an error, or else with the last use: by pawl__lock_view_show, or by the caller. */
+int pawl__lock_view_take(const struct redis *redis, const char *name, redisReply *reply, struct lock_view *ret,
+                         struct pawl_error *reterr);
 /* Call `fn` for each holder, until it returns something else than 0: that is returned. */
-typedef int holder_fn(const struct sight *sight, const struct holder *holder, void *data);
-int pawl__sight_holders(const struct sight *sight, holder_fn *fn, void *data);
+typedef int holder_fn(const struct lock_view *view, const struct holder *holder, void *data);
+int pawl__lock_view_holders(const struct lock_view *view, holder_fn *fn, void *data);
 /* Show holders and those that wait as entries, and free the answer. */
-int pawl__sight_show(struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+int pawl__lock_view_show(struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
 
 /* break.c */
 /* What scripts that begin with common.lua are sent to survey or break: keys, then arguments. */
 enum { VIEW_KEYS = 4, VIEW_OWNER = VIEW_KEYS, VIEW_LAST = 7, VIEW_ARGS = 8 };
 /* Break the hold with this token by the script, whose owner and last argument are filled in. */
-int pawl__sight_break(const struct sight *sight, struct server *server, int script, const char *argv[VIEW_ARGS], uint64_t token,
-                      bool now, struct pawl_error *reterr);
+int pawl__lock_view_break(const struct lock_view *view, struct server *server, int script, const char *argv[VIEW_ARGS],
+                          uint64_t token, bool now, struct pawl_error *reterr);
 
 /* names.c: all locks of a server. */
 struct names {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sight.c - who holds a lock and who waits for it, as the server has it.
+ * lock_view.c - who holds a lock and who waits for it, as the server has it.
  *
  * One script reads all of one lock (lua/survey.lua). The lock's own key says who holds, also where a foreign client wrote it; the records
  * (docs/redis.md says where they lie) only add names to owners that are pawl's. A holder without a record is foreign. It has no token, or
@@ -22,14 +22,14 @@ static const redisReply *pair_value(const redisReply *list, const char *key, siz
     return NULL;
 }
 
-static enum pawl_kind kind_of(const struct sight *sight) {
-    const redisReply *content = sight_part(sight, AT_CONTENT), *queue = sight_part(sight, AT_QUEUE);
+static enum pawl_kind kind_of(const struct lock_view *view) {
+    const redisReply *content = lock_view_part(view, AT_CONTENT), *queue = lock_view_part(view, AT_QUEUE);
 
-    if (strcmp(sight_part(sight, AT_TYPE)->str, "hash") == 0)
+    if (strcmp(lock_view_part(view, AT_TYPE)->str, "hash") == 0)
         return pair_value(content, "mode", 4) ? PAWL_RWLOCK : PAWL_MUTEX;
-    if (sight_part(sight, AT_OUT)->elements)
+    if (lock_view_part(view, AT_OUT)->elements)
         return PAWL_SEMAPHORE;
-    if (strcmp(sight_part(sight, AT_TYPE)->str, "string") == 0 && sight->redis->options.layout == LAYOUT_REDISSON &&
+    if (strcmp(lock_view_part(view, AT_TYPE)->str, "string") == 0 && view->redis->options.layout == LAYOUT_REDISSON &&
         strspn(content->element[0]->str, "0123456789") == (size_t)content->element[0]->len && content->element[0]->len < 8)
         return PAWL_SEMAPHORE;
     for (size_t i = 0; i < queue->elements; i++) {
@@ -71,8 +71,8 @@ static uint64_t foreign_token(const char *owner, size_t length) {
     return hash | UINT64_C(1) << 63;
 }
 
-static void complete_holder(const struct sight *sight, struct holder *holder) {
-    read_holder(pair_value(sight_part(sight, AT_WHO), holder->owner, holder->length), &holder->facts);
+static void complete_holder(const struct lock_view *view, struct holder *holder) {
+    read_holder(pair_value(lock_view_part(view, AT_WHO), holder->owner, holder->length), &holder->facts);
     holder->token = holder->facts.known ? holder->facts.token : foreign_token(holder->owner, holder->length);
     holder->broken = isupper((unsigned char)holder->facts.mode);
 }
@@ -84,34 +84,34 @@ static void set_owner(struct holder *holder, const char *text, size_t length) {
     holder->permits = 1;
 }
 
-static int each_field(const struct sight *sight, holder_fn *fn, void *data) {
-    const redisReply *content = sight_part(sight, AT_CONTENT), *holds = sight_part(sight, AT_HOLDS);
+static int each_field(const struct lock_view *view, holder_fn *fn, void *data) {
+    const redisReply *content = lock_view_part(view, AT_CONTENT), *holds = lock_view_part(view, AT_HOLDS);
     struct holder holder;
     int rc;
 
     for (size_t i = 0; i + 1 < content->elements; i += 2) {
         const char *field = content->element[i]->str;
         size_t length = content->element[i]->len;
-        bool write = length > 6 && strcmp(field + length - 6, ":write") == 0 && sight->kind == PAWL_RWLOCK;
+        bool write = length > 6 && strcmp(field + length - 6, ":write") == 0 && view->kind == PAWL_RWLOCK;
 
         if (strcmp(field, "mode") == 0)
             continue;
         set_owner(&holder, field, write ? length - 6 : length);
-        holder.mode = sight->kind == PAWL_RWLOCK && !write ? PAWL_SHARED : PAWL_EXCLUSIVE;
-        holder.left_ms = holder.mode == PAWL_SHARED ? pawl__reply_number(holds, i / 2, -1) : sight_part(sight, AT_LEFT)->integer;
+        holder.mode = view->kind == PAWL_RWLOCK && !write ? PAWL_SHARED : PAWL_EXCLUSIVE;
+        holder.left_ms = holder.mode == PAWL_SHARED ? pawl__reply_number(holds, i / 2, -1) : lock_view_part(view, AT_LEFT)->integer;
         snprintf(holder.count, sizeof holder.count, "%.20s", content->element[i + 1]->str);
         if (holder.left_ms == -2)
             continue; /* a reader that died, and nobody has cleared away yet */
-        complete_holder(sight, &holder);
-        if ((rc = fn(sight, &holder, data)) != 0)
+        complete_holder(view, &holder);
+        if ((rc = fn(view, &holder, data)) != 0)
             return rc;
     }
     return 0;
 }
 
 /* Permits that are out: those of one owner of ours, owner:1, owner:2, ..., are one holder. */
-static int each_permit(const struct sight *sight, holder_fn *fn, void *data) {
-    const redisReply *out = sight_part(sight, AT_OUT);
+static int each_permit(const struct lock_view *view, holder_fn *fn, void *data) {
+    const redisReply *out = lock_view_part(view, AT_OUT);
     struct holder holder;
     int rc;
 
@@ -120,41 +120,42 @@ static int each_permit(const struct sight *sight, holder_fn *fn, void *data) {
         double ends = strtod(out->element[i + 1]->str, NULL);
 
         set_owner(&holder, member, colon ? (size_t)(colon - member) : out->element[i]->len);
-        complete_holder(sight, &holder);
+        complete_holder(view, &holder);
         if (!holder.facts.known)
             set_owner(&holder, member, out->element[i]->len);
         else if (colon && strcmp(colon, ":1") != 0)
             continue;
         holder.mode = PAWL_PERMITS;
-        holder.left_ms = ends - (double)sight->now_ms > 1e12 ? -1 : (int64_t)(ends - (double)sight->now_ms);
+        holder.left_ms = ends - (double)view->now_ms > 1e12 ? -1 : (int64_t)(ends - (double)view->now_ms);
         if (holder.left_ms < 0 && holder.left_ms != -1)
             continue;
-        complete_holder(sight, &holder);
+        complete_holder(view, &holder);
         holder.permits = holder.facts.known ? holder.facts.permits : 1;
-        if ((rc = fn(sight, &holder, data)) != 0)
+        if ((rc = fn(view, &holder, data)) != 0)
             return rc;
     }
     return 0;
 }
 
-int pawl__sight_holders(const struct sight *sight, holder_fn *fn, void *data) {
-    const redisReply *content = sight_part(sight, AT_CONTENT);
+int pawl__lock_view_holders(const struct lock_view *view, holder_fn *fn, void *data) {
+    const redisReply *content = lock_view_part(view, AT_CONTENT);
     struct holder holder;
 
-    if (sight->kind == PAWL_SEMAPHORE)
-        return each_permit(sight, fn, data);
-    if (strcmp(sight_part(sight, AT_TYPE)->str, "hash") == 0)
-        return each_field(sight, fn, data);
-    if (strcmp(sight_part(sight, AT_TYPE)->str, "string") != 0)
+    if (view->kind == PAWL_SEMAPHORE)
+        return each_permit(view, fn, data);
+    if (strcmp(lock_view_part(view, AT_TYPE)->str, "hash") == 0)
+        return each_field(view, fn, data);
+    if (strcmp(lock_view_part(view, AT_TYPE)->str, "string") != 0)
         return 0;
     set_owner(&holder, content->element[0]->str, content->element[0]->len);
-    holder.left_ms = sight_part(sight, AT_LEFT)->integer;
-    complete_holder(sight, &holder);
-    return fn(sight, &holder, data);
+    holder.left_ms = lock_view_part(view, AT_LEFT)->integer;
+    complete_holder(view, &holder);
+    return fn(view, &holder, data);
 }
 
-int pawl__sight_take(const struct redis *redis, const char *name, redisReply *reply, struct sight *ret, struct pawl_error *reterr) {
-    *ret = (struct sight){.redis = redis, .name = name, .reply = reply, .limit = 1};
+int pawl__lock_view_take(const struct redis *redis, const char *name, redisReply *reply, struct lock_view *ret,
+                         struct pawl_error *reterr) {
+    *ret = (struct lock_view){.redis = redis, .name = name, .reply = reply, .limit = 1};
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != AT_COUNT) {
         freeReplyObject(reply);
         return pawl__fail(reterr, PAWL_EFORMAT,
@@ -163,9 +164,9 @@ int pawl__sight_take(const struct redis *redis, const char *name, redisReply *re
     }
     ret->kind = kind_of(ret);
     ret->now_ms = pawl__reply_number(reply, AT_TIME, 0) / 1000;
-    if (ret->kind == PAWL_SEMAPHORE && sight_part(ret, AT_CONTENT)->elements)
-        ret->limit = (unsigned)strtol(sight_part(ret, AT_CONTENT)->element[0]->str, NULL, 10) +
-                     (unsigned)sight_part(ret, AT_OUT)->elements / 2;
+    if (ret->kind == PAWL_SEMAPHORE && lock_view_part(ret, AT_CONTENT)->elements)
+        ret->limit = (unsigned)strtol(lock_view_part(ret, AT_CONTENT)->element[0]->str, NULL, 10) +
+                     (unsigned)lock_view_part(ret, AT_OUT)->elements / 2;
     return 0;
 }
 
@@ -198,17 +199,17 @@ static bool keeps(const struct holder *holder) {
            (number[1] != '0' || holder->length == REDIS_UUID + 3);
 }
 
-static int show_holder(const struct sight *sight, const struct holder *holder, void *data) {
+static int show_holder(const struct lock_view *view, const struct holder *holder, void *data) {
     const struct showing *showing = data;
     char owner[300], raw[400];
     struct pawl_entry entry = {
-        .name = sight->name,
-        .kind = sight->kind,
+        .name = view->name,
+        .kind = view->kind,
         .mode = holder->mode,
         .flags = (holder->facts.known ? 0 : PAWL_ENTRY_FOREIGN) | (holder->broken ? PAWL_ENTRY_BROKEN : 0) |
                  (keeps(holder) ? PAWL_ENTRY_KEEPS : 0),
         .permits = holder->permits,
-        .limit = sight->limit,
+        .limit = view->limit,
         .token = holder->token,
         .host = holder->facts.identity.host,
         .pid = holder->facts.identity.pid,
@@ -227,8 +228,8 @@ static int show_holder(const struct sight *sight, const struct holder *holder, v
     return showing->visit(&entry, showing->data);
 }
 
-static int show_waiters(const struct sight *sight, const struct showing *showing) {
-    const redisReply *queue = sight_part(sight, AT_QUEUE);
+static int show_waiters(const struct lock_view *view, const struct showing *showing) {
+    const redisReply *queue = lock_view_part(view, AT_QUEUE);
     unsigned position = 0;
     int rc = 0;
 
@@ -241,15 +242,15 @@ static int show_waiters(const struct sight *sight, const struct showing *showing
         if (!facts.known)
             continue;
         entry = (struct pawl_entry){
-            .name = sight->name,
-            .kind = sight->kind,
+            .name = view->name,
+            .kind = view->kind,
             .mode = facts.mode == 's'   ? PAWL_SHARED
                     : facts.mode == 'p' ? PAWL_PERMITS
                                         : PAWL_EXCLUSIVE,
             .flags = PAWL_ENTRY_WAITER,
             .position = ++position,
             .permits = facts.permits,
-            .limit = sight->limit,
+            .limit = view->limit,
             .host = facts.identity.host,
             .pid = facts.identity.pid,
             .command = facts.identity.command,
@@ -264,21 +265,21 @@ static int show_waiters(const struct sight *sight, const struct showing *showing
 }
 
 /* Is there something under the lock's name that no lock is made of? */
-static bool is_no_lock(const struct sight *sight) {
-    const char *type = sight_part(sight, AT_TYPE)->str;
+static bool is_no_lock(const struct lock_view *view) {
+    const char *type = lock_view_part(view, AT_TYPE)->str;
 
     return strcmp(type, "none") != 0 && strcmp(type, "hash") != 0 && strcmp(type, "string") != 0;
 }
 
-int pawl__sight_show(struct sight *sight, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+int pawl__lock_view_show(struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct showing showing = {visit, data};
     int rc;
 
-    if (is_no_lock(sight))
-        rc = pawl__fail(reterr, PAWL_EKIND, "the key of '%s' holds a %s, which is no lock", sight->name,
-                        sight_part(sight, AT_TYPE)->str);
-    else if ((rc = pawl__sight_holders(sight, show_holder, &showing)) == 0)
-        rc = show_waiters(sight, &showing);
-    freeReplyObject(sight->reply);
+    if (is_no_lock(view))
+        rc = pawl__fail(reterr, PAWL_EKIND, "the key of '%s' holds a %s, which is no lock", view->name,
+                        lock_view_part(view, AT_TYPE)->str);
+    else if ((rc = pawl__lock_view_holders(view, show_holder, &showing)) == 0)
+        rc = show_waiters(view, &showing);
+    freeReplyObject(view->reply);
     return rc;
 }
