@@ -61,7 +61,7 @@ static bool without_result(struct redis *redis, const struct request *request, c
         if (!pawl__cluster_moved(request->server, reply))
             return false;
         /* The node names itself, or the nodes send the claim back and forth: ask again later. */
-        if (!pawl__claim_follows(redis, claim) || (claim->kit.claim->try_only && rclaim_moved_lately(claim, pawl__boottime())))
+        if (!pawl__claim_slot_moved(redis, claim) || (claim->kit.claim->try_only && rclaim_moved_lately(claim, pawl__boottime())))
             pawl__claim_try_later(redis, claim);
         return true;
     case REPLY_ASK: /* the slot is on its way, and the keys are at two nodes: see cluster.c */

@@ -51,14 +51,14 @@ void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_
     TAILQ_INSERT_TAIL(&claim->home->to_secure, claim, securing.entry);
 }
 
-void pawl__claim_secured(struct rclaim *claim) {
+void pawl__claim_leave_round(struct rclaim *claim) {
     if (claim->securing.listed)
         TAILQ_REMOVE(claim->securing.in_round ? &claim->home->in_round : &claim->home->to_secure, claim, securing.entry);
     claim->securing.listed = claim->securing.in_round = false;
 }
 
 void pawl__claim_unlist(struct rclaim *claim) {
-    pawl__claim_secured(claim);
+    pawl__claim_leave_round(claim);
     if (claim->renewal.listed)
         TAILQ_REMOVE(&claim->home->to_renew, claim, renewal.entry);
     claim->renewal.listed = false;
@@ -117,7 +117,7 @@ void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
     pawl__claim_set_timer(redis, claim, pawl__boottime() + kit_between(&redis->kit.random, wait, 2 * wait), true);
 }
 
-bool pawl__claim_follows(struct redis *redis, const struct rclaim *claim) {
+bool pawl__claim_slot_moved(struct redis *redis, const struct rclaim *claim) {
     const struct server *server = pawl__route_at(redis, claim->slot);
 
     return server && server != &claim->home->server;

@@ -12,8 +12,8 @@
 
 /* ---- Up and down -------------------------------------------------------------------------------------------------------------- */
 
-/* It is unreachable: has it been tried often enough? */
-static void look_for_others(struct home *home) {
+/* It is unreachable. Refuse the tries; and those who wait, once ?retry= is used up. */
+static void check_retries(struct home *home) {
     struct redis *redis = home->server.redis;
     unsigned failures = pawl__server_failures(&home->server);
 
@@ -42,7 +42,7 @@ static void changed(struct home *home) {
         pawl__renew_hearers(home);
     } else {
         pawl__kept_doubt_all(home);
-        look_for_others(home);
+        check_retries(home);
     }
     if (home->server.commands.state == LINK_UP) {
         pawl__claims_drive(home);
@@ -136,7 +136,7 @@ static void follow_slots(struct redis *redis) {
 
     for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (pawl__claim_follows(redis, claim)) {
+        if (pawl__claim_slot_moved(redis, claim)) {
             server = pawl__route_at(redis, claim->slot);
             home_of(server)->token_floor = 0; /* it was set when others had the lock's counter */
             move(redis, claim, home_of(server));

@@ -287,8 +287,8 @@ struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
 bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
 /* Was the server never asked about it? Then there is nothing to undo. */
 bool pawl__claim_never_sent(const struct rclaim *claim);
-/* In a cluster: its slot is at another server than it, and it is about to follow. */
-bool pawl__claim_follows(struct redis *redis, const struct rclaim *claim);
+/* In a cluster: is its slot at another server than the claim's home? Then it is about to move there. */
+bool pawl__claim_slot_moved(struct redis *redis, const struct rclaim *claim);
 /* Drive the claim at `when`; to the moment, or together with others. */
 void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
 /* The same a little later each time: the server can't just now. */
@@ -306,9 +306,10 @@ void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Replicas are to confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`: the next
- * round is about it. No round is any more. */
+ * round is about it. */
 void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
-void pawl__claim_secured(struct rclaim *claim);
+/* No round is about it any more. */
+void pawl__claim_leave_round(struct rclaim *claim);
 /* No renewal and no round is about it any more: its withdrawal leaves, and with the answer to that the claim is gone. */
 void pawl__claim_unlist(struct rclaim *claim);
 /* The server is unreachable: refuse pending tries. */

@@ -13,7 +13,7 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
     if (rc < 0)
         return rc;
     pawl__redis_lock(redis);
-    home = home_of(pawl__route_of(redis, seam->name));
+    home = home_of(pawl__route_server(redis, seam->name));
     if (!pawl__server_up(&home->server) && (home->gave_up || (seam->try_only && !pawl__route_hopeful(&home->server)))) {
         rc = pawl__fail(reterr, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
         pawl__redis_unlock(redis);

@@ -25,7 +25,7 @@
 #include "base/error.h"
 
 static void secured(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_secured(claim);
+    pawl__claim_leave_round(claim);
     if (claim->state == RCLAIM_SECURING)
         pawl__claim_hold(redis, claim);
     else
@@ -34,15 +34,15 @@ static void secured(struct redis *redis, struct rclaim *claim) {
 
 /* Too few replicas have it. */
 static void fell_short(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_secured(claim);
+    pawl__claim_leave_round(claim);
     pawl__kept_doubt(claim);
     if (!pawl__claim_step(redis, claim, RCLAIM_SHORT))
         pawl__renew_put_back(claim);
 }
 
-/* Nobody knows. */
+/* It is not known how many have it. */
 static void unknown(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_secured(claim);
+    pawl__claim_leave_round(claim);
     pawl__kept_doubt(claim);
     if (!pawl__claim_step(redis, claim, RCLAIM_UNSURE))
         pawl__renew_put_back(claim);

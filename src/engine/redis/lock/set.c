@@ -96,7 +96,7 @@ static void all_refused(struct redis *redis, struct group *group, const struct p
 static void all_not_now(struct redis *redis, struct group *group, const struct pawl_error *why) {
     sift(group);
     for (size_t i = 0; i < group->count; i++)
-        if (!pawl__claim_follows(redis, group->members[i].claim))
+        if (!pawl__claim_slot_moved(redis, group->members[i].claim))
             pawl__claim_not_now(redis, group->members[i].claim, why);
 }
 
@@ -198,7 +198,7 @@ static bool in_one_place(const struct redis *redis, struct pawl__claim *const se
 }
 
 int pawl__set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
-    struct home *home = home_of(pawl__route_of(redis, seams[0]->name));
+    struct home *home = home_of(pawl__route_server(redis, seams[0]->name));
     struct group *group;
 
     if (!in_one_place(redis, seams, count))

@@ -132,7 +132,7 @@ struct server *pawl__server_having(struct redis *redis, const char *name) {
     struct server *server;
 
     pawl__redis_lock(redis);
-    server = pawl__route_of(redis, name);
+    server = pawl__route_server(redis, name);
     pawl__redis_unlock(redis);
     return server;
 }

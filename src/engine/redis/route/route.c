@@ -54,7 +54,7 @@ struct server *pawl__route_at(const struct redis *redis, unsigned slot) {
     return slots ? slots[slot] : TAILQ_FIRST(&redis->servers);
 }
 
-struct server *pawl__route_of(const struct redis *redis, const char *name) {
+struct server *pawl__route_server(const struct redis *redis, const char *name) {
     struct server *server = pawl__route_at(redis, pawl__route_slot(redis, name));
 
     return server ? server : TAILQ_FIRST(&redis->servers); /* it will say that nobody has the slot */

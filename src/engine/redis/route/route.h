@@ -84,7 +84,7 @@ int64_t pawl__route_patience(const struct redis *redis);
 unsigned pawl__route_key_slot(const char *key);
 unsigned pawl__route_slot(const struct redis *redis, const char *name);
 struct server *pawl__route_at(const struct redis *redis, unsigned slot);
-struct server *pawl__route_of(const struct redis *redis, const char *name);
+struct server *pawl__route_server(const struct redis *redis, const char *name);
 /* The next server that has locks, after `server` or from the first; NULL: there are no more. */
 struct server *pawl__route_next(const struct redis *redis, const struct server *server);
 /* Have it connected. */
