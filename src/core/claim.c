@@ -308,8 +308,10 @@ static int answered(struct claim *claim, int rc) {
 
 int pawl__claim_submit(struct claim *claim, struct pawl_error *reterr) {
     struct pawl__engine *engine = claim->cohort->engine;
+    int outcome = answered(claim, engine->impl->submit(engine, &claim->seam, reterr));
 
-    return answered(claim, engine->impl->submit(engine, &claim->seam, reterr));
+    pawl__keep_note(claim, outcome == NEWS_GRANTED && !claim->seam.wanted);
+    return outcome;
 }
 
 int pawl__claim_submit_all(struct claim *const claims[], size_t count, struct pawl_error *reterr) {
@@ -487,8 +489,10 @@ bool pawl__claim_rest(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
 
     /* Whether its time is over is looked at when it is entered again. */
-    if (engine->impl->keeping->rest(engine, &claim->seam) != PAWL__DONE)
+    if (engine->impl->keeping->rest(engine, &claim->seam) != PAWL__DONE) {
+        pawl__keep_note(claim, false);
         return false;
+    }
     step(claim, CLAIM_RESTS);
     pawl__keep_begin(claim);
     return true;

@@ -132,6 +132,7 @@ struct cohort {
     _Atomic bool has_siblings;   /* there are, or were, other cohorts of this name: of another kind */
     unsigned keep_misses;        /* claims that are not kept after the last one that was kept for nothing ... */
     unsigned keep_rests;         /* ... and how many of these are still to come */
+    unsigned alone;              /* so many claims in a row were granted at once, and wanted by nobody else */
     uint32_t tokens_used;        /* by the last claim that was held */
     unsigned extend_misses;      /* claims that do not ask for tokens() after the last refusal ... */
     unsigned extend_rests;       /* ... and how many of these are still to come */
@@ -345,6 +346,8 @@ void pawl__keep_begin(struct claim *claim);
 void pawl__keep_wanted(struct claim *claim);
 /* It was recalled while it was kept: was it of use before? */
 void pawl__keep_learn(struct claim *claim);
+/* It was granted at once and nobody else wants it; or not. */
+void pawl__keep_note(const struct claim *claim, bool alone);
 /* Has a kept claim been idle for long enough? If not, `retdue` is when to look again. */
 bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue);
 

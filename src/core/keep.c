@@ -39,6 +39,8 @@
 #include "base/lease.h"
 
 enum { KEEP_RESTS = 63 };
+/* Where nobody asked for it, a claim is kept after so many in a row that nobody else wanted: those who take turns are not held up. */
+enum { KEEP_ALONE = 8 };
 /* It is looked at so often in its time, at most; and no more often than ... */
 enum { KEEP_LOOKS = 8 };
 #define KEEP_LOOK_NS INT64_C(1000000)
@@ -54,6 +56,8 @@ int pawl__keep_check(const struct pawl__engine_impl *impl, uint32_t handoffs, st
 
 int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish) {
     if (!wish->keep_ns || wish->max_hold_ns || !cohort->joins)
+        return 0;
+    if (wish->keep_ns == PAWL__NEVER && cohort->alone < KEEP_ALONE)
         return 0;
     if (cohort->keep_rests) {
         cohort->keep_rests--;
@@ -100,9 +104,16 @@ void pawl__keep_wanted(struct claim *claim) {
     claim->join_until = pawl__time_add(pawl__boottime(), client->handoff_ns);
 }
 
+void pawl__keep_note(const struct claim *claim, bool alone) {
+    struct cohort *cohort = claim->cohort;
+
+    cohort->alone = !alone ? 0 : cohort->alone < KEEP_ALONE ? cohort->alone + 1 : KEEP_ALONE;
+}
+
 void pawl__keep_learn(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
 
+    cohort->alone = 0;
     if (claim->entered_again)
         cohort->keep_misses = 0;
     else if (cohort->keep_misses < KEEP_RESTS)

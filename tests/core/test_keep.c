@@ -1,235 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_keep.c - claims that are kept: every cell of the table in keep.c, on an engine that does what the test says, in one thread. R1 and
- * so on are the races that the rules settle.
- *
- * What the core asked of the engine is a string: s submit, w withdraw, k rest (K: refused), t resume (T: refused), d downgrade.
+ * test_keep.c - claims that are kept: every cell of the table in keep.c, on the engine of keep_fake.h. R1 and so on are the races that
+ * the rules settle.
  */
-#include "core/core.h"
-#include "../support/test.h"
-
-enum { TOKENS = 128 };
-#define KEEP_MS 1000
-#define LEASE_NS (10 * INT64_C(1000000000))
-
-/* ---- The engine ----------------------------------------------------------------------------------------------------------- */
-
-static struct {
-    char asked[4096];
-    size_t length;
-    bool queues; /* submit is PENDING */
-    bool wanted; /* grants say so */
-    bool rest_fails, resume_fails;
-    uint32_t tokens; /* with each grant */
-    uint64_t token;  /* the last */
-    struct pawl__claim *last;
-} fake;
-
-static struct pawl *client;
-static struct pawl_error error;
-
-static void note(char what) {
-    if (fake.length < sizeof fake.asked - 1)
-        fake.asked[fake.length++] = what;
-    fake.asked[fake.length] = '\0';
-}
-
-static void fill(struct pawl__claim *claim) {
-    claim->token = fake.token + 1;
-    claim->token_count = fake.tokens;
-    fake.token += fake.tokens;
-    claim->sent_at = pawl__boottime();
-    claim->lease_ns = LEASE_NS;
-    claim->wanted = fake.wanted;
-}
-
-static int fake_submit(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl_error *reterr) {
-    (void)engine, (void)reterr;
-    note('s');
-    fake.last = claim;
-    if (fake.queues)
-        return PAWL__PENDING;
-    fill(claim);
-    return PAWL__DONE;
-}
-
-static int fake_submit_all(struct pawl__engine *engine, struct pawl__claim *const claims[], size_t count,
-                           struct pawl_error *reterr) {
-    for (size_t i = 0; i < count; i++)
-        fake_submit(engine, claims[i], reterr);
-    return PAWL__DONE;
-}
-
-static int fake_withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
-    (void)engine, (void)claim;
-    note('w');
-    return PAWL__DONE;
-}
-
-static int fake_downgrade(struct pawl__engine *engine, struct pawl__claim *claim) {
-    (void)engine, (void)claim;
-    note('d');
-    return PAWL__DONE;
-}
-
-static int fake_rest(struct pawl__engine *engine, struct pawl__claim *claim) {
-    (void)engine, (void)claim;
-    note(fake.rest_fails ? 'K' : 'k');
-    return fake.rest_fails ? PAWL_EHELD : PAWL__DONE;
-}
-
-static int fake_resume(struct pawl__engine *engine, struct pawl__claim *claim) {
-    (void)engine, (void)claim;
-    note(fake.resume_fails ? 'T' : 't');
-    return fake.resume_fails ? PAWL_EHELD : PAWL__DONE;
-}
-
-static void fake_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
-    (void)engine, (void)claim;
-}
-
-static void fake_close(struct pawl__engine *engine, int64_t deadline) {
-    (void)engine, (void)deadline;
-}
-
-static void fake_nothing(struct pawl__engine *engine) {
-    (void)engine;
-}
-
-static const struct pawl__keeping fake_keeping = {.rest = fake_rest, .resume = fake_resume};
-static const struct pawl__extras fake_extras = {.submit_all = fake_submit_all, .downgrade = fake_downgrade};
-static const struct pawl__engine_impl fake_impl = {
-    .name = "fake",
-    .submit = fake_submit,
-    .withdraw = fake_withdraw,
-    .renew = fake_renew,
-    .close = fake_close,
-    .forked = fake_nothing,
-    .wake = fake_nothing,
-    .extras = &fake_extras,
-    .keeping = &fake_keeping,
-};
-
-/* A client whose service thread is the test itself. */
-static struct pawl *open_fake(void) {
-    struct pawl *made = pawl__client_new(&(struct pawl_options){0});
-
-    made->engine = calloc(1, sizeof *made->engine);
-    made->engine->impl = &fake_impl;
-    made->engine->tell = pawl__tell;
-    made->handoffs = PAWL_HANDOFFS;
-    made->handoff_ns = 10 * INT64_C(1000000);
-    made->keep_ns = KEEP_MS * INT64_C(1000000);
-    made->info.url = "fake:";
-    atomic_store(&made->service.state, SERVICE_RUNS);
-    pawl__fork_hold();
-    pawl__fork_go_on(made);
-    return made;
-}
-
-static void close_fake(void) {
-    if (client) {
-        atomic_store(&client->service.state, SERVICE_NONE);
-        pawl_close(client);
-    }
-    client = NULL;
-}
-
-static int set_up(void **state) {
-    (void)state;
-    memset(&fake, 0, sizeof fake);
-    fake.tokens = TOKENS;
-    client = open_fake();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    close_fake();
-    return 0;
-}
-
-/* ---- What tests do -------------------------------------------------------------------------------------------------------- */
-
-static struct pawl_lock *mutex(const char *name, unsigned flags) {
-    struct pawl_lock *lock = NULL;
-
-    assert_works(pawl_mutex_new(client, name, flags, &lock, &error), &error);
-    return lock;
-}
-
-static struct pawl_lock *rwlock(const char *name) {
-    struct pawl_lock *lock = NULL;
-
-    assert_works(pawl_rwlock_new(client, name, PAWL_TASK, &lock, &error), &error);
-    return lock;
-}
-
-static void acquire(struct pawl_lock *lock) {
-    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
-}
-
-static void release(struct pawl_lock *lock) {
-    assert_works(pawl_release(lock, &error), &error);
-}
-
-static void use(struct pawl_lock *lock) {
-    acquire(lock);
-    release(lock);
-}
-
-static void share(struct pawl_lock *lock) {
-    assert_works(pawl_acquire_shared(lock, PAWL_FOREVER, &error), &error);
-    assert_works(pawl_release_shared(lock, &error), &error);
-}
-
-/* All that was asked since the last time. */
-static void assert_asked(const char *what) {
-    assert_string_equal(fake.asked, what);
-    fake.length = 0;
-    fake.asked[0] = '\0';
-}
-
-static struct claim *last_claim(const struct pawl_lock *lock) {
-    return TAILQ_LAST(&lock->cohort->claims, claim_list);
-}
-
-static bool is_kept(const struct pawl_lock *lock) {
-    const struct claim *claim = last_claim(lock);
-
-    return claim && claim->state == CLAIM_KEPT;
-}
-
-static void tell(const struct pawl_lock *lock, enum pawl__news news) {
-    struct pawl_error why = {.code = PAWL_ELOST, .text = "so says the test"};
-
-    pawl__tell(client, &last_claim(lock)->seam, news, &why);
-}
-
-/* The service thread looks at the clock. */
-static int64_t tick(const struct pawl_lock *lock, int64_t now) {
-    int64_t due;
-
-    pthread_mutex_lock(&lock->cohort->mutex);
-    due = pawl__cohort_tick(lock->cohort, now);
-    pawl__cohort_unlock(lock->cohort);
-    return due;
-}
-
-static int losses;
-
-static void count_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
-    (void)lock, (void)state, (void)token, (void)why, (void)data;
-    losses++;
-}
-
-static int outcomes;
-
-static void count_outcome(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
-    (void)lock, (void)why, (void)data;
-    assert_int_equal(result, 0);
-    outcomes++;
-}
+#include "../support/keep_fake.h"
 
 /* ---- Entered again -------------------------------------------------------------------------------------------------------- */
 
@@ -813,6 +587,28 @@ static void test_sets(void **state) {
     pawl_lock_free(d);
 }
 
+/* Without ?keep=, an engine whose waiters take what is kept by themselves keeps what nobody else has wanted for a while. */
+static void test_unasked_only_after_some_alone(void **state) {
+    struct pawl_lock *lock;
+
+    (void)state;
+    client->keep_ns = PAWL__NEVER;
+    lock = mutex("unasked", 0);
+    for (int i = 0; i < 8; i++)
+        use(lock);
+    assert_asked("swswswswswswswsw");
+    use(lock);
+    use(lock);
+    assert_asked("sktk");
+    fake.resume_fails = true; /* another process took it */
+    use(lock);
+    assert_asked("Twsw");
+    fake.resume_fails = false;
+    use(lock);
+    assert_asked("sw");
+    pawl_lock_free(lock);
+}
+
 int main(void) {
 #define KEEP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -847,6 +643,7 @@ int main(void) {
         KEEP_TEST(test_bounds_count_from_wanted),
         KEEP_TEST(test_wanted_with_a_queue),
         KEEP_TEST(test_sets),
+        KEEP_TEST(test_unasked_only_after_some_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
