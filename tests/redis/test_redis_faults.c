@@ -200,6 +200,38 @@ static void test_answer_to_release_is_listened_for(void **state) {
     pawl_lock_free(lock);
 }
 
+/* The first in the queue is dead, and it was written down more than six seconds ago who waited. A client that has asked since then is not
+ * taken for dead: it keeps its place before one that came later. */
+static void test_a_living_waiter_keeps_its_place(void **state) {
+    struct pawl_lock *lock = mutex_of(far, "lock"), *behind = mutex_of(near, "lock");
+    struct taker first, second;
+    char marked[100];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "HSET lock somebody 1"));
+    freeReplyObject(
+        redis_server_command(&server, "ZADD pawl:queue:{lock} 0 %s", "00000000-0000-8000-8000-000000000000:0 x 1 1 pawl1"));
+    start_holder(&first, lock, PATIENCE_MS);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 2);
+    freeReplyObject(
+        redis_server_command(&server, "EVAL %s 0",
+                             "for _, member in ipairs(redis.call('ZRANGE', 'pawl:queue:{lock}', 0, -1)) do "
+                             "redis.call('HSET', 'pawl:roll:{lock}', 'begun', redis.call('TIME')[1] - 7 .. '000000', member, '') "
+                             "end"));
+    snprintf(marked, sizeof marked, "HEXISTS pawl:roll:{lock} %s", redis_of(far->engine)->uuid);
+    await_integer(&server, marked, 1);
+    start_holder(&second, behind, PATIENCE_MS);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 3);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    assert_int_equal(end_taker(&first), 0);
+    assert_true(taker_waits(&second));
+    assert_int_equal(redis_server_integer(&server, "ZCARD pawl:queue:{lock}"), 1);
+    freeReplyObject(redis_server_command(&server, "DEL lock"));
+    assert_int_equal(end_taker(&second), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(behind);
+}
+
 /* Redisson #4698, #3854: cut off for longer than the lease, the holder is told, by its own clock; no renewal leaves after that. */
 static void test_cut_off_longer_than_the_lease(void **state) {
     struct losses losses = LOSSES_INIT;
@@ -764,6 +796,7 @@ int main(int argc, char **argv) {
         TEST(test_unknown_outcome_is_released),
         TEST(test_answer_to_release_is_lost),
         TEST(test_answer_to_release_is_listened_for),
+        TEST(test_a_living_waiter_keeps_its_place),
         TEST(test_cut_off_longer_than_the_lease),
         TEST(test_late_renewal_changes_nothing),
         TEST(test_late_grant_has_the_token_of_the_last),
