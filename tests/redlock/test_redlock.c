@@ -189,6 +189,7 @@ static void test_votes_below_the_majority_are_a_loss(void **state) {
     assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
     freeReplyObject(redis_server_command(&servers[0], "FLUSHALL"));
     await_loss(&losses);
+    assert_contains(losses.why.text, "on fewer than 3 of the 5 servers"); /* its time was not over yet */
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
     pawl_lock_free(lock);
     pawl_close(client);

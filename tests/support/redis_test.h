@@ -189,6 +189,7 @@ struct losses {
     pthread_cond_t changed;
     int lost;
     uint64_t token;
+    struct pawl_error why;
 };
 #define LOSSES_INIT                                                                                                                \
     { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
@@ -198,10 +199,10 @@ static inline void hear_loss(struct pawl_lock *lock, enum pawl_state state, uint
     struct losses *losses = data;
 
     (void)lock;
-    (void)why;
     pthread_mutex_lock(&losses->mutex);
     losses->lost += state == PAWL_LOST;
     losses->token = token;
+    losses->why = *why;
     pthread_cond_broadcast(&losses->changed);
     pthread_mutex_unlock(&losses->mutex);
 }
