@@ -27,7 +27,7 @@ enum { EXACT_POSITIONS = 2, PATIENCE_TRIPS = 8 };
 
 /* Is this the answer to what was asked last about the claim's state? */
 static bool current(const struct request *request) {
-    return request->claim->turn == request->step;
+    return request->claim->ask_number == request->step;
 }
 
 static void refused_for_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {

@@ -181,7 +181,7 @@ void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
 }
 
 bool pawl__claim_never_sent(const struct rclaim *claim) {
-    return claim->state == RCLAIM_ASKING && claim->turn == 0;
+    return claim->state == RCLAIM_ASKING && claim->ask_number == 0;
 }
 
 void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {

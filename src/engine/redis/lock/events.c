@@ -109,7 +109,7 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
     if (claim->asked)
         pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
     claim->renewal.sent = claim->asked = false;
-    claim->turn += claim->turn > 0;
+    claim->ask_number += claim->ask_number > 0;
     pawl__claim_step(redis, claim, RCLAIM_MOVED);
     pawl__kept_unlist(claim);
     pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
@@ -165,7 +165,7 @@ static void take_answer(struct redis *redis, struct request *request, redisReply
         pawl__renew_answer(redis, request, reply);
         break;
     case ASKED_SET:
-        pawl__set_answer(redis, request, reply);
+        pawl__redis_set_answer(redis, request, reply);
         break;
     case ASKED_WITNESS:
         pawl__secure_wrote(redis, request, reply);

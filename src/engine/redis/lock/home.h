@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * home.h - a server as claims see it.
+ * home.h - a server as claims see it. A claim's home is the server that has its lock; in a cluster it moves with the slot.
  */
 #ifndef PAWL_REDIS_HOME_H
 #define PAWL_REDIS_HOME_H
@@ -45,7 +45,7 @@ struct home {
     /* secure.c */
     struct rclaim_list to_secure, in_round;
     bool round_open, round_wrote;
-    int round_turn;        /* counts rounds: an answer of an earlier one says nothing of this */
+    int round_number;      /* counts rounds: an answer of an earlier one says nothing of this */
     bool replicas_short;   /* the last round found too few, ... */
     unsigned replicas_had; /* ... namely so many */
 };

@@ -126,7 +126,7 @@ struct rclaim {
     bool foreign_held;  /* its lock is held by a program that is not pawl */
     bool listens;       /* on the foreign channel of its lock */
     bool in_set;        /* it is asked for together with others: see set.c */
-    int turn;           /* counts what was asked about its state: only the answer to the last one counts */
+    int ask_number;     /* counts what was asked about its state: only the answer to the last one counts */
     uint32_t want_sent; /* tokens that the server knows we want */
     int64_t head_until; /* while an answer is on its way: it was told that it is first, and to ask then; else PAWL__NEVER */
     unsigned position;
@@ -194,7 +194,7 @@ struct group {
     size_t count;
     struct group_member {
         struct rclaim *claim;
-        int turn;         /* set.c: of the claim when it was asked for */
+        int ask_number;   /* set.c: of the claim when it was asked for */
         int64_t lease_ns; /* renew.c: what was asked for */
     } members[];
 };
@@ -357,8 +357,8 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
 
 /* set.c */
 /* Ask for several claims at once: PAWL__PENDING, or why not. */
-int pawl__set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr);
-void pawl__set_answer(struct redis *redis, const struct request *request, const redisReply *reply);
+int pawl__redis_set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr);
+void pawl__redis_set_answer(struct redis *redis, const struct request *request, const redisReply *reply);
 
 /* push.c: what comes by the inbox. */
 void pawl__push_take(struct home *home, const redisReply *reply);

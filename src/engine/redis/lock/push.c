@@ -64,7 +64,7 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
     begin = home == claim->home ? pawl__home_not_before(home, at) : 0; /* in a cluster, its slot may have moved since */
     lease = ms * REDIS_MS;
     if (is_fresh(claim, begin, lease) && !redis->options.replicas) {
-        claim->turn++; /* what was asked before the grant counts no more */
+        claim->ask_number++; /* what was asked before the grant counts no more */
         claim->asked = false;
         pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted for %lld ms", (long long)ms);
         if (said->count > GRANT_WANTED && said->n[GRANT_WANTED] == 1)
@@ -76,7 +76,7 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
                    redis->options.replicas ? "replicas must have it" : "maybe long ago");
     /* By acquire, which tells the token too: a claim that was granted, expired, queued again and granted again has a later one than the
      * first message says. */
-    claim->turn++;
+    claim->ask_number++;
     pawl__claim_step(redis, claim, RCLAIM_STALE);
 }
 

@@ -35,7 +35,7 @@ int pawl__redis_submit_all(struct pawl__engine *engine, struct pawl__claim *cons
     if (rc < 0)
         return rc;
     pawl__redis_lock(redis);
-    rc = pawl__set_ask(redis, seams, count, reterr);
+    rc = pawl__redis_set_ask(redis, seams, count, reterr);
     pawl__redis_unlock_asked(redis);
     return rc;
 }

@@ -60,7 +60,7 @@ static void end_round(struct home *home, end_fn *end) {
 
 /* Is this of the round that is under way? That of one whose claims have been sent elsewhere may still be answered. */
 static bool is_current(const struct request *request) {
-    return home_of(request->server)->round_open && request->step == home_of(request->server)->round_turn;
+    return home_of(request->server)->round_open && request->step == home_of(request->server)->round_number;
 }
 
 void pawl__secure_wrote(struct redis *redis, const struct request *request, const redisReply *reply) {
@@ -107,7 +107,7 @@ static void expect_shortfall(struct home *home) {
 /* A write, in the slot of the first of them, and WAIT. */
 void pawl__secure_begin(struct home *home) {
     struct redis *redis = home->server.redis;
-    struct request write = {.what = ASKED_WITNESS, .script = -1, .step = home->round_turn + 1}, wait = write;
+    struct request write = {.what = ASKED_WITNESS, .script = -1, .step = home->round_number + 1}, wait = write;
     struct rclaim *claim = TAILQ_FIRST(&home->to_secure);
     struct redis_keys keys;
     char replicas[16], patience[24];
@@ -123,7 +123,7 @@ void pawl__secure_begin(struct home *home) {
     TAILQ_CONCAT(&home->in_round, &home->to_secure, securing.entry);
     wait.what = ASKED_COUNT;
     home->round_open = true;
-    home->round_turn++;
+    home->round_number++;
     home->round_wrote = false;
     expect_shortfall(home);
     if (pawl__link_say(&home->server.replicas, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))

@@ -2,7 +2,7 @@
  *
  * send.c - what is asked of the server about a claim: which script, with which arguments.
  *
- * `turn` numbers what was asked about a claim's state. Only the answer to the last counts: an answer to acquire that comes after the
+ * `ask_number` numbers what was asked about a claim's state. Only the answer to the last counts: an answer to acquire that comes after the
  * withdrawal was sent says nothing any more.
  */
 #include <string.h>
@@ -27,7 +27,7 @@ static void fill_call(const struct redis *redis, const struct rclaim *claim, str
 }
 
 static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, enum asked what) {
-    struct request request = {.what = what, .claim = claim, .step = ++claim->turn};
+    struct request request = {.what = what, .claim = claim, .step = ++claim->ask_number};
 
     /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
     claim->asked = pawl__script_send(&claim->home->server, script, REDIS_CALL_KEYS, REDIS_CALL_COMMON + extra, call->argv, NULL,

@@ -10,7 +10,7 @@
  * In a cluster they go together if their names have one slot. While that moves, its keys are at two nodes, and scripts over several of them
  * at neither.
  *
- * A claim that was withdrawn before the answer came has had another turn meanwhile, and is passed over. One server answers in order,
+ * A claim that was withdrawn before the answer came has another ask_number by then, and is passed over. One server answers in order,
  * so it can't be gone; in a cluster, where its release may be answered by another node, it is cut out (pawl__claim_detach).
  */
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void send_all(struct redis *redis, struct group *group) {
 
         pawl__claim_fill_acquire(redis, claim, &calls[i]);
         claim->asked = true;
-        group->members[i].turn = ++claim->turn;
+        group->members[i].ask_number = ++claim->ask_number;
     }
     if (!calls || !send_calls(group, calls, &request)) {
         for (size_t i = 0; i < group->count; i++) {
@@ -68,12 +68,12 @@ static void send_all(struct redis *redis, struct group *group) {
 
 /* ---- The answer ----------------------------------------------------------------------------------------------------------- */
 
-/* Is it still its turn? In a cluster it may be gone: pawl__claim_detach. */
+/* Was nothing else asked about it since? In a cluster it may be gone: pawl__claim_detach. */
 static bool still_asks(const struct group_member *member) {
-    return member->claim && member->claim->turn == member->turn && member->claim->state == RCLAIM_ASKING;
+    return member->claim && member->claim->ask_number == member->ask_number && member->claim->state == RCLAIM_ASKING;
 }
 
-/* Keep those whose turn it still is. */
+/* Keep those about which nothing else was asked since. */
 static void sift(struct group *group) {
     size_t kept = 0;
 
@@ -148,7 +148,7 @@ static void decided(struct redis *redis, struct group *group, const struct reque
     }
 }
 
-void pawl__set_answer(struct redis *redis, const struct request *request, const redisReply *reply) {
+void pawl__redis_set_answer(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct group *group = request->data;
     struct pawl_error why;
     enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_READONLY;
@@ -197,7 +197,7 @@ static bool in_one_place(const struct redis *redis, struct pawl__claim *const se
     return true;
 }
 
-int pawl__set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
+int pawl__redis_set_ask(struct redis *redis, struct pawl__claim *const seams[], size_t count, struct pawl_error *reterr) {
     struct home *home = home_of(pawl__route_server(redis, seams[0]->name));
     struct group *group;
 

@@ -98,7 +98,7 @@ struct request {
     int64_t sent_at;
     int script; /* or -1 */
     int what;   /* who takes the answer, where `answered` is NULL: the layer above knows (lock/lock.h); 0: the reply is ignored */
-    int step;   /* of a greeting; of a claim: its turn, see claim.c; of a renewal: 1, it is asked elsewhere */
+    int step;   /* of a greeting; of a claim: its ask_number, see send.c; of a renewal: 1, it is asked elsewhere */
     bool with_body;
     bool greets; /* of a greeting */
 };
@@ -182,7 +182,8 @@ struct server {
     struct addresses *addresses; /* NULL: a Unix socket */
     union {
         struct {
-            struct link commands, inbox, replicas; /* the last one counts replicas, where the URL asks for that */
+            /* The inbox is for what is published to us; `replicas` counts replicas, where the URL asks for that. */
+            struct link commands, inbox, replicas;
         };
         struct link links[3];
     };
