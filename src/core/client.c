@@ -349,7 +349,7 @@ static int end_waiters(struct cohort *cohort, const struct pawl_lock *lock, int 
 restart: /* ending a waiter may end its claim */
     TAILQ_FOREACH(claim, &cohort->claims, link) {
         TAILQ_FOREACH(waiter, &claim->waiters, link) {
-            if (lock && (waiter->lock != lock || waiter->in_set)) /* a set has one end for all its parts: pawl__multi_end() */
+            if (lock && (waiter->lock != lock || waiter->in_set)) /* a set has one end for all its parts: pawl__set_end() */
                 continue;
             pawl__cohort_end(waiter, code, "the acquire of '%s' was ended: %s", cohort->name, why);
             count++;
@@ -378,7 +378,7 @@ void pawl_lock_free(struct pawl_lock *lock) {
     if (!lock || atomic_load(&lock->client->forked))
         return;
     cohort = lock->cohort;
-    pawl__multi_end(cohort, lock, PAWL_ECANCELED);
+    pawl__set_end(cohort, lock, PAWL_ECANCELED);
     last = one_user_less(cohort);
     pthread_mutex_lock(&cohort->mutex);
     if (lock->on_loss)
@@ -399,7 +399,7 @@ static void close_cohort(struct cohort *cohort) {
     struct claim *claim;
     struct hold *hold;
 
-    pawl__multi_end(cohort, NULL, PAWL_ECLOSED);
+    pawl__set_end(cohort, NULL, PAWL_ECLOSED);
     pthread_mutex_lock(&cohort->mutex);
     end_waiters(cohort, NULL, PAWL_ECLOSED, "the client was closed");
 restart: /* the last hold takes its claim with it */
@@ -421,7 +421,7 @@ int pawl_cancel(struct pawl_lock *lock) {
         return PAWL_EINVAL;
     if ((count = pawl__lock_check_alive(lock, NULL)) < 0)
         return count;
-    sets = pawl__multi_end(lock->cohort, lock, PAWL_ECANCELED);
+    sets = pawl__set_end(lock->cohort, lock, PAWL_ECANCELED);
     if ((count = pawl__lock_cohort(lock, NULL)) < 0)
         return count;
     count = end_waiters(lock->cohort, lock, PAWL_ECANCELED, "it was cancelled");

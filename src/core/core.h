@@ -8,7 +8,7 @@
  *           struct waiter an acquire that is pending
  *           struct hold   an acquire that succeeded, with its re-entries
  *       struct pawl_lock  the user's handle: points to its cohort, knows its holds                                 handle.c
- *       struct multi      several handles that are being acquired as one                                           set.c
+ *       struct set        several handles that are being acquired as one                                           set.c
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
  *
@@ -256,7 +256,7 @@ struct pawl_lock {
 /* One lock of a set that is being acquired. */
 struct part {
     TAILQ_ENTRY(part) link; /* cohort->parts */
-    struct multi *multi;
+    struct set *set;
     struct pawl_lock *lock; /* a reference, once it was enlisted */
     enum pawl_mode mode;
     uint32_t permits;
@@ -264,11 +264,11 @@ struct part {
     bool taken;
     bool by_right;         /* taken, because its owner had it before */
     struct waiter *waiter; /* waits for it; guarded by the cohort's mutex */
-    struct waiter place;   /* for the waiter, where a thread waits */
+    struct waiter own;     /* for the waiter, where a thread waits */
 };
 
 /* Several locks that are being acquired as one. */
-struct multi {
+struct set {
     _Atomic unsigned references;
     _Atomic int fate; /* see set.c */
     int64_t timeout_ms, deadline;
@@ -507,6 +507,6 @@ int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reter
 /* set.c */
 
 /* End the acquires of sets with a part in the cohort, of this handle or (NULL) of any; no mutex is held. Returns how many. */
-int pawl__multi_end(struct cohort *cohort, const struct pawl_lock *lock, int code);
+int pawl__set_end(struct cohort *cohort, const struct pawl_lock *lock, int code);
 
 #endif

@@ -53,46 +53,46 @@ static int check_parts(const struct pawl_part parts[], size_t count, int64_t tim
     return rc;
 }
 
-static struct multi *new_multi(const struct pawl_part parts[], size_t count, int64_t timeout_ms) {
-    struct multi *multi = calloc(1, sizeof *multi + count * sizeof multi->parts[0]);
+static struct set *new_set(const struct pawl_part parts[], size_t count, int64_t timeout_ms) {
+    struct set *set = calloc(1, sizeof *set + count * sizeof set->parts[0]);
     int64_t now;
 
-    if (!multi)
+    if (!set)
         return NULL;
     now = pawl__boottime();
-    atomic_init(&multi->references, 1);
-    pthread_mutex_init(&multi->mutex, NULL);
-    multi->timeout_ms = timeout_ms;
-    multi->deadline = timeout_ms ? pawl__deadline(now, timeout_ms) : now + PAWL__TRY_NS;
-    multi->first = parts[0].lock;
-    multi->count = count;
+    atomic_init(&set->references, 1);
+    pthread_mutex_init(&set->mutex, NULL);
+    set->timeout_ms = timeout_ms;
+    set->deadline = timeout_ms ? pawl__deadline(now, timeout_ms) : now + PAWL__TRY_NS;
+    set->first = parts[0].lock;
+    set->count = count;
     for (size_t i = 0; i < count; i++) {
-        struct part *part = &multi->parts[i];
+        struct part *part = &set->parts[i];
 
-        part->multi = multi;
+        part->set = set;
         part->lock = parts[i].lock;
         part->mode = parts[i].mode;
         part->permits = permits_of(&parts[i]);
     }
-    qsort(multi->parts, count, sizeof multi->parts[0], compare_parts);
-    return multi;
+    qsort(set->parts, count, sizeof set->parts[0], compare_parts);
+    return set;
 }
 
-static void put(struct multi *multi) {
-    if (atomic_fetch_sub(&multi->references, 1) != 1)
+static void put(struct set *set) {
+    if (atomic_fetch_sub(&set->references, 1) != 1)
         return;
-    for (size_t i = 0; i < multi->count; i++)
-        if (multi->parts[i].enlisted)
-            pawl__lock_put(multi->parts[i].lock);
-    pthread_mutex_destroy(&multi->mutex);
-    free(multi);
+    for (size_t i = 0; i < set->count; i++)
+        if (set->parts[i].enlisted)
+            pawl__lock_put(set->parts[i].lock);
+    pthread_mutex_destroy(&set->mutex);
+    free(set);
 }
 
-static int find_twins(struct multi *multi) {
-    for (size_t i = 1; i < multi->count; i++)
-        if (compare_parts(&multi->parts[i - 1], &multi->parts[i]) == 0)
-            return pawl__fail(&multi->error, PAWL_EINVAL, "'%s' is twice in the set: leave one out",
-                              multi->parts[i].lock->cohort->name);
+static int find_twins(struct set *set) {
+    for (size_t i = 1; i < set->count; i++)
+        if (compare_parts(&set->parts[i - 1], &set->parts[i]) == 0)
+            return pawl__fail(&set->error, PAWL_EINVAL, "'%s' is twice in the set: leave one out",
+                              set->parts[i].lock->cohort->name);
     return 0;
 }
 
@@ -102,11 +102,11 @@ static int enlist(struct part *part) {
     int rc;
 
     pawl__lock_make_way(lock);
-    rc = pawl__lock_cohort(lock, &part->multi->error);
+    rc = pawl__lock_cohort(lock, &part->set->error);
 
     if (rc < 0)
         return rc;
-    rc = pawl__lock_check_busy(lock, &part->multi->error);
+    rc = pawl__lock_check_busy(lock, &part->set->error);
     if (rc == 0) {
         part->enlisted = true;
         lock->references++;
@@ -128,26 +128,26 @@ static void discharge(struct part *part) {
 
 /* ---- Its fate ------------------------------------------------------------------------------------------------------------- */
 
-static bool decide(struct multi *multi, int fate) {
+static bool decide(struct set *set, int fate) {
     int open = FATE_OPEN;
 
-    return atomic_compare_exchange_strong(&multi->fate, &open, fate);
+    return atomic_compare_exchange_strong(&set->fate, &open, fate);
 }
 
 /* 0, or the code of the one who has ended it. */
-static int check_fate(struct multi *multi) {
-    int fate = atomic_load(&multi->fate);
+static int check_fate(struct set *set) {
+    int fate = atomic_load(&set->fate);
 
     if (fate >= 0)
         return 0;
-    return pawl__fail(&multi->error, fate, "the acquire of %zu locks was ended: %s", multi->count,
+    return pawl__fail(&set->error, fate, "the acquire of %zu locks was ended: %s", set->count,
                       fate == PAWL_ECLOSED ? "a client was closed" : "it was cancelled, or a handle was freed");
 }
 
 /* End the claim that the set waits for. No mutex is held. */
-static void end_waits(struct multi *multi, int code) {
-    for (size_t i = 0; i < multi->count; i++) {
-        struct part *part = &multi->parts[i];
+static void end_waits(struct set *set, int code) {
+    for (size_t i = 0; i < set->count; i++) {
+        struct part *part = &set->parts[i];
         struct cohort *cohort = part->lock->cohort;
 
         pthread_mutex_lock(&cohort->mutex);
@@ -158,14 +158,14 @@ static void end_waits(struct multi *multi, int code) {
 }
 
 /* A set of the handle, or (NULL) of any, whose fate was open until now; NULL: there is none. */
-static struct multi *doom(struct cohort *cohort, const struct pawl_lock *lock, int code) {
-    struct multi *found = NULL;
+static struct set *doom(struct cohort *cohort, const struct pawl_lock *lock, int code) {
+    struct set *found = NULL;
     struct part *part;
 
     pthread_mutex_lock(&cohort->mutex);
     TAILQ_FOREACH(part, &cohort->parts, link) {
-        if ((!lock || part->lock == lock) && decide(part->multi, code)) {
-            found = part->multi;
+        if ((!lock || part->lock == lock) && decide(part->set, code)) {
+            found = part->set;
             atomic_fetch_add(&found->references, 1);
             break;
         }
@@ -174,13 +174,13 @@ static struct multi *doom(struct cohort *cohort, const struct pawl_lock *lock, i
     return found;
 }
 
-int pawl__multi_end(struct cohort *cohort, const struct pawl_lock *lock, int code) {
-    struct multi *multi;
+int pawl__set_end(struct cohort *cohort, const struct pawl_lock *lock, int code) {
+    struct set *set;
     int count = 0;
 
-    for (; (multi = doom(cohort, lock, code)); count++) {
-        end_waits(multi, code);
-        put(multi);
+    for (; (set = doom(cohort, lock, code)); count++) {
+        end_waits(set, code);
+        put(set);
     }
     return count;
 }
@@ -190,96 +190,95 @@ int pawl__multi_end(struct cohort *cohort, const struct pawl_lock *lock, int cod
 static pawl_acquired_fn part_ended;
 
 static int enter_by_right(struct part *part) {
-    int rc = pawl__lock_cohort(part->lock, &part->multi->error);
+    int rc = pawl__lock_cohort(part->lock, &part->set->error);
 
     if (rc < 0)
         return rc;
-    rc = pawl__lock_by_right(part->lock, part->mode, &part->multi->error);
+    rc = pawl__lock_by_right(part->lock, part->mode, &part->set->error);
     part->taken = part->by_right = rc == 0;
     pawl__cohort_unlock(part->lock->cohort);
     return rc < 0 ? rc : 0;
 }
 
-static int begin(struct multi *multi) {
-    int rc = find_twins(multi);
+static int begin(struct set *set) {
+    int rc = find_twins(set);
 
-    for (size_t i = 0; i < multi->count && rc == 0; i++)
-        rc = enlist(&multi->parts[i]);
-    for (size_t i = 0; i < multi->count && rc == 0; i++)
-        rc = enter_by_right(&multi->parts[i]);
+    for (size_t i = 0; i < set->count && rc == 0; i++)
+        rc = enlist(&set->parts[i]);
+    for (size_t i = 0; i < set->count && rc == 0; i++)
+        rc = enter_by_right(&set->parts[i]);
     return rc;
 }
 
 /* Somebody to wait for the part: the calling thread, or an event. The cohort is locked. NULL: out of memory. */
 static struct waiter *make_waiter(struct part *part) {
-    struct multi *multi = part->multi;
-    struct event *event = multi->fn ? pawl__lock_event(part->lock, part_ended, part) : NULL;
-    struct waiter *waiter = event ? event->waiter : &part->place;
+    struct set *set = part->set;
+    struct event *event = set->fn ? pawl__lock_event(part->lock, part_ended, part) : NULL;
+    struct waiter *waiter = event ? event->waiter : &part->own;
 
-    if ((multi->fn && !event) ||
-        !pawl__lock_waiter(part->lock, waiter, part->mode, part->permits, multi->timeout_ms, &multi->error)) {
+    if ((set->fn && !event) || !pawl__lock_waiter(part->lock, waiter, part->mode, part->permits, set->timeout_ms, &set->error)) {
         if (event)
             pawl__lock_event_free(event);
-        pawl__fail(&multi->error, PAWL_ENOMEM, "out of memory");
+        pawl__fail(&set->error, PAWL_ENOMEM, "out of memory");
         return NULL;
     }
-    waiter->deadline = multi->deadline;
+    waiter->deadline = set->deadline;
     waiter->in_set = true;
     part->waiter = waiter;
     if (event) {
         pawl__lock_expect(event);
-        multi->awaited++; /* nobody else counts before the cohort is unlocked */
+        set->awaited++; /* nobody else counts before the cohort is unlocked */
     }
     return waiter;
 }
 
 /* Queue up for one part, and wait, if a thread does. */
 static int take_part(struct part *part) {
-    struct multi *multi = part->multi;
+    struct set *set = part->set;
     struct cohort *cohort = part->lock->cohort;
     struct waiter *waiter;
-    int rc = pawl__lock_cohort(part->lock, &multi->error);
+    int rc = pawl__lock_cohort(part->lock, &set->error);
 
     if (rc < 0)
         return rc;
-    rc = check_fate(multi);
+    rc = check_fate(set);
     waiter = rc < 0 ? NULL : make_waiter(part);
     if (!waiter) {
         pawl__cohort_unlock(cohort);
-        return multi->error.code;
+        return set->error.code;
     }
-    if (multi->fn) {
+    if (set->fn) {
         pawl__cohort_enter(cohort, waiter);
         pawl__cohort_unlock(cohort);
         return 0;
     }
-    rc = pawl__lock_queue_up(part->lock, waiter, &multi->error);
+    rc = pawl__lock_queue_up(part->lock, waiter, &set->error);
     part->taken = rc == 0;
     return rc;
 }
 
-static struct part *next_part(struct multi *multi) {
-    for (size_t i = 0; i < multi->count; i++)
-        if (!multi->parts[i].taken)
-            return &multi->parts[i];
+static struct part *next_part(struct set *set) {
+    for (size_t i = 0; i < set->count; i++)
+        if (!set->parts[i].taken)
+            return &set->parts[i];
     return NULL;
 }
 
 /* ---- Together ------------------------------------------------------------------------------------------------------------- */
 
 /* The parts that are left, if there are several that an engine could be asked for together; else 0. */
-static size_t those_left(struct multi *multi, struct part *ret[PAWL__TOGETHER_MAX]) {
-    const struct pawl *client = multi->first->client;
+static size_t those_left(struct set *set, struct part *ret[PAWL__TOGETHER_MAX]) {
+    const struct pawl *client = set->first->client;
     size_t count = 0;
 
     if (!impl_of(client)->extras->submit_all)
         return 0;
-    for (size_t i = 0; i < multi->count; i++) {
-        if (multi->parts[i].taken)
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->parts[i].taken)
             continue;
-        if (multi->parts[i].lock->client != client || count == PAWL__TOGETHER_MAX)
+        if (set->parts[i].lock->client != client || count == PAWL__TOGETHER_MAX)
             return 0;
-        ret[count++] = &multi->parts[i];
+        ret[count++] = &set->parts[i];
     }
     return count > 1 ? count : 0;
 }
@@ -292,7 +291,7 @@ static void unlock_cohorts(struct part *const parts[], size_t count) {
 /* Lock the cohorts of all, in their order. 0, or the client is closed, and none is locked. */
 static int lock_cohorts(struct part *const parts[], size_t count) {
     for (size_t i = 0; i < count; i++) {
-        int rc = pawl__lock_cohort(parts[i]->lock, &parts[i]->multi->error);
+        int rc = pawl__lock_cohort(parts[i]->lock, &parts[i]->set->error);
 
         if (rc < 0) {
             unlock_cohorts(parts, i);
@@ -311,7 +310,7 @@ static bool unclaimed(struct part *const parts[], size_t count) {
 }
 
 /* With all cohorts locked: ask for the parts. 1: the outcomes will be known. */
-static int ask(struct multi *multi, struct part *const parts[], size_t count) {
+static int ask(struct set *set, struct part *const parts[], size_t count) {
     int64_t soon = pawl__boottime() + PAWL__TRY_NS;
     struct waiter *waiters[PAWL__TOGETHER_MAX] = {NULL};
 
@@ -323,16 +322,16 @@ static int ask(struct multi *multi, struct part *const parts[], size_t count) {
             return i > 0 ? 1 : PAWL_ENOMEM;
         }
         waiters[i]->try_only = true;
-        waiters[i]->deadline = soon < multi->deadline ? soon : multi->deadline;
+        waiters[i]->deadline = soon < set->deadline ? soon : set->deadline;
     }
     pawl__cohort_enter_all(waiters, count);
     return 1;
 }
 
 /* 1: all that is left was asked for; the outcomes will be known. 0: it can't be asked for together. */
-static int ask_together(struct multi *multi) {
+static int ask_together(struct set *set) {
     struct part *parts[PAWL__TOGETHER_MAX] = {NULL};
-    size_t count = those_left(multi, parts);
+    size_t count = those_left(set, parts);
     int rc;
 
     if (count == 0)
@@ -340,47 +339,47 @@ static int ask_together(struct multi *multi) {
     rc = lock_cohorts(parts, count);
     if (rc < 0)
         return rc;
-    rc = check_fate(multi);
+    rc = check_fate(set);
     if (rc == 0 && unclaimed(parts, count)) {
-        multi->together = true;
-        rc = ask(multi, parts, count);
+        set->together = true;
+        rc = ask(set, parts, count);
     }
-    if (rc == 1 && !multi->fn) /* this thread will come back for the outcomes: pawl_close waits for it */
-        atomic_fetch_add(&multi->first->client->inside, 1);
+    if (rc == 1 && !set->fn) /* this thread will come back for the outcomes: pawl_close waits for it */
+        atomic_fetch_add(&set->first->client->inside, 1);
     unlock_cohorts(parts, count);
     return rc;
 }
 
 /* Wait, in this thread, for the outcomes of what was asked for together. */
-static int collect(struct multi *multi) {
+static int collect(struct set *set) {
     struct pawl_error error;
     int rc = 0;
 
-    for (size_t i = 0; i < multi->count; i++) {
-        struct part *part = &multi->parts[i];
+    for (size_t i = 0; i < set->count; i++) {
+        struct part *part = &set->parts[i];
 
         if (!part->waiter)
             continue;
         pthread_mutex_lock(&part->lock->cohort->mutex);
         part->taken = pawl__lock_await(part->lock, part->waiter, &error) == 0;
         if (!part->taken && rc == 0) {
-            multi->error = error;
+            set->error = error;
             rc = error.code;
         }
     }
-    pawl__client_one_less(multi->first->client, &multi->first->client->inside);
+    pawl__client_one_less(set->first->client, &set->first->client->inside);
     return rc;
 }
 
 /* They could not be had at once: may they be had one by one? */
-static bool worth_waiting(const struct multi *multi, int rc) {
+static bool worth_waiting(const struct set *set, int rc) {
     switch (rc) {
     case PAWL_EUNSUPPORTED: /* not together: whether at all is found out one by one */
         return true;
     case PAWL_EHELD:
     case PAWL_ETIMEOUT:
     case PAWL_ECONNLOST:
-        return multi->timeout_ms > 0;
+        return set->timeout_ms > 0;
     default:
         return false;
     }
@@ -390,126 +389,126 @@ static bool worth_waiting(const struct multi *multi, int rc) {
 
 /* Give back what was taken, the last first; or only what was not the owner's before. The engine's answers are waited for all together,
  * and where nobody may wait, by the service thread. */
-static void undo(struct multi *multi, bool keep_by_right) {
-    bool later = multi->fn != NULL;
+static void undo(struct set *set, bool keep_by_right) {
+    bool later = set->fn != NULL;
 
-    for (size_t i = multi->count; i-- > 0;) {
-        struct part *part = &multi->parts[i];
+    for (size_t i = set->count; i-- > 0;) {
+        struct part *part = &set->parts[i];
 
         if (!part->taken || (keep_by_right && part->by_right))
             continue;
         pawl__lock_give_back(part->lock, part->mode == PAWL_SHARED, later, NULL);
         part->taken = false;
     }
-    for (size_t i = 0; i < multi->count && !later; i++)
-        pawl__lock_settle(multi->parts[i].lock, NULL);
+    for (size_t i = 0; i < set->count && !later; i++)
+        pawl__lock_settle(set->parts[i].lock, NULL);
 }
 
 /* All is taken, or something went wrong: the last word. What was taken first may have been lost while the rest was waited for. */
-static int finish(struct multi *multi, int rc) {
+static int finish(struct set *set, int rc) {
     if (rc == 0)
-        rc = check_fate(multi);
-    for (size_t i = 0; i < multi->count && rc == 0; i++)
-        rc = pawl__lock_check_held(multi->parts[i].lock, &multi->error);
-    if (!decide(multi, FATE_OVER) && rc == 0)
-        rc = check_fate(multi);
+        rc = check_fate(set);
+    for (size_t i = 0; i < set->count && rc == 0; i++)
+        rc = pawl__lock_check_held(set->parts[i].lock, &set->error);
+    if (!decide(set, FATE_OVER) && rc == 0)
+        rc = check_fate(set);
     if (rc < 0)
-        undo(multi, false);
-    for (size_t i = 0; i < multi->count; i++)
-        discharge(&multi->parts[i]);
+        undo(set, false);
+    for (size_t i = 0; i < set->count; i++)
+        discharge(&set->parts[i]);
     return rc;
 }
 
-static int take(struct multi *multi) {
+static int take(struct set *set) {
     struct part *part;
-    int rc = begin(multi);
+    int rc = begin(set);
 
     if (rc < 0)
         return rc;
-    rc = ask_together(multi);
+    rc = ask_together(set);
     if (rc == 1)
-        rc = collect(multi);
-    if (rc < 0 && !worth_waiting(multi, rc))
+        rc = collect(set);
+    if (rc < 0 && !worth_waiting(set, rc))
         return rc;
     if (rc < 0)
-        undo(multi, true);
-    while ((part = next_part(multi)))
+        undo(set, true);
+    while ((part = next_part(set)))
         if ((rc = take_part(part)) < 0)
             return rc;
     return 0;
 }
 
 int pawl_acquire_all(const struct pawl_part parts[], size_t count, int64_t timeout_ms, struct pawl_error *reterr) {
-    struct multi *multi;
+    struct set *set;
     int rc = check_parts(parts, count, timeout_ms, reterr);
     UNCANCELLED;
 
     if (rc < 0)
         return rc;
-    multi = new_multi(parts, count, timeout_ms);
-    if (!multi)
+    set = new_set(parts, count, timeout_ms);
+    if (!set)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    rc = finish(multi, take(multi));
+    rc = finish(set, take(set));
     if (rc < 0 && reterr)
-        *reterr = multi->error;
-    put(multi);
+        *reterr = set->error;
+    put(set);
     return rc;
 }
 
 /* ---- Without blocking ----------------------------------------------------------------------------------------------------- */
 
 /* 1: something was started. 0: all is taken. */
-static int start_next(struct multi *multi) {
-    struct part *part = next_part(multi);
+static int start_next(struct set *set) {
+    struct part *part = next_part(set);
     int rc = part ? take_part(part) : 0;
 
     return part && rc == 0 ? 1 : rc;
 }
 
 /* All that was awaited is known: go on, or tell. */
-static void proceed(struct multi *multi) {
-    int rc = multi->error.code;
+static void proceed(struct set *set) {
+    int rc = set->error.code;
 
-    if (rc < 0 && multi->together && worth_waiting(multi, rc)) {
-        undo(multi, true);
-        rc = multi->error.code = 0;
+    if (rc < 0 && set->together && worth_waiting(set, rc)) {
+        undo(set, true);
+        rc = set->error.code = 0;
     }
-    multi->together = false;
-    atomic_fetch_add(&multi->references, 1); /* another thread may dispatch what is started here, and be done first */
+    set->together = false;
+    atomic_fetch_add(&set->references, 1); /* another thread may dispatch what is started here, and be done first */
     if (rc == 0)
-        rc = start_next(multi);
+        rc = start_next(set);
     if (rc <= 0) {
-        rc = finish(multi, rc);
-        multi->fn(multi->first, rc, rc < 0 ? &multi->error : NULL, multi->data);
-        put(multi);
+        rc = finish(set, rc);
+        set->fn(set->first, rc, rc < 0 ? &set->error : NULL, set->data);
+        put(set);
     }
-    put(multi);
+    put(set);
 }
 
 static void part_ended(struct pawl_lock *lock, int result, const struct pawl_error *error, void *data) {
     struct part *part = data;
-    struct multi *multi = part->multi;
+    struct set *set = part->set;
     bool last;
 
     pthread_mutex_lock(&lock->cohort->mutex);
     part->waiter = NULL;
     pthread_mutex_unlock(&lock->cohort->mutex);
-    pthread_mutex_lock(&multi->mutex);
+    pthread_mutex_lock(&set->mutex);
     if (result == 0)
         part->taken = true;
-    else if (!multi->error.code)
-        multi->error = *error;
-    last = --multi->awaited == 0;
-    pthread_mutex_unlock(&multi->mutex);
+    else if (!set->error.code)
+        set->error = *error;
+    last = --set->awaited == 0;
+    pthread_mutex_unlock(&set->mutex);
     if (last)
-        proceed(multi);
+        proceed(set);
 }
 
 /* Everything was entered by right: that too is told later. */
 static int tell_later(struct part *part) {
     struct cohort *cohort = part->lock->cohort;
     struct waiter *waiter;
-    int rc = pawl__lock_cohort(part->lock, &part->multi->error);
+    int rc = pawl__lock_cohort(part->lock, &part->set->error);
 
     if (rc < 0)
         return rc;
@@ -523,15 +522,15 @@ static int tell_later(struct part *part) {
 }
 
 /* 1: the outcome will be told. */
-static int launch(struct multi *multi) {
-    int rc = begin(multi);
+static int launch(struct set *set) {
+    int rc = begin(set);
 
     if (rc == 0)
-        rc = ask_together(multi);
+        rc = ask_together(set);
     if (rc == 0)
-        rc = start_next(multi);
+        rc = start_next(set);
     if (rc == 0)
-        rc = tell_later(&multi->parts[0]);
+        rc = tell_later(&set->parts[0]);
     return rc;
 }
 
@@ -545,7 +544,7 @@ static int check_tasks(const struct pawl_part parts[], size_t count, struct pawl
 
 int pawl_acquire_all_start(const struct pawl_part parts[], size_t count, int64_t timeout_ms, pawl_acquired_fn *fn, void *data,
                            struct pawl_error *reterr) {
-    struct multi *multi;
+    struct set *set;
     int rc = check_parts(parts, count, timeout_ms, reterr);
     UNCANCELLED;
 
@@ -553,20 +552,20 @@ int pawl_acquire_all_start(const struct pawl_part parts[], size_t count, int64_t
         return rc;
     if (!fn)
         return pawl__fail(reterr, PAWL_EINVAL, "an asynchronous acquire needs a callback");
-    multi = new_multi(parts, count, timeout_ms);
-    if (!multi)
+    set = new_set(parts, count, timeout_ms);
+    if (!set)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    multi->fn = fn;
-    multi->data = data;
-    atomic_fetch_add(&multi->references, 1); /* another thread may dispatch, and be done, before this one has returned */
-    rc = launch(multi);
+    set->fn = fn;
+    set->data = data;
+    atomic_fetch_add(&set->references, 1); /* another thread may dispatch, and be done, before this one has returned */
+    rc = launch(set);
     if (rc < 0) {
-        finish(multi, rc);
+        finish(set, rc);
         if (reterr)
-            *reterr = multi->error;
-        put(multi);
+            *reterr = set->error;
+        put(set);
     }
-    put(multi);
+    put(set);
     return rc < 0 ? rc : 0;
 }
 
