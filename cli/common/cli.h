@@ -65,7 +65,7 @@ int columns_of(const char *text);
 void cut_to_columns(char *text, int columns);
 /* 850 ms, 12 s, 3 min 20 s, 2 h 5 min, 4 d 3 h: two units at most. */
 char *duration_in_words(char *out, size_t size, int64_t ms);
-/* With quotes, as JSON has it. In json.c. */
+/* With quotes, as JSON has it. */
 void json_string(FILE *out, const char *text);
 /* The columns of the terminal behind `fd`; 80 if it does not say. */
 int terminal_columns(int fd);

@@ -3,7 +3,7 @@
  * text.c - text as a terminal sees it, and time as a person says it.
  *
  * Records come from other programs, some of them not ours: what is printed of them must neither move the cursor nor break a table.
- * So everything passes through printable() once; the other functions take what it made.
+ * So everything passes through printable() once; the other functions take what it made; but json_string() takes anything.
  */
 #include "cli.h"
 
@@ -132,6 +132,25 @@ int terminal_columns(int fd) {
     struct winsize size;
 
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+void json_string(FILE *out, const char *text) {
+    fputc('"', out);
+    while (*text != '\0') {
+        unsigned char byte = (unsigned char)*text;
+        size_t length = byte < 0x80 ? 0 : utf8_length(text);
+
+        if (length > 0)
+            fwrite(text, 1, length, out);
+        else if (byte >= 0x80)
+            fputs("\\ufffd", out);
+        else if (byte < 0x20 || byte == 0x7f)
+            fprintf(out, "\\u%04x", byte);
+        else
+            fprintf(out, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
+        text += length > 0 ? length : 1;
+    }
+    fputc('"', out);
 }
 
 static int64_t clock_ms(clockid_t clock) {

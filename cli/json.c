@@ -4,30 +4,11 @@
  *
  * Tokens are strings: they have 64 bits, and most readers of JSON keep 53 of a number. What is not known is null, never 0 or "".
  */
-#include "../status.h"
+#include "status.h"
 
 #include <inttypes.h>
 
 enum { FORMAT = 1 };
-
-void json_string(FILE *out, const char *text) {
-    fputc('"', out);
-    while (*text != '\0') {
-        unsigned char byte = (unsigned char)*text;
-        size_t length = byte < 0x80 ? 0 : utf8_length(text);
-
-        if (length > 0)
-            fwrite(text, 1, length, out);
-        else if (byte >= 0x80)
-            fputs("\\ufffd", out);
-        else if (byte < 0x20 || byte == 0x7f)
-            fprintf(out, "\\u%04x", byte);
-        else
-            fprintf(out, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
-        text += length > 0 ? length : 1;
-    }
-    fputc('"', out);
-}
 
 static void print_known_string(FILE *out, const char *key, const char *text) {
     fprintf(out, ",\"%s\":", key);
