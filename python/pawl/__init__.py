@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
-from . import _pawl, aio
+from . import _pawl, aio, compat
 from ._clients import Client
 from ._decorator import exclusive
 from ._errors import (
@@ -93,6 +93,7 @@ __all__ = [
     "aio",
     "all_of",
     "break_",
+    "compat",
     "engines",
     "examine",
     "exclusive",
