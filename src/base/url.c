@@ -35,8 +35,8 @@ static int unescape(char *text, struct pawl_error *reterr) {
     return 0;
 }
 
-const char *pawl__url_place(const char *host, unsigned port, char ret[PAWL__URL_PLACE]) {
-    snprintf(ret, PAWL__URL_PLACE, strchr(host, ':') ? "[%.255s]:%u" : "%.255s:%u", host, port);
+const char *pawl__url_host_port(const char *host, unsigned port, char ret[PAWL__URL_HOST_PORT]) {
+    snprintf(ret, PAWL__URL_HOST_PORT, strchr(host, ':') ? "[%.255s]:%u" : "%.255s:%u", host, port);
     return ret;
 }
 

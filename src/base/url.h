@@ -14,7 +14,7 @@
 
 #include "pawl.h"
 
-enum { PAWL__URL_MAX = 4096, PAWL__URL_HOSTS = 64, PAWL__URL_OPTIONS = 32, PAWL__URL_PLACE = 272 };
+enum { PAWL__URL_MAX = 4096, PAWL__URL_HOSTS = 64, PAWL__URL_OPTIONS = 32, PAWL__URL_HOST_PORT = 272 };
 
 struct pawl__url_host {
     const char *name;
@@ -50,7 +50,7 @@ int pawl__url_number(struct pawl__url *url, const char *key, long long low, long
                      struct pawl_error *reterr);
 
 /* A host and its port as they stand in a URL: an address of IPv6 in brackets. Returns `ret`. */
-const char *pawl__url_place(const char *host, unsigned port, char ret[PAWL__URL_PLACE]);
+const char *pawl__url_host_port(const char *host, unsigned port, char ret[PAWL__URL_HOST_PORT]);
 
 /* PAWL_EOPTION if an option was given that nobody took. */
 int pawl__url_leftover(const struct pawl__url *url, struct pawl_error *reterr);

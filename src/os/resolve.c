@@ -25,7 +25,7 @@ struct addresses {
     int rc; /* of the last look-up that failed */
     char host[256];
     unsigned port;
-    char where[PAWL__URL_PLACE]; /* both, for people */
+    char where[PAWL__URL_HOST_PORT]; /* both, for people */
     struct sockaddr_storage list[ADDRESSES];
     socklen_t lengths[ADDRESSES];
     size_t count, at; /* the one that all connections are made to, until it fails */
@@ -65,7 +65,7 @@ struct addresses *pawl__addresses_new(const char *host, unsigned port) {
     addresses->references = 1;
     addresses->port = port;
     snprintf(addresses->host, sizeof addresses->host, "%s", host);
-    pawl__url_place(host, port, addresses->where);
+    pawl__url_host_port(host, port, addresses->where);
     look_up(addresses, AI_NUMERICHOST | AI_NUMERICSERV); /* asks nobody */
     return addresses;
 }

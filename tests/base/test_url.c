@@ -54,12 +54,12 @@ static void test_all_parts(void **state) {
     assert_string_equal(url.path, "/path");
 }
 
-static void test_place(void **state) {
-    char place[PAWL__URL_PLACE];
+static void test_host_port(void **state) {
+    char text[PAWL__URL_HOST_PORT];
 
     (void)state;
-    assert_string_equal(pawl__url_place("h1", 2181, place), "h1:2181");
-    assert_string_equal(pawl__url_place("::1", 65535, place), "[::1]:65535");
+    assert_string_equal(pawl__url_host_port("h1", 2181, text), "h1:2181");
+    assert_string_equal(pawl__url_host_port("::1", 65535, text), "[::1]:65535");
 }
 
 static void test_malformed(void **state) {
@@ -148,7 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_local),
         cmocka_unit_test(test_all_parts),
-        cmocka_unit_test(test_place),
+        cmocka_unit_test(test_host_port),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_numbers),

@@ -70,11 +70,11 @@ static void describe_url(struct redlock *redlock, const struct pawl__url *url, c
     char *to = redlock->wire.url;
     const char *place = strstr(of_one, "://"), *rest = place ? strchr(place + 3, '/') : NULL;
     size_t size = sizeof redlock->wire.url, used = (size_t)snprintf(to, size, "%s://", url->scheme);
-    char where[PAWL__URL_PLACE];
+    char where[PAWL__URL_HOST_PORT];
 
     for (size_t i = 0; i < url->host_count && used < size; i++)
         used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "",
-                                 pawl__url_place(url->hosts[i].name, port_of(&url->hosts[i]), where));
+                                 pawl__url_host_port(url->hosts[i].name, port_of(&url->hosts[i]), where));
     if (rest && used < size)
         snprintf(to + used, size - used, "%s", rest);
 }
@@ -113,11 +113,11 @@ static int add_seat(struct redlock *redlock, const struct pawl__url_host *host, 
         return reterr->code;
     seat->index = redlock->count;
     redlock->seats[redlock->count++] = seat;
-    if (strlen(host->name) >= sizeof options->places[0].host)
-        return pawl__fail(reterr, PAWL_EURL, "the URL's host is longer than %zu bytes", sizeof options->places[0].host - 1);
-    strcpy(options->places[0].host, host->name);
-    options->places[0].port = port_of(host);
-    pawl__url_place(host->name, port_of(host), seat->where);
+    if (strlen(host->name) >= sizeof options->hosts[0].host)
+        return pawl__fail(reterr, PAWL_EURL, "the URL's host is longer than %zu bytes", sizeof options->hosts[0].host - 1);
+    strcpy(options->hosts[0].host, host->name);
+    options->hosts[0].port = port_of(host);
+    pawl__url_host_port(host->name, port_of(host), seat->where);
     pawl__redis_describe_url(options, seat->url, sizeof seat->url);
     server->url = seat->url;
     if (!pawl__server_put_at(server, host->name, port_of(host)))

@@ -189,10 +189,10 @@ TAILQ_HEAD(bid_list, bid);
 struct seat {
     struct server server; /* the first: seat_of() */
     unsigned index;
-    char where[PAWL__URL_PLACE]; /* for people */
-    char url[1024];              /* likewise, as that of a server alone */
-    bool usable;                 /* when we last looked */
-    bool tracks;                 /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+    char where[PAWL__URL_HOST_PORT]; /* for people */
+    char url[1024];                  /* likewise, as that of a server alone */
+    bool usable;                     /* when we last looked */
+    bool tracks; /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
     bool silent;
     struct vote_list to_renew;
     int64_t renew_at; /* not before then */

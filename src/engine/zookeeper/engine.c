@@ -39,7 +39,7 @@ static int take_hosts(struct zk_options *options, const struct pawl__url *url, s
                               sizeof options->hosts[i].name - 1);
         strcpy(options->hosts[i].name, url->hosts[i].name);
         options->hosts[i].port = url->hosts[i].port ? url->hosts[i].port : PORT;
-        pawl__url_place(options->hosts[i].name, options->hosts[i].port, options->hosts[i].where);
+        pawl__url_host_port(options->hosts[i].name, options->hosts[i].port, options->hosts[i].where);
     }
     return 0;
 }

@@ -318,8 +318,8 @@ static int cluster_open(struct redis *redis, struct pawl_error *reterr) {
 
     route_of(redis)->due = 0;
     cluster->slots = calloc(REDIS_SLOTS, sizeof *cluster->slots);
-    for (size_t i = 0; i < options->place_count; i++) {
-        server = cluster->slots ? node_at(redis, options->places[i].host, options->places[i].port) : NULL;
+    for (size_t i = 0; i < options->host_count; i++) {
+        server = cluster->slots ? node_at(redis, options->hosts[i].host, options->hosts[i].port) : NULL;
         if (!server)
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
         pawl__addresses_begin(server->addresses);
@@ -351,7 +351,7 @@ static int cluster_ready(struct redis *redis, bool late, struct pawl_error *rete
     if (why)
         return pawl__fail(reterr, why->code, "%s", why->text);
     if (!cluster->mapped && late)
-        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.place_count);
+        return pawl__fail(reterr, PAWL_ECONNLOST, "%.200s: none of the %zu nodes answers", redis->url, redis->options.host_count);
     if (cluster->mapped && cluster->uncovered)
         return pawl__fail(reterr, PAWL_ETOPOLOGY, "%.200s: %u of the cluster's %d slots have no primary: see CLUSTER INFO",
                           redis->url, cluster->uncovered, REDIS_SLOTS);

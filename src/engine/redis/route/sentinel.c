@@ -28,7 +28,7 @@
 static void next_sentinel(struct redis *redis) {
     struct sentinel_route *sentinel = &route_of(redis)->sentinel;
 
-    sentinel->at = (sentinel->at + 1) % redis->options.place_count;
+    sentinel->at = (sentinel->at + 1) % redis->options.host_count;
     sentinel->link.addresses = sentinel->list[sentinel->at];
     sentinel->link.retry_at = 0;
     pawl__redis_due(redis, 0);
@@ -56,10 +56,10 @@ static void explain(struct redis *redis, struct pawl_error *ret) {
     if (sentinel->unknowing)
         pawl__fail(ret, PAWL_EURL,
                    "%.200s: %u of the %zu sentinels answer, and none knows a primary named '%s': look at the URL's path",
-                   redis->url, sentinel->unknowing, options->place_count, options->primary_name);
+                   redis->url, sentinel->unknowing, options->host_count, options->primary_name);
     else
         pawl__fail(ret, sentinel->link.why.code == PAWL_EACCES ? PAWL_EACCES : PAWL_ECONNLOST,
-                   "none of the %zu sentinels tells where '%s' is; the last one: %s", options->place_count, options->primary_name,
+                   "none of the %zu sentinels tells where '%s' is; the last one: %s", options->host_count, options->primary_name,
                    sentinel->link.why.text);
 }
 
@@ -82,7 +82,7 @@ static void go_on(struct redis *redis) {
     struct sentinel_route *sentinel = &route_of(redis)->sentinel;
     struct pawl_error why;
 
-    if (++sentinel->asked < redis->options.place_count) {
+    if (++sentinel->asked < redis->options.host_count) {
         next_sentinel(redis);
         return;
     }
@@ -109,11 +109,11 @@ static void found(struct redis *redis, const char *host, const char *port_text) 
     struct sentinel_route *sentinel = &route_of(redis)->sentinel;
     struct server *server = TAILQ_FIRST(&redis->servers);
     unsigned port = (unsigned)strtoul(port_text, NULL, 10);
-    char where[PAWL__URL_PLACE];
+    char where[PAWL__URL_HOST_PORT];
     struct link *link;
 
     pawl__kit_note(&redis->kit, NULL, "sentinel %s: '%s' is at %s", pawl__addresses_where(sentinel->link.addresses),
-                   redis->options.primary_name, pawl__url_place(host, port, where));
+                   redis->options.primary_name, pawl__url_host_port(host, port, where));
     if (!pawl__server_is_at(server, host, port)) {
         /* What is connected to the old one is of no use; it is to be connected to the new one at once. */
         for (int i = 0; (link = pawl__server_link(server, i)); i++) {
@@ -227,7 +227,7 @@ static bool sentinel_greet(struct link *link) {
 
 static int sentinel_open(struct redis *redis, struct pawl_error *reterr) {
     struct sentinel_route *sentinel = &route_of(redis)->sentinel;
-    size_t count = redis->options.place_count;
+    size_t count = redis->options.host_count;
     int64_t deadline = pawl__route_names_until(redis);
     struct server *server = pawl__single_new(redis, reterr);
 
@@ -240,7 +240,7 @@ static int sentinel_open(struct redis *redis, struct pawl_error *reterr) {
     if (!sentinel->list)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     for (size_t i = 0; i < count; i++) {
-        sentinel->list[i] = pawl__addresses_new(redis->options.places[i].host, redis->options.places[i].port);
+        sentinel->list[i] = pawl__addresses_new(redis->options.hosts[i].host, redis->options.hosts[i].port);
         if (!sentinel->list[i])
             return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
         pawl__addresses_begin(sentinel->list[i]);
@@ -256,7 +256,7 @@ void pawl__sentinel_free(struct redis *redis) {
 
     if (sentinel->link.redis)
         pawl__link_free(&sentinel->link);
-    for (size_t i = 0; sentinel->list && i < redis->options.place_count; i++)
+    for (size_t i = 0; sentinel->list && i < redis->options.host_count; i++)
         pawl__addresses_put(sentinel->list[i]);
     free(sentinel->list);
     sentinel->list = NULL;

@@ -86,13 +86,13 @@ static int single_open(struct redis *redis, struct pawl_error *reterr) {
         return reterr->code;
     if (options->socket_path[0])
         return 0;
-    if (!pawl__server_put_at(server, options->places[0].host, options->places[0].port))
+    if (!pawl__server_put_at(server, options->hosts[0].host, options->hosts[0].port))
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     if (!pawl__addresses_begin(server->addresses))
         return 0;
     rc = pawl__addresses_await(server->addresses, pawl__route_names_until(redis));
     return rc == 0 ? 0
-                   : pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", options->places[0].host,
+                   : pawl__fail(reterr, PAWL_ECONNLOST, "the host '%.100s' of the URL is not known: %s", options->hosts[0].host,
                                 gai_strerror(rc));
 }
 

@@ -140,9 +140,9 @@ static bool read_replica_clock(struct examination *exam, const char *name, const
 }
 
 static void examine_replica_clock(struct examination *exam, const char *host, unsigned port) {
-    char name[PAWL__URL_PLACE];
+    char name[PAWL__URL_HOST_PORT];
 
-    pawl__url_place(host, port, name);
+    pawl__url_host_port(host, port, name);
     if (!read_replica_clock(exam, name, host, port))
         pawl__found(&exam->exam, PAWL_FINDING_UNKNOWN, "compare it with the primary's yourself",
                     "the clock of its replica %s could not be read from here", name);

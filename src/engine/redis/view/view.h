@@ -96,7 +96,7 @@ struct examination {
     struct server *server;
     unsigned clocks; /* that were read; the servers' against ours, in us: */
     int64_t least_ahead, most_ahead;
-    char least_name[PAWL__URL_PLACE], most_name[PAWL__URL_PLACE];
+    char least_name[PAWL__URL_HOST_PORT], most_name[PAWL__URL_HOST_PORT];
     struct pawl__exam exam;
 };
 /* What there is to say of exam->server; negative: it does not answer. */

@@ -102,7 +102,7 @@ struct server *pawl__visit(const struct redis *redis, const char *host, unsigned
     visit->made = made;
     visit->gone = gone;
     visit->call = call;
-    pawl__url_place(host, port, visit->url);
+    pawl__url_host_port(host, port, visit->url);
     pawl__kit_init(&visit->kit, redis->kit.engine, NULL);
     pawl__wire_init(visit);
     server = pawl__server_new(visit, &ignored);

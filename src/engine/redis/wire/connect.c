@@ -296,7 +296,7 @@ static int64_t connect_patience(const struct link *link) {
 
     int64_t most = options->connect_ns < options->patience_ns ? options->connect_ns : options->patience_ns;
 
-    return link->to_sentinel ? most / (int64_t)options->place_count : options->connect_ns;
+    return link->to_sentinel ? most / (int64_t)options->host_count : options->connect_ns;
 }
 
 int64_t pawl__link_due(const struct link *link) {

@@ -50,14 +50,14 @@ static bool ends_with(const char *text, const char *end) {
     return length >= size && strcmp(text + length - size, end) == 0;
 }
 
-static int put_place(struct redis_options *ret, const char *host, unsigned port, struct pawl_error *reterr) {
-    struct redis_place *place = &ret->places[ret->place_count++];
+static int put_host(struct redis_options *ret, const char *host, unsigned port, struct pawl_error *reterr) {
+    struct redis_host_port *to = &ret->hosts[ret->host_count++];
 
-    place->port = port ? port : ret->topology == TOPOLOGY_SENTINEL ? SENTINEL_PORT : PORT;
-    return copy("host", host, place->host, sizeof place->host, reterr);
+    to->port = port ? port : ret->topology == TOPOLOGY_SENTINEL ? SENTINEL_PORT : PORT;
+    return copy("host", host, to->host, sizeof to->host, reterr);
 }
 
-static int take_place(const struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
+static int take_hosts(const struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
     bool socket = strcmp(url->scheme, "unix") == 0 || strcmp(url->scheme, "redis+unix") == 0;
     int rc = 0;
 
@@ -75,9 +75,9 @@ static int take_place(const struct pawl__url *url, struct redis_options *ret, st
                           "the URL names several servers: its scheme must say what they are together: "
                           "redis-sentinel:, redis-cluster: or redlock:");
     if (url->host_count == 0)
-        rc = put_place(ret, "localhost", 0, reterr);
+        rc = put_host(ret, "localhost", 0, reterr);
     for (size_t i = 0; i < url->host_count && rc == 0; i++)
-        rc = put_place(ret, url->hosts[i].name, url->hosts[i].port, reterr);
+        rc = put_host(ret, url->hosts[i].name, url->hosts[i].port, reterr);
     return rc;
 }
 
@@ -101,7 +101,7 @@ static int take_db(struct pawl__url *url, struct redis_options *ret, struct pawl
 
     if (ret->topology == TOPOLOGY_SENTINEL && !(path = take_name(path, ret)))
         return pawl__fail(reterr, PAWL_EURL, "the URL lacks the name by which the sentinels know the primary: write %s://%s/NAME",
-                          url->scheme, ret->places[0].host);
+                          url->scheme, ret->hosts[0].host);
     if (path[0] == '/' && path[1] && path[1] != '#') {
         db = strtoll(path + 1, &end, 10);
         if (!isdigit((unsigned char)path[1]) || (*end && *end != '#') || db > 1000000)
@@ -250,7 +250,7 @@ int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *r
     int rc;
 
     memset(ret, 0, sizeof *ret);
-    if ((rc = take_place(setup->url, ret, reterr)) < 0 || (rc = take_db(setup->url, ret, reterr)) < 0 ||
+    if ((rc = take_hosts(setup->url, ret, reterr)) < 0 || (rc = take_db(setup->url, ret, reterr)) < 0 ||
         (rc = take_secrets(setup->url, ret, reterr)) < 0 || (rc = take_tls(setup->url, ret, reterr)) < 0 ||
         (rc = take_sentinel(setup->url, ret, reterr)) < 0 ||
         (rc = take_times(setup->url, setup->lease_ns, setup->patience_ns, ret, reterr)) < 0)
@@ -258,11 +258,11 @@ int pawl__redis_options(const struct pawl__setup *setup, struct redis_options *r
     return take_layout(setup->url, ret, reterr);
 }
 
-static void add_places(const struct redis_options *options, FILE *to) {
-    char where[PAWL__URL_PLACE];
+static void add_hosts(const struct redis_options *options, FILE *to) {
+    char where[PAWL__URL_HOST_PORT];
 
-    for (size_t i = 0; i < options->place_count; i++)
-        fprintf(to, "%s%s", i ? "," : "", pawl__url_place(options->places[i].host, options->places[i].port, where));
+    for (size_t i = 0; i < options->host_count; i++)
+        fprintf(to, "%s%s", i ? "," : "", pawl__url_host_port(options->hosts[i].host, options->hosts[i].port, where));
 }
 
 /* As it must stand in a URL. */
@@ -287,7 +287,7 @@ void pawl__redis_describe_url(const struct redis_options *options, char *buffer,
                 options->topology == TOPOLOGY_SENTINEL  ? "-sentinel"
                 : options->topology == TOPOLOGY_CLUSTER ? "-cluster"
                                                         : "");
-        add_places(options, to);
+        add_hosts(options, to);
         if (options->topology == TOPOLOGY_SENTINEL)
             fprintf(to, "/%s", options->primary_name);
         if (options->topology != TOPOLOGY_CLUSTER)

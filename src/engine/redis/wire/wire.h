@@ -49,7 +49,7 @@ enum { REDIS_OWNER_MAX = 64, REDIS_PREFIX_MAX = 128, REDIS_KEY_MAX = REDIS_PREFI
 /* What the URL's hosts are: the server; the sentinels that know it; some of the nodes of a cluster. */
 enum redis_topology { TOPOLOGY_ONE, TOPOLOGY_SENTINEL, TOPOLOGY_CLUSTER };
 
-struct redis_place {
+struct redis_host_port {
     char host[256];
     unsigned port;
 };
@@ -58,8 +58,8 @@ struct redis_place {
 struct redis_options {
     enum redis_topology topology;
     enum redis_layout layout;
-    struct redis_place places[PAWL__URL_HOSTS];
-    size_t place_count;
+    struct redis_host_port hosts[PAWL__URL_HOSTS];
+    size_t host_count;
     char primary_name[256]; /* by which sentinels know it */
     char sentinel_user[256], sentinel_password[1024];
     char socket_path[108]; /* "": TCP */
@@ -316,7 +316,7 @@ void pawl__server_free(struct server *server);
 static inline struct link *pawl__server_link(struct server *server, int i) {
     return i < server->link_count ? &server->links[i] : NULL;
 }
-/* Is this its place? Make it so; false: no memory. */
+/* Is it at this host and port? Put it there; false: no memory. */
 bool pawl__server_is_at(const struct server *server, const char *host, unsigned port);
 bool pawl__server_put_at(struct server *server, const char *host, unsigned port);
 /* Is it able to work? Its links are. */

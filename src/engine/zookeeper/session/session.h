@@ -184,7 +184,7 @@ enum {
 struct zk_host {
     char name[256];
     unsigned port;
-    char where[PAWL__URL_PLACE]; /* both, for people */
+    char where[PAWL__URL_HOST_PORT]; /* both, for people */
 };
 
 /* From the URL: fixed. */
