@@ -199,8 +199,8 @@ struct pawl__operators {
  * engine tells WANTED as soon as it learns of it, whether the claim is kept or in use. Where those who wait can't make themselves heard,
  * it tells WANTED when keep_ns have passed since the grant. Both never block. */
 struct pawl__keeping {
-    /* It keeps without being asked to, once nobody else has wanted the name for a while: keep_ns is PAWL__NEVER then. Those who want it take
-     * it away by themselves, and WANTED is not told. */
+    /* It keeps without being asked to, once nobody else has wanted the name for a while: keep_ns is PAWL__NEVER then. Those who want it
+     * take it away by themselves, and WANTED is not told. */
     bool always;
     /* The last hold under this held claim is over, and nobody in the process waits for it. DONE: it is kept. PAWL_EHELD: others want it. */
     int (*rest)(struct pawl__engine *, struct pawl__claim *);
