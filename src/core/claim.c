@@ -261,6 +261,7 @@ static void note_lease(struct claim *claim) {
     int64_t sent_at = claim->seam.sent_at, lease = claim->seam.lease_ns;
 
     claim->lease_ns = lease;
+    claim->fresh_tick = 0;
     if (lease == PAWL__NEVER && claim->hold_until == PAWL__NEVER) {
         claim->renew_at = claim->suspect_at = claim->assured_until = PAWL__NEVER;
         return;
@@ -419,8 +420,14 @@ static bool is_granted(const struct claim *claim) {
     return claim->state == CLAIM_HELD || claim->state == CLAIM_KEPT;
 }
 
+/* The clock was looked at in this tick already, and what is assured ends later than the next one. */
+static bool is_same_tick(const struct claim *claim) {
+    return claim->fresh_tick && claim->fresh_tick == pawl__tick();
+}
+
 bool pawl__claim_has_expired(const struct claim *claim) {
-    return is_granted(claim) && claim->assured_until != PAWL__NEVER && claim->assured_until - pawl__boottime() < LEAST_NS;
+    return is_granted(claim) && claim->assured_until != PAWL__NEVER && !is_same_tick(claim) &&
+           claim->assured_until - pawl__boottime() < LEAST_NS;
 }
 
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret) {
@@ -499,8 +506,15 @@ bool pawl__claim_rest(struct claim *claim) {
 }
 
 /* Has it been renewed as it should be? A hold that would be suspect from its start is not begun, however long it is still assured. */
-static bool is_fresh(const struct claim *claim) {
-    return !claim->suspect && (claim->suspect_at == PAWL__NEVER || pawl__boottime() < claim->suspect_at);
+static bool is_fresh(struct claim *claim) {
+    int64_t tick, left;
+
+    if (claim->suspect || claim->suspect_at == PAWL__NEVER || is_same_tick(claim))
+        return !claim->suspect;
+    tick = pawl__tick();
+    left = claim->suspect_at - pawl__boottime();
+    claim->fresh_tick = left > 2 * PAWL__TICK_NS ? tick : 0;
+    return left > 0;
 }
 
 bool pawl__claim_resume(struct claim *claim) {

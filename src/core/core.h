@@ -202,6 +202,7 @@ struct claim {
     bool extend_missed;  /* there was no yes when it was needed */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t lease_ns, renew_at, suspect_at, assured_until;
+    int64_t fresh_tick;      /* 0, or: in this tick of the clock it was not near the end of what is assured */
     int64_t hold_until;      /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
     struct pawl__claim seam; /* last: the engine's state follows it */
 };

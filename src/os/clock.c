@@ -14,6 +14,14 @@ int64_t pawl__boottime(void) {
     return (int64_t)now.tv_sec * PAWL__NS_PER_S + now.tv_nsec;
 }
 
+/* The wall clock, and not the monotonic one: that one does not count the time of a suspend, and could show the same afterwards. */
+int64_t pawl__tick(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * PAWL__NS_PER_S + now.tv_nsec;
+}
+
 int64_t pawl__wall_us(void) {
     struct timespec now;
 
