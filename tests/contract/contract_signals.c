@@ -18,7 +18,7 @@ static struct pawl_error error;
 static _Atomic int asked;
 static _Atomic int over;       /* the number of the thread that is to end, or none's */
 static _Atomic bool elsewhere; /* in another thread than one of these */
-static pthread_t waiting[2];
+static _Atomic pthread_t waiting[2];
 enum { NONE = 2 };
 
 static int interrupted(void *data) {
@@ -186,10 +186,12 @@ static void test_signal_ends_a_set(void **state) {
     struct pawl *client = open_listening();
     struct taking taking = {
         .parts = {{mutex_named(client, "a"), PAWL_EXCLUSIVE, 0}, {mutex_named(client, "b"), PAWL_EXCLUSIVE, 0}}};
+    pthread_t thread;
 
     (void)state;
     assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
-    assert_int_equal(pthread_create(&waiting[0], NULL, take_all, &taking), 0);
+    assert_int_equal(pthread_create(&thread, NULL, take_all, &taking), 0);
+    atomic_store(&waiting[0], thread);
     await(atomic_load(&asked) > 0, "the set is not waited for"); /* after a second, if not sooner */
     atomic_store(&over, 0);
     pthread_kill(waiting[0], SIGUSR1);
@@ -226,9 +228,11 @@ static void test_signals_all_the_time(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0);
     struct pawl *client = open_listening();
     struct turns turns = {.lock = contract_mutex(client, 0)};
+    pthread_t thread;
 
     (void)state;
-    assert_int_equal(pthread_create(&waiting[0], NULL, take_turns, &turns), 0);
+    assert_int_equal(pthread_create(&thread, NULL, take_turns, &turns), 0);
+    atomic_store(&waiting[0], thread);
     await(atomic_load(&turns.count) > 0, "it takes no turn");
     for (int i = 0; i < 50; i++) {
         assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
