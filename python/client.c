@@ -77,6 +77,10 @@ static int open_once(struct py_client *client) {
 struct pawl *py_client_enter(struct py_client *client) {
     bool is_open = client->pawl && client->generation == py_generation;
 
+    if (!client->opening) {
+        PyErr_SetString(PyExc_RuntimeError, "the client was not initialized: its class has to call super().__init__()");
+        return NULL;
+    }
     if (!client->closed && !is_open && open_once(client) < 0)
         return NULL;
     if (client->closed) {

@@ -126,10 +126,10 @@ static int make_handle(struct py_lock *lock) {
 }
 
 int py_lock_ready(struct py_lock *lock) {
-    if (lock->handle && lock->generation == py_generation)
+    if (lock && lock->handle && lock->generation == py_generation)
         return 0;
-    if (lock->client)
+    if (lock && lock->client)
         return make_handle(lock);
-    PyErr_SetString(PyExc_RuntimeError, "the lock was not initialized");
+    PyErr_SetString(PyExc_RuntimeError, "the lock was not initialized: its class has to call super().__init__()");
     return -1;
 }

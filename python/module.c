@@ -131,11 +131,18 @@ static PyObject *codes(PyObject *module, PyObject *unused) {
     return dict;
 }
 
+/* Clients, and the notes of losses, are the process's: another interpreter would close them at its end, and be told of others' losses. */
+static PyObject *is_main(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    return PyBool_FromLong(PyInterpreterState_GetID(PyInterpreterState_Get()) == 0);
+}
+
 static PyMethodDef functions[] = {
     {"acquire_all", py_acquire_all, METH_VARARGS, "acquire_all(parts, timeout, /)\n--\n\n"},
     {"close_all", py_close_all, METH_NOARGS, "close_all()\n--\n\nClose every client of the process."},
     {"codes", codes, METH_NOARGS, "codes()\n--\n\nEvery error code of pawl.h, its name and its meaning."},
     {"engines", engines, METH_NOARGS, "engines()\n--\n\n"},
+    {"is_main", is_main, METH_NOARGS, "is_main()\n--\n\nIs this the main interpreter of the process?"},
     {"losses", py_losses, METH_NOARGS, "losses()\n--\n\nWait for notes of losses. An empty list: losses_stop() was called."},
     {"losses_stop", py_losses_stop, METH_NOARGS, "losses_stop()\n--\n\n"},
     {"release_all", py_release_all, METH_O, "release_all(parts, /)\n--\n\n"},

@@ -13,7 +13,12 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
-from . import _pawl, aio, compat
+from . import _pawl
+
+if not _pawl.is_main():
+    raise ImportError("pawl can't be used in a sub-interpreter: its clients belong to the process; import it in the main one")
+
+from . import aio, compat
 from ._clients import Client
 from ._decorator import exclusive
 from ._errors import (

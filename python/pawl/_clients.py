@@ -96,7 +96,11 @@ def client_for(url: Optional[str], client: Optional[Client]) -> Client:
     if url is None:
         url = default_url()
     found = _shared.get(url)
-    return found if found is not None else _shared.setdefault(url, Client(url))
+    if found is not None and not found.closed:
+        return found
+    if found is not None:
+        _shared.pop(url, None)
+    return _shared.setdefault(url, Client(url))
 
 
 atexit.register(_pawl.close_all)

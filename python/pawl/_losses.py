@@ -27,6 +27,7 @@ _numbers = itertools.count(1)
 _wanted: weakref.WeakValueDictionary[int, Told] = weakref.WeakValueDictionary()
 _thread: Optional[threading.Thread] = None
 _starting = threading.Lock()
+_STOP_S = 2.0
 
 
 def want(told: Told) -> int:
@@ -44,9 +45,10 @@ def want(told: Told) -> int:
 def _start() -> None:
     global _thread
     with _starting:
-        if _thread is None:
-            _thread = threading.Thread(target=_tell, name="pawl-losses", daemon=True)
-            _thread.start()
+        if _thread is None or not _thread.is_alive():
+            thread = threading.Thread(target=_tell, name="pawl-losses", daemon=True)
+            thread.start()
+            _thread = thread
 
 
 def _tell() -> None:
@@ -74,7 +76,7 @@ def _call(on_loss: OnLoss, token: int, code: int, text: str) -> None:
 def _stop() -> None:
     if _thread is not None:
         _pawl.losses_stop()
-        _thread.join()
+        _thread.join(_STOP_S)  # a function that never returns does not keep the program from ending
 
 
 def _after_fork() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
+import threading
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Generic, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
@@ -22,6 +23,7 @@ from ._operator import Kind, Mode
 __all__ = ["CANCEL", "Client", "Hold", "Lock", "Permits", "RWLock", "ReadSide", "Semaphore", "WriteHold", "WriteSide"]
 
 _LOSS_BY_DISPATCH = 2
+_LEAVE_S = 2.0
 _COUNTS_CANCELS = sys.version_info >= (3, 11)  # Task.uncancel()
 
 
@@ -91,11 +93,25 @@ class Client(_clients.Client):
         does not."""
         loop = self._loop() if self._loop is not None else None
         if self._connected and loop is not None and not loop.is_closed():
-            descriptor = self._fd() if not self.closed else -1
-            if descriptor >= 0:
-                loop.call_soon_threadsafe(loop.remove_reader, descriptor)
-            loop.call_soon_threadsafe(self._stop)
+            self._leave_loop(loop)
         super().close()
+
+    def _leave_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Before the descriptor is closed: its number may be another's right afterwards."""
+        descriptor = self._fd() if not self.closed else -1
+        done = threading.Event()
+
+        def leave() -> None:
+            if descriptor >= 0:
+                loop.remove_reader(descriptor)
+            done.set()
+
+        if asyncio._get_running_loop() is loop or not loop.is_running():
+            leave()
+        else:
+            loop.call_soon_threadsafe(leave)
+            done.wait(_LEAVE_S)  # a loop that is blocked does not keep the client from closing
+        loop.call_soon_threadsafe(self._stop)
 
 
 _shared: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Dict[str, Client]] = weakref.WeakKeyDictionary()
@@ -198,7 +214,8 @@ class Hold:
         if cancelled and _COUNTS_CANCELS and self._task is not None:
             ours = self._task.uncancel() <= self._cancels and ours  # else another has cancelled it, too
         try:
-            self.release()
+            if not self._is_over:  # else the body has released it
+                self.release()
         except _errors.Error as error:
             if kind is None or (ours and isinstance(error, _errors.LostError)):
                 raise error from raised
@@ -331,8 +348,7 @@ class _Part(Generic[_HoldType]):
         task = asyncio.current_task()
         mine = [i for i, (entered, _) in enumerate(self._entered) if entered is task]
         _, hold = self._entered.pop(mine[-1] if mine else -1)  # a fixture of a test may be left by another task
-        if not hold._is_over:  # else the body has released it
-            hold._leave(kind, raised)
+        hold._leave(kind, raised)
 
     async def locked(self) -> bool:
         """Whether anybody holds the lock, here or elsewhere. Asks the server; the answer may be old when it arrives."""

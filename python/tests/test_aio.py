@@ -30,6 +30,47 @@ async def waiters(url: str, count: int) -> None:
         await asyncio.sleep(0)
 
 
+def test_a_body_that_releases_what_was_lost(url: str, name: str) -> None:
+    """The task is not left as one that was cancelled."""
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        with pytest.raises(pawl.LostError):
+            async with aio.Lock(name, url=url) as hold:
+                try:
+                    await break_hold(name, hold.token, url)
+                    await asyncio.sleep(PATIENCE)
+                finally:
+                    hold.release()
+        if sys.version_info >= (3, 11):
+            assert task.cancelling() == 0
+
+    run(main())
+
+
+def test_a_descriptor_of_a_closed_client_is_another_s(url: str, name: str) -> None:
+    """Its number is taken again at once: nothing that the client left may touch it."""
+
+    async def main() -> None:
+        loop, heard = asyncio.get_running_loop(), asyncio.Event()
+        client = aio.Client(url)
+        await (await aio.Lock(name, client=client).acquire()).__aexit__(None, None, None)
+        number = client._fd()
+        client.close()
+        reader, writer = os.pipe()
+        os.dup2(reader, number)
+        loop.add_reader(number, heard.set)
+        await asyncio.sleep(0)
+        os.write(writer, b"x")
+        await heard.wait()
+        loop.remove_reader(number)
+        for descriptor in (number, writer) if number == reader else (number, reader, writer):
+            os.close(descriptor)
+
+    run(main())
+
+
 async def is_free(name: str, url: str) -> bool:
     try:
         async with aio.Lock(name, url=url, timeout=5):

@@ -262,3 +262,26 @@ def test_a_lock_that_is_kept(url: str, name: str) -> None:
         assert other.token > first
     with pytest.raises(pawl.Error):
         pawl.Lock(name, url=url, keep=10**9).acquire()
+
+
+def test_a_class_that_forgets_its_base(url: str) -> None:
+    class Forgets(pawl.Lock):
+        def __init__(self) -> None:
+            pass
+
+    class ForgetsToo(pawl.Client):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(RuntimeError, match="super"):
+        Forgets().acquire()
+    with pytest.raises(RuntimeError, match="super"):
+        ForgetsToo().open()
+
+
+def test_the_shared_client_is_closed_by_a_user(url: str, name: str) -> None:
+    lock = pawl.Lock(name, url=url)
+    with lock.client as client:
+        client.inspect()
+    with pawl.Lock(name, url=url) as other:
+        assert other.token > 0
