@@ -14,7 +14,7 @@ struct keeper {
     struct pawl__engine *engine;
     struct pawl__claim *seam;
     bool obeys; /* it goes back as soon as it is wanted: it is idle */
-    atomic_int wanted, lost, renewed, gone;
+    atomic_int wanted, lost, gone;
     _Atomic int64_t wanted_at;
 };
 
@@ -35,7 +35,6 @@ static inline void keeper_told(void *core, struct pawl__claim *seam, enum pawl__
             keeper->engine->impl->withdraw(keeper->engine, seam);
     }
     atomic_fetch_add(&keeper->lost, news == NEWS_LOST || news == NEWS_BROKEN);
-    atomic_fetch_add(&keeper->renewed, news == NEWS_RENEWED);
     atomic_fetch_add(&keeper->gone, news == NEWS_GONE);
 }
 

@@ -12,7 +12,7 @@
  *   - A claim that holds, has the mark and is not heard is renewed as soon as it can be heard.
  *   - The claims in home->hearers hold and have the mark. While there are any, the service thread reads the inbox at once.
  *
- * Claims that several threads share hear in the same way, so that the core lets others go before when they come.
+ * Claims with `hears` hear in the same way, though they are not kept.
  */
 #include "engine/redis/lock/lock.h"
 
