@@ -186,7 +186,7 @@ struct peer {
 struct obstacles {
     uint32_t skip; /* so many were found alive before */
     unsigned count;
-    bool kept; /* there is one that is no obstacle any more: it was kept since the verdict */
+    bool kept; /* a kept one was seen. If nothing else is in the way, deciding again takes it out */
     struct peer peers[PEERS];
 };
 
@@ -303,7 +303,7 @@ static int test_obstacles(struct local *local, struct local_claim *state, enum v
         }
         living = living ? living : peer;
     }
-    if (dead || obstacles->kept || (obstacles->count == 0 && obstacles->skip > 0)) {
+    if (dead || (obstacles->kept && !slow_claimer) || (obstacles->count == 0 && obstacles->skip > 0)) {
         obstacles->skip = 0;
         return PAWL__DONE;
     }
