@@ -6,7 +6,7 @@
  * returns what became of it. What follows for those who wait and hold is cohort.c's.
  *
  * Invariants
- *   - A claim is in cohort->claims while it is PENDING, HELD or LOST, in the order of submission, and in cohort->leaving while it is
+ *   - A claim is in cohort->claims while it is PENDING, HELD, KEPT or LOST, in the order of submission, and in cohort->leaving while it is
  *     LEAVING. It is in cohort->unsettled too while its withdrawal or downgrade is under way and nobody looks after it: the thread that
  *     unlocks the cohort next does.
  *   - PENDING: it has waiters and no holds; or neither, with withdraw_after_park: the thread that is parked on it withdraws it.
@@ -33,6 +33,8 @@ enum { EXTEND_HANDOFFS = 4, EXTEND_TIME = 2, EXTEND_RESTS = 63, EXTEND_SERVED = 
 enum { KEEP_TOKENS = 1 + PAWL_HANDOFFS };
 /* Less assured time than that is none: pawl_remaining_ms() says 0 of it. */
 #define LEAST_NS INT64_C(1000000)
+/* The clock's ticks are relied on while so much is left: they come late where the CPU that makes them is not run. */
+#define FRESH_NS PAWL__NS_PER_S
 /* A hold may be renewed by this part of its lease too early, so that many go in one request. */
 enum { RENEW_EARLY = 30 };
 
@@ -513,14 +515,14 @@ static bool is_fresh(struct claim *claim) {
         return !claim->suspect;
     tick = pawl__tick();
     left = claim->suspect_at - pawl__boottime();
-    claim->fresh_tick = left > 2 * PAWL__TICK_NS ? tick : 0;
+    claim->fresh_tick = left > FRESH_NS ? tick : 0;
     return left > 0;
 }
 
 bool pawl__claim_resume(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
 
-    if (!is_fresh(claim) || (claim->stock == 0 && !engine->impl->extras->retoken))
+    if (!is_fresh(claim) || !has_token(claim))
         return false;
     if (engine->impl->keeping->resume(engine, &claim->seam) != PAWL__DONE) {
         pawl__keep_learn(claim);

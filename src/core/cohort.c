@@ -503,6 +503,7 @@ static void move_waiters_on(struct claim *claim) {
         nudge(home);
         return;
     }
+    pawl__cohort_give_back(claim->cohort);
     home = new_claim(claim->cohort, waiter, false);
     if (!home) {
         while ((waiter = TAILQ_FIRST(&claim->waiters)))

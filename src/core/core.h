@@ -132,7 +132,7 @@ struct cohort {
     _Atomic bool has_siblings;   /* there are, or were, other cohorts of this name: of another kind */
     unsigned keep_misses;        /* claims that are not kept after the last one that was kept for nothing ... */
     unsigned keep_rests;         /* ... and how many of these are still to come */
-    unsigned alone;              /* so many claims in a row were granted at once, and wanted by nobody else */
+    unsigned alone;              /* so many claims in a row found the lock free when they asked */
     uint32_t tokens_used;        /* by the last claim that was held */
     unsigned extend_misses;      /* claims that do not ask for tokens() after the last refusal ... */
     unsigned extend_rests;       /* ... and how many of these are still to come */
@@ -298,6 +298,11 @@ struct event {
 
 static inline struct claim *claim_of(struct pawl__claim *seam) {
     return (struct claim *)((char *)seam - offsetof(struct claim, seam));
+}
+
+/* Is there a token for one more hold under it? */
+static inline bool has_token(const struct claim *claim) {
+    return claim->stock > claim->reserved || claim->cohort->engine->impl->extras->retoken;
 }
 
 static inline const struct pawl__engine_impl *impl_of(const struct pawl *client) {

@@ -67,8 +67,8 @@ int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish) {
 }
 
 bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock) {
-    return claim->state == CLAIM_HELD && claim->seam.keep_ns && lock->keep_ns && !claim->wanted && !claim->downgrading &&
-           !claim->suspect && !TAILQ_NEXT(claim, link) && !atomic_load(&lock->client->closed);
+    return claim->state == CLAIM_HELD && claim->seam.keep_ns && lock->keep_ns && has_token(claim) && !claim->wanted &&
+           !claim->downgrading && !claim->suspect && !TAILQ_NEXT(claim, link) && !atomic_load(&lock->client->closed);
 }
 
 /* The next moment at which claims that are kept for so long are looked at. */

@@ -62,7 +62,7 @@ struct pawl__claim {
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
     int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
     int64_t keep_ns;     /* 0, or: it may be kept (see struct pawl__keeping). Others must be able to tell that it is in their way */
-    bool hears;          /* WANTED is to be told of it, if the engine can, though it may not be kept: several threads share it */
+    bool hears; /* WANTED is to be told of it, if the engine can, though it may not be kept. The core does not ask for it yet */
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
@@ -96,7 +96,7 @@ enum pawl__news {
 };
 
 /* The upcall: only from within serve(), with no lock held. `why`: for REFUSED, LOST and BROKEN, else NULL. An engine with park() may tell
- * RENEWED, LOST and BROKEN for claims that nobody adopted, too; then no park() for the claim may answer while it does. */
+ * RENEWED, WANTED, LOST and BROKEN for claims that nobody adopted, too; then no park() for the claim may answer while it does. */
 typedef void pawl__tell_fn(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why);
 
 /* One open engine: the first member of every engine's own struct. */
@@ -202,7 +202,8 @@ struct pawl__keeping {
     /* It keeps without being asked to, once nobody else has wanted the name for a while: keep_ns is PAWL__NEVER then. Those who want it
      * take it away by themselves, and WANTED is not told. */
     bool always;
-    /* The last hold under this held claim is over, and nobody in the process waits for it. DONE: it is kept. PAWL_EHELD: others want it. */
+    /* The last hold under this held claim is over, and nobody in the process waits for it. DONE: it is kept. PAWL_EHELD:
+     * it can't be kept: others want it, or would not be heard, or there is no room. The core withdraws it. */
     int (*rest)(struct pawl__engine *, struct pawl__claim *);
     /* Somebody in the process wants the kept claim again. DONE: it is held. PAWL_EHELD: it was taken away, or may have been, or others may
      * want it and could not be heard: the core withdraws it and asks anew. */

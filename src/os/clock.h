@@ -18,9 +18,8 @@
 /* Now. */
 int64_t pawl__boottime(void);
 
-/* A number that changes with every tick of the kernel's clock, which come at most PAWL__TICK_NS apart while a program runs, and when the
- * machine was suspended. Read in a fifth of the time that pawl__boottime() takes. */
-#define PAWL__TICK_NS (10 * PAWL__NS_PER_MS)
+/* A number that changes with every tick of the kernel's clock, some ms apart as a rule, and when the machine was suspended. Read in a
+ * fifth of the time that pawl__boottime() takes. */
 int64_t pawl__tick(void);
 
 /* The wall clock, in us since 1970. It may be wrong, and may jump. */
