@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Iterator, List, Optional
+from typing import Iterator, Optional
 
 import pytest
 
@@ -67,14 +67,22 @@ def test_what_cannot_be_decorated(local: str) -> None:
 
 
 def test_a_coroutine(local: str) -> None:
-    @pawl.exclusive("report-{day}", blocking=False, otherwise="busy")
-    async def report(day: int) -> str:
-        await asyncio.sleep(0)
-        return "free" if is_free(pawl.Lock(f"report-{day}")) else "held"
+    async def main() -> None:
+        inside, go_on = asyncio.Event(), asyncio.Event()
 
-    async def both() -> List[str]:
-        return list(await asyncio.gather(report(1), report(1), report(2)))
+        @pawl.exclusive("report-{day}", blocking=False, otherwise="busy")
+        async def report(day: int) -> str:
+            inside.set()
+            if day == 1:
+                await go_on.wait()
+            return "free" if is_free(pawl.Lock(f"report-{day}")) else "held"
 
-    assert asyncio.run(report(1)) == "held"
-    assert sorted(asyncio.run(both())) == ["busy", "held", "held"]
+        first = asyncio.ensure_future(report(1))
+        await inside.wait()
+        assert await report(1) == "busy"
+        assert await report(2) == "held"
+        go_on.set()
+        assert await first == "held"
+
+    asyncio.run(main())
     assert is_free(pawl.Lock("report-1"))
