@@ -83,7 +83,7 @@ struct rclaim_move {
 struct rclaim_renewal {
     TAILQ_ENTRY(rclaim) entry; /* home->to_renew */
     bool listed, sent;
-    bool quiet; /* the core did not ask for it */
+    bool asked; /* by the core, which is told of it */
 };
 
 /* secure.c: its grant or its renewal is being secured. */

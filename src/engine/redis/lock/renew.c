@@ -14,28 +14,16 @@
 
 enum { BATCH = 100, KEYS_MOST = 3, ARGS_EACH = 4 };
 
-static void list(struct rclaim *claim) {
+void pawl__renew_want(struct rclaim *claim) {
     if (claim->renewal.listed || claim->renewal.sent || !rclaim_holds(claim))
         return;
     claim->renewal.listed = true;
     TAILQ_INSERT_TAIL(&claim->home->to_renew, claim, renewal.entry);
 }
 
-void pawl__renew_want(struct rclaim *claim) {
-    claim->renewal.quiet = false;
-    list(claim);
-}
-
-/* To hear whether others wait. The core did not ask, and is not told: it may just be reading what it was granted. */
-static void look_quietly(struct rclaim *claim) {
-    if (!claim->renewal.listed && !claim->renewal.sent)
-        claim->renewal.quiet = true;
-    list(claim);
-}
-
 void pawl__renew_put_back(struct rclaim *claim) {
     claim->renewal.sent = false;
-    list(claim);
+    pawl__renew_want(claim);
 }
 
 void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
@@ -44,8 +32,10 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     claim->kit.grant.lease_ns = lease_ns;
     pawl__subscription_open(redis, claim); /* if it is not */
     pawl__kept_confirmed(claim, sent_at);
-    if (!claim->renewal.quiet)
-        pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED);
+    if (!claim->renewal.asked) /* the core may just be reading what it was granted */
+        return;
+    claim->renewal.asked = false;
+    pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED);
 }
 
 void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held) {
@@ -265,7 +255,7 @@ static void look(struct hearers *hearers, int64_t now, int64_t look_ns) {
         TAILQ_INSERT_TAIL(&hearers->claims, claim, keeping.entry);
         if (!atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed) &&
             (now - claim->kit.grant.sent_at >= look_ns || !atomic_load_explicit(&claim->keeping.heard, memory_order_relaxed)))
-            look_quietly(claim);
+            pawl__renew_want(claim);
     }
 }
 
@@ -280,6 +270,6 @@ void pawl__renew_hearers(struct home *home) {
 
     for (int i = 0; i < HEARERS; i++)
         TAILQ_FOREACH(claim, &home->hearers[i].claims, keeping.entry) {
-            look_quietly(claim);
+            pawl__renew_want(claim);
         }
 }
