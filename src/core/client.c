@@ -359,27 +359,17 @@ restart: /* ending a waiter may end its claim */
     return count;
 }
 
-/* A handle of it is freed. True: the last one. */
-static bool one_user_less(struct cohort *cohort) {
-    bool last;
-
-    pthread_mutex_lock(&cohort->client->mutex);
-    last = --cohort->users == 0;
-    pthread_mutex_unlock(&cohort->client->mutex);
-    return last;
-}
-
 void pawl_lock_free(struct pawl_lock *lock) {
     struct cohort *cohort;
     struct hold *hold;
-    bool last;
     UNCANCELLED;
 
     if (!lock || atomic_load(&lock->client->forked))
         return;
     cohort = lock->cohort;
     pawl__set_end(cohort, lock, PAWL_ECANCELED);
-    last = one_user_less(cohort);
+    /* Before the mutex is taken: of several that go at once, the last to have it sees that none is left. */
+    atomic_fetch_sub(&cohort->users, 1);
     pthread_mutex_lock(&cohort->mutex);
     if (lock->on_loss)
         atomic_fetch_sub(&lock->client->loss_callbacks, 1);
@@ -388,7 +378,7 @@ void pawl_lock_free(struct pawl_lock *lock) {
     end_waiters(cohort, lock, PAWL_ECANCELED, "its handle was freed");
     while ((hold = TAILQ_FIRST(&lock->holds)))
         pawl__cohort_leave(hold);
-    if (last && lock->client->keep_ns == PAWL__NEVER) /* no time ends it */
+    if (atomic_load(&cohort->users) == 0 && lock->client->keep_ns == PAWL__NEVER) /* no time ends it */
         pawl__cohort_give_back(cohort);
     pawl__cohort_finish(cohort);
     pawl__events_quiesce(lock);

@@ -121,10 +121,10 @@ struct cohort {
     struct pawl *client;
     struct pawl__engine *engine; /* the client's: at hand, since every acquire needs it */
     pthread_mutex_t mutex;
-    unsigned references;  /* handles; guarded by client->mutex */
-    unsigned users;       /* of these, those that the user has not freed */
-    unsigned claim_count; /* claims that are not gone: without handles, they keep the cohort alive */
-    uint64_t next_id;     /* the second half of the next claim's id; each cohort has a range of its own */
+    unsigned references;    /* handles; guarded by client->mutex */
+    _Atomic unsigned users; /* of these, those that the user has not freed */
+    unsigned claim_count;   /* claims that are not gone: without handles, they keep the cohort alive */
+    uint64_t next_id;       /* the second half of the next claim's id; each cohort has a range of its own */
     enum pawl_kind kind;
     uint32_t limit;
     bool nonreentrant;

@@ -129,7 +129,7 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
         if (cohort->name_hash == hash && strcmp(cohort->name, name) == 0 && cohort->kind == kind && cohort->limit == limit &&
             cohort->nonreentrant == nonreentrant) {
             cohort->references++;
-            cohort->users++;
+            atomic_fetch_add(&cohort->users, 1);
             return cohort;
         }
     }
@@ -138,7 +138,8 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
         return NULL;
     cohort->client = client;
     cohort->engine = client->engine;
-    cohort->references = cohort->users = 1;
+    cohort->references = 1;
+    atomic_init(&cohort->users, 1);
     cohort->next_id = client->cohort_count++ << 40;
     cohort->kind = kind;
     cohort->limit = limit;
