@@ -96,6 +96,10 @@ static inline bool step(struct claim *claim, int outcome) {
     return true;
 }
 
+static bool is_granted(const struct claim *claim) {
+    return claim->state == CLAIM_HELD || claim->state == CLAIM_KEPT;
+}
+
 /* ---- Memory --------------------------------------------------------------------------------------------------------------- */
 
 uint32_t pawl__claim_tokens(const struct cohort *cohort, uint32_t used) {
@@ -378,7 +382,7 @@ int pawl__claim_why(struct claim *claim, struct pawl_error *ret) {
     struct pawl__engine *engine = claim->cohort->engine;
     pawl__why_fn *why = engine->impl->extras->why;
 
-    return why && (claim->state == CLAIM_PENDING || claim->state == CLAIM_HELD) ? why(engine, &claim->seam, ret) : 0;
+    return why && (claim->state == CLAIM_PENDING || is_granted(claim)) ? why(engine, &claim->seam, ret) : 0;
 }
 
 /* ---- Held, and lost ------------------------------------------------------------------------------------------------------- */
@@ -418,18 +422,18 @@ static int look(struct claim *claim, struct pawl_error *ret) {
     return lost(claim);
 }
 
-static bool is_granted(const struct claim *claim) {
-    return claim->state == CLAIM_HELD || claim->state == CLAIM_KEPT;
-}
-
 /* The clock was looked at in this tick already, and what is assured ends later than the next one. */
 static bool is_same_tick(const struct claim *claim) {
     return claim->fresh_tick && claim->fresh_tick == pawl__tick();
 }
 
-bool pawl__claim_has_expired(const struct claim *claim) {
+static bool has_expired(const struct claim *claim) {
     return is_granted(claim) && claim->assured_until != PAWL__NEVER && !is_same_tick(claim) &&
            claim->assured_until - pawl__boottime() < LEAST_NS;
+}
+
+bool pawl__claim_is_over(const struct claim *claim) {
+    return has_expired(claim);
 }
 
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret) {
@@ -439,7 +443,7 @@ int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret) {
         return CLAIM_NOTHING;
     if ((outcome = look(claim, ret)) != CLAIM_NOTHING)
         return outcome;
-    return pawl__claim_has_expired(claim) ? expired(claim, ret) : CLAIM_NOTHING;
+    return has_expired(claim) ? expired(claim, ret) : CLAIM_NOTHING;
 }
 
 /* The lease of a granted claim. */

@@ -17,8 +17,6 @@
 #include "os/uncancelled.h"
 #include "base/url.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 enum { HANDOFFS_MAX = 100000, HANDOFF_MS = 10, HANDOFF_MS_MAX = 60000 };
 enum { LEASE_MS_MIN = 100, LEASE_MS_MAX = 86400000 };
 
@@ -121,7 +119,7 @@ static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_
                               HANDOFF_MS_MAX);
     }
     client->handoffs = (uint32_t)count;
-    client->handoff_ns = ms * NS_PER_MS;
+    client->handoff_ns = ms * PAWL__NS_PER_MS;
     return 0;
 }
 
@@ -146,7 +144,7 @@ static int take_keep(struct pawl__url *url, const struct pawl__engine_impl *impl
         client->keep_ns = impl->keeping && impl->keeping->always ? PAWL__NEVER : 0;
         return 0;
     }
-    client->keep_ns = ms * NS_PER_MS;
+    client->keep_ns = ms * PAWL__NS_PER_MS;
     return rc == 0 && ms ? pawl__keep_check(impl, client->handoffs, reterr) : rc;
 }
 
@@ -155,7 +153,7 @@ static int take_keep(struct pawl__url *url, const struct pawl__engine_impl *impl
 static void log_warning(void *data, const char *text) {
     struct pawl *client = data;
 
-    client->log(PAWL_LOG_WARNING, text, client->log_data);
+    client->log.fn(PAWL_LOG_WARNING, text, client->log.data);
 }
 
 static void log_note(void *data, const struct pawl__claim *claim, const char *text) {
@@ -165,8 +163,8 @@ static void log_note(void *data, const struct pawl__claim *claim, const char *te
 
     snprintf(line, sizeof line, "+%lld.%06llds %s%s%s%s", (long long)(us / 1000000), (long long)(us % 1000000), claim ? "'" : "",
              claim ? claim->name : "", claim ? "' " : "", text);
-    if (client->log)
-        client->log(PAWL_LOG_TRACE, line, client->log_data);
+    if (client->log.fn)
+        client->log.fn(PAWL_LOG_TRACE, line, client->log.data);
     else
         fprintf(stderr, "pawl[%d] %s\n", (int)getpid(), line);
 }
@@ -236,9 +234,9 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     engine->impl = impl;
     engine->tell = pawl__tell;
     engine->core = client;
-    engine->interruptible = client->interrupted;
+    engine->interruptible = client->interrupted.fn;
     client->service.ops = &service_ops;
-    if (client->log) {
+    if (client->log.fn) {
         engine->warn = log_warning;
         engine->warn_data = client;
     }
@@ -272,7 +270,7 @@ static bool takes_time(const struct pawl *client) {
 static int open_client(struct pawl__url *url, const struct pawl_options *options, struct pawl *client, struct pawl_error *reterr) {
     struct pawl__setup setup = {
         .url = url,
-        .lease_ns = options->lease_ms * NS_PER_MS,
+        .lease_ns = options->lease_ms * PAWL__NS_PER_MS,
         .patience_ns = options->connect_ms ? pawl__deadline(0, options->connect_ms) : PAWL__NEVER,
         .inherit = options->flags & PAWL_OPEN_INHERIT,
         .look = options->flags & PAWL_OPEN_LOOK,

@@ -5,23 +5,23 @@
  *     struct pawl         a client: one engine, its cohorts, its service thread, its callbacks                     client.c
  *       struct cohort     everything this process does with one name and kind; has the mutex                       cohort.c
  *         struct claim    one entry in the engine's queue; the acquires that wait for it, the holds under it       claim.c
- *           struct waiter an acquire that is pending
+ *           struct waiter an acquire that is pending                                                               waiter.c
  *           struct hold   an acquire that succeeded, with its re-entries
  *       struct pawl_lock  the user's handle: points to its cohort, knows its holds                                 handle.c
  *       struct set        several handles that are being acquired as one                                           set.c
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
  *
- * The files, lowest first, each of which calls only earlier ones: service, life, events, keep, claim, cohort, handle, set, client. What is
- * above is reached by what a function returns (claim.c), or by a table that the upper one fills (service_ops).
+ * The files, lowest first, each of which calls only earlier ones: operator, service, life, events, keep, claim, waiter, handoff,
+ * cohort, enter, fork, handle, set, client. What is above is reached by what a function returns
+ * (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
- * waiters, holds, and the handles' lists of holds), client->events.mutex (a leaf). No engine call that may block, and no callback of
- * the user's, is made with any of them held. Only set.c holds the mutexes of several cohorts at a time, taken in the order of their
- * names.
+ * waiters, holds, and the handles' lists of holds), client->events.mutex (a leaf). No engine call that may block, and no callback of the user's, is made with any of them
+ * held. Only set.c holds the mutexes of several cohorts at a time, taken in the order of their names.
  *
  * Why cohorts: threads of one process that want the same lock queue here, behind one claim, and hand the hold on without asking the
- * engine; within bounds, so that other processes have their turn (see joinable() in cohort.c).
+ * engine; within bounds, so that other processes have their turn (see handoff.c).
  */
 #ifndef PAWL_CORE_H
 #define PAWL_CORE_H
@@ -83,17 +83,21 @@ struct pawl {
     unsigned flags;    /* enum pawl_open_flags */
     uint32_t handoffs; /* how often a claim may be handed on inside this process, and for how long */
     int64_t handoff_ns;
-    int64_t max_hold_ns;   /* of every handle; 0: no limit */
-    int64_t keep_ns;       /* of new handles; 0: nothing is kept */
+    int64_t max_hold_ns; /* of every handle; 0: no limit */
+    int64_t keep_ns;     /* of new handles; 0: nothing is kept */
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
     int64_t opened_at;     /* the trace counts from here */
     bool does_io; /* then no thread is cancelled inside a call; `local:` rarely does any, and takes care of it where it does */
     struct pawl_info info; /* as described by the engine */
-    pawl_log_fn *log;
-    void *log_data;
-    pawl_interrupted_fn *interrupted; /* NULL: signals end no wait */
-    void *interrupted_data;
+    struct {
+        pawl_log_fn *fn; /* NULL: silence */
+        void *data;
+    } log;
+    struct {
+        pawl_interrupted_fn *fn; /* NULL: signals end no wait */
+        void *data;
+    } interrupted;
 
     pthread_mutex_t mutex;       /* guards the table and `references` */
     struct cohort_list *cohorts; /* by the hash of the name */
@@ -147,7 +151,16 @@ struct cohort {
 };
 
 /* The states of a claim; the table of their changes is in claim.c. */
-enum claim_state { CLAIM_NEW, CLAIM_PENDING, CLAIM_HELD, CLAIM_KEPT, CLAIM_LEAVING, CLAIM_GONE, CLAIM_LOST, CLAIM_STATES };
+enum claim_state {
+    CLAIM_NEW,
+    CLAIM_PENDING,
+    CLAIM_HELD,
+    CLAIM_KEPT,
+    CLAIM_LEAVING,
+    CLAIM_GONE,
+    CLAIM_LOST,
+    CLAIM_STATES
+};
 
 /* What may become of a claim: what the engine tells (enum pawl__news), and what it answers. */
 enum {
@@ -202,8 +215,8 @@ struct claim {
     bool extend_missed;  /* there was no yes when it was needed */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t lease_ns, renew_at, suspect_at, assured_until;
-    int64_t fresh_tick;      /* 0, or: in this tick of the clock it was not near the end of what is assured */
-    int64_t hold_until;      /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
+    int64_t fresh_tick;             /* 0, or: in this tick of the clock it was not near the end of what is assured */
+    int64_t hold_until; /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
     struct pawl__claim seam; /* last: the engine's state follows it */
 };
 
@@ -233,7 +246,7 @@ struct waiter {
     int64_t timeout_ms; /* for the error's text */
     int64_t max_hold_ns;
     bool try_only;
-    bool in_set;               /* it waits for a part of a set, which ends it */
+    bool in_set; /* it waits for a part of a set, which ends it */
     struct event *event;       /* asynchronous: its callback; else NULL, and a thread waits */
     _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
     struct pawl_error error;   /* why it ended */
@@ -388,7 +401,7 @@ bool pawl__claim_adopt(struct claim *claim);
 bool pawl__claim_is_adopted(const struct claim *claim);
 /* Why is it of no use to those who wait? 0: others are ahead. See pawl__why_fn. */
 int pawl__claim_why(struct claim *claim, struct pawl_error *ret);
-/* Its last hold is over: keep it, if it may be kept. Else it is HELD as before. */
+/* Its last hold is over: keep it, if it may be kept. Else it is as before. */
 bool pawl__claim_rest(struct claim *claim);
 /* It is KEPT: take it again, if it is certainly held and has a token left. Else it is to be withdrawn. */
 bool pawl__claim_resume(struct claim *claim);
@@ -410,13 +423,43 @@ void pawl__claim_ask_to_go_on(struct claim *claim);
 /* It is at its bounds. If the engine has said yes they are new; they count from when it was asked, since nobody waited any earlier. */
 void pawl__claim_go_on(struct claim *claim);
 /* Is its time over, and nobody has noticed yet: since the process was stopped, or the service thread is late? */
-bool pawl__claim_has_expired(const struct claim *claim);
+bool pawl__claim_is_over(const struct claim *claim);
 /* Is it lost by now? NEWS_LOST, NEWS_BROKEN or CLAIM_NOTHING. */
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret);
 /* Expiry, suspicion, renewal; and when to look again. */
 int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret);
 /* What the engine tells. `why` is read, and may be written. */
 int pawl__claim_news(struct claim *claim, enum pawl__news news, struct pawl_error *why);
+
+/* waiter.c: one acquire. cohort->mutex is held. */
+
+/* A claim for what this waiter wants. NULL: out of memory. */
+struct claim *pawl__waiter_claim(struct cohort *cohort, const struct waiter *waiter, bool try_only);
+/* One more acquire that the claim is to serve. True: the engine is to be told that it takes more tokens. */
+bool pawl__waiter_count(struct claim *claim);
+/* Let it wait for the claim; `attach` counts it, too. */
+void pawl__waiter_put(struct claim *claim, struct waiter *waiter);
+bool pawl__waiter_attach(struct claim *claim, struct waiter *waiter);
+/* Wake the waiter's thread, if it sleeps. */
+void pawl__waiter_wake(struct cohort *cohort, struct waiter *waiter);
+/* The waiter's fate is decided: tell it. */
+void pawl__waiter_conclude(struct waiter *waiter, enum waiter_state state);
+/* It holds from now on: with this token, or one of the claim's. False: the claim has none for it. */
+void pawl__waiter_grant_with(struct claim *claim, struct waiter *waiter, uint64_t token);
+bool pawl__waiter_grant(struct claim *claim, struct waiter *waiter);
+/* A hold begins, in memory of the caller's; it is over, and the memory is the handle's. */
+void pawl__hold_begin(struct hold *hold, struct pawl_lock *lock, struct claim *claim, uint64_t owner, enum pawl_mode mode,
+                      uint64_t token);
+void pawl__hold_drop(struct hold *hold);
+/* Its token: what was reserved is drawn when it is first asked for. */
+uint64_t pawl__hold_token(struct hold *hold);
+
+/* handoff.c: who has the claim next, within its bounds. cohort->mutex is held. */
+
+/* Is the claim within its bounds? */
+bool pawl__handoff_may_join(struct claim *claim);
+/* Nobody holds it: give it to its next waiter, if it has one and is within its bounds. */
+bool pawl__handoff_next(struct claim *claim);
 
 /* cohort.c: who waits and who holds. cohort->mutex is held unless said otherwise. */
 
@@ -426,26 +469,22 @@ void pawl__cohort_unlock(struct cohort *cohort);
 int pawl__cohort_finish(struct cohort *cohort);
 /* Give back what is kept, if anything is. */
 void pawl__cohort_give_back(struct cohort *cohort);
-/* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
-void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
-/* The same for a cohort without claims, and without a waiter: one is made only if the claim has to wait. `hold`: memory for the hold to
- * be. NEWS_GRANTED; NEWS_REFUSED, and the hold is the caller's again; or CLAIM_QUEUED: a waiter has to begin() before the cohort is
- * unlocked. */
-int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
-                             struct claim **retclaim, struct pawl_error *reterr);
-void pawl__cohort_begin(struct claim *claim, struct waiter *waiter);
-/* The same where a claim is kept: it is entered, without a waiter and without asking anybody. False: there is none, or not any more. */
-bool pawl__cohort_enter_kept(struct pawl_lock *lock, enum pawl_mode mode, uint64_t owner);
-/* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
-void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
+/* What was withdrawn or downgraded, and nobody looks after, is the service thread's. */
+void pawl__cohort_adopt_unsettled(struct cohort *cohort);
+/* See that somebody waits, in park() or in serve(), for a pending claim. */
+void pawl__cohort_nudge(struct claim *claim);
+/* Ask for the claim, and do what follows. The claim may be freed. */
+void pawl__cohort_submit(struct claim *claim);
+/* Withdraw a claim without waiters and holds. 0, or PAWL_ELOST: it had been lost. The claim may be freed. */
+int pawl__cohort_retire(struct claim *claim);
+/* Do what follows from what became of a claim. The claim may be freed. */
+void pawl__cohort_settle(struct claim *claim, int outcome, const struct pawl_error *why);
 /* Wait until the (synchronous) waiter was granted or has ended; the mutex is released meanwhile. */
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter);
 /* End a waiter with an error. */
 void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The hold is over: hand its claim on, or withdraw it. 0, or PAWL_ELOST if it had been lost. Takes the hold away. */
 int pawl__cohort_leave(struct hold *hold);
-/* Its token: what was reserved is drawn when it is first asked for. */
-uint64_t pawl__cohort_token(struct hold *hold);
 /* Held exclusively by a hold that keeps only a shared acquire: let readers in, by the time the cohort is unlocked. 0, or PAWL_ELOST. */
 int pawl__cohort_downgrade(struct claim *claim);
 /* Look whether the claim is lost by now; if so, its holders are told. */
@@ -454,6 +493,21 @@ void pawl__cohort_refresh(struct claim *claim);
 int64_t pawl__cohort_tick(struct cohort *cohort, int64_t now);
 /* What the engine tells of a claim: on the service thread, from serve(). No mutex is held. */
 pawl__tell_fn pawl__tell;
+
+/* enter.c: an acquire comes in. cohort->mutex is held. */
+
+/* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
+void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
+/* The same for a cohort without claims, and without a waiter: one is made only if the claim has to wait. `hold`: memory for the hold to
+ * be. NEWS_GRANTED; NEWS_REFUSED, and the hold is the caller's again; or CLAIM_QUEUED: a waiter has to begin() before the cohort is
+ * unlocked. */
+int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
+                             struct claim **retclaim, struct pawl_error *reterr);
+void pawl__cohort_begin(struct claim *claim, struct waiter *waiter);
+/* The same where a claim is kept: it is entered, without a waiter and without asking anybody. False: there is none. */
+bool pawl__cohort_enter_idle(struct pawl_lock *lock, enum pawl_mode mode, uint64_t owner);
+/* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
+void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 
 /* service.c */
 
@@ -471,6 +525,11 @@ void pawl__event_post(struct pawl *client, struct event *event);
 void pawl__events_serve(struct pawl *client);
 /* Wait until no callback of the handle runs on the service thread, unless this is that thread. */
 void pawl__events_quiesce(struct pawl_lock *lock);
+
+/* operator.c */
+
+/* May the client be used? Not where it is NULL, or the parent's. */
+int pawl__client_check(const struct pawl *client, struct pawl_error *reterr);
 
 /* fork.c: the clients of this process, so that a child can be told that they are not its own. */
 /* While a client is being opened no other thread forks: the child would have descriptors that nobody closes in it. */

@@ -387,11 +387,23 @@ static int acquire_alone(struct pawl_lock *lock, enum pawl_mode mode, unsigned p
     return outcome == NEWS_GRANTED ? 0 : why.code;
 }
 
-static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr) {
+/* It has to be asked for, or waited for. The cohort is locked, and unlocked afterwards. */
+static int acquire_by_claim(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                            struct pawl_error *reterr) {
     struct waiter waiter;
-    int rc;
+    UNCANCELLED_IF(lock->client->does_io);
 
-    rc = pawl__lock_check(lock, mode, permits, timeout_ms, reterr);
+    if (TAILQ_EMPTY(&lock->cohort->claims))
+        return acquire_alone(lock, mode, permits, timeout_ms, reterr);
+    if (pawl__lock_waiter(lock, &waiter, mode, permits, timeout_ms, reterr))
+        return pawl__lock_queue_up(lock, &waiter, reterr);
+    pawl__cohort_unlock(lock->cohort);
+    return PAWL_ENOMEM;
+}
+
+static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr) {
+    int rc = pawl__lock_check(lock, mode, permits, timeout_ms, reterr);
+
     if (rc < 0)
         return rc;
     UNCANCELLED_IF(lock->client->does_io);
@@ -401,14 +413,10 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     rc = pawl__lock_check_busy(lock, reterr);
     if (rc == 0)
         rc = pawl__lock_by_right(lock, mode, reterr);
-    if (rc == 1 && pawl__cohort_enter_kept(lock, mode_of(lock, mode), owner_of(lock)))
+    if (rc == 1 && pawl__cohort_enter_idle(lock, mode_of(lock, mode), owner_of(lock)))
         rc = 0;
-    if (rc == 1 && TAILQ_EMPTY(&lock->cohort->claims))
-        return acquire_alone(lock, mode, permits, timeout_ms, reterr);
-    if (rc == 1 && !pawl__lock_waiter(lock, &waiter, mode, permits, timeout_ms, reterr))
-        rc = PAWL_ENOMEM;
     if (rc == 1)
-        return pawl__lock_queue_up(lock, &waiter, reterr);
+        return acquire_by_claim(lock, mode, permits, timeout_ms, reterr);
     pawl__cohort_unlock(lock->cohort);
     return rc;
 }
@@ -673,7 +681,7 @@ uint64_t pawl_token(const struct pawl_lock *lock) {
 
     if (!hold)
         return 0;
-    token = pawl__cohort_token(hold);
+    token = pawl__hold_token(hold);
     pawl__cohort_unlock(lock->cohort);
     return token;
 }

@@ -32,10 +32,10 @@ struct pawl *pawl__client_new(const struct pawl_options *options) {
         return NULL;
     }
     client->flags = options->flags;
-    client->log = options->log;
-    client->log_data = options->log_data;
-    client->interrupted = options->interrupted;
-    client->interrupted_data = options->interrupted_data;
+    client->log.fn = options->log;
+    client->log.data = options->log_data;
+    client->interrupted.fn = options->interrupted;
+    client->interrupted.data = options->interrupted_data;
     client->references = 1;
     client->events.fd = -1;
     atomic_init(&client->service.due, PAWL__NEVER);

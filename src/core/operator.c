@@ -7,7 +7,7 @@
 #include "base/name.h"
 #include "os/uncancelled.h"
 
-static int check_client(const struct pawl *client, struct pawl_error *reterr) {
+int pawl__client_check(const struct pawl *client, struct pawl_error *reterr) {
     if (!client)
         return pawl__fail(reterr, PAWL_EINVAL, "the client is NULL");
     if (atomic_load(&client->forked))
@@ -16,7 +16,7 @@ static int check_client(const struct pawl *client, struct pawl_error *reterr) {
 }
 
 int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    int rc = check_client(client, reterr);
+    int rc = pawl__client_check(client, reterr);
     UNCANCELLED;
 
     if (rc < 0 || (name && (rc = pawl__name_check(name, reterr)) < 0))
@@ -27,7 +27,7 @@ int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, vo
 }
 
 int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned flags, struct pawl_error *reterr) {
-    int rc = check_client(client, reterr);
+    int rc = pawl__client_check(client, reterr);
     UNCANCELLED;
 
     if (rc < 0 || (rc = pawl__name_check(name, reterr)) < 0)
@@ -40,7 +40,7 @@ int pawl_break(struct pawl *client, const char *name, uint64_t token, unsigned f
 }
 
 int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct pawl_error *reterr) {
-    int rc = check_client(client, reterr);
+    int rc = pawl__client_check(client, reterr);
     UNCANCELLED;
 
     if (rc < 0)

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * enter.c - an acquire comes in: by which claim it is to be served.
+ *
+ * A newcomer enters the claim that is kept, if there is one; or joins the last claim, if that has the same mode and is still within its
+ * bounds (handoff.c); otherwise it starts a new claim at the end. So neither readers nor writers can starve each other.
+ */
+#include "core/core.h"
+#include "base/error.h"
+
+/* The claim that a newcomer may join, or NULL. */
+static struct claim *joinable(struct cohort *cohort, enum pawl_mode mode, int64_t max_hold_ns) {
+    struct claim *last = TAILQ_LAST(&cohort->claims, claim_list);
+
+    if (!cohort->joins || !last || last->seam.mode != mode || last->withdraw_after_park || last->state == CLAIM_LOST ||
+        last->downgrading)
+        return NULL;
+    if (last->state == CLAIM_PENDING && last->seam.try_only)
+        return NULL;
+    if (last->seam.max_hold_ns || max_hold_ns) /* each has all of its time, counted from its own grant */
+        return NULL;
+    return !pawl__claim_is_over(last) && pawl__handoff_may_join(last) ? last : NULL;
+}
+
+/* A hold that the waiter's thread has through another handle of the same name. */
+static struct hold *other_hold(const struct cohort *cohort, const struct waiter *waiter) {
+    struct claim *claim;
+    struct hold *hold;
+
+    if (cohort->kind == PAWL_SEMAPHORE || waiter->lock->flags & PAWL_TASK)
+        return NULL;
+    TAILQ_FOREACH(claim, &cohort->claims, link) {
+        TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+            if (hold->owner == waiter->owner && !hold->lost && !pawl__claim_is_over(claim))
+                return hold;
+        }
+    }
+    return NULL;
+}
+
+/* The thread shares the lock already: its further hold comes under the same claim at once, since to wait behind a writer that
+ * waits for this thread would never end. */
+static void enter_beside(struct hold *other, struct waiter *waiter) {
+    if (other->claim->downgrading || !pawl__waiter_grant(other->claim, waiter))
+        pawl__waiter_grant_with(other->claim, waiter, pawl__hold_token(other));
+}
+
+static void start(struct cohort *cohort, struct waiter *waiter) {
+    struct claim *claim = pawl__waiter_claim(cohort, waiter, waiter->try_only);
+
+    if (!claim) {
+        pawl__cohort_end(waiter, PAWL_ENOMEM, "out of memory");
+        return;
+    }
+    pawl__waiter_attach(claim, waiter);
+    pawl__cohort_submit(claim);
+}
+
+static void join(struct claim *claim, struct waiter *waiter) {
+    struct cohort *cohort = claim->cohort;
+
+    if (claim->state == CLAIM_HELD && !claim->join_until && pawl__keep_is_bounded(claim))
+        claim->join_until = pawl__time_add(pawl__boottime(), cohort->client->handoff_ns);
+    if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
+        if (pawl__waiter_grant(claim, waiter))
+            claim->served++;
+        else
+            start(cohort, waiter);
+    } else if (waiter->try_only) {
+        pawl__cohort_end(waiter, PAWL_EHELD, "'%s' is held by another thread of this process, or others wait ahead", cohort->name);
+    } else {
+        /* A thread that is parked need not look: it stays the first. */
+        bool more = pawl__waiter_attach(claim, waiter);
+
+        if (more || !claim->parked)
+            pawl__cohort_nudge(claim);
+        pawl__claim_ask_to_go_on(claim);
+    }
+}
+
+/* Take the claim that nobody holds, with a token for one hold. NULL: there is none, or not any more. */
+static struct claim *take_idle(struct cohort *cohort, enum pawl_mode mode, int64_t max_hold_ns, uint64_t *rettoken) {
+    struct claim *claim = TAILQ_LAST(&cohort->claims, claim_list);
+
+    if (!claim || claim->state != CLAIM_KEPT)
+        return NULL;
+    if (claim->seam.mode == mode && !max_hold_ns && pawl__claim_resume(claim) && pawl__claim_enter(claim, rettoken))
+        return claim;
+    pawl__cohort_retire(claim);
+    pawl__cohort_adopt_unsettled(cohort); /* this thread may be about to wait for another claim */
+    return NULL;
+}
+
+static bool enter_idle(struct cohort *cohort, struct waiter *waiter) {
+    uint64_t token;
+    struct claim *claim = take_idle(cohort, waiter->mode, waiter->max_hold_ns, &token);
+
+    if (claim)
+        pawl__waiter_grant_with(claim, waiter, token);
+    return claim;
+}
+
+bool pawl__cohort_enter_idle(struct pawl_lock *lock, enum pawl_mode mode, uint64_t owner) {
+    struct hold *hold = lock->spare;
+    struct claim *claim;
+    uint64_t token;
+
+    if (!hold || !(claim = take_idle(lock->cohort, mode, lock->max_hold_ns, &token)))
+        return false;
+    lock->spare = NULL;
+    pawl__hold_begin(hold, lock, claim, owner, mode, token);
+    return true;
+}
+
+/* Nobody waits in a thread of its own: the service thread keeps the time. */
+static void begin_async(struct waiter *waiter) {
+    int64_t due = waiter->deadline;
+
+    if (pawl__service_start(waiter->lock->client))
+        pawl__service_due(waiter->lock->client, due);
+    else
+        pawl__cohort_end(waiter, PAWL_ESYSTEM, "there is no thread to wait for '%s': out of memory, or too many of them",
+                         waiter->lock->cohort->name);
+}
+
+void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
+    struct hold *other = TAILQ_EMPTY(&cohort->claims) ? NULL : other_hold(cohort, waiter);
+    struct claim *claim;
+
+    if (other && (waiter->mode == PAWL_EXCLUSIVE || other->claim->seam.mode == PAWL_EXCLUSIVE)) {
+        pawl__cohort_end(waiter, PAWL_EDEADLK, "this thread holds '%s' through another handle: it would wait for itself",
+                         cohort->name);
+        return;
+    }
+    if (other)
+        enter_beside(other, waiter);
+    else if (enter_idle(cohort, waiter))
+        return;
+    else if ((claim = joinable(cohort, waiter->mode, waiter->max_hold_ns)))
+        join(claim, waiter);
+    else
+        start(cohort, waiter);
+    if (waiter->state == WAITER_WAITING && waiter->event)
+        begin_async(waiter);
+}
+
+int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
+                             struct claim **retclaim, struct pawl_error *reterr) {
+    struct claim *claim = pawl__claim_new(lock->cohort, wish);
+    uint64_t token;
+    int outcome;
+
+    if (!claim) {
+        pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+        return NEWS_REFUSED;
+    }
+    pawl__waiter_count(claim);
+    outcome = pawl__claim_submit(claim, reterr);
+    if (outcome == NEWS_GRANTED && pawl__claim_enter(claim, &token))
+        pawl__hold_begin(hold, lock, claim, owner, wish->mode, token);
+    else if (outcome == NEWS_REFUSED)
+        pawl__claim_free(claim);
+    else
+        *retclaim = claim;
+    return outcome;
+}
+
+void pawl__cohort_begin(struct claim *claim, struct waiter *waiter) {
+    pawl__waiter_put(claim, waiter);
+    pawl__cohort_settle(claim, CLAIM_QUEUED, NULL);
+}
+
+/* Out of memory: end all; the first `made` claims were never submitted. */
+static void end_unasked(struct waiter *const waiters[], size_t count, struct claim *const claims[], size_t made) {
+    struct pawl_error error;
+
+    pawl__fail(&error, PAWL_ENOMEM, "out of memory");
+    for (size_t i = 0; i < made; i++)
+        pawl__cohort_settle(claims[i], pawl__claim_drop(claims[i]), &error);
+    for (size_t i = made; i < count; i++)
+        pawl__cohort_end(waiters[i], error.code, "%s", error.text);
+}
+
+void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count) {
+    struct claim *claims[PAWL__TOGETHER_MAX] = {NULL};
+    struct pawl_error why;
+    int outcome;
+
+    for (size_t i = 0; i < count; i++) {
+        claims[i] = pawl__waiter_claim(waiters[i]->lock->cohort, waiters[i], true);
+        if (!claims[i]) {
+            end_unasked(waiters, count, claims, i);
+            return;
+        }
+        pawl__waiter_attach(claims[i], waiters[i]);
+    }
+    outcome = pawl__claim_submit_all(claims, count, &why);
+    for (size_t i = 0; i < count; i++)
+        pawl__cohort_settle(claims[i], outcome, &why);
+    for (size_t i = 0; i < count; i++)
+        if (waiters[i]->state == WAITER_WAITING && waiters[i]->event)
+            begin_async(waiters[i]);
+}

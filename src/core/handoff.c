@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * handoff.c - how often, and for how long, the threads of this process pass a claim on among themselves.
+ *
+ * The bounds: a claim serves at most 1 + `handoffs` acquires, and is neither joined nor handed on later than `handoff_ns` after the
+ * first acquire that joined it. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
+ * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
+ * number: they have waited longest.
+ * A claim that may be kept (keep.c) has no bounds until somebody else wants it; then they count from that moment.
+ * An engine that knows that nobody else waits may let a claim go on (pawl__claim_go_on). Then the bounds count anew, from the moment when
+ * it was asked: a waiter that comes later is passed by as many as before.
+ */
+#include "core/core.h"
+
+static bool is_late(const struct claim *claim) {
+    return claim->join_until && pawl__boottime() >= claim->join_until;
+}
+
+/* Have as many joined it as may? The numbers wrap around. */
+static bool is_full(const struct claim *claim) {
+    return (int32_t)(claim->serves_most - claim->served) <= 0;
+}
+
+/* Has it served as many as it may since it was wanted? */
+static bool is_worn(const struct claim *claim) {
+    return claim->wanted && claim->join_until && (int32_t)(claim->enters_most - claim->entered) <= 0;
+}
+
+bool pawl__handoff_may_join(struct claim *claim) {
+    if (!pawl__keep_is_bounded(claim))
+        return true;
+    if (is_full(claim) || is_late(claim))
+        pawl__claim_go_on(claim);
+    return !is_full(claim) && !is_late(claim);
+}
+
+static bool may_be_handed_on(struct claim *claim) {
+    if (is_late(claim) || claim->stock == claim->reserved)
+        pawl__claim_go_on(claim);
+    return !is_late(claim) && !is_worn(claim) && !pawl__claim_is_over(claim);
+}
+
+bool pawl__handoff_next(struct claim *claim) {
+    struct waiter *next = TAILQ_FIRST(&claim->waiters);
+
+    if (!next || claim->state == CLAIM_LOST || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
+        return false;
+    if (!pawl__waiter_grant(claim, next))
+        return false;
+    if (pawl__noting(claim->cohort->engine))
+        pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu",
+                   (unsigned long long)pawl__hold_token(TAILQ_FIRST(&claim->holds)));
+    return true;
+}
