@@ -22,6 +22,7 @@ struct contract_engine {
     int64_t lease_ms; /* 0: the tests' own */
     bool mutex_only;  /* it has no other kinds of locks: tests that need them are left out */
     bool unordered;   /* it promises no order: so are those of it */
+    bool paths;       /* its names are paths: "." and the like are refused */
     bool keeps;       /* all tests run once more, with clients that keep what they release */
     bool keep;        /* this is that */
     int (*set_up)(void);

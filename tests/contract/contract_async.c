@@ -197,6 +197,21 @@ static void test_time_out_try_and_cancel(void **state) {
     pawl_lock_free(lock);
 }
 
+/* The same where a thread of the process holds it: nobody asks the engine then. */
+static void test_time_out_beside_a_thread(void **state) {
+    struct pawl_lock *holder = contract_mutex(one, 0), *lock = contract_mutex(one, PAWL_TASK);
+    struct contract_outcome outcome;
+
+    (void)state;
+    assert_works(pawl_acquire(holder, PAWL_FOREVER, &error), &error);
+    start(lock, PAWL_EXCLUSIVE, 20, &outcome);
+    contract_await_outcome(one, &outcome);
+    assert_int_equal(outcome.result, PAWL_ETIMEOUT);
+    assert_works(pawl_release(holder, &error), &error);
+    pawl_lock_free(holder);
+    pawl_lock_free(lock);
+}
+
 static void test_free_while_pending(void **state) {
     struct pawl_lock *holder = contract_mutex(two, 0), *lock = contract_mutex(one, PAWL_TASK);
     struct contract_outcome outcome;
@@ -273,6 +288,7 @@ int contract_run_async(void) {
         CONTRACT_TEST(test_cancel_while_a_grant_is_told),
         CONTRACT_TEST(test_many_pending_at_once),
         CONTRACT_TEST(test_time_out_try_and_cancel),
+        CONTRACT_TEST(test_time_out_beside_a_thread),
         CONTRACT_TEST(test_free_while_pending),
         CONTRACT_TEST(test_close_while_pending),
         CONTRACT_TEST(test_threads_and_tasks_in_one_queue),

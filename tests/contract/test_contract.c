@@ -232,6 +232,7 @@ static struct contract_engine engines[] = {
 #ifdef HAVE_ZOOKEEPER
     /* A session that a busy machine can keep alive: nothing here waits for its end. */
     {.name = "zk",
+     .paths = true,
      .keeps = true,
      .begin = zookeeper_begin,
      .end = zookeeper_end,

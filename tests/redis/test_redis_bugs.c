@@ -34,7 +34,7 @@
  *   Redisson #6026              subscriptions, over a failover        test_held_and_waited_for_over_a_crash (test_redis_sentinel.c),
  *                                                                     test_a_slot_moves (test_redis_cluster.c)
  *   Redisson 3.48               NOSCRIPT after a failover             test_held_and_waited_for_over_a_change (test_redis_sentinel.c),
- *                                                                     test_scripts_are_forgotten (test_redlock.c)
+ *                                                                     test_scripts_are_forgotten (test_redlock_open.c)
  *   Redisson PR #3334           TRYAGAIN, CLUSTERDOWN                 test_a_slot_is_half_moved (test_redis_cluster.c)
  *   Redisson #4050 #4456        sets keep each other out              test_bug_20_multilock_livelock (contract_sets.c)
  *   Redisson #1966 #4109        a majority's answers were lost        test_answers_to_acquire_are_lost, test_unknown_outcome_is_released
