@@ -22,6 +22,7 @@
 #include "core/core.h"
 #include "base/error.h"
 #include "base/lease.h"
+#include "os/uncancelled.h"
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
@@ -315,8 +316,10 @@ static int answered(struct claim *claim, int rc) {
 
 int pawl__claim_submit(struct claim *claim, struct pawl_error *reterr) {
     struct pawl__engine *engine = claim->cohort->engine;
-    int outcome = answered(claim, engine->impl->submit(engine, &claim->seam, reterr));
+    int outcome;
+    UNCANCELLED_IF(does_io(claim));
 
+    outcome = answered(claim, engine->impl->submit(engine, &claim->seam, reterr));
     pawl__keep_note(claim, outcome == NEWS_GRANTED && !claim->seam.wanted);
     return outcome;
 }
@@ -325,6 +328,7 @@ int pawl__claim_submit_all(struct claim *const claims[], size_t count, struct pa
     struct pawl__engine *engine = claims[0]->cohort->engine;
     struct pawl__claim *seams[PAWL__TOGETHER_MAX] = {NULL};
     int rc, outcome = CLAIM_NOTHING;
+    UNCANCELLED_IF(does_io(claims[0]));
 
     for (size_t n = 0; n < count; n++)
         seams[n] = &claims[n]->seam;
@@ -344,6 +348,7 @@ static int park(struct claim *claim, int64_t deadline, struct pawl_error *reterr
     struct cohort *cohort = claim->cohort;
     struct pawl__engine *engine = cohort->engine;
     int rc;
+    UNCANCELLED_IF(does_io(claim));
 
     claim->parked = true;
     pawl__cohort_let_go(cohort);
@@ -359,12 +364,14 @@ int pawl__claim_wait(struct claim *claim, int64_t deadline, struct pawl_error *r
 
 void pawl__claim_unpark(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
+    UNCANCELLED_IF(does_io(claim));
 
     engine->impl->parking->unpark(engine, &claim->seam);
 }
 
 bool pawl__claim_adopt(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
+    UNCANCELLED_IF(does_io(claim));
 
     if (!pawl__service_start(claim->cohort->client))
         return false;
@@ -446,9 +453,16 @@ int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret) {
     return has_expired(claim) ? expired(claim, ret) : CLAIM_NOTHING;
 }
 
+static void renew(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->engine;
+    UNCANCELLED_IF(does_io(claim));
+
+    claim->renewing = true;
+    engine->impl->renew(engine, &claim->seam);
+}
+
 /* The lease of a granted claim. */
 static int tick_lease(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret) {
-    struct pawl__engine *engine = claim->cohort->engine;
     int outcome = CLAIM_NOTHING;
 
     if (claim->assured_until == PAWL__NEVER)
@@ -456,10 +470,8 @@ static int tick_lease(struct claim *claim, int64_t now, int64_t *retdue, struct 
     if (now >= claim->assured_until)
         return expired(claim, ret);
     /* Holds whose time has nearly come go along: so that thousands of them are renewed in a few rounds, not one by one. */
-    if (!claim->renewing && claim->renew_at != PAWL__NEVER && now >= claim->renew_at - claim->lease_ns / RENEW_EARLY) {
-        claim->renewing = true;
-        engine->impl->renew(engine, &claim->seam);
-    }
+    if (!claim->renewing && claim->renew_at != PAWL__NEVER && now >= claim->renew_at - claim->lease_ns / RENEW_EARLY)
+        renew(claim);
     if (!claim->suspect && now >= claim->suspect_at) {
         claim->suspect = true;
         outcome = CLAIM_SUSPECT;
@@ -549,6 +561,7 @@ int pawl__claim_withdraw(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
     struct pawl__engine *engine = cohort->engine;
     int rc;
+    UNCANCELLED_IF(does_io(claim));
 
     if (claim->tokens_used)
         cohort->tokens_used = claim->tokens_used;
@@ -572,8 +585,10 @@ static int downgraded(struct claim *claim) {
 
 int pawl__claim_downgrade(struct claim *claim, struct pawl_error *reterr) {
     struct pawl__engine *engine = claim->cohort->engine;
-    int rc = engine->impl->extras->downgrade(engine, &claim->seam);
+    int rc;
+    UNCANCELLED_IF(does_io(claim));
 
+    rc = engine->impl->extras->downgrade(engine, &claim->seam);
     if (rc < 0) {
         int outcome = look(claim, reterr);
 

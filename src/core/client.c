@@ -255,7 +255,8 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
         impl->close(engine, pawl__boottime());
         return rc;
     }
-    client->does_io = !impl->extras->check || engine->note;
+    client->notes = engine->note;
+    client->does_io = !impl->extras->check || client->notes;
     client->info.engine = impl->name;
     client->info.flags = client->flags & ~(unsigned)PAWL_OPEN_INHERIT;
     impl->describe(engine, &client->info);

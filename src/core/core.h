@@ -88,7 +88,8 @@ struct pawl {
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
     int64_t opened_at;     /* the trace counts from here */
-    bool does_io; /* then no thread is cancelled inside a call; `local:` rarely does any, and takes care of it where it does */
+    bool does_io; /* no thread is cancelled where it calls the engine; `local:` rarely does any, and takes care of it itself */
+    bool notes;   /* somebody hears each step: then no thread is cancelled anywhere in a call */
     struct pawl_info info; /* as described by the engine */
     struct {
         pawl_log_fn *fn; /* NULL: silence */
@@ -311,6 +312,11 @@ struct event {
 
 static inline struct claim *claim_of(struct pawl__claim *seam) {
     return (struct claim *)((char *)seam - offsetof(struct claim, seam));
+}
+
+/* May its engine do I/O wherever it is called? Not so for rest() and resume(): see engine.h. */
+static inline bool does_io(const struct claim *claim) {
+    return claim->cohort->client->does_io;
 }
 
 /* Is there a token for one more hold under it? */

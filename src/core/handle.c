@@ -406,7 +406,7 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
 
     if (rc < 0)
         return rc;
-    UNCANCELLED_IF(lock->client->does_io);
+    UNCANCELLED_IF(lock->client->notes);
     pawl__lock_make_way(lock);
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
@@ -560,7 +560,7 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
 
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
-    UNCANCELLED_IF(lock->client->does_io);
+    UNCANCELLED_IF(lock->client->notes);
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     hold = releasable(lock, shared, reterr, &rc);

@@ -10,12 +10,14 @@
 #include <signal.h>
 
 #include "core/core.h"
+#include "os/uncancelled.h"
 
 void pawl__service_due(struct pawl *client, int64_t when) {
     int64_t due = atomic_load(&client->service.due);
 
     while (when < due)
         if (atomic_compare_exchange_weak(&client->service.due, &due, when)) {
+            UNCANCELLED_IF(client->does_io);
             impl_of(client)->wake(client->engine);
             return;
         }
