@@ -192,14 +192,13 @@ static void fill_one(struct call *call, int layout, int number, int kind) {
         add_word(call, call->channel);
     } else if (number < SCRIPT_BREAK) {
         fill_renew(call, layout, kind);
-    } else if (number < SCRIPT_EXTEND) {
+    } else if (number < SCRIPT_MORE_TOKENS) {
         begin_call(call, kind, "0 0");
         add_word(call, draw(2) ? "0" : "1");
     } else if (number < SCRIPT_DOWNGRADE) {
         begin_call(call, kind, "0 0");
         snprintf(call->number[0], sizeof call->number[0], "%llu", (unsigned long long)(clock_us + draw(4)));
         add_word(call, "3");
-        add_word(call, call->channel);
         add_word(call, call->number[0]);
     } else if (number == SCRIPT_HELD) {
         call->keys = 0;
@@ -214,10 +213,10 @@ static void fill_one(struct call *call, int layout, int number, int kind) {
 
 /* Which kind of lock is a script of that number about? */
 static int kind_of(int number) {
-    if (number < SCRIPT_EXTEND)
+    if (number < SCRIPT_MORE_TOKENS)
         return number % 3;
     if (number < SCRIPT_DOWNGRADE)
-        return number - SCRIPT_EXTEND;
+        return number - SCRIPT_MORE_TOKENS;
     return number == SCRIPT_DOWNGRADE ? 1 : 0;
 }
 

@@ -26,10 +26,10 @@
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
-/* May a claim go on beyond its bounds? It asks when a quarter of its hand-offs is left, or half of its time: so that where holds are
- * shorter than that somebody joins in the second half. After a refusal, 1, 3, 7, ... up to EXTEND_RESTS claims do not ask. None
- * goes on for ever: its tokens are counted in 32 bits. */
-enum { EXTEND_HANDOFFS = 4, EXTEND_TIME = 2, EXTEND_RESTS = 63, EXTEND_SERVED = 1 << 30 };
+/* A claim that nobody else wants orders more tokens, as many as it had so far, within these bounds: when half of them are drawn; where it
+ * was given fewer, since it is likely to be done with these, when a quarter is left. None goes on for ever: its tokens are counted in 32
+ * bits. */
+enum { ORDER_LEAST = 1 + PAWL_HANDOFFS, ORDER_MOST = 1024, ORDER_LAST = 1 << 30 };
 /* How many tokens are asked for with a claim that may be kept: each engine has so many. */
 enum { KEEP_TOKENS = 1 + PAWL_HANDOFFS };
 /* Less assured time than that is none: pawl_remaining_ms() says 0 of it. */
@@ -146,6 +146,8 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     claim->seam.try_only = wish->try_only;
     claim->seam.max_hold_ns = wish->max_hold_ns;
     claim->seam.keep_ns = pawl__keep_ns(cohort, wish);
+    claim->seam.hears = pawl__keep_hears(cohort, wish);
+    atomic_init(&claim->seam.handed_on, false);
     claim->seam.token = 0;
     claim->seam.token_count = 0;
     claim->seam.wanted = false;
@@ -168,12 +170,65 @@ void pawl__claim_free(struct claim *claim) {
 
 /* A hold is begun only if there is a token for it, and gets it when it first asks: most never do. So pawl_token() asks nobody, and no
  * server is asked for tokens that nobody uses. Late is not wrong: what a claim has in stock is above the tokens of all claims before it,
- * and below those of all that come after it. Under one claim exclusive holds follow each other, and so do their tokens. */
+ * and below those of all that come after it. Under one claim exclusive holds follow each other, and so do their tokens.
+ *
+ * Where a claim may last for long its stock is filled up in the background. If it is empty before that, the claim is given back. */
+
+static int ask_for_tokens(struct claim *claim, uint32_t *ret) {
+    struct pawl__engine *engine = claim->cohort->engine;
+    uint32_t want = claim->seam.token_count;
+
+    UNCANCELLED_IF(does_io(claim));
+    want = want < ORDER_LEAST ? ORDER_LEAST : want < ORDER_MOST ? want : ORDER_MOST;
+    return engine->impl->extras->tokens(engine, &claim->seam, want, ret);
+}
+
+/* It has so many now. One alone was given since there were no more: then to ask again is of no use. */
+static void note_stock(struct claim *claim) {
+    const struct pawl__extras *extras = claim->cohort->engine->impl->extras;
+    bool orders = extras->tokens && is_told(claim) && claim->seam.token_count < ORDER_LAST;
+
+    claim->low_stock = !orders ? 0 : claim->stock / (claim->stock < ORDER_LEAST ? 4 : 2);
+}
+
+static bool may_ask(const struct claim *claim) {
+    return is_granted(claim) && !claim->parked && !claim->downgrading;
+}
+
+static void order_tokens(struct claim *claim) {
+    uint32_t none;
+
+    if (claim->ordered || claim->wanted || claim->seam.mode != PAWL_EXCLUSIVE || !may_ask(claim))
+        return;
+    claim->ordered = true;
+    ask_for_tokens(claim, &none); /* the answer is taken when it is needed */
+}
+
+void pawl__claim_restock(struct claim *claim) {
+    uint32_t more = 0;
+    int rc;
+
+    if (!claim->ordered || claim->stock > claim->reserved || !may_ask(claim))
+        return;
+    rc = ask_for_tokens(claim, &more);
+    if (rc == PAWL__PENDING)
+        return;
+    claim->ordered = false;
+    claim->seam.token_count += more;
+    claim->stock += more;
+    note_stock(claim);
+    if (rc != PAWL__DONE)
+        claim->low_stock = 0;
+    else
+        pawl__note(claim->cohort->engine, &claim->seam, "%u tokens more", more);
+}
 
 uint64_t pawl__claim_draw(struct claim *claim) {
     assert(claim->reserved > 0 && claim->stock >= claim->reserved);
     claim->reserved--;
     claim->stock--;
+    if (claim->stock <= claim->low_stock && claim->low_stock)
+        order_tokens(claim);
     return claim->next_token++;
 }
 
@@ -182,84 +237,39 @@ void pawl__claim_unreserve(struct claim *claim) {
 }
 
 /* The engine makes one token at a time. It goes into the stock if that is empty; else it belongs to the hold that is begun now. */
-static bool enter_by_fresh_token(struct claim *claim, uint64_t *rettoken) {
+static uint64_t fresh_token(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
-    uint64_t token = engine->impl->extras->retoken ? engine->impl->extras->retoken(engine, &claim->seam) : 0;
 
-    if (token && claim->stock == 0) {
+    return engine->impl->extras->retoken ? engine->impl->extras->retoken(engine, &claim->seam) : 0;
+}
+
+static bool make_stock(struct claim *claim) {
+    uint64_t token = claim->stock == 0 ? fresh_token(claim) : 0;
+
+    if (token) {
         claim->next_token = token;
-        claim->stock = claim->reserved = 1;
-        *rettoken = 0;
-        return true;
+        claim->stock = 1;
     }
-    *rettoken = token;
-    return token != 0;
+    return token;
+}
+
+static bool enter_by_fresh_token(struct claim *claim, uint64_t *rettoken) {
+    *rettoken = 0;
+    if (claim->stock > 0)
+        return (*rettoken = fresh_token(claim));
+    claim->reserved = make_stock(claim);
+    return claim->reserved;
 }
 
 bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken) {
+    if (claim->stock == claim->reserved)
+        pawl__claim_restock(claim);
     if (claim->stock == claim->reserved)
         return enter_by_fresh_token(claim, rettoken);
     claim->reserved++;
     claim->tokens_used++;
     *rettoken = claim->entered ? 0 : pawl__claim_draw(claim); /* what operators are shown is the first hold's */
     return true;
-}
-
-static bool nears_bounds(const struct claim *claim) {
-    const struct pawl *client = claim->cohort->client;
-
-    return claim->served + client->handoffs / EXTEND_HANDOFFS >= claim->serves_most ||
-           (claim->join_until && pawl__boottime() >= claim->join_until - client->handoff_ns / EXTEND_TIME);
-}
-
-static int ask_for_tokens(struct claim *claim, uint32_t *ret) {
-    struct pawl__engine *engine = claim->cohort->engine;
-    uint32_t want = claim->served + claim->cohort->client->handoffs - claim->seam.token_count;
-
-    return engine->impl->extras->tokens(engine, &claim->seam, want, ret);
-}
-
-void pawl__claim_ask_to_go_on(struct claim *claim) {
-    struct cohort *cohort = claim->cohort;
-    uint32_t none;
-
-    if (!cohort->engine->impl->extras->tokens || claim->seam.keep_ns || claim->state != CLAIM_HELD ||
-        claim->seam.mode != PAWL_EXCLUSIVE || claim->extend_sent || cohort->extend_rests || claim->served >= EXTEND_SERVED ||
-        !nears_bounds(claim))
-        return;
-    claim->extend_sent = pawl__boottime();
-    ask_for_tokens(claim, &none); /* the answer is taken when it is needed */
-}
-
-void pawl__claim_go_on(struct claim *claim) {
-    struct cohort *cohort = claim->cohort;
-    uint32_t more;
-
-    if (!claim->extend_sent)
-        return;
-    claim->extend_missed = ask_for_tokens(claim, &more) != PAWL__DONE;
-    if (claim->extend_missed)
-        return;
-    claim->seam.token_count += more;
-    claim->stock += more;
-    claim->serves_most = claim->seam.token_count;
-    claim->join_until = pawl__time_add(claim->extend_sent, cohort->client->handoff_ns);
-    claim->extend_sent = 0;
-    cohort->extend_misses = 0;
-    pawl__note(cohort->engine, &claim->seam, "goes on, since nobody else waits: %u tokens more", more);
-}
-
-/* The claim ends. If it was refused, the next ones do not ask: others want the lock, or the answer takes too long. */
-static void judge_extension(const struct claim *claim) {
-    struct cohort *cohort = claim->cohort;
-
-    if (cohort->extend_rests) {
-        cohort->extend_rests--;
-    } else if (claim->extend_missed) {
-        if (cohort->extend_misses < EXTEND_RESTS)
-            cohort->extend_misses = 2 * cohort->extend_misses + 1;
-        cohort->extend_rests = cohort->extend_misses;
-    }
 }
 
 /* ---- From submit to held -------------------------------------------------------------------------------------------------- */
@@ -286,21 +296,23 @@ static void note_lease(struct claim *claim) {
 }
 
 /* When the claim's time is over, however often it is renewed. */
-static int64_t hold_until(const struct claim *claim) {
+static void set_limit(struct claim *claim) {
     const struct pawl__claim *seam = &claim->seam;
 
+    claim->hold_until = PAWL__NEVER;
     if (!seam->max_hold_ns)
-        return PAWL__NEVER;
-    return pawl__time_add(seam->lease_ns == PAWL__NEVER ? pawl__boottime() : seam->sent_at, seam->max_hold_ns);
+        return;
+    claim->hold_until = pawl__time_add(seam->lease_ns == PAWL__NEVER ? pawl__boottime() : seam->sent_at, seam->max_hold_ns);
 }
 
 static void begin_hold(struct claim *claim) {
     assert(claim->seam.token_count > 0);
     claim->next_token = claim->seam.token;
     claim->stock = claim->seam.token_count;
-    claim->hold_until = hold_until(claim);
+    note_stock(claim);
+    set_limit(claim);
     note_lease(claim);
-    if (claim->seam.keep_ns && (claim->seam.wanted || claim->wanted))
+    if (is_told(claim) && (claim->seam.wanted || claim->wanted))
         pawl__keep_wanted(claim);
 }
 
@@ -538,7 +550,8 @@ static bool is_fresh(struct claim *claim) {
 bool pawl__claim_resume(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
 
-    if (!is_fresh(claim) || !has_token(claim))
+    /* The token first: else a claim that has to be withdrawn for want of one would stand there as held, and a try be refused by nobody. */
+    if (!is_fresh(claim) || (claim->stock == 0 && !make_stock(claim)))
         return false;
     if (engine->impl->keeping->resume(engine, &claim->seam) != PAWL__DONE) {
         pawl__keep_learn(claim);
@@ -565,7 +578,6 @@ int pawl__claim_withdraw(struct claim *claim) {
 
     if (claim->tokens_used)
         cohort->tokens_used = claim->tokens_used;
-    judge_extension(claim);
     rc = engine->impl->withdraw(engine, &claim->seam);
     if (rc != PAWL__PENDING) {
         step(claim, NEWS_GONE);
@@ -642,7 +654,7 @@ int pawl__claim_news(struct claim *claim, enum pawl__news news, struct pawl_erro
     case NEWS_RENEWED:
         return renewed(claim);
     case NEWS_WANTED:
-        if (!claim->seam.keep_ns)
+        if (!is_told(claim))
             return CLAIM_NOTHING;
         pawl__keep_wanted(claim);
         return NEWS_WANTED;

@@ -213,6 +213,8 @@ static void move_waiters_on(struct claim *claim) {
 
 /* Nobody holds it: the next one has it, or it is kept, or it goes back. As retire. */
 static int pass_on(struct claim *claim, const struct pawl_lock *lock) {
+    if (claim->ordered)
+        pawl__claim_restock(claim);
     if (!TAILQ_EMPTY(&claim->waiters)) {
         if (pawl__handoff_next(claim))
             return 0;

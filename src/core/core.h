@@ -139,8 +139,6 @@ struct cohort {
     unsigned keep_rests;         /* ... and how many of these are still to come */
     unsigned alone;              /* so many claims in a row found the lock free when they asked */
     uint32_t tokens_used;        /* by the last claim that was held */
-    unsigned extend_misses;      /* claims that do not ask for tokens() after the last refusal ... */
-    unsigned extend_rests;       /* ... and how many of these are still to come */
     struct claim_list claims;    /* pending and held ones, in the order of their submission */
     struct claim_list unsettled; /* withdrawn or downgraded, not yet settled, and nobody looks after them */
     struct claim_list leaving;   /* withdrawn, not yet settled: all of them */
@@ -203,7 +201,7 @@ struct claim {
     bool wanted;              /* another process waits behind it: it is not kept, and ends at its bounds */
     bool entered_again;       /* after it had been kept */
     uint32_t served;          /* acquires that joined it */
-    uint32_t serves_most;     /* at most so many may, once it is wanted or if it can't be kept */
+    uint32_t serves_most;     /* at most so many may, once it is wanted, or if it would not be told */
     uint32_t entered;         /* holds that were begun under it; may wrap around */
     uint32_t enters_most;     /* once its bounds have begun: where that ends */
     uint32_t entered_then;    /* what it was ... */
@@ -211,9 +209,9 @@ struct claim {
     uint32_t tokens_used;     /* holds that took one of those that were granted */
     uint32_t stock, reserved; /* tokens that no hold has got yet, the first of which is ...; so many are spoken for */
     uint64_t next_token;
-    int64_t join_until;  /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
-    int64_t extend_sent; /* when the engine was asked whether it may go on beyond both; 0: it was not, or has said yes */
-    bool extend_missed;  /* there was no yes when it was needed */
+    uint32_t low_stock; /* when so many are left, more are ordered; 0: never */
+    bool ordered;       /* more were, and did not come yet */
+    int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t lease_ns, renew_at, suspect_at, assured_until;
     int64_t fresh_tick;             /* 0, or: in this tick of the clock it was not near the end of what is assured */
@@ -319,6 +317,16 @@ static inline bool does_io(const struct claim *claim) {
     return claim->cohort->client->does_io;
 }
 
+/* Will the engine tell when others want it? Then it has no bounds before that. */
+static inline bool is_told(const struct claim *claim) {
+    return claim->seam.keep_ns || claim->seam.hears;
+}
+
+/* One more hold of the process begins under it. */
+static inline void note_handed_on(struct claim *claim) {
+    atomic_store_explicit(&claim->seam.handed_on, true, memory_order_relaxed);
+}
+
 /* Is there a token for one more hold under it? */
 static inline bool has_token(const struct claim *claim) {
     return claim->stock > claim->reserved || claim->cohort->engine->impl->extras->retoken;
@@ -363,23 +371,22 @@ static inline void pawl__cohort_let_go(struct cohort *cohort) {
 int pawl__keep_check(const struct pawl__engine_impl *impl, uint32_t handoffs, struct pawl_error *reterr);
 /* What a claim of the cohort for this wish is made with: 0, or how long it may be kept. Called once for each claim. */
 int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish);
+/* Is a claim of the cohort for this wish to be told when others want it, though it may not be kept? */
+bool pawl__keep_hears(const struct cohort *cohort, const struct claim_wish *wish);
 /* The last hold of the claim, through this handle, is over: may it be kept? */
 bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock);
 /* The claim is kept from now on. */
 void pawl__keep_begin(struct claim *claim);
 /* It is wanted. Its bounds begin now, or with its grant. */
 void pawl__keep_wanted(struct claim *claim);
+/* Is it one that ends at its bounds: since it would not be told, or is wanted? Where the holder can see that for itself, it looks. */
+bool pawl__keep_is_bounded(struct claim *claim);
 /* It was recalled while it was kept: was it of use before? */
 void pawl__keep_learn(struct claim *claim);
 /* It was granted at once and nobody else wants it; or not. */
 void pawl__keep_note(const struct claim *claim, bool alone);
 /* Has a kept claim been idle for long enough? If not, `retdue` is when to look again. */
 bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue);
-
-/* Is it one that ends at its bounds: since it can't be kept, or is wanted, or since nobody would tell? */
-static inline bool pawl__keep_is_bounded(const struct claim *claim) {
-    return !claim->seam.keep_ns || claim->wanted || claim->cohort->engine->impl->keeping->always;
-}
 
 /* claim.c: one claim, from submit to gone. cohort->mutex is held. Those that return an outcome leave it to the caller what follows. */
 
@@ -424,10 +431,8 @@ bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken);
 uint64_t pawl__claim_draw(struct claim *claim);
 /* The hold has ended, and did not ask for it. */
 void pawl__claim_unreserve(struct claim *claim);
-/* Somebody has joined: if the claim nears its bounds, ask the engine whether it may go on, since nobody else waits. */
-void pawl__claim_ask_to_go_on(struct claim *claim);
-/* It is at its bounds. If the engine has said yes they are new; they count from when it was asked, since nobody waited any earlier. */
-void pawl__claim_go_on(struct claim *claim);
+/* If no token is left: take those that were ordered, if they have come. */
+void pawl__claim_restock(struct claim *claim);
 /* Is its time over, and nobody has noticed yet: since the process was stopped, or the service thread is late? */
 bool pawl__claim_is_over(const struct claim *claim);
 /* Is it lost by now? NEWS_LOST, NEWS_BROKEN or CLAIM_NOTHING. */

@@ -3,7 +3,8 @@
  * enter.c - an acquire comes in: by which claim it is to be served.
  *
  * A newcomer enters the claim that is kept, if there is one; or joins the last claim, if that has the same mode and is still within its
- * bounds (handoff.c); otherwise it starts a new claim at the end. So neither readers nor writers can starve each other.
+ * bounds (handoff.c); otherwise it starts a new claim at the end. So neither readers nor writers can starve each other. Who joins a claim
+ * that is open has it at once, before those who sleep.
  */
 #include "core/core.h"
 #include "base/error.h"
@@ -56,16 +57,23 @@ static void start(struct cohort *cohort, struct waiter *waiter) {
     pawl__cohort_submit(claim);
 }
 
+/* Somebody joins what was granted before: from the first on its time counts. Where it is told, it counts from when it is wanted. */
+static void begin_bounds(struct claim *claim) {
+    if (!is_told(claim) && claim->state != CLAIM_PENDING && !claim->join_until)
+        claim->join_until = pawl__time_add(pawl__boottime(), claim->cohort->client->handoff_ns);
+}
+
 static void join(struct claim *claim, struct waiter *waiter) {
     struct cohort *cohort = claim->cohort;
 
-    if (claim->state == CLAIM_HELD && !claim->join_until && pawl__keep_is_bounded(claim))
-        claim->join_until = pawl__time_add(pawl__boottime(), cohort->client->handoff_ns);
+    begin_bounds(claim);
     if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
-        if (pawl__waiter_grant(claim, waiter))
+        if (pawl__waiter_grant(claim, waiter)) {
             claim->served++;
-        else
+            note_handed_on(claim);
+        } else {
             start(cohort, waiter);
+        }
     } else if (waiter->try_only) {
         pawl__cohort_end(waiter, PAWL_EHELD, "'%s' is held by another thread of this process, or others wait ahead", cohort->name);
     } else {
@@ -74,7 +82,6 @@ static void join(struct claim *claim, struct waiter *waiter) {
 
         if (more || !claim->parked)
             pawl__cohort_nudge(claim);
-        pawl__claim_ask_to_go_on(claim);
     }
 }
 

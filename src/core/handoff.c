@@ -6,9 +6,7 @@
  * first acquire that joined it. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
  * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
  * number: they have waited longest.
- * A claim that may be kept (keep.c) has no bounds until somebody else wants it; then they count from that moment.
- * An engine that knows that nobody else waits may let a claim go on (pawl__claim_go_on). Then the bounds count anew, from the moment when
- * it was asked: a waiter that comes later is passed by as many as before.
+ * Where the engine tells that somebody else wants it (keep.c), a claim has no bounds until then; they count from that moment.
  */
 #include "core/core.h"
 
@@ -29,14 +27,11 @@ static bool is_worn(const struct claim *claim) {
 bool pawl__handoff_may_join(struct claim *claim) {
     if (!pawl__keep_is_bounded(claim))
         return true;
-    if (is_full(claim) || is_late(claim))
-        pawl__claim_go_on(claim);
     return !is_full(claim) && !is_late(claim);
 }
 
 static bool may_be_handed_on(struct claim *claim) {
-    if (is_late(claim) || claim->stock == claim->reserved)
-        pawl__claim_go_on(claim);
+    pawl__keep_is_bounded(claim); /* from now on, if it is wanted */
     return !is_late(claim) && !is_worn(claim) && !pawl__claim_is_over(claim);
 }
 
@@ -47,6 +42,7 @@ bool pawl__handoff_next(struct claim *claim) {
         return false;
     if (!pawl__waiter_grant(claim, next))
         return false;
+    note_handed_on(claim);
     if (pawl__noting(claim->cohort->engine))
         pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu",
                    (unsigned long long)pawl__hold_token(TAILQ_FIRST(&claim->holds)));

@@ -30,6 +30,9 @@
  * Learning: a claim that is recalled before anybody entered it again was of no use, and cost those who waited the time of the recall.
  * Then the next 1, 3, 7, ... KEEP_RESTS claims of the cohort are not kept.
  *
+ * Where several threads share a lock, its claims hear of others (`hears`), too, though they may not be kept: so they have no bounds
+ * either while nobody else wants it. That is known when a claim is made: the last one served several, or is still there.
+ *
  * Idle time is measured by the service thread alone, so that neither acquire nor release need look at the clock for it: it notes how many
  * holds there have been. A claim that it finds kept, with the same number, `keep_ns` later, goes back. Locks that are kept for the same
  * time are looked at together.
@@ -66,9 +69,17 @@ int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish) {
     return wish->keep_ns;
 }
 
+bool pawl__keep_hears(const struct cohort *cohort, const struct claim_wish *wish) {
+    const struct pawl__keeping *keeping = cohort->engine->impl->keeping;
+
+    return keeping && keeping->hears && cohort->joins && !wish->max_hold_ns &&
+           (cohort->tokens_used > 1 || !TAILQ_EMPTY(&cohort->claims));
+}
+
 bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock) {
-    return claim->state == CLAIM_HELD && claim->seam.keep_ns && lock->keep_ns && has_token(claim) && !claim->wanted &&
-           !claim->downgrading && !claim->suspect && !TAILQ_NEXT(claim, link) && !atomic_load(&lock->client->closed);
+    return claim->state == CLAIM_HELD && claim->seam.keep_ns && lock->keep_ns && has_token(claim) &&
+           !claim->wanted && !claim->downgrading && !claim->suspect &&
+           !TAILQ_NEXT(claim, link) && !atomic_load(&lock->client->closed);
 }
 
 /* The next moment at which claims that are kept for so long are looked at. */
@@ -102,6 +113,16 @@ void pawl__keep_wanted(struct claim *claim) {
     }
     claim->serves_most = claim->served + more;
     claim->join_until = pawl__time_add(pawl__boottime(), client->handoff_ns);
+}
+
+bool pawl__keep_is_bounded(struct claim *claim) {
+    struct pawl__engine *engine = claim->cohort->engine;
+
+    if (!is_told(claim))
+        return true;
+    if (!claim->wanted && engine->impl->keeping->is_wanted && engine->impl->keeping->is_wanted(engine, &claim->seam))
+        pawl__keep_wanted(claim);
+    return claim->wanted;
 }
 
 void pawl__keep_note(const struct claim *claim, bool alone) {

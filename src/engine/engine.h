@@ -61,8 +61,11 @@ struct pawl__claim {
     bool nonreentrant;
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
     int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
-    int64_t keep_ns;     /* 0, or: it may be kept (see struct pawl__keeping). Others must be able to tell that it is in their way */
-    bool hears; /* WANTED is to be told of it, if the engine can, though it may not be kept. The core does not ask for it yet */
+    int64_t keep_ns; /* 0, or: it may be kept (see struct pawl__keeping). Others must be able to tell that it is in their way */
+    bool
+        hears; /* WANTED is to be told of it, though it may not be kept: several threads of the process share it. See keeping->hears */
+    _Atomic bool
+        handed_on; /* with hears: inside the process. Set by the core each time, cleared by the engine when it has looked */
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
@@ -102,7 +105,7 @@ typedef void pawl__tell_fn(void *core, struct pawl__claim *claim, enum pawl__new
 /* One open engine: the first member of every engine's own struct. */
 struct pawl__engine {
     const struct pawl__engine_impl *impl;
-    pawl__tell_fn *tell; /* set by the core after open() */
+    pawl__tell_fn *tell; /* set by the core before open() */
     void *core;
     /* A line for the trace, without newline; NULL: nobody listens, so don't even format. Set before open(). May be called from
      * any operation and any thread. Use pawl__note(). */
@@ -139,12 +142,11 @@ typedef int pawl__submit_all_fn(struct pawl__engine *, struct pawl__claim *const
 typedef int pawl__withdraw_fn(struct pawl__engine *, struct pawl__claim *);
 /* Make a held exclusive claim a shared one, with the same token; claim->mode is still exclusive and is changed by the core. */
 typedef int pawl__downgrade_fn(struct pawl__engine *, struct pawl__claim *);
-/* Optional: a fresh token for a held claim that is handed on inside the process; 0: not now. Never blocks. Without it, only the
+/* Optional: a fresh token for a claim that is handed on inside the process, or kept there; 0: not now. Never blocks. Without it, only the
  * claim's token_count are there. */
 typedef uint64_t pawl__retoken_fn(struct pawl__engine *, struct pawl__claim *);
-/* Optional: `want` more tokens for a held exclusive claim, on condition that nobody but its own process wants the lock: so it may go on
- * beyond the core's bounds. PENDING: asked, call again. DONE: `ret` of them follow those that it has; the next call asks anew. PAWL_EHELD:
- * others wait, or it can't be asked, and the claim ends at its bounds, however often it asks. Never blocks. */
+/* Optional: `want` more tokens for a held exclusive claim. PENDING: asked, call again. DONE: `ret` of them follow those that it has; the
+ * next call asks anew. PAWL_EHELD: it gets none, however often it asks. Never blocks. */
 typedef int pawl__tokens_fn(struct pawl__engine *, struct pawl__claim *, uint32_t want, uint32_t *ret);
 
 /* Optional: wait in the calling thread until what is pending for the claim is decided. DONE: granted, gone or downgraded.
@@ -202,12 +204,18 @@ struct pawl__keeping {
     /* It keeps without being asked to, once nobody else has wanted the name for a while: keep_ns is PAWL__NEVER then. Those who want it
      * take it away by themselves, and WANTED is not told. */
     bool always;
+    /* It tells WANTED also of claims that hear and may not be kept: `hears`. Those who can't make themselves heard are looked for while the
+     * claim is handed on (`handed_on`). */
+    bool hears;
     /* The last hold under this held claim is over, and nobody in the process waits for it. DONE: it is kept. PAWL_EHELD:
-     * it can't be kept: others want it, or would not be heard, or there is no room. The core withdraws it. */
+     * it can't be kept: others want it, or would not be heard, or there is no room. The core withdraws it. Neither this nor resume() is a
+     * point at which a thread may be cancelled. */
     int (*rest)(struct pawl__engine *, struct pawl__claim *);
     /* Somebody in the process wants the kept claim again. DONE: it is held. PAWL_EHELD: it was taken away, or may have been, or others may
      * want it and could not be heard: the core withdraws it and asks anew. */
     int (*resume)(struct pawl__engine *, struct pawl__claim *);
+    /* Optional: is this held claim wanted? For engines whose holders can see that for themselves, and do not tell WANTED. */
+    bool (*is_wanted)(const struct pawl__engine *, const struct pawl__claim *);
 };
 
 /* What some engines can do with a claim; all but `downgrade` may be NULL. */

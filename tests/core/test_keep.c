@@ -505,21 +505,6 @@ static void test_learning(void **state) {
 
 /* ---- Bounds --------------------------------------------------------------------------------------------------------------- */
 
-static struct pawl_lock *tasks[200];
-
-static void queue_up(int count) {
-    for (int i = 0; i < count; i++) {
-        tasks[i] = mutex("lock", PAWL_TASK);
-        assert_works(pawl_acquire_start(tasks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
-    }
-}
-
-static void free_tasks(int count) {
-    for (int i = 0; i < count; i++)
-        pawl_lock_free(tasks[i]);
-    pawl_dispatch(client);
-}
-
 /* Before it is wanted, a claim is handed on without end; then as often as it may be. */
 static void test_bounds_count_from_wanted(void **state) {
     enum { QUEUE = 20, PASSED = 5, MOST = 3 };
@@ -609,10 +594,35 @@ static void test_unasked_only_after_some_alone(void **state) {
     pawl_lock_free(lock);
 }
 
+/* A server that has lost a hold may have let others in, who keep it: they are withdrawn for those who wait for what is lost now. */
+static void test_lost_before_one_that_is_kept(void **state) {
+    struct pawl_lock *first = rwlock("lock"), *writer = rwlock("lock"), *next = rwlock("lock"), *reader = rwlock("lock");
+
+    (void)state;
+    outcomes = 0;
+    assert_works(pawl_acquire_shared(first, PAWL_FOREVER, &error), &error);
+    acquire(writer);
+    assert_works(pawl_acquire_start(next, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    assert_works(pawl_acquire_shared(reader, PAWL_FOREVER, &error), &error);
+    assert_works(pawl_release_shared(first, &error), &error); /* its memory is kept for the next claim, that of another is not */
+    assert_works(pawl_release_shared(reader, &error), &error);
+    assert_true(is_kept(reader));
+    tick(writer, pawl__boottime() + LEASE_NS);
+    assert_int_equal(pawl_dispatch(client), 1);
+    assert_int_equal(outcomes, 1);
+    release(next);
+    assert_int_equal(pawl_release(writer, &error), PAWL_ELOST);
+    pawl_lock_free(first);
+    pawl_lock_free(writer);
+    pawl_lock_free(next);
+    pawl_lock_free(reader);
+}
+
 int main(void) {
 #define KEEP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         KEEP_TEST(test_a_kept_pair_asks_nobody),
+        KEEP_TEST(test_lost_before_one_that_is_kept),
         KEEP_TEST(test_tokens_rise_and_are_never_zero),
         KEEP_TEST(test_no_token_left),
         KEEP_TEST(test_a_try_enters),

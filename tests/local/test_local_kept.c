@@ -107,13 +107,32 @@ static void test_tokens_rise(void **data) {
         token = scene.one->impl->extras->retoken(scene.one, scene.first);
         assert_true(token > scene.first->token);
         assert_int_equal(rest(scene.one, scene.first), PAWL__DONE);
-        assert_int_equal(scene.one->impl->extras->retoken(scene.one, scene.first), 0); /* nobody holds it */
+        last = token;
+        token = scene.one->impl->extras->retoken(scene.one, scene.first); /* for the one who holds it next */
+        assert_true(token > last);
         assert_int_equal(submit(scene.two, scene.second), PAWL__DONE);
         assert_true(scene.second->token > token);
         last = scene.second->token;
+        assert_int_equal(scene.one->impl->extras->retoken(scene.one, scene.first), 0);
         assert_taken(scene.one, scene.first);
         assert_int_equal(release(scene.two, scene.second), PAWL__DONE);
     }
+    scene_free(&scene);
+}
+
+/* There is no token for the next hold, nor can the node leave, since the guard is busy: yet a try of this process does not find it held. */
+static void test_no_token_and_a_busy_guard(void **data) {
+    struct scene scene = scene_new(*data, PAWL_MUTEX, PAWL_EXCLUSIVE);
+    struct guard_visit visit;
+
+    take_and_keep(scene.one, scene.first);
+    assert_true(pawl__local_enter_try(local_of(scene.two), &visit, scene.first->name_hash));
+    assert_int_equal(scene.one->impl->extras->retoken(scene.one, scene.first), 0);
+    assert_int_equal(scene.one->impl->withdraw(scene.one, scene.first), PAWL__PENDING);
+    pawl__local_leave(local_of(scene.two), &visit);
+    assert_int_equal(acquire_now(scene.one, scene.third), PAWL__DONE);
+    assert_int_equal(park(scene.one, scene.first, LONG), PAWL_ELOST); /* it was taken out, and nobody had it */
+    assert_int_equal(release(scene.one, scene.third), PAWL__DONE);
     scene_free(&scene);
 }
 
@@ -548,6 +567,7 @@ int main(void) {
         T(test_held_again),
         T(test_taken_by_another),
         T(test_tokens_rise),
+        T(test_no_token_and_a_busy_guard),
         T(test_not_kept_while_another_waits),
         T(test_wanted_when_granted),
         T(test_wanted_when_waiting),

@@ -115,6 +115,11 @@ static void take_round(struct crowd *crowd) {
     let_all_have_it(crowd);
 }
 
+/* The server answers in order: once another question is answered, all earlier ones are. */
+static void hear_the_server(const struct crowd *crowd) {
+    assert_fails(PAWL_ETOKEN, pawl_break(crowd->client, "lock", 1, false, &error), &error);
+}
+
 static long long counter(void) {
     return redis_server_integer(&server, "GET redisson_lock_token:{lock}");
 }
@@ -146,6 +151,7 @@ static void test_one_for_one(void **state) {
     (void)state;
     open_crowd(&crowd, "redisson");
     take_round(&crowd);
+    hear_the_server(&crowd); /* it may have ordered more than it needed */
     for (int i = 0; i < 3; i++) {
         long long before = counter();
 
@@ -167,6 +173,7 @@ static void test_counter_does_not_outrun_the_clock(void **state) {
         empty_server(NULL);
         open_crowd(&crowd, wishes[i]);
         take_round(&crowd);
+        hear_the_server(&crowd);
         ahead = redis_server_integer(&server, "INCRBY redisson_lock_token:{lock} 3600000000");
         for (int round = 0; round < 2; round++) {
             take_round(&crowd);
@@ -192,6 +199,7 @@ static void test_as_many_as_the_clock_allows(void **state) {
     open_crowd(&crowd, "redisson");
     for (int ahead = 0; ahead < 1000; ahead += 10) {
         take_round(&crowd);
+        hear_the_server(&crowd);
         set = server_time() + ahead;
         freeReplyObject(redis_server_command(&server, "SET redisson_lock_token:{lock} %lld", set));
         assert_works(pawl_acquire(crowd.holder, PATIENCE_MS, &error), &error);
@@ -221,81 +229,14 @@ static void test_lost_counter_goes_on_above_reserved_tokens(void **state) {
     close_crowd(&crowd);
 }
 
-/* ---- Going on ------------------------------------------------------------------------------------------------------------- */
+/* ---- More tokens ---------------------------------------------------------------------------------------------------------- */
 
-/* With four hand-offs a claim serves five, and asks whether it may go on when the fourth joins it. It may: then it serves four more than
- * had joined it by then, which is eight. */
-enum { HANDOFFS = 4, ASKS_AT = 4, SERVES = 1 + HANDOFFS, SERVES_MORE = ASKS_AT + HANDOFFS };
+/* With four hand-offs a claim is granted five tokens, and orders more when one of them is left: in the third turn after the holder's. */
+enum { HANDOFFS = 4, SERVES = 1 + HANDOFFS, ORDERS_IN = 3 };
 
 /* How many claims were made so far. */
 static uint64_t claims_made(const struct crowd *crowd) {
     return crowd->holder->cohort->next_id & ((UINT64_C(1) << 40) - 1);
-}
-
-static bool was_extended(const struct crowd *crowd, struct claim *claim) {
-    struct redis *redis = redis_of(crowd->client->engine);
-    bool added;
-
-    pawl__redis_lock(redis);
-    added = rclaim_of(&claim->seam)->tokens == TOKENS_GIVEN;
-    pawl__redis_unlock_asked(redis);
-    return added;
-}
-
-/* May it go on? The server answers in order: once another question is answered, that one is. */
-static bool may_go_on(const struct crowd *crowd) {
-    struct claim *claim = TAILQ_FIRST(&crowd->holder->cohort->claims);
-
-    assert_true(claim->extend_sent > 0);
-    assert_fails(PAWL_ETOKEN, pawl_break(crowd->client, "lock", 1, false, &error), &error);
-    return was_extended(crowd, claim);
-}
-
-/* Nobody else waits: one claim serves all of them, and its tokens are one row. */
-static void test_goes_on_while_nobody_else_waits(void **state) {
-    (void)state;
-    for (int i = 0; i < WISHES; i++) {
-        struct crowd crowd;
-        uint64_t claims;
-
-        empty_server(NULL);
-        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
-        claims = claims_made(&crowd);
-        hold(&crowd);
-        join_before(&crowd, 0, ASKS_AT - 1);
-        assert_true(may_go_on(&crowd));
-        join_before(&crowd, ASKS_AT - 1, SERVES_MORE - 2);
-        assert_true(may_go_on(&crowd));
-        join_before(&crowd, SERVES_MORE - 2, TASKS);
-        let_all_have_it(&crowd);
-        for (int j = 1; j <= TASKS; j++)
-            assert_true(crowd.tokens[j] == crowd.tokens[0] + (uint64_t)j);
-        assert_true(claims_made(&crowd) == claims + 1);
-        close_crowd(&crowd);
-    }
-}
-
-/* The same when time is nearly up: it is asked early enough, and it goes on from then. */
-static void test_goes_on_when_time_is_up(void **state) {
-    struct crowd crowd;
-    struct claim *claim;
-
-    (void)state;
-    open_crowd_of(&crowd, 2 * TASKS, "redisson");
-    hold(&crowd);
-    claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
-    join_before(&crowd, 0, 1);
-    assert_true(claim->extend_sent == 0);
-    claim->join_until = pawl__boottime() + crowd.client->handoff_ns / 8;
-    join_before(&crowd, 1, 2);
-    assert_true(may_go_on(&crowd));
-    claim->join_until = pawl__boottime();
-    join_before(&crowd, 2, 3);
-    claim->join_until = pawl__boottime();
-    join_before(&crowd, 3, TASKS);
-    assert_true(claim->served == 4); /* and the others have a claim of their own */
-    let_all_have_it(&crowd);
-    close_crowd(&crowd);
 }
 
 static int keep_entry(const struct pawl_entry *entry, void *data) {
@@ -311,7 +252,8 @@ static struct pawl_entry shown(const struct crowd *crowd) {
     return entry;
 }
 
-/* A counter that is new gives one token, and is written down with it: a hold before the one that counts. */
+/* A counter that is new gives one token, and is written down with it: a hold before the one that counts. Its claim is one of several
+ * threads', as far as the core knows: so it hears. */
 static void hold_for_the_second_time(struct crowd *crowd) {
     hold(crowd);
     assert_works(pawl_release(crowd->holder, &error), &error);
@@ -319,142 +261,34 @@ static void hold_for_the_second_time(struct crowd *crowd) {
     hold(crowd);
 }
 
-/* Who looks sees the first token still, and is not told that somebody has held the lock for as long as it has been going on. */
-static void test_hold_that_went_on_is_shown(void **state) {
+/* Who looks sees the first token still; an operator's break finds the hold by any of them. */
+static void test_more_tokens_belong_to_the_hold(void **state) {
     (void)state;
     for (int i = 0; i < WISHES; i++) {
         struct crowd crowd;
-        int64_t since;
+        uint32_t more;
 
         empty_server(NULL);
         open_crowd_of(&crowd, HANDOFFS, wishes[i]);
         hold_for_the_second_time(&crowd);
-        since = shown(&crowd).since_ms;
+        assert_int_equal(ask_for_tokens(crowd.holder, TASKS, &more), PAWL__PENDING);
+        hear_the_server(&crowd);
+        assert_int_equal(ask_for_tokens(crowd.holder, TASKS, &more), PAWL__DONE);
+        assert_int_equal(more, TASKS);
         assert_true(shown(&crowd).token == crowd.tokens[0]);
-        await(server_time() / 1000 > since + 1, "the server's clock stands still");
-        join_before(&crowd, 0, ASKS_AT - 1);
-        assert_true(may_go_on(&crowd));
-        assert_true(shown(&crowd).token == crowd.tokens[0]);
-        assert_true(shown(&crowd).since_ms > since);
-        join_before(&crowd, ASKS_AT - 1, TASKS);
-        let_all_have_it(&crowd);
-        close_crowd(&crowd);
-    }
-}
-
-/* Some time it does not even ask: before its numbers overflow. */
-static void test_does_not_go_on_for_ever(void **state) {
-    struct crowd crowd;
-    struct claim *claim;
-
-    (void)state;
-    open_crowd_of(&crowd, HANDOFFS, "redisson");
-    hold(&crowd);
-    claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
-    claim->served = UINT32_C(1) << 30;
-    claim->serves_most = claim->served + 1;
-    join_before(&crowd, 0, 1);
-    assert_true(claim->extend_sent == 0);
-    join_before(&crowd, 1, TASKS);
-    let_all_have_it(&crowd);
-    close_crowd(&crowd);
-}
-
-/* The operator's break finds the hold by a token that it got while it was going on. */
-static void test_hold_that_went_on_is_broken_by_its_token(void **state) {
-    (void)state;
-    for (int i = 0; i < WISHES; i++) {
-        struct crowd crowd;
-
-        empty_server(NULL);
-        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
-        hold(&crowd);
-        join_before(&crowd, 0, ASKS_AT - 1);
-        assert_true(may_go_on(&crowd));
-        assert_works(pawl_break(crowd.client, "lock", crowd.tokens[0] + SERVES_MORE - 1, false, &error), &error);
+        assert_true((uint64_t)counter() == crowd.tokens[0] + SERVES + TASKS - 1);
+        assert_fails(PAWL_ETOKEN, pawl_break(crowd.client, "lock", crowd.tokens[0] + SERVES + TASKS, false, &error), &error);
+        assert_works(pawl_break(crowd.client, "lock", crowd.tokens[0] + SERVES + TASKS - 1, false, &error), &error);
         await(pawl_state(crowd.holder) == PAWL_LOST, "the holder is not told");
         assert_fails(PAWL_ELOST, pawl_release(crowd.holder, &error), &error);
-        await_turns(&crowd, ASKS_AT - 1);
         close_crowd(&crowd);
     }
-}
-
-static uint64_t others_token;
-
-static void other_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
-    (void)data;
-    assert_works(result, why);
-    others_token = pawl_token(lock);
-    assert_works(pawl_release(lock, &error), &error);
-}
-
-/* Another process comes to wait before the claim is told to go on, or after that. How many of the crowd are served before it? */
-static int served_before_another(const char *wish, bool goes_on) {
-    struct pawl_lock *lock;
-    struct crowd crowd;
-    int before = 0;
-
-    open_crowd_of(&crowd, HANDOFFS, wish);
-    crowd.other = open_for(wish, HANDOFFS);
-    lock = lock_for(crowd.other, wish, PAWL_TASK);
-    hold_for_the_second_time(&crowd);
-    if (goes_on) {
-        join_before(&crowd, 0, ASKS_AT - 1);
-        assert_true(may_go_on(&crowd));
-    }
-    assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PATIENCE_MS, other_acquired, NULL, &error), &error);
-    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    if (!goes_on) {
-        join_before(&crowd, 0, ASKS_AT - 1);
-        assert_false(may_go_on(&crowd));
-    }
-    join_before(&crowd, ASKS_AT - 1, TASKS);
-    let_all_have_it(&crowd);
-    while (before < crowd.count && crowd.tokens[before] < others_token)
-        before++;
-    close_crowd(&crowd);
-    pawl_lock_free(lock);
-    pawl_close(crowd.other);
-    return before;
-}
-
-/* It ends at its bound as ever where somebody waits already, and at the new one if somebody came after it was told to go on. */
-static void test_stops_for_another(void **state) {
-    (void)state;
-    for (int i = 0; i < WISHES; i++) {
-        empty_server(NULL);
-        assert_int_equal(served_before_another(wishes[i], false), SERVES);
-        assert_int_equal(served_before_another(wishes[i], true), SERVES_MORE);
-    }
-}
-
-/* Listen for the lock's end, as a program does that is not pawl. */
-static redisContext *listen_from_outside(void) {
-    redisContext *listener = redisConnect("127.0.0.1", (int)server.port);
-
-    freeReplyObject(redisCommand(listener, "SUBSCRIBE redisson_lock__channel:{lock}"));
-    return listener;
-}
-
-/* Somebody else listens for the lock's end: it is to have its chance. */
-static void test_stops_for_a_foreign_program(void **state) {
-    redisContext *listener = listen_from_outside();
-    struct crowd crowd;
-
-    (void)state;
-    open_crowd_of(&crowd, HANDOFFS, "redisson");
-    hold(&crowd);
-    join_before(&crowd, 0, ASKS_AT - 1);
-    assert_false(may_go_on(&crowd));
-    join_before(&crowd, ASKS_AT - 1, TASKS);
-    let_all_have_it(&crowd);
-    close_crowd(&crowd);
-    redisFree(listener);
 }
 
 /* The counter is moved, or lost, while the lock is held: what it would give now does not follow what the holder has. */
-static void test_does_not_go_on_with_other_tokens(void **state) {
+static void test_no_tokens_that_do_not_follow(void **state) {
     struct crowd crowd;
+    uint32_t more;
 
     (void)state;
     for (int i = 0; i < 2 * WISHES; i++) {
@@ -464,51 +298,32 @@ static void test_does_not_go_on_with_other_tokens(void **state) {
         open_crowd_of(&crowd, HANDOFFS, wishes[i % WISHES]);
         hold_for_the_second_time(&crowd);
         redis_server_integer(&server, lost ? "DEL redisson_lock_token:{lock}" : "INCRBY redisson_lock_token:{lock} 7");
-        join_before(&crowd, 0, ASKS_AT - 1);
-        assert_false(may_go_on(&crowd));
+        assert_int_equal(ask_for_tokens(crowd.holder, TASKS, &more), PAWL__PENDING);
+        hear_the_server(&crowd);
+        assert_int_equal(ask_for_tokens(crowd.holder, TASKS, &more), PAWL_EHELD);
         assert_true(shown(&crowd).token == crowd.tokens[0]);
-        join_before(&crowd, ASKS_AT - 1, TASKS);
+        join_before(&crowd, 0, TASKS);
         let_all_have_it(&crowd);
         assert_true(crowd.tokens[SERVES] > crowd.tokens[0] + 7); /* the first of the next claim */
         close_crowd(&crowd);
     }
 }
 
-/* The answer comes when the claim has long been at its bound, and another waits behind it. */
-static void test_answer_that_comes_too_late(void **state) {
-    struct crowd crowd;
-    uint64_t claims;
-
-    (void)state;
-    open_crowd_of(&crowd, HANDOFFS, "redisson");
-    claims = claims_made(&crowd);
-    hold(&crowd);
-    kill(server.pid, SIGSTOP);
-    join_before(&crowd, 0, TASKS);
-    kill(server.pid, SIGCONT);
-    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
-    let_all_have_it(&crowd);
-    assert_true(claims_made(&crowd) > claims + 1);
-    close_crowd(&crowd);
-}
-
 /* Nobody looks for the answer: it is read all the same, in good time. */
 static void test_answer_that_nobody_looks_for(void **state) {
     struct crowd crowd;
-    struct claim *claim;
+    uint32_t more;
 
     (void)state;
     gather(&crowd, open_at(server.port, "?handoff=4,60000&command=300", 0), "redisson");
-    hold(&crowd);
-    claim = TAILQ_FIRST(&crowd.holder->cohort->claims);
-    join_before(&crowd, 0, ASKS_AT - 1);
-    await(was_extended(&crowd, claim), "nobody reads it");
-    join_before(&crowd, ASKS_AT - 1, TASKS);
-    let_all_have_it(&crowd);
+    hold_for_the_second_time(&crowd);
+    assert_int_equal(ask_for_tokens(crowd.holder, 1, &more), PAWL__PENDING);
+    await(!owes_answers(server_of(crowd.client)), "nobody reads it");
+    assert_works(pawl_release(crowd.holder, &error), &error);
     close_crowd(&crowd);
 }
 
-/* The connection is lost before the answer comes: there will be none, and the claim ends at its bounds. */
+/* The connection is lost before the answer comes: there will be none. */
 static void test_answer_that_is_lost(void **state) {
     struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
     struct pawl *client = open_at(proxy_port(proxy), "", 0);
@@ -528,28 +343,196 @@ static void test_answer_that_is_lost(void **state) {
     proxy_free(proxy);
 }
 
-/* A claim that asked to go on was refused: the next one does not ask; after another refusal the next three, then seven. */
-static void test_leaves_the_server_alone_for_a_while(void **state) {
-    static const bool asks[] = {true, true, false, true, false, false, true};
-    redisContext *listener = listen_from_outside();
+/* ---- Threads of one process ----------------------------------------------------------------------------------------------- */
+
+/* What a task does in its turn, before it lets go. */
+static struct crowd *stage;
+static int turn_to_do_it;
+static void (*do_it)(void);
+
+static void took_turn(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    assert_works(result, why);
+    stage->tokens[stage->count] = pawl_token(lock);
+    hear_the_server(stage); /* tokens that were ordered have come */
+    if (stage->count++ == turn_to_do_it)
+        do_it();
+    (void)data;
+    assert_works(pawl_release(lock, &error), &error);
+}
+
+static void do_nothing(void) {
+}
+
+/* All of the crowd have it in turn, and in the turn of that number something happens. */
+static void play_turns(struct crowd *crowd, int number, void (*what)(void)) {
+    stage = crowd;
+    turn_to_do_it = number;
+    do_it = what;
+    for (int i = 0; i < TASKS; i++)
+        assert_works(pawl_acquire_start(crowd->tasks[i], PAWL_EXCLUSIVE, 1, PATIENCE_MS, took_turn, NULL, &error), &error);
+    let_all_have_it(crowd);
+}
+
+/* Nobody else waits: one claim serves all of them, beyond its bounds, and its tokens are one row. */
+static void test_no_bounds_while_nobody_else_waits(void **state) {
+    (void)state;
+    for (int i = 0; i < WISHES; i++) {
+        struct crowd crowd;
+        uint64_t claims;
+
+        empty_server(NULL);
+        open_crowd_of(&crowd, HANDOFFS, wishes[i]);
+        hold_for_the_second_time(&crowd);
+        claims = claims_made(&crowd);
+        play_turns(&crowd, 0, do_nothing);
+        for (int j = 1; j <= TASKS; j++)
+            assert_true(crowd.tokens[j] == crowd.tokens[0] + (uint64_t)j);
+        assert_true(claims_made(&crowd) == claims);
+        close_crowd(&crowd);
+    }
+}
+
+/* The server does not answer before the last token is used: the claim goes back, and another is asked for. */
+static void test_tokens_that_come_too_late(void **state) {
     struct crowd crowd;
+    uint64_t claims;
 
     (void)state;
     open_crowd_of(&crowd, HANDOFFS, "redisson");
-    for (size_t round = 0; round < sizeof asks / sizeof asks[0]; round++) { /* of three claims each, the second of which may ask */
-        hold_for_the_second_time(&crowd);
-        join_before(&crowd, 0, ASKS_AT - 1);
-        assert_true((TAILQ_FIRST(&crowd.holder->cohort->claims)->extend_sent > 0) == asks[round]);
-        if (asks[round])
-            assert_false(may_go_on(&crowd));
-        join_before(&crowd, ASKS_AT - 1, TASKS);
-        let_all_have_it(&crowd);
+    hold_for_the_second_time(&crowd);
+    claims = claims_made(&crowd);
+    join_before(&crowd, 0, TASKS);
+    assert_true(claims_made(&crowd) == claims);
+    kill(server.pid, SIGSTOP);
+    assert_works(pawl_release(crowd.holder, &error), &error);
+    await_turns(&crowd, HANDOFFS);
+    kill(server.pid, SIGCONT);
+    await_turns(&crowd, TASKS);
+    assert_true(claims_made(&crowd) > claims);
+    close_crowd(&crowd);
+}
+
+static uint64_t others_token;
+static struct pawl_lock *others_lock;
+
+static void other_acquired(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)data;
+    assert_works(result, why);
+    others_token = pawl_token(lock);
+    assert_works(pawl_release(lock, &error), &error);
+}
+
+static bool is_wanted(const struct crowd *crowd) {
+    struct cohort *cohort = crowd->holder->cohort;
+    bool wanted;
+
+    pthread_mutex_lock(&cohort->mutex);
+    wanted = TAILQ_FIRST(&cohort->claims)->wanted;
+    pthread_mutex_unlock(&cohort->mutex);
+    return wanted;
+}
+
+/* Another process comes to wait, and is heard of. */
+static void another_comes(void) {
+    assert_false(is_wanted(stage));
+    assert_works(pawl_acquire_start(others_lock, PAWL_EXCLUSIVE, 1, PATIENCE_MS, other_acquired, NULL, &error), &error);
+    await(is_wanted(stage), "the holder never hears of it");
+}
+
+/* How many of the crowd are served before one who comes in this turn? Turn 0 is the holder's, before anybody else waits. */
+static int served_before_another(const char *wish, int turn) {
+    struct crowd crowd;
+    int before = 0;
+
+    open_crowd_of(&crowd, HANDOFFS, wish);
+    crowd.other = open_for(wish, HANDOFFS);
+    others_lock = lock_for(crowd.other, wish, PAWL_TASK);
+    hold_for_the_second_time(&crowd);
+    stage = &crowd;
+    if (turn == 0)
+        another_comes();
+    play_turns(&crowd, turn ? turn : -1, another_comes);
+    await_turns(&crowd, TASKS);
+    while (before < crowd.count && crowd.tokens[before] < others_token)
+        before++;
+    close_crowd(&crowd);
+    pawl_lock_free(others_lock);
+    pawl_close(crowd.other);
+    return before;
+}
+
+/* The bounds count from when it came. */
+static void test_stops_for_another(void **state) {
+    (void)state;
+    for (int i = 0; i < WISHES; i++) {
+        empty_server(NULL);
+        for (int turn = 0; turn <= ORDERS_IN; turn += ORDERS_IN) /* else it has too few tokens for it */
+            assert_int_equal(served_before_another(wishes[i], turn), turn + SERVES);
     }
+}
+
+/* Listen for the lock's end, as a program does that is not pawl. */
+static redisContext *listen_from_outside(void) {
+    redisContext *listener = redisConnect("127.0.0.1", (int)server.port);
+
+    freeReplyObject(redisCommand(listener, "SUBSCRIBE redisson_lock__channel:{lock}"));
+    return listener;
+}
+
+/* It is looked for, long before the core asks for a renewal. */
+static void await_wanted(void) {
+    const struct claim *claim = TAILQ_FIRST(&stage->holder->cohort->claims);
+    int64_t granted = claim->renew_at;
+
+    await(is_wanted(stage), "nobody looks for those who can't make themselves heard");
+    assert_true(claim->renew_at == granted && !claim->renewing);
+}
+
+/* Somebody else listens for the lock's end: it is to have its chance. */
+static void test_stops_for_a_foreign_program(void **state) {
+    redisContext *listener = listen_from_outside();
+    struct crowd crowd;
+    uint64_t claims;
+
+    (void)state;
+    open_crowd_of(&crowd, HANDOFFS, "redisson");
+    hold_for_the_second_time(&crowd);
+    claims = claims_made(&crowd);
+    play_turns(&crowd, 1, await_wanted);
+    assert_true(claims_made(&crowd) > claims);
     close_crowd(&crowd);
     redisFree(listener);
 }
 
-/* ---- Threads -------------------------------------------------------------------------------------------------------------- */
+static int64_t next_look(struct pawl *client) {
+    struct server *one = server_of(client);
+    int64_t when;
+
+    pawl__redis_lock(one->redis);
+    when = home_of(one)->hearers[HEARS_SHARED].look_at;
+    pawl__redis_unlock(one->redis);
+    return when;
+}
+
+/* While it is not handed on nobody is looked for: they wait for its holder. */
+static void test_not_looked_for_while_one_holds(void **state) {
+    struct crowd crowd;
+    int64_t look;
+    long before;
+
+    (void)state;
+    open_crowd_of(&crowd, HANDOFFS, "redisson");
+    hold_for_the_second_time(&crowd);
+    before = redis_server_scripts(&server);
+    for (int i = 0; i < 3; i++) {
+        look = next_look(crowd.client);
+        assert_true(look > 0);
+        await(next_look(crowd.client) != look, "it never looks");
+    }
+    assert_int_equal(redis_server_scripts(&server), before);
+    assert_works(pawl_release(crowd.holder, &error), &error);
+    close_crowd(&crowd);
+}
 
 /* Two processes' worth of threads hand on and hand over, while the counter is lost again and again. */
 static void test_tokens_rise_while_the_counter_is_lost(void **state) {
@@ -607,18 +590,15 @@ int main(int argc, char **argv) {
         TEST(test_counter_does_not_outrun_the_clock),
         TEST(test_as_many_as_the_clock_allows),
         TEST(test_lost_counter_goes_on_above_reserved_tokens),
-        TEST(test_goes_on_while_nobody_else_waits),
-        TEST(test_goes_on_when_time_is_up),
-        TEST(test_hold_that_went_on_is_shown),
-        TEST(test_does_not_go_on_for_ever),
-        TEST(test_hold_that_went_on_is_broken_by_its_token),
-        TEST(test_stops_for_another),
-        TEST(test_stops_for_a_foreign_program),
-        TEST(test_does_not_go_on_with_other_tokens),
-        TEST(test_answer_that_comes_too_late),
+        TEST(test_more_tokens_belong_to_the_hold),
+        TEST(test_no_tokens_that_do_not_follow),
         TEST(test_answer_that_nobody_looks_for),
         TEST(test_answer_that_is_lost),
-        TEST(test_leaves_the_server_alone_for_a_while),
+        TEST(test_no_bounds_while_nobody_else_waits),
+        TEST(test_tokens_that_come_too_late),
+        TEST(test_stops_for_another),
+        TEST(test_stops_for_a_foreign_program),
+        TEST(test_not_looked_for_while_one_holds),
         TEST(test_tokens_rise_while_the_counter_is_lost),
         cmocka_unit_test(test_number_that_is_asked_for),
     };

@@ -2,7 +2,7 @@
  *
  * keep_fake.h - an engine that keeps claims and does what the test says, in one thread: for tests of the core.
  *
- * What the core asked of it is a string: s submit, w withdraw, k rest (K: refused), t resume (T: refused), d downgrade.
+ * What the core asked of it is a string: s submit, w withdraw, k rest (K: refused), t resume (T: refused), d downgrade, o more tokens.
  */
 #ifndef PAWL_TEST_KEEP_FAKE_H
 #define PAWL_TEST_KEEP_FAKE_H
@@ -24,6 +24,9 @@ static struct {
     bool rest_fails, resume_fails;
     uint32_t tokens; /* with each grant */
     uint64_t token;  /* the last */
+    int more;        /* what becomes of an order of tokens: so many are given; 0: it takes time; less: none are */
+    bool ordered;
+    uint32_t want;
     struct pawl__claim *last;
 } fake;
 
@@ -86,6 +89,22 @@ static int fake_resume(struct pawl__engine *engine, struct pawl__claim *claim) {
     return fake.resume_fails ? PAWL_EHELD : PAWL__DONE;
 }
 
+static int fake_tokens(struct pawl__engine *engine, struct pawl__claim *claim, uint32_t want, uint32_t *ret) {
+    (void)engine, (void)claim;
+    if (!fake.ordered) {
+        note('o');
+        fake.ordered = true;
+        fake.want = want;
+        return PAWL__PENDING;
+    }
+    if (fake.more < 1)
+        return fake.more < 0 ? PAWL_EHELD : PAWL__PENDING;
+    fake.ordered = false;
+    fake.token += (uint64_t)fake.more;
+    *ret = (uint32_t)fake.more;
+    return PAWL__DONE;
+}
+
 static void fake_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
     (void)engine, (void)claim;
 }
@@ -111,6 +130,18 @@ static const struct pawl__engine_impl fake_impl = {
     .extras = &fake_extras,
     .keeping = &fake_keeping,
 };
+
+/* The same with more tokens, and ears for claims that may not be kept. */
+static inline void use_ears(void) {
+    static const struct pawl__keeping keeping = {.hears = true, .rest = fake_rest, .resume = fake_resume};
+    static const struct pawl__extras extras = {.submit_all = fake_submit_all, .downgrade = fake_downgrade, .tokens = fake_tokens};
+    static struct pawl__engine_impl impl;
+
+    impl = fake_impl;
+    impl.keeping = &keeping;
+    impl.extras = &extras;
+    client->engine->impl = &impl;
+}
 
 /* A client whose service thread is the test itself. */
 static struct pawl *open_fake(void) {
@@ -175,12 +206,12 @@ static void release(struct pawl_lock *lock) {
     assert_works(pawl_release(lock, &error), &error);
 }
 
-static void use(struct pawl_lock *lock) {
+static inline void use(struct pawl_lock *lock) {
     acquire(lock);
     release(lock);
 }
 
-static void share(struct pawl_lock *lock) {
+static inline void share(struct pawl_lock *lock) {
     assert_works(pawl_acquire_shared(lock, PAWL_FOREVER, &error), &error);
     assert_works(pawl_release_shared(lock, &error), &error);
 }
@@ -196,7 +227,7 @@ static struct claim *last_claim(const struct pawl_lock *lock) {
     return TAILQ_LAST(&lock->cohort->claims, claim_list);
 }
 
-static bool is_kept(const struct pawl_lock *lock) {
+static inline bool is_kept(const struct pawl_lock *lock) {
     const struct claim *claim = last_claim(lock);
 
     return claim && claim->state == CLAIM_KEPT;
@@ -209,7 +240,7 @@ static void tell(const struct pawl_lock *lock, enum pawl__news news) {
 }
 
 /* The service thread looks at the clock. */
-static int64_t tick(const struct pawl_lock *lock, int64_t now) {
+static inline int64_t tick(const struct pawl_lock *lock, int64_t now) {
     int64_t due;
 
     pthread_mutex_lock(&lock->cohort->mutex);
@@ -220,7 +251,8 @@ static int64_t tick(const struct pawl_lock *lock, int64_t now) {
 
 static int losses;
 
-static void count_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+static inline void count_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why,
+                              void *data) {
     (void)lock, (void)state, (void)token, (void)why, (void)data;
     losses++;
 }
@@ -231,6 +263,22 @@ static void count_outcome(struct pawl_lock *lock, int result, const struct pawl_
     (void)lock, (void)why, (void)data;
     assert_int_equal(result, 0);
     outcomes++;
+}
+
+static struct pawl_lock *tasks[200];
+
+/* So many tasks queue up for "lock"; and their handles are freed. */
+static inline void queue_up(int count) {
+    for (int i = 0; i < count; i++) {
+        tasks[i] = mutex("lock", PAWL_TASK);
+        assert_works(pawl_acquire_start(tasks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    }
+}
+
+static inline void free_tasks(int count) {
+    for (int i = 0; i < count; i++)
+        pawl_lock_free(tasks[i]);
+    pawl_dispatch(client);
 }
 
 #endif

@@ -483,9 +483,9 @@ static COLD bool begin_to_keep(struct local *local, struct local_claim *state) {
     return state->keeps;
 }
 
-/* Tokens rise all the same. A hold under a kept claim has a token that was taken under the guard while the claim was held. Who conflicts
- * with it holds before that claim was granted, and took its token before; or after the claim was withdrawn or its node taken, and then
- * takes its token under the guard, later. So neither rest() nor resume() needs one. */
+/* Tokens rise all the same. A hold under a kept claim has a token that was taken under the guard while its node stood in the list. Who
+ * conflicts with it holds before that claim was granted, and took its token before; or after the claim was withdrawn or its node taken, and
+ * then takes its token under the guard, later. So neither rest() nor resume() needs one. */
 int pawl__local_rest(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
@@ -513,6 +513,13 @@ int pawl__local_resume(struct pawl__engine *engine, struct pawl__claim *claim) {
     return PAWL__DONE;
 }
 
+bool pawl__local_is_wanted(const struct pawl__engine *engine, const struct pawl__claim *claim) {
+    struct local *local = local_of(engine);
+    const struct local_claim *state = (const struct local_claim *)(const void *)(claim + 1);
+
+    return GET(node_of(local, state)->state) & NODE_WANTED;
+}
+
 /* ---- While it is held ---- */
 
 uint64_t pawl__local_retoken(struct pawl__engine *engine, struct pawl__claim *claim) {
@@ -521,10 +528,12 @@ uint64_t pawl__local_retoken(struct pawl__engine *engine, struct pawl__claim *cl
     struct node *node = node_of(local, state);
     struct guard_visit visit;
     uint64_t token = 0;
+    uint32_t word;
 
     if (!pawl__local_enter_try(local, &visit, claim->name_hash))
         return 0;
-    if ((GET(node->state) & (NODE_STATE_MASK | NODE_BROKEN)) == NODE_HELD)
+    word = GET(node->state);
+    if (GET(node->owner) == local->owner && ((word & (NODE_STATE_MASK | NODE_BROKEN)) == NODE_HELD || state_of(word) == NODE_KEPT))
         token = pawl__local_token(local, visit.bucket);
     if (token != 0)
         SET(node->token, token);

@@ -225,6 +225,7 @@ const struct pawl__engine_impl pawl__local_engine = {
         &(const struct pawl__keeping){
             .rest = pawl__local_rest,
             .resume = pawl__local_resume,
+            .is_wanted = pawl__local_is_wanted,
             .always = true,
         },
 };

@@ -467,6 +467,7 @@ int pawl__local_downgrade(struct local *local, struct local_claim *state);
 /* struct pawl__keeping */
 int pawl__local_rest(struct pawl__engine *engine, struct pawl__claim *claim);
 int pawl__local_resume(struct pawl__engine *engine, struct pawl__claim *claim);
+bool pawl__local_is_wanted(const struct pawl__engine *engine, const struct pawl__claim *claim);
 pawl__retoken_fn pawl__local_retoken;
 pawl__check_fn pawl__local_check;
 /* The one writer of a claim's phase. False: the event can't come now, and nothing has changed. */

@@ -187,7 +187,7 @@ const struct pawl__engine_impl pawl__redis_engine = {
             .unpark = pawl__redis_unpark,
             .adopt = pawl__redis_adopt,
         },
-    .keeping = &(const struct pawl__keeping){.rest = pawl__redis_rest, .resume = pawl__redis_resume},
+    .keeping = &(const struct pawl__keeping){.hears = true, .rest = pawl__redis_rest, .resume = pawl__redis_resume},
     .operators =
         &(const struct pawl__operators){
             .survey = pawl__redis_survey,

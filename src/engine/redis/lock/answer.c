@@ -318,10 +318,10 @@ static void downgrade_answered(struct redis *redis, const struct request *reques
     }
 }
 
-/* ---- Going on ------------------------------------------------------------------------------------------------------------ */
+/* ---- More tokens --------------------------------------------------------------------------------------------------------- */
 
-/* Any other answer, or none, means no more tokens: the claim ends at its bounds. */
-static void extend_answered(const struct request *request, const redisReply *reply) {
+/* Any other answer, or none, means no more tokens. */
+static void more_tokens_answered(const struct request *request, const redisReply *reply) {
     request->claim->tokens = TOKENS_REFUSED;
     if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST) {
         request->claim->tokens_added = (uint32_t)reply->integer;
@@ -340,8 +340,8 @@ void pawl__answer(struct redis *redis, const struct request *request, const redi
     case ASKED_DOWNGRADE:
         downgrade_answered(redis, request, reply);
         break;
-    case ASKED_EXTEND:
-        extend_answered(request, reply);
+    case ASKED_MORE_TOKENS:
+        more_tokens_answered(request, reply);
         break;
     }
 }

@@ -158,7 +158,7 @@ static void take_answer(struct redis *redis, struct request *request, redisReply
     case ASKED_ACQUIRE:
     case ASKED_RELEASE:
     case ASKED_DOWNGRADE:
-    case ASKED_EXTEND:
+    case ASKED_MORE_TOKENS:
         pawl__answer(redis, request, reply);
         break;
     case ASKED_RENEWAL:

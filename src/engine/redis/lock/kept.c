@@ -60,14 +60,15 @@ static void look_by(struct rclaim *claim, int64_t when) {
 static void list(struct rclaim *claim) {
     struct redis *redis = claim->home->server.redis;
     struct hearers *hearers = rclaim_hearers(claim);
+    int64_t look_at = pawl__boottime() + hearers_look_ns(!claim->kit.claim->keep_ns);
 
     claim->keeping.listed = true;
     TAILQ_INSERT_TAIL(&hearers->claims, claim, keeping.entry);
     claims_of(redis)->hearer_count++;
     claim->home->inbox_due = 0;
     pawl__kept_drive(redis, claim);
-    if (!hearers->look_at)
-        look_by(claim, pawl__boottime() + hearers_look_ns((int)(hearers - claim->home->hearers)));
+    if (!hearers->look_at || look_at < hearers->look_at)
+        look_by(claim, look_at);
 }
 
 void pawl__kept_unlist(struct rclaim *claim) {

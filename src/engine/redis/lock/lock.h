@@ -101,7 +101,7 @@ struct rclaim_keeping {
     _Atomic bool wanted, heard; /* others wait for it; they would be heard of. Written with the mutex held, read without it */
 };
 
-/* Whether it may go on, with more tokens: see tokens() in engine.h. REFUSED is for the rest of the hold. */
+/* Whether it gets more tokens: see tokens() in engine.h. REFUSED is for the rest of the hold. */
 enum tokens_state { TOKENS_NOT_ASKED, TOKENS_ASKED, TOKENS_GIVEN, TOKENS_REFUSED };
 
 /* The engine's state of a claim. */
@@ -181,13 +181,13 @@ enum asked {
     ASKED_ACQUIRE,
     ASKED_RELEASE,
     ASKED_DOWNGRADE,
-    ASKED_EXTEND,
-    ASKED_RENEWAL,  /* of a group */
-    ASKED_SET,      /* of a group: all or none */
-    ASKED_WITNESS,  /* a write that replicas are to have; ... */
-    ASKED_COUNT,    /* ... how many of them have it */
-    ASKED_TRACKING, /* to be told of changes to keys */
-    ASKED_CHANNEL,  /* to be told of the releases of foreign holders */
+    ASKED_MORE_TOKENS,
+    ASKED_RENEWAL,    /* of a group */
+    ASKED_SET,        /* of a group: all or none */
+    ASKED_WITNESS,    /* a write that replicas are to have; ... */
+    ASKED_COUNT,      /* ... how many of them have it */
+    ASKED_TRACKING,   /* to be told of changes to keys */
+    ASKED_CHANNEL,    /* to be told of the releases of foreign holders */
 };
 
 /* Claims that one request is about: they are its answer's, in their order. One that has ended or moved meanwhile is NULL. */
@@ -243,8 +243,8 @@ void pawl__listen_track_next(const struct rclaim *claim);
 
 /* kept.c */
 /* How often those who can't make themselves heard are looked for: renew.c. */
-static inline int64_t hearers_look_ns(int i) {
-    return (i == HEARS_KEPT ? 100 : 10) * REDIS_MS;
+static inline int64_t hearers_look_ns(bool handed_on) {
+    return (handed_on ? 10 : 100) * REDIS_MS;
 }
 /* Where it is, or will be, while it holds. */
 static inline struct hearers *rclaim_hearers(const struct rclaim *claim) {
@@ -273,8 +273,8 @@ void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
 void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
 /* Take back what the server may have of a claim that was refused; its answer is ignored. */
 void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
-/* Ask for `count` more tokens, if nobody waits. False: it could not be sent. */
-bool pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count);
+/* Ask for `count` more tokens. False: it could not be sent. */
+bool pawl__send_more_tokens(struct redis *redis, struct rclaim *claim, uint32_t count);
 /* The claim ends, or is elsewhere now: replies to what was sent are ignored. */
 void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
 

@@ -240,29 +240,39 @@ void pawl__renew_all(struct home *home) {
 
 /* ---- Looking for those who wait ------------------------------------------------------------------------------------------ */
 
-/* Programs that are not pawl, and pawls of earlier versions, do not tell that they wait: a renewal finds them. At most LOOKS at a time:
- * where more are kept, it takes longer. */
+/* Programs that are not pawl, and pawls of earlier versions, do not tell that they wait: a renewal finds them. They are looked for while a
+ * claim may be kept; else only while it is handed on, since they wait for its holder otherwise. At most LOOKS at a time: where there are
+ * more, it takes longer. */
 enum { LOOKS = 20 };
 
-static void look(struct hearers *hearers, int64_t now, int64_t look_ns) {
+static bool was_handed_on(struct rclaim *claim) {
+    return atomic_exchange_explicit(&claim->kit.claim->handed_on, false, memory_order_relaxed);
+}
+
+static void look(struct hearers *hearers, int64_t now, bool kept) {
     const struct rclaim *last = TAILQ_LAST(&hearers->claims, rclaim_list);
     struct rclaim *claim = NULL;
+    bool busy = false;
 
-    hearers->look_at = last ? now + look_ns : 0;
     for (int i = 0; i < LOOKS && claim != last; i++) {
+        bool due, heard;
+
         claim = TAILQ_FIRST(&hearers->claims);
         TAILQ_REMOVE(&hearers->claims, claim, keeping.entry);
         TAILQ_INSERT_TAIL(&hearers->claims, claim, keeping.entry);
-        if (!atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed) &&
-            (now - claim->kit.grant.sent_at >= look_ns || !atomic_load_explicit(&claim->keeping.heard, memory_order_relaxed)))
+        heard = atomic_load_explicit(&claim->keeping.heard, memory_order_relaxed);
+        due = kept ? now - claim->kit.grant.sent_at >= hearers_look_ns(false) : was_handed_on(claim);
+        busy |= due && !kept;
+        if ((due || !heard) && !atomic_load_explicit(&claim->keeping.wanted, memory_order_relaxed))
             pawl__renew_want(claim);
     }
+    hearers->look_at = last ? now + hearers_look_ns(busy) : 0;
 }
 
 void pawl__renew_look(struct home *home, int64_t now) {
     for (int i = 0; i < HEARERS; i++)
         if (home->hearers[i].look_at && now >= home->hearers[i].look_at)
-            look(&home->hearers[i], now, hearers_look_ns(i));
+            look(&home->hearers[i], now, i == HEARS_KEPT);
 }
 
 void pawl__renew_hearers(struct home *home) {

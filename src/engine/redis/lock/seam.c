@@ -89,10 +89,10 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
     pawl__redis_unlock(redis);
 }
 
-/* Tokens that replicas are to have would have to be secured: then the claim ends at its bounds. */
+/* Tokens that replicas are to have would have to be secured: then there are no more. */
 static bool ask_for_tokens(struct redis *redis, struct rclaim *claim, uint32_t want) {
     if (claim->state != RCLAIM_HOLDING || claim->home->server.commands.state != LINK_UP || redis->options.replicas ||
-        !pawl__send_extend(redis, claim, want))
+        !pawl__send_more_tokens(redis, claim, want))
         return false;
     pawl__home_look_later(claim->home);
     return true;

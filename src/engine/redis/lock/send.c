@@ -110,10 +110,10 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
     send_call(claim, SCRIPT_DOWNGRADE, 1, &call, ASKED_DOWNGRADE);
 }
 
-/* ---- Going on ------------------------------------------------------------------------------------------------------------ */
+/* ---- More tokens --------------------------------------------------------------------------------------------------------- */
 
-bool pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count) {
-    struct request request = {.what = ASKED_EXTEND, .claim = claim};
+bool pawl__send_more_tokens(struct redis *redis, struct rclaim *claim, uint32_t count) {
+    struct request request = {.what = ASKED_MORE_TOKENS, .claim = claim};
     const struct pawl__claim *seam = claim->kit.claim;
     struct redis_call call;
     char next[24];
@@ -122,9 +122,8 @@ bool pawl__send_extend(struct redis *redis, struct rclaim *claim, uint32_t count
     pawl__put_number(call.want, count);
     pawl__put_number(next, seam->token + seam->token_count);
     call.argv[REDIS_CALL_COMMON] = call.want;
-    call.argv[REDIS_CALL_COMMON + 1] = call.keys.channel;
-    call.argv[REDIS_CALL_COMMON + 2] = next;
-    return pawl__script_send(&claim->home->server, SCRIPT_EXTEND + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 3,
+    call.argv[REDIS_CALL_COMMON + 1] = next;
+    return pawl__script_send(&claim->home->server, SCRIPT_MORE_TOKENS + (int)seam->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 2,
                              call.argv, NULL, &request);
 }
 
@@ -169,7 +168,7 @@ static void detach(struct request *request, struct rclaim *claim) {
             if (group->members[i].claim == claim)
                 group->members[i].claim = NULL;
     } else if (request->claim == claim) {
-        if (request->what == ASKED_EXTEND)
+        if (request->what == ASKED_MORE_TOKENS)
             claim->tokens = TOKENS_REFUSED; /* an answer that is ignored gives none */
         request->answered = NULL;
         request->what = ASKED_NOTHING;

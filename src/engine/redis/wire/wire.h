@@ -35,8 +35,8 @@ enum redis_script {
     SCRIPT_RELEASE = SCRIPT_ACQUIRE + 3,
     SCRIPT_RENEW = SCRIPT_RELEASE + 3,
     SCRIPT_BREAK = SCRIPT_RENEW + 3,
-    SCRIPT_EXTEND = SCRIPT_BREAK + 3, /* not of a semaphore, whose acquires are claims of their own */
-    SCRIPT_DOWNGRADE = SCRIPT_EXTEND + 2,
+    SCRIPT_MORE_TOKENS = SCRIPT_BREAK + 3, /* not of a semaphore, whose acquires are claims of their own */
+    SCRIPT_DOWNGRADE = SCRIPT_MORE_TOKENS + 2,
     SCRIPT_SURVEY,
     SCRIPT_HELD,
     SCRIPT_ACQUIRE_ALL,
