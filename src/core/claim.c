@@ -452,7 +452,10 @@ static bool has_expired(const struct claim *claim) {
 }
 
 bool pawl__claim_is_over(const struct claim *claim) {
-    return has_expired(claim);
+    const struct pawl__engine *engine = claim->cohort->engine;
+    bool may_look = is_granted(claim) && claim->state != CLAIM_KEPT && engine->impl->extras->check;
+
+    return has_expired(claim) || (may_look && engine->impl->extras->check(engine, &claim->seam) < 0);
 }
 
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret) {
@@ -502,7 +505,8 @@ int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct p
     *retdue = PAWL__NEVER;
     if (!is_granted(claim))
         return CLAIM_NOTHING;
-    if (atomic_load(&claim->cohort->client->loss_callbacks) && (outcome = look(claim, ret)) != CLAIM_NOTHING)
+    if ((atomic_load(&claim->cohort->client->loss_callbacks) || !TAILQ_EMPTY(&claim->waiters)) &&
+        (outcome = look(claim, ret)) != CLAIM_NOTHING)
         return outcome;
     if (pawl__keep_is_over(claim, now, &look_again))
         return CLAIM_IDLE;

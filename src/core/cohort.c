@@ -126,6 +126,14 @@ static void ask_interrupted(struct cohort *cohort, struct waiter *waiter) {
         pawl__cohort_end(waiter, PAWL_ECANCELED, "the acquire of '%s' was ended: a signal interrupted it", cohort->name);
 }
 
+/* Is the claim still there that another thread holds? */
+static void look_beside(struct waiter *waiter) {
+    if (waiter->state != WAITER_WAITING || !needs_looks(waiter->claim))
+        return;
+    pawl__cohort_refresh(waiter->claim);
+    pawl__cohort_adopt_unsettled(waiter->lock->cohort); /* this thread is about to wait for another claim */
+}
+
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
     while (waiter->state == WAITER_WAITING) {
         int64_t now = pawl__boottime(), until = waiter->deadline;
@@ -134,10 +142,11 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
             end_late(waiter);
             break;
         }
-        if (cohort->client->interrupted.fn && until - now > PAWL__LISTEN_NS)
+        if ((cohort->client->interrupted.fn || needs_looks(waiter->claim)) && until - now > PAWL__LISTEN_NS)
             until = now + PAWL__LISTEN_NS;
         wait_once(cohort, waiter, now, until);
         ask_interrupted(cohort, waiter);
+        look_beside(waiter);
     }
 }
 
@@ -443,6 +452,7 @@ static int64_t tick_waiters(struct claim *claim, int64_t now) {
             continue;
         if (now < waiter->deadline) {
             due = waiter->deadline < due ? waiter->deadline : due;
+            due = needs_looks(claim) && now + PAWL__LISTEN_NS < due ? now + PAWL__LISTEN_NS : due;
             continue;
         }
         last = !next && TAILQ_FIRST(&claim->waiters) == waiter;

@@ -38,7 +38,8 @@
 #define PAWL__CLOSE_NS (2 * INT64_C(1000000000))
 /* How long a try may wait for the engine's word. */
 #define PAWL__TRY_NS (2 * INT64_C(1000000000))
-/* How long a thread that waits sleeps at most where signals may end waits: one that comes just before it sleeps does not end the sleep. */
+/* How long a thread that waits sleeps at most where signals may end waits: one that comes just before it sleeps does not end the sleep; and
+ * where it has to look for itself whether the claim that it waits for is still there. */
 #define PAWL__LISTEN_NS INT64_C(1000000000)
 /* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
 enum { PAWL__TOGETHER_MAX = 32 };
@@ -317,6 +318,11 @@ static inline bool does_io(const struct claim *claim) {
     return claim->cohort->client->does_io;
 }
 
+/* Does nobody tell when it is taken away (see check() in engine.h)? Then those who wait for it look now and then: its holder may not. */
+static inline bool needs_looks(const struct claim *claim) {
+    return claim->state == CLAIM_HELD && claim->cohort->engine->impl->extras->check;
+}
+
 /* Will the engine tell when others want it? Then it has no bounds before that. */
 static inline bool is_told(const struct claim *claim) {
     return claim->seam.keep_ns || claim->seam.hears;
@@ -433,7 +439,8 @@ uint64_t pawl__claim_draw(struct claim *claim);
 void pawl__claim_unreserve(struct claim *claim);
 /* If no token is left: take those that were ordered, if they have come. */
 void pawl__claim_restock(struct claim *claim);
-/* Is its time over, and nobody has noticed yet: since the process was stopped, or the service thread is late? */
+/* Is its time over, or was it taken away, and nobody has noticed yet: since the process was stopped, the service thread is late, or nobody
+ * looked? */
 bool pawl__claim_is_over(const struct claim *claim);
 /* Is it lost by now? NEWS_LOST, NEWS_BROKEN or CLAIM_NOTHING. */
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret);

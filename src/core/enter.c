@@ -121,8 +121,9 @@ bool pawl__cohort_enter_idle(struct pawl_lock *lock, enum pawl_mode mode, uint64
 
 /* Nobody waits in a thread of its own: the service thread keeps the time. */
 static void begin_async(struct waiter *waiter) {
-    int64_t due = waiter->deadline;
+    int64_t now = pawl__boottime(), due = waiter->deadline;
 
+    due = needs_looks(waiter->claim) && now + PAWL__LISTEN_NS < due ? now + PAWL__LISTEN_NS : due;
     if (pawl__service_start(waiter->lock->client))
         pawl__service_due(waiter->lock->client, due);
     else

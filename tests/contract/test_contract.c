@@ -457,7 +457,8 @@ static bool listed(const char *words, const char *word) {
 
 int contract_run_group(const struct CMUnitTest *tests, size_t count, const char *needs) {
     static const char of_order[] =
-        "test_first_come_first_served test_threads_and_tasks_in_one_queue test_handled_signal_keeps_the_place";
+        "test_first_come_first_served test_threads_and_tasks_in_one_queue test_handled_signal_keeps_the_place "
+        "test_a_broken_hold_is_not_handed_on";
 #ifdef PAWL_IN_WORLD
     static const char of_machines[] = "test_fork test_over_two_engines test_cancelled_thread "
                                       "test_stdio_is_closed";
