@@ -227,9 +227,10 @@ struct pawl_options {
  *
  * NULL: $PAWL_URL, else `local:`; an empty one is PAWL_EURL. Options that every URL takes:
  *
- *     ?handoff=N[,MS]      how often (default 127), and for how long (default 10 ms), threads of this process may hand a hold to
+ *     ?handoff=N[,MS[,US]] how often (default 127), and for how long (default 10 ms), threads of this process may hand a hold to
  *                          each other before the next process that waits has its turn. 0: never; then order is exact among all
- *                          threads.
+ *                          threads. US: how long (default 100 us) threads that run may pass the first that sleeps, counted from
+ *                          when that was woken; 0: never.
  *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too.
  *     ?keep=MS             handles keep what they release: see pawl_set_keep. Not with handoff=0, nor where the engine can't:
  *                          PAWL_EOPTION. */

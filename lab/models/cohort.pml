@@ -2,19 +2,21 @@
  *
  * cohort.pml - the threads of one process behind one claim, beside another process that wants the same lock.
  *
- * What each step stands for (src/core/cohort.c, src/core/claim.c):
+ * What each step stands for (src/core/enter.c, handoff.c, cohort.c):
  *
  *     enter            pawl__cohort_enter: joinable(), join() or start()
  *     submit           pawl__claim_new, pawl__claim_submit: at the end of the engine's queue
- *     wait             pawl__cohort_wait: the first waiter of a pending claim parks in the engine (pawl__claim_park); all others
- *                      sleep on a futex of their own (sleep_until) until somebody wakes them (wake, conclude)
+ *     wait             pawl__cohort_wait: the first waiter of a pending claim parks in the engine (pawl__claim_wait); all others
+ *                      sleep on a futex of their own (sleep_until) until somebody wakes them (pawl__waiter_wake)
  *     parked           park() comes back: granted(), or nothing decided, because of unpark() or its deadline
- *     end_wait         pawl__cohort_end_late, pawl_cancel, pawl__cohort_end: the last waiter of a pending claim takes it along
- *                      (pawl__claim_retire), or the next one is nudged to park (pawl__cohort_nudge)
- *     release          pawl__cohort_leave: hand_on() within the bound, else pawl__cohort_rehome() and pawl__claim_retire()
- *     lose             lose() in claim.c: the lease has run out; the waiters find another claim, and this one is withdrawn
+ *     end_wait         end_late, pawl_cancel, pawl__cohort_end: the last waiter of a pending claim takes it along
+ *                      (pawl__cohort_retire), or the next one is nudged to park (pawl__cohort_nudge)
+ *     release          pawl__cohort_leave: pawl__handoff_next() within the bound, else move_waiters_on() and pawl__cohort_retire()
+ *     lose             lose() in cohort.c: the lease has run out; the waiters find another claim, and this one is withdrawn
+ *     pass_on          pass_on() in cohort.c, pawl__handoff_next(): with SLICES a claim is left open for the first thread that comes, and
+ *                      its first waiter called; once that is due, after its slice (pawl__handoff_sleep), it is handed to it
  *
- * With SERVED defined nobody parks and the service thread tells of grants (on_granted), as on ZooKeeper; without it as on
+ * With SERVED defined nobody parks and the service thread tells of grants (pawl__tell), as on ZooKeeper; without it as on
  * `local:` and Redis. Every step that the code makes with cohort->mutex held is one atomic step here. The engine is a queue of
  * claims, first come first served; one place in it is the other process's. A withdrawal is settled at once: what it may take
  * longer is the engine's affair.
@@ -33,6 +35,11 @@
  *     BROKEN_REHOME    a claim that is withdrawn forgets those who wait for it
  *     BROKEN_BOUND     the bound is only on joining before the claim is held
  *     BROKEN_LOSS      a claim that was lost is handed on
+ * and with SLICES
+ *     BROKEN_CALL      a claim is left open, and nobody is called
+ *     BROKEN_SLICE     who was called and finds it in use sleeps until it is handed to it, and never says that it is due
+ *     BROKEN_AWAKE     who was called gives up, and nobody is called in its stead
+ *     BROKEN_OPEN      a claim is lost while it is open, and is taken all the same
  */
 #ifndef THREADS
 #define THREADS 3
@@ -57,8 +64,9 @@
 #define CLAIMS (THREADS + 1)
 #define OTHER (CLAIMS + 1) /* the other process's claim, in the engine */
 
-mtype = { FREE, PENDING, HELD };      /* a claim */
-mtype = { OUT, WAITS, HOLDS, LOST };  /* a thread */
+mtype = { FREE, PENDING, HELD, OPEN }; /* a claim */
+mtype = { OUT, WAITS, HOLDS, LOST };   /* a thread */
+mtype = { LATER, CALLED, DUE };        /* its turn, where a claim is open */
 
 /* The engine: a queue of claims; the first of them holds. */
 byte queue[OTHER + 1], queued;
@@ -76,6 +84,8 @@ byte waiters[(CLAIMS + 1) * THREADS], waiting[CLAIMS + 1];
 mtype state[THREADS] = OUT;
 byte claim_of[THREADS], rounds[THREADS];
 bool sleeping[THREADS], in_park[THREADS];
+mtype turn[THREADS] = LATER;
+bool timed[THREADS], over[THREADS]; /* sleeps until its slice is over; it is */
 
 bool other_waits, other_holds;
 byte other_turns, losses, give_ups, last_token, passed, allowed;
@@ -111,7 +121,10 @@ inline engine_remove(c) {
 
 /* ---- Claims ------------------------------------------------------------------------------------------------------------------ */
 
-inline wake(t) { sleeping[t] = false }
+inline wake(t) { sleeping[t] = false; timed[t] = false }
+
+/* Its turn counts for one claim. */
+inline calm_down(t) { turn[t] = LATER; over[t] = false }
 
 inline attach(c, t) {
     claim_of[t] = c;
@@ -195,9 +208,14 @@ inline retire(c) {
 }
 
 inline begin_to_hold(c, t) {
-    detach(c, t);
+    if
+    :: claim_of[t] == c -> detach(c, t)
+    :: else
+    fi;
+    calm_down(t);
     claim_of[t] = c;
     state[t] = HOLDS;
+    claim_state[c] = HELD;
     holder[c] = t + 1;
     wake(t);
     i = 0;
@@ -255,6 +273,7 @@ inline rehome(c) {
             waiting[h]++;
             served[h]++;
             claim_of[t1] = h;
+            calm_down(t1);
             t1 = 0
         :: else -> break
         od;
@@ -284,8 +303,14 @@ inline rehome(c) {
 
 inline enter(t) {
     state[t] = WAITS;
+    calm_down(t);
     if
-    :: claims > 0 && may_join(order[claims - 1]) && within_bound(order[claims - 1]) ->
+    :: claims > 0 && may_join(order[claims - 1]) && within_bound(order[claims - 1]) && claim_state[order[claims - 1]] == OPEN ->
+        c = order[claims - 1];
+        served[c]++;
+        begin_to_hold(c, t);
+        c = 0
+    :: claims > 0 && may_join(order[claims - 1]) && within_bound(order[claims - 1]) && claim_state[order[claims - 1]] != OPEN ->
         attach(order[claims - 1], t);
         if
         :: parked[order[claims - 1]] -> skip /* it has tokens enough */
@@ -300,19 +325,54 @@ inline enter(t) {
     sleeping[t] = false
 }
 
-/* What pawl__cohort_wait does next: park, or sleep. */
+/* What pawl__cohort_wait does next: take what is open, park, or sleep. */
 inline go_on(t) {
-#ifndef SERVED
     if
+    :: claim_of[t] != NONE && claim_state[claim_of[t]] == OPEN && first_waiter(claim_of[t]) == t + 1 ->
+        c = claim_of[t];
+        begin_to_hold(c, t);
+        c = 0
+#ifndef SERVED
     :: claim_of[t] != NONE && claim_state[claim_of[t]] == PENDING && first_waiter(claim_of[t]) == t + 1 && !parked[claim_of[t]] ->
         parked[claim_of[t]] = true;
         by[claim_of[t]] = t + 1;
         in_park[t] = true
-    :: else -> sleeping[t] = true
-    fi
-#else
-    sleeping[t] = true
 #endif
+    :: else ->
+        if
+        :: turn[t] == CALLED && over[t] -> turn[t] = DUE
+#ifndef BROKEN_SLICE
+        :: turn[t] == CALLED && !over[t] -> timed[t] = true
+#endif
+        :: else
+        fi;
+        sleeping[t] = true
+    fi
+}
+
+/* Nobody holds c: the next one has it, or is called; or it goes back. */
+inline pass_on(c) {
+    if
+    :: waiting[c] > 0 && !lost[c] ->
+        t1 = waiter(c, 0) - 1;
+#ifdef SLICES
+        if
+        :: turn[t1] == DUE -> begin_to_hold(c, t1)
+        :: else ->
+            claim_state[c] = OPEN;
+#ifndef BROKEN_CALL
+            if
+            :: turn[t1] == LATER -> turn[t1] = CALLED; wake(t1)
+            :: else
+            fi
+#endif
+        fi;
+#else
+        begin_to_hold(c, t1);
+#endif
+        t1 = 0
+    :: else -> rehome(c); retire(c)
+    fi
 }
 
 /* The claim on which t is parked: c. */
@@ -330,11 +390,20 @@ inline come_back(t) {
 
 inline end_wait(t) {
     c = claim_of[t];
+    was_first = first_waiter(c) == t + 1;
     detach(c, t);
+    calm_down(t);
+    timed[t] = false;
     state[t] = OUT;
     rounds[t]++;
     if
-    :: doomed[c] || claim_state[c] != PENDING
+#ifndef BROKEN_AWAKE
+    :: claim_state[c] == OPEN && was_first -> pass_on(c)
+    :: claim_state[c] == OPEN && !was_first
+#else
+    :: claim_state[c] == OPEN
+#endif
+    :: claim_state[c] != OPEN && (doomed[c] || claim_state[c] != PENDING)
     :: !doomed[c] && claim_state[c] == PENDING && waiting[c] == 0 -> retire(c)
 #ifndef BROKEN_NUDGE
     :: !doomed[c] && claim_state[c] == PENDING && waiting[c] > 0 -> nudge(c)
@@ -342,6 +411,7 @@ inline end_wait(t) {
     :: !doomed[c] && claim_state[c] == PENDING && waiting[c] > 0
 #endif
     fi;
+    was_first = false;
     c = 0
 }
 
@@ -355,10 +425,7 @@ inline release(t) {
     :: else ->
         state[t] = OUT;
         holder[c] = NONE;
-        if
-        :: waiting[c] > 0 && !lost[c] -> t1 = waiter(c, 0) - 1; begin_to_hold(c, t1); t1 = 0
-        :: else -> rehome(c); retire(c)
-        fi
+        pass_on(c)
     fi;
     c = 0
 }
@@ -384,8 +451,22 @@ inline lose(t) {
     c = 0
 }
 
+/* The lease of a claim has run out that is open: the service thread, or who wants to take it, sees that. */
+inline lose_open() {
+    c = order[0];
+#ifdef BROKEN_OPEN
+    engine_remove(c);
+#else
+    lost[c] = true;
+    rehome(c);
+    retire(c);
+#endif
+    c = 0
+}
+
 active [THREADS] proctype thread() {
     byte c, f, h, i, t1;
+    bool was_first;
 
 end:
     do
@@ -396,6 +477,7 @@ end:
 progress:
         atomic { release(_pid) }
     :: atomic { state[_pid] == HOLDS && losses < LOSSES -> losses++; lose(_pid) }
+    :: atomic { timed[_pid] && sleeping[_pid] -> wake(_pid); over[_pid] = true }
     /* The deadline of one that sleeps has passed; or it was cancelled by another thread, and if it is parked it does not know yet. */
     :: atomic { state[_pid] == WAITS && claim_of[_pid] != NONE && give_ups < GIVE_UPS -> give_ups++; end_wait(_pid) }
 #ifndef SERVED
@@ -427,6 +509,17 @@ progress:
 #endif
     od
 }
+
+#ifdef SLICES
+active proctype clock() {
+    byte c, f, h, i, t1;
+
+end:
+    do
+    :: atomic { claims > 0 && claim_state[order[0]] == OPEN && losses < LOSSES -> losses++; lose_open() }
+    od
+}
+#endif
 
 #ifdef SERVED
 /* The service thread tells of a grant. */

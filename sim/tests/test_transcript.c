@@ -141,7 +141,8 @@ static void test_local_hand_off_ends_in_time(void **state) {
                  "b 0.052s acquired, token 6, assured for 1965 ms\n"
                  "B 0.052s 'm' < settled\n"
                  "A 0.060s 'm' handed on inside the process, token 7\n"
-                 "c 0.060s acquired, token 7, assured for 1958 ms\n"
+                 "c 0.060s acquired, token 7, assured for 1957 ms\n"
+                 "A 0.062s renewing 1 holds in one script\n"
                  "A 0.065s 'm' > withdraw (token 6)\n"
                  "A 0.067s 'm' < settled\n");
 }
@@ -176,13 +177,16 @@ static void test_readers_do_not_overtake_a_writer(void **state) {
                  "A 0.003s 'rw' > submit: shared\n"
                  "A 0.003s 'rw' < pending\n"
                  "A 0.005s 'rw' < granted, token 2\n"
+                 "A 0.005s 'rw' others want it\n"
                  "A 0.005s 'rw' queued at 0; pawl holds it, PTTL 3000\n"
+                 "A 0.005s 'rw' < wanted\n"
                  "A 0.005s 'rw' queued at 1; pawl holds it, PTTL 3000\n"
                  "r2 0.005s acquired, token 2, assured for 2965 ms\n"
                  "A 0.008s 'rw' > withdraw (token 1)\n"
                  "A 0.008s 'rw' > withdraw (token 2)\n"
                  "A 0.010s 'rw' < settled\n"
                  "A 0.010s 'rw' PUBLISH: granted for 2000 ms\n"
+                 "A 0.010s 'rw' others want it\n"
                  "A 0.010s 'rw' < granted, token 3\n"
                  "A 0.010s 'rw' < settled\n"
                  "w 0.010s acquired, token 3, assured for 1970 ms\n"
@@ -190,7 +194,7 @@ static void test_readers_do_not_overtake_a_writer(void **state) {
                  "A 0.018s 'rw' PUBLISH: granted for 2000 ms\n"
                  "A 0.018s 'rw' < granted, token 4\n"
                  "A 0.018s 'rw' < settled\n"
-                 "r3 0.018s acquired, token 4, assured for 1962 ms\n");
+                 "r3 0.018s acquired, token 4, assured for 1963 ms\n");
 }
 
 /* Write to read: the reader of another process gets in, the writer does not. */

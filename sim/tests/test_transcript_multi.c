@@ -178,7 +178,7 @@ static void test_opposite_orders(void **state) {
                  "B 0.027s 'b' > submit: exclusive\n"
                  "B 0.027s 'b' < pending\n"
                  "B 0.029s 'b' < granted, token 3\n"
-                 "second 0.029s acquired, token 2, assured for 1956 ms\n");
+                 "second 0.029s acquired, token 2, assured for 1955 ms\n");
 }
 
 /* The time is up while the second is waited for: the first is given back. */

@@ -264,7 +264,7 @@ static void test_session_expires(void **state) {
                  "B 0.541s 'm' woken: it was deleted\n"
                  "B 0.541s 'm' holds\n"
                  "B 0.541s 'm' < granted, token 1920\n"
-                 "b 0.541s acquired, token 1920, assured for 2083 ms\n"
+                 "b 0.541s acquired, token 1920, assured for 2082 ms\n"
                  "A 0.645s session 0x1beeb8da1650000 is over\n"
                  "A 0.649s session 0x1beeb8da1650003 opened, 6000 ms\n"
                  "B 0.984s 'm' > renew\n"

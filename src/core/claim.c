@@ -11,6 +11,7 @@
  *     unlocks the cohort next does.
  *   - PENDING: it has waiters and no holds; or neither, with withdraw_after_park: the thread that is parked on it withdraws it.
  *   - HELD: it has holds; it has waiters only if it is exclusive.
+ *   - OPEN: it is exclusive, has waiters and no holds, and the first waiter is a thread that was called (handoff.c).
  *   - KEPT: it has neither, and is the last of cohort->claims. keep.c has the rules.
  *   - LOST: its holds were told. It is withdrawn at once, or after a break when they have let go.
  *   - Nothing but unpark() is called for a claim while `parked`; the thread that parks looks at it afterwards and cleans up.
@@ -43,17 +44,18 @@ enum { RENEW_EARLY = 30 };
 
 /* `i`: it means nothing any more, and is ignored. `x`: an engine never says so. */
 enum { x = CLAIM_NEVER, i = CLAIM_IGNORED };
-enum { P = CLAIM_PENDING, H = CLAIM_HELD, K = CLAIM_KEPT, L = CLAIM_LOST, W = CLAIM_LEAVING, G = CLAIM_GONE };
+enum { P = CLAIM_PENDING, H = CLAIM_HELD, O = CLAIM_OPEN, K = CLAIM_KEPT, L = CLAIM_LOST, W = CLAIM_LEAVING, G = CLAIM_GONE };
 
 static const uint8_t moves[CLAIM_STATES][CLAIM_OUTCOMES] = {
-    /* GRANTED REFUSED GONE DOWNGRADED RENEWED LOST BROKEN WANTED | QUEUED LEAVES RESTS RESUMES */
-    [CLAIM_NEW] = {H, G, x, x, x, x, x, x, P, x, x, x},     /* made, and not submitted yet */
-    [CLAIM_PENDING] = {H, G, G, i, i, i, i, P, P, W, x, x}, /* submitted */
-    [CLAIM_HELD] = {i, x, G, H, H, L, L, H, x, W, K, x},    /* granted */
-    [CLAIM_KEPT] = {i, x, G, x, K, L, L, K, x, W, x, H},    /* granted, and nobody in this process holds it */
-    [CLAIM_LOST] = {i, x, G, L, i, i, i, i, x, W, x, x},    /* granted, and not to be relied on any more */
-    [CLAIM_LEAVING] = {i, G, G, i, i, i, i, i, x, x, x, x}, /* withdrawn; a refusal may have been on its way */
-    [CLAIM_GONE] = {x, x, x, x, x, x, x, x, x, x, x, x},    /* the engine has forgotten it */
+    /* GRANTED REFUSED GONE DOWNGRADED RENEWED LOST BROKEN WANTED | QUEUED LEAVES OPENS RESTS RESUMES */
+    [CLAIM_NEW] = {H, G, x, x, x, x, x, x, P, x, x, x, x},     /* made, and not submitted yet */
+    [CLAIM_PENDING] = {H, G, G, i, i, i, i, P, P, W, x, x, x}, /* submitted */
+    [CLAIM_HELD] = {i, x, G, H, H, L, L, H, x, W, O, K, x},    /* granted */
+    [CLAIM_OPEN] = {i, x, G, x, O, L, L, O, x, W, O, K, H},    /* granted, and for the first thread of this process that comes */
+    [CLAIM_KEPT] = {i, x, G, x, K, L, L, K, x, W, x, x, H},    /* granted, and nobody in this process holds it */
+    [CLAIM_LOST] = {i, x, G, L, i, i, i, i, x, W, x, x, x},    /* granted, and not to be relied on any more */
+    [CLAIM_LEAVING] = {i, G, G, i, i, i, i, i, x, x, x, x, x}, /* withdrawn; a refusal may have been on its way */
+    [CLAIM_GONE] = {x, x, x, x, x, x, x, x, x, x, x, x, x},    /* the engine has forgotten it */
 };
 
 int pawl__claim_move(enum claim_state state, int outcome) {
@@ -63,8 +65,8 @@ int pawl__claim_move(enum claim_state state, int outcome) {
 /* In which list it is: none, cohort->claims, or cohort->leaving. */
 enum { LIST_NONE, LIST_CLAIMS, LIST_LEAVING };
 static const uint8_t lists[CLAIM_STATES] = {
-    [CLAIM_PENDING] = LIST_CLAIMS, [CLAIM_HELD] = LIST_CLAIMS,     [CLAIM_KEPT] = LIST_CLAIMS,
-    [CLAIM_LOST] = LIST_CLAIMS,    [CLAIM_LEAVING] = LIST_LEAVING,
+    [CLAIM_PENDING] = LIST_CLAIMS, [CLAIM_HELD] = LIST_CLAIMS, [CLAIM_OPEN] = LIST_CLAIMS,
+    [CLAIM_KEPT] = LIST_CLAIMS,    [CLAIM_LOST] = LIST_CLAIMS, [CLAIM_LEAVING] = LIST_LEAVING,
 };
 
 static void change_list(struct claim *claim, int from, int to) {
@@ -98,7 +100,7 @@ static inline bool step(struct claim *claim, int outcome) {
 }
 
 static bool is_granted(const struct claim *claim) {
-    return claim->state == CLAIM_HELD || claim->state == CLAIM_KEPT;
+    return claim->state == CLAIM_HELD || claim->state == CLAIM_OPEN || claim->state == CLAIM_KEPT;
 }
 
 /* ---- Memory --------------------------------------------------------------------------------------------------------------- */
@@ -261,7 +263,7 @@ static bool enter_by_fresh_token(struct claim *claim, uint64_t *rettoken) {
     return claim->reserved;
 }
 
-bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken) {
+static bool take_token(struct claim *claim, uint64_t *rettoken) {
     if (claim->stock == claim->reserved)
         pawl__claim_restock(claim);
     if (claim->stock == claim->reserved)
@@ -270,6 +272,18 @@ bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken) {
     claim->tokens_used++;
     *rettoken = claim->entered ? 0 : pawl__claim_draw(claim); /* what operators are shown is the first hold's */
     return true;
+}
+
+bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken) {
+    bool enters = take_token(claim, rettoken);
+
+    if (enters && claim->state == CLAIM_OPEN)
+        step(claim, CLAIM_RESUMES);
+    return enters;
+}
+
+void pawl__claim_open(struct claim *claim) {
+    step(claim, CLAIM_OPENS);
 }
 
 /* ---- From submit to held -------------------------------------------------------------------------------------------------- */

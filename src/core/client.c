@@ -17,7 +17,7 @@
 #include "os/uncancelled.h"
 #include "base/url.h"
 
-enum { HANDOFFS_MAX = 100000, HANDOFF_MS = 10, HANDOFF_MS_MAX = 60000 };
+enum { HANDOFFS_MAX = 100000, HANDOFF_MS = 10, HANDOFF_MS_MAX = 60000, HANDOFF_US = 100, HANDOFF_US_MAX = 1000000 };
 enum { LEASE_MS_MIN = 100, LEASE_MS_MAX = 86400000 };
 
 #define STRING(x) #x
@@ -103,23 +103,27 @@ static int take_identity(const struct pawl_options *options, struct pawl__identi
     return take_text("label", options->label ? options->label : "", ret->label, sizeof ret->label, reterr);
 }
 
-/* ?handoff=N[,MS] */
+/* ?handoff=N[,MS[,US]] */
 static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_error *reterr) {
     const char *text = pawl__url_option(url, "handoff");
-    long count = PAWL_HANDOFFS, ms = HANDOFF_MS;
+    long count = PAWL_HANDOFFS, ms = HANDOFF_MS, us = HANDOFF_US;
     char *end;
 
     if (text) {
         count = strtol(text, &end, 10);
         if (*end == ',' && isdigit((unsigned char)end[1]))
             ms = strtol(end + 1, &end, 10);
-        if (!isdigit((unsigned char)*text) || *end || count > HANDOFFS_MAX || ms > HANDOFF_MS_MAX)
-            return pawl__fail(reterr, PAWL_EOPTION,
-                              "the URL's option handoff=%.40s is not N or N,MS with N up to %d and MS up to %d", text, HANDOFFS_MAX,
-                              HANDOFF_MS_MAX);
+        if (*end == ',' && isdigit((unsigned char)end[1]))
+            us = strtol(end + 1, &end, 10);
+        if (!isdigit((unsigned char)*text) || *end || count > HANDOFFS_MAX || ms > HANDOFF_MS_MAX || us > HANDOFF_US_MAX)
+            return pawl__fail(
+                reterr, PAWL_EOPTION,
+                "the URL's option handoff=%.40s is not N, N,MS or N,MS,US with N up to %d, MS up to %d and US up to %d", text,
+                HANDOFFS_MAX, HANDOFF_MS_MAX, HANDOFF_US_MAX);
     }
     client->handoffs = (uint32_t)count;
     client->handoff_ns = ms * PAWL__NS_PER_MS;
+    client->slice_ns = us * INT64_C(1000);
     return 0;
 }
 
@@ -347,7 +351,8 @@ static int end_waiters(struct cohort *cohort, const struct pawl_lock *lock, int 
 
 restart: /* ending a waiter may end its claim */
     TAILQ_FOREACH(claim, &cohort->claims, link) {
-        TAILQ_FOREACH(waiter, &claim->waiters, link) {
+        TAILQ_FOREACH_REVERSE(waiter, &claim->waiters, waiter_list,
+                              link) {                             /* else each would be called when the one before it ends */
             if (lock && (waiter->lock != lock || waiter->in_set)) /* a set has one end for all its parts: pawl__set_end() */
                 continue;
             pawl__cohort_end(waiter, code, "the acquire of '%s' was ended: %s", cohort->name, why);

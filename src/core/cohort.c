@@ -27,6 +27,8 @@
 #include "base/lease.h"
 #include "os/sleep.h"
 
+static int pass_on(struct claim *claim, const struct pawl_lock *lock);
+
 /* ---- Waiters -------------------------------------------------------------------------------------------------------------- */
 
 /* All that wait for it end, and nothing follows for the claim. */
@@ -41,6 +43,7 @@ static void end_all(struct claim *claim, const struct pawl_error *why) {
 
 void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) {
     struct claim *claim = waiter->claim;
+    bool first = claim && TAILQ_FIRST(&claim->waiters) == waiter;
     va_list args;
 
     waiter->error.code = code;
@@ -48,6 +51,10 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
     vsnprintf(waiter->error.text, sizeof waiter->error.text, format, args);
     va_end(args);
     pawl__waiter_conclude(waiter, WAITER_ENDED);
+    if (first && claim->state == CLAIM_OPEN) { /* it was to look */
+        pass_on(claim, waiter->lock);
+        return;
+    }
     if (!claim || claim->withdraw_after_park || claim->state != CLAIM_PENDING)
         return;
     if (TAILQ_EMPTY(&claim->waiters))
@@ -99,6 +106,11 @@ static void wait_in_engine(struct claim *claim, int64_t deadline) {
     pawl__cohort_settle(claim, outcome, &why);
 }
 
+/* Was it called, and has nobody else taken the claim yet? */
+static bool may_take(const struct waiter *waiter) {
+    return waiter->claim->state == CLAIM_OPEN && TAILQ_FIRST(&waiter->claim->waiters) == waiter;
+}
+
 /* Sleep, here or in the engine, until something has become of the waiter, or for no reason. */
 static void wait_once(struct cohort *cohort, struct waiter *waiter, int64_t now, int64_t until) {
     struct claim *claim = waiter->claim;
@@ -107,8 +119,12 @@ static void wait_once(struct cohort *cohort, struct waiter *waiter, int64_t now,
 
     if (first && claim->state == CLAIM_PENDING && !pawl__claim_is_adopted(claim) && !claim->parked) {
         wait_in_engine(claim, until);
+    } else if (may_take(waiter)) {
+        waiter->turn = TURN_DUE;
+        pass_on(claim, waiter->lock);
+        pawl__cohort_adopt_unsettled(cohort); /* if it went back: this thread is about to wait for another */
     } else {
-        sleep_until(cohort, waiter, now, until);
+        sleep_until(cohort, waiter, now, pawl__handoff_sleep(cohort->client, waiter, now, until));
     }
 }
 
@@ -138,7 +154,7 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
     while (waiter->state == WAITER_WAITING) {
         int64_t now = pawl__boottime(), until = waiter->deadline;
 
-        if (now >= until) {
+        if (now >= until && !may_take(waiter)) { /* it may be late because it was asleep */
             end_late(waiter);
             break;
         }
@@ -191,6 +207,8 @@ static void move_waiters(struct claim *claim, struct claim *home) {
         TAILQ_REMOVE(&claim->waiters, waiter, link);
         TAILQ_INSERT_HEAD(&home->waiters, waiter, link);
         waiter->claim = home;
+        waiter->turn = TURN_LATER;
+        waiter->slice_until = 0;
         pawl__waiter_count(home);
     }
 }

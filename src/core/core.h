@@ -84,6 +84,7 @@ struct pawl {
     unsigned flags;    /* enum pawl_open_flags */
     uint32_t handoffs; /* how often a claim may be handed on inside this process, and for how long */
     int64_t handoff_ns;
+    int64_t slice_ns;    /* how long threads that run may pass the first one that sleeps; 0: never */
     int64_t max_hold_ns; /* of every handle; 0: no limit */
     int64_t keep_ns;     /* of new handles; 0: nothing is kept */
     uint64_t id;           /* random; the first half of every claim's id */
@@ -155,6 +156,7 @@ enum claim_state {
     CLAIM_NEW,
     CLAIM_PENDING,
     CLAIM_HELD,
+    CLAIM_OPEN,
     CLAIM_KEPT,
     CLAIM_LEAVING,
     CLAIM_GONE,
@@ -166,8 +168,9 @@ enum claim_state {
 enum {
     CLAIM_QUEUED = NEWS_WANTED + 1, /* submitted, not decided */
     CLAIM_LEAVES,                   /* withdrawn, not gone yet */
+    CLAIM_OPENS,                    /* its last hold is over, and the first that comes may have it */
     CLAIM_RESTS,                    /* its last hold is over, and it is kept */
-    CLAIM_RESUMES,                  /* it was kept, and is held again */
+    CLAIM_RESUMES,                  /* it was open or kept, and is held again */
     CLAIM_OUTCOMES,                 /* so many change its state */
     CLAIM_NOTHING = CLAIM_OUTCOMES,
     CLAIM_SUSPECT, /* not renewed for long */
@@ -232,6 +235,8 @@ struct hold {
 };
 
 enum waiter_state { WAITER_WAITING, WAITER_GRANTED, WAITER_ENDED };
+/* The first waiter of a claim that is open: handoff.c. */
+enum waiter_turn { TURN_LATER, TURN_CALLED, TURN_DUE };
 
 struct waiter {
     TAILQ_ENTRY(waiter) link; /* claim->waiters */
@@ -247,6 +252,8 @@ struct waiter {
     int64_t max_hold_ns;
     bool try_only;
     bool in_set; /* it waits for a part of a set, which ends it */
+    enum waiter_turn turn;
+    int64_t slice_until;       /* TURN_CALLED: when it is due; 0: it has not looked yet */
     struct event *event;       /* asynchronous: its callback; else NULL, and a thread waits */
     _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
     struct pawl_error error;   /* why it ended */
@@ -420,6 +427,8 @@ bool pawl__claim_adopt(struct claim *claim);
 bool pawl__claim_is_adopted(const struct claim *claim);
 /* Why is it of no use to those who wait? 0: others are ahead. See pawl__why_fn. */
 int pawl__claim_why(struct claim *claim, struct pawl_error *ret);
+/* Its last hold is over: leave it open. The next hold under it ends that. */
+void pawl__claim_open(struct claim *claim);
 /* Its last hold is over: keep it, if it may be kept. Else it is as before. */
 bool pawl__claim_rest(struct claim *claim);
 /* It is KEPT: take it again, if it is certainly held and has a token left. Else it is to be withdrawn. */
@@ -476,8 +485,10 @@ uint64_t pawl__hold_token(struct hold *hold);
 
 /* Is the claim within its bounds? */
 bool pawl__handoff_may_join(struct claim *claim);
-/* Nobody holds it: give it to its next waiter, if it has one and is within its bounds. */
+/* Nobody holds it: give it to its next waiter, or leave it open for him, if it has one and is within its bounds. */
 bool pawl__handoff_next(struct claim *claim);
+/* The claim's first waiter is awake, and the claim is in use: how long does it sleep at most? */
+int64_t pawl__handoff_sleep(const struct pawl *client, struct waiter *waiter, int64_t now, int64_t until);
 
 /* cohort.c: who waits and who holds. cohort->mutex is held unless said otherwise. */
 
@@ -522,7 +533,7 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
                              struct claim **retclaim, struct pawl_error *reterr);
 void pawl__cohort_begin(struct claim *claim, struct waiter *waiter);
-/* The same where a claim is kept: it is entered, without a waiter and without asking anybody. False: there is none. */
+/* The same where a claim is open or kept: it is entered, without a waiter and without asking anybody. False: there is none. */
 bool pawl__cohort_enter_idle(struct pawl_lock *lock, enum pawl_mode mode, uint64_t owner);
 /* Let waiters of different cohorts, whose mutexes are all held and which have no claims, start claims that are asked for at once. */
 void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);

@@ -85,10 +85,24 @@ static void join(struct claim *claim, struct waiter *waiter) {
     }
 }
 
+/* Take the claim that is open, before those who sleep. NULL: there is none, or it may not be joined. */
+static struct claim *take_open(struct cohort *cohort, enum pawl_mode mode, int64_t max_hold_ns, uint64_t *rettoken) {
+    struct claim *claim = joinable(cohort, mode, max_hold_ns);
+
+    if (!claim || !pawl__claim_enter(claim, rettoken))
+        return NULL;
+    begin_bounds(claim);
+    claim->served++;
+    note_handed_on(claim);
+    return claim;
+}
+
 /* Take the claim that nobody holds, with a token for one hold. NULL: there is none, or not any more. */
 static struct claim *take_idle(struct cohort *cohort, enum pawl_mode mode, int64_t max_hold_ns, uint64_t *rettoken) {
     struct claim *claim = TAILQ_LAST(&cohort->claims, claim_list);
 
+    if (claim && claim->state == CLAIM_OPEN)
+        return take_open(cohort, mode, max_hold_ns, rettoken);
     if (!claim || claim->state != CLAIM_KEPT)
         return NULL;
     if (claim->seam.mode == mode && !max_hold_ns && pawl__claim_resume(claim) && pawl__claim_enter(claim, rettoken))

@@ -7,6 +7,19 @@
  * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
  * number: they have waited longest.
  * Where the engine tells that somebody else wants it (keep.c), a claim has no bounds until then; they count from that moment.
+ *
+ * Who is next: the first waiter. But it sleeps, and a thread that runs could be done before it is awake; where there are more threads than
+ * CPUs a switch for each hold costs more than all else. So the claim is left open (CLAIM_OPEN): the first waiter is called, and who comes
+ * meanwhile, first waiter or newcomer, takes it. That goes on for a slice of time, counted from when the first waiter was awake; then it
+ * is due, says so, and the next release gives it the claim. So threads have their turns by slices, and none is passed for longer.
+ *
+ *     turn            release                          the first waiter is awake, and the claim is in use
+ *     TURN_LATER      opened, and the waiter called    -
+ *     TURN_CALLED     opened                           sleeps until its slice is over: then TURN_DUE
+ *     TURN_DUE        handed to it                     sleeps until that
+ *
+ * An open claim has somebody who looks: its first waiter is awake, or will be when its slice is over. When that one gives up, the next is
+ * called. A waiter that is no thread (asynchronous) can't be called, and has the claim at once. With a slice of 0 all have.
  */
 #include "core/core.h"
 
@@ -35,11 +48,24 @@ static bool may_be_handed_on(struct claim *claim) {
     return !is_late(claim) && !is_worn(claim) && !pawl__claim_is_over(claim);
 }
 
+/* Leave it to the first waiter, or to who comes before that one is awake. */
+static void open_for(struct claim *claim, struct waiter *first) {
+    pawl__claim_open(claim);
+    if (first->turn == TURN_CALLED)
+        return;
+    first->turn = TURN_CALLED;
+    pawl__waiter_wake(claim->cohort, first);
+}
+
 bool pawl__handoff_next(struct claim *claim) {
     struct waiter *next = TAILQ_FIRST(&claim->waiters);
 
     if (!next || claim->state == CLAIM_LOST || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
         return false;
+    if (claim->cohort->client->slice_ns && !next->event && next->turn != TURN_DUE && has_token(claim)) {
+        open_for(claim, next);
+        return true;
+    }
     if (!pawl__waiter_grant(claim, next))
         return false;
     note_handed_on(claim);
@@ -47,4 +73,14 @@ bool pawl__handoff_next(struct claim *claim) {
         pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu",
                    (unsigned long long)pawl__hold_token(TAILQ_FIRST(&claim->holds)));
     return true;
+}
+
+int64_t pawl__handoff_sleep(const struct pawl *client, struct waiter *waiter, int64_t now, int64_t until) {
+    if (waiter->turn != TURN_CALLED)
+        return until;
+    if (!waiter->slice_until)
+        waiter->slice_until = now + client->slice_ns;
+    if (now >= waiter->slice_until)
+        waiter->turn = TURN_DUE;
+    return waiter->turn == TURN_CALLED && waiter->slice_until < until ? waiter->slice_until : until;
 }

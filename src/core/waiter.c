@@ -30,6 +30,8 @@ bool pawl__waiter_count(struct claim *claim) {
 void pawl__waiter_put(struct claim *claim, struct waiter *waiter) {
     waiter->claim = claim;
     waiter->state = WAITER_WAITING;
+    waiter->turn = TURN_LATER;
+    waiter->slice_until = 0;
     TAILQ_INSERT_TAIL(&claim->waiters, waiter, link);
 }
 

@@ -295,6 +295,37 @@ static void test_cancelled_thread(void **state) {
     pawl_lock_free(other);
 }
 
+static void start_and_let_sleep(struct contract_thread *thread, struct pawl_lock *lock) {
+    contract_start(thread, lock, PAWL_EXCLUSIVE, PATIENCE_MS);
+    nanosleep(&(struct timespec){.tv_nsec = 2000000},
+              NULL); /* nobody is told of a thread that waits behind one of its own process */
+}
+
+/* A thread is cancelled when it was called, and has mostly not looked yet: the next one is called. */
+static void test_cancelled_when_its_turn_has_come(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(one, 0), *next = contract_mutex(one, 0);
+    struct contract_thread first, second;
+    int result;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        start_and_let_sleep(&first, other);
+        start_and_let_sleep(&second, next);
+        assert_works(pawl_release(lock, &error), &error);
+        while (pawl_cancel(other) >= 0 && !contract_has_ended(&first))
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* it may not have begun to wait */
+        result = contract_await(&first);
+        assert_true(result == 0 || result == PAWL_ECANCELED);
+        contract_finish(&first);
+        assert_int_equal(contract_await(&second), 0);
+        contract_finish(&second);
+    }
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    pawl_lock_free(next);
+}
+
 static void test_cancel_from_another_thread(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(two, 0);
     struct contract_thread first, second;
@@ -616,6 +647,7 @@ int contract_run_locks(void) {
         CONTRACT_TEST(test_thread_exits_while_it_holds),
         CONTRACT_TEST(test_signals_do_not_end_a_wait),
         CONTRACT_TEST(test_cancelled_thread),
+        CONTRACT_TEST(test_cancelled_when_its_turn_has_come),
         CONTRACT_TEST(test_cancel_from_another_thread),
         CONTRACT_TEST(test_free_with_a_pending_acquire),
         CONTRACT_TEST(test_close_ends_everything),
