@@ -105,9 +105,10 @@ static unsigned place(int64_t position) {
 }
 
 /* The server will not let it in. If it has waited before, it must not stay in the queue, where it would be granted the lock for
- * nothing; and if the script was `torn`, ended by an error, it may have written half of a hold, which might never end. */
-static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool torn, const struct pawl_error *why) {
-    bool undo = torn || claim->state == RCLAIM_WAITING;
+ * nothing. `wrote`: what was asked may have put it there; or it was ended by an error, and may have written half of a hold, which might
+ * never end. */
+static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool wrote, const struct pawl_error *why) {
+    bool undo = wrote || claim->state == RCLAIM_WAITING;
 
     pawl__claim_refuse(redis, claim, why);
     if (undo)
@@ -126,18 +127,19 @@ static bool is_patient(struct rclaim *claim, int64_t sent_at) {
 
 /* A try ends, unless it is in the queue behind those who keep it, or will be when it can hear. */
 static void tried(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
+    bool in_queue = pawl__reply_number(reply, 2, 0) >= 0;
     struct pawl_error why;
 
     if (pawl__reply_number(reply, 5, 0) != 1 || !is_patient(claim, request->sent_at)) {
         pawl__claim_misfit(claim->kit.claim, 0, &why);
-        refuse_and_undo(redis, claim, false, &why);
+        refuse_and_undo(redis, claim, in_queue, &why);
         return;
     }
     claim->home->contended = true;
     pawl__claim_step(redis, claim, RCLAIM_QUEUED);
     pawl__kit_note(&redis->kit, &claim->kit, "kept by others, who were told");
     pawl__claim_set_timer(redis, claim, claim->patience, true);
-    if (pawl__reply_number(reply, 2, 0) >= 0)
+    if (in_queue)
         return;
     pawl__subscription_open(redis, claim);
     if (pawl__subscription_on(claim))

@@ -37,7 +37,7 @@ if there == 0 or queue[1] then
             message = message .. ' 1'
         end
         if redis.call('PUBLISH', inbox .. sub(head, 1, 36), message) > 0 then
-            local record = sub(head, find(head, ' ', space + 5, true))
+            local record = sub(head, (find(head, ' ', space + 5, true)))
             occupy(sub(head, 1, space - 1), claim, '0 ' .. count .. ' x 1 ' .. sub(now, 1, -4) .. record)
             redis.call('ZREM', KEYS[3], head)
             return 1
