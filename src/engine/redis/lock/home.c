@@ -35,7 +35,8 @@ void pawl__home_gone(struct server *server) {
 
 void pawl__home_called(struct home *home) {
     pthread_cond_broadcast(&claims_of(home->server.redis)->called);
-    pawl__home_kick_reader(home);
+    if (home->reader_sleeps)
+        bell_ring(home->read_bell);
 }
 
 void pawl__home_kick_reader(struct home *home) {

@@ -27,6 +27,7 @@ struct home {
     struct rclaim_list to_renew;
     int64_t renew_at;    /* not before then */
     bool reader_waits;   /* ... for a push, and so reads the inbox too */
+    bool reader_sleeps;  /* it does not hold the mutex: read_bell wakes it */
     int64_t inbox_due;   /* 0, or: if no caller does, the service thread reads the inbox from then on */
     int64_t answers_due; /* 0, or: by then the service thread reads an answer that nobody has looked for */
     bool contended;      /* the last acquire had to wait: the next will, and its push may come before its answer is read */
@@ -67,7 +68,8 @@ static inline bool redis_time_makes_sense(int64_t server_us) {
 /* home.c */
 int pawl__home_made(struct server *server);
 void pawl__home_gone(struct server *server);
-/* A call that is not about a claim was answered: wake who waits for it. */
+/* A call that is not about a claim was answered: wake who waits for it. That may be the thread that reads for all, unless it is that
+ * which has read the answer: the service thread may have been about to when the other began. */
 void pawl__home_called(struct home *home);
 /* Have the thread that reads look around. */
 void pawl__home_kick_reader(struct home *home);

@@ -209,6 +209,7 @@ static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_cla
     int came;
 
     reader->sleeper = claim;
+    home->reader_sleeps = true;
     if (home->reader_waits != waits || server->commands.watched & EPOLLIN) {
         set_reader_waits(home, waits);
         pawl__kit_unlock(kit);
@@ -218,6 +219,7 @@ static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_cla
     came = pawl__sleep(fds, waits ? 3 : 2, deadline, spin);
     pawl__kit_lock(kit);
     reader->sleeper = NULL;
+    home->reader_sleeps = false;
     if (came < 0)
         pawl__kit_interrupt(kit, claim);
     if (fds[1].revents)
