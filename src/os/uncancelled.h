@@ -5,7 +5,7 @@
  * A thread that pthread_cancel() ended in the middle of one would leave locked mutexes, claims that nobody waits for, and counts that never
  * come down. So cancellation is off from where a call may reach a cancellation point until it returns; the thread is cancelled afterwards,
  * at its next one. Turning it off and on costs as much as half of an uncontended acquire: so calls that get along without any I/O, as most
- * of `local:` do, leave it alone until they need some.
+ * of `local:` and those about a kept lock do, leave it alone until they need some.
  *
  * (Asynchronous cancellation, PTHREAD_CANCEL_ASYNCHRONOUS, is not to be used around any library but the few functions that POSIX names.)
  */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/error.h"
+
 /* Servers say so since 3.7; the library has no name for it. */
 enum { QUOTA_EXCEEDED = -125 };
 
@@ -115,30 +117,31 @@ enum zk_event pawl__zk_refuse(struct zk_claim *claim, int code, const char *form
     return ZK_REFUSED;
 }
 
-enum zk_event pawl__zk_refuse_rc(struct zk_claim *claim, int rc, const char *doing, const char *path) {
-    const char *name = claim->claim->name;
-
-    if (pawl__zk_reply_lost(rc))
-        return ZK_STALLED;
+int pawl__zk_explain(const char *name, int rc, const char *doing, const char *path, struct pawl_error *ret) {
     switch (rc) {
     case ZNOAUTH:
-        return pawl__zk_refuse(claim, PAWL_EACCES,
-                               "'%s': this client may not %s %.190s: look at the node's ACL and at the URL's user", name, doing,
-                               path);
+        return pawl__fail(ret, PAWL_EACCES, "'%s': this client may not %s %.190s: look at the node's ACL and at the URL's user",
+                          name, doing, path);
     case QUOTA_EXCEEDED:
-        return pawl__zk_refuse(claim, PAWL_ENOSPACE, "'%s': a quota lets nobody %s %.190s: raise it (setquota), or delete nodes",
-                               name, doing, path);
+        return pawl__fail(ret, PAWL_ENOSPACE, "'%s': a quota lets nobody %s %.190s: raise it (setquota), or delete nodes", name,
+                          doing, path);
     case ZINVALIDACL:
-        return pawl__zk_refuse(claim, PAWL_EACCES, "'%s': acl=creator needs a user in the URL, zk://user:secret@...", name);
+        return pawl__fail(ret, PAWL_EACCES, "'%s': acl=creator needs a user in the URL, zk://user:secret@...", name);
     case ZNOCHILDRENFOREPHEMERALS:
-        return pawl__zk_refuse(claim, PAWL_EFORMAT,
-                               "'%s': %.190s lies below an ephemeral node, which can't have children: choose another name", name,
-                               path);
+        return pawl__fail(ret, PAWL_EFORMAT,
+                          "'%s': %.190s lies below an ephemeral node, which can't have children: choose another name", name, path);
     case ZBADARGUMENTS:
-        return pawl__zk_refuse(claim, PAWL_ENAME, "'%s' is not a name that ZooKeeper takes as a path", name);
+        return pawl__fail(ret, PAWL_ENAME, "'%s' is not a name that ZooKeeper takes as a path", name);
     default:
-        return pawl__zk_refuse(claim, PAWL_EFORMAT, "'%s': ZooKeeper could not %s %.190s: %s", name, doing, path, zerror(rc));
+        return pawl__fail(ret, PAWL_EFORMAT, "'%s': ZooKeeper could not %s %.190s: %s", name, doing, path, zerror(rc));
     }
+}
+
+enum zk_event pawl__zk_refuse_rc(struct zk_claim *claim, int rc, const char *doing, const char *path) {
+    if (pawl__zk_reply_lost(rc))
+        return ZK_STALLED;
+    pawl__zk_explain(claim->claim->name, rc, doing, path, &claim->why);
+    return ZK_REFUSED;
 }
 
 enum zk_event pawl__zk_not_made(struct zk_claim *claim, int rc, const char *doing, const char *path) {

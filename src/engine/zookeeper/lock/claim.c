@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "engine/zookeeper/lock/path.h"
+#include "os/uncancelled.h"
 
 /* How long what looks like another kind of lock may take to leave. */
 #define SECOND_LOOK_NS (100 * ZK_MS)
@@ -483,6 +484,8 @@ int pawl__zk_rest(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct zk_claim *claim = zk_claim_of(seam);
 
     if (!pawl__zk_is_heard(claim)) {
+        UNCANCELLED;
+
         pawl__zk_lock();
         pawl__zk_keep_begin(claim);
         pawl__zk_leave(zk_of(engine));

@@ -270,9 +270,11 @@ bool pawl__zk_caught_up(int rc);
 enum zk_event pawl__zk_list_fresh(struct zk_claim *claim, const char *dir, zk_done_fn *done, void *data);
 /* Did the server have too much to do? Then it has not done what was asked for, and never will. */
 bool pawl__zk_is_busy(int rc);
+/* What ZooKeeper's code says to a person, and the code of pawl's. */
+int pawl__zk_explain(const char *name, int rc, const char *doing, const char *path, struct pawl_error *ret);
 /* ZK_REFUSED, and why. */
 enum zk_event pawl__zk_refuse(struct zk_claim *claim, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Likewise, with what ZooKeeper's code says to a person; ZK_STALLED where the reply was lost. */
+/* Likewise, by pawl__zk_explain(); ZK_STALLED where the reply was lost. */
 enum zk_event pawl__zk_refuse_rc(struct zk_claim *claim, int rc, const char *doing, const char *path);
 /* Likewise, where something was to be made; ZK_BUSY where it was not even begun. */
 enum zk_event pawl__zk_not_made(struct zk_claim *claim, int rc, const char *doing, const char *path);

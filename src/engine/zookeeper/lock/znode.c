@@ -34,6 +34,10 @@ static int on_prefix_made(struct zk_op *op, const struct zk_reply *reply) {
     /* No node: its parent could not be made, and that answer said why. */
     if (!claim || reply->rc == ZOK || reply->rc == ZNODEEXISTS || reply->rc == ZNONODE)
         return ZK_NOTHING;
+    if (reply->rc == ZNOAUTH) { /* it may be there all the same: the last answer tells */
+        pawl__zk_explain(claim->claim->name, reply->rc, "make", claim->at.home, &claim->why);
+        return ZK_NOTHING;
+    }
     return pawl__zk_not_made(claim, reply->rc, "make", claim->at.home);
 }
 
@@ -43,6 +47,7 @@ bool pawl__zk_make_path(struct zk_claim *claim, const char *path, zk_done_fn *do
 
     if (!prefix)
         return false;
+    claim->why.code = 0;
     for (char *slash = strchr(prefix + 1, '/'); !last; slash = last ? NULL : strchr(slash + 1, '/')) {
         struct zk_op *op;
 
@@ -67,6 +72,8 @@ static int on_directory_made(struct zk_op *op, const struct zk_reply *reply) {
 
     if (!claim)
         return ZK_NOTHING;
+    if (reply->rc == ZNONODE && claim->why.code == PAWL_EACCES) /* those above are missing, and may not be made */
+        return ZK_REFUSED;
     if (reply->rc == ZOK || reply->rc == ZNODEEXISTS || reply->rc == ZNONODE) /* gone again: once more */
         return ZK_BEGIN;
     return pawl__zk_not_made(claim, reply->rc, "make", claim->at.dir);
