@@ -188,8 +188,8 @@ enum pawl_open_flags {
     PAWL_OPEN_LOSS_BY_DISPATCH = 1 << 1,
     /* Report every step of the algorithm: to the log callback, or to stderr if there is none. $PAWL_TRACE=1 does the same. */
     PAWL_OPEN_TRACE = 1 << 2,
-    /* Only for pawl_inspect, pawl_examine and pawl_break: there are no handles on such a client (PAWL_EINVAL). On `local:` nothing is made
-     * then where there is nothing, and the permission to read is enough to inspect. */
+    /* Only for pawl_inspect, pawl_examine and pawl_break: there are no handles on such a client
+     * (PAWL_EINVAL). On `local:` nothing is made then where there is nothing, and the permission to read is enough, but to break. */
     PAWL_OPEN_LOOK = 1 << 3,
 };
 
@@ -249,6 +249,11 @@ struct pawl_info {
     unsigned flags;     /* of enum pawl_open_flags: those in force. PAWL_OPEN_INHERIT is only where the engine can do that */
 };
 PAWL_PUBLIC void pawl_describe(const struct pawl *client, struct pawl_info *ret);
+
+/* The number of this process in the records of all engines, 16 hex digits: random, made by its first pawl_open, and another one after fork.
+ * Lives as long as the client. A program that starts others may set $PAWL_AGENT to it for them, as `pawl run` does: their records then
+ * name it as the agent around. */
+PAWL_PUBLIC const char *pawl_agent(const struct pawl *client);
 
 PAWL_PUBLIC const char *pawl_version(void); /* "0.1.0" */
 PAWL_PUBLIC const char *pawl_engines(void); /* the engines in this build, separated by blanks: "local" */
@@ -436,6 +441,11 @@ struct pawl_entry {
     int64_t since_ms;     /* holds, or waits, since: Unix time by the clock of its own host, or the server's; 0: not known */
     int64_t remaining_ms; /* until the lease ends unless renewed; PAWL_FOREVER: it never ends by itself; -1: not known */
     const char *raw;      /* what the engine really stores, in its own words */
+    const char *agent;    /* the number of its process (pawl_agent) */
+    const char *around;   /* that of the `pawl run` that started this process */
+    const char *claim; /* what the engine calls this place in the queue: the same while it waits and holds, and never used again */
+    int64_t lease_ms;  /* how long its lease is; PAWL_FOREVER: it has none; -1: not known */
+    uint64_t turns;    /* how many claims on the lock there have been, where the engine counts them (ZooKeeper); 0: not known */
 };
 
 /* Return 0 to go on; anything else ends the inspection and is returned by it. */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pawl.h"
+
 static const char magic[] = "pawl1";
 
 /* Append ` key=value`, escaped. The buffer is known to be large enough (PAWL__RECORD_MAX), and is checked all the same. */
@@ -30,15 +32,31 @@ static size_t append(char *buffer, size_t size, size_t used, const char *key, co
     return used;
 }
 
+static size_t append_number(char *buffer, size_t size, size_t used, const char *key, int64_t number) {
+    char text[24];
+
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    return append(buffer, size, used, key, text);
+}
+
 size_t pawl__record_format(const struct pawl__identity *identity, char *buffer, size_t size) {
-    char pid[24];
     size_t used = (size_t)snprintf(buffer, size, "%s", magic);
 
-    snprintf(pid, sizeof pid, "%lld", (long long)identity->pid);
     used = append(buffer, size, used, "host", identity->host);
-    used = append(buffer, size, used, "pid", pid);
+    used = append_number(buffer, size, used, "pid", identity->pid);
     used = append(buffer, size, used, "cmd", identity->command);
-    return append(buffer, size, used, "label", identity->label);
+    used = append(buffer, size, used, "label", identity->label);
+    if (*identity->agent)
+        used = append(buffer, size, used, "id", identity->agent);
+    if (*identity->around)
+        used = append(buffer, size, used, "up", identity->around);
+    if (identity->lease_ms > 0)
+        used = append_number(buffer, size, used, "ttl", identity->lease_ms);
+    return used;
+}
+
+bool pawl__agent_is(const char *text) {
+    return strspn(text, "0123456789abcdef") == PAWL__AGENT_SIZE - 1 && text[PAWL__AGENT_SIZE - 1] == '\0';
 }
 
 /* Copy a value of `length` bytes, unescaped and cut to fit. What would garble a terminal is shown as '?'. */
@@ -63,10 +81,26 @@ static bool key_is(const char *word, const char *equals, const char *key) {
     return (size_t)(equals - word) == strlen(key) && memcmp(word, key, strlen(key)) == 0;
 }
 
+static int64_t number_of(const char *value, size_t length) {
+    char text[24];
+
+    copy_value(value, length, text, sizeof text);
+    return strtoll(text, NULL, 10);
+}
+
+/* Another form than ours is as good as none. */
+static void copy_agent(const char *value, size_t length, char to[PAWL__AGENT_SIZE]) {
+    char text[PAWL__AGENT_SIZE + 1]; /* one that is too long stays so */
+
+    copy_value(value, length, text, sizeof text);
+    if (pawl__agent_is(text))
+        memcpy(to, text, PAWL__AGENT_SIZE);
+}
+
 static void take_word(const char *word, size_t length, struct pawl__identity *identity) {
     const char *equals = memchr(word, '=', length), *value;
     size_t value_length;
-    char pid[24];
+    int64_t lease_ms;
 
     if (!equals)
         return;
@@ -79,8 +113,13 @@ static void take_word(const char *word, size_t length, struct pawl__identity *id
     } else if (key_is(word, equals, "label")) {
         copy_value(value, value_length, identity->label, sizeof identity->label);
     } else if (key_is(word, equals, "pid")) {
-        copy_value(value, value_length, pid, sizeof pid);
-        identity->pid = strtoll(pid, NULL, 10);
+        identity->pid = number_of(value, value_length);
+    } else if (key_is(word, equals, "id")) {
+        copy_agent(value, value_length, identity->agent);
+    } else if (key_is(word, equals, "up")) {
+        copy_agent(value, value_length, identity->around);
+    } else if (key_is(word, equals, "ttl") && (lease_ms = number_of(value, value_length)) > 0) {
+        identity->lease_ms = lease_ms;
     }
 }
 
@@ -99,4 +138,14 @@ bool pawl__record_parse(const char *text, size_t length, struct pawl__identity *
         word = stop + 1;
     }
     return true;
+}
+
+void pawl__record_show(const struct pawl__identity *identity, struct pawl_entry *ret) {
+    ret->host = identity->host;
+    ret->pid = identity->pid;
+    ret->command = identity->command;
+    ret->label = identity->label;
+    ret->agent = identity->agent;
+    ret->around = identity->around;
+    ret->lease_ms = identity->lease_ms ? identity->lease_ms : -1;
 }

@@ -94,8 +94,14 @@ static int take_text(const char *what, const char *text, char *to, size_t size, 
     return 0;
 }
 
-static int take_identity(const struct pawl_options *options, struct pawl__identity *ret, struct pawl_error *reterr) {
+static int take_identity(const struct pawl *client, const struct pawl_options *options, struct pawl__identity *ret,
+                         struct pawl_error *reterr) {
+    const char *around = secure_getenv("PAWL_AGENT");
+
     memset(ret, 0, sizeof *ret);
+    strcpy(ret->agent, client->agent);
+    if (around && pawl__agent_is(around))
+        strcpy(ret->around, around);
     if (gethostname(ret->host, sizeof ret->host - 1) < 0)
         strcpy(ret->host, "?");
     ret->pid = getpid();
@@ -288,7 +294,8 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
         return PAWL_EENGINE;
     if (!pawl__random(&client->id, sizeof client->id))
         return pawl__fail_errno(reterr, "cannot read random numbers");
-    if ((rc = take_identity(options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
+    pawl__fork_agent(client->id, client->agent);
+    if ((rc = take_identity(client, options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
         (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = take_keep(url, impl, client, reterr)) < 0 ||
         (rc = open_engine(client, impl, &setup, reterr)) < 0)
         return rc;
@@ -339,6 +346,10 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
 
 void pawl_describe(const struct pawl *client, struct pawl_info *ret) {
     *ret = client->info;
+}
+
+const char *pawl_agent(const struct pawl *client) {
+    return client->agent;
 }
 
 /* ---- Ending acquires ------------------------------------------------------------------------------------------------------- */

@@ -92,7 +92,8 @@ struct pawl {
     int64_t opened_at;     /* the trace counts from here */
     bool does_io; /* no thread is cancelled where it calls the engine; `local:` rarely does any, and takes care of it itself */
     bool notes;   /* somebody hears each step: then no thread is cancelled anywhere in a call */
-    struct pawl_info info; /* as described by the engine */
+    struct pawl_info info;        /* as described by the engine */
+    char agent[PAWL__AGENT_SIZE]; /* of this process */
     struct {
         pawl_log_fn *fn; /* NULL: silence */
         void *data;
@@ -560,11 +561,13 @@ void pawl__events_quiesce(struct pawl_lock *lock);
 /* May the client be used? Not where it is NULL, or the parent's. */
 int pawl__client_check(const struct pawl *client, struct pawl_error *reterr);
 
-/* fork.c: the clients of this process, so that a child can be told that they are not its own. */
+/* fork.c: the clients of this process, so that a child can be told that they are not its own; and its number. */
 /* While a client is being opened no other thread forks: the child would have descriptors that nobody closes in it. */
 void pawl__fork_hold(void);
 void pawl__fork_go_on(struct pawl *opened); /* NULL: it was not */
 void pawl__fork_forget(struct pawl *client);
+/* The number of this process, between hold and go_on: the random one of its first client. */
+void pawl__fork_agent(uint64_t client_id, char ret[PAWL__AGENT_SIZE]);
 
 /* handle.c */
 

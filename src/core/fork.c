@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fork.c - the clients of this process. A child must not act as its parent, nor keep the parent's holds alive: after fork its copies
- * of the clients are marked, and the engines let go of what they share with the parent. The list is the only state of the library
- * that is not part of a client, but for the counter of owners in handle.c.
+ * of the clients are marked, and the engines let go of what they share with the parent. It has another number, too (pawl_agent). The list
+ * and the number are the only state of the library that is not part of a client, but for the counter of owners in handle.c.
  */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "core/core.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD(, pawl) clients = TAILQ_HEAD_INITIALIZER(clients);
+static uint64_t agent; /* 0: none yet */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void before(void) {
@@ -26,6 +30,7 @@ static void after_in_child(void) {
         impl_of(client)->forked(client->engine);
     }
     TAILQ_INIT(&clients);
+    agent = 0;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -42,6 +47,12 @@ void pawl__fork_go_on(struct pawl *opened) {
     if (opened)
         TAILQ_INSERT_TAIL(&clients, opened, all);
     pthread_mutex_unlock(&mutex);
+}
+
+void pawl__fork_agent(uint64_t client_id, char ret[PAWL__AGENT_SIZE]) {
+    if (!agent)
+        agent = client_id;
+    snprintf(ret, PAWL__AGENT_SIZE, "%016" PRIx64, agent);
 }
 
 void pawl__fork_forget(struct pawl *client) {

@@ -4,6 +4,7 @@
  */
 #include "contract.h"
 
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ static int list_entry(const struct pawl_entry *entry, void *data) {
     assert_string_equal(entry->label, "contract");
     assert_true(entry->host[0] && entry->command[0] && entry->raw[0]);
     assert_true(entry->since_ms > 0);
+    assert_string_equal(entry->agent, pawl_agent(one));
     assert_true((entry->token > 0) == !(entry->flags & PAWL_ENTRY_WAITER));
     listing->used += (size_t)snprintf(listing->text + listing->used, sizeof listing->text - listing->used, "%s %d %s %u %u/%u%s\n",
                                       entry->name, entry->kind, modes[entry->mode], entry->position, entry->permits, entry->limit,
@@ -62,6 +64,101 @@ static void test_holders_and_waiters_in_order(void **state) {
     pawl_lock_free(held);
     pawl_lock_free(other);
     pawl_lock_free(sem);
+}
+
+/* Who was handed the lock is as well known as who took it. */
+static void test_who_was_handed_it(void **state) {
+    struct pawl_lock *held = contract_mutex(one, 0), *other = contract_mutex(two, 0);
+    struct contract_thread next;
+    struct listing listing = {.used = 0};
+
+    (void)state;
+    assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
+    contract_start(&next, other, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(one, 1);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(contract_await(&next), 0);
+    assert_works(pawl_inspect(one, "lock", list_entry, &listing, &error), &error);
+    assert_string_equal(listing.text, "lock 0 exclusive 0 1/1\n");
+    contract_finish(&next);
+    pawl_lock_free(held);
+    pawl_lock_free(other);
+}
+
+/* What is remembered of an entry. */
+struct seen {
+    int count;
+    unsigned flags;
+    char claim[100], around[20];
+    int64_t lease_ms;
+    uint64_t turns;
+};
+
+static int see(const struct pawl_entry *entry, void *data) {
+    struct seen *seen = data;
+
+    if (seen->count == 0 || entry->flags & PAWL_ENTRY_WAITER) /* who waits, or else who holds */
+        *seen = (struct seen){.count = seen->count, .flags = entry->flags, .lease_ms = entry->lease_ms, .turns = entry->turns};
+    else
+        return 0;
+    seen->count++;
+    snprintf(seen->claim, sizeof seen->claim, "%s", entry->claim);
+    snprintf(seen->around, sizeof seen->around, "%s", entry->around);
+    return 0;
+}
+
+static void test_claim_and_lease(void **state) {
+    struct pawl_lock *held = contract_mutex(one, 0), *other = contract_mutex(two, 0);
+    struct seen waits = {0}, holds = {0};
+    struct contract_thread thread;
+    struct pawl_info info;
+
+    (void)state;
+    pawl_describe(two, &info);
+    assert_works(pawl_acquire(held, PAWL_FOREVER, &error), &error);
+    contract_start(&thread, other, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(one, 1);
+    assert_works(pawl_inspect(one, "lock", see, &waits, &error), &error);
+    assert_true(waits.flags & PAWL_ENTRY_WAITER && waits.claim[0]);
+    assert_int_equal(waits.lease_ms, info.lease_ms);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(contract_await(&thread), 0);
+    assert_works(pawl_inspect(one, "lock", see, &holds, &error), &error);
+    assert_false(holds.flags & PAWL_ENTRY_WAITER);
+    if (strcmp(contract_engine->name, "redlock") != 0)
+        assert_string_equal(holds.claim, waits.claim);
+    assert_string_equal(holds.around, "");
+    assert_int_equal(holds.turns, strcmp(contract_engine->name, "zk") == 0 ? 2 : 0);
+    contract_finish(&thread);
+    pawl_lock_free(held);
+    pawl_lock_free(other);
+}
+
+/* In a child: 0 if it has a number of its own. */
+static int child_has_its_own(const char *parent) {
+    struct pawl *client = NULL;
+
+    if (pawl_open(contract_engine->url, NULL, &client, NULL) < 0)
+        return 100;
+    return strcmp(pawl_agent(client), parent) == 0;
+}
+
+static void test_agent_is_the_process(void **state) {
+    int status;
+    pid_t pid;
+
+    (void)state;
+    assert_string_equal(pawl_agent(one), pawl_agent(two));
+    assert_int_equal(strspn(pawl_agent(one), "0123456789abcdef"), 16);
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in a child of a process that has some */
+#endif
+    pid = fork();
+    if (pid == 0)
+        _exit(child_has_its_own(pawl_agent(one)));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void test_bad_input(void **state) {
@@ -193,6 +290,67 @@ static void test_break_now_frees_at_once(void **state) {
     pawl_lock_free(other);
 }
 
+/* Where holders see for themselves (local:), nobody of the process has looked: that is the point. Others are told. */
+static void await_word(const struct pawl_lock *lock) {
+    if (strcmp(contract_engine->name, "local") != 0)
+        await(pawl_state(lock) == PAWL_LOST, "the word never comes through");
+}
+
+static int see_holder(const struct pawl_entry *entry, void *data) {
+    if (!(entry->flags & PAWL_ENTRY_WAITER))
+        *(uint64_t *)data = entry->token;
+    return 0;
+}
+
+/* A token of the process is left when its hold is taken away, and a writer has the lock: no reader of the process comes in by that. */
+static void test_nobody_joins_what_was_taken_away(void **state) {
+    struct pawl_lock *reader = contract_rwlock(one, PAWL_TASK), *beside = contract_rwlock(one, 0),
+                     *writer = contract_rwlock(two, 0);
+    uint64_t token = 0; /* as an operator sees it: several share the entry */
+
+    (void)state;
+    for (int i = 0; i < 12; i++) { /* until it is kept without being asked to */
+        assert_works(pawl_acquire_shared(reader, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release_shared(reader, &error), &error);
+    }
+    assert_works(pawl_acquire_shared(reader, PATIENCE_MS, &error), &error);
+    assert_true(pawl_token(reader) > 0);
+    assert_works(pawl_acquire_shared(beside, PATIENCE_MS, &error), &error);
+    assert_works(pawl_release_shared(beside, &error), &error);
+    assert_works(pawl_inspect(two, "lock", see_holder, &token, &error), &error);
+    assert_works(pawl_break(two, "lock", token, PAWL_BREAK_NOW, &error), &error);
+    assert_works(pawl_acquire(writer, PATIENCE_MS, &error), &error);
+    await_word(reader);
+    assert_fails(PAWL_EHELD, pawl_acquire_shared(beside, 0, &error), &error);
+    assert_works(pawl_release(writer, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release_shared(reader, &error), &error);
+    pawl_lock_free(reader);
+    pawl_lock_free(beside);
+    pawl_lock_free(writer);
+}
+
+/* Its holder does nothing, and knows nothing: those of its process who wait for it come in like others. */
+static void test_waiters_beside_what_was_taken_away(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0), *beside = contract_mutex(one, 0), *task = contract_mutex(one, PAWL_TASK);
+    struct contract_outcome outcome = {0, 1};
+    struct contract_thread thread;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+    contract_start(&thread, beside, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    assert_works(pawl_break(two, "lock", pawl_token(lock), PAWL_BREAK_NOW, &error), &error);
+    assert_int_equal(contract_await(&thread), 0);
+    assert_works(pawl_acquire_start(task, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, contract_acquired, &outcome, &error), &error);
+    assert_works(pawl_break(two, "lock", thread.token, PAWL_BREAK_NOW, &error), &error);
+    assert_int_equal(contract_await_outcome(one, &outcome), 0);
+    contract_finish(&thread);
+    assert_works(pawl_release(task, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(beside);
+    pawl_lock_free(task);
+}
+
 /* A broken hold is handed to nobody: who waits for it inside the process gets a place of its own in the queue at once. */
 static void test_a_broken_hold_is_not_handed_on(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0), *beside = contract_mutex(one, PAWL_TASK), *other = contract_mutex(two, 0);
@@ -281,17 +439,23 @@ static void test_only_looking(void **state) {
 int contract_run_operator(void) {
     const struct CMUnitTest tests[] = {
         CONTRACT_TEST(test_holders_and_waiters_in_order),
+        CONTRACT_TEST(test_who_was_handed_it),
+        CONTRACT_TEST(test_claim_and_lease),
+        CONTRACT_TEST(test_agent_is_the_process),
         CONTRACT_TEST(test_bad_input),
         CONTRACT_TEST(test_examination),
         CONTRACT_TEST(test_break_tells_and_waits_for_the_release),
         CONTRACT_TEST(test_break_without_a_callback),
         CONTRACT_TEST(test_break_now_frees_at_once),
+        CONTRACT_TEST(test_nobody_joins_what_was_taken_away),
+        CONTRACT_TEST(test_waiters_beside_what_was_taken_away),
         CONTRACT_TEST(test_a_broken_hold_is_not_handed_on),
         CONTRACT_TEST(test_downgrade_of_a_lost_hold),
         CONTRACT_TEST(test_no_callback_after_free),
         CONTRACT_TEST(test_only_looking),
     };
 
-    return contract_run_group(tests, sizeof tests / sizeof tests[0],
-                              "test_holders_and_waiters_in_order test_downgrade_of_a_lost_hold");
+    return contract_run_group(
+        tests, sizeof tests / sizeof tests[0],
+        "test_holders_and_waiters_in_order test_downgrade_of_a_lost_hold test_nobody_joins_what_was_taken_away");
 }

@@ -461,7 +461,7 @@ int contract_run_group(const struct CMUnitTest *tests, size_t count, const char 
         "test_a_broken_hold_is_not_handed_on";
 #ifdef PAWL_IN_WORLD
     static const char of_machines[] = "test_fork test_over_two_engines test_cancelled_thread "
-                                      "test_stdio_is_closed";
+                                      "test_stdio_is_closed test_agent_is_the_process";
 #else
     static const char of_machines[] = "";
 #endif

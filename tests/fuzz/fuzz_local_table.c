@@ -194,7 +194,7 @@ static int visit(const struct pawl_entry *entry, void *data) {
     uint64_t *token = data;
 
     CHECK(strlen(entry->name) <= PAWL__NAME_MAX);
-    CHECK(entry->host && entry->command && entry->label && entry->raw);
+    CHECK(entry->host && entry->command && entry->label && entry->raw && entry->agent && entry->around && entry->claim);
     if (entry->token)
         *token = entry->token;
     return 0;

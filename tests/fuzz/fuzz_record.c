@@ -16,6 +16,9 @@ static void check_identity(const struct pawl__identity *identity) {
     check_string(identity->host, sizeof identity->host);
     check_string(identity->command, sizeof identity->command);
     check_string(identity->label, sizeof identity->label);
+    CHECK(!*identity->agent || pawl__agent_is(identity->agent));
+    CHECK(!*identity->around || pawl__agent_is(identity->around));
+    CHECK(identity->lease_ms >= 0);
 }
 
 static void check_again(const struct pawl__identity *identity) {
@@ -28,7 +31,9 @@ static void check_again(const struct pawl__identity *identity) {
     CHECK(strcmp(again.host, identity->host) == 0);
     CHECK(strcmp(again.command, identity->command) == 0);
     CHECK(strcmp(again.label, identity->label) == 0);
-    CHECK(again.pid == identity->pid);
+    CHECK(strcmp(again.agent, identity->agent) == 0);
+    CHECK(strcmp(again.around, identity->around) == 0);
+    CHECK(again.pid == identity->pid && again.lease_ms == identity->lease_ms);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -124,7 +124,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
     uint32_t word = GET(node->state);
     uint64_t owner = GET(node->owner);
     struct pawl__identity identity;
-    char name[PAWL__NAME_MAX + 1], raw[RAW_SIZE];
+    char name[PAWL__NAME_MAX + 1], raw[RAW_SIZE], claim[64];
     struct pawl_entry entry;
 
     memcpy(name, node->name, node->name_length);
@@ -135,6 +135,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
     snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
              GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_names[state_of(word)], GET(node->ticket), slot_of(owner),
              generation_of(owner), GET(node->channel), GET(node->watched));
+    snprintf(claim, sizeof claim, "%u.%u.%" PRIu64, slot_of(owner), generation_of(owner), GET(node->ticket));
     entry = (struct pawl_entry){
         .name = name,
         .kind = (enum pawl_kind)kind_of(node),
@@ -145,14 +146,13 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
         .permits = node->permits,
         .limit = node->limit,
         .token = position ? 0 : GET(node->token),
-        .host = identity.host,
-        .pid = identity.pid,
-        .command = identity.command,
-        .label = identity.label,
         .since_ms = position || GET(node->since_ms) > node->granted_ms ? GET(node->since_ms) : node->granted_ms,
         .remaining_ms = PAWL_FOREVER,
         .raw = raw,
+        .claim = claim,
     };
+    pawl__record_show(&identity, &entry);
+    entry.lease_ms = PAWL_FOREVER;
     return visit(&entry, data);
 }
 

@@ -34,6 +34,7 @@ static int make_descriptors(struct redis *redis, struct pawl_error *reterr) {
 
 static void init(struct redis *redis, const struct pawl__setup *setup) {
     struct claims *claims = claims_of(redis);
+    struct pawl__identity identity = setup->identity;
 
     pawl__kit_init(&redis->kit, &redis->base, &pawl__redis_kit);
     pthread_cond_init(&claims->called, NULL);
@@ -47,7 +48,8 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     TAILQ_INIT(&claims->all);
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&claims->buckets[i]);
-    pawl__record_format(&setup->identity, claims->record, sizeof claims->record);
+    identity.lease_ms = redis->options.lease_ns / REDIS_MS;
+    pawl__record_format(&identity, claims->record, sizeof claims->record);
 }
 
 /* lua/ */

@@ -255,6 +255,7 @@ static int make_descriptors(struct redlock *redlock, struct pawl_error *reterr) 
 
 static int init(struct redlock *redlock, const struct pawl__setup *setup, struct pawl_error *reterr) {
     struct redis *wire = &redlock->wire;
+    struct pawl__identity identity = setup->identity;
     int rc;
 
     pawl__kit_init(&wire->kit, &wire->base, &pawl__redlock_kit);
@@ -272,7 +273,8 @@ static int init(struct redlock *redlock, const struct pawl__setup *setup, struct
     TAILQ_INIT(&redlock->holding);
     TAILQ_INIT(&redlock->votes);
     TAILQ_INIT(&redlock->retries);
-    pawl__record_format(&setup->identity, redlock->record, sizeof redlock->record);
+    identity.lease_ms = wire->options.lease_ns / REDLOCK_MS;
+    pawl__record_format(&identity, redlock->record, sizeof redlock->record);
     if ((rc = make_descriptors(redlock, reterr)) < 0)
         return rc;
     if (!pawl__random(&wire->kit.random, sizeof wire->kit.random))

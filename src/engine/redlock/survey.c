@@ -5,6 +5,7 @@
  * Each server is asked, and what they say is put together: entries are the same if they have the same client and token, of those that
  * wait the same client and moment, of foreign programs the same value. Who is on a majority of the servers holds; who is on fewer wants to.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ enum { ENTRIES_MOST = 100000, CLIENT_BYTES = 36 };
 /* An entry, and how many servers have it. */
 struct sighting {
     struct pawl_entry entry;
-    char *name, *host, *command, *label, *raw;
+    char *name, *host, *command, *label, *raw, *agent, *around;
     unsigned servers;
 };
 
@@ -58,8 +59,10 @@ static bool copy_entry(struct sighting *to, const struct pawl_entry *entry) {
     to->entry.host = to->host = strdup(entry->host);
     to->entry.command = to->command = strdup(entry->command);
     to->entry.label = to->label = strdup(entry->label);
+    to->entry.agent = to->agent = strdup(entry->agent);
+    to->entry.around = to->around = strdup(entry->around);
     to->entry.raw = to->raw = strdup(entry->raw);
-    return to->name && to->host && to->command && to->label && to->raw;
+    return to->name && to->host && to->command && to->label && to->raw && to->agent && to->around;
 }
 
 static void free_sighting(struct sighting *sighting) {
@@ -68,6 +71,8 @@ static void free_sighting(struct sighting *sighting) {
     free(sighting->command);
     free(sighting->label);
     free(sighting->raw);
+    free(sighting->agent);
+    free(sighting->around);
 }
 
 static void free_sightings(struct sightings *all) {
@@ -310,7 +315,7 @@ static void sort_out(const struct redlock *redlock, struct sightings *all) {
 
 static int show(const struct redlock *redlock, struct sightings *all, pawl_visit_fn *visit, void *data) {
     unsigned position = 0;
-    char raw[1200];
+    char raw[1200], claim[CLIENT_BYTES + 24];
     int rc = 0;
 
     for (size_t i = 0; i < all->count && rc == 0; i++) {
@@ -325,6 +330,9 @@ static int show(const struct redlock *redlock, struct sightings *all, pawl_visit
         }
         snprintf(raw, sizeof raw, "%.1100s on %u of %u servers", all->list[i].raw, all->list[i].servers, redlock->count);
         entry->raw = raw;
+        /* Each of its votes has an owner's name of its own. */
+        snprintf(claim, sizeof claim, "%.*s:%" PRIu64, CLIENT_BYTES, all->list[i].raw, number_of(entry));
+        entry->claim = claim;
         rc = visit(entry, data);
     }
     return rc;

@@ -158,6 +158,7 @@ static void set_up(void) {
 
 static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup, struct pawl_error *reterr) {
     struct zk_engine *zk = zk_of(engine);
+    struct pawl__identity identity = setup->identity;
     int rc;
 
     pthread_once(&once, set_up);
@@ -167,12 +168,13 @@ static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup,
     TAILQ_INIT(&zk->timed);
     TAILQ_INIT(&zk->listings);
     TAILQ_INIT(&zk->leftovers);
-    pawl__record_format(&setup->identity, zk->record, sizeof zk->record);
     if ((rc = pawl__zk_session_init(&zk->session, engine, reterr)) == 0 && (rc = take_options(zk, setup, reterr)) == 0 &&
         (rc = make_url(&zk->session.options, reterr)) == 0)
         rc = pawl__zk_open(zk, reterr);
     if (rc < 0)
         pawl__zk_session_free(&zk->session);
+    identity.lease_ms = zk->session.timeout_ns / ZK_MS; /* what the server has granted */
+    pawl__record_format(&identity, zk->record, sizeof zk->record);
     return rc;
 }
 

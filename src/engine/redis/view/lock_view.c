@@ -211,15 +211,13 @@ static int show_holder(const struct lock_view *view, const struct holder *holder
         .permits = holder->permits,
         .limit = view->limit,
         .token = holder->token,
-        .host = holder->facts.identity.host,
-        .pid = holder->facts.identity.pid,
-        .command = holder->facts.identity.command,
-        .label = holder->facts.identity.label,
         .since_ms = holder->facts.since_ms,
         .remaining_ms = holder->left_ms == -1 ? PAWL_FOREVER : holder->left_ms,
         .raw = raw,
+        .claim = owner,
     };
 
+    pawl__record_show(&holder->facts.identity, &entry);
     printable(owner, sizeof owner, holder->owner, holder->length);
     if (holder->count[0])
         snprintf(raw, sizeof raw, "%s = %s", owner, holder->count);
@@ -237,6 +235,7 @@ static int show_waiters(const struct lock_view *view, const struct showing *show
         const redisReply *owner = queue->element[i];
         struct facts facts;
         struct pawl_entry entry;
+        char claim[300];
 
         read_waiter(owner, &facts);
         if (!facts.known)
@@ -251,14 +250,13 @@ static int show_waiters(const struct lock_view *view, const struct showing *show
             .position = ++position,
             .permits = facts.permits,
             .limit = view->limit,
-            .host = facts.identity.host,
-            .pid = facts.identity.pid,
-            .command = facts.identity.command,
-            .label = facts.identity.label,
             .since_ms = facts.since_ms,
             .remaining_ms = -1,
             .raw = owner->str,
+            .claim = claim,
         };
+        printable(claim, sizeof claim, owner->str, strcspn(owner->str, " "));
+        pawl__record_show(&facts.identity, &entry);
         rc = showing->visit(&entry, showing->data);
     }
     return rc;

@@ -68,7 +68,7 @@ struct zk_call *pawl__zk_call(struct zk_session *session, enum zk_call_what what
         return NULL;
     }
     if (what == ZK_CALL_LIST)
-        pawl__zk_list(op, path, NULL);
+        pawl__zk_list_stat(op, path);
     else if (what == ZK_CALL_GET)
         pawl__zk_get(op, path, NULL);
     else if (what == ZK_CALL_ACL)

@@ -36,7 +36,7 @@ struct entry {
     enum pawl_kind kind;
     enum pawl_mode mode;
     uint32_t permits, limit;
-    uint64_t token;
+    uint64_t token, turns;
     size_t watches; /* the entry that it waits for; its own index: none */
     char *raw;
 };
@@ -110,6 +110,11 @@ static void take_data(struct entry *entry, struct zk_call *call) {
     entry->token = (uint64_t)entry->stat.czxid << ZK_TOKEN_BITS;
     if (!entry->foreign)
         entry->token = number_in(entry->data, " token=", entry->token);
+}
+
+/* How many nodes were ever made in a directory: its cversion counts those and the ones that went. */
+static uint64_t count_turns(const struct Stat *stat) {
+    return ((uint64_t)(uint32_t)stat->cversion + (uint64_t)(uint32_t)stat->numChildren) / 2;
 }
 
 /* Read all nodes; those that went meanwhile are left out. */
@@ -211,6 +216,7 @@ static int read_queue(struct survey *survey, const char *dir, const struct zk_ca
             continue;
         if (!(entry = add_entry(ret, dir, child)))
             return no_memory(survey);
+        entry->turns = count_turns(&listing->stat);
         entry->kind = reads || strstr(child, pawl__zk_write_name) ? PAWL_RWLOCK : PAWL_MUTEX;
         entry->mode = reads ? PAWL_SHARED : PAWL_EXCLUSIVE;
         entry->keeps = pawl__zk_guid_limit(child) == ZK_KEEPS;
@@ -292,11 +298,14 @@ static bool merge_locks(struct entries *leases, struct entries *locks, int total
 static int read_directory(struct survey *survey, const char *home, const char *child, struct entries *ret, int *ret_total) {
     char *path = pawl__zk_text("%s/%s", home, child);
     struct zk_call *listing = NULL;
+    struct entry *entry;
     int rc = path ? list(survey, path, &listing) : no_memory(survey);
 
     *ret_total = listing ? listing->count : 0;
     for (int i = 0; rc == 0 && i < listing->count; i++)
-        if (!add_entry(ret, path, listing->children[i]))
+        if ((entry = add_entry(ret, path, listing->children[i])))
+            entry->turns = count_turns(&listing->stat);
+        else
             rc = no_memory(survey);
     if (rc == 0)
         rc = read_entries(survey, ret);
@@ -353,7 +362,19 @@ static void make_raw(struct entries *entries) {
     }
 }
 
+/* The GUID, where there is one: the same in all nodes of a claim. */
+static const char *claim_of(const struct entry *entry, char buffer[ZK_GUID_SIZE]) {
+    const char *child = child_of(entry->path);
+
+    if (strncmp(child, "_c_", 3) != 0 || strlen(child + 3) < ZK_GUID_SIZE)
+        return child;
+    memcpy(buffer, child + 3, ZK_GUID_SIZE - 1);
+    buffer[ZK_GUID_SIZE - 1] = '\0';
+    return buffer;
+}
+
 static int show(const struct survey *survey, const char *name, const struct entry *entry, unsigned position) {
+    char guid[ZK_GUID_SIZE];
     struct pawl_entry shown = {
         .name = name,
         .kind = entry->kind,
@@ -364,15 +385,14 @@ static int show(const struct survey *survey, const char *name, const struct entr
         .permits = entry->permits,
         .limit = entry->limit,
         .token = entry->holds ? entry->token : 0,
-        .host = entry->identity.host,
-        .pid = entry->identity.pid,
-        .command = entry->identity.command,
-        .label = entry->identity.label,
         .since_ms = entry->stat.ctime,
         .remaining_ms = -1,
         .raw = entry->raw ? entry->raw : "",
+        .claim = claim_of(entry, guid),
+        .turns = entry->turns,
     };
 
+    pawl__record_show(&entry->identity, &shown);
     return survey->visit(&shown, survey->data);
 }
 
@@ -388,11 +408,18 @@ static int show_all(const struct survey *survey, const char *name, struct entrie
     return rc;
 }
 
+/* May the child be a lock, or a directory with locks below it? */
+static bool is_named(const char *home, const char *child) {
+    int64_t number;
+
+    return !pawl__zk_number(child, &number) && strcmp(child, "leases") != 0 && strcmp(child, "locks") != 0 &&
+           (*home || strcmp(child, "zookeeper") != 0);
+}
+
 /* One lock, and with `deep` those below it. The mutex is held on entry and on return. */
 static int survey_path(struct survey *survey, const char *home, const char *name, int deep) {
     struct entries entries = {0};
     struct zk_call *listing;
-    int64_t number;
     int rc;
 
     rc = list(survey, *home ? home : "/", &listing);
@@ -410,8 +437,7 @@ static int survey_path(struct survey *survey, const char *home, const char *name
         const char *child = listing->children[i];
         char *path, *below;
 
-        if (pawl__zk_number(child, &number) || strcmp(child, "leases") == 0 || strcmp(child, "locks") == 0 ||
-            (!*home && strcmp(child, "zookeeper") == 0))
+        if (!is_named(home, child))
             continue;
         path = pawl__zk_text("%s/%s", home, child);
         below = pawl__zk_text("%s%s%s", name, *name ? "/" : "", child);

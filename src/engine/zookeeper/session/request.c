@@ -123,6 +123,13 @@ static void on_children(int rc, const struct String_vector *children, const void
     answer(op_of(data), &reply);
 }
 
+static void on_children_stat(int rc, const struct String_vector *children, const struct Stat *stat, const void *data) {
+    const struct zk_reply reply = {
+        .rc = rc == ZOK && has_gaps(children) ? ZMARSHALLINGERROR : rc, .stat = stat, .children = children};
+
+    answer(op_of(data), &reply);
+}
+
 static void on_data(int rc, const char *value, int length, const struct Stat *stat, const void *data) {
     const struct zk_reply reply = {.rc = rc, .data = value, .length = length, .stat = stat};
 
@@ -191,6 +198,11 @@ void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch) {
     op->watch = watch;
     if (sendable(op))
         sent(op, zoo_awget_children(op->session->handle, path, watch ? watch->told : NULL, op->session, on_children, op));
+}
+
+void pawl__zk_list_stat(struct zk_op *op, const char *path) {
+    if (sendable(op))
+        sent(op, zoo_aget_children2(op->session->handle, path, 0, on_children_stat, op));
 }
 
 void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch) {

@@ -95,6 +95,8 @@ struct zk_op *pawl__zk_op_new(struct zk_session *session, struct zk_asker *asker
 void pawl__zk_create(struct zk_op *op, const char *path, const char *data, int length, int flags);
 void pawl__zk_delete(struct zk_op *op, const char *path);
 void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch);
+/* The same, with the Stat of the directory; for operators. */
+void pawl__zk_list_stat(struct zk_op *op, const char *path);
 void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch);
 void pawl__zk_get_acl(struct zk_op *op, const char *path);
 void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int length, int version);
