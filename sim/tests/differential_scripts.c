@@ -205,9 +205,14 @@ static void fill_one(struct call *call, int layout, int number, int kind) {
         add_word(call, "a");
         add_word(call, "b");
         add_word(call, "c");
+    } else if (number == SCRIPT_SURVEY) { /* its keys are those of all scripts about one lock */
+        begin_call(call, kind, "0 0");
+        call->count = call->keys;
+        add_word(call, call->beside);
+        add_word(call, call->beside);
     } else {
         begin_call(call, kind, "0 0");
-        add_word(call, number == SCRIPT_SURVEY ? call->beside : "95000");
+        add_word(call, "95000");
     }
 }
 
@@ -264,10 +269,10 @@ static const char *sorted_survey(const char *body) {
     static char *text;
 
     free(text);
-    if (asprintf(
-            &text,
-            "local function survey()\n%s\nend\nlocal r = survey() for i = 3, 4 do table.sort(r[i]) end table.sort(r[7]) return r",
-            body) < 0)
+    if (asprintf(&text,
+                 "local function survey()\n%s\nend\nlocal r = survey()[1] for i = 3, 4 do table.sort(r[i]) end table.sort(r[7]) "
+                 "return r",
+                 body) < 0)
         abort();
     return text;
 }

@@ -48,7 +48,8 @@ static void open_hostile(const char *once, const char *more) {
     assert_int_equal(listen(hostile.listener, 8), 0);
     assert_int_equal(getsockname(hostile.listener, (struct sockaddr *)&address, &size), 0);
     assert_int_equal(pthread_create(&thread, NULL, answer_without_end, &hostile), 0);
-    snprintf(url, sizeof url, "redis://127.0.0.1:%u", ntohs(address.sin_port));
+    /* A minute: a machine under load may take longer than usual to read what is too long. */
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?connect=60000&command=60000", ntohs(address.sin_port));
     assert_fails(PAWL_EFORMAT, pawl_open(url, NULL, &client, &error), &error);
     shutdown(hostile.listener, SHUT_RDWR);
     pthread_join(thread, NULL);
@@ -74,9 +75,78 @@ static void test_answers_without_end(void **state) {
     open_hostile("$", "1");
 }
 
+/* ---- Answers of the right length, and of any form ---------------------------------------------------------------------------- */
+
+static char nonsense[1024];
+
+static redisReply *answer_nonsense(struct server *asked, int script, int keys, int argc, const char **argv, const size_t *lengths,
+                                   struct pawl_error *reterr) {
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+
+    (void)asked, (void)script, (void)keys, (void)argc, (void)argv, (void)lengths, (void)reterr;
+    assert_int_equal(redisReaderFeed(reader, nonsense, strlen(nonsense)), REDIS_OK);
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+    assert_non_null(reply);
+    redisReaderFree(reader);
+    return reply;
+}
+
+static void *ask_nothing(const struct redis *redis, const char *name, const char *argv[LOOK_ARGS]) {
+    (void)redis, (void)name;
+    for (int i = 0; i < LOOK_ARGS; i++)
+        argv[i] = "";
+    return malloc(1);
+}
+
+static int see_entry(const struct pawl_entry *entry, void *data) {
+    unsigned *seen = data;
+
+    *seen += (unsigned)strlen(entry->raw) + 1;
+    return 0;
+}
+
+/* What the survey says of one lock, with this in the place of one part. */
+static int look_at_nonsense(const char *type, int which, const char *instead, unsigned *seen) {
+    static struct redis redis;
+    struct server asked = {.redis = &redis};
+    const char *parts[AT_COUNT] = {type,     ":100\r\n",    "*2\r\n$1\r\na\r\n$1\r\n1\r\n", "*0\r\n", "*0\r\n", "*0\r\n",
+                                   "*0\r\n", "$2\r\n17\r\n"};
+    char *const names[] = {(char *)"lock"};
+    char *to = nonsense + sprintf(nonsense, "*1\r\n*%d\r\n", AT_COUNT);
+
+    if (which >= 0)
+        parts[which] = instead;
+    for (int i = 0; i < AT_COUNT; i++)
+        to = stpcpy(to, parts[i]);
+    redis.call = answer_nonsense;
+    return pawl__look_show(&asked, names, 1, ask_nothing, see_entry, seen, &error);
+}
+
+static void test_forms_that_cannot_be(void **state) {
+    static const char *const types[] = {"$4\r\nhash\r\n", "$6\r\nstring\r\n", "$4\r\nnone\r\n", "$4\r\nlist\r\n"};
+    static const char *const others[] = {
+        "$-1\r\n", ":7\r\n", "*0\r\n", "+OK\r\n", "$1\r\nx\r\n", "*2\r\n$-1\r\n:3\r\n", "*1\r\n*0\r\n", "*2\r\n:1\r\n$-1\r\n"};
+    unsigned seen = 0, refused = 0;
+
+    (void)state;
+    assert_int_equal(look_at_nonsense(types[0], -1, NULL, &seen), 0);
+    assert_true(seen > 0);
+    for (size_t type = 0; type < sizeof types / sizeof types[0]; type++)
+        for (int which = 0; which < AT_COUNT; which++)
+            for (size_t other = 0; other < sizeof others / sizeof others[0]; other++) {
+                int rc = look_at_nonsense(types[type], which, others[other], &seen);
+
+                assert_true(rc == 0 || rc == PAWL_EFORMAT);
+                refused += rc < 0;
+            }
+    assert_true(refused > 100);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths_that_cannot_be),
+        cmocka_unit_test(test_forms_that_cannot_be),
         cmocka_unit_test(test_answers_without_end),
     };
 

@@ -198,47 +198,67 @@ redisReply *pawl__redlock_call(struct server *server, int script, int keys, int 
     }
 }
 
-/* Keys and arguments of scripts that begin with common.lua. */
+/* What scripts are sent about one lock. `beside`: a semaphore's sorted set, which operators may meet; `holds`: what the hold keys of a
+ * read-write lock would begin with. */
 struct view_call {
     struct seat_keys keys;
-    char rest[REDIS_KEY_MAX], floor[24], beside[REDIS_KEY_MAX];
+    char rest[REDIS_KEY_MAX], floor[24], beside[REDIS_KEY_MAX], holds[REDIS_KEY_MAX];
     const char *argv[VIEW_ARGS];
 };
 
-static void fill_call(const struct redlock *redlock, const char *name, bool surveys, struct view_call *ret) {
+static void fill_keys(const struct redlock *redlock, const char *name, struct view_call *ret) {
     const char *lock = ret->keys.lock;
     bool bare;
-    char *to;
 
     pawl__seat_keys(redlock, name, &ret->keys);
     bare = strchr(lock, '{');
-    to = stpcpy(pawl__put_number(ret->rest, (uint64_t)(redlock->wire.options.claim_ns / REDLOCK_MS)), "\npawl:inbox:\n");
-    if (surveys)
-        to += sprintf(to, bare ? "redisson_sc:%s\n%s:timeout" : "redisson_sc:{%s}\n{%s}:timeout", lock, lock);
-    else
-        to = stpcpy(to, "\n");
-    strcpy(to, "\n");
-    sprintf(ret->beside, bare ? "%s:" : "{%s}:", lock);
-    pawl__put_number(ret->floor, REDIS_TOKEN_MAX);
-    memcpy(ret->argv,
-           (const char *[]){lock, ret->keys.ballot, ret->keys.wait, ret->keys.ballot, "", ret->rest, ret->floor, ret->beside},
-           sizeof ret->argv);
+    strcpy(stpcpy(stpcpy(ret->holds, bare ? "" : "{"), lock), bare ? ":" : "}:");
+    strcpy(stpcpy(ret->beside, ret->holds), "timeout");
 }
 
-static int look_at(struct server *server, const char *name, struct lock_view *ret, struct pawl_error *reterr) {
-    struct view_call call;
-    redisReply *reply;
+/* Keys and arguments of scripts that begin with common.lua. */
+static void fill_break(const struct redlock *redlock, const char *name, struct view_call *ret) {
+    fill_keys(redlock, name, ret);
+    strcpy(pawl__put_number(ret->rest, (uint64_t)(redlock->wire.options.claim_ns / REDLOCK_MS)), "\npawl:inbox:\n\n\n");
+    pawl__put_number(ret->floor, REDIS_TOKEN_MAX);
+    memcpy(
+        ret->argv,
+        (const char *[]){ret->keys.lock, ret->keys.ballot, ret->keys.wait, ret->keys.ballot, "", ret->rest, ret->floor, ret->holds},
+        sizeof ret->argv);
+}
 
-    fill_call((struct redlock *)server->redis, name, true, &call);
-    reply = pawl__redlock_call(server, SCRIPT_SURVEY, VIEW_KEYS, VIEW_ARGS, call.argv, NULL, reterr);
-    return reply ? pawl__lock_view_take(server->redis, name, reply, ret, reterr) : reterr->code;
+static void *fill_look(const struct redis *wire, const char *name, const char *argv[LOOK_ARGS]) {
+    struct view_call *call = malloc(sizeof *call);
+
+    if (!call)
+        return NULL;
+    fill_keys((const struct redlock *)wire, name, call);
+    memcpy(argv,
+           (const char *[]){call->keys.lock, call->keys.ballot, call->keys.wait, call->keys.ballot, call->beside, call->holds},
+           LOOK_ARGS * sizeof *argv);
+    return call;
+}
+
+static int look_at(struct server *server, const char *name, struct lock_view *ret, redisReply **retreply,
+                   struct pawl_error *reterr) {
+    char *const names[] = {(char *)name};
+    int rc = pawl__look(server, names, 1, fill_look, retreply, reterr);
+
+    if (rc == 0)
+        pawl__lock_view_take(server->redis, name, (*retreply)->element[0], ret);
+    return rc;
 }
 
 static int survey_one(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct lock_view view;
-    int rc = look_at(server, name, &view, reterr);
+    redisReply *reply;
+    int rc = look_at(server, name, &view, &reply, reterr);
 
-    return rc < 0 ? rc : pawl__lock_view_show(&view, visit, data, reterr);
+    if (rc < 0)
+        return rc;
+    rc = pawl__lock_view_show(&view, visit, data, reterr);
+    freeReplyObject(reply);
+    return rc;
 }
 
 static int survey_server(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
@@ -251,9 +271,10 @@ static int survey_server(struct server *server, const char *name, pawl_visit_fn 
     if (rc == 0)
         rc = pawl__names_scan(server, "pawl:vote", SCRIPT_HELD, &names, reterr);
     pawl__names_sort(&names);
-    for (size_t i = 0; i < names.count && rc == 0; i++) {
-        rc = survey_one(server, names.list[i], visit, data, reterr);
-        rc = rc == PAWL_EKIND ? 0 : rc; /* it does not keep the others from being shown */
+    for (size_t i = 0; i < names.count && rc == 0; i += LOOK_MOST) {
+        size_t count = names.count - i < LOOK_MOST ? names.count - i : LOOK_MOST;
+
+        rc = pawl__look_show(server, names.list + i, count, fill_look, visit, data, reterr);
     }
     pawl__names_free(&names);
     return rc;
@@ -262,13 +283,14 @@ static int survey_server(struct server *server, const char *name, pawl_visit_fn 
 static int break_at(struct server *server, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     struct view_call call;
     struct lock_view view;
-    int rc = look_at(server, name, &view, reterr);
+    redisReply *reply;
+    int rc = look_at(server, name, &view, &reply, reterr);
 
     if (rc < 0)
         return rc;
-    fill_call((struct redlock *)server->redis, name, false, &call);
+    fill_break((struct redlock *)server->redis, name, &call);
     rc = pawl__lock_view_break(&view, server, SCRIPT_BREAK, call.argv, token, now, reterr);
-    freeReplyObject(view.reply);
+    freeReplyObject(reply);
     return rc;
 }
 

@@ -30,7 +30,7 @@ def scripts_of_layout(plain):
     """For the mutexes of Redisson, or of the plain family; the other kinds are the same in both."""
     family = "plain" if plain else "mutex"
     key, look, holder = f"{family}_key", f"{family}_look", f"{family}_holder"
-    mutex = ["common", look, "mutex"]  # and before it "foreign"
+    mutex = ["common", "with_token", look, "mutex"]  # and before it "foreign"
     rw, semaphore = ["common", "holders", "rw"], ["common", "holders", "semaphore"]
     acquire = ["queue", "recover", "probe", "acquire"]
     all_kinds = ["as_kind_0", key, "foreign", *mutex, *acquire, "as_kind_1", *rw, *acquire, "as_kind_2", *semaphore, *acquire, "kinds_end"]
@@ -52,7 +52,7 @@ def scripts_of_layout(plain):
         "SCRIPT_DOWNGRADE": [*rw, "queue", "downgrade"],
         "SCRIPT_ACQUIRE_ALL": [*all_kinds, "acquire_all"],
         "SCRIPT_HELD": ["held"],
-        "SCRIPT_SURVEY": ["common", "plain_look", "survey"],
+        "SCRIPT_SURVEY": ["survey_head", "with_token", "plain_look", "survey"],
     }
 
 
@@ -64,7 +64,7 @@ REDLOCK = {
     "SCRIPT_RAISE": ["raise"],
     "SCRIPT_HELD": ["held"],
     "SCRIPT_BREAK": ["common", "look", "break"],
-    "SCRIPT_SURVEY": ["common", "look", "survey"],
+    "SCRIPT_SURVEY": ["survey_head", "with_token", "look", "survey"],
 }
 
 

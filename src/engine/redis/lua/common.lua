@@ -47,14 +47,6 @@ local function take_tokens(want)
     return text(before + 1), given
 end
 
--- The record of a mutex's holder leaves its first token 0 where it was written in the common case: then it is what the counter says, which
--- nobody moves while the mutex is held, but the holder, who writes it down then (extend.lua).
-local function with_token(record)
-    local want, rest = string.match(record, '^0 (%d+)( .*)$')
-    local last = want and call('GET', TOKEN)
-    return last and text(last - want + 1) .. ' ' .. want .. rest or record
-end
-
 -- Our clients' UUIDs are of version 8; those of Redisson are of version 4.
 local function is_ours(owner)
     return #owner > 37 and string.sub(owner, 15, 15) == '8' and string.sub(owner, 37, 37) == ':'

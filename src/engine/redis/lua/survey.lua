@@ -1,29 +1,59 @@
--- All that there is to see of one lock: {type, ms left, what it holds, records, queue, permits that are out, their holds' ms left, time}
-local kind = call('TYPE', LOCK).ok
-local content, who = {}, {}
-if kind == 'hash' then
+-- All that there is to see of locks: of each {type, ms left, what it holds, records, queue, permits that are out, their holds' ms left,
+-- time}. KEYS: 4 of each, as everywhere. ARGV: 2 of each: a semaphore's sorted set; what hold keys begin with.
+-- Of a mutex, the most common, no more is read than it can have.
+local function read_hash()
+    local content, who, rw = {}, {}, false
     local all = call('HGETALL', LOCK)
     for i = 1, #all, 2 do
-        local record_owner = string.match(all[i], '^@(.*)$')
-        local to = record_owner and who or content
-        to[#to + 1] = record_owner or all[i]
-        to[#to + 1] = record_owner and with_token(all[i + 1]) or all[i + 1]
+        local field, value = all[i], all[i + 1]
+        if string.byte(field) == 64 then -- '@': a record
+            who[#who + 1], who[#who + 2] = string.sub(field, 2), with_token(value)
+        else
+            rw = rw or field == 'mode'
+            content[#content + 1], content[#content + 2] = field, value
+        end
     end
-elseif kind == 'string' then
-    content = {call('GET', LOCK)}
+    return content, who, rw
 end
-local who_kind = call('TYPE', WHO).ok
-if who_kind == 'hash' then
-    who = call('HGETALL', WHO)
-elseif who_kind == 'string' then
-    who = {owner_and_record()}
-    who[2] = who[2] and with_token(who[2])
+
+local function read_who(who)
+    local kind = call('TYPE', WHO).ok
+    if kind == 'hash' then
+        return call('HGETALL', WHO)
+    elseif kind == 'string' then
+        local owner, record = owner_and_record()
+        return {owner, record and with_token(record)}
+    end
+    return who
 end
-local out = call('TYPE', BESIDE).ok == 'zset' and call('ZRANGE', BESIDE, 0, 4999, 'WITHSCORES') or {}
-local holds = {}
-if kind == 'hash' then
+
+local function read_holds(content)
+    local holds = {}
     for i = 1, #content, 2 do
-        holds[#holds + 1] = call('PTTL', ARGV[4] .. content[i] .. ':rwlock_timeout:1')
+        holds[#holds + 1] = call('PTTL', HOLDS .. content[i] .. ':rwlock_timeout:1')
     end
+    return holds
 end
-return {kind, call('PTTL', LOCK), content, who, call('ZRANGE', QUEUE, 0, 4999), out, holds, text(NOW)}
+
+local function survey()
+    local kind, content, who, rw, out, holds = call('TYPE', LOCK).ok, {}, {}, false, {}, {}
+    if kind == 'hash' then
+        content, who, rw = read_hash()
+        holds = rw and read_holds(content) or holds
+    else
+        content = kind == 'string' and {call('GET', LOCK)} or content
+        out = call('TYPE', BESIDE).ok == 'zset' and call('ZRANGE', BESIDE, 0, 4999, 'WITHSCORES') or out
+    end
+    if rw or #who == 0 then
+        who = read_who(who)
+    end
+    return {kind, call('PTTL', LOCK), content, who, call('ZRANGE', QUEUE, 0, 4999), out, holds, NOW}
+end
+
+local answer = {}
+for i = 1, #KEYS / 4 do
+    LOCK, TOKEN, QUEUE, WHO = KEYS[i * 4 - 3], KEYS[i * 4 - 2], KEYS[i * 4 - 1], KEYS[i * 4]
+    BESIDE, HOLDS = ARGV[i * 2 - 1], ARGV[i * 2]
+    answer[i] = survey()
+end
+return answer

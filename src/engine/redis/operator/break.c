@@ -10,15 +10,16 @@ int pawl__redis_break(struct pawl__engine *engine, const char *name, uint64_t to
     struct redis_call call;
     struct pawl_error local;
     struct lock_view view;
+    redisReply *reply;
     int rc;
 
     reterr = reterr ? reterr : &local;
-    rc = pawl__lock_view_look(redis, name, &view, reterr);
+    rc = pawl__redis_look(redis, name, &view, &reply, reterr);
     if (rc < 0)
         return rc;
     pawl__call_fill(redis, NULL, name, view.kind, "", &call);
     rc = pawl__lock_view_break(&view, pawl__server_having(redis, name), SCRIPT_BREAK + (int)view.kind, call.argv, token, now,
                                reterr);
-    freeReplyObject(view.reply);
+    freeReplyObject(reply);
     return rc;
 }

@@ -18,8 +18,9 @@ struct server *pawl__server_next(struct redis *redis, struct server *server);
 struct server *pawl__server_having(struct redis *redis, const char *name);
 
 /* survey.c, break.c */
-/* Read a lock. The caller frees the reply. */
-int pawl__lock_view_look(struct redis *redis, const char *name, struct lock_view *ret, struct pawl_error *reterr);
+/* Look at a lock. The caller frees the reply, in which it stays. */
+int pawl__redis_look(struct redis *redis, const char *name, struct lock_view *ret, redisReply **retreply,
+                     struct pawl_error *reterr);
 pawl__survey_fn pawl__redis_survey;
 pawl__break_fn pawl__redis_break;
 

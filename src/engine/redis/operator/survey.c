@@ -5,30 +5,53 @@
  * All locks are found by SCAN for records, queues and counters of tokens; so what only foreign programs hold is shown when it is asked
  * for by name.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/redis/lock/keys.h"
 #include "engine/redis/operator/operator.h"
 
-int pawl__lock_view_look(struct redis *redis, const char *name, struct lock_view *ret, struct pawl_error *reterr) {
-    struct redis_keys rwlock;
-    struct redis_call call;
-    redisReply *reply;
+/* The kinds differ in what lies beside the lock: it is looked at as each of them. */
+struct looked_at {
+    struct redis_keys rwlock, semaphore;
+};
+
+static void *fill(const struct redis *redis, const char *name, const char *argv[LOOK_ARGS]) {
+    struct looked_at *at = malloc(sizeof *at);
+
+    if (!at)
+        return NULL;
+    pawl__redis_keys(redis, name, PAWL_RWLOCK, &at->rwlock);
+    pawl__redis_keys(redis, name, PAWL_SEMAPHORE, &at->semaphore);
+    memcpy(argv,
+           (const char *[]){at->rwlock.lock, at->rwlock.token, at->rwlock.queue, at->rwlock.who, at->semaphore.beside,
+                            at->rwlock.beside},
+           LOOK_ARGS * sizeof *argv);
+    return at;
+}
+
+int pawl__redis_look(struct redis *redis, const char *name, struct lock_view *ret, redisReply **retreply,
+                     struct pawl_error *reterr) {
+    char *const names[] = {(char *)name};
     int rc = pawl__redis_check_name(redis, name, reterr);
 
-    if (rc < 0)
-        return rc;
-    pawl__redis_keys(redis, name, PAWL_RWLOCK, &rwlock);
-    pawl__call_fill(redis, NULL, name, PAWL_SEMAPHORE, "", &call);
-    call.argv[REDIS_CALL_COMMON] = rwlock.beside;
-    reply = pawl__server_call(pawl__server_having(redis, name), SCRIPT_SURVEY, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv,
-                              NULL, reterr);
-    return reply ? pawl__lock_view_take(redis, name, reply, ret, reterr) : reterr->code;
+    if (rc == 0)
+        rc = pawl__look(pawl__server_having(redis, name), names, 1, fill, retreply, reterr);
+    if (rc == 0)
+        pawl__lock_view_take(redis, name, (*retreply)->element[0], ret);
+    return rc;
 }
 
 static int survey_one(struct redis *redis, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct lock_view view;
-    int rc = pawl__lock_view_look(redis, name, &view, reterr);
+    redisReply *reply;
+    int rc = pawl__redis_look(redis, name, &view, &reply, reterr);
 
-    return rc < 0 ? rc : pawl__lock_view_show(&view, visit, data, reterr);
+    if (rc < 0)
+        return rc;
+    rc = pawl__lock_view_show(&view, visit, data, reterr);
+    freeReplyObject(reply);
+    return rc;
 }
 
 static int scan_all(struct redis *redis, struct names *names, struct pawl_error *reterr) {
@@ -48,6 +71,7 @@ static int scan_all(struct redis *redis, struct names *names, struct pawl_error 
 
 int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
+    size_t batch = redis->traits.sharded ? 1 : LOOK_MOST; /* there, a script is of one slot */
     struct pawl_error local;
     struct names names = {0};
     int rc;
@@ -57,9 +81,10 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
         return survey_one(redis, name, visit, data, reterr);
     rc = scan_all(redis, &names, reterr);
     pawl__names_sort(&names);
-    for (size_t i = 0; i < names.count && rc == 0; i++) {
-        rc = survey_one(redis, names.list[i], visit, data, reterr);
-        rc = rc == PAWL_EKIND ? 0 : rc; /* it does not keep the others from being shown */
+    for (size_t i = 0; i < names.count && rc == 0; i += batch) {
+        size_t count = names.count - i < batch ? names.count - i : batch;
+
+        rc = pawl__look_show(pawl__server_having(redis, names.list[i]), names.list + i, count, fill, visit, data, reterr);
     }
     pawl__names_free(&names);
     return rc;

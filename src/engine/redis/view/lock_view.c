@@ -2,7 +2,7 @@
  *
  * lock_view.c - who holds a lock and who waits for it, as the server has it.
  *
- * One script reads all of one lock (lua/survey.lua). The lock's own key says who holds, also where a foreign client wrote it; the records
+ * One script reads all of a lock (lua/survey.lua). The lock's own key says who holds, also where a foreign client wrote it; the records
  * (docs/redis.md says where they lie) only add names to owners that are pawl's. A holder without a record is foreign. It has no token, or
  * one that is not ours to know, and still must be named in order to be broken: it is shown with a number made of its owner's name.
  */
@@ -153,21 +153,13 @@ int pawl__lock_view_holders(const struct lock_view *view, holder_fn *fn, void *d
     return fn(view, &holder, data);
 }
 
-int pawl__lock_view_take(const struct redis *redis, const char *name, redisReply *reply, struct lock_view *ret,
-                         struct pawl_error *reterr) {
+void pawl__lock_view_take(const struct redis *redis, const char *name, const redisReply *reply, struct lock_view *ret) {
     *ret = (struct lock_view){.redis = redis, .name = name, .reply = reply, .limit = 1};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != AT_COUNT) {
-        freeReplyObject(reply);
-        return pawl__fail(reterr, PAWL_EFORMAT,
-                          "the server's answer about '%s' is of no known form: check that the URL names a Redis server itself",
-                          name);
-    }
     ret->kind = kind_of(ret);
     ret->now_ms = pawl__reply_number(reply, AT_TIME, 0) / 1000;
     if (ret->kind == PAWL_SEMAPHORE && lock_view_part(ret, AT_CONTENT)->elements)
         ret->limit = (unsigned)strtol(lock_view_part(ret, AT_CONTENT)->element[0]->str, NULL, 10) +
                      (unsigned)lock_view_part(ret, AT_OUT)->elements / 2;
-    return 0;
 }
 
 /* ---- Showing it ----------------------------------------------------------------------------------------------------------- */
@@ -269,7 +261,7 @@ static bool is_no_lock(const struct lock_view *view) {
     return strcmp(type, "none") != 0 && strcmp(type, "hash") != 0 && strcmp(type, "string") != 0;
 }
 
-int pawl__lock_view_show(struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+int pawl__lock_view_show(const struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct showing showing = {visit, data};
     int rc;
 
@@ -278,6 +270,5 @@ int pawl__lock_view_show(struct lock_view *view, pawl_visit_fn *visit, void *dat
                         lock_view_part(view, AT_TYPE)->str);
     else if ((rc = pawl__lock_view_holders(view, show_holder, &showing)) == 0)
         rc = show_waiters(view, &showing);
-    freeReplyObject(view->reply);
     return rc;
 }

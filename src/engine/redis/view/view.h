@@ -18,7 +18,7 @@ enum { AT_TYPE, AT_LEFT, AT_CONTENT, AT_WHO, AT_QUEUE, AT_OUT, AT_HOLDS, AT_TIME
 struct lock_view {
     const struct redis *redis;
     const char *name;
-    redisReply *reply;
+    const redisReply *reply; /* the script's answer about it */
     enum pawl_kind kind;
     int64_t now_ms;
     unsigned limit;
@@ -52,21 +52,32 @@ struct holder {
 };
 
 /* lock_view.c */
-/* Make it of the script's answer, which is freed after an error, or else with the last use: by pawl__lock_view_show, or by the caller. */
-int pawl__lock_view_take(const struct redis *redis, const char *name, redisReply *reply, struct lock_view *ret,
-                         struct pawl_error *reterr);
+/* Make it of the script's answer, in which it stays. */
+void pawl__lock_view_take(const struct redis *redis, const char *name, const redisReply *reply, struct lock_view *ret);
 /* Call `fn` for each holder, until it returns something else than 0: that is returned. */
 typedef int holder_fn(const struct lock_view *view, const struct holder *holder, void *data);
 int pawl__lock_view_holders(const struct lock_view *view, holder_fn *fn, void *data);
-/* Show holders and those that wait as entries, and free the answer. */
-int pawl__lock_view_show(struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+/* Show holders and those that wait as entries. */
+int pawl__lock_view_show(const struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
 
 /* break.c */
-/* What scripts that begin with common.lua are sent to survey or break: keys, then arguments. */
+/* What scripts that begin with common.lua are sent to break: keys, then arguments. */
 enum { VIEW_KEYS = 4, VIEW_OWNER = VIEW_KEYS, VIEW_LAST = 7, VIEW_ARGS = 8 };
 /* Break the hold with this token by the script, whose owner and last argument are filled in. */
 int pawl__lock_view_break(const struct lock_view *view, struct server *server, int script, const char *argv[VIEW_ARGS],
                           uint64_t token, bool now, struct pawl_error *reterr);
+
+/* look.c: looking at several locks of one server by one script. */
+enum { LOOK_MOST = 100 };
+/* What the script is sent about one lock, keys and arguments, in the memory that it returns; NULL: there is none. */
+enum { LOOK_KEYS = VIEW_KEYS, LOOK_BESIDE = LOOK_KEYS, LOOK_HOLDS, LOOK_ARGS };
+typedef void *view_fill_fn(const struct redis *redis, const char *name, const char *argv[LOOK_ARGS]);
+/* One answer for each, at most LOOK_MOST, to be made a lock_view. The caller frees the reply. */
+int pawl__look(struct server *server, char *const names[], size_t count, view_fill_fn *fill, redisReply **ret,
+               struct pawl_error *reterr);
+/* Look and show; what is no lock is passed over. */
+int pawl__look_show(struct server *server, char *const names[], size_t count, view_fill_fn *fill, pawl_visit_fn *visit, void *data,
+                    struct pawl_error *reterr);
 
 /* names.c: all locks of a server. */
 struct names {
