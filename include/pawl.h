@@ -89,6 +89,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -482,6 +483,45 @@ typedef int pawl_finding_fn(const struct pawl_finding *finding, void *data);
 
 /* Look at what the engine stands on, for `pawl doctor`. PAWL_EUNSUPPORTED: the engine has nothing to look at. */
 PAWL_PUBLIC int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct pawl_error *reterr);
+
+/* ---- Counters --------------------------------------------------------------------------------------------------------------- */
+
+/* Waits are counted in buckets: those of up to 0.1 ms, 1 ms, 10 ms, 0.1 s, 1 s, 10 s, 100 s, 1000 s, and those that were longer. */
+#define PAWL_WAIT_BUCKETS 9
+
+/* What a client has counted since it was opened. Parts of a set count one by one, and once more if they were asked for at once. */
+struct pawl_counters {
+    size_t size; /* sizeof(struct pawl_counters), set by the caller: so that the struct can grow */
+    /* Acquires, by how they ended: */
+    uint64_t granted;
+    uint64_t reentered; /* by who had it already */
+    uint64_t held;      /* a try, and others had it */
+    uint64_t timed_out;
+    uint64_t cancelled;                /* pawl_cancel, pawl_lock_free, pawl_close, a signal */
+    uint64_t deadlocked;               /* PAWL_EDEADLK */
+    uint64_t failed;                   /* for any other reason */
+    uint64_t contended;                /* that had to wait, granted or not */
+    uint64_t handoffs;                 /* holds that one thread handed to the next, inside the process */
+    uint64_t claims;                   /* places in its queue that the engine was asked for */
+    uint64_t releases;                 /* holds that are over: released, or given up after they were lost */
+    uint64_t renewed;                  /* leases, in time */
+    uint64_t renewed_late;             /* when the hold was suspect already */
+    uint64_t suspects;                 /* how often holds became so */
+    uint64_t lost_expired;             /* holds that were lost: their time was over; */
+    uint64_t lost_broken;              /* an operator broke them; */
+    uint64_t lost_gone;                /* the server did not have them any more */
+    uint64_t waiting;                  /* now */
+    uint64_t holding;                  /* now */
+    uint64_t waited_ns;                /* the sum of all waits that have ended */
+    uint64_t waits[PAWL_WAIT_BUCKETS]; /* how many of them were how long */
+    int64_t least_left_ms;             /* the least time that was left of a lease when it was renewed; -1: none was */
+};
+
+/* Fill in what there is room for, by `ret->size`. Counting takes no request and, for an acquire that does not wait, no look at a clock. */
+PAWL_PUBLIC int pawl_stats(struct pawl *client, struct pawl_counters *ret);
+/* Write them as text for Prometheus (format 0.0.4), each metric with the labels url and kind; so a program needs no library to
+ * answer for /metrics. PAWL_ESYSTEM: the file does not take it. */
+PAWL_PUBLIC int pawl_stats_write(struct pawl *client, FILE *out);
 
 #ifdef __cplusplus
 }

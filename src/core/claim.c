@@ -139,6 +139,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
         return NULL;
     cohort->spare = NULL;
     cohort->claim_count++;
+    cohort->counts.claims++;
     memset((char *)claim + offsetof(struct claim, state), 0, offsetof(struct claim, seam) - offsetof(struct claim, state));
     memset(pawl__claim_state(&claim->seam), 0, cohort->engine->impl->claim_size);
     claim->serves_most = 1 + cohort->client->handoffs;
@@ -503,6 +504,7 @@ static int tick_lease(struct claim *claim, int64_t now, int64_t *retdue, struct 
         renew(claim);
     if (!claim->suspect && now >= claim->suspect_at) {
         claim->suspect = true;
+        claim->cohort->counts.suspects++;
         outcome = CLAIM_SUSPECT;
     }
     if (!claim->renewing && claim->renew_at != PAWL__NEVER)
@@ -532,6 +534,7 @@ int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct p
 static int renewed(struct claim *claim) {
     int outcome = claim->suspect ? NEWS_RENEWED : CLAIM_NOTHING;
 
+    pawl__count_renewed(claim->cohort, claim->suspect, claim->assured_until - pawl__boottime());
     claim->renewing = false;
     claim->suspect = false;
     note_lease(claim);

@@ -322,6 +322,7 @@ static void lose(struct claim *claim, bool broken, const struct pawl_error *why)
 
     TAILQ_FOREACH(hold, &claim->holds, of_claim) {
         hold->lost = true;
+        pawl__count_lost(claim->cohort, why->code);
         pawl__hold_token(hold); /* while there is a claim to draw it from */
         post_loss(hold, PAWL_LOST, why);
     }

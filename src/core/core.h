@@ -12,7 +12,7 @@
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
  *
- * The files, lowest first, each of which calls only earlier ones: operator, service, life, events, keep, claim, waiter, handoff,
+ * The files, lowest first, each of which calls only earlier ones: operator, service, stats, life, events, keep, claim, waiter, handoff,
  * cohort, enter, fork, handle, set, client. What is above is reached by what a function returns
  * (claim.c), or by a table that the upper one fills (service_ops).
  *
@@ -71,6 +71,19 @@ struct service {
     _Atomic int64_t due; /* when it must look at the clock next */
 };
 
+/* What is counted: see struct pawl_counters. All but the last are sums. */
+enum { PAWL__KINDS = PAWL_SEMAPHORE + 1 };
+#define PAWL__WAIT_BOUNDS_NS                                                                                                       \
+    { 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000, 100000000000, 1000000000000 }
+struct counts {
+    uint64_t granted, reentered, held, timed_out, cancelled, deadlocked, failed;
+    uint64_t contended, handoffs, claims, released;
+    uint64_t renewed, renewed_late, suspects;
+    uint64_t lost_expired, lost_broken, lost_gone;
+    uint64_t waited_ns, waits[PAWL_WAIT_BUCKETS];
+    int64_t least_left_ns; /* 0: no lease was renewed yet */
+};
+
 struct events {
     pthread_mutex_t mutex;
     pthread_cond_t idle;
@@ -108,7 +121,8 @@ struct pawl {
     size_t cohort_buckets;       /* a power of two, which grows with their number */
     size_t cohorts_now;
     struct cohort_list every_cohort;
-    unsigned references; /* 1 for the user until pawl_close, 1 per handle */
+    struct counts counts[PAWL__KINDS]; /* of cohorts that are no more; guarded by mutex */
+    unsigned references;               /* 1 for the user until pawl_close, 1 per handle */
 
     _Atomic bool closed;
     _Atomic bool forked;
@@ -148,6 +162,7 @@ struct cohort {
     struct part_list parts;      /* of the sets that are being acquired */
     _Atomic uint32_t *wake;      /* who is to be woken once the mutex is free: sooner, it would only wait for that */
     struct claim *spare;         /* kept so that the next acquire need not allocate */
+    struct counts counts;
     uint32_t name_length, name_hash;
     char name[];
 };
@@ -248,6 +263,7 @@ struct waiter {
     enum pawl_mode mode;
     uint32_t permits;
     uint64_t owner;
+    int64_t since;    /* when it began to wait; 0: it did not */
     int64_t deadline;
     int64_t timeout_ms; /* for the error's text */
     int64_t max_hold_ns;
@@ -349,6 +365,18 @@ static inline bool has_token(const struct claim *claim) {
 static inline const struct pawl__engine_impl *impl_of(const struct pawl *client) {
     return client->engine->impl;
 }
+
+/* stats.c: what is counted. cohort->mutex is held. */
+
+/* A wait is over. */
+void pawl__count_waited(struct cohort *cohort, int64_t ns);
+/* An acquire has ended with this code. */
+void pawl__count_end(struct cohort *cohort, int code);
+/* A hold was lost for this reason. */
+void pawl__count_lost(struct cohort *cohort, int code);
+/* A lease was renewed when so much of it was left; `late`: when it was suspect. */
+void pawl__count_renewed(struct cohort *cohort, bool late, int64_t left_ns);
+void pawl__counts_add(struct counts *to, const struct counts *from);
 
 /* life.c: memory and references */
 
@@ -468,6 +496,8 @@ bool pawl__waiter_count(struct claim *claim);
 /* Let it wait for the claim; `attach` counts it, too. */
 void pawl__waiter_put(struct claim *claim, struct waiter *waiter);
 bool pawl__waiter_attach(struct claim *claim, struct waiter *waiter);
+/* It was neither granted nor refused at once. */
+void pawl__waiter_waits(struct waiter *waiter, int64_t now);
 /* Wake the waiter's thread, if it sleeps. */
 void pawl__waiter_wake(struct cohort *cohort, struct waiter *waiter);
 /* The waiter's fate is decided: tell it. */

@@ -137,6 +137,7 @@ bool pawl__cohort_enter_idle(struct pawl_lock *lock, enum pawl_mode mode, uint64
 static void begin_async(struct waiter *waiter) {
     int64_t now = pawl__boottime(), due = waiter->deadline;
 
+    pawl__waiter_waits(waiter, now);
     due = needs_looks(waiter->claim) && now + PAWL__LISTEN_NS < due ? now + PAWL__LISTEN_NS : due;
     if (pawl__service_start(waiter->lock->client))
         pawl__service_due(waiter->lock->client, due);

@@ -225,11 +225,13 @@ static int reenter(const struct pawl_lock *lock, struct hold *hold, enum pawl_mo
                           lock->cohort->name);
     if (mode == PAWL_SHARED) {
         hold->shared++;
+        lock->cohort->counts.reentered++;
         return 0;
     }
     if (!hold->exclusive || lock->flags & PAWL_NONREENTRANT)
         return fail_deadlock(lock, hold, reterr);
     hold->exclusive++;
+    lock->cohort->counts.reentered++;
     return 0;
 }
 
@@ -261,12 +263,16 @@ int pawl__lock_check_busy(const struct pawl_lock *lock, struct pawl_error *reter
 
 int pawl__lock_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr) {
     struct hold *hold;
+    int rc;
 
     if (lock->cohort->kind == PAWL_SEMAPHORE || !(hold = find_hold(lock, owner_of(lock))))
         return 1;
     if (hold->claim)
         pawl__cohort_refresh(hold->claim);
-    return reenter(lock, hold, mode, reterr);
+    rc = reenter(lock, hold, mode, reterr);
+    if (rc < 0)
+        pawl__count_end(lock->cohort, rc);
+    return rc;
 }
 
 /* Memory for the hold to be, so that granting can't fail. */
@@ -294,6 +300,7 @@ static void fill_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl
     waiter->mode = mode_of(lock, mode);
     waiter->permits = permits;
     waiter->owner = owner_of(lock);
+    waiter->since = 0;
     waiter->deadline = 0;
     waiter->timeout_ms = timeout_ms;
     waiter->max_hold_ns = lock->max_hold_ns;
@@ -311,22 +318,22 @@ bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_
 
 /* The deadline needs the clock, which a lock that is free does not: so it is set when it is known that the waiter waits. One of a set
  * has the deadline of the set. */
-static void set_deadline(struct waiter *waiter) {
-    int64_t now;
-
-    if (waiter->deadline)
-        return;
-    now = pawl__boottime();
-    waiter->deadline = waiter->try_only ? now + PAWL__TRY_NS : pawl__deadline(now, waiter->timeout_ms);
+static void set_deadline(struct waiter *waiter, int64_t now) {
+    if (!waiter->deadline)
+        waiter->deadline = waiter->try_only ? now + PAWL__TRY_NS : pawl__deadline(now, waiter->timeout_ms);
 }
 
 /* Wait. The handle may be freed and the client closed meanwhile: the caller has a reference to both until end_wait(). */
 static void wait_for(struct pawl_lock *lock, struct waiter *waiter) {
-    set_deadline(waiter);
+    int64_t now = pawl__boottime();
+
+    set_deadline(waiter, now);
+    pawl__waiter_waits(waiter, now);
     lock->references++;
     lock->pending++;
     atomic_fetch_add(&lock->client->inside, 1);
     pawl__cohort_wait(lock->cohort, waiter);
+    pawl__count_waited(lock->cohort, pawl__boottime() - now);
     lock->pending--;
 }
 
@@ -379,8 +386,10 @@ static int acquire_alone(struct pawl_lock *lock, enum pawl_mode mode, unsigned p
         pawl__cohort_begin(claim, &waiter);
         return pawl__lock_await(lock, &waiter, reterr);
     }
-    if (outcome != NEWS_GRANTED)
+    if (outcome != NEWS_GRANTED) {
         lock->spare = hold;
+        pawl__count_end(lock->cohort, why.code);
+    }
     pawl__cohort_unlock(lock->cohort);
     if (outcome != NEWS_GRANTED && reterr)
         *reterr = why;
@@ -461,7 +470,7 @@ void pawl__lock_expect(struct event *event) {
     event->waiter->event = event;
     lock->references++; /* for the event */
     lock->pending++;
-    set_deadline(event->waiter);
+    set_deadline(event->waiter, pawl__boottime());
 }
 
 /* Queue up, or enter by right, and have the event come. The cohort is locked. */

@@ -68,6 +68,7 @@ bool pawl__handoff_next(struct claim *claim) {
     }
     if (!pawl__waiter_grant(claim, next))
         return false;
+    claim->cohort->counts.handoffs++;
     note_handed_on(claim);
     if (pawl__noting(claim->cohort->engine))
         pawl__note(claim->cohort->engine, &claim->seam, "handed on inside the process, token %llu",

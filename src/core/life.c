@@ -171,6 +171,7 @@ static void cohort_free(struct cohort *cohort) {
     }
     TAILQ_REMOVE(bucket_of(client, cohort->name_hash), cohort, link);
     TAILQ_REMOVE(&client->every_cohort, cohort, every);
+    pawl__counts_add(&client->counts[cohort->kind], &cohort->counts);
     client->cohorts_now--;
     pthread_mutex_destroy(&cohort->mutex);
     free(cohort->spare);

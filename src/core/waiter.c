@@ -40,6 +40,11 @@ bool pawl__waiter_attach(struct claim *claim, struct waiter *waiter) {
     return pawl__waiter_count(claim);
 }
 
+void pawl__waiter_waits(struct waiter *waiter, int64_t now) {
+    waiter->since = now;
+    waiter->lock->cohort->counts.contended++;
+}
+
 void pawl__waiter_wake(struct cohort *cohort, struct waiter *waiter) {
     if (!atomic_load_explicit(&waiter->sleeping, memory_order_relaxed))
         return;
@@ -55,6 +60,10 @@ void pawl__waiter_conclude(struct waiter *waiter, enum waiter_state state) {
         waiter->claim = NULL;
     }
     waiter->state = state;
+    if (state == WAITER_ENDED)
+        pawl__count_end(waiter->lock->cohort, waiter->error.code);
+    if (waiter->event && waiter->since)
+        pawl__count_waited(waiter->lock->cohort, pawl__boottime() - waiter->since);
     if (waiter->event)
         pawl__event_post(waiter->lock->client, waiter->event);
     else
@@ -71,6 +80,7 @@ void pawl__hold_begin(struct hold *hold, struct pawl_lock *lock, struct claim *c
     hold->shared = mode == PAWL_SHARED;
     hold->lost = false;
     claim->entered++;
+    lock->cohort->counts.granted++;
     TAILQ_INSERT_TAIL(&claim->holds, hold, of_claim);
     TAILQ_INSERT_HEAD(&lock->holds, hold, of_lock);
 }
@@ -100,6 +110,7 @@ void pawl__hold_drop(struct hold *hold) {
     struct pawl_lock *lock = hold->lock;
 
     TAILQ_REMOVE(&lock->holds, hold, of_lock);
+    lock->cohort->counts.released++;
     if (lock->spare)
         free(hold);
     else

@@ -436,6 +436,90 @@ static void test_only_looking(void **state) {
     pawl_lock_free(lock);
 }
 
+static struct pawl_counters stats_of(struct pawl *client) {
+    struct pawl_counters stats = {.size = sizeof stats};
+
+    assert_int_equal(pawl_stats(client, &stats), 0);
+    return stats;
+}
+
+static uint64_t count_waits(const struct pawl_counters *stats) {
+    uint64_t sum = 0;
+
+    for (int i = 0; i < PAWL_WAIT_BUCKETS; i++)
+        sum += stats->waits[i];
+    return sum;
+}
+
+/* The counters are what the program did. */
+static void test_counters(void **state) {
+    struct pawl *own = contract_open("?handoff=9,60000"); /* so that it is certainly handed on */
+    struct pawl_lock *lock = contract_mutex(own, 0), *other = contract_mutex(two, 0);
+    struct contract_thread thread;
+    struct pawl_counters stats;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release(lock, &error), &error);
+        if (i < 2)
+            assert_works(pawl_release(lock, &error), &error);
+    }
+    stats = stats_of(own);
+    assert_int_equal(stats.granted, 3);
+    assert_int_equal(stats.reentered, 3);
+    assert_int_equal(stats.releases, 2);
+    assert_int_equal(stats.holding, 1);
+    assert_true(stats.claims >= 1 && stats.claims <= 3);
+
+    assert_fails(PAWL_EHELD, pawl_acquire(other, 0, &error), &error);
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(other, 30, &error), &error);
+    contract_start(&thread, other, PAWL_EXCLUSIVE, PAWL_FOREVER);
+    contract_await_waiters(one, 1);
+    stats = stats_of(two);
+    assert_int_equal(stats.waiting, 1);
+    assert_int_equal(pawl_cancel(other), 1);
+    assert_int_equal(contract_await(&thread), PAWL_ECANCELED);
+    contract_finish(&thread);
+    stats = stats_of(two);
+    assert_int_equal(stats.granted, 0);
+    assert_int_equal(stats.held, 1);
+    assert_int_equal(stats.timed_out, 1);
+    assert_int_equal(stats.cancelled, 1);
+    assert_int_equal(stats.waiting, 0);
+    assert_true(stats.contended >= 2 && stats.contended == count_waits(&stats)); /* a try may wait for the server's word */
+    assert_true(stats.waited_ns >= 30 * INT64_C(1000000));
+
+    contract_start(&thread, lock, PAWL_EXCLUSIVE, PAWL_FOREVER); /* another thread of the same client */
+    await(stats_of(own).waiting == 1, "it does not wait");
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(contract_await(&thread), 0);
+    contract_finish(&thread);
+    stats = stats_of(own);
+    assert_int_equal(stats.granted, 4);
+    if (strcmp(contract_engine->name, "local") == 0) /* others may lack a token for it */
+        assert_int_equal(stats.handoffs, 1);
+    assert_int_equal(stats.holding, 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+    assert_int_equal(stats_of(own).granted, 4); /* and stay when the handles are gone */
+    pawl_close(own);
+}
+
+static void test_counted_loss(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, 0);
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_break(two, "lock", pawl_token(lock), 0, &error), &error);
+    await(pawl_state(lock) == PAWL_LOST, "it does not break");
+    assert_int_equal(stats_of(one).lost_broken, 1);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    assert_int_equal(stats_of(one).releases, 1);
+    pawl_lock_free(lock);
+}
+
 int contract_run_operator(void) {
     const struct CMUnitTest tests[] = {
         CONTRACT_TEST(test_holders_and_waiters_in_order),
@@ -453,6 +537,8 @@ int contract_run_operator(void) {
         CONTRACT_TEST(test_downgrade_of_a_lost_hold),
         CONTRACT_TEST(test_no_callback_after_free),
         CONTRACT_TEST(test_only_looking),
+        CONTRACT_TEST(test_counters),
+        CONTRACT_TEST(test_counted_loss),
     };
 
     return contract_run_group(
