@@ -232,6 +232,8 @@ struct pawl_options {
  *                          each other before the next process that waits has its turn. 0: never; then order is exact among all
  *                          threads. US: how long (default 100 us) threads that run may pass the first that sleeps, counted from
  *                          when that was woken; 0: never.
+ *     ?password-file=FILE  the password is the first line of this file; not for local:. Where the URL has neither a password nor this, it
+ *                          is $PAWL_PASSWORD: for ZooKeeper only if the URL has a user.
  *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too.
  *     ?keep=MS             handles keep what they release: see pawl_set_keep. Not with handoff=0, nor where the engine can't:
  *                          PAWL_EOPTION. */

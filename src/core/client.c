@@ -273,6 +273,17 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     return 0;
 }
 
+static int open_engine_with_password(struct pawl *client, const struct pawl__engine_impl *impl, struct pawl__setup *setup,
+                                     struct pawl_error *reterr) {
+    char password[PAWL__PASSWORD_SIZE];
+    int rc = pawl__password_take(setup->url, password, reterr);
+
+    if (rc == 0)
+        rc = open_engine(client, impl, setup, reterr);
+    explicit_bzero(password, sizeof password);
+    return rc;
+}
+
 /* Is there something that ends by itself on every engine? */
 static bool takes_time(const struct pawl *client) {
     return client->max_hold_ns || (client->keep_ns && client->keep_ns != PAWL__NEVER);
@@ -297,7 +308,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     pawl__fork_agent(client->id, client->agent);
     if ((rc = take_identity(client, options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
         (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = take_keep(url, impl, client, reterr)) < 0 ||
-        (rc = open_engine(client, impl, &setup, reterr)) < 0)
+        (rc = open_engine_with_password(client, impl, &setup, reterr)) < 0)
         return rc;
     /* Leases are renewed by it, holds ended and kept locks given back, also while a caller waits for a claim. */
     if ((!impl->parking || impl->renew || (takes_time(client) && !setup.look)) && !pawl__service_start(client)) {

@@ -591,6 +591,12 @@ void pawl__events_quiesce(struct pawl_lock *lock);
 /* May the client be used? Not where it is NULL, or the parent's. */
 int pawl__client_check(const struct pawl *client, struct pawl_error *reterr);
 
+/* password.c */
+
+enum { PAWL__PASSWORD_SIZE = 1024 };
+/* Find the password of the URL where it does not say one itself; `buffer` is for one from a file. */
+int pawl__password_take(struct pawl__url *url, char buffer[PAWL__PASSWORD_SIZE], struct pawl_error *reterr);
+
 /* fork.c: the clients of this process, so that a child can be told that they are not its own; and its number. */
 /* While a client is being opened no other thread forks: the child would have descriptors that nobody closes in it. */
 void pawl__fork_hold(void);
