@@ -223,7 +223,8 @@ static void renewal_answered(struct redlock *redlock, const struct request *requ
             pawl__vote_renew(redlock, renewal->votes[i]);
         }
         seat->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDLOCK_MS;
-        pawl__redlock_due(redlock, seat->renew_at);
+        if (seat->renew_at) /* else now, below; and 0 would turn the timer off */
+            pawl__redlock_due(redlock, seat->renew_at);
         if (class == REPLY_READONLY)
             pawl__link_drop(&seat->server.commands, why.code, "%s", why.text);
         pawl__seat_renew(redlock, seat);

@@ -115,6 +115,11 @@ static int compare_times(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+/* The voter owes an answer to what it was asked, or to what was taken back: it can't be asked, and its answer changes the plan. */
+static bool is_open(const struct vote *vote) {
+    return vote && (vote->state == VOTE_ASKED || vote->state == VOTE_RETURNING || vote->state == VOTE_LEAVING);
+}
+
 /* When a quorum of voters may be free, as far as they have said. */
 static int64_t quorum_free_at(const struct redlock *redlock, const struct bid *bid) {
     int64_t times[REDLOCK_MOST];
@@ -122,7 +127,7 @@ static int64_t quorum_free_at(const struct redlock *redlock, const struct bid *b
     for (unsigned i = 0; i < redlock->count; i++) {
         const struct vote *vote = bid->votes[i];
 
-        if (!pawl__seat_usable(redlock, i) || (vote && vote->state == VOTE_ASKED))
+        if (!pawl__seat_usable(redlock, i) || is_open(vote))
             times[i] = PAWL__NEVER;
         else
             times[i] = vote && vote->state == VOTE_WAITS ? vote->again_at : 0;
@@ -371,6 +376,7 @@ static const struct bid_move moves[BID_STATES][BID_EVENTS] = {
                      [BID_NO] = {BID_RESTING, BID_PLAN},
                      [BID_FORGOTTEN] = {BID_RESTING, BID_FORGET},
                      [BID_FREED] = {BID_RESTING, BID_FORGET},
+                     [BID_RETURNED] = {BID_RESTING, BID_PLAN},
                      [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}},
     [BID_HOLDING] = {[BID_CAME] = {BID_HOLDING, BID_TOP_UP},
                      [BID_YES] = {BID_HOLDING, BID_COUNT},
