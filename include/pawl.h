@@ -80,6 +80,7 @@
  *   the same lock twice in a set                            | PAWL_EINVAL
  *   a lease that was not renewed for 2/3 of its time        | the hold is suspect (pawl_state); at its end it is lost
  *   a hold lasts as long as max_hold_ms allows              | it is lost by then, and the lock is free for others
+ *   pawl_extend of a hold that is still there               | it may last so long from now, if the server says so in time
  *   pawl_remaining_ms on local:                             | PAWL_FOREVER, unless max_hold_ms says otherwise
  *   released and kept (pawl_set_keep), nobody else wants it | the next acquire here asks nobody; a try enters, too
  *   released and kept, and another process wants it         | given back at once
@@ -330,6 +331,16 @@ PAWL_PUBLIC int pawl_release_shared(struct pawl_lock *lock, struct pawl_error *r
 
 /* Exchange one exclusive acquire for a shared one; no writer gets in between. Same token. PAWL_ELOST: nothing was exchanged. */
 PAWL_PUBLIC int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr);
+
+/* Give the calling owner's hold another limit (see pawl_set_max_hold): it may last `max_hold_ms` from now, be that longer or shorter than
+ * what was left; PAWL_FOREVER: as long as one likes. A hold without a limit gets none. In both cases the server is asked to renew the
+ * hold, and the call returns 0 when that was answered: then the hold was still there, and pawl_remaining_ms counts anew. What the client
+ * was opened with (pawl_options, ?max-hold=) still bounds the hold as a whole. Of a semaphore it is the latest hold.
+ *
+ * The call waits `timeout_ms` at most. PAWL_ETIMEOUT, PAWL_ECONNLOST: there was no answer in time; the hold is assured as before, and for
+ * longer should the answer come later. Calling again does no harm. PAWL_ELOST: the hold was lost, also by waiting too long; release it. On
+ * `local:` nobody need be asked, and the call does not wait. */
+PAWL_PUBLIC int pawl_extend(struct pawl_lock *lock, int64_t max_hold_ms, int64_t timeout_ms, struct pawl_error *reterr);
 
 /* End every pending acquire of the handle, each exactly once: granted, or PAWL_ECANCELED. Returns how many were ended. */
 PAWL_PUBLIC int pawl_cancel(struct pawl_lock *lock);

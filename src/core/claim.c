@@ -148,6 +148,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     claim->seam.permits = wish->permits;
     claim->seam.try_only = wish->try_only;
     claim->seam.max_hold_ns = wish->max_hold_ns;
+    atomic_init(&claim->seam.hold_until, 0);
     claim->seam.keep_ns = pawl__keep_ns(cohort, wish);
     claim->seam.hears = pawl__keep_hears(cohort, wish);
     atomic_init(&claim->seam.handed_on, false);
@@ -292,6 +293,7 @@ void pawl__claim_open(struct claim *claim) {
 static void note_lease(struct claim *claim) {
     int64_t sent_at = claim->seam.sent_at, lease = claim->seam.lease_ns;
 
+    claim->sent_at = sent_at;
     claim->lease_ns = lease;
     claim->fresh_tick = 0;
     if (lease == PAWL__NEVER && claim->hold_until == PAWL__NEVER) {
@@ -317,7 +319,8 @@ static void set_limit(struct claim *claim) {
     claim->hold_until = PAWL__NEVER;
     if (!seam->max_hold_ns)
         return;
-    claim->hold_until = pawl__time_add(seam->lease_ns == PAWL__NEVER ? pawl__boottime() : seam->sent_at, seam->max_hold_ns);
+    claim->held_since = seam->lease_ns == PAWL__NEVER ? pawl__boottime() : seam->sent_at;
+    claim->hold_until = pawl__time_add(claim->held_since, seam->max_hold_ns);
 }
 
 static void begin_hold(struct claim *claim) {
@@ -435,7 +438,7 @@ static int broken(struct claim *claim, struct pawl_error *ret) {
 static int expired(struct claim *claim, struct pawl_error *ret) {
     if (claim->renew_at == PAWL__NEVER)
         pawl__fail(ret, PAWL_EEXPIRED, "'%s' was held for %lld ms, as long as its max-hold allows", claim->cohort->name,
-                   (long long)(claim->seam.max_hold_ns / 1000000));
+                   (long long)((claim->hold_until - claim->held_since) / 1000000));
     else
         pawl__fail(ret, PAWL_EEXPIRED, "the lease of '%s' ran out: it could not be renewed in time", claim->cohort->name);
     return lost(claim);
@@ -531,8 +534,35 @@ int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct p
     return outcome;
 }
 
+/* The limit is no longer what it was. What is assured may become less by that at once, and more only by an answer of the engine's. */
+static void change_limit(struct claim *claim, int64_t until) {
+    int64_t most = claim->cohort->client->max_hold_ns;
+
+    if (most && until > pawl__time_add(claim->held_since, most))
+        until = pawl__time_add(claim->held_since, most);
+    atomic_store(&claim->seam.hold_until, until);
+    claim->hold_until = until;
+    if (claim->lease_ns == PAWL__NEVER) {
+        note_lease(claim);
+    } else if (until < claim->assured_until) {
+        claim->fresh_tick = 0;
+        claim->renew_at = claim->suspect_at = PAWL__NEVER;
+        claim->assured_until = until;
+        pawl__service_due(claim->cohort->client, until);
+    }
+}
+
+bool pawl__claim_extend(struct claim *claim, int64_t until) {
+    if (claim->seam.max_hold_ns)
+        change_limit(claim, until);
+    if (claim->lease_ns == PAWL__NEVER)
+        return true;
+    renew(claim);
+    return false;
+}
+
 static int renewed(struct claim *claim) {
-    int outcome = claim->suspect ? NEWS_RENEWED : CLAIM_NOTHING;
+    int outcome = claim->suspect ? CLAIM_RECOVERED : NEWS_RENEWED;
 
     pawl__count_renewed(claim->cohort, claim->suspect, claim->assured_until - pawl__boottime());
     claim->renewing = false;

@@ -323,6 +323,7 @@ static void lose(struct claim *claim, bool broken, const struct pawl_error *why)
     TAILQ_FOREACH(hold, &claim->holds, of_claim) {
         hold->lost = true;
         pawl__count_lost(claim->cohort, why->code);
+        pawl__lock_ring(hold->lock);
         pawl__hold_token(hold); /* while there is a claim to draw it from */
         post_loss(hold, PAWL_LOST, why);
     }
@@ -347,6 +348,15 @@ static void tell_holders(const struct claim *claim, enum pawl_state state) {
         pawl__fail(&why, 0, "the lease of '%s' is renewed again", claim->cohort->name);
     TAILQ_FOREACH(hold, &claim->holds, of_claim) {
         post_loss(hold, state, &why);
+    }
+}
+
+/* Those who wait for a renewal look whether this was it. */
+static void ring_holders(const struct claim *claim) {
+    const struct hold *hold;
+
+    TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+        pawl__lock_ring(hold->lock);
     }
 }
 
@@ -383,8 +393,12 @@ void pawl__cohort_settle(struct claim *claim, int outcome, const struct pawl_err
     case CLAIM_SUSPECT:
         tell_holders(claim, PAWL_SUSPECT);
         break;
-    case NEWS_RENEWED:
+    case CLAIM_RECOVERED:
         tell_holders(claim, PAWL_HELD);
+        ring_holders(claim);
+        break;
+    case NEWS_RENEWED:
+        ring_holders(claim);
         break;
     default: /* a downgrade changes nothing for waiters and holds of this process */
         break;

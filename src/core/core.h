@@ -13,7 +13,7 @@
  *       struct event      a callback that is due                                                                   events.c
  *
  * The files, lowest first, each of which calls only earlier ones: operator, service, stats, life, events, keep, claim, waiter, handoff,
- * cohort, enter, fork, handle, set, client. What is above is reached by what a function returns
+ * cohort, enter, fork, handle, extend, set, client. What is above is reached by what a function returns
  * (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
@@ -189,8 +189,9 @@ enum {
     CLAIM_RESUMES,                  /* it was open or kept, and is held again */
     CLAIM_OUTCOMES,                 /* so many change its state */
     CLAIM_NOTHING = CLAIM_OUTCOMES,
-    CLAIM_SUSPECT, /* not renewed for long */
-    CLAIM_IDLE,    /* kept, and not entered for long */
+    CLAIM_SUSPECT,   /* not renewed for long */
+    CLAIM_RECOVERED, /* suspect, and renewed after all */
+    CLAIM_IDLE,      /* kept, and not entered for long */
 };
 
 /* In the table, beside states. */
@@ -233,9 +234,9 @@ struct claim {
     bool ordered;       /* more were, and did not come yet */
     int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
-    int64_t lease_ns, renew_at, suspect_at, assured_until;
+    int64_t sent_at, lease_ns, renew_at, suspect_at, assured_until;
     int64_t fresh_tick;             /* 0, or: in this tick of the clock it was not near the end of what is assured */
-    int64_t hold_until; /* HELD: its max_hold_ns ends here; PAWL__NEVER: it has none */
+    int64_t held_since, hold_until; /* HELD: its limit counts from here, and ends here; PAWL__NEVER: it has none */
     struct pawl__claim seam; /* last: the engine's state follows it */
 };
 
@@ -287,6 +288,8 @@ struct pawl_lock {
     int64_t keep_ns;     /* for its next releases; 0: they give back */
     struct hold_list holds;
     struct hold *spare;
+    unsigned extending;       /* calls of pawl_extend that wait; guarded by cohort->mutex */
+    _Atomic uint32_t changes; /* a futex for them: rung when a hold was renewed or lost, or is over */
     pawl_loss_fn *on_loss;
     void *on_loss_data;
 };
@@ -407,6 +410,14 @@ static inline void pawl__cohort_let_go(struct cohort *cohort) {
         futex_wake_own(wake, 1);
 }
 
+/* Something has become of a hold of the handle: let those look who wait for that. cohort->mutex is held. */
+static inline void pawl__lock_ring(struct pawl_lock *lock) {
+    if (!lock->extending)
+        return;
+    atomic_fetch_add(&lock->changes, 1);
+    futex_wake_own(&lock->changes, INT_MAX);
+}
+
 /* keep.c: when a claim is kept, and for how long. cohort->mutex is held. */
 
 /* Can locks be kept on such an engine, with so many hand-offs? 0, or PAWL_EOPTION. */
@@ -477,6 +488,8 @@ uint64_t pawl__claim_draw(struct claim *claim);
 void pawl__claim_unreserve(struct claim *claim);
 /* If no token is left: take those that were ordered, if they have come. */
 void pawl__claim_restock(struct claim *claim);
+/* Give a held claim that has a limit another; and in any case ask the engine to renew it. True: there is nothing to ask. */
+bool pawl__claim_extend(struct claim *claim, int64_t until);
 /* Is its time over, or was it taken away, and nobody has noticed yet: since the process was stopped, the service thread is late, or nobody
  * looked? */
 bool pawl__claim_is_over(const struct claim *claim);
@@ -634,6 +647,10 @@ void pawl__lock_expect(struct event *event);
 /* One acquire of the calling owner's less, without waiting for the engine: `later` the service thread finishes it, else settle does. */
 int pawl__lock_give_back(struct pawl_lock *lock, bool shared, bool later, struct pawl_error *reterr);
 int pawl__lock_settle(struct pawl_lock *lock, struct pawl_error *reterr);
+/* The calling owner's hold, looked at; of a semaphore its latest. NULL: none. The cohort is locked. */
+struct hold *pawl__lock_hold(const struct pawl_lock *lock);
+/* PAWL_ENOTHELD or PAWL_ENOTOWNER: it has none. The cohort is locked. */
+int pawl__lock_fail_not_held(const struct pawl_lock *lock, bool shared, struct pawl_error *reterr);
 /* Does the calling owner hold it, as far as is known here? 0, or why not. */
 int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr);
 

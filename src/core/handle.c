@@ -520,7 +520,7 @@ int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned per
 
 /* ---- Release -------------------------------------------------------------------------------------------------------------- */
 
-static int fail_not_held(const struct pawl_lock *lock, bool shared, struct pawl_error *reterr) {
+int pawl__lock_fail_not_held(const struct pawl_lock *lock, bool shared, struct pawl_error *reterr) {
     const char *how = shared ? " shared" : "";
     bool others = !TAILQ_EMPTY(&lock->holds) && !find_hold(lock, owner_of(lock));
 
@@ -539,7 +539,7 @@ static struct hold *releasable(const struct pawl_lock *lock, bool shared, struct
             pawl__cohort_refresh(hold->claim);
         return hold;
     }
-    *ret_rc = fail_not_held(lock, shared, reterr);
+    *ret_rc = pawl__lock_fail_not_held(lock, shared, reterr);
     return NULL;
 }
 
@@ -638,15 +638,21 @@ int pawl_downgrade(struct pawl_lock *lock, struct pawl_error *reterr) {
 
 /* ---- What one holds ------------------------------------------------------------------------------------------------------- */
 
-/* The calling owner's hold, with the cohort locked and the claim looked at; NULL (and unlocked): none. */
+struct hold *pawl__lock_hold(const struct pawl_lock *lock) {
+    struct hold *hold = find_hold(lock, owner_of(lock));
+
+    if (hold && hold->claim)
+        pawl__cohort_refresh(hold->claim);
+    return hold;
+}
+
+/* The same, with the cohort locked first; NULL (and unlocked): none. */
 static struct hold *lock_hold(const struct pawl_lock *lock) {
     struct hold *hold;
 
     if (!lock || pawl__lock_cohort(lock, NULL) < 0)
         return NULL;
-    hold = find_hold(lock, owner_of(lock));
-    if (hold && hold->claim)
-        pawl__cohort_refresh(hold->claim);
+    hold = pawl__lock_hold(lock);
     if (!hold)
         pawl__cohort_unlock(lock->cohort);
     return hold;

@@ -111,6 +111,7 @@ void pawl__hold_drop(struct hold *hold) {
 
     TAILQ_REMOVE(&lock->holds, hold, of_lock);
     lock->cohort->counts.released++;
+    pawl__lock_ring(lock);
     if (lock->spare)
         free(hold);
     else

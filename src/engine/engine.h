@@ -61,6 +61,9 @@ struct pawl__claim {
     bool nonreentrant;
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
     int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
+    /* 0, or: max_hold_ns counts no more, and no lease that is asked for ends later than this moment. The core may change it while the claim
+     * is held, before it calls renew(). */
+    _Atomic int64_t hold_until;
     int64_t keep_ns; /* 0, or: it may be kept (see struct pawl__keeping). Others must be able to tell that it is in their way */
     bool
         hears; /* WANTED is to be told of it, though it may not be kept: several threads of the process share it. See keeping->hears */
@@ -172,7 +175,8 @@ typedef void pawl__serve_fn(struct pawl__engine *, int64_t deadline);
 /* Make serve() return soon; if none runs, the next one. Any thread. */
 typedef void pawl__wake_fn(struct pawl__engine *);
 /* Optional (engines with leases): put this held claim on the list of those that serve() renews next, all of them in as few requests
- * as possible. The answer is told: RENEWED or LOST. Never blocks. */
+ * as possible. The answer to a request that left after this call is told, RENEWED or LOST; that to an earlier one may be, too. Never
+ * blocks. */
 typedef void pawl__renew_fn(struct pawl__engine *, struct pawl__claim *);
 
 /* Visit the holders and waiters of `name`, or of all locks: as pawl_inspect. May take as long as the engine needs, within limits. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * contract_lease.c - how long a hold may last: pawl_set_max_hold and ?max-hold=. The exact times are in test_transcript.c, on a clock that
- * is not the machine's.
+ * contract_lease.c - how long a hold may last: pawl_set_max_hold, ?max-hold= and pawl_extend. The exact times are in test_transcript.c, on
+ * a clock that is not the machine's.
  */
 #include "contract.h"
 
@@ -106,6 +106,110 @@ static void test_limit_that_is_not_reached(void **state) {
     pawl_close(limited);
 }
 
+/* ---- pawl_extend ---------------------------------------------------------------------------------------------------------- */
+
+/* A limit that is over soon: on a machine that is slow it may be before the answer is there. */
+static void cut_short(struct pawl_lock *lock) {
+    int rc = pawl_extend(lock, 200, PATIENCE_MS, &error);
+
+    if (rc != PAWL_ELOST)
+        assert_works(rc, &error);
+    assert_true(pawl_remaining_ms(lock) <= 200);
+}
+
+/* The limit is shorter, or longer, or none; the engine has said that the hold is there. Another may have it when the new limit is over. */
+static void test_extended(void **state) {
+    struct pawl_lock *lock = contract_mutex(one, PAWL_TASK), *other = contract_mutex(two, 0);
+    struct pawl_info info;
+    uint64_t token;
+
+    (void)state;
+    pawl_describe(one, &info);
+    assert_works(pawl_set_max_hold(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_on_loss(lock, on_loss, NULL, &error), &error);
+    atomic_store(&told_lost, 0);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    token = pawl_token(lock);
+    assert_works(pawl_extend(lock, PAWL_FOREVER, PATIENCE_MS, &error), &error);
+    assert_true(info.lease_ms != PAWL_FOREVER || pawl_remaining_ms(lock) == PAWL_FOREVER);
+    assert_works(pawl_extend(lock, 10 * PATIENCE_MS, PATIENCE_MS, &error), &error);
+    assert_true(info.lease_ms != PAWL_FOREVER || pawl_remaining_ms(lock) > PATIENCE_MS);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_fails(PAWL_EHELD, pawl_acquire(other, 0, &error), &error);
+    cut_short(lock);
+    assert_true(pawl_token(lock) == token);
+    assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+    await_told(1);
+    assert_fails(PAWL_ELOST, pawl_extend(lock, PATIENCE_MS, PATIENCE_MS, &error), &error);
+    assert_int_equal(contract_holders(one), 1); /* the new one's */
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
+/* A hold without a limit gets none; the client's limit stays. */
+static void test_extended_without_a_limit(void **state) {
+    struct pawl *limited = contract_open("?max-hold=600000");
+    struct pawl_lock *lock = contract_mutex(one, 0), *bound = contract_mutex(limited, 0);
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_extend(lock, PAWL_MAX_HOLD_MS_MIN, PATIENCE_MS, &error), &error);
+    assert_true(pawl_remaining_ms(lock) > PAWL_MAX_HOLD_MS_MIN);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_works(pawl_acquire(bound, PATIENCE_MS, &error), &error);
+    assert_works(pawl_extend(bound, PAWL_FOREVER, PATIENCE_MS, &error), &error);
+    assert_in_range(pawl_remaining_ms(bound), 1, 600000);
+    assert_works(pawl_release(bound, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(bound);
+    pawl_close(limited);
+}
+
+static void test_every_kind_is_extended(void **state) {
+    struct pawl_lock *reader = contract_rwlock(one, 0), *writer = contract_rwlock(two, 0), *some, *all;
+
+    (void)state;
+    assert_works(pawl_set_max_hold(reader, PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire_shared(reader, PATIENCE_MS, &error), &error);
+    assert_works(pawl_extend(reader, 2 * PATIENCE_MS, PATIENCE_MS, &error), &error);
+    cut_short(reader);
+    assert_works(pawl_acquire(writer, PATIENCE_MS, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release_shared(reader, &error), &error);
+    pawl_lock_free(reader);
+    pawl_lock_free(writer);
+    assert_works(pawl_semaphore_new(one, "permits", 3, 0, &some, &error), &error);
+    assert_works(pawl_semaphore_new(two, "permits", 3, 0, &all, &error), &error);
+    assert_works(pawl_set_max_hold(some, PATIENCE_MS, &error), &error);
+    assert_works(pawl_acquire_permits(some, 2, PATIENCE_MS, &error), &error);
+    cut_short(some);
+    assert_works(pawl_acquire_permits(all, 3, PATIENCE_MS, &error), &error);
+    assert_fails(PAWL_ELOST, pawl_release(some, &error), &error);
+    pawl_lock_free(some);
+    pawl_lock_free(all);
+}
+
+static void test_extend_refused(void **state) {
+    struct pawl *client = contract_open("");
+    struct pawl_lock *lock = contract_mutex(one, 0), *closed = contract_mutex(client, 0);
+    struct contract_thread thread;
+
+    (void)state;
+    assert_fails(PAWL_EINVAL, pawl_extend(NULL, 1000, 1000, &error), &error);
+    assert_fails(PAWL_EDURATION, pawl_extend(lock, PAWL_MAX_HOLD_MS_MIN - 1, 1000, &error), &error);
+    assert_fails(PAWL_EDURATION, pawl_extend(lock, 1000, -1, &error), &error);
+    assert_fails(PAWL_ENOTHELD, pawl_extend(lock, 1000, 1000, &error), &error);
+    contract_start(&thread, lock, PAWL_EXCLUSIVE, PATIENCE_MS);
+    assert_int_equal(contract_await(&thread), 0);
+    assert_fails(PAWL_ENOTOWNER, pawl_extend(lock, 1000, 1000, &error), &error);
+    contract_finish(&thread);
+    pawl_close(client);
+    assert_fails(PAWL_ECLOSED, pawl_extend(closed, 1000, 1000, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(closed);
+}
+
 /* Threads of one process: the second is not handed the rest of the first one's time, but queues with a claim of its own. */
 static void test_each_thread_has_all_of_its_time(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0);
@@ -151,8 +255,13 @@ int contract_run_lease(void) {
         CONTRACT_TEST(test_every_kind_ends_at_its_limit),
         CONTRACT_TEST(test_limit_that_is_not_reached),
         CONTRACT_TEST(test_each_thread_has_all_of_its_time),
+        CONTRACT_TEST(test_extended),
+        CONTRACT_TEST(test_extended_without_a_limit),
+        CONTRACT_TEST(test_every_kind_is_extended),
+        CONTRACT_TEST(test_extend_refused),
         CONTRACT_TEST(test_bad_input),
     };
 
-    return contract_run_group(tests, sizeof tests / sizeof tests[0], "test_every_kind_ends_at_its_limit");
+    return contract_run_group(tests, sizeof tests / sizeof tests[0],
+                              "test_every_kind_ends_at_its_limit test_every_kind_is_extended");
 }

@@ -237,6 +237,170 @@ static void test_grant_that_lay_in_the_socket(void **state) {
     proxy_free(proxy);
 }
 
+/* ---- pawl_extend ---------------------------------------------------------------------------------------------------------- */
+
+/* How many calls of pawl_extend wait for an answer. */
+static unsigned waits_to_extend(struct pawl_lock *lock) {
+    unsigned count;
+
+    pthread_mutex_lock(&lock->cohort->mutex);
+    count = lock->extending;
+    pthread_mutex_unlock(&lock->cohort->mutex);
+    return count;
+}
+
+static struct pawl_lock *limited(struct pawl *client, int64_t max_hold_ms) {
+    struct pawl_lock *lock;
+
+    assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error);
+    assert_works(pawl_set_max_hold(lock, max_hold_ms, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    return lock;
+}
+
+/* A limit within the lease is written once; who extends it writes another, and waits until that is there. */
+static void test_extended_at_the_server(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct pawl *client = open_at(server.port, layouts[i], 30000);
+        struct pawl_lock *lock = limited(client, 5000);
+
+        assert_in_range(redis_server_integer(&server, "PTTL lock"), 1, 5000);
+        assert_works(pawl_extend(lock, 20000, PATIENCE_MS, &error), &error);
+        assert_in_range(redis_server_integer(&server, "PTTL lock"), 5001, 20000);
+        if (i == 1) /* its record lies beside it */
+            assert_in_range(redis_server_integer(&server, "PTTL pawl:who:{lock}"), 5001, 20000);
+        assert_in_range(pawl_remaining_ms(lock), 5001, 20000);
+        assert_works(pawl_extend(lock, PAWL_FOREVER, PATIENCE_MS, &error), &error);
+        assert_in_range(redis_server_integer(&server, "PTTL lock"), 20001, 30000);
+        assert_works(pawl_extend(lock, 5000, PATIENCE_MS, &error), &error);
+        assert_int_equal(rises_until_gone("lock"), 0);
+        assert_fails(PAWL_ELOST, pawl_extend(lock, 5000, PATIENCE_MS, &error), &error);
+        assert_int_equal(redis_server_integer(&server, "EXISTS lock"), 0); /* it is not revived */
+        pawl_lock_free(lock);
+        pawl_close(client);
+    }
+}
+
+/* Another's value is left as it is. */
+static void test_extend_finds_the_hold_gone(void **state) {
+    struct pawl *client = open_at(server.port, "?layout=plain", 30000);
+    struct pawl_lock *lock = limited(client, 20000);
+    char value[64];
+
+    (void)state;
+    freeReplyObject(redis_server_command(&server, "SET lock somebody-else PX 1000"));
+    assert_fails(PAWL_ELOST, pawl_extend(lock, 20000, PATIENCE_MS, &error), &error);
+    assert_int_equal(pawl_state(lock), PAWL_LOST);
+    assert_string_equal(redis_server_text(&server, value, sizeof value, "GET lock"), "somebody-else");
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), 1, 1000);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The server has done it, and its answer is lost: it is asked again, and the hold is there. */
+static void test_extend_whose_answer_is_lost(void **state) {
+    struct proxy *proxy = proxy_new_for_all(server.port);
+    struct pawl *client = open_at(proxy_port(proxy), "", 30000);
+    struct pawl_lock *lock = limited(client, 20000);
+
+    (void)state;
+    proxy_drop_answer_to(proxy, "lock");
+    assert_works(pawl_extend(lock, 25000, PATIENCE_MS, &error), &error);
+    assert_true(proxy_dropped(proxy));
+    assert_in_range(pawl_remaining_ms(lock), 20001, 25000);
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), 20001, 25000);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    proxy_free(proxy);
+}
+
+/* No answer in time: the hold is as it was. The answer that comes later counts all the same. */
+static void test_extend_that_is_late(void **state) {
+    struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
+    struct pawl *client = open_at(proxy_port(proxy), "?command=60000", 60000);
+    struct pawl_lock *lock = limited(client, 25000);
+
+    (void)state;
+    proxy_freeze(proxy, true);
+    assert_fails(PAWL_ETIMEOUT, pawl_extend(lock, 50000, 100, &error), &error);
+    assert_int_equal(pawl_state(lock), PAWL_HELD);
+    assert_in_range(pawl_remaining_ms(lock), 1, 25000);
+    proxy_freeze(proxy, false);
+    await(pawl_remaining_ms(lock) > 25000, "the answer never counts");
+    pawl_lock_free(lock);
+    pawl_close(client);
+    proxy_free(proxy);
+}
+
+struct extender {
+    pthread_t thread;
+    struct pawl_lock *lock;
+    int64_t max_hold_ms;
+    int result;
+};
+
+static void *extender_main(void *data) {
+    struct extender *extender = data;
+
+    extender->result = pawl_extend(extender->lock, extender->max_hold_ms, PATIENCE_MS, NULL);
+    return NULL;
+}
+
+static void start_extender(struct extender *extender, struct pawl_lock *lock, int64_t max_hold_ms) {
+    *extender = (struct extender){.lock = lock, .max_hold_ms = max_hold_ms, .result = 1};
+    assert_int_equal(pthread_create(&extender->thread, NULL, extender_main, extender), 0);
+}
+
+/* One request is on its way when another limit is asked for: its answer is not that to the second. */
+static void test_extend_behind_another(void **state) {
+    struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
+    struct pawl *client = open_at(proxy_port(proxy), "?command=60000", 60000);
+    struct pawl_lock *lock = limited(client, 15000);
+    struct extender first, second;
+
+    (void)state;
+    proxy_freeze(proxy, true);
+    start_extender(&first, lock, 18000);
+    await(owes_answers(server_of(client)), "it is never asked for");
+    start_extender(&second, lock, 50000);
+    await(waits_to_extend(lock) == 2, "the second never waits");
+    proxy_freeze(proxy, false);
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    assert_int_equal(first.result, 0);
+    assert_int_equal(second.result, 0);
+    assert_in_range(pawl_remaining_ms(lock), 18001, 50000);
+    assert_in_range(redis_server_integer(&server, "PTTL lock"), 18001, 50000);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    proxy_free(proxy);
+}
+
+/* Who waits is told when the handle is freed, or the client closed. */
+static void test_extend_ends_with_the_handle(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct proxy *proxy = proxy_new(server.port, NULL, NULL, NULL);
+        struct pawl *client = open_at(proxy_port(proxy), "?command=60000", 60000);
+        struct pawl_lock *lock = limited(client, 50000);
+        struct extender extender;
+
+        proxy_freeze(proxy, true);
+        start_extender(&extender, lock, 50000);
+        await(waits_to_extend(lock) == 1, "it never waits");
+        if (i == 0)
+            pawl_lock_free(lock);
+        pawl_close(client);
+        pthread_join(extender.thread, NULL);
+        assert_int_equal(extender.result, i == 0 ? PAWL_ENOTHELD : PAWL_ECLOSED);
+        if (i == 1)
+            pawl_lock_free(lock);
+        proxy_free(proxy);
+        empty_server(NULL); /* of the release it has not heard */
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, empty_server)
 
 int main(int argc, char **argv) {
@@ -249,6 +413,12 @@ int main(int argc, char **argv) {
         TEST(test_many_holds_are_renewed_together),
         TEST(test_late_renewal_of_a_plain_lock),
         TEST(test_grant_that_lay_in_the_socket),
+        TEST(test_extended_at_the_server),
+        TEST(test_extend_finds_the_hold_gone),
+        TEST(test_extend_whose_answer_is_lost),
+        TEST(test_extend_that_is_late),
+        TEST(test_extend_behind_another),
+        TEST(test_extend_ends_with_the_handle),
     };
 
     return run_redis_tests(argc, argv, "redis lease", tests, "test_limit_outlives_the_process", NULL, stop_server);

@@ -482,10 +482,10 @@ static redisContext *listen_from_outside(void) {
 /* It is looked for, long before the core asks for a renewal. */
 static void await_wanted(void) {
     const struct claim *claim = TAILQ_FIRST(&stage->holder->cohort->claims);
-    int64_t granted = claim->renew_at;
+    int64_t granted = claim->sent_at;
 
     await(is_wanted(stage), "nobody looks for those who can't make themselves heard");
-    assert_true(claim->renew_at == granted && !claim->renewing);
+    assert_true(claim->sent_at == granted && !claim->renewing);
 }
 
 /* Somebody else listens for the lock's end: it is to have its chance. */

@@ -106,11 +106,15 @@ static bool without_result(struct redlock *redlock, struct vote *vote, const red
 static void granted(struct redlock *redlock, struct vote *vote, const struct request *request, uint64_t token, uint32_t count,
                     int64_t lease_ns) {
     struct kit_grant grant = {token, count, request->sent_at, lease_ns};
+    struct bid *bid = vote->bid;
+    unsigned seat = vote->seat;
 
     vote->held_since = request->sent_at;
     vote->seen_at = pawl__boottime();
     pawl__kit_timer_end(&redlock->retries, &vote->timer);
     step(redlock, vote, VOTE_YES, BID_YES, &grant, NULL);
+    if (bid && bid->votes[seat] == vote && atomic_load(&bid->kit.claim->hold_until)) /* the limit was changed meanwhile */
+        pawl__vote_renew(redlock, vote);
 }
 
 /* Not granted: 0, -1, or something strange. */
@@ -194,6 +198,8 @@ static void renewed(struct redlock *redlock, struct vote *vote, const struct kit
     vote->renew_sent = false;
     if (vote->state != VOTE_GRANTED)
         return;
+    if (held && vote->bid && grant->sent_at < vote->bid->renewing_since) /* it was on its way when the core asked */
+        pawl__vote_renew(redlock, vote);
     if (held)
         step(redlock, vote, VOTE_RENEWED, BID_RENEWED, grant, NULL);
     else

@@ -49,10 +49,11 @@ void pawl__seat_keys(const struct redlock *redlock, const char *name, struct sea
 
 int64_t pawl__vote_lease_ns(const struct redlock *redlock, const struct vote *vote) {
     int64_t left = vote->wish.max_hold_ns, most = redlock->wire.options.lease_ns;
+    int64_t until = vote->bid ? atomic_load(&vote->bid->kit.claim->hold_until) : 0;
 
-    if (left && vote->held_since)
-        left = pawl__time_add(vote->held_since, left) - pawl__boottime();
-    if (!vote->wish.max_hold_ns || left >= most)
+    if (until || (left && vote->held_since))
+        left = (until ? until : pawl__time_add(vote->held_since, left)) - pawl__boottime();
+    if (!vote->wish.max_hold_ns || until == PAWL__NEVER || left >= most)
         return most;
     return left < REDLOCK_MS ? REDLOCK_MS : (left + REDLOCK_MS - 1) / REDLOCK_MS * REDLOCK_MS; /* the server counts in ms */
 }

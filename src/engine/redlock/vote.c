@@ -125,11 +125,13 @@ static struct vote *new_vote(struct redlock *redlock, struct bid *bid, unsigned 
 
 /* What its max_hold leaves of it: a vote that is given later must not last longer. */
 static int64_t time_left(const struct bid *bid) {
-    int64_t most = bid->kit.claim->max_hold_ns, left;
+    int64_t most = bid->kit.claim->max_hold_ns, until = atomic_load(&bid->kit.claim->hold_until), left;
 
-    if (!most || !bid->held_since)
+    if (until == PAWL__NEVER)
+        return 0;
+    if (!most || !(until || bid->held_since))
         return most;
-    left = pawl__time_add(bid->held_since, most) - pawl__boottime();
+    left = (until ? until : pawl__time_add(bid->held_since, most)) - pawl__boottime();
     return left > REDLOCK_MS ? left : REDLOCK_MS;
 }
 

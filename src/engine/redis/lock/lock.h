@@ -83,7 +83,7 @@ struct rclaim_move {
 struct rclaim_renewal {
     TAILQ_ENTRY(rclaim) entry; /* home->to_renew */
     bool listed, sent;
-    bool asked; /* by the core, which is told of it */
+    int64_t asked_at; /* 0, or: when the core asked for it, which is told */
 };
 
 /* secure.c: its grant or its renewal is being secured. */

@@ -32,9 +32,12 @@ void pawl__renew_done(struct redis *redis, struct rclaim *claim, int64_t sent_at
     claim->kit.grant.lease_ns = lease_ns;
     pawl__subscription_open(redis, claim); /* if it is not */
     pawl__kept_confirmed(claim, sent_at);
-    if (!claim->renewal.asked) /* the core may just be reading what it was granted */
+    if (!claim->renewal.asked_at) /* the core may just be reading what it was granted */
         return;
-    claim->renewal.asked = false;
+    if (sent_at >= claim->renewal.asked_at)
+        claim->renewal.asked_at = 0;
+    else
+        pawl__renew_want(claim); /* it was on its way when the core asked */
     pawl__kit_tell(&redis->kit, &claim->kit, KIT_RENEWED);
 }
 

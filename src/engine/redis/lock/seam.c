@@ -83,7 +83,7 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    claim->renewal.asked = true;
+    claim->renewal.asked_at = pawl__boottime();
     pawl__renew_want(claim);
     redis->kit.wakes = true;
     pawl__redis_unlock(redis);

@@ -10,12 +10,12 @@
 #include "engine/redis/lock/lock.h"
 
 int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
-    int64_t left = claim->kit.claim->max_hold_ns;
+    int64_t left = claim->kit.claim->max_hold_ns, until = atomic_load(&claim->kit.claim->hold_until);
 
-    if (!left)
+    if (!left || until == PAWL__NEVER)
         return redis->options.lease_ns;
-    if (claim->held_since)
-        left = pawl__time_add(claim->held_since, left) - pawl__boottime();
+    if (until || claim->held_since)
+        left = (until ? until : pawl__time_add(claim->held_since, left)) - pawl__boottime();
     if (left >= redis->options.lease_ns)
         return redis->options.lease_ns;
     return left < REDIS_MS ? REDIS_MS : (left + REDIS_MS - 1) / REDIS_MS * REDIS_MS; /* the server counts in ms */
