@@ -147,7 +147,8 @@ extern "C" {
     X(ETOPOLOGY, 35, "the servers do not fit together as the URL says")                                                            \
     X(EBROKEN, 36, "the hold was broken by an operator")                                                                           \
     X(EEXPIRED, 37, "the time of the hold was over")                                                                               \
-    X(EORPHAN, 38, "the process that took it is gone, and what it left behind keeps it")
+    X(EORPHAN, 38, "the process that took it is gone, and what it left behind keeps it")                                           \
+    X(ETOOLARGE, 39, "the value is too large")
 
 enum {
 #define PAWL_ERROR_ENUM(name, number, text) PAWL_##name = -(number),
@@ -421,6 +422,20 @@ PAWL_PUBLIC int64_t pawl_remaining_all_ms(const struct pawl_part parts[], size_t
  * clients each of them needs its pawl_dispatch(), and any may run `fn`. */
 PAWL_PUBLIC int pawl_acquire_all_start(const struct pawl_part parts[], size_t count, int64_t timeout_ms, pawl_acquired_fn *fn,
                                        void *data, struct pawl_error *reterr);
+
+/* ---- Values --------------------------------------------------------------------------------------------------------------- */
+
+/* A small value lies beside a lock, in the same server. It is written only by who holds the lock at the moment of the write, as the server
+ * sees it, and stays when the lock is released. Mutexes and read-write locks have one; not semaphores (PAWL_EKIND), and not on redlock:
+ * (PAWL_EUNSUPPORTED). docs/semantics.md says where it lies, so that others can read it. */
+struct pawl_value {
+    const void *bytes; /* any, also NULs */
+    size_t size;
+    uint64_t token;     /* of the hold that wrote it */
+    uint64_t version;   /* rises with every write to this lock; says nothing else */
+    int64_t written_ms; /* when, by the server's clock: Unix time */
+};
+#define PAWL_VALUE_MAX 65536u
 
 /* ---- For operators -------------------------------------------------------------------------------------------------------- */
 

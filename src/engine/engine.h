@@ -36,6 +36,7 @@
 
 #include "base/lease.h"
 #include "base/record.h"
+#include "base/value.h"
 #include "os/clock.h"
 #include "pawl.h"
 
@@ -222,6 +223,67 @@ struct pawl__keeping {
     bool (*is_wanted)(const struct pawl__engine *, const struct pawl__claim *);
 };
 
+/* ---- Values: what lies beside a lock in the same server, and is written only by who holds it ---- */
+
+/* Two of them lie beside each lock, apart from each other. */
+enum pawl__part {
+    PART_VALUE, /* the user's: pawl_value_set */
+    PART_NOTE,  /* pawl_note_set: when a job last succeeded */
+    PARTS,
+};
+
+/* How new must be what is read? */
+enum pawl__fresh {
+    FRESH_LATEST, /* no older than any write that was answered before the call */
+    FRESH_GRANT,  /* this client holds the lock while the call runs: what the connection that brought the grant has seen will do */
+};
+
+/* Who writes: what the engine needs to know of a claim to write in its name, though the claim may be gone meanwhile. Opaque. */
+struct pawl__author {
+    _Alignas(16) unsigned char bytes[256];
+};
+
+struct pawl__write {
+    const char *name;
+    uint32_t name_length, name_hash;
+    enum pawl__part part;
+    const void *bytes; /* NULL: delete it. Else `size` of them, PAWL_VALUE_MAX at most; any bytes */
+    size_t size;
+    uint64_t token; /* of the hold that writes */
+    /* Who it is, filled by sign(); NULL: the one who has the token, wherever it is (pawl_value_set_as). */
+    const struct pawl__author *author;
+    uint64_t number; /* of the author's writes, rising, from 1; 0 where the author is NULL */
+};
+
+/* Blocking calls, with one absolute deadline, from any thread, many at once. No mutex of the core's is held, and no claim is touched:
+ * what they need of it was copied by sign(). They run while serve() and park() do. */
+struct pawl__values {
+    /* Copy who the holder of this exclusive claim is. It is held, as far as is known here. The core's mutex is held; never blocks. */
+    void (*sign)(struct pawl__engine *, struct pawl__claim *, struct pawl__author *ret);
+    /* Write, in one step at the server that nobody else's step comes between: is the author's entry there, exclusive, and not broken; and
+     * has it not written this part with a higher number; then write, with its token and a version above all earlier ones, also those
+     * of what was deleted.
+     *   0              written (or deleted; also what was not there). `ret` says how. Also if a higher number of the same author
+     *                  came first: then this one was overwritten before it was seen, and `ret` may be of that.
+     *   PAWL_ELOST     nothing was written: the entry is gone, broken or shared.
+     *   PAWL_ETOKEN    the same, of one who is named by the token: it is not among those of an exclusive entry that stands. A broken one
+     *                  does not stand.
+     *   PAWL_EKIND     the same: the token is that of a semaphore.
+     *   PAWL_ECONNLOST, PAWL_EACCES, PAWL_ENOSPACE, ...   nothing was written, and nothing is on its way.
+     *   PAWL_EUNKNOWN  no answer by the deadline: it may be written, now or later, as long as the author's entry stands and it writes
+     *                  nothing more.
+     *   PAWL_EREPLICAS written, but fewer replicas have it than the URL asks for.
+     * After a lost answer the engine asks again, with the same number: that changes nothing if it was written. Where the author is NULL
+     * it sees to it in its own way that what it asks again does not undo what was written since. */
+    int (*set)(struct pawl__engine *, const struct pawl__write *, int64_t deadline, struct pawl__stamp *ret,
+               struct pawl_error *reterr);
+    /* Read it. `ret` NULL: nothing lies there. `retnow`, unless NULL: the server's clock at about that time, in us since 1970, also where
+     * nothing lies. PAWL_ECONNLOST or PAWL_ETIMEOUT: no answer by the deadline. PAWL_EFORMAT: what lies there was not written by a pawl; it
+     * is never told as a value. */
+    int (*get)(struct pawl__engine *, const char *name, enum pawl__part part, enum pawl__fresh fresh, int64_t deadline,
+               struct pawl__value **ret, int64_t *retnow, struct pawl_error *reterr);
+};
+
 /* What some engines can do with a claim; all but `downgrade` may be NULL. */
 struct pawl__extras {
     pawl__submit_all_fn *submit_all;
@@ -251,6 +313,7 @@ struct pawl__engine_impl {
     const struct pawl__operators *operators;
     const struct pawl__extras *extras;
     const struct pawl__keeping *keeping; /* NULL: no claim is ever kept, and keep_ns is 0 */
+    const struct pawl__values *values;   /* NULL: there are none: PAWL_EUNSUPPORTED */
 };
 
 /* The engine's own state of a claim. */

@@ -92,6 +92,36 @@ static int trace_resume(struct pawl__engine *engine, struct pawl__claim *claim) 
     return rc;
 }
 
+static const char *const part_names[] = {[PART_VALUE] = "value", [PART_NOTE] = "note"};
+
+/* No claim is at hand: so these name the lock themselves. */
+static int trace_set(struct pawl__engine *engine, const struct pawl__write *write, int64_t deadline, struct pawl__stamp *ret,
+                     struct pawl_error *reterr) {
+    int rc;
+
+    pawl__note(engine, NULL, "'%s' > write its %s: %zu bytes, token %llu%s%s", write->name, part_names[write->part], write->size,
+               (unsigned long long)write->token, write->author ? "" : ", by token", write->bytes ? "" : ", delete");
+    rc = engine->traced_impl->values->set(engine, write, deadline, ret, reterr);
+    pawl__note(engine, NULL, "'%s' < %s", write->name, rc == 0 ? "written" : pawl_error_name(rc));
+    return rc;
+}
+
+static int trace_get(struct pawl__engine *engine, const char *name, enum pawl__part part, enum pawl__fresh fresh, int64_t deadline,
+                     struct pawl__value **ret, int64_t *retnow, struct pawl_error *reterr) {
+    int rc;
+
+    pawl__note(engine, NULL, "'%s' > read its %s%s", name, part_names[part], fresh == FRESH_GRANT ? ", held" : "");
+    rc = engine->traced_impl->values->get(engine, name, part, fresh, deadline, ret, retnow, reterr);
+    if (rc < 0)
+        pawl__note(engine, NULL, "'%s' < %s", name, pawl_error_name(rc));
+    else if (*ret)
+        pawl__note(engine, NULL, "'%s' < %zu bytes, token %llu", name, pawl__value_shown(*ret)->size,
+                   (unsigned long long)pawl__value_shown(*ret)->token);
+    else
+        pawl__note(engine, NULL, "'%s' < nothing", name);
+    return rc;
+}
+
 static const char *const news_names[] = {
     [NEWS_REFUSED] = "refused", [NEWS_GONE] = "settled", [NEWS_DOWNGRADED] = "downgraded", [NEWS_RENEWED] = "renewed",
     [NEWS_LOST] = "lost",       [NEWS_BROKEN] = "lost",  [NEWS_WANTED] = "wanted",
@@ -116,6 +146,7 @@ struct trace {
     struct pawl__parking parking;
     struct pawl__extras extras;
     struct pawl__keeping keeping;
+    struct pawl__values values;
 };
 
 bool pawl__trace_install(struct pawl__engine *engine) {
@@ -139,6 +170,12 @@ bool pawl__trace_install(struct pawl__engine *engine) {
         trace->keeping.rest = trace_rest;
         trace->keeping.resume = trace_resume;
         trace->impl.keeping = &trace->keeping;
+    }
+    if (impl->values) {
+        trace->values = *impl->values;
+        trace->values.set = trace_set;
+        trace->values.get = trace_get;
+        trace->impl.values = &trace->values;
     }
     trace->extras = *impl->extras;
     trace->extras.downgrade = trace_downgrade;

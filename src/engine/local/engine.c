@@ -228,4 +228,10 @@ const struct pawl__engine_impl pawl__local_engine = {
             .is_wanted = pawl__local_is_wanted,
             .always = true,
         },
+    .values =
+        &(const struct pawl__values){
+            .sign = pawl__local_value_sign,
+            .set = pawl__local_value_set,
+            .get = pawl__local_value_get,
+        },
 };

@@ -106,16 +106,34 @@ static int publish_by_link(int at, const char *from, const char *to) {
     return linkat(at, from, at, to, 0) < 0 ? -1 : unlinkat(at, from, 0);
 }
 
-static int make_once(struct local *local, int at, const char *name, mode_t type, const char *text) {
-    bool made, unable, whole = text || type == S_IFIFO;
-    char draft[64];
+/* Something of this type under a name that nobody looks for. */
+static int make_draft(int at, mode_t type, char *ret, size_t size) {
     uint64_t number;
-    int fd, error;
 
     if (getrandom(&number, sizeof number, 0) != sizeof number)
         return -1;
-    snprintf(draft, sizeof draft, "%s%016" PRIx64, NEW, number);
-    fd = make_here(at, draft, type);
+    snprintf(ret, size, "%s%016" PRIx64, NEW, number);
+    return make_here(at, ret, type);
+}
+
+int pawl__local_draft(struct local *local, int at, char *ret, size_t size) {
+    int fd = make_draft(at, S_IFREG, ret, size), error;
+
+    if (fd < 0 || complete(local, fd, S_IFREG, NULL))
+        return fd;
+    error = errno;
+    close(fd);
+    unlinkat(at, ret, 0);
+    errno = error;
+    return -1;
+}
+
+static int make_once(struct local *local, int at, const char *name, mode_t type, const char *text) {
+    bool made, unable, whole = text || type == S_IFIFO;
+    char draft[64];
+    int fd, error;
+
+    fd = make_draft(at, type, draft, sizeof draft);
     if (fd < 0)
         return -1;
     made = complete(local, fd, type, text) && renameat2(at, draft, at, name, RENAME_NOREPLACE) == 0;
@@ -229,8 +247,13 @@ static void sweep(int at) {
 }
 
 void pawl__local_sweep(struct local *local) {
+    int values = pawl__local_open(local->directory_fd, "values", O_RDONLY | O_DIRECTORY, S_IFDIR);
+
     sweep(local->directory_fd);
     sweep(local->sessions_fd);
+    if (values >= 0)
+        sweep(values);
+    pawl__local_close_fd(&values);
 }
 
 /* ---- Where it is ---- */

@@ -6,6 +6,7 @@
  *
  *     engine.c   the operations of the seam
  *     survey.c   inspection and break             examine.c  for `pawl doctor`            serve.c    claims that the service thread has
+ *                                                 value.c    values beside locks
  *     attach.c   the table: create, heal          look.c     looking without taking part  wait.c     park and unpark
  *     claim.c    submit, withdraw, downgrade, rest, resume, retoken, check
  *     recover.c  cleaning up after the dead
@@ -379,6 +380,8 @@ static inline void pawl__local_close_fd(int *fd) {
         close(*fd);
     *fd = -1;
 }
+/* A new file with all that belongs to it but its content, under a name that nobody looks for: rename it. -1 with errno. */
+int pawl__local_draft(struct local *local, int at, char *ret, size_t size);
 /* Remove what makers left that were killed. Alone. */
 void pawl__local_sweep(struct local *local);
 /* May this process write so much to a file? If it does all the same, that may end it (SIGXFSZ). */
@@ -519,6 +522,18 @@ bool pawl__local_stands_still(struct local *local, uint32_t bucket);
 
 int pawl__local_survey(struct local *local, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
 int pawl__local_break(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr);
+
+/* The holder with this token, under the guard; else NULL, and the token of one that holds. */
+struct node *pawl__local_find_holder(struct local *local, struct guard_visit *visit, const char *name, uint64_t token,
+                                     uint64_t *ret_other);
+
+/* ---- value.c: struct pawl__values ---- */
+
+void pawl__local_value_sign(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl__author *ret);
+int pawl__local_value_set(struct pawl__engine *engine, const struct pawl__write *write, int64_t deadline, struct pawl__stamp *ret,
+                          struct pawl_error *reterr);
+int pawl__local_value_get(struct pawl__engine *engine, const char *name, enum pawl__part part, enum pawl__fresh fresh,
+                          int64_t deadline, struct pawl__value **ret, int64_t *retnow, struct pawl_error *reterr);
 
 /* ---- examine.c ---- */
 

@@ -207,9 +207,8 @@ int pawl__local_survey(struct local *local, const char *name, pawl_visit_fn *vis
 
 /* ---- Breaking ---- */
 
-/* The holder with this token, under the guard; else NULL, and the token of one that holds. */
-static struct node *find_holder(struct local *local, struct guard_visit *visit, const char *name, uint64_t token,
-                                uint64_t *ret_other) {
+struct node *pawl__local_find_holder(struct local *local, struct guard_visit *visit, const char *name, uint64_t token,
+                                     uint64_t *ret_other) {
     size_t length = strlen(name);
     uint32_t steps = 0;
 
@@ -254,7 +253,7 @@ static bool is_orphan(struct local *local, const char *name, uint64_t token, uin
 
     if (pawl__local_enter(local, &visit, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
         return false;
-    node = find_holder(local, &visit, name, token, &other);
+    node = pawl__local_find_holder(local, &visit, name, token, &other);
     owner = node ? GET(node->owner) : 0;
     pawl__local_leave(local, &visit);
     *ret_slot = slot_of(owner);
@@ -275,7 +274,7 @@ int pawl__local_break(struct local *local, const char *name, uint64_t token, boo
         return fail_orphan(local, name, slot, reterr);
     if (pawl__local_enter(local, &visit, hash, pawl__boottime() + 2000 * MS, NULL) != PAWL__DONE)
         return pawl__fail(reterr, PAWL_ETIMEOUT, "a process stands still inside the table's guard for %s: see `pawl status`", name);
-    node = find_holder(local, &visit, name, token, &other);
+    node = pawl__local_find_holder(local, &visit, name, token, &other);
     if (!node) {
         pawl__local_leave(local, &visit);
         return visit.damaged ? pawl__local_fail_damaged(local, hash, reterr) : fail_token(name, token, other, reterr);
