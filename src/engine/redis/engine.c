@@ -189,6 +189,7 @@ const struct pawl__engine_impl pawl__redis_engine = {
             .unpark = pawl__redis_unpark,
             .adopt = pawl__redis_adopt,
         },
+    .values = &pawl__redis_values,
     .keeping = &(const struct pawl__keeping){.hears = true, .rest = pawl__redis_rest, .resume = pawl__redis_resume},
     .operators =
         &(const struct pawl__operators){

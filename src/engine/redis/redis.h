@@ -22,5 +22,6 @@
 
 #include "engine/redis/lock/lock.h"
 #include "engine/redis/operator/operator.h"
+#include "engine/redis/value/value.h"
 
 #endif

@@ -26,6 +26,7 @@ int pawl__home_made(struct server *server) {
     pawl__kit_reader_init(&home->reader);
     TAILQ_INIT(&home->to_secure);
     TAILQ_INIT(&home->in_round);
+    TAILQ_INIT(&home->calls);
     return 0;
 }
 

@@ -17,6 +17,17 @@ struct hearers {
     int64_t look_at; /* 0, or: when those who wait for them and can't tell are looked for */
 };
 
+enum secured { SECURE_UNKNOWN, SECURE_SHORT, SECURE_DONE };
+
+/* A caller that wants to know whether replicas have what it wrote: secure.c. */
+struct secure_call {
+    TAILQ_ENTRY(secure_call) entry; /* home->calls */
+    const char *name;               /* of the lock beside which it wrote */
+    bool in_round, done;
+    enum secured result;
+};
+TAILQ_HEAD(secure_calls, secure_call);
+
 /* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
 struct home {
     union { /* the first: home_of() */
@@ -45,6 +56,7 @@ struct home {
 
     /* secure.c */
     struct rclaim_list to_secure, in_round;
+    struct secure_calls calls;
     bool round_open, round_wrote;
     int round_number;      /* counts rounds: an answer of an earlier one says nothing of this */
     bool replicas_short;   /* the last round found too few, ... */
@@ -78,6 +90,12 @@ void pawl__home_kick_reader(struct home *home);
 void pawl__home_tie(struct home *home, int64_t local, int64_t server_us);
 /* The moment, by our clock, that the server's `server_us` was not before; 0: not known. */
 int64_t pawl__home_not_before(const struct home *home, int64_t server_us);
+
+/* secure.c */
+/* Do replicas have what this server has answered so far? call->done is set when that is known, and its waiters are woken. */
+void pawl__secure_call(struct home *home, struct secure_call *call);
+/* It does not want to know any more. */
+void pawl__secure_leave(struct home *home, struct secure_call *call);
 
 /* pump.c */
 /* Wait until *done, reading meanwhile if nobody else does. For calls that are not about a claim. False: the deadline passed. */

@@ -53,6 +53,14 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     }
 }
 
+void pawl__redis_part_key(const struct redis *redis, const char *name, enum pawl__part part, char ret[REDIS_KEY_MAX]) {
+    static const char *const prefixes[PARTS] = {[PART_VALUE] = "pawl:value", [PART_NOTE] = "pawl:note"};
+    char lock[REDIS_KEY_MAX];
+
+    strcpy(stpcpy(lock, redis->options.prefix), name);
+    before(ret, prefixes[part], lock, strchr(lock, '{'));
+}
+
 int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr) {
     struct redis_keys keys;
     unsigned slot;

@@ -16,6 +16,8 @@ struct redis_keys {
     char beside[REDIS_KEY_MAX];  /* prefix of the hold keys of a read-write lock; the sorted set of a semaphore */
 };
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
+/* The key of what lies beside it. */
+void pawl__redis_part_key(const struct redis *redis, const char *name, enum pawl__part part, char ret[REDIS_KEY_MAX]);
 /* Are all keys of this lock in one slot of a cluster? */
 int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
 /* What the keys of the counters of tokens begin with, and those of the queues. */

@@ -155,6 +155,8 @@ struct claims {
     /* listen.c */
     struct subscription_list subscriptions[REDIS_SUBSCRIPTIONS], idle_subscriptions;
     unsigned idle_subscription_count;
+
+    uint64_t writes; /* beside locks, in the names of others' holds: value/value.c */
 };
 
 static inline struct claims *claims_of(struct redis *redis) {

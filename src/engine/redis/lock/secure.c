@@ -16,6 +16,8 @@
  * while that was down, when it is up.
  *
  * Where too few replicas have a renewal, the hold is not renewed: it is renewed again and again, and is lost at the end of its lease.
+ *
+ * A caller that wrote something beside a lock waits for a round, too, and is told what came of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +52,31 @@ static void unknown(struct redis *redis, struct rclaim *claim) {
 
 typedef void end_fn(struct redis *redis, struct rclaim *claim);
 
+void pawl__secure_leave(struct home *home, struct secure_call *call) {
+    TAILQ_REMOVE(&home->calls, call, entry);
+    call->done = true;
+}
+
+static void end_calls(struct home *home, enum secured result) {
+    struct secure_call *call, *next;
+
+    for (call = TAILQ_FIRST(&home->calls); call; call = next) {
+        next = TAILQ_NEXT(call, entry);
+        if (!call->in_round)
+            continue;
+        call->result = result;
+        pawl__secure_leave(home, call);
+        pawl__home_called(home);
+    }
+}
+
 static void end_round(struct home *home, end_fn *end) {
     struct rclaim *claim;
 
     home->round_open = false;
     while ((claim = TAILQ_FIRST(&home->in_round)))
         end(home->server.redis, claim);
+    end_calls(home, end == secured ? SECURE_DONE : end == fell_short ? SECURE_SHORT : SECURE_UNKNOWN);
 }
 
 /* Is this of the round that is under way? That of one whose claims have been sent elsewhere may still be answered. */
@@ -109,18 +130,22 @@ void pawl__secure_begin(struct home *home) {
     struct redis *redis = home->server.redis;
     struct request write = {.what = ASKED_WITNESS, .script = -1, .step = home->round_number + 1}, wait = write;
     struct rclaim *claim = TAILQ_FIRST(&home->to_secure);
+    struct secure_call *call = TAILQ_FIRST(&home->calls);
     struct redis_keys keys;
     char replicas[16], patience[24];
 
-    if (home->round_open || !claim || home->server.replicas.state != LINK_UP)
+    if (home->round_open || (!claim && !call) || home->server.replicas.state != LINK_UP)
         return;
-    pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
+    pawl__redis_keys(redis, claim ? claim->kit.claim->name : call->name, PAWL_MUTEX, &keys);
     snprintf(replicas, sizeof replicas, "%u", redis->options.replicas);
     snprintf(patience, sizeof patience, "%lld", (long long)(redis->options.command_ns / REDIS_MS * 2 / 3));
     TAILQ_FOREACH(claim, &home->to_secure, securing.entry) {
         claim->securing.in_round = true;
     }
     TAILQ_CONCAT(&home->in_round, &home->to_secure, securing.entry);
+    TAILQ_FOREACH(call, &home->calls, entry) {
+        call->in_round = true;
+    }
     wait.what = ASKED_COUNT;
     home->round_open = true;
     home->round_number++;
@@ -131,6 +156,7 @@ void pawl__secure_begin(struct home *home) {
 }
 
 void pawl__secure_anew(struct home *home) {
+    struct secure_call *call;
     struct rclaim *claim;
 
     home->round_open = false;
@@ -140,6 +166,15 @@ void pawl__secure_anew(struct home *home) {
     }
     while ((claim = TAILQ_FIRST(&home->to_secure)))
         unknown(home->server.redis, claim);
+    TAILQ_FOREACH(call, &home->calls, entry) {
+        call->in_round = true;
+    }
+    end_calls(home, SECURE_UNKNOWN);
+}
+
+void pawl__secure_call(struct home *home, struct secure_call *call) {
+    TAILQ_INSERT_TAIL(&home->calls, call, entry);
+    pawl__secure_begin(home);
 }
 
 void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret) {

@@ -53,6 +53,8 @@ def scripts_of_layout(plain):
         "SCRIPT_ACQUIRE_ALL": [*all_kinds, "acquire_all"],
         "SCRIPT_HELD": ["held"],
         "SCRIPT_SURVEY": ["survey_head", "with_token", "plain_look", "survey"],
+        "SCRIPT_WRITE": ["write"],
+        "SCRIPT_READ": ["read"],
     }
 
 

@@ -12,6 +12,22 @@ pawl__examine_fn pawl__redis_examine;
 
 /* call.c */
 wire_call_fn pawl__server_call;
+/* What is asked: a script with its keys and arguments, or a command (script -1). `lengths` NULL: they are texts. */
+struct redis_ask {
+    int script, keys, argc;
+    const char **argv;
+    const size_t *lengths;
+};
+struct redis_answer {
+    redisReply *reply;
+    struct server *server; /* whose it is, over that connection of `commands` */
+    unsigned number;
+    bool unsure; /* it was sent before, and no answer came: it may have been carried out. Only ever set, never cleared */
+};
+/* Ask who has the lock of this name until there is an answer that is not an error, or an error that will not pass, or the deadline. It may
+ * be carried out more than once. No mutex held. */
+int pawl__call_until(struct redis *redis, const char *name, const struct redis_ask *ask, int64_t deadline, struct redis_answer *ret,
+                     struct pawl_error *reterr);
 /* The next server that has locks, after `server` or from the first; NULL: there are no more. No mutex held. */
 struct server *pawl__server_next(struct redis *redis, struct server *server);
 /* The one that has the lock of this name. No mutex held. */

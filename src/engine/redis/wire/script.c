@@ -27,7 +27,7 @@ static char *make_body(const struct pawl__script *script) {
  * more, which is nowhere: then neither node runs it until the slot has moved. Renewals are run: they only set times, of keys that are
  * there. */
 static bool wants_whole_slot(const struct server *server, int number) {
-    return server->redis->traits.sharded && number != SCRIPT_SURVEY && number != SCRIPT_HELD &&
+    return server->redis->traits.sharded && number != SCRIPT_SURVEY && number != SCRIPT_HELD && number != SCRIPT_READ &&
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
 }
 

@@ -40,6 +40,8 @@ enum redis_script {
     SCRIPT_SURVEY,
     SCRIPT_HELD,
     SCRIPT_ACQUIRE_ALL,
+    SCRIPT_WRITE, /* what lies beside a lock */
+    SCRIPT_READ,
     SCRIPT_RAISE,
     SCRIPT_COUNT,
 };

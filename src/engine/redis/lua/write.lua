@@ -1,0 +1,110 @@
+-- Write what lies beside a lock, in the name of the hold that has it alone: decided here, by no clock of the writer's. KEYS: 1 the lock,
+-- 2 its counter of tokens, 3 its records, 4 the hash that is written. ARGV: 1 the owner of the hold, or '': that of the token; 2 the
+-- token; 3 the writer, and 4 the number of this write of its; 5 the bytes, or nothing: delete.
+-- The answer: {1, version, server time}, or as a text the version that is both; {0}: no such hold; {-1}: it was broken; {-2}: this is no
+-- lock that one can hold alone.
+-- `by` is `OWNER NUMBER VERSION`: the hold, its own last write, and the version of the last one; and a line `WRITER NUMBER` for each other
+-- writer under it. By its number a write is known that was carried out: sent again it does nothing; and one that comes late, over a
+-- connection that was cut, when its writer has written again, counts as overwritten.
+local call, by, clock = redis.call, redis.call('HGET', KEYS[4], 'by'), redis.call('TIME')
+local NOW = clock[1] .. string.sub('00000' .. clock[2], -6)
+
+-- The common case: a mutex of a pawl's, and nobody has written in its name.
+local record = ARGV[5] and redis.pcall('HGET', KEYS[1], '@' .. ARGV[1])
+local last, number, version
+if by then
+    last, number, version = string.match(by, '^(%S+) (%d+) (%d+)$')
+end
+if type(record) == 'string' and string.find(record, '^%d+ %d+ x') and call('HLEN', KEYS[1]) == 2
+    and (not by or last and NOW - version > 0 and (last ~= ARGV[1] or number + 0 < ARGV[4] + 0)) then
+    call('HSET', KEYS[4], 'value', ARGV[5], 'token', ARGV[2], 'version', NOW, 'time', NOW, 'by',
+        ARGV[1] .. ' ' .. ARGV[4] .. ' ' .. NOW)
+    return NOW
+end
+
+local LOCK, WHO, VALUE, OTHERS_MOST = KEYS[1], KEYS[3], KEYS[4], 16
+local TOKEN, WRITER, NUMBER = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+by, version = by or '', tonumber(call('HGET', VALUE, 'version') or '') or 0
+for writer, number in string.gmatch(by, '(%S+) (%d+)') do
+    if writer == WRITER and tonumber(number) >= NUMBER then
+        return {1, call('HGET', VALUE, 'version'), call('HGET', VALUE, 'time')}
+    end
+end
+
+-- A read-write lock's fields: its writer's owner, and its record.
+local function sole_writer(mode, field)
+    local owner = mode == 'write' and string.match(field or '', '^(.*):write$') or false
+    return owner, owner and call('HGET', WHO, owner)
+end
+
+-- The owner of the only hold and its record, if there is one; nil: no lock of this kind is here.
+local function holder()
+    local kind = call('TYPE', LOCK).ok
+    if kind == 'none' then
+        return false
+    elseif kind == 'string' then
+        local owner = call('GET', LOCK)
+        if string.match(owner, '^%d%d?%d?%d?%d?%d?%d?$') then -- a semaphore's counter
+            return nil
+        end
+        local named, record = string.match(call('GET', WHO) or '', '^(%S+) (.*)$')
+        return owner, named == owner and record
+    elseif kind ~= 'hash' then
+        return nil
+    end
+    local mode, owner, record
+    local all = call('HGETALL', LOCK)
+    for i = 1, #all, 2 do
+        if all[i] == 'mode' then
+            mode = all[i + 1]
+        elseif string.sub(all[i], 1, 1) == '@' then
+            record = all[i + 1]
+        else
+            owner = all[i]
+        end
+    end
+    if not mode then
+        return owner or false, record
+    elseif record then -- a RReadWriteLock has entered beside a mutex
+        return false
+    end
+    return sole_writer(mode, owner)
+end
+
+-- A record with a first token 0: it is what the counter says (common.lua).
+local function has_token(record)
+    local first, count = string.match(record or '', '^(%d+) (%d+) ')
+    first = first == '0' and (call('GET', KEYS[2]) or 0) - count + 1 or first
+    return first and TOKEN >= tonumber(first) and TOKEN < first + count
+end
+
+local owner
+owner, record = holder()
+if owner == nil then
+    return {-2}
+elseif not owner or ARGV[1] ~= '' and ARGV[1] ~= owner or ARGV[1] == '' and not has_token(record) then
+    return {0}
+elseif record and string.match(record, '^%d+ %d+ %u') then
+    return {-1}
+end
+
+local own, others = WRITER == owner and NUMBER or 0, {}
+if WRITER ~= owner then
+    others[1] = WRITER .. ' ' .. ARGV[4]
+end
+if string.sub(by, 1, #owner + 1) == owner .. ' ' then
+    for writer, number in string.gmatch(by, '(%S+) (%d+)') do
+        if writer == owner then
+            own = math.max(own, number)
+        elseif writer ~= WRITER and #others < OTHERS_MOST then
+            others[#others + 1] = writer .. ' ' .. number
+        end
+    end
+end
+local new = string.format('%.0f', math.max(version + 1, NOW))
+table.insert(others, 1, owner .. ' ' .. own .. ' ' .. new)
+if not ARGV[5] then
+    call('HDEL', VALUE, 'value')
+end
+call(unpack({'HSET', VALUE, 'token', ARGV[2], 'version', new, 'time', NOW, 'by', table.concat(others, '\n'), ARGV[5] and 'value', ARGV[5]}))
+return {1, new, NOW}
