@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * engine.c - the ZooKeeper engine's table: options, open, close, describe. On the claims (lock/) and what operators ask (operator/), which
- * are both on the session (session/).
+ * are both on the session (session/), and on values (value/), which are on claims.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "base/url.h"
 #include "engine/zookeeper/lock/lock.h"
 #include "engine/zookeeper/operator/operator.h"
+#include "engine/zookeeper/value/value.h"
 
 enum {
     PORT = 2181,
@@ -168,6 +169,7 @@ static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup,
     TAILQ_INIT(&zk->timed);
     TAILQ_INIT(&zk->listings);
     TAILQ_INIT(&zk->leftovers);
+    TAILQ_INIT(&zk->authors);
     if ((rc = pawl__zk_session_init(&zk->session, engine, reterr)) == 0 && (rc = take_options(zk, setup, reterr)) == 0 &&
         (rc = make_url(&zk->session.options, reterr)) == 0)
         rc = pawl__zk_open(zk, reterr);
@@ -232,5 +234,8 @@ const struct pawl__engine_impl pawl__zookeeper_engine = {
     .renew = pawl__zk_renew,
     .operators = &(const struct pawl__operators){.survey = survey, .break_hold = break_hold, .examine = examine},
     .extras = &(const struct pawl__extras){.downgrade = pawl__zk_downgrade, .why = pawl__zk_why},
+    .values = &(const struct pawl__values){.sign = pawl__zk_value_sign,
+                                           .set = pawl__zk_value_set,
+                                           .get = pawl__zk_value_get},
     .keeping = &(const struct pawl__keeping){.rest = pawl__zk_rest, .resume = pawl__zk_resume},
 };

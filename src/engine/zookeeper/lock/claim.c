@@ -261,6 +261,15 @@ static void free_paths(struct zk_claim *claim) {
     claim->at.home = claim->at.dir = NULL;
 }
 
+/* A write of its may be under way, and another wait for that one: they find it gone. */
+static void leave_authors(struct zk_claim *claim) {
+    if (!claim->values.listed)
+        return;
+    TAILQ_REMOVE(&claim->zk->authors, claim, values.link);
+    claim->values.listed = false;
+    pthread_cond_broadcast(&claim->zk->session.answered);
+}
+
 /* Let go of everything; what is left of the claim are its news. */
 static enum zk_event finish(struct zk_claim *claim, unsigned news) {
     pawl__zk_sweep_claim(claim);
@@ -275,6 +284,7 @@ static enum zk_event finish(struct zk_claim *claim, unsigned news) {
     claim->last.name = NULL;
     free_paths(claim);
     TAILQ_REMOVE(&claim->zk->claims, claim, link);
+    leave_authors(claim);
     if (claim->tell)
         TAILQ_REMOVE(&claim->zk->news, claim, news);
     claim->tell = 0;

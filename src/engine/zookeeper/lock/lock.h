@@ -142,6 +142,14 @@ struct zk_znodes {
     uint64_t session; /* the handle under which they were made */
 };
 
+/* The latest of a claim's writes to one of the values beside its lock: value/write.c. */
+struct zk_written {
+    uint64_t number;          /* its own; 0: none */
+    bool busy;                /* it is under way */
+    bool unsure;              /* it may have been written, or be so later */
+    struct pawl__stamp stamp; /* of the latest that was written */
+};
+
 struct zk_claim {
     struct zk_asker asker;            /* the first member: zk_claim_of_asker */
     TAILQ_ENTRY(zk_claim) link;       /* zk->claims */
@@ -187,6 +195,11 @@ struct zk_claim {
     struct {
         const char *child, *further; /* ZK_BEHIND */
     } seen;
+    struct {
+        TAILQ_ENTRY(zk_claim) link; /* zk->authors, once it has written */
+        bool listed;
+        struct zk_written latest[PARTS];
+    } values;
 };
 
 /* Who stood last behind a claim that was let go: shortcut.c. */
@@ -212,6 +225,7 @@ struct zk_engine {
     TAILQ_HEAD(, zk_claim) timed;
     TAILQ_HEAD(, zk_listing) listings; /* that are not sent yet */
     TAILQ_HEAD(, zk_leftover) leftovers;
+    TAILQ_HEAD(, zk_claim) authors; /* claims that have written values */
 };
 
 static inline struct zk_engine *zk_of(struct pawl__engine *engine) {

@@ -62,6 +62,10 @@ static const char *sort_key(enum zk_layout layout, const char *child) {
     return key ? key : child;
 }
 
+bool pawl__zk_reads(const char *child) {
+    return strstr(child, pawl__zk_read_name) != NULL;
+}
+
 static bool is_write(const char *child) {
     return strstr(child, pawl__zk_write_name) != NULL;
 }
@@ -186,6 +190,19 @@ bool pawl__zk_others_kept(enum zk_layout layout, const char *const *children, si
 /* A name that contenders for a mutex have. Anything else in the directory is not in the queue, even if it ends in digits. */
 static bool is_contender(const char *child) {
     return strstr(child, pawl__zk_lock_name) || strstr(child, pawl__zk_kazoo_name);
+}
+
+size_t pawl__zk_first_of(const char *const *children, size_t count) {
+    int64_t lowest = INT64_MAX, number;
+    size_t first = count;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!pawl__zk_number(children[i], &number) || pawl__zk_is_twin(children[i]) || (first < count && number >= lowest))
+            continue;
+        lowest = number;
+        first = i;
+    }
+    return first;
 }
 
 size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t count, size_t *behind) {

@@ -51,6 +51,10 @@ enum zk_rank pawl__zk_rank(enum zk_layout layout, bool shared, const char *own, 
 /* The index of the last one behind `own`, a child or its path, and how many there are; `count`: none. */
 size_t pawl__zk_last_behind(const char *own, const char *const *children, size_t count, size_t *behind);
 
+/* The index of the contender with the lowest number, who holds a mutex, or a read-write lock with others of its mode; `count`: none. */
+size_t pawl__zk_first_of(const char *const *children, size_t count);
+bool pawl__zk_reads(const char *child); /* is it a reader's? */
+
 /* Does anybody behind `own` want what it has, or is about to have? `shared`: writers and other kinds do, readers don't. A semaphore of
  * the same name does as soon as it has its directories: who comes to them is not seen here. */
 bool pawl__zk_is_wanted(enum zk_layout layout, bool shared, const char *own, const char *guid, const char *const *children,

@@ -7,6 +7,9 @@
  * as well, and Curator counts every child. So each part after a slash must be one that no client takes for a contender: it begins with
  * a byte above the digits, so that it sorts behind all numbers; it does not end in ten digits; it is not a directory of a semaphore's
  * and has none of the markers in it.
+ *
+ * Values (value/) lie beside the locks, never in one's directory, in one of their own that no lock may be, at no depth: what is the name
+ * `a/b` at zk://h is `b` at zk://h/a.
  */
 #include "engine/zookeeper/lock/path.h"
 
@@ -17,6 +20,8 @@
 #include "base/error.h"
 #include "engine/zookeeper/lock/order.h"
 #include "engine/zookeeper/session/session.h"
+
+const char pawl__zk_values_name[] = "pawl.values";
 
 static bool is(const char *part, size_t length, const char *word) {
     return strlen(word) == length && memcmp(part, word, length) == 0;
@@ -46,6 +51,8 @@ static const char *wrong_with(const char *name, const char *part, size_t length)
         return "has an empty part: a path has no double slash, and none at its ends";
     if (is(part, length, ".") || is(part, length, ".."))
         return "has '.' or '..' as a part of its path";
+    if (is(part, length, pawl__zk_values_name))
+        return "is in the directory of values: give it a name without the part 'pawl.values'";
     if (part != name && in_the_way(part, length))
         return "would lie in the way of the lock above it: begin each part after a slash with a letter, and leave out the names of "
                "lock nodes";
@@ -75,4 +82,18 @@ char *pawl__zk_home(const char *base_path, const char *name, struct pawl_error *
     if (!home)
         *rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     return home;
+}
+
+/* A slash is written %2F, and % itself %25: all lie in one directory, and no name ends in what marks a note. */
+char *pawl__zk_value_path(const char *base_path, const char *name, bool note) {
+    char escaped[3 * 256], *at = escaped;
+
+    for (; *name && at < escaped + sizeof escaped - 4; name++) {
+        if (*name == '/' || *name == '%')
+            at += snprintf(at, 4, "%%%02X", (unsigned char)*name);
+        else
+            *at++ = *name;
+    }
+    *at = '\0';
+    return pawl__zk_text("%s/%s/%s%s", base_path, pawl__zk_values_name, escaped, note ? "%note" : "");
 }

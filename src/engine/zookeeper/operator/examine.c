@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "engine/examine.h"
 #include "engine/zookeeper/lock/order.h"
+#include "engine/zookeeper/lock/path.h"
 #include "engine/zookeeper/operator/operator.h"
 
 #define PATIENCE_NS (10 * ZK_S)
@@ -277,7 +278,8 @@ static void look_at_children(struct examination *it, const char *path, const str
 static bool is_walked(const char *path, const char *child) {
     int64_t number;
 
-    return !pawl__zk_number(child, &number) && (*path || strcmp(child, "zookeeper") != 0);
+    return !pawl__zk_number(child, &number) && strcmp(child, pawl__zk_values_name) != 0 &&
+           (*path || strcmp(child, "zookeeper") != 0);
 }
 
 /* Look at a directory and at those below it. The mutex is held. */

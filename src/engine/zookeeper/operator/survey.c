@@ -413,7 +413,7 @@ static bool is_named(const char *home, const char *child) {
     int64_t number;
 
     return !pawl__zk_number(child, &number) && strcmp(child, "leases") != 0 && strcmp(child, "locks") != 0 &&
-           (*home || strcmp(child, "zookeeper") != 0);
+           strcmp(child, pawl__zk_values_name) != 0 && (*home || strcmp(child, "zookeeper") != 0);
 }
 
 /* One lock, and with `deep` those below it. The mutex is held on entry and on return. */

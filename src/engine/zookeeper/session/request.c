@@ -167,7 +167,7 @@ static void sent(struct zk_op *op, int rc) {
     if (zoo_state(session->handle) == ZOO_NOTCONNECTED_STATE)
         pawl__zk_session_torn(session);
     /* What the socket did not take at once is written by the service thread, which must be told that there is something. */
-    if (session->op_count > ZK_DEEP)
+    if (session->op_count > ZK_DEEP || op->large)
         pawl__zk_ring(session);
 }
 
@@ -229,6 +229,8 @@ void pawl__zk_sync(struct zk_op *op, const char *path) {
 
 void pawl__zk_multi(struct zk_op *op, const zoo_op_t *operations, int count) {
     op->writes = true;
+    for (int i = 0; i < count; i++)
+        op->large |= operations[i].type == ZOO_SETDATA_OP && operations[i].set_op.datalen > ZK_LARGE;
     op->results = calloc((size_t)count, sizeof *op->results);
     if (!op->results)
         sent(op, ZSYSTEMERROR);

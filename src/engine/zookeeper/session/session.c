@@ -23,6 +23,7 @@ static void go_up(struct zk_session *session) {
     session->fresh = false;
     session->pings.late_at = session->pings.due = 0;
     session->news |= ZK_NEWS_UP;
+    pthread_cond_broadcast(&session->answered);
     pawl__zk_say(session, NULL, fresh ? "session 0x%llx opened, %lld ms" : "session 0x%llx connected again, %lld ms",
                  (unsigned long long)session->id, (long long)(session->timeout_ns / ZK_MS));
 }

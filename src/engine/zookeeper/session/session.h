@@ -38,7 +38,8 @@
 
 enum {
     ZK_MARK_SIZE = 40,
-    ZK_DEEP = 8, /* with so many requests on their way the service thread sees to what the socket did not take */
+    ZK_LARGE = 4096, /* bytes */
+    ZK_DEEP = 8,     /* with so many requests on their way the service thread sees to what the socket did not take */
 };
 
 struct zk_op;
@@ -76,6 +77,7 @@ struct zk_op {
     uint32_t number;        /* asker->number when it was sent: an answer to an earlier one says nothing any more */
     zk_done_fn *done;
     bool writes; /* goes through the leader: its success proves the session */
+    bool large;  /* the socket may not take it at once */
     bool failed; /* the library did not take it */
     int error;   /* why */
     int64_t sent_at;
@@ -110,6 +112,41 @@ void pawl__zk_asker_cut(struct zk_asker *asker); /* it goes: its requests are no
 bool pawl__zk_is_asked(const struct zk_op *op);
 /* Answer what the library did not take; all = everything, since the handle is gone. */
 void pawl__zk_ops_fail(struct zk_session *session, bool all);
+
+/* ---- Requests that a caller's thread waits for: call.c. All of it with the mutex held --------------------------------------- */
+
+struct zk_call {
+    bool done, abandoned;
+    int rc;
+    int count;
+    char **children;
+    char *data; /* `length` bytes, and a NUL behind them; NULL: none */
+    int length;
+    struct Stat stat;
+    int world;      /* what an ACL lets everybody do */
+    int operations; /* of a multi */
+    int failed;     /* the first of them that did */
+};
+
+enum zk_call_what {
+    ZK_CALL_LIST,
+    ZK_CALL_GET,
+    ZK_CALL_ACL,
+    ZK_CALL_SYNC,
+    ZK_CALL_SET,
+    ZK_CALL_DELETE,
+    ZK_CALL_MAKE, /* a directory */
+};
+
+/* Send; NULL: out of memory. Several may be on their way at once. `data`: of ZK_CALL_SET. */
+struct zk_call *pawl__zk_call(struct zk_session *session, enum zk_call_what what, const char *path, const char *data);
+/* All of them or none. The Stat of one that sets data is the call's. */
+struct zk_call *pawl__zk_call_multi(struct zk_session *session, zoo_op_t *operations, int count);
+/* ZooKeeper's code; ZOPERATIONTIMEOUT: no answer by the deadline. Lets go of the mutex meanwhile. */
+int pawl__zk_call_wait(struct zk_session *session, struct zk_call *call, int64_t deadline);
+void pawl__zk_call_free(struct zk_call *call);
+/* Wait, likewise, until there is a connection. */
+bool pawl__zk_call_connected(struct zk_session *session, int64_t deadline);
 
 /* ---- Watches: watch.c ----------------------------------------------------------------------------------------------------- */
 
@@ -237,7 +274,7 @@ struct zk_session {
         uint32_t bucket_count, count;
     } watches;
     struct kit_notes notes;
-    pthread_cond_t answered; /* a request that a thread waits for */
+    pthread_cond_t answered; /* a request that a thread waits for, or there is a connection */
 };
 
 static inline bool zk_is_connected(const struct zk_session *session) {
