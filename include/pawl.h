@@ -84,6 +84,10 @@
  *   pawl_remaining_ms on local:                             | PAWL_FOREVER, unless max_hold_ms says otherwise
  *   released and kept (pawl_set_keep), nobody else wants it | the next acquire here asks nobody; a try enters, too
  *   released and kept, and another process wants it         | given back at once
+ *   a value is written by who holds exclusively             | everybody reads it, also after the release
+ *   ... by who lost the hold, or was told to give it up     | PAWL_ELOST, and nothing was written, as the server decides
+ *   ... and no answer comes                                 | PAWL_EUNKNOWN; it never comes through during a later hold
+ *   a value is read by who holds, shared or exclusively     | from memory after the first time
  */
 #ifndef PAWL_H
 #define PAWL_H
@@ -191,7 +195,7 @@ enum pawl_open_flags {
     PAWL_OPEN_LOSS_BY_DISPATCH = 1 << 1,
     /* Report every step of the algorithm: to the log callback, or to stderr if there is none. $PAWL_TRACE=1 does the same. */
     PAWL_OPEN_TRACE = 1 << 2,
-    /* Only for pawl_inspect, pawl_examine and pawl_break: there are no handles on such a client
+    /* Only for pawl_inspect, pawl_examine, pawl_break and pawl_value_read: there are no handles on such a client
      * (PAWL_EINVAL). On `local:` nothing is made then where there is nothing, and the permission to read is enough, but to break. */
     PAWL_OPEN_LOOK = 1 << 3,
 };
@@ -436,6 +440,32 @@ struct pawl_value {
     int64_t written_ms; /* when, by the server's clock: Unix time */
 };
 #define PAWL_VALUE_MAX 65536u
+
+/* Write it; with NULL, delete it. The calling owner holds the lock exclusively, and the server decides whether that is still so.
+ *   PAWL_ELOST      it is not, or the hold was broken: nothing was written, however late the caller wakes up.
+ *   PAWL_ENOTHELD   it is not held, or only shared.
+ *   PAWL_ETOOLARGE  more than PAWL_VALUE_MAX bytes.
+ *   PAWL_EUNKNOWN   no answer within two seconds: it may be written, now or until this hold ends, unless it writes again.
+ *   PAWL_EREPLICAS  written, but fewer replicas have it than ?replicas= asks for. */
+PAWL_PUBLIC int pawl_value_set(struct pawl_lock *lock, const void *bytes, size_t size, struct pawl_error *reterr);
+/* The same in the name of the hold that has this token, if it stands: for programs that pawl run starts (PAWL_TOKEN). PAWL_ETOKEN: no hold
+ * that stands has it. The holder itself, if it has read the value before, goes on reading what it read. Holds of one process that follow
+ * each other without giving the lock back (pawl_set_keep, threads that hand it on) count as one here; pawl run gives it back. */
+PAWL_PUBLIC int pawl_value_set_as(struct pawl *client, const char *name, uint64_t token, const void *bytes, size_t size,
+                                  struct pawl_error *reterr);
+/* Read it. Held, shared or exclusively: from memory after the first time, since nobody can write. Not held by the calling owner: the
+ * latest that was written, one request. `ret` is NULL where there is none. PAWL_ELOST: the hold was lost; release it. */
+PAWL_PUBLIC int pawl_value_get(struct pawl_lock *lock, const struct pawl_value **ret, struct pawl_error *reterr);
+/* The latest that was written, without a handle. */
+PAWL_PUBLIC int pawl_value_read(struct pawl *client, const char *name, const struct pawl_value **ret, struct pawl_error *reterr);
+/* Every value that was got is freed. It may outlive the lock, and the client. NULL is fine. */
+PAWL_PUBLIC void pawl_value_free(const struct pawl_value *value);
+
+/* A second value beside the same lock, apart from the first, written in the same way: for what the program that takes the lock notes for
+ * itself. `pawl run --once-per` notes its last success there. Read anew each time; `retnow_ms`, unless NULL, is the server's
+ * clock (Unix time), also where there is no note. */
+PAWL_PUBLIC int pawl_note_set(struct pawl_lock *lock, const void *bytes, size_t size, struct pawl_error *reterr);
+PAWL_PUBLIC int pawl_note_get(struct pawl_lock *lock, const struct pawl_value **ret, int64_t *retnow_ms, struct pawl_error *reterr);
 
 /* ---- For operators -------------------------------------------------------------------------------------------------------- */
 

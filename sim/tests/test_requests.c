@@ -87,6 +87,40 @@ static void play_hand_off(struct stage *stage) {
     stage->holder = next;
 }
 
+/* Who holds writes the value beside the lock; ... */
+static void play_write(struct stage *stage) {
+    struct pawl_error error;
+
+    if (stage->rounds++ == 0)
+        assert_works(pawl_acquire(stage->locks[0], PATIENCE_MS, &error), &error);
+    assert_works(pawl_value_set(stage->locks[0], "value", 5, &error), &error);
+    settle();
+}
+
+static void read_it(struct pawl_lock *lock) {
+    const struct pawl_value *value;
+    struct pawl_error error;
+
+    assert_works(pawl_value_get(lock, &value, &error), &error);
+    pawl_value_free(value);
+}
+
+/* ... reads what it wrote; ... */
+static void play_read_held(struct stage *stage) {
+    if (stage->rounds == 0)
+        play_write(stage);
+    read_it(stage->locks[0]);
+    settle();
+}
+
+/* ... and so does another. */
+static void play_read(struct stage *stage) {
+    if (stage->rounds == 0)
+        play_write(stage);
+    read_it(stage->locks[1]);
+    settle();
+}
+
 enum kind { MUTEX, SEMAPHORE };
 
 static void set_up(struct stage *stage, enum kind kind) {
@@ -115,23 +149,37 @@ static const struct row {
     {"redis", "pair", MUTEX, play_pair, {20, 20, 0}},
     {"redis", "hand-off", MUTEX, play_hand_off, {20, 30, 0}},
     {"redis", "semaphore", SEMAPHORE, play_pair, {20, 20, 0}},
+    {"redis", "write", MUTEX, play_write, {10, 10, 0}},
+    {"redis", "read, held", MUTEX, play_read_held, {0, 0, 0}},
+    {"redis", "read", MUTEX, play_read, {10, 10, 0}},
     {"redis-replicas", "pair", MUTEX, play_pair, {40, 40, 0}},
     {"redis-replicas", "hand-off", MUTEX, play_hand_off, {50, 60, 0}},
     {"redis-replicas", "semaphore", SEMAPHORE, play_pair, {40, 40, 0}},
+    {"redis-replicas", "write", MUTEX, play_write, {30, 30, 0}},
+    {"redis-replicas", "read", MUTEX, play_read, {30, 30, 0}},
     {"sentinel", "pair", MUTEX, play_pair, {20, 20, 0}},
     {"sentinel", "hand-off", MUTEX, play_hand_off, {20, 30, 0}},
     {"sentinel", "semaphore", SEMAPHORE, play_pair, {20, 20, 0}},
+    {"sentinel", "write", MUTEX, play_write, {10, 10, 0}},
     {"cluster", "pair", MUTEX, play_pair, {20, 20, 0}},
     {"cluster", "hand-off", MUTEX, play_hand_off, {20, 30, 0}},
     {"cluster", "semaphore", SEMAPHORE, play_pair, {20, 20, 0}},
+    {"cluster", "write", MUTEX, play_write, {10, 10, 0}},
+    {"cluster", "read", MUTEX, play_read, {10, 10, 0}},
     {"redlock", "pair", MUTEX, play_pair, {100, 100, 0}},
-    {"redlock", "hand-off", MUTEX, play_hand_off, {300, 400, 0}},
+    {"redlock", "hand-off", MUTEX, play_hand_off, {298, 397, 0}},
     {"zookeeper", "pair", MUTEX, play_pair, {80, 50, 10}},
     {"zookeeper", "hand-off", MUTEX, play_hand_off, {100, 70, 20}},
     {"zookeeper", "semaphore", SEMAPHORE, play_pair, {160, 90, 10}},
+    {"zookeeper", "write", MUTEX, play_write, {20, 10, 0}},
+    {"zookeeper", "read, held", MUTEX, play_read_held, {0, 0, 0}},
+    {"zookeeper", "read", MUTEX, play_read, {40, 20, 0}},
     {"zookeeper3", "pair", MUTEX, play_pair, {80, 50, 10}},
     {"zookeeper3", "hand-off", MUTEX, play_hand_off, {100, 70, 20}},
     {"zookeeper3", "semaphore", SEMAPHORE, play_pair, {160, 90, 10}},
+    {"zookeeper3", "write", MUTEX, play_write, {20, 10, 0}},
+    {"zookeeper3", "read, held", MUTEX, play_read_held, {0, 0, 0}},
+    {"zookeeper3", "read", MUTEX, play_read, {40, 20, 0}},
 };
 
 static void play_row(void *data) {

@@ -566,9 +566,21 @@ static int renewed(struct claim *claim) {
 
     pawl__count_renewed(claim->cohort, claim->suspect, claim->assured_until - pawl__boottime());
     claim->renewing = false;
+    claim->doubted = false;
     claim->suspect = false;
     note_lease(claim);
     return outcome;
+}
+
+void pawl__claim_ask(struct claim *claim) {
+    claim->doubted = true;
+    if (claim->cohort->engine->impl->renew && !claim->renewing && claim->renew_at != PAWL__NEVER)
+        renew(claim);
+}
+
+void pawl__claim_forget_value(struct claim *claim) {
+    pawl__value_stock_drop(&claim->value.stock);
+    claim->value.known = false;
 }
 
 /* ---- Kept ----------------------------------------------------------------------------------------------------------------- */
@@ -629,6 +641,7 @@ int pawl__claim_withdraw(struct claim *claim) {
 
     if (claim->tokens_used)
         cohort->tokens_used = claim->tokens_used;
+    pawl__claim_forget_value(claim);
     rc = engine->impl->withdraw(engine, &claim->seam);
     if (rc != PAWL__PENDING) {
         step(claim, NEWS_GONE);
@@ -643,6 +656,7 @@ int pawl__claim_withdraw(struct claim *claim) {
 static int downgraded(struct claim *claim) {
     claim->downgrading = false;
     claim->seam.mode = PAWL_SHARED;
+    pawl__claim_forget_value(claim);
     return NEWS_DOWNGRADED;
 }
 

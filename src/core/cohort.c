@@ -253,13 +253,15 @@ static int pass_on(struct claim *claim, const struct pawl_lock *lock) {
 int pawl__cohort_leave(struct hold *hold) {
     struct claim *claim = hold->claim;
     struct pawl_lock *lock = hold->lock;
-    bool lost = hold->lost;
+    bool lost = hold->lost || (claim && claim->doubted); /* of a doubted one the server has said so, if only to a write */
     int rc;
 
     if (claim)
         TAILQ_REMOVE(&claim->holds, hold, of_claim);
     if (claim && !hold->token)
         pawl__claim_unreserve(claim);
+    if (claim && claim->value.known && claim->seam.mode == PAWL_EXCLUSIVE)
+        pawl__claim_forget_value(claim);
     pawl__hold_drop(hold);
     if (!claim)
         return PAWL_ELOST;

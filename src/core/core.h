@@ -13,7 +13,7 @@
  *       struct event      a callback that is due                                                                   events.c
  *
  * The files, lowest first, each of which calls only earlier ones: operator, service, stats, life, events, keep, claim, waiter, handoff,
- * cohort, enter, fork, handle, extend, set, client. What is above is reached by what a function returns
+ * cohort, enter, fork, handle, extend, value, set, client. What is above is reached by what a function returns
  * (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
@@ -38,6 +38,8 @@
 #define PAWL__CLOSE_NS (2 * INT64_C(1000000000))
 /* How long a try may wait for the engine's word. */
 #define PAWL__TRY_NS (2 * INT64_C(1000000000))
+/* How long a call about a value may wait for the engine's word: pawl_close waits for those that are under way. */
+#define PAWL__VALUE_NS (2 * INT64_C(1000000000))
 /* How long a thread that waits sleeps at most where signals may end waits: one that comes just before it sleeps does not end the sleep; and
  * where it has to look for itself whether the claim that it waits for is still there. */
 #define PAWL__LISTEN_NS INT64_C(1000000000)
@@ -205,6 +207,15 @@ struct claim_wish {
     int64_t keep_ns; /* of the handle */
 };
 
+/* What is known, under a granted claim, of the value beside the lock; and its writes. core/value.c has the rules. */
+struct claim_value {
+    struct pawl__value_stock stock;
+    bool known;             /* what is in stock is what lies there; without a value: nothing does */
+    unsigned writing;       /* writes under way */
+    uint64_t writes;        /* begun so far: the number of the last */
+    uint64_t unsure[PARTS]; /* the last write that had no answer, and none after it was written; 0: none */
+};
+
 struct claim {
     TAILQ_ENTRY(claim) link;      /* cohort->claims, later ->leaving */
     TAILQ_ENTRY(claim) unsettled; /* cohort->unsettled */
@@ -219,6 +230,7 @@ struct claim {
     pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
     bool suspect;             /* its holders were told so */
     bool renewing;            /* a renewal was asked for and is not answered yet */
+    bool doubted;             /* the server was heard to say that it is not held, and a renewal is to tell */
     bool wanted;              /* another process waits behind it: it is not kept, and ends at its bounds */
     bool entered_again;       /* after it had been kept */
     uint32_t served;          /* acquires that joined it */
@@ -237,6 +249,7 @@ struct claim {
     int64_t sent_at, lease_ns, renew_at, suspect_at, assured_until;
     int64_t fresh_tick;             /* 0, or: in this tick of the clock it was not near the end of what is assured */
     int64_t held_since, hold_until; /* HELD: its limit counts from here, and ends here; PAWL__NEVER: it has none */
+    struct claim_value value;
     struct pawl__claim seam; /* last: the engine's state follows it */
 };
 
@@ -369,6 +382,11 @@ static inline const struct pawl__engine_impl *impl_of(const struct pawl *client)
     return client->engine->impl;
 }
 
+/* May a write of it still come through at the server? Then nobody else enters it: what was begun by one hold must not happen in another. */
+static inline bool is_unsure(const struct claim *claim) {
+    return claim->value.writing || claim->value.unsure[PART_VALUE] || claim->value.unsure[PART_NOTE];
+}
+
 /* stats.c: what is counted. cohort->mutex is held. */
 
 /* A wait is over. */
@@ -488,6 +506,10 @@ uint64_t pawl__claim_draw(struct claim *claim);
 void pawl__claim_unreserve(struct claim *claim);
 /* If no token is left: take those that were ordered, if they have come. */
 void pawl__claim_restock(struct claim *claim);
+/* Forget what is known of its value. */
+void pawl__claim_forget_value(struct claim *claim);
+/* The server says that it is not held: have the engine ask, and tell. */
+void pawl__claim_ask(struct claim *claim);
 /* Give a held claim that has a limit another; and in any case ask the engine to renew it. True: there is nothing to ask. */
 bool pawl__claim_extend(struct claim *claim, int64_t until);
 /* Is its time over, or was it taken away, and nobody has noticed yet: since the process was stopped, the service thread is late, or nobody
@@ -653,6 +675,11 @@ struct hold *pawl__lock_hold(const struct pawl_lock *lock);
 int pawl__lock_fail_not_held(const struct pawl_lock *lock, bool shared, struct pawl_error *reterr);
 /* Does the calling owner hold it, as far as is known here? 0, or why not. */
 int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr);
+
+/* value.c */
+
+/* Has the engine values, and observers? 0, or PAWL_EUNSUPPORTED. */
+int pawl__client_check_values(const struct pawl *client, struct pawl_error *reterr);
 
 /* set.c */
 

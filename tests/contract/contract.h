@@ -23,6 +23,7 @@ struct contract_engine {
     bool mutex_only;  /* it has no other kinds of locks: tests that need them are left out */
     bool unordered;   /* it promises no order: so are those of it */
     bool paths;       /* its names are paths: "." and the like are refused */
+    bool no_values;   /* nothing lies beside its locks, and nobody observes them */
     bool keeps;       /* all tests run once more, with clients that keep what they release */
     bool keep;        /* this is that */
     int (*set_up)(void);
@@ -88,5 +89,6 @@ int contract_run_operator(void);
 int contract_run_sets(void);
 int contract_run_signals(void);
 int contract_run_stress(void);
+int contract_run_values(void);
 
 #endif

@@ -220,6 +220,7 @@ static struct contract_engine engines[] = {
      .set_up = redlock_set_up,
      .tear_down = redlock_tear_down,
      .mutex_only = true,
+     .no_values = true,
      .unordered = true},
     {.name = "cluster",
      .keeps = true,
@@ -460,7 +461,7 @@ int contract_run_group(const struct CMUnitTest *tests, size_t count, const char 
         "test_first_come_first_served test_threads_and_tasks_in_one_queue test_handled_signal_keeps_the_place "
         "test_a_broken_hold_is_not_handed_on";
 #ifdef PAWL_IN_WORLD
-    static const char of_machines[] = "test_fork test_over_two_engines test_cancelled_thread "
+    static const char of_machines[] = "test_fork test_over_two_engines test_cancelled_thread test_values_after_close_and_fork "
                                       "test_stdio_is_closed test_agent_is_the_process";
 #else
     static const char of_machines[] = "";
@@ -487,7 +488,7 @@ static void skip_engine(const char *reason) {
 
 static int run_groups(void) {
     return contract_run_locks() + contract_run_async() + contract_run_lease() + contract_run_operator() + contract_run_sets() +
-           contract_run_signals() + contract_run_stress();
+           contract_run_signals() + contract_run_stress() + contract_run_values();
 }
 
 /* With an argument: that engine alone; with a second one: those tests of it that the pattern fits. */

@@ -346,6 +346,24 @@ static void test_broken_while_used(void **state) {
     pawl_lock_free(lock);
 }
 
+/* The server was heard to say that it is not held, and has yet to be asked: such a claim is not kept, and its release says so. */
+static void test_doubted_while_used(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+
+    (void)state;
+    for (int confirmed = 0; confirmed < 2; confirmed++) {
+        acquire(lock);
+        pthread_mutex_lock(&lock->cohort->mutex);
+        pawl__claim_ask(last_claim(lock));
+        pthread_mutex_unlock(&lock->cohort->mutex);
+        if (confirmed)
+            tell(lock, NEWS_RENEWED);
+        assert_int_equal(pawl_release(lock, &error), confirmed ? 0 : PAWL_ELOST);
+        assert_asked(confirmed ? "sk" : "sw");
+    }
+    pawl_lock_free(lock);
+}
+
 /* The token of a hold that is lost can still be asked for. */
 static void test_token_after_a_loss(void **state) {
     struct pawl_lock *lock = mutex("lock", 0);
@@ -643,6 +661,7 @@ int main(void) {
         KEEP_TEST(test_close),
         KEEP_TEST(test_lost_or_broken_while_kept),
         KEEP_TEST(test_broken_while_used),
+        KEEP_TEST(test_doubted_while_used),
         KEEP_TEST(test_token_after_a_loss),
         KEEP_TEST(test_expired_while_kept),
         KEEP_TEST(test_suspect),

@@ -90,6 +90,22 @@ static void use_mutexes(struct pawl *client, struct pawl *other) {
     pawl_lock_free(two);
 }
 
+/* What lies beside one: written in its holder's name, and in that of its token, read, and deleted. */
+static void use_values(struct pawl *client, struct pawl *other) {
+    struct pawl_lock *lock = mutex_of(client, "v");
+    const struct pawl_value *value;
+
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_value_set(lock, "one", 3, &error), &error);
+    assert_works(pawl_value_set_as(other, "v", pawl_token(lock), "two", 3, &error), &error);
+    assert_works(pawl_value_read(other, "v", &value, &error), &error);
+    assert_int_equal(value->size, 3);
+    pawl_value_free(value);
+    assert_works(pawl_value_set(lock, NULL, 0, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
 static void use_other_kinds(struct pawl *client, struct pawl *other) {
     struct pawl_lock *rwlock, *semaphore;
 
@@ -119,6 +135,7 @@ static void test_smallest_rights(void **state) {
         assert_works(open_url(url, 0, &other), &error);
         refusals(); /* INFO, CONFIG GET: what the connection asks for and can do without */
         use_mutexes(client, other);
+        use_values(client, other);
         if (i == 0)
             use_other_kinds(client, other);
         assert_int_equal(refusals(), 0);
@@ -328,6 +345,67 @@ static void test_doctor_names_the_settings(void **state) {
     freeReplyObject(redis_server_command(&server, "CONFIG SET maxmemory-policy noeviction"));
 }
 
+/* ---- Passwords that no list of processes shows ---------------------------------------------------------------------------- */
+
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_opens(int code, const char *options) {
+    struct pawl *client = NULL;
+    char url[512];
+
+    snprintf(url, sizeof url, "redis://anna@127.0.0.1:%u%s", server.port, options);
+    if (code == 0)
+        assert_works(open_url(url, 0, &client), &error);
+    else
+        assert_fails(code, open_url(url, 0, &client), &error);
+    pawl_close(client);
+}
+
+static void test_password_from_elsewhere(void **state) {
+    char path[] = "/tmp/pawl-password-XXXXXX", option[128], both[128], longer[2000] = "";
+    struct pawl *client = NULL;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(option, sizeof option, "?password-file=%s", path);
+    freeReplyObject(redis_server_command(&server, "ACL SETUSER anna on >hush ~* &* +@all"));
+    assert_opens(PAWL_EURL, ""); /* a user without a password */
+    write_file(path, "hush\nnothing else\n");
+    assert_opens(0, option);
+    write_file(path, "hush");
+    assert_opens(0, option);
+    write_file(path, "loud\n");
+    assert_opens(PAWL_EACCES, option);
+    assert_null(strstr(error.text, "loud"));
+    write_file(path, "\nhush\n");
+    assert_opens(PAWL_EOPTION, option);
+    assert_contains(error.text, "empty");
+    memset(longer, 'x', sizeof longer - 1);
+    write_file(path, longer);
+    assert_opens(PAWL_EOPTION, option);
+    assert_contains(error.text, "longer");
+    snprintf(both, sizeof both, "redis://anna:hush@127.0.0.1:%u?password-file=%s", server.port, path);
+    assert_fails(PAWL_EOPTION, open_url(both, 0, &client), &error);
+    unlink(path);
+    assert_opens(PAWL_EOPTION, option);
+    assert_contains(error.text, path);
+    assert_fails(PAWL_EOPTION, pawl_open("local:/tmp/x?password-file=/x", NULL, &client, &error), &error);
+    setenv("PAWL_PASSWORD", "hush", 1);
+    assert_opens(0, "");
+    setenv("PAWL_PASSWORD", "loud", 1);
+    assert_opens(PAWL_EACCES, "");
+    unsetenv("PAWL_PASSWORD");
+    freeReplyObject(redis_server_command(&server, "ACL DELUSER anna"));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smallest_rights),
@@ -336,11 +414,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_no_right_in_the_middle_of_a_newer_one),
         cmocka_unit_test(test_a_release_is_refused),
         cmocka_unit_test(test_wrong_password_and_no_secrets_anywhere),
+        cmocka_unit_test(test_password_from_elsewhere),
         cmocka_unit_test(test_unix_socket_and_database),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_what_endangers_locks_is_said_once),
         cmocka_unit_test(test_doctor_names_the_settings),
     };
 
-    return run_redis_tests(argc, argv, "redis access", tests, "test_tls", start, stop);
+    return run_redis_tests(argc, argv, "redis access", tests, "test_tls test_password_from_elsewhere", start, stop);
 }

@@ -225,18 +225,102 @@ void raw_delete(const char *below, const char *child) {
     assert_int_equal(answer.rc, ZOK);
 }
 
-void raw_permit(int permissions) {
-    struct ACL everybody = {.perms = permissions, .id = ZOO_ANYONE_ID_UNSAFE};
-    struct ACL_vector list = {.count = 1, .data = &everybody};
+struct data_answer {
+    struct answer answer;
+    char *data;
+    size_t size;
+    int version;
+    int64_t czxid;
+};
+
+static void on_data(int rc, const char *value, int length, const struct Stat *stat, const void *data) {
+    struct data_answer *answer = (struct data_answer *)(uintptr_t)data;
+
+    on_void(rc, &answer->answer);
+    if (rc != ZOK)
+        return;
+    assert_true((size_t)length < answer->size);
+    memcpy(answer->data, value, (size_t)length);
+    answer->data[length] = '\0';
+    answer->version = stat->version;
+    answer->czxid = stat->czxid;
+}
+
+static void on_stat(int rc, const struct Stat *stat, const void *data) {
+    (void)stat;
+    on_void(rc, data);
+}
+
+static void get_at(const char *node, struct data_answer *answer) {
+    pthread_mutex_lock(&pawl__zk_mutex);
+    zoo_async(raw, node, ignore_string, NULL);
+    zoo_aget(raw, node, 0, on_data, answer);
+    pthread_mutex_unlock(&pawl__zk_mutex);
+    raw_wait(&answer->answer);
+}
+
+int raw_get(const char *where, char *ret, size_t size) {
+    struct data_answer answer = {.data = ret, .size = size};
+    char node[256];
+
+    snprintf(node, sizeof node, "%s/%s", path, where);
+    get_at(node, &answer);
+    return answer.answer.rc == ZOK ? answer.version : answer.answer.rc;
+}
+
+uint64_t raw_token(const char *below) {
+    struct listing nodes = raw_list(below);
+    char node[256], data[1024];
+    struct data_answer answer = {.data = data, .size = sizeof data};
+
+    assert_int_equal(nodes.count, 1);
+    raw_path(below, nodes.names[0], node);
+    get_at(node, &answer);
+    assert_int_equal(answer.answer.rc, ZOK);
+    return (uint64_t)answer.czxid << ZK_TOKEN_BITS;
+}
+
+void raw_set(const char *where, const char *data) {
     struct answer answer = {.done = false};
     char node[256];
 
-    raw_path("", NULL, node);
+    snprintf(node, sizeof node, "%s/%s", path, where);
+    pthread_mutex_lock(&pawl__zk_mutex);
+    zoo_aset(raw, node, data, (int)strlen(data), -1, on_stat, &answer);
+    pthread_mutex_unlock(&pawl__zk_mutex);
+    raw_wait(&answer);
+    assert_int_equal(answer.rc, ZOK);
+}
+
+void raw_remove(const char *where) {
+    struct answer answer = {.done = false};
+    char node[256];
+
+    snprintf(node, sizeof node, "%s/%s", path, where);
+    pthread_mutex_lock(&pawl__zk_mutex);
+    zoo_adelete(raw, node, -1, on_void, &answer);
+    pthread_mutex_unlock(&pawl__zk_mutex);
+    raw_wait(&answer);
+    assert_int_equal(answer.rc, ZOK);
+}
+
+static void permit_at(const char *node, int permissions) {
+    struct ACL everybody = {.perms = permissions, .id = ZOO_ANYONE_ID_UNSAFE};
+    struct ACL_vector list = {.count = 1, .data = &everybody};
+    struct answer answer = {.done = false};
+
     pthread_mutex_lock(&pawl__zk_mutex);
     zoo_aset_acl(raw, node, -1, &list, on_void, &answer);
     pthread_mutex_unlock(&pawl__zk_mutex);
     raw_wait(&answer);
     assert_int_equal(answer.rc, ZOK);
+}
+
+void raw_permit(int permissions) {
+    char node[256];
+
+    raw_path("", NULL, node);
+    permit_at(node, permissions);
 }
 
 static void create_at(const char *node, const char *data) {
@@ -247,6 +331,15 @@ static void create_at(const char *node, const char *data) {
     pthread_mutex_unlock(&pawl__zk_mutex);
     raw_wait(&answer);
     assert_true(answer.rc == ZOK || answer.rc == ZNODEEXISTS);
+}
+
+void raw_make(const char *node, int permissions) {
+    create_at(node, "");
+    raw_permit_at(node, permissions);
+}
+
+void raw_permit_at(const char *node, int permissions) {
+    permit_at(node, permissions | ZOO_PERM_ADMIN);
 }
 
 void raw_limit(int nodes) {

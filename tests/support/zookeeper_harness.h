@@ -18,7 +18,7 @@
 #define PATIENCE_MS 60000
 
 /* Request types on the wire; and the events that the server sends by itself. */
-enum { OP_EVENT = -1, OP_DELETE = 2, OP_GET = 4, OP_LIST = 8, OP_MULTI = 14, OP_CREATE = 15 };
+enum { OP_EVENT = -1, OP_DELETE = 2, OP_EXISTS = 3, OP_GET = 4, OP_LIST = 8, OP_MULTI = 14, OP_CREATE = 15 };
 
 /* Where the proxy strikes: at the `skip`th next request of this type, or at its reply. */
 struct strike {
@@ -83,8 +83,16 @@ struct listing {
 struct listing raw_list(const char *below);
 void raw_delete(const char *below, const char *child);
 void raw_create(const char *below, const char *child, int flags);
+/* Beside the lock's path: "pawl.values/lock". The data with a NUL behind it; the version of the node, or ZNONODE. */
+int raw_get(const char *where, char *ret, size_t size);
+uint64_t raw_token(const char *below); /* that the only child of the lock's path gives its holder */
+void raw_set(const char *where, const char *data);
+void raw_remove(const char *where);
 /* What everybody may do with the lock's path: ZOO_PERM_ALL, or less. */
 void raw_permit(int permissions);
+/* The same with any node, and to change that again; one that is not there is to be made. */
+void raw_permit_at(const char *node, int permissions);
+void raw_make(const char *node, int permissions);
 /* No more nodes than that below the tests' path, itself counted: a quota. */
 void raw_limit(int nodes);
 /* Wait until the lock's path has so many children. */

@@ -197,6 +197,8 @@ static void test_bad_input(void **state) {
     fails_to_acquire(client, PAWL_ENAME, "a//b");
     fails_to_acquire(client, PAWL_ENAME, "/a");
     fails_to_acquire(client, PAWL_ENAME, "..");
+    fails_to_acquire(client, PAWL_ENAME, "pawl.values");
+    fails_to_acquire(client, PAWL_ENAME, "a/pawl.values/b");
     pawl_close(client);
 }
 
@@ -247,6 +249,100 @@ static void test_all_restart(void **state) {
     pawl_close(two);
 }
 
+/* ---- Values ----------------------------------------------------------------------------------------------------------------- */
+
+static void set_number(struct pawl_lock *lock, int number) {
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", number);
+    assert_works(pawl_value_set(lock, text, strlen(text) + 1, &error), &error);
+}
+
+static int read_number(struct pawl *client) {
+    const struct pawl_value *value;
+    int number;
+
+    assert_works(pawl_value_read(client, "lock", &value, &error), &error);
+    number = value ? atoi(value->bytes) : -1;
+    pawl_value_free(value);
+    return number;
+}
+
+/* Who does not hold reads what was written last, also at a server that lags behind. */
+static void test_a_value_at_every_server(void **state) {
+    int last = leader();
+    struct pawl *writer = open_url("zk://127.0.0.1:%u%s", server.ports[last], harness_path()), *readers[3];
+    struct pawl_lock *lock = new_mutex(writer, 0);
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        readers[i] = open_url("zk://127.0.0.1:%u%s", server.ports[i], harness_path());
+    acquire(lock);
+    for (int i = 0; i < 100; i++) {
+        set_number(lock, i);
+        assert_int_equal(read_number(readers[i % 3]), i);
+    }
+    for (int i = 0; i < 3; i++)
+        pawl_close(readers[i]);
+    pawl_lock_free(lock);
+    pawl_close(writer);
+}
+
+struct late_write {
+    struct pawl_lock *lock;
+    int result;
+};
+
+static void *write_late(void *data) {
+    struct late_write *write = data;
+
+    write->result = pawl_value_set(write->lock, "1", 2, NULL);
+    return NULL;
+}
+
+/* Leave the server as soon as a request is on its way to it. */
+static void leave_when_asked(struct zk_session *session) {
+    bool asked;
+
+    do {
+        pawl__zk_lock();
+        if ((asked = session->op_count > 0))
+            pawl__zk_leave_server(session);
+        pawl__zk_unlock(session);
+    } while (!asked && poll(NULL, 0, 1) == 0);
+}
+
+/* A write lies in an old connection, to a server that the client has left. It is sent again, then comes another; and what lay there comes
+ * through at last, to a server that the session has moved from, and is refused. */
+static void test_a_write_over_an_old_connection(void **state) {
+    int first = (leader() + 1) % 3, second = (leader() + 2) % 3;
+    struct late_write write;
+    struct pawl *client;
+    pthread_t thread;
+
+    (void)state;
+    proxy_aim(proxy, server.ports[first]);
+    client = open_proxied("");
+    write.lock = new_mutex(client, 0);
+    acquire(write.lock);
+    set_number(write.lock, 0);
+    proxy_aim(proxy, server.ports[second]);
+    proxy_begin(proxy, MISCHIEF_FREEZE, 2, 1, 0); /* the first connection, and no other */
+    assert_int_equal(pthread_create(&thread, NULL, write_late, &write), 0);
+    leave_when_asked(&((struct zk_engine *)client->engine)->session);
+    pthread_join(thread, NULL);
+    assert_int_equal(write.result, 0);
+    assert_int_equal(read_number(client), 1);
+    set_number(write.lock, 2);
+    assert_true(proxy_end(proxy) > 0);
+    for (int i = 3; i < 10; i++) { /* which is time for it to come through */
+        assert_int_equal(read_number(client), i - 1);
+        set_number(write.lock, i);
+    }
+    pawl_lock_free(write.lock);
+    pawl_close(client);
+}
+
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -259,6 +355,8 @@ int main(int argc, char **argv) {
         TEST(test_follower_cut_off_from_its_leader),
         TEST(test_no_quorum_and_read_only),
         TEST(test_all_restart),
+        TEST(test_a_value_at_every_server),
+        TEST(test_a_write_over_an_old_connection),
     };
     const struct zookeeper_how how = {.read_only = true};
 
