@@ -43,6 +43,7 @@
 struct pawl__url;
 struct pawl__engine;
 struct pawl__claim;
+struct pawl__observer;
 
 /* Answers of the operations that start something. Negative: a PAWL_E..., and the claim is gone. */
 enum { PAWL__PENDING = 0, PAWL__DONE = 1 };
@@ -106,10 +107,15 @@ enum pawl__news {
  * RENEWED, WANTED, LOST and BROKEN for claims that nobody adopted, too; then no park() for the claim may answer while it does. */
 typedef void pawl__tell_fn(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why);
 
+/* The other upcall: what the observer looks at may have changed. From any thread, also with a mutex of the engine's held: it only takes a
+ * note and wakes the thread that looks. See struct pawl__values. */
+typedef void pawl__changed_fn(void *core, struct pawl__observer *observer);
+
 /* One open engine: the first member of every engine's own struct. */
 struct pawl__engine {
     const struct pawl__engine_impl *impl;
-    pawl__tell_fn *tell; /* set by the core before open() */
+    pawl__tell_fn *tell;       /* set by the core before open() */
+    pawl__changed_fn *changed; /* likewise */
     void *core;
     /* A line for the trace, without newline; NULL: nobody listens, so don't even format. Set before open(). May be called from
      * any operation and any thread. Use pawl__note(). */
@@ -120,6 +126,7 @@ struct pawl__engine {
     bool interruptible;                          /* park() answers PENDING when a signal has ended its sleep. Set before open() */
     const struct pawl__engine_impl *traced_impl; /* engine/trace.c: what it stands in front of */
     pawl__tell_fn *traced_tell;
+    pawl__changed_fn *traced_changed;
     void *traced_core;
 };
 
@@ -236,6 +243,7 @@ enum pawl__part {
 enum pawl__fresh {
     FRESH_LATEST, /* no older than any write that was answered before the call */
     FRESH_GRANT,  /* this client holds the lock while the call runs: what the connection that brought the grant has seen will do */
+    FRESH_TOLD, /* it observes the lock: what the connection that told of a change has seen will do, for the next one is told, too */
 };
 
 /* Who writes: what the engine needs to know of a claim to write in its name, though the claim may be gone meanwhile. Opaque. */
@@ -253,6 +261,14 @@ struct pawl__write {
     /* Who it is, filled by sign(); NULL: the one who has the token, wherever it is (pawl_value_set_as). */
     const struct pawl__author *author;
     uint64_t number; /* of the author's writes, rising, from 1; 0 where the author is NULL */
+};
+
+/* One who observes a lock. The core makes and frees it; the engine's own part is its own matter. */
+struct pawl__observer {
+    const char *name;
+    uint32_t name_length, name_hash;
+    int64_t every_ns; /* by observe(): look so often though nothing was told; PAWL__NEVER: there is no need to */
+    void *engine_part;
 };
 
 /* Blocking calls, with one absolute deadline, from any thread, many at once. No mutex of the core's is held, and no claim is touched:
@@ -282,6 +298,15 @@ struct pawl__values {
      * is never told as a value. */
     int (*get)(struct pawl__engine *, const char *name, enum pawl__part part, enum pawl__fresh fresh, int64_t deadline,
                struct pawl__value **ret, int64_t *retnow, struct pawl_error *reterr);
+    /* From now on say changed() after every change of who holds the lock, or of its value. Once for several is enough, too often does no
+     * harm; renewals need not be told. Say it too when it is only now that you hear (again): the core looks, by survey() and get(), after
+     * each, so listen first and say it then. Never blocks. Fills every_ns. */
+    int (*observe)(struct pawl__engine *, struct pawl__observer *, struct pawl_error *reterr);
+    /* No changed() for it is under way, or comes, once this has returned. Not called from within changed(). */
+    void (*unobserve)(struct pawl__engine *, struct pawl__observer *);
+    /* Optional, where survey() may take long: the same of one lock, by the deadline; pawl_close waits for it. */
+    int (*look)(struct pawl__engine *, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
+                struct pawl_error *reterr);
 };
 
 /* What some engines can do with a claim; all but `downgrade` may be NULL. */
@@ -313,7 +338,7 @@ struct pawl__engine_impl {
     const struct pawl__operators *operators;
     const struct pawl__extras *extras;
     const struct pawl__keeping *keeping; /* NULL: no claim is ever kept, and keep_ns is 0 */
-    const struct pawl__values *values;   /* NULL: there are none: PAWL_EUNSUPPORTED */
+    const struct pawl__values *values;   /* NULL: there are none, and nobody observes: PAWL_EUNSUPPORTED */
 };
 
 /* The engine's own state of a claim. */

@@ -122,6 +122,23 @@ static int trace_get(struct pawl__engine *engine, const char *name, enum pawl__p
     return rc;
 }
 
+static int trace_observe(struct pawl__engine *engine, struct pawl__observer *observer, struct pawl_error *reterr) {
+    pawl__note(engine, NULL, "'%s' > observe", observer->name);
+    return engine->traced_impl->values->observe(engine, observer, reterr);
+}
+
+static void trace_unobserve(struct pawl__engine *engine, struct pawl__observer *observer) {
+    pawl__note(engine, NULL, "'%s' > observe no more", observer->name);
+    engine->traced_impl->values->unobserve(engine, observer);
+}
+
+static void trace_changed(void *core, struct pawl__observer *observer) {
+    struct pawl__engine *engine = core;
+
+    pawl__note(engine, NULL, "'%s' < may have changed", observer->name);
+    engine->traced_changed(engine->traced_core, observer);
+}
+
 static const char *const news_names[] = {
     [NEWS_REFUSED] = "refused", [NEWS_GONE] = "settled", [NEWS_DOWNGRADED] = "downgraded", [NEWS_RENEWED] = "renewed",
     [NEWS_LOST] = "lost",       [NEWS_BROKEN] = "lost",  [NEWS_WANTED] = "wanted",
@@ -175,6 +192,8 @@ bool pawl__trace_install(struct pawl__engine *engine) {
         trace->values = *impl->values;
         trace->values.set = trace_set;
         trace->values.get = trace_get;
+        trace->values.observe = trace_observe;
+        trace->values.unobserve = trace_unobserve;
         trace->impl.values = &trace->values;
     }
     trace->extras = *impl->extras;
@@ -184,9 +203,11 @@ bool pawl__trace_install(struct pawl__engine *engine) {
     trace->impl.extras = &trace->extras;
     engine->traced_impl = engine->impl;
     engine->traced_tell = engine->tell;
+    engine->traced_changed = engine->changed;
     engine->traced_core = engine->core;
     engine->impl = &trace->impl;
     engine->tell = trace_tell;
+    engine->changed = trace_changed;
     engine->core = engine;
     return true;
 }
@@ -198,6 +219,7 @@ void pawl__trace_remove(struct pawl__engine *engine) {
         return;
     engine->impl = engine->traced_impl;
     engine->tell = engine->traced_tell;
+    engine->changed = engine->traced_changed;
     engine->core = engine->traced_core;
     engine->traced_impl = NULL;
     free((void *)(uintptr_t)impl);

@@ -233,5 +233,7 @@ const struct pawl__engine_impl pawl__local_engine = {
             .sign = pawl__local_value_sign,
             .set = pawl__local_value_set,
             .get = pawl__local_value_get,
+            .observe = pawl__local_observe,
+            .unobserve = pawl__local_unobserve,
         },
 };

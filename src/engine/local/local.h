@@ -534,6 +534,8 @@ int pawl__local_value_set(struct pawl__engine *engine, const struct pawl__write 
                           struct pawl_error *reterr);
 int pawl__local_value_get(struct pawl__engine *engine, const char *name, enum pawl__part part, enum pawl__fresh fresh,
                           int64_t deadline, struct pawl__value **ret, int64_t *retnow, struct pawl_error *reterr);
+int pawl__local_observe(struct pawl__engine *engine, struct pawl__observer *observer, struct pawl_error *reterr);
+void pawl__local_unobserve(struct pawl__engine *engine, struct pawl__observer *observer);
 
 /* ---- examine.c ---- */
 
