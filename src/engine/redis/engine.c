@@ -45,6 +45,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     redis->gone = pawl__home_gone;
     redis->call = pawl__server_call;
     pawl__subscriptions_init(redis);
+    pawl__watches_init(redis);
     TAILQ_INIT(&claims->all);
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&claims->buckets[i]);

@@ -11,6 +11,7 @@
  *           struct request  something asked on `commands`, in the order in which the answers will come
  *       struct home         a server as claims see it: who reads its answers, what is renewed there, its clock      lock/home.c
  *       struct rclaim       a claim's state; it is at one home at a time                                            lock/claim.c
+ *       struct watch        a lock that is observed                                                                 lock/observe.c
  *       struct subscription in a cluster: a channel of a lock that is waited for or held                            lock/listen.c
  *
  * No room calls one above it. What connections have to say is pulled (pawl__wire_next), at one place: lock/events.c.

@@ -39,6 +39,7 @@ static void changed(struct home *home) {
     if (up) {
         home->gave_up = false;
         pawl__listen_track(home);
+        pawl__watch_all(home, false);
         pawl__renew_hearers(home);
     } else {
         pawl__kept_doubt_all(home);
@@ -142,6 +143,7 @@ static void follow_slots(struct redis *redis) {
             move(redis, claim, home_of(server));
         }
     }
+    pawl__watches_follow(redis);
     pawl__cluster_settle(redis);
 }
 
@@ -175,9 +177,16 @@ static void take_answer(struct redis *redis, struct request *request, redisReply
         break;
     case ASKED_TRACKING:
         pawl__listen_tracked(home_of(request->server), reply);
+        pawl__watch_all(home_of(request->server), false);
         break;
     case ASKED_CHANNEL:
         pawl__push_listened(redis, reply);
+        break;
+    case ASKED_WATCH:
+        pawl__watch_read(redis, request, reply);
+        break;
+    case ASKED_WATCH_TIME:
+        pawl__watch_timed(request, reply);
         break;
     }
     freeReplyObject(reply);

@@ -52,7 +52,8 @@ struct home {
     int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
     int64_t up_since;    /* its connections are up, without a break, since then at the latest; if they are */
     struct hearers hearers[HEARERS]; /* kept.c */
-    bool tracks; /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+    bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
+    unsigned watch_count; /* observe.c */
 
     /* secure.c */
     struct rclaim_list to_secure, in_round;

@@ -18,7 +18,7 @@
  *
  * Foreign holders publish their releases to a channel of the lock: who waits for one listens there. Those of the plain family never do.
  * The server itself can tell of changes to a key that was read (CLIENT TRACKING), to another connection than the one that read it: the
- * inbox. It does so for what is asked right after CLIENT CACHING YES, and once.
+ * inbox. It does so for what is asked right after CLIENT CACHING YES, and once. Locks that are observed are followed so, too (observe.c).
  *
  * Nothing here changes the state of a claim; push.c does, when a message comes.
  */
@@ -308,23 +308,51 @@ static bool send_words(struct link *link, int argc, const char **argv, enum aske
     return pawl__link_say(link, argc, argv, &request);
 }
 
-void pawl__listen_track(struct home *home) {
+#define INVALIDATE "__redis__:invalidate"
+
+static void track(struct home *home) {
     char number[24];
 
-    home->tracks = false;
-    if (!home->server.inbox_number) /* which is asked for where tracking is of use */
-        return;
     snprintf(number, sizeof number, "%lld", (long long)home->server.inbox_number);
-    if (!send_words(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, ASKED_NOTHING))
-        return;
     /* Off first: it may be on, towards an inbox that is gone. */
     if (send_words(&home->server.commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, ASKED_NOTHING))
         send_words(&home->server.commands, 6, (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", number, "OPTIN"},
                    ASKED_TRACKING);
 }
 
+/* Only for observers? */
+static bool tracks_for_watches(const struct redis *redis) {
+    return redis->options.layout == LAYOUT_REDISSON || redis->traits.sharded;
+}
+
+/* In a cluster the inbox may have no channel yet: what is told before it has this one is lost. And what is said of channels there answers
+ * no request. */
+void pawl__listen_track(struct home *home) {
+    const struct redis *redis = home->server.redis;
+
+    home->tracks = false;
+    if (!home->server.inbox_number || (tracks_for_watches(redis) && !home->watch_count))
+        return;
+    if (redis->traits.sharded)
+        pawl__link_say(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", INVALIDATE}, NULL);
+    else if (send_words(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", INVALIDATE}, ASKED_NOTHING))
+        track(home);
+}
+
+void pawl__listen_channel(struct home *home) {
+    if (home->watch_count && home->server.commands.state == LINK_UP)
+        track(home);
+}
+
 void pawl__listen_tracked(struct home *home, const redisReply *reply) {
     home->tracks = reply && reply->type == REDIS_REPLY_STATUS;
+}
+
+void pawl__listen_untrack(struct home *home) {
+    if (!home->tracks || !tracks_for_watches(home->server.redis))
+        return;
+    home->tracks = false;
+    send_words(&home->server.commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, ASKED_NOTHING);
 }
 
 void pawl__listen_track_next(const struct rclaim *claim) {

@@ -27,7 +27,7 @@
 #include "engine/redis/lock/home.h"
 #include "engine/redis/lock/keys.h"
 
-enum { REDIS_PERMITS_MAX = 4096, REDIS_SUBSCRIPTIONS = 256, REDIS_BUCKETS = 1024 };
+enum { REDIS_PERMITS_MAX = 4096, REDIS_SUBSCRIPTIONS = 256, REDIS_WATCHES = 256, REDIS_BUCKETS = 1024 };
 
 enum rclaim_state {
     RCLAIM_NONE,
@@ -139,6 +139,7 @@ struct rclaim {
 };
 
 TAILQ_HEAD(subscription_list, subscription);
+TAILQ_HEAD(watch_list, watch);
 
 /* The engine, with its claims. */
 struct claims {
@@ -155,6 +156,12 @@ struct claims {
     /* listen.c */
     struct subscription_list subscriptions[REDIS_SUBSCRIPTIONS], idle_subscriptions;
     unsigned idle_subscription_count;
+
+    /* observe.c */
+    struct watch_list watches[REDIS_WATCHES];
+    struct kit_timers watch_timers;
+    TAILQ_HEAD(, observer) watch_news; /* who is to be told; */
+    const struct observer *watch_told; /* ... and is just being told, without the mutex */
 
     uint64_t writes; /* beside locks, in the names of others' holds: value/value.c */
 };
@@ -190,6 +197,8 @@ enum asked {
     ASKED_COUNT,      /* ... how many of them have it */
     ASKED_TRACKING,   /* to be told of changes to keys */
     ASKED_CHANNEL,    /* to be told of the releases of foreign holders */
+    ASKED_WATCH,      /* the keys of an observed lock are read; ... */
+    ASKED_WATCH_TIME, /* ... and how long it has left */
 };
 
 /* Claims that one request is about: they are its answer's, in their order. One that has ended or moved meanwhile is NULL. */
@@ -237,11 +246,32 @@ void pawl__listen_off(struct redis *redis, const char *channel);
 void pawl__listen_deaf(struct home *home);
 /* After the inbox was connected anew. */
 void pawl__listen_again(struct home *home);
-/* layout=plain: have the server tell of the end of foreign holds, if it can and we may; its answer. */
+/* Have the server tell of changes to keys that are asked for after CLIENT CACHING YES, if it can and we may: layout=plain, for the end of
+ * foreign holds; and where locks are observed. In a cluster the channel is asked for first. Its answer; and not any more. */
 void pawl__listen_track(struct home *home);
+void pawl__listen_channel(struct home *home);
 void pawl__listen_tracked(struct home *home, const redisReply *reply);
+void pawl__listen_untrack(struct home *home);
 /* Before an acquire of a claim whose lock is held by a foreign program: what it reads is to be tracked. */
 void pawl__listen_track_next(const struct rclaim *claim);
+
+/* observe.c */
+void pawl__watches_init(struct redis *redis);
+/* The answers to what was asked of its keys. */
+void pawl__watch_read(struct redis *redis, const struct request *request, const redisReply *reply);
+void pawl__watch_timed(const struct request *request, const redisReply *reply);
+/* The timer of one is due. */
+void pawl__watch_due(struct redis *redis, struct kit_timer *timer);
+/* The server says that a key has changed. */
+void pawl__watch_changed(struct home *home, const char *key);
+/* Look at all that are observed there, now; `changed`: they have changed. */
+void pawl__watch_all(struct home *home, bool changed);
+/* Tell the core what has changed; the mutex is let go meanwhile. */
+void pawl__watches_tell(struct redis *redis);
+/* Slots are elsewhere now. */
+void pawl__watches_follow(struct redis *redis);
+int pawl__redis_observe(struct pawl__engine *engine, struct pawl__observer *seam, struct pawl_error *reterr);
+void pawl__redis_unobserve(struct pawl__engine *engine, struct pawl__observer *seam);
 
 /* kept.c */
 /* How often those who can't make themselves heard are looked for: renew.c. */

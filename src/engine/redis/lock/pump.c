@@ -87,6 +87,10 @@ static void run_timers(struct redis *redis, int64_t now) {
     TAILQ_FOREACH(timer, &due, due) { /* driving one may end others, but frees none while the mutex is held */
         pawl__claim_due(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
     }
+    pawl__kit_timers_take(&claims_of(redis)->watch_timers, now, &due);
+    TAILQ_FOREACH(timer, &due, due) {
+        pawl__watch_due(redis, timer);
+    }
 }
 
 static int64_t sooner(int64_t a, int64_t b) {
@@ -112,6 +116,7 @@ int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
     TAILQ_FOREACH(link, &redis->links, entry) {
         due = sooner(due, pawl__link_due(link));
     }
+    due = sooner(due, pawl__kit_timers_next(&claims_of(redis)->watch_timers));
     return sooner(due, pawl__kit_timers_next(&redis->kit.timers));
 }
 
@@ -153,11 +158,13 @@ void pawl__redis_serve(struct pawl__engine *engine, int64_t deadline) {
 
     pawl__redis_lock(redis);
     run_timers(redis, pawl__boottime());
-    until = TAILQ_EMPTY(&redis->kit.outbox) ? pawl__redis_earliest(redis, deadline) : 0;
+    until = TAILQ_EMPTY(&redis->kit.outbox) && TAILQ_EMPTY(&claims_of(redis)->watch_news) ? pawl__redis_earliest(redis, deadline)
+                                                                                          : 0;
     sleep_until(redis, until);
     claims_of(redis)->woken = false;
     run_timers(redis, pawl__boottime());
     pawl__kit_tell_all(&redis->kit);
+    pawl__watches_tell(redis);
     pawl__redis_unlock(redis);
 }
 

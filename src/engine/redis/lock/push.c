@@ -131,12 +131,17 @@ static void take_message(struct home *home, const char *text) {
         pawl__kept_wanted(redis, claim);
 }
 
-/* Keys have changed: those who wait for them look again. An array, or nil for all of them (FLUSHALL). */
+/* Keys have changed: those who observe them, or wait for them, look again. An array, or nil for all of them (FLUSHALL). */
 static void take_changes(struct home *home, const redisReply *keys) {
     struct redis *redis = home->server.redis;
     struct redis_keys own;
     struct rclaim *claim;
 
+    if (keys->type != REDIS_REPLY_ARRAY)
+        pawl__watch_all(home, true);
+    for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++)
+        if (keys->element[i]->type == REDIS_REPLY_STRING)
+            pawl__watch_changed(home, keys->element[i]->str);
     TAILQ_FOREACH(claim, &claims_of(redis)->all, all) {
         if (claim->home != home || !claim->foreign_held || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
             continue;
@@ -209,6 +214,10 @@ void pawl__push_channel(struct home *home, const char *channel, bool subscribed)
     struct redis *redis = home->server.redis;
     struct rclaim_list *claims;
 
+    if (strcmp(channel, "__redis__:invalidate") == 0) {
+        pawl__listen_channel(home);
+        return;
+    }
     if (pawl__subscription_told(home, channel, subscribed, &claims)) {
         if (claims)
             drive_claims(redis, claims);

@@ -256,4 +256,6 @@ const struct pawl__values pawl__redis_values = {
     .sign = sign,
     .set = redis_set,
     .get = redis_get,
+    .observe = pawl__redis_observe,
+    .unobserve = pawl__redis_unobserve,
 };

@@ -127,6 +127,22 @@ static void examine_clock(struct examination *exam) {
                     "its clock differs from this machine's by %lld s: tokens are made of it", (long long)(ahead / 1000000));
 }
 
+/* Who may have the server tell of changes is told otherwise what is wrong with the word. */
+static void examine_observing(struct examination *exam) {
+    const char *argv[] = {"CLIENT", "TRACKING", "?"};
+    struct pawl_error why = {0};
+    redisReply *reply;
+
+    if (exam->server->redis->options.layout == LAYOUT_OWN) /* which has no values */
+        return;
+    reply = exam->server->redis->call(exam->server, -1, 0, 3, argv, NULL, &why);
+    if (!reply && why.code == PAWL_EACCES)
+        pawl__found(&exam->exam, PAWL_FINDING_WARNING,
+                    "give it +client|id +client|tracking +client|caching &__redis__:invalidate, if locks are observed",
+                    "the user may not have the server tell of changes: who observes a lock looks every second");
+    freeReplyObject(reply);
+}
+
 /* ---- Replicas --------------------------------------------------------------------------------------------------------------- */
 
 static bool read_replica_clock(struct examination *exam, const char *name, const char *host, unsigned port) {
@@ -196,6 +212,7 @@ int pawl__examine_server(struct examination *exam, struct pawl_error *reterr) {
     examine_eviction(exam);
     examine_persistence(exam);
     examine_clock(exam);
+    examine_observing(exam);
     if (reply)
         examine_replica_clocks(exam, reply->str);
     freeReplyObject(reply);

@@ -238,12 +238,12 @@ static bool log_in(struct link *link) {
 static bool subscribe(struct link *link) {
     char channel[REDIS_PREFIX_MAX + 64];
 
+    /* It can't be asked for later, by one that is subscribed; whether it is of use is seen then. */
+    if (!pawl__link_greet(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
+        return false;
     if (link->redis->traits.sharded) /* a channel for each lock, when it is waited for: listen.c */
         return pawl__link_greet(link, GREET_SUBSCRIBE, 1, (const char *[]){"PING"});
     snprintf(channel, sizeof channel, "pawl:inbox:%s", link->redis->uuid);
-    if (link->redis->options.layout != LAYOUT_REDISSON &&
-        !pawl__link_greet(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
-        return false;
     return pawl__link_greet(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});
 }
 

@@ -233,7 +233,7 @@ static bool is_push(const struct link *link, const redisReply *reply) {
         return false;
     word = reply->element[0]->str;
     return strcmp(word, "message") == 0 || strcmp(word, "smessage") == 0 ||
-           (unasked && (strcmp(word, "ssubscribe") == 0 || strcmp(word, "sunsubscribe") == 0));
+           (unasked && (strcmp(word, "ssubscribe") == 0 || strcmp(word, "sunsubscribe") == 0 || strcmp(word, "subscribe") == 0));
 }
 
 /* Only errors come unasked: that there are too many clients, that this one is too slow. */
