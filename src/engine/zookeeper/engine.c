@@ -170,6 +170,8 @@ static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup,
     TAILQ_INIT(&zk->listings);
     TAILQ_INIT(&zk->leftovers);
     TAILQ_INIT(&zk->authors);
+    TAILQ_INIT(&zk->observers.all);
+    TAILQ_INIT(&zk->observers.changed);
     if ((rc = pawl__zk_session_init(&zk->session, engine, reterr)) == 0 && (rc = take_options(zk, setup, reterr)) == 0 &&
         (rc = make_url(&zk->session.options, reterr)) == 0)
         rc = pawl__zk_open(zk, reterr);
@@ -206,6 +208,11 @@ static void zk_describe(const struct pawl__engine *engine, struct pawl_info *ret
     ret->notice_ms = ret->lease_ms + (tick_ns ? tick_ns / ZK_MS : TICK_MS);
 }
 
+static int look(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
+                struct pawl_error *reterr) {
+    return pawl__zk_survey_by(&zk_of(engine)->session, name, visit, data, deadline, reterr);
+}
+
 static int survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     return pawl__zk_survey(&zk_of(engine)->session, name, visit, data, reterr);
 }
@@ -236,6 +243,9 @@ const struct pawl__engine_impl pawl__zookeeper_engine = {
     .extras = &(const struct pawl__extras){.downgrade = pawl__zk_downgrade, .why = pawl__zk_why},
     .values = &(const struct pawl__values){.sign = pawl__zk_value_sign,
                                            .set = pawl__zk_value_set,
-                                           .get = pawl__zk_value_get},
+                                           .get = pawl__zk_value_get,
+                                           .observe = pawl__zk_observe,
+                                           .unobserve = pawl__zk_unobserve,
+                                           .look = look},
     .keeping = &(const struct pawl__keeping){.rest = pawl__zk_rest, .resume = pawl__zk_resume},
 };

@@ -14,7 +14,7 @@
  *     ask.c    what all of these use                    semaphore.c  leases; is the name in use as another kind?
  *     admit.c  claims that wait for room                downgrade.c  from write to read
  *     znode.c  making a znode, finding it again         renew.c      heartbeats; recheck.c  events that never come
- *     keep.c   claims that are kept, and who wants them
+ *     keep.c   claims that are kept, and who wants them observe.c    who is told of changes, and waits for nothing
  *
  * Memory. A claim may vanish after its last news; requests and watches that still speak of it are cut off from it first, and what they
  * find then goes to the sweep.
@@ -112,6 +112,7 @@ enum {
 
 struct zk_engine;
 struct zk_claim;
+struct zk_observer;
 
 /* One request for all claims that want the same list: list.c. */
 struct zk_listing {
@@ -226,6 +227,10 @@ struct zk_engine {
     TAILQ_HEAD(, zk_listing) listings; /* that are not sent yet */
     TAILQ_HEAD(, zk_leftover) leftovers;
     TAILQ_HEAD(, zk_claim) authors; /* claims that have written values */
+    struct {
+        TAILQ_HEAD(, zk_observer) all, changed;
+        struct zk_observer *told; /* the core is being told of it */
+    } observers;
 };
 
 static inline struct zk_engine *zk_of(struct pawl__engine *engine) {
@@ -367,6 +372,13 @@ bool pawl__zk_may_recall(struct zk_claim *claim);
 /* May a kept claim be entered? Any thread, without the mutex. */
 bool pawl__zk_is_heard(const struct zk_claim *claim);
 void pawl__zk_keep_begin(struct zk_claim *claim); /* it is kept from now on, if it can be heard */
+
+/* observe.c */
+int pawl__zk_observe(struct pawl__engine *engine, struct pawl__observer *observer, struct pawl_error *reterr);
+void pawl__zk_unobserve(struct pawl__engine *engine, struct pawl__observer *observer);
+int64_t pawl__zk_observe_due(struct zk_engine *zk, int64_t now); /* what is due by now; returns when the next is */
+void pawl__zk_observers_tell(struct zk_engine *zk);              /* what has changed; lets go of the mutex */
+void pawl__zk_observe_again(struct zk_engine *zk);               /* there is a connection: set all watches anew */
 
 /* downgrade.c */
 enum zk_event pawl__zk_downgrade_begin(struct zk_claim *claim);

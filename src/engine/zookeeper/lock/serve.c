@@ -52,6 +52,7 @@ static void take_session_news(struct zk_engine *zk) {
         pawl__zk_beat(zk); /* if one is due: ahead of those who wait */
         tell_claims(zk, ZK_RESUME);
         pawl__zk_sweep_resume(zk, true);
+        pawl__zk_observe_again(zk);
     }
 }
 
@@ -119,9 +120,15 @@ static int64_t tend(struct zk_engine *zk, int64_t now) {
     due = sooner(look_again(zk, now), due);
     due = sooner(pawl__zk_sweep(zk, now), due);
     due = sooner(pawl__zk_recheck(zk, now), due);
+    due = sooner(pawl__zk_observe_due(zk, now), due);
     pawl__zk_beat(zk);
     pawl__zk_admit(zk);
     return due;
+}
+
+/* Is there something to tell the core? */
+static bool has_news(const struct zk_engine *zk) {
+    return !TAILQ_EMPTY(&zk->news) || !TAILQ_EMPTY(&zk->observers.changed);
 }
 
 /* ---- The loop ------------------------------------------------------------------------------------------------------------- */
@@ -144,7 +151,7 @@ static bool run_once(struct zk_engine *zk, int64_t until) {
     until = sooner(tend(zk, now), until);
     until = sooner(pawl__zk_session_interest(session, now, fds), until);
     take_session_news(zk);
-    if (!TAILQ_EMPTY(&zk->news))
+    if (has_news(zk))
         until = now;
     pawl__zk_send_listings(zk);
     woken = pawl__zk_session_wait(session, fds, until);
@@ -186,10 +193,11 @@ void pawl__zk_serve(struct pawl__engine *engine, int64_t deadline) {
     struct zk_claim *claim;
 
     pawl__zk_lock();
-    while (TAILQ_EMPTY(&zk->news) && !run_once(zk, deadline) && pawl__boottime() < deadline)
+    while (!has_news(zk) && !run_once(zk, deadline) && pawl__boottime() < deadline)
         ;
     while ((claim = TAILQ_FIRST(&zk->news)))
         tell(zk, claim);
+    pawl__zk_observers_tell(zk);
     pawl__zk_leave(zk);
 }
 

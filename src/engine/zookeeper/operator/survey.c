@@ -450,8 +450,12 @@ static int survey_path(struct survey *survey, const char *home, const char *name
 }
 
 int pawl__zk_survey(struct zk_session *session, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    struct survey survey = {
-        .session = session, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr, .visit = visit, .data = data};
+    return pawl__zk_survey_by(session, name, visit, data, pawl__boottime() + PATIENCE_NS, reterr);
+}
+
+int pawl__zk_survey_by(struct zk_session *session, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
+                       struct pawl_error *reterr) {
+    struct survey survey = {.session = session, .deadline = deadline, .reterr = reterr, .visit = visit, .data = data};
     char *home = NULL;
     int rc = 0;
 

@@ -211,6 +211,12 @@ void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch) {
         sent(op, zoo_awget(op->session->handle, path, watch ? watch->told : NULL, op->session, on_data, op));
 }
 
+void pawl__zk_exists(struct zk_op *op, const char *path, struct zk_watch *watch) {
+    op->watch = watch;
+    if (sendable(op))
+        sent(op, zoo_awexists(op->session->handle, path, watch ? watch->told : NULL, op->session, on_stat, op));
+}
+
 void pawl__zk_get_acl(struct zk_op *op, const char *path) {
     if (sendable(op))
         sent(op, zoo_aget_acl(op->session->handle, path, on_acl, op));

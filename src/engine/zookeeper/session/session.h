@@ -100,6 +100,8 @@ void pawl__zk_list(struct zk_op *op, const char *path, struct zk_watch *watch);
 /* The same, with the Stat of the directory; for operators. */
 void pawl__zk_list_stat(struct zk_op *op, const char *path);
 void pawl__zk_get(struct zk_op *op, const char *path, struct zk_watch *watch);
+/* A watch on what is not there is set, too: see pawl__zk_watch_set. */
+void pawl__zk_exists(struct zk_op *op, const char *path, struct zk_watch *watch);
 void pawl__zk_get_acl(struct zk_op *op, const char *path);
 void pawl__zk_set(struct zk_op *op, const char *path, const char *data, int length, int version);
 void pawl__zk_sync(struct zk_op *op, const char *path);
