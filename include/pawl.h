@@ -88,6 +88,7 @@
  *   ... by who lost the hold, or was told to give it up     | PAWL_ELOST, and nothing was written, as the server decides
  *   ... and no answer comes                                 | PAWL_EUNKNOWN; it never comes through during a later hold
  *   a value is read by who holds, shared or exclusively     | from memory after the first time
+ *   an observer                                             | is told what is, then every change; the last one always
  */
 #ifndef PAWL_H
 #define PAWL_H
@@ -195,7 +196,7 @@ enum pawl_open_flags {
     PAWL_OPEN_LOSS_BY_DISPATCH = 1 << 1,
     /* Report every step of the algorithm: to the log callback, or to stderr if there is none. $PAWL_TRACE=1 does the same. */
     PAWL_OPEN_TRACE = 1 << 2,
-    /* Only for pawl_inspect, pawl_examine, pawl_break and pawl_value_read: there are no handles on such a client
+    /* Only for pawl_inspect, pawl_examine, pawl_break, pawl_value_read and pawl_observe: there are no handles on such a client
      * (PAWL_EINVAL). On `local:` nothing is made then where there is nothing, and the permission to read is enough, but to break. */
     PAWL_OPEN_LOOK = 1 << 3,
 };
@@ -512,6 +513,28 @@ typedef int pawl_visit_fn(const struct pawl_entry *entry, void *data);
 
 /* Visit the holders and waiters of one lock, or with `name` NULL of all: lock by lock, holders first, waiters in order. */
 PAWL_PUBLIC int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+
+/* What is told to who observes a lock. Borrowed for the call. */
+struct pawl_observed {
+    const char *name;
+    const struct pawl_entry *holder;        /* NULL: nobody holds it. Of several, the first */
+    const struct pawl_value *value;         /* what lies beside the lock, no matter who wrote it; NULL: nothing */
+    const struct pawl_value *holders_value; /* the same if this holder wrote it, else NULL: so that a dead leader's address is never
+                                               taken for that of the next one */
+};
+typedef void pawl_observed_fn(const struct pawl_observed *observed, void *data);
+
+/* Be told who holds the lock and what lies beside it: first as it is, then after every change of either. States may be skipped, the last
+ * one never is. Renewals are no changes, nor are those who wait; to an observer a lock that is kept (pawl_set_keep) is held.
+ *
+ * It does not queue, and nobody sees it. `fn` runs on a thread that is there only for this, or with PAWL_OPEN_LOSS_BY_DISPATCH in
+ * pawl_dispatch(). It may call all of pawl, pawl_unobserve included, but not pawl_close. Without a connection nothing is told, and what has
+ * changed meanwhile is told after it. PAWL_EUNSUPPORTED: redlock:. */
+struct pawl_observer;
+PAWL_PUBLIC int pawl_observe(struct pawl *client, const char *name, pawl_observed_fn *fn, void *data, struct pawl_observer **ret,
+                             struct pawl_error *reterr);
+/* None runs any more, unless this is called in it, and none comes. pawl_close does it for those that are left. NULL is fine. */
+PAWL_PUBLIC void pawl_unobserve(struct pawl_observer *observer);
 
 enum pawl_break_flags {
     /* Free the lock at once. The old holder may still be acting: only its token tells. */

@@ -243,6 +243,7 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     client->engine = engine;
     engine->impl = impl;
     engine->tell = pawl__tell;
+    engine->changed = pawl__observers_changed;
     engine->core = client;
     engine->interruptible = client->interrupted.fn;
     client->service.ops = &service_ops;
@@ -494,8 +495,10 @@ void pawl_close(struct pawl *client) {
         return;
     deadline = pawl__boottime() + PAWL__CLOSE_NS;
     atomic_store(&client->closed, true);
+    pawl__observers_stop(client);
     close_cohorts(client);
     wait_idle(client, deadline);
+    pawl__observers_end(client);
     pawl__service_stop(client);
     client->service.self = pthread_self(); /* what the service thread left undone is done here */
     pawl__events_serve(client);

@@ -11,13 +11,14 @@
  *       struct set        several handles that are being acquired as one                                           set.c
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
+ *       struct pawl_observer  one who is told of a lock; struct sight: what it sees                                observe.c, sight.c
  *
  * The files, lowest first, each of which calls only earlier ones: operator, service, stats, life, events, keep, claim, waiter, handoff,
- * cohort, enter, fork, handle, extend, value, set, client. What is above is reached by what a function returns
+ * cohort, enter, fork, handle, extend, value, sight, observe, set, client. What is above is reached by what a function returns
  * (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
- * waiters, holds, and the handles' lists of holds), client->events.mutex (a leaf). No engine call that may block, and no callback of the user's, is made with any of them
+ * waiters, holds, and the handles' lists of holds), client->observers.mutex, client->events.mutex (a leaf). No engine call that may block, and no callback of the user's, is made with any of them
  * held. Only set.c holds the mutexes of several cohorts at a time, taken in the order of their names.
  *
  * Why cohorts: threads of one process that want the same lock queue here, behind one claim, and hand the hold on without asking the
@@ -52,6 +53,7 @@ TAILQ_HEAD(hold_list, hold);
 TAILQ_HEAD(cohort_list, cohort);
 TAILQ_HEAD(event_list, event);
 TAILQ_HEAD(part_list, part);
+TAILQ_HEAD(observer_list, pawl_observer);
 
 enum { PAWL__COHORT_BUCKETS = 256 }; /* at first; a power of two */
 
@@ -94,6 +96,16 @@ struct events {
     int fd;                    /* -1: nobody asked for it yet */
 };
 
+/* Those who observe locks, and the thread that looks for them. */
+struct observers {
+    pthread_mutex_t mutex;
+    pthread_cond_t wake, idle; /* for the thread; for who waits until a callback has returned */
+    struct observer_list list;
+    enum service_state state; /* OVER: to be joined */
+    bool stop;
+    pthread_t thread;
+};
+
 struct pawl {
     struct pawl__engine *engine;
     unsigned flags;    /* enum pawl_open_flags */
@@ -134,6 +146,7 @@ struct pawl {
 
     struct service service;
     struct events events;
+    struct observers observers;
     _Atomic unsigned loss_callbacks; /* handles with a loss callback: only then is the engine asked for breaks */
 
     TAILQ_ENTRY(pawl) all; /* fork.c */
@@ -337,16 +350,27 @@ struct set {
     struct part parts[]; /* in the canonical order */
 };
 
-/* A callback that is due: of an acquire, or of a loss. */
+/* A callback that is due: of an acquire, of a loss; or what run() does. */
 struct event {
     TAILQ_ENTRY(event) link;
-    struct pawl_lock *lock; /* a reference */
-    struct waiter *waiter;  /* of an asynchronous acquire; freed with the event */
+    void (*run)(struct event *event); /* NULL, or all of it: then the rest counts for nothing, and its memory is run()'s */
+    struct pawl_lock *lock;           /* a reference */
+    struct waiter *waiter;            /* of an asynchronous acquire; freed with the event */
     pawl_acquired_fn *acquired;
     void *data;
     enum pawl_state state; /* of a loss: PAWL_SUSPECT, PAWL_LOST, or PAWL_HELD again */
     uint64_t token;
     struct pawl_error error; /* code 0: none */
+};
+
+/* What is seen of a lock at a time. */
+struct sight {
+    _Atomic unsigned references;
+    bool held;
+    bool value_is_holders;
+    struct pawl_entry entry;   /* who holds it */
+    char *strings;             /* all of the entry's */
+    struct pawl__value *value; /* NULL: there is none */
 };
 
 static inline struct claim *claim_of(struct pawl__claim *seam) {
@@ -609,6 +633,8 @@ void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 /* Make sure that the service thread runs. False: it can't be started. */
 bool pawl__service_start(struct pawl *client);
 void pawl__service_stop(struct pawl *client);
+/* A thread that blocks all signals. False: it can't be started. */
+bool pawl__service_thread(pthread_t *ret, void *(*run)(void *), void *data);
 /* Have the service thread look at the clock at `when`, if not earlier. Any mutex may be held. */
 void pawl__service_due(struct pawl *client, int64_t when);
 
@@ -680,6 +706,24 @@ int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reter
 
 /* Has the engine values, and observers? 0, or PAWL_EUNSUPPORTED. */
 int pawl__client_check_values(const struct pawl *client, struct pawl_error *reterr);
+
+/* sight.c */
+
+/* Look. NULL: it can't be seen now. */
+struct sight *pawl__sight_look(struct pawl *client, const char *name, int64_t deadline);
+struct sight *pawl__sight_ref(struct sight *sight);
+void pawl__sight_put(struct sight *sight); /* NULL is fine */
+/* Is there nothing to tell? */
+bool pawl__sight_same(const struct sight *a, const struct sight *b);
+/* When the lease that is shown ends, unless it is renewed. */
+int64_t pawl__sight_ends(const struct sight *sight, int64_t now);
+
+/* observe.c */
+
+pawl__changed_fn pawl__observers_changed;
+/* The thread is to end; then wait for it, and end those who still observe. */
+void pawl__observers_stop(struct pawl *client);
+void pawl__observers_end(struct pawl *client);
 
 /* set.c */
 

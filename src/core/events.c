@@ -15,7 +15,7 @@
 #include "os/uncancelled.h"
 
 void pawl__event_post(struct pawl *client, struct event *event) {
-    bool by_dispatch = event->acquired || client->flags & PAWL_OPEN_LOSS_BY_DISPATCH;
+    bool by_dispatch = event->acquired || event->run || client->flags & PAWL_OPEN_LOSS_BY_DISPATCH;
     UNCANCELLED;
 
     pthread_mutex_lock(&client->events.mutex);
@@ -91,6 +91,10 @@ static void run_loss(struct event *event) {
 static void run(struct event *event) {
     struct pawl_lock *lock = event->lock;
 
+    if (event->run) {
+        event->run(event);
+        return;
+    }
     if (event->acquired)
         run_acquired(event);
     else

@@ -43,6 +43,10 @@ struct pawl *pawl__client_new(const struct pawl_options *options) {
     pthread_mutex_init(&client->service.mutex, NULL);
     pthread_mutex_init(&client->events.mutex, NULL);
     pthread_cond_init(&client->events.idle, NULL);
+    pthread_mutex_init(&client->observers.mutex, NULL);
+    pthread_cond_init(&client->observers.wake, NULL);
+    pthread_cond_init(&client->observers.idle, NULL);
+    TAILQ_INIT(&client->observers.list);
     TAILQ_INIT(&client->events.for_dispatch);
     TAILQ_INIT(&client->events.for_service);
     client->cohort_buckets = PAWL__COHORT_BUCKETS;
@@ -53,6 +57,9 @@ struct pawl *pawl__client_new(const struct pawl_options *options) {
 void pawl__client_free(struct pawl *client) {
     if (client->events.fd >= 0)
         close(client->events.fd);
+    pthread_cond_destroy(&client->observers.idle);
+    pthread_cond_destroy(&client->observers.wake);
+    pthread_mutex_destroy(&client->observers.mutex);
     pthread_cond_destroy(&client->events.idle);
     pthread_mutex_destroy(&client->events.mutex);
     pthread_mutex_destroy(&client->service.mutex);

@@ -47,8 +47,18 @@ static void *service_main(void *data) {
     return NULL;
 }
 
-bool pawl__service_start(struct pawl *client) {
+bool pawl__service_thread(pthread_t *ret, void *(*run)(void *), void *data) {
     sigset_t all, before;
+    bool runs;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    runs = pthread_create(ret, NULL, run, data) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return runs;
+}
+
+bool pawl__service_start(struct pawl *client) {
     bool runs;
 
     if (atomic_load(&client->service.state) == SERVICE_RUNS)
@@ -56,10 +66,7 @@ bool pawl__service_start(struct pawl *client) {
     pthread_mutex_lock(&client->service.mutex);
     runs = atomic_load(&client->service.state) == SERVICE_RUNS;
     if (!runs && atomic_load(&client->service.state) == SERVICE_NONE) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        runs = pthread_create(&client->service.thread, NULL, service_main, client) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        runs = pawl__service_thread(&client->service.thread, service_main, client);
         if (runs)
             atomic_store(&client->service.state, SERVICE_RUNS);
     }

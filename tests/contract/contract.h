@@ -85,6 +85,7 @@ int contract_run_locks(void);
 int contract_run_async(void);
 int contract_run_keep(void);
 int contract_run_lease(void);
+int contract_run_observe(void);
 int contract_run_operator(void);
 int contract_run_sets(void);
 int contract_run_signals(void);

@@ -462,7 +462,7 @@ int contract_run_group(const struct CMUnitTest *tests, size_t count, const char 
         "test_a_broken_hold_is_not_handed_on";
 #ifdef PAWL_IN_WORLD
     static const char of_machines[] = "test_fork test_over_two_engines test_cancelled_thread test_values_after_close_and_fork "
-                                      "test_stdio_is_closed test_agent_is_the_process";
+                                      "test_observers_after_fork test_stdio_is_closed test_agent_is_the_process";
 #else
     static const char of_machines[] = "";
 #endif
@@ -488,7 +488,7 @@ static void skip_engine(const char *reason) {
 
 static int run_groups(void) {
     return contract_run_locks() + contract_run_async() + contract_run_lease() + contract_run_operator() + contract_run_sets() +
-           contract_run_signals() + contract_run_stress() + contract_run_values();
+           contract_run_signals() + contract_run_stress() + contract_run_values() + contract_run_observe();
 }
 
 /* With an argument: that engine alone; with a second one: those tests of it that the pattern fits. */
