@@ -204,6 +204,11 @@ enum pawl_open_flags {
 /* See pawl_options.interrupted. */
 typedef int pawl_interrupted_fn(void *data);
 
+/* Tell of a deadlock, in one of the threads that wait in it, or on a service thread. No mutex of pawl's is held. What it points to is there
+ * for the time of the call. Be brief, and do not close a client: that would wait for this call. */
+struct pawl_deadlock;
+typedef void pawl_deadlock_fn(const struct pawl_deadlock *found, void *data);
+
 struct pawl_options {
     size_t size;         /* sizeof(struct pawl_options): so that the struct can grow */
     unsigned flags;      /* of enum pawl_open_flags */
@@ -219,6 +224,8 @@ struct pawl_options {
      * a lock that is granted meanwhile is taken only afterwards, and `local:` passes over who takes longer than 100 ms. */
     pawl_interrupted_fn *interrupted;
     void *interrupted_data;
+    pawl_deadlock_fn *deadlock; /* NULL, or: told of a deadlock in which one of this client's acquires is. See ?deadlock= below */
+    void *deadlock_data;
 };
 
 /* Open a client. `url` chooses the engine:
@@ -243,7 +250,12 @@ struct pawl_options {
  *                          is $PAWL_PASSWORD: for ZooKeeper only if the URL has a user.
  *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too.
  *     ?keep=MS             handles keep what they release: see pawl_set_keep. Not with handoff=0, nor where the engine can't:
- *                          PAWL_EOPTION. */
+ *                          PAWL_EOPTION.
+ *     ?deadlock=RULE       what becomes of a deadlock among threads of this process, over all of its clients, which an acquire that
+ *                          waits for a second looks for if its thread has another lock. `report` (the default): it is told to the
+ *                          log, to `deadlock` of the options, and counted. `break`: besides, the youngest of its acquires through
+ *                          such clients ends with PAWL_EDEADLK, unless the deadlock ends by itself. `off`: acquires of this client do
+ *                          not look. Holds of other processes are not known here, nor is who waits for them. */
 PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, struct pawl **ret, struct pawl_error *reterr);
 #define PAWL_HANDOFFS 127 /* the default of ?handoff=: for so many each engine has tokens */
 
@@ -565,6 +577,29 @@ typedef int pawl_finding_fn(const struct pawl_finding *finding, void *data);
 /* Look at what the engine stands on, for `pawl doctor`. PAWL_EUNSUPPORTED: the engine has nothing to look at. */
 PAWL_PUBLIC int pawl_examine(struct pawl *client, pawl_finding_fn *visit, void *data, struct pawl_error *reterr);
 
+/* ---- Deadlocks -------------------------------------------------------------------------------------------------------------- */
+
+/* One acquire that waits in a deadlock. More may be added at its end. */
+struct pawl_blocked {
+    const char *url;     /* of its client, as pawl_describe has it */
+    const char *name;    /* of the lock that it waits for */
+    enum pawl_mode mode; /* how it wants it */
+    uint64_t thread;     /* who waits, as pthread_self() says it there; 0: nobody does, an asynchronous set is to have it */
+    int64_t waited_ms;
+    size_t by; /* the member that keeps it waiting */
+    int ahead; /* ... since it waits ahead in the queue. Else it holds the lock */
+    int ended; /* it is ended with PAWL_EDEADLK for the others' sake */
+};
+
+/* A deadlock among the threads of this process, over all of its clients. */
+struct pawl_deadlock {
+    size_t size;                               /* sizeof(struct pawl_deadlock) of this library: more may be added at its end */
+    const struct pawl_blocked *const *members; /* as far as that goes, each before the one that it waits for */
+    size_t count;
+    int64_t left_ms;  /* it ends by itself within this time, since an acquire or a hold in it does; PAWL_FOREVER: it does not */
+    const char *text; /* the same in one sentence, as the log has it */
+};
+
 /* ---- Counters --------------------------------------------------------------------------------------------------------------- */
 
 /* Waits are counted in buckets: those of up to 0.1 ms, 1 ms, 10 ms, 0.1 s, 1 s, 10 s, 100 s, 1000 s, and those that were longer. */
@@ -591,6 +626,7 @@ struct pawl_counters {
     uint64_t lost_expired;             /* holds that were lost: their time was over; */
     uint64_t lost_broken;              /* an operator broke them; */
     uint64_t lost_gone;                /* the server did not have them any more */
+    uint64_t deadlocks;                /* that were found in the process (?deadlock=) */
     uint64_t waiting;                  /* now */
     uint64_t holding;                  /* now */
     uint64_t waited_ns;                /* the sum of all waits that have ended */

@@ -158,6 +158,19 @@ static int take_keep(struct pawl__url *url, const struct pawl__engine_impl *impl
     return rc == 0 && ms ? pawl__keep_check(impl, client->handoffs, reterr) : rc;
 }
 
+/* ?deadlock=report|break|off */
+static int take_deadlock(struct pawl__url *url, struct pawl *client, struct pawl_error *reterr) {
+    static const char *const rules[] = {[DEADLOCK_REPORT] = "report", [DEADLOCK_BREAK] = "break", [DEADLOCK_OFF] = "off"};
+    const char *text = pawl__url_option(url, "deadlock");
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (!text || strcmp(text, rules[i]) == 0) {
+            client->deadlock = (enum deadlock_rule)i;
+            return 0;
+        }
+    return pawl__fail(reterr, PAWL_EOPTION, "the URL's option deadlock=%.40s is not report, break or off", text);
+}
+
 /* ---- The log -------------------------------------------------------------------------------------------------------------- */
 
 static void log_warning(void *data, const char *text) {
@@ -226,6 +239,10 @@ static int64_t tick_all(struct pawl *client, int64_t now) {
         pawl__cohort_reap(cohort);
     }
     pthread_mutex_unlock(&client->mutex);
+    if (client->look_due) {
+        client->look_due = false;
+        pawl__deadlock_look(client->look_since);
+    }
     return due;
 }
 
@@ -309,7 +326,7 @@ static int open_client(struct pawl__url *url, const struct pawl_options *options
     pawl__fork_agent(client->id, client->agent);
     if ((rc = take_identity(client, options, &setup.identity, reterr)) < 0 || (rc = take_handoff(url, client, reterr)) < 0 ||
         (rc = take_max_hold(url, options->max_hold_ms, client, reterr)) < 0 || (rc = take_keep(url, impl, client, reterr)) < 0 ||
-        (rc = open_engine_with_password(client, impl, &setup, reterr)) < 0)
+        (rc = take_deadlock(url, client, reterr)) < 0 || (rc = open_engine_with_password(client, impl, &setup, reterr)) < 0)
         return rc;
     /* Leases are renewed by it, holds ended and kept locks given back, also while a caller waits for a claim. */
     if ((!impl->parking || impl->renew || (takes_time(client) && !setup.look)) && !pawl__service_start(client)) {

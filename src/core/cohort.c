@@ -158,6 +158,10 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
             end_late(waiter);
             break;
         }
+        if (now >= waiter->look_at && !may_take(waiter))
+            break;
+        if (waiter->look_at < until)
+            until = waiter->look_at;
         if ((cohort->client->interrupted.fn || needs_looks(waiter->claim)) && until - now > PAWL__LISTEN_NS)
             until = now + PAWL__LISTEN_NS;
         wait_once(cohort, waiter, now, until);
@@ -475,6 +479,18 @@ int pawl__cohort_finish(struct cohort *cohort) {
 
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
 
+/* An asynchronous set that has waited for long: the service thread looks, later, for who is in its way. When is that due again? */
+static int64_t tick_look(struct waiter *waiter, int64_t now) {
+    struct pawl *client = waiter->lock->client;
+
+    if (now >= waiter->look_at) {
+        client->look_due = true;
+        client->look_since = waiter->look_at - PAWL__LOOK_NS;
+        waiter->look_at = now + PAWL__LOOK_AGAIN_NS;
+    }
+    return waiter->look_at;
+}
+
 /* The next deadline among asynchronous waiters; those whose time is up are ended. Threads keep their own time. */
 static int64_t tick_waiters(struct claim *claim, int64_t now) {
     struct waiter *waiter, *next;
@@ -486,6 +502,9 @@ static int64_t tick_waiters(struct claim *claim, int64_t now) {
         if (!waiter->event)
             continue;
         if (now < waiter->deadline) {
+            int64_t when = tick_look(waiter, now);
+
+            due = when < due ? when : due;
             due = waiter->deadline < due ? waiter->deadline : due;
             due = needs_looks(claim) && now + PAWL__LISTEN_NS < due ? now + PAWL__LISTEN_NS : due;
             continue;

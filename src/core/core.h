@@ -14,11 +14,12 @@
  *       struct pawl_observer  one who is told of a lock; struct sight: what it sees                                observe.c, sight.c
  *
  * The files, lowest first, each of which calls only earlier ones: operator, service, stats, life, events, keep, claim, waiter, handoff,
- * cohort, enter, fork, handle, extend, value, sight, observe, set, client. What is above is reached by what a function returns
+ * cohort, enter, fork, deadlock, handle, extend, value, sight, observe, set, client. What is above is reached by what a function returns
  * (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
- * waiters, holds, and the handles' lists of holds), client->observers.mutex, client->events.mutex (a leaf). No engine call that may block, and no callback of the user's, is made with any of them
+ * waiters, holds, and the handles' lists of holds), client->observers.mutex, client->events.mutex (a leaf). Before all of them: the list of
+ * the clients (fork.c), for who looks at several. No engine call that may block, and no callback of the user's, is made with any of them
  * held. Only set.c holds the mutexes of several cohorts at a time, taken in the order of their names.
  *
  * Why cohorts: threads of one process that want the same lock queue here, behind one claim, and hand the hold on without asking the
@@ -44,6 +45,9 @@
 /* How long a thread that waits sleeps at most where signals may end waits: one that comes just before it sleeps does not end the sleep; and
  * where it has to look for itself whether the claim that it waits for is still there. */
 #define PAWL__LISTEN_NS INT64_C(1000000000)
+/* How long an acquire waits before it looks for a deadlock, and until it looks again. */
+#define PAWL__LOOK_NS INT64_C(1000000000)
+#define PAWL__LOOK_AGAIN_NS (4 * PAWL__LOOK_NS)
 /* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
 enum { PAWL__TOGETHER_MAX = 32 };
 
@@ -84,6 +88,7 @@ struct counts {
     uint64_t contended, handoffs, claims, released;
     uint64_t renewed, renewed_late, suspects;
     uint64_t lost_expired, lost_broken, lost_gone;
+    uint64_t deadlocks;
     uint64_t waited_ns, waits[PAWL_WAIT_BUCKETS];
     int64_t least_left_ns; /* 0: no lease was renewed yet */
 };
@@ -106,6 +111,9 @@ struct observers {
     pthread_t thread;
 };
 
+/* ?deadlock=: what becomes of one that is found. */
+enum deadlock_rule { DEADLOCK_REPORT, DEADLOCK_BREAK, DEADLOCK_OFF };
+
 struct pawl {
     struct pawl__engine *engine;
     unsigned flags;    /* enum pawl_open_flags */
@@ -114,6 +122,7 @@ struct pawl {
     int64_t slice_ns;    /* how long threads that run may pass the first one that sleeps; 0: never */
     int64_t max_hold_ns; /* of every handle; 0: no limit */
     int64_t keep_ns;     /* of new handles; 0: nothing is kept */
+    enum deadlock_rule deadlock;
     uint64_t id;           /* random; the first half of every claim's id */
     uint64_t cohort_count; /* ever made; guarded by mutex */
     int64_t opened_at;     /* the trace counts from here */
@@ -129,6 +138,10 @@ struct pawl {
         pawl_interrupted_fn *fn; /* NULL: signals end no wait */
         void *data;
     } interrupted;
+    struct {
+        pawl_deadlock_fn *fn; /* NULL: nobody is told but by the log */
+        void *data;
+    } on_deadlock;
 
     pthread_mutex_t mutex;       /* guards the table and `references` */
     struct cohort_list *cohorts; /* by the hash of the name */
@@ -147,6 +160,8 @@ struct pawl {
     struct service service;
     struct events events;
     struct observers observers;
+    bool look_due; /* the service thread is to look for a deadlock, since one that waits from `look_since` on asks for it */
+    int64_t look_since;
     _Atomic unsigned loss_callbacks; /* handles with a loss callback: only then is the engine asked for breaks */
 
     TAILQ_ENTRY(pawl) all; /* fork.c */
@@ -290,7 +305,13 @@ struct waiter {
     enum pawl_mode mode;
     uint32_t permits;
     uint64_t owner;
+    uint64_t blocked; /* who lets go of nothing while it waits: the thread or set */
+    pthread_t thread; /* which that is; set when it begins to wait */
+    uint64_t number;  /* among all waits of the cohort */
     int64_t since;    /* when it began to wait; 0: it did not */
+    bool has_more;    /* the thread or set has something else: it may be part of a deadlock */
+    bool told;        /* ... and was told as such */
+    int64_t look_at;  /* when it looks for one; PAWL__NEVER: it does not */
     int64_t deadline;
     int64_t timeout_ms; /* for the error's text */
     int64_t max_hold_ns;
@@ -337,6 +358,7 @@ struct part {
 /* Several locks that are being acquired as one. */
 struct set {
     _Atomic unsigned references;
+    uint64_t owner;   /* the thread that waits; asynchronous: a number of its own */
     _Atomic int fate; /* see set.c */
     int64_t timeout_ms, deadline;
     struct pawl_lock *first; /* as the user gave them */
@@ -598,7 +620,7 @@ void pawl__cohort_submit(struct claim *claim);
 int pawl__cohort_retire(struct claim *claim);
 /* Do what follows from what became of a claim. The claim may be freed. */
 void pawl__cohort_settle(struct claim *claim, int outcome, const struct pawl_error *why);
-/* Wait until the (synchronous) waiter was granted or has ended; the mutex is released meanwhile. */
+/* Wait until the (synchronous) waiter was granted or has ended, or has to look for a deadlock; the mutex is released meanwhile. */
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter);
 /* End a waiter with an error. */
 void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -659,6 +681,10 @@ enum { PAWL__PASSWORD_SIZE = 1024 };
 int pawl__password_take(struct pawl__url *url, char buffer[PAWL__PASSWORD_SIZE], struct pawl_error *reterr);
 
 /* fork.c: the clients of this process, so that a child can be told that they are not its own; and its number. */
+/* No client comes or goes, and none is freed, while the list is locked. Each one after the other; NULL: the first, the end. */
+void pawl__clients_lock(void);
+void pawl__clients_unlock(void);
+struct pawl *pawl__clients_next(const struct pawl *client);
 /* While a client is being opened no other thread forks: the child would have descriptors that nobody closes in it. */
 void pawl__fork_hold(void);
 void pawl__fork_go_on(struct pawl *opened); /* NULL: it was not */
@@ -666,8 +692,19 @@ void pawl__fork_forget(struct pawl *client);
 /* The number of this process, between hold and go_on: the random one of its first client. */
 void pawl__fork_agent(uint64_t client_id, char ret[PAWL__AGENT_SIZE]);
 
+/* deadlock.c */
+
+/* Look for deadlocks in this process, unless somebody has looked after `since`; tell, and end one acquire of each if that is wanted. No
+ * mutex is held. */
+void pawl__deadlock_look(int64_t since);
+
 /* handle.c */
 
+/* The calling thread's number, and one that nobody has. */
+uint64_t pawl__owner_self(void);
+uint64_t pawl__owner_new(void);
+/* The calling thread has so many acquires more, or less. */
+void pawl__owner_counts(const struct pawl_lock *lock, int acquires);
 /* May the handle be used? Not where its client is closed, or the parent's. */
 int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *reterr);
 /* Before an acquire, with no mutex held: what this process keeps of the same name as another kind of lock goes back. */

@@ -138,6 +138,7 @@ static void begin_async(struct waiter *waiter) {
     int64_t now = pawl__boottime(), due = waiter->deadline;
 
     pawl__waiter_waits(waiter, now);
+    due = waiter->look_at < due ? waiter->look_at : due;
     due = needs_looks(waiter->claim) && now + PAWL__LISTEN_NS < due ? now + PAWL__LISTEN_NS : due;
     if (pawl__service_start(waiter->lock->client))
         pawl__service_due(waiter->lock->client, due);

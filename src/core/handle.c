@@ -24,17 +24,39 @@
 
 static _Atomic uint64_t owners; /* numbers given to threads and task handles so far */
 
+/* Sixteen bytes of the initial TLS block: every acquire asks for them. */
+static _Thread_local struct {
+    uint64_t owner; /* 0: it has no number yet */
+    /* Acquires by this thread as owner that it has not released. Too many where another ended a hold, by pawl_close or pawl_lock_free:
+     * then it looks for deadlocks without need. */
+    int64_t acquires;
+} self __attribute__((tls_model("initial-exec")));
+
 static uint64_t next_owner(void) {
     return atomic_fetch_add(&owners, 1) + 1;
 }
 
 static uint64_t thread_owner(void) {
-    /* Eight bytes of the initial TLS block: every acquire asks for them. */
-    static _Thread_local uint64_t self __attribute__((tls_model("initial-exec")));
+    if (!self.owner)
+        self.owner = next_owner();
+    return self.owner;
+}
 
-    if (!self)
-        self = next_owner();
-    return self;
+uint64_t pawl__owner_new(void) {
+    return next_owner();
+}
+
+uint64_t pawl__owner_self(void) {
+    return thread_owner();
+}
+
+static inline void count_acquires(const struct pawl_lock *lock, int acquires) {
+    if (!(lock->flags & PAWL_TASK))
+        self.acquires += acquires;
+}
+
+void pawl__owner_counts(const struct pawl_lock *lock, int acquires) {
+    count_acquires(lock, acquires);
 }
 
 static uint64_t owner_of(const struct pawl_lock *lock) {
@@ -300,6 +322,9 @@ static void fill_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl
     waiter->mode = mode_of(lock, mode);
     waiter->permits = permits;
     waiter->owner = owner_of(lock);
+    waiter->blocked = thread_owner();
+    waiter->has_more = self.acquires != 0;
+    waiter->told = false;
     waiter->since = 0;
     waiter->deadline = 0;
     waiter->timeout_ms = timeout_ms;
@@ -323,6 +348,16 @@ static void set_deadline(struct waiter *waiter, int64_t now) {
         waiter->deadline = waiter->try_only ? now + PAWL__TRY_NS : pawl__deadline(now, waiter->timeout_ms);
 }
 
+/* It has waited for long, and has something else: is that what others wait for? */
+static void look(struct cohort *cohort, struct waiter *waiter) {
+    int64_t since = waiter->look_at - PAWL__LOOK_NS;
+
+    pawl__cohort_let_go(cohort);
+    pawl__deadlock_look(since);
+    pthread_mutex_lock(&cohort->mutex);
+    waiter->look_at = pawl__boottime() + PAWL__LOOK_AGAIN_NS;
+}
+
 /* Wait. The handle may be freed and the client closed meanwhile: the caller has a reference to both until end_wait(). */
 static void wait_for(struct pawl_lock *lock, struct waiter *waiter) {
     int64_t now = pawl__boottime();
@@ -332,7 +367,9 @@ static void wait_for(struct pawl_lock *lock, struct waiter *waiter) {
     lock->references++;
     lock->pending++;
     atomic_fetch_add(&lock->client->inside, 1);
-    pawl__cohort_wait(lock->cohort, waiter);
+    waiter->thread = pthread_self();
+    while (pawl__cohort_wait(lock->cohort, waiter), waiter->state == WAITER_WAITING)
+        look(lock->cohort, waiter);
     pawl__count_waited(lock->cohort, pawl__boottime() - now);
     lock->pending--;
 }
@@ -430,16 +467,25 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     return rc;
 }
 
+static int acquire_counted(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
+                           struct pawl_error *reterr) {
+    int rc = acquire(lock, mode, permits, timeout_ms, reterr);
+
+    if (rc == 0)
+        count_acquires(lock, 1);
+    return rc;
+}
+
 int pawl_acquire(struct pawl_lock *lock, int64_t timeout_ms, struct pawl_error *reterr) {
-    return acquire(lock, PAWL_EXCLUSIVE, 1, timeout_ms, reterr);
+    return acquire_counted(lock, PAWL_EXCLUSIVE, 1, timeout_ms, reterr);
 }
 
 int pawl_acquire_shared(struct pawl_lock *lock, int64_t timeout_ms, struct pawl_error *reterr) {
-    return acquire(lock, PAWL_SHARED, 1, timeout_ms, reterr);
+    return acquire_counted(lock, PAWL_SHARED, 1, timeout_ms, reterr);
 }
 
 int pawl_acquire_permits(struct pawl_lock *lock, unsigned permits, int64_t timeout_ms, struct pawl_error *reterr) {
-    return acquire(lock, PAWL_PERMITS, permits, timeout_ms, reterr);
+    return acquire_counted(lock, PAWL_PERMITS, permits, timeout_ms, reterr);
 }
 
 struct event *pawl__lock_event(struct pawl_lock *lock, pawl_acquired_fn *fn, void *data) {
@@ -468,6 +514,10 @@ void pawl__lock_expect(struct event *event) {
     struct pawl_lock *lock = event->lock;
 
     event->waiter->event = event;
+    if (!event->waiter->in_set) { /* its thread is not blocked, and the handle may be released by any */
+        event->waiter->blocked = lock->owner;
+        event->waiter->has_more = false;
+    }
     lock->references++; /* for the event */
     lock->pending++;
     set_deadline(event->waiter, pawl__boottime());
@@ -573,8 +623,10 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     hold = releasable(lock, shared, reterr, &rc);
-    if (hold)
+    if (hold) {
+        count_acquires(lock, -1);
         rc = give_back(hold, shared);
+    }
     found = pawl__cohort_finish(lock->cohort); /* the engine may find only now that it is gone */
     if (hold && (rc == PAWL_ELOST || found == PAWL_ELOST))
         rc = fail_lost(lock, reterr);

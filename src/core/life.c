@@ -36,6 +36,8 @@ struct pawl *pawl__client_new(const struct pawl_options *options) {
     client->log.data = options->log_data;
     client->interrupted.fn = options->interrupted;
     client->interrupted.data = options->interrupted_data;
+    client->on_deadlock.fn = options->deadlock;
+    client->on_deadlock.data = options->deadlock_data;
     client->references = 1;
     client->events.fd = -1;
     atomic_init(&client->service.due, PAWL__NEVER);

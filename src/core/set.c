@@ -224,6 +224,10 @@ static struct waiter *make_waiter(struct part *part) {
     }
     waiter->deadline = set->deadline;
     waiter->in_set = true;
+    waiter->blocked = set->owner;
+    waiter->has_more &= !event; /* this thread does not wait for it */
+    for (size_t i = 0; i < set->count; i++)
+        waiter->has_more |= set->parts[i].taken;
     part->waiter = waiter;
     if (event) {
         pawl__lock_expect(event);
@@ -448,7 +452,10 @@ int pawl_acquire_all(const struct pawl_part parts[], size_t count, int64_t timeo
     set = new_set(parts, count, timeout_ms);
     if (!set)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    set->owner = pawl__owner_self();
     rc = finish(set, take(set));
+    for (size_t i = 0; i < count && rc == 0; i++)
+        pawl__owner_counts(parts[i].lock, 1);
     if (rc < 0 && reterr)
         *reterr = set->error;
     put(set);
@@ -555,6 +562,7 @@ int pawl_acquire_all_start(const struct pawl_part parts[], size_t count, int64_t
     set = new_set(parts, count, timeout_ms);
     if (!set)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    set->owner = pawl__owner_new();
     set->fn = fn;
     set->data = data;
     atomic_fetch_add(&set->references, 1); /* another thread may dispatch, and be done, before this one has returned */
@@ -590,6 +598,8 @@ int pawl_release_all(const struct pawl_part parts[], size_t count, struct pawl_e
     for (size_t i = count; i-- > 0;) {
         rc = parts[i].lock ? pawl__lock_give_back(parts[i].lock, parts[i].mode == PAWL_SHARED, false, &error)
                            : pawl__fail(&error, PAWL_EINVAL, "a lock of the set is NULL");
+        if (parts[i].lock && (rc == 0 || rc == PAWL_ELOST))
+            pawl__owner_counts(parts[i].lock, -1);
         note_failure(&worst, rc, &error, reterr);
     }
     for (size_t i = 0; i < count; i++)

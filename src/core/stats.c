@@ -141,6 +141,7 @@ int pawl_stats(struct pawl *client, struct pawl_counters *ret) {
         .lost_expired = all.lost_expired,
         .lost_broken = all.lost_broken,
         .lost_gone = all.lost_gone,
+        .deadlocks = all.deadlocks,
         .waiting = difference(all.contended, count_waits(&all)),
         .holding = difference(all.granted, all.released),
         .waited_ns = all.waited_ns,
@@ -224,6 +225,7 @@ static const struct metric counters[] = {
      "Holds that were lost.",
      "why",
      {{"expired", AT(lost_expired)}, {"broken", AT(lost_broken)}, {"gone", AT(lost_gone)}}},
+    {"deadlocks_total", "Deadlocks that were found in the process.", NULL, {{"", AT(deadlocks)}}},
 };
 
 static void put_counter(const struct text *text, const struct metric *metric) {

@@ -42,7 +42,8 @@ bool pawl__waiter_attach(struct claim *claim, struct waiter *waiter) {
 
 void pawl__waiter_waits(struct waiter *waiter, int64_t now) {
     waiter->since = now;
-    waiter->lock->cohort->counts.contended++;
+    waiter->number = ++waiter->lock->cohort->counts.contended;
+    waiter->look_at = waiter->has_more && waiter->lock->client->deadlock != DEADLOCK_OFF ? now + PAWL__LOOK_NS : PAWL__NEVER;
 }
 
 void pawl__waiter_wake(struct cohort *cohort, struct waiter *waiter) {

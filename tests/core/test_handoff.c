@@ -31,7 +31,7 @@ static void lie_down(int number, struct pawl_lock *lock) {
     sleeper->lock = lock;
     pthread_mutex_lock(&sleeper->lock->cohort->mutex);
     assert_true(pawl__lock_waiter(sleeper->lock, waiter, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, &error));
-    waiter->deadline = PAWL__NEVER;
+    waiter->deadline = waiter->look_at = PAWL__NEVER;
     pawl__cohort_enter(sleeper->lock->cohort, waiter);
     pawl__cohort_unlock(sleeper->lock->cohort);
 }
