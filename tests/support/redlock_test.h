@@ -129,4 +129,16 @@ static inline void await_free(int from, int to) {
         await_integer(&servers[i], "EXISTS lock pawl:wait:{lock}", 0);
 }
 
+static inline long long counter_of(int node) {
+    return redis_server_integer(&servers[node], "GET pawl:vote:{lock}"); /* begins with it */
+}
+
+static inline int nodes_with_lock(int from, int to) {
+    int count = 0;
+
+    for (int i = from; i <= to; i++)
+        count += (int)redis_server_integer(&servers[i], "EXISTS lock");
+    return count;
+}
+
 #endif
