@@ -50,6 +50,10 @@ install: all ## install under PREFIX (/usr/local), below DESTDIR
 	@DESTDIR='$(DESTDIR)' $(MESON) install -C $(BUILD)
 	@test -n '$(DESTDIR)' || ldconfig || echo "ldconfig failed: programs may not find libpawl.so until root runs it" >&2
 
+.PHONY: uninstall
+uninstall: ## remove what `make install` has installed from this build directory
+	@ninja --quiet -C $(BUILD) uninstall
+
 .PHONY: demo
 demo: ## install what it needs, build, and show a lock at work; ENGINE=redis, redlock, zookeeper, ...: on real servers
 	@tools/deps build
