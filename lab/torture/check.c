@@ -75,19 +75,44 @@ static struct attempt *open_attempt(struct check *check, struct who who) {
 static void close_attempt(struct check *check, struct process *process, int thread, int64_t time) {
     struct attempt *attempt = &check->attempts[process->open[thread]];
 
+    struct lock_state *lock = &check->locks[attempt->lock];
+
     attempt->ended = time;
     process->open[thread] = -1;
+    lock->open--;
+    lock->left = time;
+}
+
+/* A thread begins, or ends, to enter and leave a lock without a word more. */
+static void blink(struct check *check, struct process *process, int thread, bool begins, int lock, int64_t time) {
+    process->blinks[thread] = (short)(begins ? lock + 1 : 0);
+    check->locks[lock].wants += begins;
+    check->locks[lock].open += begins ? 1 : UINT32_MAX;
+    check->locks[lock].left = time;
+}
+
+static bool on_blink(struct check *check, const struct record *record) {
+    struct process *process = process_of(check, record->who);
+    bool begins = record->kind == RECORD_BLINK;
+
+    if (process == NULL || process->blinks[record->who.thread] != (begins ? 0 : record->lock + 1))
+        return false;
+    blink(check, process, record->who.thread, begins, record->lock, record->time);
+    return true;
 }
 
 /* The process is over: what it did not end itself ended with it. */
 static void close_process(struct check *check, struct process *process, int64_t time) {
     int64_t end = earlier(process->killed, time);
 
-    for (int i = 0; i < HISTORY_THREADS; i++)
+    for (int i = 0; i < HISTORY_THREADS; i++) {
         if (process->open[i] >= 0) {
             check->attempts[process->open[i]].believed = earlier(check->attempts[process->open[i]].believed, end);
             close_attempt(check, process, i, end);
         }
+        if (process->blinks[i])
+            blink(check, process, i, false, process->blinks[i] - 1, end);
+    }
     process->alive = false;
 }
 
@@ -114,9 +139,12 @@ static bool on_start(struct check *check, const struct record *record) {
     return true;
 }
 
+/* Who has left a lock may be in the way so long: its release is on its way, or it is a foreign program's turn. */
+#define LEAVING_NS INT64_C(500000000)
+
 static bool on_want(struct check *check, const struct record *record) {
     struct process *process = process_of(check, record->who);
-    const struct lock_state *lock = &check->locks[record->lock];
+    struct lock_state *lock = &check->locks[record->lock];
 
     if (process == NULL || process->open[record->who.thread] >= 0 || lock->kind == '\0' || record->numbers[0] < 1 ||
         record->numbers[0] > lock->limit || (record->mode == 'p') != (lock->kind == 's') ||
@@ -139,7 +167,11 @@ static bool on_want(struct check *check, const struct record *record) {
         .mode = record->mode,
         .part = record->kind == RECORD_PART,
         .foreign = process->foreign,
+        .alone = lock->open == 0 && lock->left + LEAVING_NS < record->time,
+        .number = lock->wants + 1,
     };
+    lock->wants++;
+    lock->open++;
     check->verdict.attempts++;
     return true;
 }
@@ -160,8 +192,7 @@ static bool on_got(struct check *check, const struct record *record, struct atte
     return true;
 }
 
-/* Which errors may an acquire or a release end with? */
-static bool is_expected(const struct check *check, int code) {
+bool check_expects(const struct check *check, int code) {
     switch (code) {
     case PAWL_EHELD:
     case PAWL_ETIMEOUT:
@@ -205,13 +236,32 @@ static void count_failure(struct check *check, int code) {
     default:
         verdict->other++;
     }
-    if (!is_expected(check, code))
+    if (!check_expects(check, code))
         check_complain(check, RULE_ERROR, "line %zu: an acquire ended with %s", check->lines, pawl_error_name(code));
+}
+
+/* Could a fault have left something in the way of one who came then? */
+static bool is_clear(const struct check *check, int64_t call) {
+    int64_t lasts = check->lease + bound_ns(check->oracle.mend, check->lease);
+
+    for (size_t i = 0; i < check->stroke_count; i++)
+        if (check->strokes[i].end == NEVER || check->strokes[i].end + lasts >= call)
+            return false;
+    return check->died + lasts < call;
+}
+
+static void check_try(struct check *check, const struct attempt *attempt) {
+    if (attempt->alone && attempt->number == check->locks[attempt->lock].wants && !attempt->foreign && !attempt->part &&
+        check->has_oracle && is_clear(check, attempt->call))
+        check_complain(check, RULE_TRY, "line %zu: lock %d was refused to client %d.%u, and nobody held or wanted it", check->lines,
+                       attempt->lock, attempt->who.slot, attempt->who.life);
 }
 
 static bool on_fail(struct check *check, const struct record *record, struct attempt *attempt) {
     if (attempt->granted != NEVER)
         return false;
+    if (record->numbers[0] == PAWL_EHELD)
+        check_try(check, attempt);
     count_failure(check, (int)record->numbers[0]);
     close_attempt(check, check->processes[record->who.slot], record->who.thread, record->time);
     return true;
@@ -222,7 +272,7 @@ static bool on_gone(struct check *check, const struct record *record, struct att
 
     if (attempt->granted == NEVER)
         return false;
-    if (code != 0 && !is_expected(check, code))
+    if (code != 0 && !check_expects(check, code))
         check_complain(check, RULE_ERROR, "line %zu: a release ended with %s", check->lines, pawl_error_name(code));
     attempt->kept = code == 0;
     attempt->believed = earlier(attempt->believed, record->time);
@@ -299,6 +349,7 @@ static bool on_engine(struct check *check, const struct record *record) {
     name[record->text_length] = '\0';
     check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof why);
     check->votes = strcmp(name, "redlock") == 0;
+    check->hears = strncmp(name, "redis", strlen("redis")) == 0 || strcmp(name, "sentinel") == 0 || strcmp(name, "cluster") == 0;
     if (!check->has_oracle)
         check_complain(check, RULE_HISTORY, "%s", why);
     return true;
@@ -309,7 +360,8 @@ static bool on_lock(struct check *check, const struct record *record) {
 
     for (int i = 0; i < 3; i++)
         if (strlen(kinds[i]) == record->text_length && memcmp(kinds[i], record->text, record->text_length) == 0) {
-            check->locks[record->lock] = (struct lock_state){.kind = kinds[i][0], .limit = (uint32_t)record->numbers[0]};
+            check->locks[record->lock] = (struct lock_state){
+                .kind = kinds[i][0], .limit = (uint32_t)record->numbers[0], .left = -LEAVING_NS};
             return record->numbers[0] >= 1;
         }
     return false;
@@ -369,6 +421,7 @@ static bool on_kill(struct check *check, const struct record *record) {
 
     check->verdict.kills++;
     check->dying = record->process;
+    check->died = record->time;
     /* It may have been killed before it could say that it is there. */
     if (process != NULL)
         process->killed = record->time;
@@ -519,10 +572,14 @@ static bool on_client(struct check *check, const struct record *record) {
 
     if (record->kind == RECORD_START || record->kind == RECORD_FOREIGN)
         return on_start(check, record);
+    if (record->kind == RECORD_BLINK || record->kind == RECORD_BLINKED)
+        return on_blink(check, record);
     if (record->kind == RECORD_WANT || record->kind == RECORD_PART)
         return on_want(check, record);
     if (record->kind == RECORD_BYE)
         return attempt == NULL;
+    if (record->kind >= RECORD_PUT && record->kind <= RECORD_BLIND)
+        return check_value(check, record, process_of(check, record->who));
     /* The word of a loss may cross with the release. */
     if (record->kind == RECORD_LOST && (attempt == NULL || attempt->token != (uint64_t)record->numbers[0]))
         return true;
@@ -624,6 +681,7 @@ struct check *check_new(const char *table) {
         return NULL;
     check->table = table;
     check->dying = history_rig;
+    check->died = -NEVER;
     return check;
 }
 
@@ -655,5 +713,6 @@ void check_free(struct check *check) {
         free(check->processes[i]);
     free(check->attempts);
     free(check->strokes);
+    free(check->values);
     free(check);
 }

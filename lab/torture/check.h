@@ -12,10 +12,12 @@
  *   permits    the same for semaphores: the permits that are believed never exceed the limit
  *   token      each is used once; tokens rise from hold to hold, and if one acquire ended before another began
  *   store      a store that refuses tokens below the highest it has seen loses no update
+ *   value      what lies beside a lock is what its holders wrote, in the order of their tokens: check_values.c
  *   reentry    who enters again has the same token
  *   told       a hold that a fault took is not believed for longer than the table says; lost is final
  *   order      who was seen in the queue is not overtaken by one that asked later, but for hand-offs within a process
  *   wakeup     nobody waits for longer than the table says while the lock is free
+ *   try        who does not wait is not refused while nobody holds the lock, nor wants it; a process that only keeps it gives it back
  *   residue    nothing is left behind
  *   herd       a release does not wake everybody
  *   error      no acquire or release fails with an error that its faults don't explain
@@ -37,10 +39,12 @@
     X(PERMITS, "permits")                                                                                                          \
     X(TOKEN, "token")                                                                                                              \
     X(STORE, "store")                                                                                                              \
+    X(VALUE, "value")                                                                                                              \
     X(REENTRY, "reentry")                                                                                                          \
     X(TOLD, "told")                                                                                                                \
     X(ORDER, "order")                                                                                                              \
     X(WAKEUP, "wakeup")                                                                                                            \
+    X(TRY, "try")                                                                                                                  \
     X(RESIDUE, "residue")                                                                                                          \
     X(HERD, "herd")                                                                                                                \
     X(ERROR, "error")                                                                                                              \
@@ -73,6 +77,7 @@ struct verdict {
     uint64_t lost;                                                        /* holds told as lost */
     uint64_t overlaps;                                                    /* explained by the table */
     uint64_t accepted, refused;                                           /* by the fenced store */
+    uint64_t values;                                                      /* that were written, or read */
     uint64_t watched;                                                     /* waiters that were seen in their queue */
     uint64_t kills, torn;                                                 /* records that a kill cut off */
     uint64_t strokes[FAULT_KINDS], hits[FAULT_KINDS];

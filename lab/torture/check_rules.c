@@ -30,11 +30,10 @@ static int64_t told_by(const struct check *check, const struct stroke_seen *stro
 }
 
 /* Of the hold that this became: when was the claim asked for at the earliest? Threads of one process hand a claim on, each time with the
- * next token of those that came with it; so these stand side by side. Of more than there may be hand-offs the last count: a claim that went
- * on did so since nobody waited. A claim that is kept may be as old as its process: there the time that its holds were assured of says
- * when it was last confirmed. */
+ * next token of those that came with it; so these stand side by side. How many may be is known where they have bounds in any case. A
+ * claim that is kept may be as old as its process: there the time that its holds were assured of says when it was last confirmed. */
 static int64_t asked_since(const struct check *check, const struct attempt *attempt) {
-    uint64_t most = attempt->mode == 'p' || attempt->foreign ? 0 : check->handoff;
+    uint64_t most = attempt->mode == 'p' || attempt->foreign ? 0 : check->hears ? UINT64_MAX : check->handoff;
     int64_t since = attempt->call;
 
     if (check->keep > 0 && attempt->mode != 'p' && !attempt->foreign)
@@ -352,18 +351,19 @@ static bool exclude_each_other(const struct attempt *one, const struct attempt *
     return one->mode != 's' || other->mode != 's';
 }
 
-/* Who keeps the lock may enter it until it hears that somebody waits: that takes no longer than this, or, where the message may have been
- * lost, until who waits asks again. */
+/* Who keeps the lock, or shares it with other threads, may enter it until it hears that somebody waits: that takes no longer than this, or,
+ * where the message may have been lost, until who waits asks again. */
 #define RECALL_NS INT64_C(1000000000)
+#define HEAR_NS INT64_C(250000000)
 #define RECALL_AGAIN_NS INT64_C(2600000000) /* ALIVE_NS in src/engine/redis/lock/answer.c, and a quarter */
 
 static int64_t recalled_by(const struct check *check, const struct attempt *waiter) {
-    if (check->keep == 0)
+    if (check->keep == 0 && (!check->hears || check->handoff == 0))
         return waiter->seen;
     for (size_t i = 0; i < check->stroke_count; i++)
         if (check->strokes[i].begin <= waiter->granted && check->strokes[i].end + mend_ns(check) >= waiter->call)
-            return waiter->seen + RECALL_AGAIN_NS;
-    return waiter->seen + RECALL_NS;
+            return waiter->seen + (check->keep ? RECALL_AGAIN_NS : RECALL_NS);
+    return waiter->seen + (check->keep ? RECALL_NS : HEAR_NS);
 }
 
 /* `known`: from when on all others know that it waits. */
@@ -567,6 +567,7 @@ void check_rules(struct check *check) {
         check_exclusion(check);
         check_tokens(check);
         check_wakeups(check);
+        check_values(check);
     } else {
         check_complain(check, RULE_HISTORY, "out of memory");
     }

@@ -27,9 +27,11 @@ struct attempt {
     short lock;
     char mode;
     bool has_read;
-    bool part;    /* of several that are taken as one: while it waits for the others it may have this one already */
-    bool kept;    /* until its release, which said so */
-    bool foreign; /* of a program that is not pawl: it has no token */
+    bool part;       /* of several that are taken as one: while it waits for the others it may have this one already */
+    bool kept;       /* until its release, which said so */
+    bool foreign;    /* of a program that is not pawl: it has no token */
+    bool alone;      /* nobody held the lock when it came, nor for a while before, and nobody wanted it */
+    uint64_t number; /* of those who ever wanted the lock */
 };
 
 struct stroke_seen {
@@ -44,13 +46,33 @@ struct process {
     uint32_t number;
     int64_t killed; /* NEVER */
     bool alive, foreign;
-    ptrdiff_t open[HISTORY_THREADS]; /* the attempt of each thread; -1 */
+    ptrdiff_t open[HISTORY_THREADS];    /* the attempt of each thread; -1 */
+    short blinks[HISTORY_THREADS];      /* the lock that a thread enters and leaves, plus 1; 0: none */
+    size_t open_value[HISTORY_THREADS]; /* what it does with a value: its place in check->values, from 1 on; 0 */
+};
+
+/* A value that was written, or read. */
+struct value_op {
+    int64_t begin, end;          /* end NEVER: nobody knows what came of it */
+    uint64_t token;              /* of the hold; 0: it was read without one */
+    uint64_t number;             /* of the write; 0: there was no value */
+    uint64_t version, shown;     /* what a reader was told of it: its version, and the writer's token */
+    size_t rank;                 /* see check_values.c */
+    const struct value_op *seen; /* of a write: the first that read it */
+    struct who who;
+    int code;
+    short lock;
+    bool writes;
+    bool told; /* not read, but told to who observes the lock: it may be old */
 };
 
 struct lock_state {
     char kind; /* m mutex, r read-write, s semaphore; '\0': not declared */
     uint32_t limit;
     uint64_t version, highest; /* the fenced store */
+    uint64_t wants;            /* attempts so far, and of these ... */
+    uint32_t open;             /* ... those that have not ended ... */
+    int64_t left;              /* ... and when the last one did */
 };
 
 struct check {
@@ -59,6 +81,7 @@ struct check {
     struct oracle oracle;
     bool has_oracle, ended;
     bool votes;         /* the engine is Redlock */
+    bool hears;         /* threads that share a claim have no bounds before they hear that others want it */
     bool counted;       /* such a foreigner takes part that pawl does not share permits with */
     int64_t lease, now; /* ns; `now`: the latest time seen */
     int64_t keep;       /* ns that a claim is kept while nobody holds it; 0: none is */
@@ -66,6 +89,7 @@ struct check {
     uint64_t handoff;
     size_t lines, offset; /* of the next line, in the file */
     struct who dying;     /* is being killed just now; slot -1: nobody is */
+    int64_t died;         /* when the last one was; -NEVER: nobody */
     struct lock_state locks[HISTORY_LOCKS];
     struct process *processes[HISTORY_SLOTS];
     uint32_t process_count;
@@ -75,6 +99,8 @@ struct check {
     size_t stroke_count, stroke_room;
     uint64_t asked[FAULT_KINDS];
     bool asks[FAULT_KINDS];
+    struct value_op *values;
+    size_t value_count, value_room;
     struct attempt **by_token; /* those that were granted, by lock, and then by token; while the rules are applied */
     size_t granted_count;
 };
@@ -82,6 +108,13 @@ struct check {
 __attribute__((format(printf, 3, 4))) void check_complain(struct check *check, enum rule rule, const char *format, ...);
 /* Make room for one more. False: out of memory. */
 bool check_room(void *array, size_t *room, size_t count, size_t size);
+
+/* Which errors may a call end with? */
+bool check_expects(const struct check *check, int code);
+
+/* check_values.c: a record about a value; false: it can't be. The rule, which needs the whole history. */
+bool check_value(struct check *check, const struct record *record, struct process *process);
+void check_values(struct check *check);
 
 /* The rules that need the whole history. */
 void check_rules(struct check *check);

@@ -5,7 +5,8 @@
  * What a record claims is what the thread could know: `got` is stamped after acquire returned, `drop` before release is called, `sure`
  * before the question is asked. Each thread holds one lock at a time, or several that it took as one (pawl_acquire_all), so that clients
  * never wait for each other in a circle. Each part of such a set is written down as if another thread had it: the k-th of thread T has the
- * number T + k * THREADS.
+ * number T + k * THREADS. What lies beside a lock is written and read by its holders, and read by others; the token of a read is that of
+ * the hold, or 0.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,9 +14,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "rig.h"
+#include "watch.h"
 
 enum { OPEN_PATIENCE_MS = 60000, EXIT_BROKEN = 3, SET_MOST = 3, PLACES = SET_MOST * RIG_THREADS_MAX };
 _Static_assert((int)PLACES <= (int)HISTORY_THREADS, "parts of sets have numbers of threads");
@@ -26,6 +29,7 @@ struct client {
     struct who who;
     struct pawl *pawl;
     struct pawl_lock *locks[RIG_LOCKS_MAX]; /* threads share these */
+    unsigned values;                        /* page->values, or 0 */
     _Atomic uint64_t tokens[PLACES];        /* by the number in the history */
     _Atomic int held[PLACES];               /* which lock */
     _Atomic(struct pawl_lock *) by[PLACES]; /* and by which handle */
@@ -36,6 +40,7 @@ struct thread {
     struct who who;
     struct dice dice;
     pthread_t id;
+    uint64_t writes;                        /* values that it has written */
     struct pawl_lock *tasks[RIG_LOCKS_MAX]; /* for acquires without blocking */
 };
 
@@ -222,6 +227,91 @@ static void enter_again(struct thread *thread, const struct wish *wish) {
     NOTE(thread, wish, now(thread), RECORD_INNER, "%d", wish->index);
 }
 
+/* Any lock, and one of its permits. */
+static struct wish draw_one(struct thread *thread) {
+    struct page *page = thread->client->page;
+    struct dice *dice = &thread->dice;
+    int index = (int)dice_below(dice, (uint64_t)page->locks);
+    struct wish wish = {.who = thread->who, .index = index, .lock = &page->lock[index], .permits = 1, .timeout_ms = PAWL_FOREVER};
+
+    wish.handle = thread->client->locks[index];
+    return wish;
+}
+
+/* ---- Values --------------------------------------------------------------------------------------------------------------- */
+
+enum { VALUE_ROOM = 2048 };
+
+/* What a write with this number writes: the number, and a filling that only this number has. */
+static size_t make_value(uint64_t number, char *ret) {
+    size_t used = (size_t)sprintf(ret, "%" PRIu64 " ", number), size = used + number * 2654435761u % (VALUE_ROOM - 32);
+
+    for (; used < size; used++)
+        ret[used] = (char)(number * used >> 3);
+    return size;
+}
+
+/* No two writes of a run have the same. */
+static uint64_t number_write(struct thread *thread) {
+    const struct who *who = &thread->who;
+
+    return (uint64_t)who->slot << 50 | (uint64_t)(who->life & 0xffff) << 34 | (uint64_t)who->thread << 28 | ++thread->writes;
+}
+
+static void put_value(struct thread *thread, const struct wish *wish) {
+    uint64_t number = number_write(thread);
+    char bytes[VALUE_ROOM];
+    size_t size = make_value(number, bytes);
+
+    NOTE(thread, wish, now(thread), RECORD_PUT, "%d %" PRIu64 " %" PRIu64, wish->index, pawl_token(wish->handle), number);
+    int result = pawl_value_set(wish->handle, bytes, size, NULL);
+
+    NOTE(thread, wish, now(thread), RECORD_STORED, "%d %d", wish->index, result);
+}
+
+uint64_t value_number(const struct pawl_value *value) {
+    char bytes[VALUE_ROOM], digits[24] = "";
+
+    if (value == NULL)
+        return 0;
+    memcpy(digits, value->bytes, value->size < sizeof digits - 1 ? value->size : sizeof digits - 1);
+    uint64_t number = strtoull(digits, NULL, 10);
+
+    return number > 0 && make_value(number, bytes) == value->size && memcmp(bytes, value->bytes, value->size) == 0 ? number
+                                                                                                                   : UINT64_MAX;
+}
+
+static void look_at_value(struct thread *thread, const struct wish *wish, uint64_t token) {
+    const struct pawl_value *value = NULL;
+
+    NOTE(thread, wish, now(thread), RECORD_LOOK, "%d %" PRIu64, wish->index, token);
+    int result = pawl_value_get(wish->handle, &value, NULL);
+    uint64_t number = result == 0 ? value_number(value) : 0;
+
+    NOTE(thread, wish, now(thread), RECORD_SAW, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64, wish->index, result, number,
+         value != NULL ? value->version : 0, value != NULL ? value->token : 0);
+    pawl_value_free(value);
+}
+
+/* Under a hold: who has it alone writes as a rule, and now and then more than once. */
+static void use_value(struct thread *thread, const struct wish *wish) {
+    for (int i = 0; i < 3 && wish->mode != PAWL_PERMITS && dice_percent(&thread->dice, thread->client->values); i++)
+        if (wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 60))
+            put_value(thread, wish);
+        else
+            look_at_value(thread, wish, pawl_token(wish->handle));
+}
+
+/* Without one. */
+static void peek(struct thread *thread) {
+    struct wish wish = draw_one(thread);
+
+    if (wish.lock->kind != PAWL_SEMAPHORE)
+        look_at_value(thread, &wish, 0);
+}
+
+/* ---- Holding on ----------------------------------------------------------------------------------------------------------- */
+
 /* Mostly a moment; sometimes some ms; now and then so long that the lease must be renewed. */
 static void dwell(struct thread *thread, const struct wish *wish) {
     const struct page *page = thread->client->page;
@@ -256,7 +346,11 @@ static void hold(struct thread *thread, const struct wish *wish) {
         update(thread, wish);
     if (wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 15))
         enter_again(thread, wish);
+    if (thread->client->values > 0)
+        use_value(thread, wish);
     dwell(thread, wish);
+    if (thread->client->values > 0 && wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 30))
+        use_value(thread, wish);
     if (wish->lock->kind == PAWL_RWLOCK && wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 20)) {
         NOTE(thread, wish, now(thread), RECORD_DOWN, "%d", wish->index);
         shared = pawl_downgrade(wish->handle, NULL) == 0;
@@ -288,17 +382,6 @@ static struct pawl_lock *new_handle(struct client *client, const struct rig_lock
         _exit(EXIT_BROKEN);
     }
     return handle;
-}
-
-/* Which lock, and how much of it. */
-static struct wish draw_one(struct thread *thread) {
-    struct page *page = thread->client->page;
-    struct dice *dice = &thread->dice;
-    int index = (int)dice_below(dice, (uint64_t)page->locks);
-    struct wish wish = {.who = thread->who, .index = index, .lock = &page->lock[index], .permits = 1, .timeout_ms = PAWL_FOREVER};
-
-    wish.handle = thread->client->locks[index];
-    return wish;
 }
 
 static void draw_mode(struct thread *thread, struct wish *wish) {
@@ -403,13 +486,21 @@ static void have_set(struct thread *thread) {
         let_go(thread, &wishes[i], wishes[i].mode == PAWL_SHARED);
 }
 
-/* Where locks are kept: leave one alone for a while; or enter and leave it without asking for a token, and without a word. */
+/* Enter and leave, if that is possible at once, without asking for a token. */
+static void blink(struct thread *thread, const struct wish *wish) {
+    NOTE(thread, wish, now(thread), RECORD_BLINK, "%d", wish->index);
+    if (pawl_acquire(wish->handle, 0, NULL) == 0)
+        pawl_release(wish->handle, NULL);
+    NOTE(thread, wish, now(thread), RECORD_BLINKED, "%d", wish->index);
+}
+
+/* Where locks are kept: leave one alone for a while. */
 static void rest(struct thread *thread) {
     struct wish wish = draw_one(thread);
     bool blinks = dice_percent(&thread->dice, 40), naps = dice_percent(&thread->dice, 30);
 
-    if (blinks && wish.lock->kind != PAWL_SEMAPHORE && pawl_acquire(wish.handle, 0, NULL) == 0)
-        pawl_release(wish.handle, NULL);
+    if (blinks && wish.lock->kind != PAWL_SEMAPHORE)
+        blink(thread, &wish);
     if (naps)
         nap(dice_between(&thread->dice, 0, thread->client->page->pause_ms));
 }
@@ -421,6 +512,8 @@ static void *thread_main(void *data) {
     while (atomic_load(&page->phase) == PHASE_RUN) {
         if (page->pause_ms > 0)
             rest(thread);
+        if (thread->client->values > 0 && dice_percent(&thread->dice, thread->client->values / 2))
+            peek(thread);
         if (page->sets > 0 && page->locks > 1 && dice_percent(&thread->dice, (unsigned)page->sets))
             have_set(thread);
         else
@@ -450,6 +543,19 @@ static struct pawl *open_patiently(const struct page *page) {
     return pawl;
 }
 
+/* Does the engine have values beside its locks? */
+static bool has_values(const struct client *client) {
+    for (int i = 0; i < client->page->locks; i++)
+        if (client->page->lock[i].kind != PAWL_SEMAPHORE) {
+            const struct pawl_value *value = NULL;
+            int result = pawl_value_get(client->locks[i], &value, NULL);
+
+            pawl_value_free(value);
+            return result != PAWL_EUNSUPPORTED;
+        }
+    return false;
+}
+
 static void run_threads(struct client *client) {
     struct thread *threads = calloc((size_t)client->page->threads, sizeof *threads);
     int started = 0;
@@ -476,15 +582,20 @@ static void run_threads(struct client *client) {
 
 int client_main(struct page *page, const struct history *history, int slot, unsigned life) {
     struct client client = {.page = page, .history = history, .who = {.slot = slot, .life = life}};
+    struct watches *watches = NULL;
 
     client.pawl = open_patiently(page);
     if (client.pawl == NULL)
         return 0;
     for (int i = 0; i < page->locks; i++)
         client.locks[i] = new_handle(&client, &page->lock[i], 0);
+    client.values = page->values > 0 && has_values(&client) ? (unsigned)page->values : 0;
     if (!history_append(history, history_now(history), client.who, RECORD_START, "%d", (int)getpid()))
         return EXIT_BROKEN;
+    if (page->watch > 0)
+        watches = watches_begin(page, history, client.who, client.pawl);
     run_threads(&client);
+    watches_end(watches);
     if (!history_append(history, history_now(history), client.who, RECORD_BYE, "%s", ""))
         return EXIT_BROKEN;
     atomic_fetch_add(&page->idle, 1);

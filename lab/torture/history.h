@@ -56,10 +56,18 @@
     X(SURE, "sure", "li")                                                                                                          \
     X(READ, "read", "ln")                                                                                                          \
     X(WRITE, "write", "ln")                                                                                                        \
+    X(PUT, "put", "lnn")                                                                                                           \
+    X(STORED, "stored", "li")                                                                                                      \
+    X(LOOK, "look", "ln")                                                                                                          \
+    X(SAW, "saw", "linnn")                                                                                                         \
+    X(SHOWN, "shown", "lnnn")                                                                                                      \
+    X(BLIND, "blind", "l")                                                                                                         \
     X(DOWN, "down", "l")                                                                                                           \
     X(DROP, "drop", "l")                                                                                                           \
     X(GONE, "gone", "li")                                                                                                          \
     X(LOST, "lost", "ln")                                                                                                          \
+    X(BLINK, "blink", "l")                                                                                                         \
+    X(BLINKED, "blinked", "l")                                                                                                     \
     X(BYE, "bye", "")
 
 enum record_kind {
@@ -85,7 +93,7 @@ struct record {
     int lock;
     char mode; /* x exclusive, s shared, p permits */
     struct who process;
-    int64_t numbers[2]; /* the arguments n and i, in order */
+    int64_t numbers[4]; /* the arguments n and i, in order */
     const char *text;   /* the argument t or w: within the line that was read */
     size_t text_length;
 };

@@ -316,6 +316,7 @@ static void print_verdict(const struct verdict *verdict, const char *file) {
         printf(", %" PRIu64 " of them in mid-record", verdict->torn);
     putchar('\n');
     printf("store      %" PRIu64 " updates, %" PRIu64 " refused for an old token\n", verdict->accepted, verdict->refused);
+    printf("values     %" PRIu64 " written or read\n", verdict->values);
     printf("overlaps   %" PRIu64 " that docs/guarantees.md allows\n", verdict->overlaps);
     print_faults(verdict);
     for (size_t i = 0; i < verdict->texts; i++)

@@ -44,7 +44,10 @@ struct page {
     int64_t began;      /* history_clock() */
     int64_t began_wall; /* Unix time then, in ns */
     int clients, threads, locks;
-    int sets; /* of 100 acquires so many are of several locks at once */
+    int sets;         /* of 100 acquires so many are of several locks at once */
+    int values;       /* of 100 holds so many read or write what lies beside the lock, if the engine has that */
+    int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
+    int64_t watch_ms; /* ... which is told of the last state within so long */
     struct rig_lock lock[RIG_LOCKS_MAX];
     struct {
         _Atomic pid_t pid;

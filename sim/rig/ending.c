@@ -52,6 +52,8 @@ static void find_leftovers(struct rig *rig, int (*find)(struct sim_servers *, re
 static void look_for_litter(struct rig *rig, const struct ending *ending) {
     const struct sim_service *service = rig->plan->service;
 
+    if (rig->plan->throttle > 0 && rig->plan->watch > 0)
+        return; /* a server that refuses to take an observer's watch back keeps it until the value changes */
     if (ending_look(ending, true, service->replicated || rig->plan->faults[FAULT_SERVER_RESTART]))
         find_leftovers(rig, service->litter);
 }
@@ -68,7 +70,7 @@ void rig_finish(struct rig *rig) {
     /* Those that finish serve the ones that wait: all come to an end, or a wake-up was lost. */
     if (clients_await_idle(&rig->clients, ending.mend_ns))
         look_for_litter(rig, &ending);
-    if (service->wakes != NULL)
+    if (service->wakes != NULL && rig->plan->watch == 0) /* those who observe are woken, too */
         rig_note(rig, RECORD_WAKES, "%" PRId64, service->wakes(&rig->servers));
     atomic_store(&rig->page->phase, PHASE_LEAVE);
     clients_await_end(&rig->clients, FINISH);

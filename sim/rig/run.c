@@ -182,6 +182,14 @@ static void run(struct rig *rig) {
 
 static const char *const kind_names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] = "rwlock", [PAWL_SEMAPHORE] = "semaphore"};
 
+/* Until observers know the last state. Where nothing struck, and nothing is left to a lease, they are told of it at once; else their own
+ * look at its end may have to do. */
+static int64_t watch_ms_of(const struct plan *plan) {
+    bool calm = plan_is_calm(plan) && !plan_keeps(plan) && plan->throttle == 0 && !plan_has_foreigners(plan);
+
+    return calm ? 2000 : 4000 + 2 * plan->lease;
+}
+
 /* Who looks in the end keeps nothing. */
 static void set_up_urls(struct rig *rig) {
     const struct plan *plan = rig->plan;
@@ -204,6 +212,9 @@ static void set_up_page(struct rig *rig) {
     page->threads = (int)plan->threads;
     page->locks = (int)plan->locks;
     page->sets = (int)plan->sets;
+    page->values = (int)plan->values;
+    page->watch_ms = watch_ms_of(plan);
+    page->watch = plan_refuses_often(plan) ? 0 : (int)plan->watch;
     for (int i = 0, kind = 0; i < page->locks; i++, kind++) {
         while (!plan->kinds[kind % 3])
             kind++;

@@ -402,10 +402,12 @@ struct search {
     int count;
 };
 
-/* What stays on purpose: the last token (a voter's has who took it beside it), and a semaphore's count of free permits, with its limit. */
+/* What stays on purpose: the last token (a voter's has who took it beside it), a semaphore's count of free permits, with its limit, and
+ * values. */
 static bool belongs(const char *key) {
     return strncmp(key, "redisson_lock_token:", 20) == 0 || strncmp(key, "pawl:vote:", 10) == 0 ||
-           strncmp(key, "pawl:limit:", 11) == 0 || strncmp(key, "torture-semaphore-", 18) == 0;
+           strncmp(key, "pawl:limit:", 11) == 0 || strncmp(key, "pawl:value:", 11) == 0 ||
+           strncmp(key, "torture-semaphore-", 18) == 0;
 }
 
 static void on_key(const char *key, const char *type, int64_t expires_ms, const char *text, void *data) {

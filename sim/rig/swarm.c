@@ -27,6 +27,9 @@ enum purpose {
     FOR_SETS = 110,
     FOR_APART = 111,
     FOR_KEEP = 112,
+    FOR_VALUES = 113,
+    FOR_WATCH = 114,
+    FOR_BARGING = 115,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -118,9 +121,28 @@ static void add_option(struct plan *plan, const char *option) {
     snprintf(plan->url + used, sizeof plan->url - used, "%s%s", used > 0 ? "&" : "", option);
 }
 
+/* How often a process hands a hold on, for how long, and how long its newcomers may pass those who sleep: mostly as it is, now and then
+ * with a time of its own. The commas are written as a URL may have them, since those of a plan part its options. */
+static void add_handoff(struct plan *plan, uint64_t roll) {
+    static const int64_t slices_us[] = {0, 10, 1000, 50000};
+    static const char *const counts[] = {"0", "1", "3"};
+    struct dice dice = dice_new(plan->seed, FOR_BARGING);
+    bool sliced = dice_percent(&dice, 25);
+    int64_t span_ms = dice_between(&dice, 1, dice_percent(&dice, 50) ? 5 : 200);
+    bool counted = roll < sizeof counts / sizeof counts[0];
+    char option[64];
+
+    if (sliced && roll != 0)
+        snprintf(option, sizeof option, "handoff=%s%%2C%d%%2C%d", counted ? counts[roll] : "127", (int)span_ms,
+                 (int)slices_us[dice_below(&dice, 4)]);
+    else if (counted)
+        snprintf(option, sizeof option, "handoff=%s", counts[roll]);
+    if ((sliced && roll != 0) || counted)
+        add_option(plan, option);
+}
+
 /* What the engines' URLs take: docs/redis.md, docs/zookeeper.md. */
 static void draw_url(struct plan *plan) {
-    static const char *const handoffs[] = {"handoff=0", "handoff=1", "handoff=3"};
     struct dice dice = dice_new(plan->seed, FOR_URL);
     uint64_t handoff = dice_below(&dice, 10);
     bool spin = dice_percent(&dice, 30), plain = dice_percent(&dice, 12), retry = dice_percent(&dice, 20),
@@ -129,8 +151,7 @@ static void draw_url(struct plan *plan) {
     bool kazoo = strncmp(plan->service->prefix, "zk", 2) == 0 && dice_percent(&dice, 12);
 
     plan->url[0] = '\0';
-    if (handoff < sizeof handoffs / sizeof handoffs[0])
-        add_option(plan, handoffs[handoff]);
+    add_handoff(plan, handoff);
     if (kazoo)
         add_option(plan, "compat=kazoo");
     if (!redis)
@@ -182,6 +203,24 @@ static void draw_keep(struct plan *plan) {
     int64_t keep = dice_between(&dice, 1, most[dice_below(&dice, 4)]);
 
     plan->keep = keeps && plan->service->keeps ? keep : 0;
+}
+
+/* In every second run what lies beside locks is used: now and then, or all the time. */
+static void draw_values(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_VALUES);
+    bool any = dice_percent(&dice, 50);
+    int64_t values = dice_between(&dice, 10, dice_percent(&dice, 50) ? 30 : 90);
+
+    plan->values = any ? values : 0;
+}
+
+/* In every fourth run clients observe locks, too: each change makes each of them look. */
+static void draw_watch(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_WATCH);
+    bool any = dice_percent(&dice, 25);
+    int64_t watch = dice_between(&dice, 10, dice_percent(&dice, 70) ? 40 : 100);
+
+    plan->watch = any ? watch : 0;
 }
 
 static void draw_observer(struct plan *plan) {
@@ -265,6 +304,8 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_servers(plan);
     draw_apart(plan);
     draw_keep(plan);
+    draw_values(plan);
+    draw_watch(plan);
     draw_observer(plan);
     draw_actors(plan);
     plan_draw_strokes(plan);

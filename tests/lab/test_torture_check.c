@@ -441,6 +441,32 @@ static void test_wakeups(void **state) {
     breaks(RULE_WAKEUP, TWO "10 rig hung 0.1\n" END);
 }
 
+/* 0 had the lock and may keep it; 1 comes later, and does not wait. */
+static void test_tries(void **state) {
+    (void)state;
+#define HELD TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n20 0.1.0 drop 0\n21 0.1.0 gone 0 0\n"
+#define TRIES(when, until) when " 1.1.0 want 0 x 1 0\n" until " 1.1.0 fail 0 -10\n"
+    breaks(RULE_TRY, HELD TRIES("530", "540") END);
+    breaks(RULE_TRY, TWO TRIES("20", "30") END);
+    holds(HELD TRIES("510", "600") END); /* the release may be on its way */
+    breaks(RULE_TRY, HELD "700 0.1.0 want 1 x 1 0\n" TRIES("701", "702") "703 0.1.0 fail 1 -11\n" END);
+    /* Somebody wants it, before or meanwhile; or blinks. */
+    holds(HELD "700 0.1.0 want 0 x 1 0\n" TRIES("701", "702") "703 0.1.0 fail 0 -10\n" END);
+    holds(HELD "700 1.1.0 want 0 x 1 0\n701 0.1.0 want 0 x 1 0\n702 0.1.0 fail 0 -11\n703 1.1.0 fail 0 -10\n" END);
+    holds(HELD "700 0.1.0 blink 0\n" TRIES("1300", "1302") "1303 0.1.0 blinked 0\n" END);
+    holds(HELD "700 1.1.0 want 0 x 1 0\n701 0.1.0 blink 0\n702 0.1.0 blinked 0\n703 1.1.0 fail 0 -10\n" END);
+    breaks(RULE_TRY, HELD "700 0.1.0 blink 0\n701 0.1.0 blinked 0\n" TRIES("1300", "1302") END);
+    breaks(RULE_HISTORY, HELD "700 0.1.0 blinked 0\n" END);
+    /* A set ends with all of its parts; and a fault leaves something for a lease and the time to mend, six seconds here. */
+    holds(HELD "700 1.1.0 part 0 x 1 0\n701 1.1.0 fail 0 -10\n" END);
+    holds(HELD "50 rig fault 0 flushall 1\n60 rig healed 0 1\n" TRIES("6000", "6001") END);
+    breaks(RULE_TRY, HELD "50 rig fault 0 flushall 1\n60 rig healed 0 1\n" TRIES("6100", "6101") END);
+    holds(HELD "50 rig kill 0.1\n51 rig exit 0.1 9\n" TRIES("6000", "6001") END);
+    breaks(RULE_TRY, HELD "50 rig kill 0.1\n51 rig exit 0.1 9\n" TRIES("6100", "6101") END);
+#undef TRIES
+#undef HELD
+}
+
 /* 0 takes two locks as one, and has the first while it waits for the second; 1 waits for the first. */
 static void test_sets(void **state) {
     (void)state;
@@ -476,6 +502,94 @@ static void test_sets(void **state) {
     breaks(RULE_EXCLUSION, TWO "10 0.1.0 part 0 x 1 -1\n10 0.1.1 part 1 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n11 0.1.1 got 1 6 900" NS
                                "\n12 1.1.0 want 1 x 1 -1\n13 1.1.0 got 1 7 900" NS "\n14 1.1.0 drop 1\n15 1.1.0 gone 1 0\n"
                                "20 0.1.0 drop 0\n21 0.1.0 gone 0 0\n22 0.1.1 drop 1\n23 0.1.1 gone 1 0\n" END);
+}
+
+/* The holds of two clients, one after the other, tokens 5 and 8; what is done with values goes in between. */
+#define FIRST TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n"
+#define SECOND "40 0.1.0 drop 0\n41 0.1.0 gone 0 0\n42 1.1.0 want 0 x 1 -1\n43 1.1.0 got 0 8 900" NS "\n"
+#define ENDED "80 1.1.0 drop 0\n81 1.1.0 gone 0 0\n"
+#define PUT "20 0.1.0 put 0 5 1\n"
+
+static void test_values_are_read_as_written(void **state) {
+    (void)state;
+    holds(FIRST PUT "21 0.1.0 stored 0 0\n22 1.1.0 look 0 0\n23 1.1.0 saw 0 0 1 70 5\n" SECOND
+                    "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 1 70 5\n52 1.1.0 put 0 8 2\n53 1.1.0 stored 0 0\n" ENDED
+                    "90 0.1.0 look 0 0\n91 0.1.0 saw 0 0 2 71 8\n" END);
+    assert_int_equal(verdict.values, 5);
+    /* What nobody wrote; what was not written yet; another token, or another version than the one before. */
+    breaks(RULE_VALUE, FIRST PUT "21 0.1.0 stored 0 0\n" SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 3 70 5\n" ENDED END);
+    breaks(RULE_VALUE, FIRST "18 1.1.0 look 0 0\n19 1.1.0 saw 0 0 1 70 5\n" PUT "21 0.1.0 stored 0 0\n" SECOND ENDED END);
+    breaks(RULE_VALUE, FIRST PUT "21 0.1.0 stored 0 0\n" SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 1 70 6\n" ENDED END);
+    breaks(RULE_VALUE, FIRST PUT "21 0.1.0 stored 0 0\n22 1.1.0 look 0 0\n23 1.1.0 saw 0 0 1 70 5\n" SECOND
+                                 "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 1 71 5\n" ENDED END);
+    /* What it refused is not there; what it may have written can be. */
+    breaks(RULE_VALUE, FIRST PUT "21 0.1.0 stored 0 -19\n" SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 1 70 5\n" ENDED END);
+    holds(FIRST PUT "21 0.1.0 stored 0 -24\n" SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 1 70 5\n" ENDED END);
+    holds(FIRST PUT "21 0.1.0 stored 0 -24\n" SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 0 0 0\n" ENDED END);
+    breaks(RULE_ERROR, FIRST PUT "21 0.1.0 stored 0 -27\n" SECOND ENDED END);
+}
+
+/* Nobody goes back: neither to what was there before, nor to nothing. A fault may have made the server forget. */
+static void test_values_do_not_go_back(void **state) {
+    (void)state;
+#define BACK(fault, saw)                                                                                                           \
+    FIRST PUT "21 0.1.0 stored 0 0\n22 0.1.0 put 0 5 2\n23 0.1.0 stored 0 0\n" fault "30 1.1.0 look 0 0\n31 1.1.0 saw 0 0 " saw    \
+              "\n" SECOND ENDED END
+    holds(BACK("", "2 71 5"));
+    breaks(RULE_VALUE, BACK("", "1 70 5"));
+    breaks(RULE_VALUE, BACK("", "0 0 0"));
+    holds(BACK("25 rig fault 0 flushall 7\n26 rig healed 0 1\n", "0 0 0"));
+    holds(BACK("25 rig fault 0 failover 7\n26 rig healed 0 1\n", "1 70 5"));
+    breaks(RULE_VALUE, BACK("25 rig fault 0 break-now 7\n26 rig healed 0 1\n", "1 70 5"));
+#undef BACK
+    /* While it is written either may be seen, but not first the new one and then the old one. */
+    holds(FIRST "20 0.1.0 put 0 5 1\n21 1.1.0 look 0 0\n22 1.1.0 saw 0 0 0 0 0\n23 1.1.0 look 0 0\n24 1.1.0 saw 0 0 1 70 5\n"
+                "25 0.1.0 stored 0 0\n" SECOND ENDED END);
+    breaks(RULE_VALUE,
+           FIRST "20 0.1.0 put 0 5 1\n21 1.1.0 look 0 0\n22 1.1.0 saw 0 0 1 70 5\n23 1.1.0 look 0 0\n24 1.1.0 saw 0 0 0 0 0\n"
+                 "25 0.1.0 stored 0 0\n" SECOND ENDED END);
+    /* Versions rise with the tokens. */
+    breaks(RULE_VALUE, FIRST PUT "21 0.1.0 stored 0 0\n22 0.1.0 look 0 5\n23 0.1.0 saw 0 0 1 70 5\n" SECOND
+                                 "50 1.1.0 put 0 8 2\n51 1.1.0 stored 0 0\n52 1.1.0 look 0 8\n53 1.1.0 saw 0 0 2 69 8\n" ENDED END);
+}
+
+/* Who was deposed writes nothing: not when it begins afterwards, and not by what was on its way. */
+static void test_values_of_the_deposed(void **state) {
+    (void)state;
+#define DEPOSED(fault, code, saw)                                                                                                  \
+    FIRST "15 rig stop 0.1\n912 1.1.0 want 0 x 1 -1\n913 1.1.0 got 0 8 900" NS "\n" fault                                          \
+          "914 1.1.0 look 0 8\n915 1.1.0 saw 0 0 0 0 0\n920 0.1.0 put 0 5 1\n921 0.1.0 stored 0 " code "\n" saw                    \
+          "940 1.1.0 drop 0\n941 1.1.0 gone 0 0\n950 0.1.0 drop 0\n951 0.1.0 gone 0 -19\n" END
+    holds(DEPOSED("", "-19", ""));
+    breaks(RULE_VALUE, DEPOSED("", "0", ""));
+    breaks(RULE_VALUE, DEPOSED("", "-24", "930 1.1.0 look 0 0\n931 1.1.0 saw 0 0 1 70 5\n"));
+    breaks(RULE_VALUE, DEPOSED("913 rig fault 0 flushall 7\n913 rig healed 0 1\n", "0", ""));
+    holds(DEPOSED("913 rig fault 0 failover 7\n913 rig healed 0 1\n", "0", ""));
+#undef DEPOSED
+    /* It was on its way when the other came to hold, and read. */
+    breaks(RULE_VALUE, FIRST PUT
+           "912 1.1.0 want 0 x 1 -1\n913 1.1.0 got 0 8 900" NS
+           "\n914 1.1.0 look 0 8\n915 1.1.0 saw 0 0 0 0 0\n921 0.1.0 stored 0 -24\n930 1.1.0 look 0 8\n"
+           "931 1.1.0 saw 0 0 1 70 5\n940 1.1.0 drop 0\n941 1.1.0 gone 0 0\n950 0.1.0 drop 0\n951 0.1.0 gone 0 -19\n" END);
+}
+
+/* Who observes may be told late, and not of everything; but never of what is older than what it was told, and of the last. */
+static void test_values_that_observers_are_told(void **state) {
+    (void)state;
+#define SHOWN(fault, shown)                                                                                                        \
+    FIRST PUT "21 0.1.0 stored 0 0\n22 0.1.0 put 0 5 2\n23 0.1.0 stored 0 0\n24 0.1.0 shown 0 2 71 5\n" fault shown SECOND ENDED END
+    holds(SHOWN("", "30 1.1.0 shown 0 1 70 5\n31 1.1.0 shown 0 2 71 5\n"));
+    assert_int_equal(verdict.values, 5);
+    breaks(RULE_VALUE, SHOWN("", "30 0.1.0 shown 0 1 70 5\n"));
+    breaks(RULE_VALUE, SHOWN("", "30 0.1.0 shown 0 0 0 0\n"));
+    holds(SHOWN("25 rig fault 0 flushall 7\n26 rig healed 0 1\n", "30 0.1.0 shown 0 0 0 0\n"));
+    /* Nobody wrote it; by another; and what was told is there for those who read afterwards. */
+    breaks(RULE_VALUE, SHOWN("", "30 1.1.0 shown 0 3 71 5\n"));
+    breaks(RULE_VALUE, SHOWN("", "30 1.1.0 shown 0 2 71 6\n"));
+    breaks(RULE_VALUE, FIRST "20 0.1.0 put 0 5 1\n21 1.1.0 shown 0 1 70 5\n22 1.1.0 look 0 0\n23 1.1.0 saw 0 0 0 0 0\n"
+                             "24 0.1.0 stored 0 0\n" SECOND ENDED END);
+    breaks(RULE_VALUE, SHOWN("", "30 1.1.0 blind 0\n"));
+#undef SHOWN
 }
 
 static void test_what_the_rig_saw(void **state) {
@@ -668,7 +782,12 @@ int main(void) {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_wakeups),
+        cmocka_unit_test(test_tries),
         cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_values_are_read_as_written),
+        cmocka_unit_test(test_values_do_not_go_back),
+        cmocka_unit_test(test_values_of_the_deposed),
+        cmocka_unit_test(test_values_that_observers_are_told),
         cmocka_unit_test(test_what_the_rig_saw),
         cmocka_unit_test(test_not_a_history),
         cmocka_unit_test(test_torn_record),

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_values.c - the rule `value`: what lies beside a lock is what its holders wrote, in the order of their tokens.
+ *
+ * Each write has a number that no other has, and who reads a value learns which it was. Under one token writes follow each other, and
+ * tokens rise: so all writes of a lock have a rank, and the history is linearizable if ranks never fall in real time:
+ *
+ *   - an operation that began after another had ended has no lower rank; a read that finds nothing has the lowest;
+ *   - the versions that readers were shown rise with the ranks;
+ *   - who reads under a hold finds the last write before it: nothing of an earlier token is written later, nor was forgotten;
+ *   - no write that began after a later hold was granted was carried out; and what was refused as lost is never seen.
+ *
+ * Who observes a lock is told of values that were there, in their order; of the last one, too.
+ *
+ * A write whose outcome nobody knows may have been carried out, or may be later; if it is seen, it was. Faults that the table does not call
+ * EXCLUSIVE explain what they can have done, and no more: see is_excuse().
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_state.h"
+#include "pawl.h"
+
+/* ---- Reading -------------------------------------------------------------------------------------------------------------- */
+
+static struct value_op *open_op(struct check *check, struct process *process, int thread) {
+    return process->open_value[thread] > 0 ? &check->values[process->open_value[thread] - 1] : NULL;
+}
+
+static bool on_begin(struct check *check, const struct record *record, struct process *process) {
+    bool writes = record->kind == RECORD_PUT;
+
+    if (open_op(check, process, record->who.thread) != NULL ||
+        !check_room(&check->values, &check->value_room, check->value_count, sizeof check->values[0]))
+        return false;
+    check->values[check->value_count++] = (struct value_op){
+        .begin = record->time,
+        .end = NEVER,
+        .token = (uint64_t)record->numbers[0],
+        .number = writes ? (uint64_t)record->numbers[1] : 0,
+        .code = PAWL_EUNKNOWN,
+        .who = record->who,
+        .lock = (short)record->lock,
+        .writes = writes,
+    };
+    process->open_value[record->who.thread] = check->value_count;
+    return true;
+}
+
+static bool on_end(struct check *check, const struct record *record, struct process *process) {
+    struct value_op *op = open_op(check, process, record->who.thread);
+
+    if (op == NULL || op->lock != record->lock || op->writes != (record->kind == RECORD_STORED))
+        return false;
+    process->open_value[record->who.thread] = 0;
+    op->code = (int)record->numbers[0];
+    op->end = record->time;
+    if (!op->writes) {
+        op->number = (uint64_t)record->numbers[1];
+        op->version = (uint64_t)record->numbers[2];
+        op->shown = (uint64_t)record->numbers[3];
+    }
+    check->verdict.values += op->code == 0;
+    /* Replicas that were merely slow are too few for a value at once, where an acquire goes on asking. */
+    if (op->code != 0 && !check_expects(check, op->code) && !(op->code == PAWL_EREPLICAS && check->stroke_count > 0))
+        check_complain(check, RULE_ERROR, "line %zu: a value could not be %s: %s", check->lines, op->writes ? "written" : "read",
+                       pawl_error_name(op->code));
+    return true;
+}
+
+static bool on_shown(struct check *check, const struct record *record) {
+    if (!check_room(&check->values, &check->value_room, check->value_count, sizeof check->values[0]))
+        return false;
+    check->values[check->value_count++] = (struct value_op){
+        .begin = record->time,
+        .end = record->time,
+        .number = (uint64_t)record->numbers[0],
+        .version = (uint64_t)record->numbers[1],
+        .shown = (uint64_t)record->numbers[2],
+        .who = record->who,
+        .lock = (short)record->lock,
+        .told = true,
+    };
+    check->verdict.values++;
+    return true;
+}
+
+static bool on_blind(struct check *check, const struct record *record) {
+    check_complain(check, RULE_VALUE, "lock %d: client %d.%u observes it, and was not told what it came to in the end",
+                   record->lock, record->who.slot, record->who.life);
+    return true;
+}
+
+bool check_value(struct check *check, const struct record *record, struct process *process) {
+    if (process == NULL || check->locks[record->lock].kind == '\0')
+        return false;
+    if (record->kind == RECORD_SHOWN)
+        return on_shown(check, record);
+    if (record->kind == RECORD_BLIND)
+        return on_blind(check, record);
+    if (record->kind == RECORD_PUT || record->kind == RECORD_LOOK)
+        return on_begin(check, record, process);
+    return on_end(check, record, process);
+}
+
+/* ---- Ranks ---------------------------------------------------------------------------------------------------------------- */
+
+/* The writes of one lock by rank: the rank of writes[i] is i + 1. */
+struct ranked {
+    struct check *check;
+    struct value_op **writes, **reads;
+    size_t write_count, read_count;
+};
+
+static int by_rank(const void *left, const void *right) {
+    const struct value_op *one = *(const struct value_op *const *)left, *other = *(const struct value_op *const *)right;
+
+    if (one->token != other->token)
+        return one->token < other->token ? -1 : 1;
+    return one->begin < other->begin ? -1 : one->begin > other->begin;
+}
+
+static int by_number(const void *left, const void *right) {
+    const struct value_op *one = *(const struct value_op *const *)left, *other = *(const struct value_op *const *)right;
+
+    return one->number < other->number ? -1 : one->number > other->number;
+}
+
+static int by_op_begin(const void *left, const void *right) {
+    const struct value_op *one = *(const struct value_op *const *)left, *other = *(const struct value_op *const *)right;
+
+    return one->begin < other->begin ? -1 : one->begin > other->begin;
+}
+
+static int by_op_end(const void *left, const void *right) {
+    const struct value_op *one = *(const struct value_op *const *)left, *other = *(const struct value_op *const *)right;
+
+    return one->end < other->end ? -1 : one->end > other->end;
+}
+
+/* What a fault may have done: a server has forgotten; two of them answer, or one knows again what it had forgotten; a hold was taken from
+ * a client that has not heard of it, and goes on reading what it has in memory. */
+enum excuse { FORGETS, SPLITS, TAKES };
+
+static bool is_excuse(const struct stroke_seen *stroke, enum excuse excuse, int lock) {
+    switch (stroke->fault) {
+    case FAULT_SERVER_RESTART:
+    case FAULT_SERVER_STOP:
+    case FAULT_PARTITION_SERVERS:
+    case FAULT_FAILOVER:
+        return true;
+    case FAULT_FLUSHALL:
+        return excuse != SPLITS;
+    default:
+        return excuse == TAKES && (stroke->lock == ANY_LOCK || stroke->lock == lock);
+    }
+}
+
+static bool is_excused(const struct check *check, int64_t from, int64_t to, enum excuse excuse, int lock) {
+    int64_t mend = bound_ns(check->oracle.mend, check->lease);
+
+    for (size_t i = 0; i < check->stroke_count; i++) {
+        const struct stroke_seen *stroke = &check->strokes[i];
+
+        if (check->oracle.faults[stroke->fault].promise != PROMISE_EXCLUSIVE && is_excuse(stroke, excuse, lock) &&
+            stroke->begin <= to && stroke->end + mend >= from)
+            return true;
+    }
+    return false;
+}
+
+static bool was_carried_out(const struct value_op *write) {
+    return write->code == 0 || write->seen != NULL; /* what too few replicas had may be lost with the primary */
+}
+
+/* ---- What was read -------------------------------------------------------------------------------------------------------- */
+
+static struct value_op *find_write(const struct ranked *all, struct value_op *const *numbered, uint64_t number) {
+    size_t low = 0, high = all->write_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (numbered[middle]->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < all->write_count && numbered[low]->number == number ? numbered[low] : NULL;
+}
+
+static void complain_of_read(struct check *check, const struct value_op *read, const char *what) {
+    check_complain(check, RULE_VALUE, "lock %d: client %d.%u read %" PRIu64 " at %.6f s, %s", read->lock, read->who.slot,
+                   read->who.life, read->number, (double)read->end / 1e9, what);
+}
+
+static void match_read(const struct ranked *all, struct value_op *const *numbered, struct value_op *read) {
+    struct value_op *write = find_write(all, numbered, read->number);
+
+    if (write == NULL || write->begin > read->end) {
+        complain_of_read(all->check, read, "which nobody had written");
+        return;
+    }
+    read->rank = write->rank;
+    if (write->code == PAWL_ELOST)
+        complain_of_read(all->check, read, "which was refused: its writer had lost the lock");
+    else if (read->shown != write->token)
+        complain_of_read(all->check, read, "with another token than that of its writer");
+    else if (write->seen != NULL && write->seen->version != read->version)
+        complain_of_read(all->check, read, "with another version than before");
+    else if (write->seen == NULL)
+        write->seen = read;
+}
+
+static void match_reads(const struct ranked *all) {
+    struct value_op **numbered = calloc(all->write_count + 1, sizeof(struct value_op *));
+
+    if (numbered == NULL) {
+        check_complain(all->check, RULE_HISTORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < all->write_count; i++) {
+        all->writes[i]->rank = i + 1;
+        numbered[i] = all->writes[i];
+    }
+    qsort(numbered, all->write_count, sizeof numbered[0], by_number);
+    for (size_t i = 0; i < all->read_count; i++)
+        if (all->reads[i]->number != 0)
+            match_read(all, numbered, all->reads[i]);
+    free(numbered);
+}
+
+/* ---- The rules ------------------------------------------------------------------------------------------------------------ */
+
+static void check_versions(const struct ranked *all) {
+    const struct value_op *before = NULL;
+
+    for (size_t i = 0; i < all->write_count; i++) {
+        const struct value_op *write = all->writes[i];
+
+        if (write->seen == NULL)
+            continue;
+        if (before != NULL && write->seen->version <= before->seen->version &&
+            !is_excused(all->check, before->begin, write->seen->end, FORGETS, write->lock))
+            complain_of_read(all->check, write->seen, "whose version is not above that of an earlier token");
+        before = write;
+    }
+}
+
+/* All that ended, in the order in which it began: beside it, the highest rank of what had ended by then. */
+static void check_real_time(const struct ranked *all, struct value_op **begun, struct value_op **ended, size_t count) {
+    const struct value_op *highest = NULL;
+    size_t past = 0;
+
+    qsort(begun, count, sizeof begun[0], by_op_begin);
+    qsort(ended, count, sizeof ended[0], by_op_end);
+    for (size_t i = 0; i < count; i++) {
+        const struct value_op *op = begun[i];
+
+        for (; past < count && ended[past]->end < op->begin; past++)
+            if (highest == NULL || ended[past]->rank >= highest->rank)
+                highest = ended[past];
+        enum excuse excuse = !op->writes && op->token > 0 ? TAKES : FORGETS;
+
+        if (op->told || highest == NULL || op->rank >= highest->rank ||
+            is_excused(all->check, highest->begin, op->end, excuse, op->lock))
+            continue;
+        if (op->writes)
+            check_complain(all->check, RULE_VALUE,
+                           "lock %d: client %d.%u wrote with token %" PRIu64 " at %.6f s, after a later one was there", op->lock,
+                           op->who.slot, op->who.life, op->token, (double)op->begin / 1e9);
+        else
+            complain_of_read(all->check, op, "though a later one had been written or seen");
+    }
+}
+
+static int by_observer(const void *left, const void *right) {
+    const struct value_op *one = *(const struct value_op *const *)left, *other = *(const struct value_op *const *)right;
+
+    if (one->who.slot != other->who.slot)
+        return one->who.slot < other->who.slot ? -1 : 1;
+    if (one->who.life != other->who.life)
+        return one->who.life < other->who.life ? -1 : 1;
+    return by_op_begin(left, right);
+}
+
+/* What one observer is told never goes back. */
+static void check_told(const struct ranked *all, struct value_op **told) {
+    const struct value_op *before = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < all->read_count; i++)
+        if (all->reads[i]->told)
+            told[count++] = all->reads[i];
+    qsort(told, count, sizeof told[0], by_observer);
+    for (size_t i = 0; i < count; before = told[i++])
+        if (before != NULL && before->who.slot == told[i]->who.slot && before->who.life == told[i]->who.life &&
+            told[i]->rank < before->rank && !is_excused(all->check, before->begin, told[i]->end, FORGETS, told[i]->lock))
+            complain_of_read(all->check, told[i], "as an observer, which was told of a later one before");
+}
+
+/* The last write below this token that was carried out; NULL: none. */
+static const struct value_op *last_below(const struct ranked *all, uint64_t token) {
+    size_t low = 0, high = all->write_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (all->writes[middle]->token < token)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low > 0 && !was_carried_out(all->writes[low - 1]))
+        low--;
+    return low > 0 ? all->writes[low - 1] : NULL;
+}
+
+static void check_held_reads(const struct ranked *all) {
+    for (size_t i = 0; i < all->read_count; i++) {
+        const struct value_op *read = all->reads[i], *last = read->token > 0 ? last_below(all, read->token) : NULL;
+
+        if (last == NULL || read->rank >= last->rank)
+            continue;
+        int64_t until = last->seen != NULL && last->seen->end > read->end ? last->seen->end : read->end;
+
+        if (!is_excused(all->check, last->begin, until, FORGETS, read->lock))
+            complain_of_read(all->check, read, "and holds it: an earlier holder's write was forgotten, or was carried out later");
+    }
+}
+
+/* The end of the locks' part of check->by_token: what is behind it is of later locks. */
+static size_t end_of_lock(const struct check *check, int lock) {
+    size_t end = check->granted_count;
+
+    while (end > 0 && check->by_token[end - 1]->lock > lock)
+        end--;
+    return end;
+}
+
+/* From the highest token down: `deposed` is when the first exclusive hold of a higher one was granted. */
+static void check_deposed(const struct ranked *all) {
+    struct attempt *const *by_token = all->check->by_token;
+    size_t left = all->write_count > 0 ? end_of_lock(all->check, all->writes[0]->lock) : 0;
+    int64_t deposed = NEVER;
+
+    for (size_t i = all->write_count; i-- > 0;) {
+        const struct value_op *write = all->writes[i];
+
+        for (; left > 0 && by_token[left - 1]->lock == write->lock && by_token[left - 1]->token > write->token; left--)
+            if (by_token[left - 1]->mode == 'x' && by_token[left - 1]->granted < deposed)
+                deposed = by_token[left - 1]->granted;
+        if (!was_carried_out(write) || deposed >= write->begin ||
+            is_excused(all->check, write->begin, write->end == NEVER ? all->check->now : write->end, SPLITS, write->lock))
+            continue;
+        check_complain(all->check, RULE_VALUE,
+                       "lock %d: client %d.%u wrote with token %" PRIu64 " at %.6f s, and was not refused: another held it since",
+                       write->lock, write->who.slot, write->who.life, write->token, (double)write->begin / 1e9);
+    }
+}
+
+static size_t collect(const struct ranked *all, struct value_op **ret) {
+    size_t count = 0;
+
+    for (size_t i = 0; i < all->write_count; i++)
+        if (all->writes[i]->code == 0)
+            ret[count++] = all->writes[i];
+    for (size_t i = 0; i < all->read_count; i++)
+        ret[count++] = all->reads[i];
+    return count;
+}
+
+static void check_lock(const struct ranked *all) {
+    size_t room = all->write_count + all->read_count + 1;
+    struct value_op **begun = calloc(room, sizeof(struct value_op *)), **ended = calloc(room, sizeof(struct value_op *));
+
+    qsort(all->writes, all->write_count, sizeof all->writes[0], by_rank);
+    match_reads(all);
+    check_versions(all);
+    if (begun != NULL && ended != NULL) {
+        size_t count = collect(all, begun);
+
+        memcpy(ended, begun, count * sizeof begun[0]);
+        check_real_time(all, begun, ended, count);
+        check_told(all, begun);
+    } else {
+        check_complain(all->check, RULE_HISTORY, "out of memory");
+    }
+    check_held_reads(all);
+    check_deposed(all);
+    free(begun);
+    free(ended);
+}
+
+/* What was read with success, and all that may have been written. */
+static void gather(struct ranked *all, int lock) {
+    all->write_count = all->read_count = 0;
+    for (size_t i = 0; i < all->check->value_count; i++) {
+        struct value_op *op = &all->check->values[i];
+
+        if (op->lock != lock)
+            continue;
+        if (op->writes)
+            all->writes[all->write_count++] = op;
+        else if (op->code == 0)
+            all->reads[all->read_count++] = op;
+    }
+}
+
+void check_values(struct check *check) {
+    struct ranked all = {.check = check};
+
+    if (check->value_count == 0)
+        return;
+    all.writes = calloc(check->value_count, sizeof(struct value_op *));
+    all.reads = calloc(check->value_count, sizeof(struct value_op *));
+    if (all.writes == NULL || all.reads == NULL)
+        check_complain(check, RULE_HISTORY, "out of memory");
+    for (int lock = 0; lock < HISTORY_LOCKS && all.writes != NULL && all.reads != NULL; lock++)
+        if (check->locks[lock].kind != '\0') {
+            gather(&all, lock);
+            check_lock(&all);
+        }
+    free(all.writes);
+    free(all.reads);
+}
