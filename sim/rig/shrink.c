@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * shrink.c - see shrink.h. Every step is tried by a run; what still breaks the rule stays, the rest is undone.
+ *
+ * A run is chaotic: without a stroke that does not matter all that comes after it happens at other moments, and the failure may be gone for
+ * nothing but that. So where taking away does not help any more, half of the strokes are left out by lot, and the rest is tried with other
+ * dice. First the run is cut off behind the failure, since that makes all other tries cheaper.
  */
 #include "shrink.h"
 
@@ -10,7 +14,7 @@
 
 #include "run.h"
 
-enum { FEW = 3, ROUNDS = 100 };
+enum { FEW = 3, LOTS = 10, ROUNDS = 10000 };
 
 /* ---- Lists ---------------------------------------------------------------------------------------------------------------- */
 
@@ -66,10 +70,11 @@ struct attempt {
     unsigned tries;
 };
 
-static int64_t real_ms(void) {
+/* What others do with the machine is no matter. */
+static int64_t used_ms(void) {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
@@ -77,7 +82,7 @@ static int64_t real_ms(void) {
 static bool try_next(struct attempt *attempt) {
     struct outcome outcome;
 
-    if (real_ms() >= attempt->deadline)
+    if (used_ms() >= attempt->deadline)
         return false;
     attempt->tries++;
     run_plan(&attempt->next, NULL, &outcome);
@@ -167,28 +172,59 @@ static bool shrink_faults(struct attempt *attempt) {
     return memcmp(next->faults, attempt->plan->faults, sizeof next->faults) != 0 && try_next(attempt);
 }
 
-/* A stroke may matter by nothing but the moment to which it moved the rest: without it, and with other dice, the same may come about. */
-static bool shrink_by_chance(struct attempt *attempt, int round) {
-    size_t count = attempt->plan->strokes.count;
+/* Without all strokes of one kind. */
+static bool shrink_kinds(struct attempt *attempt) {
+    bool any = false;
 
-    for (size_t i = 0; i < count; i++) {
+    for (int fault = 0; fault < SIM_FAULT_KINDS; fault++) {
         struct strokes *strokes = &attempt->next.strokes;
+        size_t count = attempt->plan->strokes.count, kept = 0;
 
         attempt->next = *attempt->plan;
-        memmove(strokes->list + i, strokes->list + i + 1, (count - i - 1) * sizeof strokes->list[0]);
-        strokes->count--;
-        attempt->next.seed = plan_seed(attempt->plan->seed, (uint64_t)round);
-        if (try_next(attempt))
-            return true;
+        for (size_t i = 0; i < count; i++)
+            if (strokes->list[i].fault != fault)
+                strokes->list[kept++] = strokes->list[i];
+        strokes->count = kept;
+        any |= kept < count && try_next(attempt);
     }
-    return false;
+    return any;
 }
 
-/* Until there are few enough. */
+/* With so many of the strokes, drawn by lot, and with other dice. */
+static bool shrink_by_lot(struct attempt *attempt, size_t wanted) {
+    struct strokes *strokes = &attempt->next.strokes;
+    size_t count = attempt->plan->strokes.count, kept = 0;
+    struct dice dice = dice_new(attempt->plan->seed, attempt->tries);
+
+    attempt->next = *attempt->plan;
+    for (size_t i = 0; i < count; i++)
+        if (dice_below(&dice, count - i) < wanted - kept)
+            strokes->list[kept++] = strokes->list[i];
+    strokes->count = kept;
+    attempt->next.seed = plan_seed(attempt->plan->seed, attempt->tries);
+    return try_next(attempt);
+}
+
+/* Half of them at a time, as long as that has luck. */
+static bool shrink_halves(struct attempt *attempt) {
+    bool any = false;
+
+    for (int lot = 0; lot < LOTS && attempt->plan->strokes.count > FEW; lot++)
+        if (shrink_by_lot(attempt, attempt->plan->strokes.count / 2)) {
+            any = true;
+            lot = -1;
+        }
+    return any;
+}
+
+/* Until there are few enough. What fails seldom, with all of them, fails as seldom with few: so those are tried at once. */
 static bool shrink_on(struct attempt *attempt) {
-    for (int round = 0; round < ROUNDS && attempt->plan->strokes.count > FEW; round++)
-        if (shrink_by_chance(attempt, round))
+    for (int round = 0; round < ROUNDS && attempt->plan->strokes.count > FEW; round++) {
+        size_t count = attempt->plan->strokes.count;
+
+        if (shrink_by_lot(attempt, round % 4 == 0 ? count / 2 : round % 4 == 2 ? count - 1 : FEW))
             return true;
+    }
     return false;
 }
 
@@ -200,6 +236,7 @@ unsigned shrink_plan(struct plan *plan, const char *rule, int64_t budget_ms) {
         {offsetof(struct plan, preempt), 0}, {offsetof(struct plan, priorities), 0}, {offsetof(struct plan, onebyte), 0},
         {offsetof(struct plan, clients), 1}, {offsetof(struct plan, threads), 1},    {offsetof(struct plan, locks), 1},
         {offsetof(struct plan, time), 1},    {offsetof(struct plan, observer), 0},   {offsetof(struct plan, keep), 0},
+        {offsetof(struct plan, watch), 0},   {offsetof(struct plan, values), 0},
     };
     struct attempt *attempt = malloc(sizeof *attempt);
     bool any = true;
@@ -207,8 +244,11 @@ unsigned shrink_plan(struct plan *plan, const char *rule, int64_t budget_ms) {
 
     if (attempt == NULL)
         return 0;
-    *attempt = (struct attempt){.plan = plan, .rule = rule, .deadline = real_ms() + budget_ms};
-    while (any && real_ms() < attempt->deadline) {
+    *attempt = (struct attempt){.plan = plan, .rule = rule, .deadline = used_ms() + budget_ms};
+    shrink_number(attempt, offsetof(struct plan, time), 1);
+    while (any && used_ms() < attempt->deadline) {
+        shrink_kinds(attempt);
+        shrink_halves(attempt);
         shrink_strokes(attempt);
         any = shrink_faults(attempt) | shrink_url(attempt) | shrink_actors(attempt);
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

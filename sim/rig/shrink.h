@@ -8,7 +8,7 @@
 
 #include "plan.h"
 
-enum { SHRINK_MS = 10000 };
+enum { SHRINK_MS = 10000 }; /* of CPU time */
 
 /* Does it still fail with these alone? */
 typedef bool shrink_fails(const bool *keep, void *data);
