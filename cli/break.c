@@ -78,7 +78,7 @@ static int break_hold(const struct break_options *options) {
     struct pawl *client;
     struct pawl_error error;
     unsigned long long token = options->token;
-    int status = open_client(options->url, &client);
+    int status = open_client(options->url, 0, &client);
 
     if (status != 0)
         return status;

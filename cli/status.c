@@ -24,9 +24,12 @@ static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
                            "      --json              for programs: one JSON document on one line\n"
                            "      --raw               what the engine really stores\n"
                            "      --names             only the names, one on a line\n"
+                           "      --graph[=FORM]      who waits for whom, and likely deadlocks: FORM is text,\n"
+                           "                          dot (for Graphviz) or json\n"
                            "      --watch[=SECONDS]   look again and again, every second or as often as\n"
                            "                          you say, until Ctrl-C\n"
-                           "  -u, --url URL           where the locks are; default $PAWL_URL, else local:\n"
+                           "  -u, --url URL           where the locks are; default $PAWL_URL, else local:.\n"
+                           "                          Several times: at all of these\n"
                            "      --help              this text; the whole story is in pawl(1)\n"
                            "\n"
                            "Examples\n"
@@ -38,6 +41,7 @@ static const struct option long_options[] = {
     {"json", no_argument, NULL, OPTION_JSON},
     {"raw", no_argument, NULL, OPTION_RAW},
     {"names", no_argument, NULL, OPTION_NAMES},
+    {"graph", optional_argument, NULL, OPTION_GRAPH},
     {"watch", optional_argument, NULL, OPTION_WATCH},
     {"url", required_argument, NULL, 'u'},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -45,11 +49,23 @@ static const struct option long_options[] = {
 };
 
 struct status_options {
-    const char *url;
+    struct url_list urls;
     const char *name;
     bool json, raw, names;
+    enum graph_form graph;
     int64_t watch_ms; /* 0: look once */
 };
+
+static int set_graph(struct status_options *options, const char *form) {
+    static const char *const forms[] = {[GRAPH_TEXT] = "text", [GRAPH_DOT] = "dot", [GRAPH_JSON] = "json"};
+
+    for (int i = GRAPH_TEXT; i <= GRAPH_JSON; i++)
+        if (strcmp(form, forms[i]) == 0) {
+            options->graph = (enum graph_form)i;
+            return 0;
+        }
+    return usage_error("--graph is text, dot or json, not '%s'", form);
+}
 
 static int apply(void *data, int option) {
     struct status_options *options = data;
@@ -64,14 +80,15 @@ static int apply(void *data, int option) {
     case OPTION_NAMES:
         options->names = true;
         return 0;
+    case OPTION_GRAPH:
+        return set_graph(options, optarg != NULL ? optarg : "text");
     case OPTION_WATCH:
         options->watch_ms = 1000;
         if (optarg != NULL && (!parse_duration(optarg, &options->watch_ms) || options->watch_ms < 10))
             return usage_error("--watch wants a number of seconds, 0.01 or more, not '%s'", optarg);
         return 0;
     default:
-        options->url = optarg;
-        return 0;
+        return url_list_add(&options->urls, optarg);
     }
 }
 
@@ -84,27 +101,57 @@ static int finish_parsing(struct status_options *options, int argc, char **argv)
         return usage_error("pawl status shows one lock or all, and there are '%s' and '%s'", argv[optind], argv[optind + 1]);
     if (options->names && (options->json || options->raw))
         return usage_error("--names excludes --json and --raw");
+    if (options->graph != GRAPH_NONE && (options->names || options->json || options->raw))
+        return usage_error("--graph excludes --names, --json and --raw; as JSON it is --graph=json");
     options->name = argv[optind];
     return 0;
 }
 
-static void print_names(FILE *out, const struct snapshot *snapshot) {
-    for (size_t i = 0; i < snapshot->count; i = snapshot_next_lock(snapshot, i))
-        fprintf(out, "%s\n", snapshot->entries[i].name);
+static void print_names(FILE *out, const struct place *place) {
+    for (size_t i = 0; i < place->count; i++)
+        fprintf(out, "%s\n", place->locks[i].name);
 }
 
-static void print_view(FILE *out, const struct status_options *options, const struct pawl_info *info,
-                       const struct snapshot *snapshot) {
-    struct status_view view = {.info = info, .name = options->name, .raw = options->raw};
+static void print_place(FILE *out, const struct status_options *options, const struct look *look, const struct place *place) {
+    struct status_view view = {.place = place, .name = options->name};
 
-    if (options->json)
-        print_json(out, &view, snapshot);
-    else if (options->names)
-        print_names(out, snapshot);
-    else if (options->raw)
-        print_raw(out, &view, snapshot);
-    else
-        print_table(out, &view, snapshot);
+    if (options->json) {
+        json_place(out, look, place, &(struct json_options){.raw = options->raw});
+        fputc('\n', out);
+    } else if (options->names) {
+        print_names(out, place);
+    } else if (options->raw) {
+        print_raw(out, &view);
+    } else {
+        print_table(out, &view);
+    }
+}
+
+/* A place that could not be seen is said on stderr. Of several, it is in the JSON, too: a reader counts on all of them. Returns 0, or the
+ * exit status for the first that could not be seen. */
+static int print_look(FILE *out, const struct status_options *options, const struct look *look) {
+    int status = 0;
+
+    for (size_t i = 0; i < look->count; i++) {
+        const struct place *place = &look->places[i];
+
+        if (place->code != 0) {
+            say("%s", place->error);
+            status = status != 0 ? status : exit_of(place->code);
+        }
+        if (options->graph == GRAPH_NONE && (place->code == 0 || (options->json && look->count > 1)))
+            print_place(out, options, look, place);
+    }
+    if (options->graph != GRAPH_NONE && !print_graph(out, look, options->graph)) {
+        say("out of memory");
+        status = EXIT_SYSTEM;
+    }
+    return status;
+}
+
+/* A table or a tree on a terminal. */
+static bool is_for_people(const struct status_options *options) {
+    return isatty(STDOUT_FILENO) && !options->json && !options->names && options->graph <= GRAPH_TEXT;
 }
 
 /* Onto a terminal, lines are cut, not wrapped: a table that wraps is no table. With --watch the screen is painted over, and what
@@ -124,58 +171,65 @@ static void print_lines(char *text, bool paint) {
         fputs("\033[J", stdout);
 }
 
-/* One look. Returns 0 or an exit status. */
-static int look(const struct status_options *options, struct pawl *client, bool paint) {
-    struct snapshot snapshot;
-    struct pawl_error error;
-    struct pawl_info info;
+/* One look. Returns 0 or an exit status; `seen`: at one place at least. */
+static int look_once(const struct status_options *options, struct watch *watch, bool paint, bool *seen) {
+    struct look look;
     char *text = NULL;
     size_t size;
+    int status = EXIT_SYSTEM;
 
-    if (snapshot_take(&snapshot, client, options->name, &error) < 0)
-        return library_error(&error);
-    pawl_describe(client, &info);
+    if (!look_take(&look, watch)) {
+        say("out of memory");
+        return EXIT_SYSTEM;
+    }
     FILE *out = open_memstream(&text, &size);
     if (out != NULL)
-        print_view(out, options, &info, &snapshot);
-    snapshot_finish(&snapshot);
+        status = print_look(out, options, &look);
+    for (size_t i = 0; i < look.count; i++)
+        *seen |= look.places[i].code == 0;
+    look_finish(&look);
     if (out == NULL || fclose(out) != 0) {
         say("out of memory");
         free(text);
         return EXIT_SYSTEM;
     }
-    if (isatty(STDOUT_FILENO) && !options->json && !options->names)
+    if (is_for_people(options))
         print_lines(text, paint);
     else
         fputs(text, stdout);
     free(text);
-    return finish_output(0);
+    return finish_output(status);
 }
 
-/* Until a signal or an unwritable output ends it. */
-static int look_again_and_again(const struct status_options *options, struct pawl *client) {
+/* Until a signal or an unwritable output ends it, or no place can be seen any more. */
+static int look_again_and_again(const struct status_options *options, struct watch *watch) {
     struct timespec pause = {.tv_sec = options->watch_ms / 1000, .tv_nsec = options->watch_ms % 1000 * 1000000};
-    bool paint = isatty(STDOUT_FILENO) && !options->json && !options->names;
-    int status;
+    bool paint = is_for_people(options);
 
     if (paint)
         fputs("\033[2J", stdout);
-    while ((status = look(options, client, paint)) == 0) {
+    for (;;) {
+        bool seen = false;
+
+        int status = look_once(options, watch, paint, &seen);
+        if (!seen || ferror(stdout))
+            return status;
         nanosleep(&pause, NULL);
-        if (!paint && !options->json)
+        if (!paint && !options->json && options->graph != GRAPH_JSON)
             fputs("\n", stdout);
     }
-    return status;
 }
 
 static int show(const struct status_options *options) {
-    struct pawl *client;
-    int status = open_client(options->url, &client);
+    struct watch watch;
+    bool ignored = false;
+    int status = watch_open(&watch, options->urls.urls, options->urls.count, print_log);
 
     if (status != 0)
         return status;
-    status = options->watch_ms > 0 ? look_again_and_again(options, client) : look(options, client, false);
-    pawl_close(client);
+    watch.name = options->name;
+    status = options->watch_ms > 0 ? look_again_and_again(options, &watch) : look_once(options, &watch, false, &ignored);
+    watch_close(&watch);
     return status;
 }
 

@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * status.h - three ways to lay out what pawl_inspect() tells: for people, for programs, and as the engine has it.
+ * status.h - ways to lay out what was seen at a place, for people; for programs it is look/json.h.
  */
 #ifndef PAWL_CLI_STATUS_H
 #define PAWL_CLI_STATUS_H
 
 #include <stdio.h>
 
-#include "common/snapshot.h"
+#include "look/json.h"
 
-/* What was asked, and where. */
+/* What was asked, and what was seen at one place. */
 struct status_view {
-    const struct pawl_info *info;
+    const struct place *place;
     const char *name; /* NULL: of all locks */
-    bool raw;
 };
 
+enum graph_form {
+    GRAPH_NONE,
+    GRAPH_TEXT,
+    GRAPH_DOT,
+    GRAPH_JSON,
+};
+
+/* graph.c: who waits for whom, over all places. False: out of memory. */
+bool print_graph(FILE *out, const struct look *look, enum graph_form form);
 /* table.c */
-void print_table(FILE *out, const struct status_view *view, const struct snapshot *snapshot);
-void print_raw(FILE *out, const struct status_view *view, const struct snapshot *snapshot);
-/* json.c: one document, on one line; docs/status-json.md describes it. */
-void print_json(FILE *out, const struct status_view *view, const struct snapshot *snapshot);
+void print_table(FILE *out, const struct status_view *view);
+void print_raw(FILE *out, const struct status_view *view);
 
 #endif

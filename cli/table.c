@@ -60,8 +60,8 @@ static void describe_age(char *out, size_t size, const struct pawl_entry *entry)
                  duration_in_words(words, sizeof words, wall_ms() - entry->since_ms));
 }
 
-static void describe_left(char *out, size_t size, const struct pawl_entry *entry, const struct pawl_info *info) {
-    if (is_endless(entry, info))
+static void describe_left(char *out, size_t size, const struct pawl_entry *entry, const struct place *place) {
+    if (is_endless(entry, place->lease_ms))
         snprintf(out, size, "no end");
     else if (is_waiter(entry) || entry->remaining_ms == PAWL_FOREVER)
         snprintf(out, size, "-");
@@ -71,7 +71,7 @@ static void describe_left(char *out, size_t size, const struct pawl_entry *entry
         duration_in_words(out, size, entry->remaining_ms);
 }
 
-static void fill_row(struct row *row, const struct pawl_entry *entry, const struct pawl_info *info) {
+static void fill_row(struct row *row, const struct pawl_entry *entry, const struct place *place) {
     printable(row->cells[0], CELL_SIZE, entry->name);
     describe_state(row->cells[1], CELL_SIZE, entry);
     snprintf(row->cells[2], CELL_SIZE, entry->token != 0 ? "%" PRIu64 : "-", entry->token);
@@ -80,7 +80,7 @@ static void fill_row(struct row *row, const struct pawl_entry *entry, const stru
     snprintf(row->cells[5], CELL_SIZE, entry->pid != 0 ? "%" PRId64 : "?", entry->pid);
     printable(row->cells[6], CELL_SIZE, or_unknown(entry->command));
     describe_age(row->cells[7], CELL_SIZE, entry);
-    describe_left(row->cells[8], CELL_SIZE, entry, info);
+    describe_left(row->cells[8], CELL_SIZE, entry, place);
     printable(row->cells[9], CELL_SIZE, entry->label);
 }
 
@@ -105,12 +105,13 @@ static void print_row(FILE *out, const int widths[COLUMNS], const struct row *ro
 
 static void print_nothing(FILE *out, const struct status_view *view) {
     if (view->name != NULL)
-        fprintf(out, "'%s' is free: nobody holds it or waits for it at %s\n", view->name, view->info->url);
+        fprintf(out, "'%s' is free: nobody holds it or waits for it at %s\n", view->name, view->place->url);
     else
-        fprintf(out, "no lock is held or waited for at %s\n", view->info->url);
+        fprintf(out, "no lock is held or waited for at %s\n", view->place->url);
 }
 
-void print_table(FILE *out, const struct status_view *view, const struct snapshot *snapshot) {
+void print_table(FILE *out, const struct status_view *view) {
+    const struct snapshot *snapshot = &view->place->snapshot;
     int widths[COLUMNS] = {0};
     struct row row;
 
@@ -118,18 +119,18 @@ void print_table(FILE *out, const struct status_view *view, const struct snapsho
         print_nothing(out, view);
         return;
     }
-    fprintf(out, "%s\n", view->info->url);
+    fprintf(out, "%s\n", view->place->url);
     for (int i = 0; i < COLUMNS; i++)
         snprintf(row.cells[i], CELL_SIZE, "%s", titles[i]);
     widen(widths, &row);
     struct row title = row;
     for (size_t i = 0; i < snapshot->count; i++) {
-        fill_row(&row, &snapshot->entries[i], view->info);
+        fill_row(&row, &snapshot->entries[i], view->place);
         widen(widths, &row);
     }
     print_row(out, widths, &title);
     for (size_t i = 0; i < snapshot->count; i++) {
-        fill_row(&row, &snapshot->entries[i], view->info);
+        fill_row(&row, &snapshot->entries[i], view->place);
         print_row(out, widths, &row);
     }
 }
@@ -145,13 +146,14 @@ static void print_indented(FILE *out, const char *text) {
     }
 }
 
-void print_raw(FILE *out, const struct status_view *view, const struct snapshot *snapshot) {
+void print_raw(FILE *out, const struct status_view *view) {
+    const struct snapshot *snapshot = &view->place->snapshot;
     char name[CELL_SIZE], state[64];
 
     if (snapshot->count == 0)
         print_nothing(out, view);
     else
-        fprintf(out, "%s\n", view->info->url);
+        fprintf(out, "%s\n", view->place->url);
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct pawl_entry *entry = &snapshot->entries[i];
 

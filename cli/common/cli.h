@@ -15,9 +15,10 @@
 
 #include "pawl.h"
 
-/* Exit statuses of pawl itself. Those below 64 are only ever the command's own. The numbers are those of sysexits.h where it has a
- * word for the case; pawl(1) lists them all, and exit_of() in message.c maps the library's errors to them. */
+/* Exit statuses of pawl itself. Where a command is run, those below 64 are only ever its own. The numbers are those of sysexits.h where
+ * it has a word for the case; pawl(1) lists them all, and exit_of() in message.c maps the library's errors to them. */
 enum {
+    EXIT_NO = 1,           /* what was asked is not so: pawl status --check, pawl leader, pawl value get */
     EXIT_USAGE = 64,       /* the command line, a name, a URL */
     EXIT_MISFIT = 65,      /* the lock is there, and is not what was asked for: another kind, limit, token */
     EXIT_UNREACHABLE = 69, /* the engine's server */
@@ -27,6 +28,7 @@ enum {
     EXIT_NOT_TAKEN = 75, /* held by others until the time was over */
     EXIT_LOST = 76,      /* the hold ended before the command did */
     EXIT_PERMISSION = 77,
+    EXIT_OTHER_USE = 78, /* what lies beside the lock is another program's */
     EXIT_CANNOT_EXECUTE = 126,
     EXIT_NOT_FOUND = 127,
     EXIT_BY_SIGNAL = 128, /* plus its number */

@@ -66,6 +66,7 @@ int exit_of(int code) {
     case PAWL_EOPTION:
     case PAWL_EDURATION:
     case PAWL_EPERMITS:
+    case PAWL_ETOOLARGE:
     case PAWL_EUNSUPPORTED:
         return EXIT_USAGE;
     case PAWL_EKIND:

@@ -135,7 +135,9 @@ int take_option(struct take_options *options, int option) {
     case 'E':
         return set_conflict_exit(options, optarg);
     case 'v':
-        options->verbose = true;
+    case 'q':
+        options->verbose = option == 'v';
+        options->quiet = option == 'q';
         return 0;
     case 'u':
         options->url = optarg;
@@ -192,12 +194,28 @@ bool read_options(const struct syntax *syntax, int argc, char **argv, void *data
     return *status == 0;
 }
 
-int open_client(const char *url, struct pawl **ret) {
-    struct pawl_options options = {.size = sizeof options, .flags = PAWL_OPEN_LOOK, .log = print_log, .connect_ms = CONNECT_MS};
+int url_list_add(struct url_list *list, const char *url) {
+    if (list->count == URLS_MOST)
+        return usage_error("at most %d URLs at a time", URLS_MOST);
+    list->urls[list->count++] = url;
+    return 0;
+}
+
+int open_client(const char *url, unsigned flags, struct pawl **ret) {
+    struct pawl_options options = {
+        .size = sizeof options, .flags = PAWL_OPEN_LOOK | flags, .log = print_log, .connect_ms = CONNECT_MS};
     struct pawl_error error;
 
     if (pawl_open(url, &options, ret, &error) < 0)
         return library_error(&error);
     print_warnings();
     return 0;
+}
+
+int open_events(struct pawl *client, int *ret) {
+    *ret = pawl_fd(client);
+    if (*ret >= 0)
+        return 0;
+    say("cannot wait for what is told of locks: %s", pawl_error_text(*ret));
+    return exit_of(*ret);
 }

@@ -14,14 +14,32 @@
 /* Only to end the inspection: distinct from every code of the library. */
 enum { OUT_OF_MEMORY = 1 };
 
+/* The strings of an entry, which the copy has in one block. */
+enum { STRINGS = 8 };
+
+static void strings_of(struct pawl_entry *entry, const char **ret[STRINGS]) {
+    const char **strings[STRINGS] = {&entry->name, &entry->host,  &entry->command, &entry->label,
+                                     &entry->raw,  &entry->agent, &entry->around,  &entry->claim};
+
+    memcpy(ret, strings, sizeof strings);
+}
+
 static bool copy_entry(struct pawl_entry *copy, const struct pawl_entry *entry) {
+    const char **strings[STRINGS];
+    size_t lengths[STRINGS], total = 0;
+
     *copy = *entry;
-    copy->name = strdup(entry->name);
-    copy->host = strdup(entry->host);
-    copy->command = strdup(entry->command);
-    copy->label = strdup(entry->label);
-    copy->raw = strdup(entry->raw);
-    return copy->name != NULL && copy->host != NULL && copy->command != NULL && copy->label != NULL && copy->raw != NULL;
+    strings_of(copy, strings);
+    for (int i = 0; i < STRINGS; i++)
+        total += lengths[i] = strlen(*strings[i]) + 1;
+    char *block = malloc(total);
+    if (block == NULL)
+        return false;
+    for (int i = 0; i < STRINGS; i++) {
+        *strings[i] = memcpy(block, *strings[i], lengths[i]);
+        block += lengths[i];
+    }
+    return true;
 }
 
 static bool make_room(struct snapshot *snapshot) {
@@ -36,12 +54,15 @@ static bool make_room(struct snapshot *snapshot) {
     return true;
 }
 
-static int visit(const struct pawl_entry *entry, void *data) {
-    struct snapshot *snapshot = data;
+bool snapshot_add(struct snapshot *snapshot, const struct pawl_entry *entry) {
+    if (!make_room(snapshot) || !copy_entry(&snapshot->entries[snapshot->count], entry))
+        return false;
+    snapshot->count++;
+    return true;
+}
 
-    if (!make_room(snapshot))
-        return OUT_OF_MEMORY;
-    return copy_entry(&snapshot->entries[snapshot->count++], entry) ? 0 : OUT_OF_MEMORY;
+static int visit(const struct pawl_entry *entry, void *data) {
+    return snapshot_add(data, entry) ? 0 : OUT_OF_MEMORY;
 }
 
 /* By name, so that a look is like the one before; within a lock as it was visited: holders, then waiters by their place. */
@@ -56,6 +77,11 @@ static int compare_entries(const void *left, const void *right) {
     return a->token < b->token ? -1 : a->token > b->token;
 }
 
+void snapshot_sort(struct snapshot *snapshot) {
+    if (snapshot->count > 1)
+        qsort(snapshot->entries, snapshot->count, sizeof snapshot->entries[0], compare_entries);
+}
+
 int snapshot_take(struct snapshot *snapshot, struct pawl *client, const char *name, struct pawl_error *error) {
     *snapshot = (struct snapshot){0};
     int result = pawl_inspect(client, name, visit, snapshot, error);
@@ -66,21 +92,14 @@ int snapshot_take(struct snapshot *snapshot, struct pawl *client, const char *na
     }
     if (result < 0)
         snapshot_finish(snapshot);
-    else if (snapshot->count > 1)
-        qsort(snapshot->entries, snapshot->count, sizeof snapshot->entries[0], compare_entries);
+    else
+        snapshot_sort(snapshot);
     return result < 0 ? result : 0;
 }
 
 void snapshot_finish(struct snapshot *snapshot) {
-    for (size_t i = 0; i < snapshot->count; i++) {
-        struct pawl_entry *entry = &snapshot->entries[i];
-
-        free((char *)entry->name);
-        free((char *)entry->host);
-        free((char *)entry->command);
-        free((char *)entry->label);
-        free((char *)entry->raw);
-    }
+    for (size_t i = 0; i < snapshot->count; i++)
+        free((char *)snapshot->entries[i].name); /* the block's beginning */
     free(snapshot->entries);
     *snapshot = (struct snapshot){0};
 }
@@ -112,8 +131,8 @@ bool is_gone(const struct pawl_entry *entry) {
     return entry->pid > 0 && is_of_this_host(entry) && kill((pid_t)entry->pid, 0) < 0 && errno == ESRCH;
 }
 
-bool is_endless(const struct pawl_entry *entry, const struct pawl_info *info) {
-    return !is_waiter(entry) && entry->remaining_ms == PAWL_FOREVER && info->lease_ms != PAWL_FOREVER;
+bool is_endless(const struct pawl_entry *entry, int64_t lease_ms) {
+    return !is_waiter(entry) && entry->remaining_ms == PAWL_FOREVER && lease_ms != PAWL_FOREVER;
 }
 
 const char *kind_name(enum pawl_kind kind) {

@@ -17,6 +17,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,4 +60,16 @@ void terminal_take_back(struct terminal *terminal) {
 
 void terminal_look_again(struct terminal *terminal, pid_t group) {
     terminal->given = terminal->fd >= 0 && tcgetpgrp(terminal->fd) == group;
+}
+
+bool is_utf8(void) {
+    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+
+        if (value != NULL && value[0] != '\0')
+            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+    }
+    return false;
 }

@@ -26,4 +26,7 @@ void terminal_take_back(struct terminal *terminal);
 /* We were stopped: what we knew may be wrong. */
 void terminal_look_again(struct terminal *terminal, pid_t group);
 
+/* Does the environment say that the terminal shows UTF-8? */
+bool is_utf8(void);
+
 #endif

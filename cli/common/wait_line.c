@@ -74,7 +74,7 @@ static void append_holder(struct text *text, const struct pawl_entry *holder, co
         append(text, ", asked to give up");
     if (holder->flags & PAWL_ENTRY_STOPPED)
         append(text, ", STOPPED, nobody moves until it goes on");
-    if (is_endless(holder, info))
+    if (is_endless(holder, info->lease_ms))
         append(text, ", which never ends by itself: pawl break frees it");
 }
 
@@ -104,7 +104,7 @@ static bool append_queue(struct text *text, const struct snapshot *snapshot, con
 
         if (!is_waiter(entry) && holders++ == 0)
             append_holder(text, entry, info);
-        noticed = noticed && !is_endless(entry, info);
+        noticed = noticed && !is_endless(entry, info->lease_ms);
     }
     if (holders == 0)
         append(text, "nobody right now");

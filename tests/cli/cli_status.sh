@@ -16,6 +16,49 @@ equal "... are none" "" "$printed"
 equal "JSON of nothing" "1 local [] 0 None" \
     "$(json '"%s %s %s %s %s" % (d["format"], d["engine"], l, d["notice_ms"], d["lease_ms"])')"
 
+# ---- Several places ----
+
+other=local:$scratch/other
+status_is 0 "status at two places" "$PAWL" status -u "$PAWL_URL" -u "$other"
+matches "... says both" "*local:$scratch/locks*local:$scratch/other*" "$printed"
+equal "JSON of two places is two lines" "local:$scratch/locks local:$scratch/other" \
+    "$("$PAWL" status --json -u "$PAWL_URL" -u "$other" | python3 -c 'import json,sys; print(*(json.loads(l)["url"] for l in sys.stdin))')"
+if [[ $("$PAWL" --version) == *redis* ]]; then
+    status_is 69 "one of two places that is not there" "$PAWL" status --json -u redis://:secret@127.0.0.1:1 -u "$other"
+    matches "... does not hide the other" '*"url":"redis://127.0.0.1:1"*"error":"*"error":null*' "$printed"
+fi
+
+# ---- Who waits for whom ----
+
+status_is 0 "nobody waits" "$PAWL" status --graph
+equal "... is said" "nobody waits for anybody" "$printed"
+mkfifo "$scratch/graph-never"
+start graph-holder "$PAWL" hold one <>"$scratch/graph-never" >/dev/null
+holder=$started
+check "one holds" eventually is_held one
+start graph-waiter "$PAWL" hold one <>"$scratch/graph-never" >/dev/null
+check "... and one waits" eventually waits one 1
+LC_ALL=C status_is 0 "who waits for whom" "$PAWL" status --graph
+matches "... is a tree" "*:$holder"$'\n''`- one -> *:'"$started  *" "$printed"
+status_is 0 "for Graphviz" "$PAWL" status --graph=dot
+matches "... with an edge" "digraph pawl {*a1 -> a0 [[]style=solid,label=\"one\"];*" "${printed//a0 -> a1/a1 -> a0}"
+equal "as JSON" "[('one', 'hard', False)]" "$("$PAWL" status --graph=json |
+    python3 -c 'import json,sys; print([(e["lock"], e["kind"], e["cycle"]) for e in json.load(sys.stdin)["edges"]])')"
+status_is 64 "as something else" "$PAWL" status --graph=svg
+quit "$started"
+quit "$holder"
+# Each holds one, and runs a pawl that wants the other.
+# shellcheck disable=SC2016 # the shell inside knows them
+start one-two "$PAWL" run c1 -- sh -c 'echo >&3; read -r line; exec "$0" run c2 -- true' "$PAWL" < <(eventually is_held c2; echo)
+first=$started
+start two-one "$PAWL" run c2 -- sh -c 'echo >&3; read -r line; exec "$0" run c1 -- true' "$PAWL" < <(eventually is_held c1; echo)
+second=$started
+deadlocked() { "$PAWL" status --graph >"$scratch/graph" && grep -q "a way out: pawl break 'c[12]' --token" "$scratch/graph"; }
+check "two pawl run that wait for each other are found" eventually deadlocked
+kill "$first" "$second"
+ended "$first"
+ended "$second"
+
 # ---- hold ----
 
 # As standard input it never ends, since its reader may also write to it.
