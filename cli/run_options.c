@@ -48,14 +48,15 @@ static const char help[] = "Usage: pawl run [OPTION]... LOCK... -- COMMAND [ARGU
                            "      --max-hold SECONDS\n"
                            "                       hold no longer than that; then as if the lock were lost\n"
                            "  -v, --verbose        say on stderr what happens\n"
+                           "  -q, --quiet          say nothing when it is not taken, on a terminal either\n"
                            "      --trace          say every step of the algorithm\n"
                            "      --help           this text; the whole story is in pawl(1)\n"
                            "\n"
                            "A lock whose name begins with '-' stands behind a '--' of its own:\n"
                            "pawl run -- -name -- COMMAND.\n"
                            "\n"
-                           "The command finds PAWL_LOCK, PAWL_TOKEN, PAWL_MODE and PAWL_HOLDER in its\n"
-                           "environment.\n"
+                           "The command finds PAWL_LOCK, PAWL_TOKEN, PAWL_MODE, PAWL_URL, PAWL_HOLDER and\n"
+                           "PAWL_AGENT in its environment: a pawl in it finds the same locks without -u.\n"
                            "\n"
                            "Exit status: 64 usage, 65 another kind of lock, 69 engine out of reach, 70 bug,\n"
                            "71 system, 74 storage, 75 not taken, 76 lost, 77 permission, 126 command cannot\n"
@@ -111,7 +112,7 @@ static void set_shell_command(struct run_options *options, char *text) {
     options->argv = options->shell_argv;
 }
 
-static int apply(struct run_options *options, int option) {
+int run_option(struct run_options *options, int option) {
     switch (option) {
     case 1:
         options->take.names[options->take.count++] = optarg;
@@ -119,23 +120,36 @@ static int apply(struct run_options *options, int option) {
     case 'c':
         set_shell_command(options, optarg);
         return 0;
-    case 'o':
-        options->close = true;
-        return 0;
-    case OPTION_ON_LOST:
-        return set_on_lost(options, optarg);
     case OPTION_GRACE:
         return set_duration(&options->grace_ms, "--grace", optarg);
-    case OPTION_MAX_HOLD:
-        return set_max_hold(options, optarg);
     default:
         return take_option(&options->take, option);
     }
 }
 
+static int apply(void *data, int option) {
+    struct run_options *options = data;
+
+    switch (option) {
+    case 'o':
+        options->close = true;
+        return 0;
+    case OPTION_ON_LOST:
+        return set_on_lost(options, optarg);
+    case OPTION_MAX_HOLD:
+        return set_max_hold(options, optarg);
+    default:
+        return run_option(options, option);
+    }
+}
+
+static const struct syntax syntax = {
+    .subcommand = "run", .help = help, .letters = "-:" TAKE_SHORT "c:o", .options = long_options, .apply = apply};
+
 /* `pawl run nightly ./backup.sh --full`: what looks like a bad option or a second lock is a command without its `--`. */
-static int missing_separator(const struct run_options *options) {
-    return usage_error("where does the command begin? Put '--' before it: pawl run %s -- COMMAND", options->take.names[0]);
+static int missing_separator(const struct run_options *options, const struct syntax *line) {
+    return usage_error("where does the command begin? Put '--' before it: pawl %s %s -- COMMAND", line->subcommand,
+                       options->take.names[0]);
 }
 
 static bool has_separator(int argc, char **argv) {
@@ -157,18 +171,18 @@ static bool take_names_behind(struct run_options *options, int argc, char **argv
 }
 
 /* getopt is done: what is left is the command. */
-static int finish_parsing(struct run_options *options, int argc, char **argv) {
+static int finish_parsing(struct run_options *options, const struct syntax *line, int argc, char **argv) {
     bool by_shell = options->argv != NULL;
     bool separated = strcmp(argv[optind - 1], "--") == 0;
 
     if (options->take.count == 0 && separated && (by_shell || has_separator(argc - optind + 1, argv + optind - 1)))
         separated = take_names_behind(options, argc, argv);
     if (options->take.count == 0)
-        return usage_error("which lock? pawl run LOCK -- COMMAND (see pawl run --help)");
+        return usage_error("which lock? pawl %s LOCK -- COMMAND (see pawl %s --help)", line->subcommand, line->subcommand);
     if (by_shell && optind < argc)
         return usage_error("-c and a command after '--' exclude each other");
     if (!by_shell && !separated)
-        return missing_separator(options);
+        return missing_separator(options, line);
     if (!by_shell && optind == argc)
         return usage_error("no command after '--'");
     if (!by_shell)
@@ -180,29 +194,33 @@ static int finish_parsing(struct run_options *options, int argc, char **argv) {
     return take_options_order(&options->take);
 }
 
-int run_options_parse(struct run_options *options, int argc, char **argv, bool *go_on) {
+int command_line_parse(struct run_options *options, const struct syntax *line, void *data, int argc, char **argv, bool *go_on) {
     int option, status = 0;
 
     *options = (struct run_options){.grace_ms = 5000, .max_hold_ms = PAWL_FOREVER};
     if (!take_options_init(&options->take, argc))
         return EXIT_SYSTEM;
     opterr = 0;
-    while (status == 0 && (option = getopt_long(argc, argv, "-:" TAKE_SHORT "c:o", long_options, NULL)) != -1) {
+    while (status == 0 && (option = getopt_long(argc, argv, line->letters, line->options, NULL)) != -1) {
         if (option == OPTION_HELP) {
-            fputs(help, stdout);
+            fputs(line->help, stdout);
             return finish_output(0);
         }
         if (option != '?' && option != ':')
-            status = apply(options, option);
+            status = line->apply(data, option);
         else if (option == '?' && options->take.count > 0 && options->argv == NULL && !has_separator(argc, argv))
-            status = missing_separator(options);
+            status = missing_separator(options, line);
         else
-            status = bad_option(option, argv, "run");
+            status = bad_option(option, argv, line->subcommand);
     }
     if (status == 0)
-        status = finish_parsing(options, argc, argv);
+        status = finish_parsing(options, line, argc, argv);
     *go_on = status == 0;
     return status;
+}
+
+int run_options_parse(struct run_options *options, int argc, char **argv, bool *go_on) {
+    return command_line_parse(options, &syntax, options, argc, argv, go_on);
 }
 
 void run_options_finish(struct run_options *options) {

@@ -22,6 +22,10 @@ struct run_options {
 
 /* Returns the exit status, and sets `go_on` if the command is to be run. run_options_finish() is due in any case. */
 int run_options_parse(struct run_options *options, int argc, char **argv, bool *go_on);
+/* The same for another subcommand that runs a command: `line` has its options, and its apply() gets `data`. Its letters begin with
+ * "-:", and it leaves to run_option() what is as with pawl run: locks, -c, --grace, and how to take them. */
+int command_line_parse(struct run_options *options, const struct syntax *line, void *data, int argc, char **argv, bool *go_on);
+int run_option(struct run_options *options, int option);
 void run_options_finish(struct run_options *options);
 
 #endif

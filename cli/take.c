@@ -49,12 +49,11 @@ static bool make_lock(struct take *take, size_t i, int *status) {
 }
 
 /* Servers that are out of reach, without a primary or without their replicas may come back. */
-static bool may_pass(int result) {
+bool take_may_pass(int result) {
     return result == PAWL_ECONNLOST || result == PAWL_ETOPOLOGY || result == PAWL_EREPLICAS;
 }
 
-/* A moment, until it is tried again. False: a signal ends us. */
-static bool pause_for(struct take *take, int64_t ms) {
+bool take_pause(struct take *take, int64_t ms) {
     struct pollfd signals = {.fd = signals_fd(), .events = POLLIN};
 
     poll(&signals, 1, (int)ms);
@@ -80,7 +79,7 @@ static int open_in_time(struct take *take, struct pawl_options *how, struct pawl
         how->connect_ms = left > 1 && left < CONNECT_MS ? left : CONNECT_MS;
         result = pawl_open(take->options->url, how, &take->client, error);
         left = take->deadline - now_ms();
-        if (!may_pass(result) || left <= 0 || !pause_for(take, left < PAUSE_MS ? left : PAUSE_MS))
+        if (!take_may_pass(result) || left <= 0 || !take_pause(take, left < PAUSE_MS ? left : PAUSE_MS))
             return result;
     }
 }
@@ -108,12 +107,8 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
     }
     print_warnings();
     pawl_describe(take->client, &take->info);
-    take->fd = pawl_fd(take->client);
-    if (take->fd < 0) {
-        say("cannot watch the locks: %s", pawl_error_text(take->fd));
-        *status = exit_of(take->fd);
+    if ((*status = open_events(take->client, &take->fd)) != 0)
         return false;
-    }
     for (size_t i = 0; i < options->count; i++)
         if (!make_lock(take, i, status))
             return false;
@@ -181,7 +176,7 @@ static size_t waited_for(const struct take *take, size_t taken) {
 static void tell_of_wait(struct take *take, size_t taken, const char **told) {
     const char *name = take->options->names[waited_for(take, taken)];
 
-    if (name == *told)
+    if (name == *told || take->options->quiet)
         return;
     *told = name;
     wait_line_end();
@@ -231,11 +226,11 @@ static int wait_for_all(struct take *take, int64_t deadline, struct pawl_error *
 
 /* Try again after this failure? A server that is away may come back, so wait for it, but only up to the -w of the user. Without a limit the
  * user is told at once. */
-static bool worth_waiting(const struct take_options *options, int result) {
-    if (options->wait_ms == 0)
+static bool worth_waiting(const struct take *take, int result) {
+    if (take->options->wait_ms == 0)
         return false;
-    if (may_pass(result))
-        return options->wait_ms != PAWL_FOREVER;
+    if (take_may_pass(result))
+        return take->options->wait_ms != PAWL_FOREVER;
     return result == PAWL_EHELD;
 }
 
@@ -286,7 +281,7 @@ static int explain_failure(const struct take *take, int result, const struct paw
 
     if (result == PAWL_EHELD || result == PAWL_ETIMEOUT) {
         /* As flock(1): scripts that only try expect no noise. People expect an answer. */
-        if (options->verbose || isatty(STDERR_FILENO))
+        if (options->verbose || (!options->quiet && isatty(STDERR_FILENO)))
             explain_late(take, error);
         return options->conflict_exit;
     }
@@ -312,7 +307,7 @@ bool take_all(struct take *take, int *status) {
     int64_t start = now_ms(), deadline = options->wait_ms == PAWL_FOREVER ? PAWL_FOREVER : take->deadline;
     int result = pawl_acquire_all(take->parts, options->count, 0, &error);
 
-    if (worth_waiting(options, result))
+    if (worth_waiting(take, result))
         result = wait_for_all(take, deadline, &error);
     take->held = result >= 0 ? options->count : 0;
     if (options->verbose)

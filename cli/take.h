@@ -26,8 +26,12 @@ bool take_open(struct take *take, const struct take_options *options, unsigned o
 /* Take all, or none: false, and `status` is the exit status, which is that of -E when others hold a lock. Signals are heard
  * meanwhile: one that ends programs ends the wait, and is left in take->signal. */
 bool take_all(struct take *take, int *status);
+/* After this failure: may the servers come back? */
+bool take_may_pass(int result);
 /* Give everything back; returns 0, or EXIT_LOST if a hold turns out to have been lost. Releasing twice does nothing. */
 int take_release(struct take *take);
+/* Wait for a moment, hearing signals as take_all() does. False: one ends us. */
+bool take_pause(struct take *take, int64_t ms);
 /* Close the client, which releases what is still held. */
 void take_finish(struct take *take);
 

@@ -6,6 +6,7 @@
 . "$(dirname "$0")/cli_common.sh"
 # shellcheck source=tests/cli/cli_servers.sh
 . "$(dirname "$0")/cli_servers.sh"
+export PAWL
 
 if ! start_redis; then
     skip "the command on a Redis" "$missing"
@@ -101,6 +102,22 @@ redis ACL SETUSER anna on '>hush-hush' '~*' '&*' +@all
 redis ACL SETUSER bert on '>hush-hush' '~*' '&*' +@all -hset
 redis RPUSH list x
 refused 77 "a wrong password" "*WRONGPASS*the password in the URL is wrong" "$PAWL" run -u "redis://anna:hush@127.0.0.1:$port" x -- true
+# A pawl in the command finds the lock, and the password as it was given; but none that stood in the URL.
+inside='echo "$PAWL_URL"; "$PAWL" run y -- echo ran'
+url=redis://anna@127.0.0.1:$port
+equal "a password from the environment, for the command, too" "$url"$'\n'ran \
+    "$(PAWL_PASSWORD=hush-hush "$PAWL" run -u "$url" x -- sh -c "$inside")"
+echo hush-hush >"$scratch/password"
+equal "a password from a file, for the command, too" "$url?password-file=$scratch/password"$'\n'ran \
+    "$("$PAWL" run -u "$url?password-file=$scratch/password" x -- sh -c "$inside")"
+equal "a password in the URL is not in the command's environment" "$url/0?replicas=0 0" \
+    "$("$PAWL" run -u "redis://anna:hush-hush@127.0.0.1:$port/0?replicas=0" x -- sh -c 'echo "$PAWL_URL $(env | grep -c hush)"')"
+equal "... nor is an option whose name is hidden by an escape" "$url/0?keep=5" \
+    "$("$PAWL" run -u "redis://anna:hush-hush@127.0.0.1:$port/0?%72eplicas=0&keep=5" x -- sh -c 'echo "$PAWL_URL"')"
+equal "... unless it was there before" "redis://anna:hush-hush@127.0.0.1:$port" \
+    "$(PAWL_URL=redis://anna:hush-hush@127.0.0.1:$port "$PAWL" run x -- sh -c 'echo "$PAWL_URL"')"
+refused 64 "a file that is not there" "*password-file*can't be read*" \
+    "$PAWL" run -u "redis://anna@127.0.0.1:$port?password-file=$scratch/none" x -- true
 refused 77 "a right that is missing" "*lacks a right: docs/redis.md*" "$PAWL" run -u "redis://bert:hush-hush@127.0.0.1:$port" x -- true
 check "... leaves nothing behind" is_free x
 refused 65 "a key that is no lock" "*'list'*no lock*" "$PAWL" run list -- true

@@ -11,6 +11,17 @@ matches "lock, mode and token are in the environment" "nightly|exclusive|[1-9]*"
 printed=$(PAWL_LOCK=old PAWL_TOKEN=old PAWL_MODE=old PAWL_HOLDER=old \
     "$PAWL" run -s shared -- sh -c 'echo "$PAWL_LOCK|$PAWL_MODE|$PAWL_HOLDER"')
 matches "... in place of what was there" "shared|shared|$(uname -n):[0-9]*" "$printed"
+agents='"$0" run inner -- "$0" status --json | tr "{" "\n" | grep -o "\"agent.*around[^,]*"; echo "$PAWL_AGENT"'
+printed=$("$PAWL" run outer -- sh -c "$agents" "$PAWL")
+matches "the agent is in the environment, and around what runs inside" \
+    '"agent":"????????????????","around":"????????????????"*"agent":"????????????????","around":null*' "$printed"
+check "... by its number" grep -q "around\":\"${printed##*$'\n'}\"" <<<"$printed"
+printed=$("$PAWL" run -u "local:$scratch/else%20where?keep=5" x -- sh -c 'echo "$PAWL_URL"')
+equal "the URL of -u is in the environment" "local:$scratch/else%20where?keep=5" "$printed"
+if [ "$(id -u)" -ne 0 ]; then
+    printed=$(unset PAWL_URL && XDG_STATE_HOME="$scratch/my%state" "$PAWL" run x -- sh -c 'echo "$PAWL_URL"')
+    equal "... and what a bare local: means, as a URL has it" "local:$scratch/my%25state/pawl" "$printed"
+fi
 printed=$("$PAWL" run --permits 2/3 permits -- sh -c 'echo "$PAWL_MODE"')
 equal "... for permits, too" permits "$printed"
 printed=$("$PAWL" run 'z last' 'a first' -- sh -c 'printf "%s/" "$PAWL_LOCK"; set -- $PAWL_TOKEN; echo $#')
