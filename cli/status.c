@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/options.h"
+#include "look/told.h"
 
 static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
                            "\n"
@@ -27,7 +27,8 @@ static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
                            "      --graph[=FORM]      who waits for whom, and likely deadlocks: FORM is text,\n"
                            "                          dot (for Graphviz) or json\n"
                            "      --watch[=SECONDS]   look again and again, every second or as often as\n"
-                           "                          you say, until Ctrl-C\n"
+                           "                          you say, until Ctrl-C; at LOCK also when the engine\n"
+                           "                          tells that its holder or its value has changed\n"
                            "  -u, --url URL           where the locks are; default $PAWL_URL, else local:.\n"
                            "                          Several times: at all of these\n"
                            "      --help              this text; the whole story is in pawl(1)\n"
@@ -202,8 +203,7 @@ static int look_once(const struct status_options *options, struct watch *watch, 
 }
 
 /* Until a signal or an unwritable output ends it, or no place can be seen any more. */
-static int look_again_and_again(const struct status_options *options, struct watch *watch) {
-    struct timespec pause = {.tv_sec = options->watch_ms / 1000, .tv_nsec = options->watch_ms % 1000 * 1000000};
+static int look_again_and_again(const struct status_options *options, struct watch *watch, struct told *told) {
     bool paint = is_for_people(options);
 
     if (paint)
@@ -211,13 +211,24 @@ static int look_again_and_again(const struct status_options *options, struct wat
     for (;;) {
         bool seen = false;
 
+        told_listen(told);
         int status = look_once(options, watch, paint, &seen);
         if (!seen || ferror(stdout))
             return status;
-        nanosleep(&pause, NULL);
+        told_wait(told, options->watch_ms);
         if (!paint && !options->json && options->graph != GRAPH_JSON)
             fputs("\n", stdout);
     }
+}
+
+static int watch_locks(const struct status_options *options, struct watch *watch) {
+    struct told told;
+    int status = told_open(&told, watch);
+
+    if (status == 0)
+        status = look_again_and_again(options, watch, &told);
+    told_close(&told);
+    return status;
 }
 
 static int show(const struct status_options *options) {
@@ -228,7 +239,7 @@ static int show(const struct status_options *options) {
     if (status != 0)
         return status;
     watch.name = options->name;
-    status = options->watch_ms > 0 ? look_again_and_again(options, &watch) : look_once(options, &watch, false, &ignored);
+    status = options->watch_ms > 0 ? watch_locks(options, &watch) : look_once(options, &watch, false, &ignored);
     watch_close(&watch);
     return status;
 }
