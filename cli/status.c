@@ -26,6 +26,10 @@ static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
                            "      --names             only the names, one on a line\n"
                            "      --graph[=FORM]      who waits for whom, and likely deadlocks: FORM is text,\n"
                            "                          dot (for Graphviz) or json\n"
+                           "      --check             say by the exit status whether it is held: 0 yes, 1 no\n"
+                           "      --held-longer TIME  with --check: whether for longer than that, such as 10m\n"
+                           "      --waiters N         with --check: whether N or more wait; with both: either\n"
+                           "  -q, --quiet             with --check: say nothing else\n"
                            "      --watch[=SECONDS]   look again and again, every second or as often as\n"
                            "                          you say, until Ctrl-C; at LOCK also when the engine\n"
                            "                          tells that its holder or its value has changed\n"
@@ -36,6 +40,8 @@ static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
                            "Examples\n"
                            "  pawl status\n"
                            "  pawl status nightly --watch\n"
+                           "  pawl status nightly --check -q && echo 'it is still running'\n"
+                           "  pawl status --check --held-longer 1h --waiters 100 && alert\n"
                            "  pawl status nightly --json | jq -r '.locks[].holders[].token'\n";
 
 static const struct option long_options[] = {
@@ -45,6 +51,10 @@ static const struct option long_options[] = {
     {"graph", optional_argument, NULL, OPTION_GRAPH},
     {"watch", optional_argument, NULL, OPTION_WATCH},
     {"url", required_argument, NULL, 'u'},
+    {"check", no_argument, NULL, OPTION_QUESTION},
+    {"held-longer", required_argument, NULL, OPTION_HELD_LONGER},
+    {"waiters", required_argument, NULL, OPTION_WAITERS},
+    {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -54,6 +64,7 @@ struct status_options {
     const char *name;
     bool json, raw, names;
     enum graph_form graph;
+    struct check_options check;
     int64_t watch_ms; /* 0: look once */
 };
 
@@ -68,10 +79,34 @@ static int set_graph(struct status_options *options, const char *form) {
     return usage_error("--graph is text, dot or json, not '%s'", form);
 }
 
+static int apply_check(struct check_options *check, int option) {
+    switch (option) {
+    case OPTION_QUESTION:
+        check->asked = true;
+        return 0;
+    case OPTION_HELD_LONGER:
+        if (!parse_duration(optarg, &check->held_longer_ms))
+            return usage_error("--held-longer wants a time, such as 30s or 10m, not '%s'", optarg);
+        return 0;
+    case OPTION_WAITERS:
+        if (!parse_number(optarg, UINT32_MAX, &check->waiters) || check->waiters == 0)
+            return usage_error("--waiters wants a number of 1 or more, not '%s'", optarg);
+        return 0;
+    default:
+        check->quiet = true;
+        return 0;
+    }
+}
+
 static int apply(void *data, int option) {
     struct status_options *options = data;
 
     switch (option) {
+    case OPTION_QUESTION:
+    case OPTION_HELD_LONGER:
+    case OPTION_WAITERS:
+    case 'q':
+        return apply_check(&options->check, option);
     case OPTION_JSON:
         options->json = true;
         return 0;
@@ -94,7 +129,18 @@ static int apply(void *data, int option) {
 }
 
 static const struct syntax syntax = {
-    .subcommand = "status", .help = help, .letters = ":u:", .options = long_options, .apply = apply};
+    .subcommand = "status", .help = help, .letters = ":qu:", .options = long_options, .apply = apply};
+
+/* --check answers by its exit status, and once. */
+static int finish_check(const struct status_options *options) {
+    const struct check_options *check = &options->check;
+
+    if (!check->asked && (check->held_longer_ms >= 0 || check->waiters > 0 || check->quiet))
+        return usage_error("--held-longer, --waiters and -q are for --check");
+    if (check->asked && (options->json || options->raw || options->names || options->graph != GRAPH_NONE || options->watch_ms > 0))
+        return usage_error("--check excludes --json, --raw, --names, --graph and --watch");
+    return 0;
+}
 
 /* What the options leave: one lock at most. */
 static int finish_parsing(struct status_options *options, int argc, char **argv) {
@@ -105,7 +151,7 @@ static int finish_parsing(struct status_options *options, int argc, char **argv)
     if (options->graph != GRAPH_NONE && (options->names || options->json || options->raw))
         return usage_error("--graph excludes --names, --json and --raw; as JSON it is --graph=json");
     options->name = argv[optind];
-    return 0;
+    return finish_check(options);
 }
 
 static void print_names(FILE *out, const struct place *place) {
@@ -140,9 +186,11 @@ static int print_look(FILE *out, const struct status_options *options, const str
             say("%s", place->error);
             status = status != 0 ? status : exit_of(place->code);
         }
-        if (options->graph == GRAPH_NONE && (place->code == 0 || (options->json && look->count > 1)))
+        if (!options->check.asked && options->graph == GRAPH_NONE && (place->code == 0 || (options->json && look->count > 1)))
             print_place(out, options, look, place);
     }
+    if (options->check.asked && status == 0)
+        status = check_look(out, &options->check, look, options->name);
     if (options->graph != GRAPH_NONE && !print_graph(out, look, options->graph)) {
         say("out of memory");
         status = EXIT_SYSTEM;
@@ -245,7 +293,7 @@ static int show(const struct status_options *options) {
 }
 
 int command_status(int argc, char **argv) {
-    struct status_options options = {0};
+    struct status_options options = {.check.held_longer_ms = -1};
     int status;
 
     if (read_options(&syntax, argc, argv, &options, &status) && (status = finish_parsing(&options, argc, argv)) == 0)

@@ -24,6 +24,16 @@ enum graph_form {
 
 /* graph.c: who waits for whom, over all places. False: out of memory. */
 bool print_graph(FILE *out, const struct look *look, enum graph_form form);
+/* check.c: pawl status --check. */
+struct check_options {
+    bool asked, quiet;
+    int64_t held_longer_ms; /* -1: not asked for */
+    uint64_t waiters;       /* so many or more; 0: not asked for */
+};
+/* Is the answer yes for this lock? Without more it is whether anybody holds it; else whether one of the limits is reached. */
+bool check_fits(const struct check_options *options, const struct lock_seen *lock);
+/* The exit status: 0 if it is yes for any of them, else 1. */
+int check_look(FILE *out, const struct check_options *options, const struct look *look, const char *name);
 /* table.c */
 void print_table(FILE *out, const struct status_view *view);
 void print_raw(FILE *out, const struct status_view *view);

@@ -28,6 +28,40 @@ if [[ $("$PAWL" --version) == *redis* ]]; then
     matches "... does not hide the other" '*"url":"redis://127.0.0.1:1"*"error":"*"error":null*' "$printed"
 fi
 
+# ---- A question for scripts ----
+
+status_is 1 "is a free lock held?" "$PAWL" status asked --check
+equal "... it says no" "'asked' is free, and 0 wait" "$printed"
+status_is 1 "is any lock held?" "$PAWL" status --check
+equal "... no" "" "$printed"
+mkfifo "$scratch/check-never"
+start check-holder "$PAWL" hold asked <>"$scratch/check-never" >/dev/null
+holder=$started
+check "one holds" eventually is_held asked
+status_is 0 "is a lock held that is?" "$PAWL" status asked --check
+matches "... it says for how long" "'asked' is held for *, and 0 wait" "$printed"
+status_is 0 "... quietly" "$PAWL" status asked --check -q
+equal "... nothing is said" "" "$printed"
+status_is 0 "is any held?" "$PAWL" status --check
+status_is 1 "is it held for an hour?" "$PAWL" status asked --check --held-longer 1h
+status_is 1 "does anybody wait?" "$PAWL" status asked --check --waiters 1
+start check-waiter "$PAWL" hold asked <>"$scratch/check-never" >/dev/null
+check "... now one does" eventually waits asked 1
+status_is 0 "... and that is said" "$PAWL" status asked --check --waiters 1
+matches "... with the number" "'asked' is held for *, and 1 waits" "$printed"
+status_is 0 "one of two limits is enough" "$PAWL" status --check --held-longer 1h --waiters 1 -q
+status_is 1 "... none is not" "$PAWL" status --check --held-longer 1h --waiters 2 -q
+status_is 0 "for longer than nothing" "$PAWL" status --check --held-longer 0s
+quit "$started"
+quit "$holder"
+status_is 64 "a limit without a question" "$PAWL" status --waiters 3
+status_is 64 "a question as JSON" "$PAWL" status --check --json
+status_is 64 "a time that is none" "$PAWL" status --check --held-longer soon
+status_is 64 "a number that is none" "$PAWL" status --check --waiters 0
+if [[ $("$PAWL" --version) == *redis* ]]; then
+    status_is 69 "a question nobody can answer" "$PAWL" status asked --check -q -u redis://127.0.0.1:1
+fi
+
 # ---- Who waits for whom ----
 
 status_is 0 "nobody waits" "$PAWL" status --graph
