@@ -62,6 +62,12 @@ if [[ $("$PAWL" --version) == *redis* ]]; then
     status_is 69 "a question nobody can answer" "$PAWL" status asked --check -q -u redis://127.0.0.1:1
 fi
 
+# ---- Break who holds it now ----
+
+status_is 64 "break --holder without a terminal" "$PAWL" break asked --holder </dev/null
+matches "... says what to do" "*--token N*" "$said"
+status_is 64 "a token and a holder" "$PAWL" break asked --holder --token 3
+
 # ---- Who waits for whom ----
 
 status_is 0 "nobody waits" "$PAWL" status --graph

@@ -163,6 +163,25 @@ def pipelines(t):
     check("... so that the lock is free", "=0=" in (t.run("$pawl run -w 10 x -- true") or ""))
 
 
+def breaking(t):
+    """pawl break --holder shows whom it found, and asks."""
+    t.run("$pawl run gone -- sleep 600 & until $pawl status gone --check -q; do sleep 0.1; done")
+    t.type("$pawl break gone --holder\n")
+    asked = t.expect(r"'gone' is held by sleep \(process \d+ on .*\), token \d+\. Ask it to give up\? \[y/N\] $")
+    check("break --holder asks", asked is not None, t.seen)
+    t.type("n\n")
+    check("... no is no", t.expect(r"% $") is not None and t.status() == "1", t.seen)
+    t.run("$pawl status gone --check -q; echo held $?")
+    t.type("$pawl break gone --holder --now\n")
+    check("... with --now it says so", t.expect(r"Free the lock at once\? \[y/N\] $") is not None, t.seen)
+    t.type("yes\n")
+    check("... yes is yes", t.expect(r"is taken from the holder") is not None, t.seen)
+    t.run("wait")
+    t.type("$pawl break gone --holder; echo status $?\n")
+    check("... nobody holds it", t.expect(r"nobody holds 'gone'\s+status 65") is not None, t.seen)
+    t.expect(r"% $")
+
+
 def scripts(t, scratch):
     with open(scratch + "/script", "w") as file:
         file.write("$pawl run x -- sh -c 'echo ready; exec sleep 60'\necho went on\n")
@@ -230,7 +249,7 @@ def main():
     scratch = tempfile.mkdtemp()
     os.environ["PAWL_URL"] = f"local:{scratch}/locks"
     try:
-        for scene in (job_control, pipelines, lambda t: scripts(t, scratch), killed, waiting_line):
+        for scene in (job_control, pipelines, breaking, lambda t: scripts(t, scratch), killed, waiting_line):
             terminal = Terminal(scratch)
             scene(terminal)
             terminal.close()
