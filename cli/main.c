@@ -39,6 +39,7 @@ static const struct subcommand {
     {"hold", command_hold, "hold a lock until standard input ends, for scripts"},
     {"status", command_status, "show who holds what, and who waits"},
     {"wait", command_wait, "wait until a lock is free, or is held"},
+    {"value", command_value, "read and write the value beside a lock"},
     {"break", command_break, "make a holder give up"},
     {"doctor", command_doctor, "say what about the server endangers locks"},
     {"bench", NULL, "measure locks, side by side with the bare server"},

@@ -235,11 +235,13 @@ static bool worth_waiting(const struct take *take, int result) {
 }
 
 /* How to ask for a lock of this kind. */
-static void advise(const struct pawl_entry *entry, char *hint, size_t size) {
-    if (entry->kind == PAWL_MUTEX)
-        snprintf(hint, size, ": it is a mutex, so leave out -s, -x and --permits");
+static void advise(const struct pawl_entry *entry, const struct take *take, char *hint, size_t size) {
+    if (take->writes && entry->kind == PAWL_SEMAPHORE)
+        snprintf(hint, size, ": it is a semaphore, and has no value");
+    else if (entry->kind == PAWL_MUTEX)
+        snprintf(hint, size, ": it is a mutex, so leave out %s", take->writes ? "-x" : "-s, -x and --permits");
     else if (entry->kind == PAWL_RWLOCK)
-        snprintf(hint, size, ": it is a read-write lock, so say -s or -x");
+        snprintf(hint, size, ": it is a read-write lock, so say %s", take->writes ? "-x" : "-s or -x");
     else
         snprintf(hint, size, ": it is a semaphore of %u, so say --permits N/%u", entry->limit, entry->limit);
 }
@@ -254,7 +256,7 @@ static void explain_misfit(const struct take *take, const struct pawl_error *err
     for (size_t i = 0; i < options->count && hint[0] == '\0'; i++) {
         if (snapshot_take(&snapshot, take->client, options->names[i], &ignored) == 0 && snapshot.count > 0 &&
             (snapshot.entries[0].kind != options->kind || options->kind == PAWL_SEMAPHORE))
-            advise(&snapshot.entries[0], hint, sizeof hint);
+            advise(&snapshot.entries[0], take, hint, sizeof hint);
         snapshot_finish(&snapshot);
     }
     say("%s%s", error->text, hint);

@@ -18,6 +18,7 @@ struct take {
     int64_t deadline;        /* of -n and -w */
     int64_t waited_ms;       /* of what -w gave, what was left after the try */
     bool loss_told;          /* the user knows already */
+    bool writes;             /* pawl value: who takes it wants to write its value */
 };
 
 /* Open the client and make the handles. `open_flags` for pawl_open(), `command` for the record. False: `status` is the exit status.
