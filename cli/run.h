@@ -28,6 +28,9 @@ struct run {
     int64_t ask_at; /* a suspect hold: TERM, unless it has recovered */
     int64_t kill_at;
     bool warned;     /* that the command can't be signalled */
+    sigset_t heard;  /* while the command ran, and --at-least after it */
+    int64_t granted; /* --once-per: the server's time of the grant */
+    int64_t at_least_at; /* the lock is kept until then */
 };
 
 /* What it is before it begins; the options are left alone. */

@@ -47,10 +47,21 @@ static const char help[] = "Usage: pawl run [OPTION]... LOCK... -- COMMAND [ARGU
                            "      --grace SECONDS  between TERM and KILL, at most; default 5\n"
                            "      --max-hold SECONDS\n"
                            "                       hold no longer than that; then as if the lock were lost\n"
+                           "      --at-least SECONDS\n"
+                           "                       hold that long though the command was quicker\n"
                            "  -v, --verbose        say on stderr what happens\n"
                            "  -q, --quiet          say nothing when it is not taken, on a terminal either\n"
                            "      --trace          say every step of the algorithm\n"
                            "      --help           this text; the whole story is in pawl(1)\n"
+                           "\n"
+                           "Once for all machines\n"
+                           "      --once-per PERIOD\n"
+                           "                       if no run has succeeded yet in this period: 15m, 1h, 1d\n"
+                           "                       ... of the server's time; or the calendar's hour, day,\n"
+                           "                       week\n"
+                           "      --utc            the calendar is that of UTC, not of the time zone here\n"
+                           "      --skip-exit-code N\n"
+                           "                       exit with N instead of 0 if one has\n"
                            "\n"
                            "A lock whose name begins with '-' stands behind a '--' of its own:\n"
                            "pawl run -- -name -- COMMAND.\n"
@@ -59,12 +70,13 @@ static const char help[] = "Usage: pawl run [OPTION]... LOCK... -- COMMAND [ARGU
                            "PAWL_AGENT in its environment: a pawl in it finds the same locks without -u.\n"
                            "\n"
                            "Exit status: 64 usage, 65 another kind of lock, 69 engine out of reach, 70 bug,\n"
-                           "71 system, 74 storage, 75 not taken, 76 lost, 77 permission, 126 command cannot\n"
-                           "be executed, 127 command not found.\n"
+                           "71 system, 74 storage, 75 not taken, 76 lost, 77 permission, 78 the note of\n"
+                           "--once-per is another's, 126 command cannot be executed, 127 command not found.\n"
                            "\n"
                            "Examples\n"
                            "  pawl run nightly -- ./backup.sh                   one at a time\n"
                            "  pawl run -n nightly -- ./backup.sh                or not at all\n"
+                           "  pawl run --once-per day nightly -- ./backup.sh    or once a day\n"
                            "  pawl run -w 10m deploy -c 'git pull && make install'\n"
                            "  pawl run --permits 1/4 downloads -- wget \"$url\"   four at a time\n";
 
@@ -75,6 +87,10 @@ static const struct option long_options[] = {
     {"on-lost", required_argument, NULL, OPTION_ON_LOST},
     {"grace", required_argument, NULL, OPTION_GRACE},
     {"max-hold", required_argument, NULL, OPTION_MAX_HOLD},
+    {"at-least", required_argument, NULL, OPTION_AT_LEAST},
+    {"once-per", required_argument, NULL, OPTION_ONCE_PER},
+    {"utc", no_argument, NULL, OPTION_UTC},
+    {"skip-exit-code", required_argument, NULL, OPTION_SKIP_EXIT},
     {NULL, 0, NULL, 0},
 };
 
@@ -101,6 +117,25 @@ static int set_max_hold(struct run_options *options, const char *text) {
     if (status == 0 && options->max_hold_ms == 0)
         return usage_error("--max-hold 0 would end the command before it starts");
     return status;
+}
+
+static int set_once_per(struct once_options *once, const char *text) {
+    bool utc = once->period.utc;
+
+    if (!period_parse(text, &once->period))
+        return usage_error("--once-per wants a period, such as 15m, 1h, 1d, or hour, day, week; not '%s'", text);
+    once->period.utc = utc;
+    once->wanted = true;
+    return 0;
+}
+
+static int set_skip_exit(struct once_options *once, const char *text) {
+    uint64_t number;
+
+    if (!parse_number(text, 255, &number))
+        return usage_error("--skip-exit-code wants an exit status from 0 to 255, not '%s'", text);
+    once->skip_exit = (int)number;
+    return 0;
 }
 
 static void set_shell_command(struct run_options *options, char *text) {
@@ -138,6 +173,15 @@ static int apply(void *data, int option) {
         return set_on_lost(options, optarg);
     case OPTION_MAX_HOLD:
         return set_max_hold(options, optarg);
+    case OPTION_AT_LEAST:
+        return set_duration(&options->at_least_ms, "--at-least", optarg);
+    case OPTION_ONCE_PER:
+        return set_once_per(&options->once, optarg);
+    case OPTION_UTC:
+        options->once.period.utc = true;
+        return 0;
+    case OPTION_SKIP_EXIT:
+        return set_skip_exit(&options->once, optarg);
     default:
         return run_option(options, option);
     }
@@ -197,7 +241,7 @@ static int finish_parsing(struct run_options *options, const struct syntax *line
 int command_line_parse(struct run_options *options, const struct syntax *line, void *data, int argc, char **argv, bool *go_on) {
     int option, status = 0;
 
-    *options = (struct run_options){.grace_ms = 5000, .max_hold_ms = PAWL_FOREVER};
+    *options = (struct run_options){.grace_ms = 5000, .max_hold_ms = PAWL_FOREVER, .once.skip_exit = -1};
     if (!take_options_init(&options->take, argc))
         return EXIT_SYSTEM;
     opterr = 0;
@@ -219,8 +263,32 @@ int command_line_parse(struct run_options *options, const struct syntax *line, v
     return status;
 }
 
+/* Do the options go together? */
+static int check_options(const struct run_options *options) {
+    const struct once_options *once = &options->once;
+
+    if (options->at_least_ms > options->max_hold_ms)
+        return usage_error("--at-least is longer than --max-hold allows");
+    if (!once->wanted && (once->period.utc || once->skip_exit >= 0))
+        return usage_error("%s says more about --once-per, which is missing", once->period.utc ? "--utc" : "--skip-exit-code");
+    if (!once->wanted)
+        return 0;
+    if (options->take.mode != PAWL_EXCLUSIVE)
+        return usage_error("--once-per needs the lock exclusively: leave out %s",
+                           options->take.mode == PAWL_SHARED ? "-s, or say -x" : "--permits");
+    if (options->take.count > 1)
+        return usage_error("--once-per is about one lock: take the others inside, pawl run --once-per PERIOD LOCK -- pawl run "
+                           "OTHER... -- COMMAND");
+    return 0;
+}
+
 int run_options_parse(struct run_options *options, int argc, char **argv, bool *go_on) {
-    return command_line_parse(options, &syntax, options, argc, argv, go_on);
+    int status = command_line_parse(options, &syntax, options, argc, argv, go_on);
+
+    if (*go_on)
+        status = check_options(options);
+    *go_on = *go_on && status == 0;
+    return status;
 }
 
 void run_options_finish(struct run_options *options) {

@@ -6,6 +6,7 @@
 #define PAWL_CLI_RUN_OPTIONS_H
 
 #include "common/options.h"
+#include "once.h"
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_IGNORE };
 
@@ -17,6 +18,8 @@ struct run_options {
     enum on_lost on_lost;
     int64_t grace_ms;
     int64_t max_hold_ms;
+    int64_t at_least_ms;
+    struct once_options once;
     bool close; /* -o: the command does not inherit the hold */
 };
 

@@ -25,6 +25,7 @@ void run_reset(struct run *run) {
     run->max_hold_at = run->ask_at = run->kill_at = PAWL_FOREVER;
     run->take.loss_told = false;
     run->terminal.fd = -1;
+    sigemptyset(&run->heard);
 }
 
 /* ---- Ending the command --------------------------------------------------------------------------------------------------- */
@@ -237,6 +238,7 @@ static void hear_command(struct run *run) {
 
 static void pass_signals_on(struct run *run) {
     for (int number; (number = signals_next()) != 0;) {
+        sigaddset(&run->heard, number);
         if (number == SIGCONT)
             resume_command(run);
         else
