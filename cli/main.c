@@ -37,6 +37,8 @@ static const struct subcommand {
 } subcommands[] = {
     {"run", command_run, "run a command while holding a lock"},
     {"hold", command_hold, "hold a lock until standard input ends, for scripts"},
+    {"elect", command_elect, "run a command on one of several machines: the leader"},
+    {"leader", command_leader, "say who leads"},
     {"status", command_status, "show who holds what, and who waits"},
     {"wait", command_wait, "wait until a lock is free, or is held"},
     {"value", command_value, "read and write the value beside a lock"},

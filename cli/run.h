@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.h - a command that runs while locks are held. run.c does it; tend.c is what happens meanwhile.
+ * run.h - a command that runs while locks are held. run.c does it once, elect.c again and again; tend.c is what happens meanwhile.
  */
 #ifndef PAWL_CLI_RUN_H
 #define PAWL_CLI_RUN_H
@@ -28,6 +28,7 @@ struct run {
     int64_t ask_at; /* a suspect hold: TERM, unless it has recovered */
     int64_t kill_at;
     bool warned;     /* that the command can't be signalled */
+    bool resigns;    /* TERM is for pawl, too: the hold is to be over, so that the command ends in time even if it ignores TERM */
     sigset_t heard;  /* while the command ran, and --at-least after it */
     int64_t granted; /* --once-per: the server's time of the grant */
     int64_t at_least_at; /* the lock is kept until then */

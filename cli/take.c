@@ -225,18 +225,20 @@ static int wait_for_all(struct take *take, int64_t deadline, struct pawl_error *
 }
 
 /* Try again after this failure? A server that is away may come back, so wait for it, but only up to the -w of the user. Without a limit the
- * user is told at once. */
+ * user is told at once, and who stands for election waits. */
 static bool worth_waiting(const struct take *take, int result) {
     if (take->options->wait_ms == 0)
         return false;
     if (take_may_pass(result))
-        return take->options->wait_ms != PAWL_FOREVER;
+        return take->elects || take->options->wait_ms != PAWL_FOREVER;
     return result == PAWL_EHELD;
 }
 
 /* How to ask for a lock of this kind. */
 static void advise(const struct pawl_entry *entry, const struct take *take, char *hint, size_t size) {
-    if (take->writes && entry->kind == PAWL_SEMAPHORE)
+    if (take->elects)
+        snprintf(hint, size, ": a leader is elected by a mutex");
+    else if (take->writes && entry->kind == PAWL_SEMAPHORE)
         snprintf(hint, size, ": it is a semaphore, and has no value");
     else if (entry->kind == PAWL_MUTEX)
         snprintf(hint, size, ": it is a mutex, so leave out %s", take->writes ? "-x" : "-s, -x and --permits");

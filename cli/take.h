@@ -18,6 +18,7 @@ struct take {
     int64_t deadline;        /* of -n and -w */
     int64_t waited_ms;       /* of what -w gave, what was left after the try */
     bool loss_told;          /* the user knows already */
+    bool elects;             /* pawl elect: by a mutex, and a server that goes away is waited for, however long */
     bool writes;             /* pawl value: who takes it wants to write its value */
 };
 

@@ -241,6 +241,8 @@ static void pass_signals_on(struct run *run) {
         sigaddset(&run->heard, number);
         if (number == SIGCONT)
             resume_command(run);
+        else if (number == SIGTERM && run->resigns)
+            hold_is_over(run);
         else
             signal_command(run, number);
     }
@@ -278,6 +280,8 @@ bool run_start(struct run *run, int *status) {
         return false;
     }
     terminal_open(&run->terminal);
+    if (run->resigns)
+        run->terminal.eager = false; /* Ctrl-C ends pawl, too, and so it has to hear of it */
     struct heirs_limit limit = {run->max_hold_at, run->options.on_lost == ON_LOST_TERM ? run->options.grace_ms : 0};
     *status = child_start(&run->child, run->options.argv, inherits(run), &limit, &run->terminal);
     return *status == 0;

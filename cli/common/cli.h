@@ -86,6 +86,8 @@ int poll_timeout(int64_t deadline);
 
 int command_run(int argc, char **argv);
 int command_hold(int argc, char **argv);
+int command_elect(int argc, char **argv);
+int command_leader(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_break(int argc, char **argv);
 int command_doctor(int argc, char **argv);
