@@ -44,6 +44,7 @@ static const struct subcommand {
     {"value", command_value, "read and write the value beside a lock"},
     {"break", command_break, "make a holder give up"},
     {"doctor", command_doctor, "say what about the server endangers locks"},
+    {"export", command_export, "say how locks are as metrics, for Prometheus"},
     {"bench", NULL, "measure locks, side by side with the bare server"},
     {"torture", NULL, "break everything, and see whether the locks hold"},
 };

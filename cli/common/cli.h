@@ -91,6 +91,7 @@ int command_leader(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_break(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_export(int argc, char **argv);
 int command_value(int argc, char **argv);
 int command_wait(int argc, char **argv);
 
