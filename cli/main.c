@@ -30,6 +30,12 @@ static const char help_tail[] = "\n"
                                 "  pawl run nightly -- ./backup.sh     run it, one at a time\n"
                                 "  pawl status nightly                 who runs it now, and who waits?\n";
 
+#ifdef PAWL_NCURSES
+#define WITH_NCURSES " top"
+#else
+#define WITH_NCURSES ""
+#endif
+
 static const struct subcommand {
     const char *name;
     int (*main)(int argc, char **argv); /* NULL: a program of its own, pawl-NAME */
@@ -44,6 +50,7 @@ static const struct subcommand {
     {"value", command_value, "read and write the value beside a lock"},
     {"break", command_break, "make a holder give up"},
     {"doctor", command_doctor, "say what about the server endangers locks"},
+    {"top", command_top, "show what needs attention, in a terminal"},
     {"export", command_export, "say how locks are as metrics, for Prometheus"},
     {"bench", NULL, "measure locks, side by side with the bare server"},
     {"torture", NULL, "break everything, and see whether the locks hold"},
@@ -59,7 +66,10 @@ static int print_help(void) {
 }
 
 static int print_version(void) {
-    printf("pawl %s\nengines: %s\n", pawl_version(), pawl_engines());
+    const char *optional = WITH_NCURSES;
+
+    printf("pawl %s\nengines: %s\noptional commands:%s\n", pawl_version(), pawl_engines(),
+           optional[0] != '\0' ? optional : " none");
     return finish_output(0);
 }
 

@@ -92,6 +92,7 @@ int command_status(int argc, char **argv);
 int command_break(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_export(int argc, char **argv);
+int command_top(int argc, char **argv);
 int command_value(int argc, char **argv);
 int command_wait(int argc, char **argv);
 
