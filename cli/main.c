@@ -36,6 +36,18 @@ static const char help_tail[] = "\n"
 #define WITH_NCURSES ""
 #endif
 
+#ifdef PAWL_HTTP
+#define WITH_HTTP " web"
+#else
+#define WITH_HTTP ""
+static int command_web(int argc, char **argv) {
+    (void)argc, (void)argv;
+    say("this pawl was built without libmicrohttpd, which pawl web needs: install libmicrohttpd-dev, and build it with "
+        "-Dhttp=enabled");
+    return EXIT_NOT_FOUND;
+}
+#endif
+
 static const struct subcommand {
     const char *name;
     int (*main)(int argc, char **argv); /* NULL: a program of its own, pawl-NAME */
@@ -52,6 +64,7 @@ static const struct subcommand {
     {"doctor", command_doctor, "say what about the server endangers locks"},
     {"top", command_top, "show what needs attention, in a terminal"},
     {"export", command_export, "say how locks are as metrics, for Prometheus"},
+    {"web", command_web, "show the locks in a browser, as they change"},
     {"bench", NULL, "measure locks, side by side with the bare server"},
     {"torture", NULL, "break everything, and see whether the locks hold"},
 };
@@ -66,7 +79,7 @@ static int print_help(void) {
 }
 
 static int print_version(void) {
-    const char *optional = WITH_NCURSES;
+    const char *optional = WITH_NCURSES WITH_HTTP;
 
     printf("pawl %s\nengines: %s\noptional commands:%s\n", pawl_version(), pawl_engines(),
            optional[0] != '\0' ? optional : " none");

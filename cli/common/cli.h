@@ -95,5 +95,8 @@ int command_export(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_value(int argc, char **argv);
 int command_wait(int argc, char **argv);
+#ifdef PAWL_HTTP
+int command_web(int argc, char **argv);
+#endif
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "../../cli/look/json.h"
+#include "../../cli/web/state.h"
 #include "../../cli/look/read.h"
 #include "../../cli/look/tree.h"
 
@@ -487,6 +488,37 @@ static void test_what_has_no_end_does_not_change(void **state) {
     }
 }
 
+/* What the page of pawl web is told: of what was renewed the lease alone. */
+static void test_differences(void **state) {
+    const struct made before[] = {
+        {.name = "a", .pid = 1, .token = 1, .remaining_ms = 20000}, HOLDS("b", 2, 2), HOLDS("c", 3, 3), HOLDS("d", 4, 4)};
+    const struct made now[] = {
+        {.name = "a", .pid = 1, .token = 1, .remaining_ms = 30000}, HOLDS("b", 5, 5), HOLDS("d", 4, 4), HOLDS("e", 6, 6)};
+    struct look first = LOOK(before), second = LOOK_AT(now, NOW + 1000);
+    struct history history;
+    char *text = NULL;
+    size_t size;
+
+    (void)state;
+    assert_true(history_init(&history));
+    history_add(&history, NULL, &first);
+    history_add(&history, &first, &second);
+    FILE *out = open_memstream(&text, &size);
+    write_difference(out, 2, &first, &second, &history, 0);
+    fclose(out);
+    assert_ptr_equal(strstr(text, "id: 2\nevent: state\ndata: {\"look\":2,"), text);
+    assert_string_equal(text + size - 3, "}\n\n");
+    assert_non_null(strstr(text, "\"changed\":[{\"name\":\"b\","));
+    assert_non_null(strstr(text, ",{\"name\":\"e\","));
+    assert_null(strstr(text, "{\"name\":\"a\","));
+    assert_null(strstr(text, "{\"name\":\"d\","));
+    assert_non_null(strstr(text, "\"gone\":[\"c\"],\"leases\":{\"a\":[30000]},\"rates\":{"));
+    free(text);
+    history_finish(&history);
+    look_finish(&first);
+    look_finish(&second);
+}
+
 /* ---- as JSON -------------------------------------------------------------------------------------------------------------- */
 
 static void test_json(void **state) {
@@ -581,6 +613,7 @@ int main(void) {
         cmocka_unit_test(test_place_goes_and_comes),
         cmocka_unit_test(test_holds_and_rate),
         cmocka_unit_test(test_what_changed),
+        cmocka_unit_test(test_differences),
         cmocka_unit_test(test_what_has_no_end_does_not_change),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_and_back),

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * breaking.c - what the body of POST /api/break says: an object of JSON that has texts and flags in it, and no more than that. See
+ * breaking.h.
+ */
+#include "breaking.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cursor {
+    const char *at; /* the body ends with a NUL */
+};
+
+static void skip_spaces(struct cursor *cursor) {
+    cursor->at += strspn(cursor->at, " \t\r\n");
+}
+
+/* Skip spaces, and this one if it is next. */
+static bool take(struct cursor *cursor, char wanted) {
+    skip_spaces(cursor);
+    if (*cursor->at != wanted)
+        return false;
+    cursor->at++;
+    return true;
+}
+
+static bool take_word(struct cursor *cursor, const char *word) {
+    size_t length = strlen(word);
+
+    skip_spaces(cursor);
+    if (strncmp(cursor->at, word, length) != 0)
+        return false;
+    cursor->at += length;
+    return true;
+}
+
+static bool take_hex(struct cursor *cursor, uint32_t *ret) {
+    char digits[5] = {0};
+
+    if (strspn(cursor->at, "0123456789abcdefABCDEF") < 4)
+        return false;
+    memcpy(digits, cursor->at, 4);
+    cursor->at += 4;
+    *ret = (uint32_t)strtoul(digits, NULL, 16);
+    return true;
+}
+
+static size_t encode(uint32_t code, char *out) {
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        out[0] = (char)(0xc0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3f));
+        return 2;
+    }
+    size_t length = code < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)((length == 3 ? 0xe0 : 0xf0) | code);
+    return length;
+}
+
+/* Behind \u. A character beyond 16 bits is two of them; half of one, and a NUL, are refused. */
+static bool take_unicode(struct cursor *cursor, char *out, size_t *length) {
+    uint32_t code, low;
+
+    if (!take_hex(cursor, &code) || code == 0 || (code >= 0xdc00 && code < 0xe000))
+        return false;
+    if (code >= 0xd800 && code < 0xdc00) {
+        if (strncmp(cursor->at, "\\u", 2) != 0)
+            return false;
+        cursor->at += 2;
+        if (!take_hex(cursor, &low) || low < 0xdc00 || low >= 0xe000)
+            return false;
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    *length = encode(code, out);
+    return true;
+}
+
+/* Behind a backslash. */
+static bool take_escape(struct cursor *cursor, char *out, size_t *length) {
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    char letter = *cursor->at++;
+    const char *found = letter != '\0' ? strchr(from, letter) : NULL;
+
+    if (letter == 'u')
+        return take_unicode(cursor, out, length);
+    if (found == NULL)
+        return false;
+    out[0] = to[found - from];
+    *length = 1;
+    return true;
+}
+
+static bool take_text(struct cursor *cursor, char *out, size_t room) {
+    size_t used = 0;
+
+    if (!take(cursor, '"'))
+        return false;
+    while (*cursor->at != '"') {
+        char piece[4] = {*cursor->at};
+        size_t length = 1;
+
+        if ((unsigned char)piece[0] < 0x20)
+            return false;
+        cursor->at++;
+        if ((piece[0] == '\\' && !take_escape(cursor, piece, &length)) || used + length >= room)
+            return false;
+        memcpy(out + used, piece, length);
+        used += length;
+    }
+    cursor->at++;
+    out[used] = '\0';
+    return true;
+}
+
+static bool take_flag(struct cursor *cursor, bool *ret) {
+    *ret = take_word(cursor, "true");
+    return *ret || take_word(cursor, "false");
+}
+
+static bool take_value(struct cursor *cursor, const char *key, struct breaking *breaking) {
+    char token[32];
+
+    if (strcmp(key, "url") == 0)
+        return take_text(cursor, breaking->url, sizeof breaking->url);
+    if (strcmp(key, "name") == 0)
+        return take_text(cursor, breaking->name, sizeof breaking->name);
+    if (strcmp(key, "now") == 0)
+        return take_flag(cursor, &breaking->now);
+    if (strcmp(key, "token") != 0 || !take_text(cursor, token, sizeof token))
+        return false;
+    errno = 0;
+    breaking->token = strtoull(token, NULL, 10);
+    return errno == 0 && token[0] != '\0' && strspn(token, "0123456789") == strlen(token);
+}
+
+const char *breaking_read(const char *body, size_t length, struct breaking *ret) {
+    static const char usage[] = "the body is to be {\"url\":\"...\",\"name\":\"...\",\"token\":\"...\",\"now\":false}";
+    struct cursor cursor = {body};
+    char key[8];
+
+    *ret = (struct breaking){0};
+    if (strlen(body) != length || !take(&cursor, '{'))
+        return usage;
+    do {
+        if (!take_text(&cursor, key, sizeof key) || !take(&cursor, ':') || !take_value(&cursor, key, ret))
+            return usage;
+    } while (take(&cursor, ','));
+    if (!take(&cursor, '}'))
+        return usage;
+    skip_spaces(&cursor);
+    if (*cursor.at != '\0' || ret->name[0] == '\0' || ret->url[0] == '\0' || ret->token == 0)
+        return usage;
+    return NULL;
+}

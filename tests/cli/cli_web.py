@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pawl web: what it answers to those who ask honestly, and to those who do not."""
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+from web_common import (
+    LOCKS,
+    PATIENCE,
+    PAWL,
+    Stream,
+    Web,
+    check,
+    equal,
+    eventually,
+    finish,
+    hold,
+    scratch,
+    skip,
+    start,
+    status,
+    wait_behind,
+)
+
+ODD = "<img src=x onerror=alert(1)>"
+
+
+def refused(name, code, sentence, *arguments):
+    done = subprocess.run(
+        [PAWL, "web", "-u", LOCKS, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
+    )
+    check(
+        name,
+        done.returncode == code and re.search(sentence, done.stderr) and done.stderr.count("\n") == 1,
+        f"{done.returncode} {done.stderr}",
+    )
+
+
+def command_line():
+    refused("no port", 64, "wants ADDRESS:PORT", "--listen", "127.0.0.1")
+    refused("no such port", 64, "0 to 65535", "--listen", "127.0.0.1:65536")
+    refused("a name to listen at", 64, "numbers of an address", "--listen", "example:80")
+    refused("an empty path", 64, "wants a path", "--listen", "unix:")
+    refused("every address without a name", 64, "--host NAME", "--listen", "0.0.0.0:0")
+    refused("a host that is a URL", 64, "--host wants a name", "--host", "http://x/")
+    refused("another way to break", 64, "--allow-break=now", "--allow-break=soon")
+    refused("an interval of nothing", 64, "--interval wants", "--interval", "0")
+    refused("a lock", 64, "takes no lock", "nightly")
+    refused("a URL that is none", 64, "nosuch", "-u", "nosuch://x")
+    taken = socket.create_server(("127.0.0.1", 0))
+    refused("a port that is in use", 71, "port 0 takes one that is free", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    taken.close()
+
+
+def keys():
+    path = os.path.join(scratch, "key")
+    first = Web("--key-file", path)
+    equal("the file of the key is its owner's alone", 0o600, stat.S_IMODE(os.stat(path).st_mode))
+    equal("it has the key in it", first.key + "\n", open(path, encoding="ascii").read())
+    equal("SIGTERM ends it, as it should", 128 + signal.SIGTERM, first.stop() % 256)
+    second = Web("--key-file", path)
+    equal("the key stays", first.key, second.key)
+    third = Web()
+    check("without a file it is a new one each time", third.key not in (first.key, second.key))
+    second.stop(), third.stop()
+    os.chmod(path, 0o640)
+    refused("a key that others can read", 77, "chmod 600", "--key-file", path)
+    os.chmod(path, 0o600)
+    with open(path, "w", encoding="ascii") as file:
+        file.write("secret\n")
+    refused("a file without a key", 74, "has no key in it", "--key-file", path)
+
+
+def sockets():
+    path = os.path.join(scratch, "socket")
+    web = Web(listen="unix:" + path)
+    equal("a unix socket is its owner's alone", 0o600, stat.S_IMODE(os.stat(path).st_mode))
+    equal("... and serves", 200, web.get("/api/state")[0])
+    web.host = "localhost:9999"
+    equal("... by any port, as ssh -L makes it", 200, web.get("/api/state")[0])
+    web.host = "evil.example"
+    equal("... but by no other name", 421, web.get("/api/state")[0])
+    web.host = "localhost"
+    equal("... and wants the key", 401, web.get("/api/state", key=False)[0])
+    refused("one that is in use", 71, "another program", "--listen", "unix:" + path)
+    web.process.kill()
+    web.process.wait()
+    check("a kill leaves it", os.path.exists(path))
+    web = Web(listen="unix:" + path)
+    equal("... and the next one takes it over", 200, web.get("/api/state")[0])
+    web.stop()
+    check("its end removes it", not os.path.exists(path))
+
+
+def page(web):
+    total = 0
+    for path, kind in ("/", "text/html"), ("/app.js", "text/javascript"), ("/app.css", "text/css"):
+        code, headers, body = web.get(path, key=False)
+        check(f"{path} is there for all", code == 200 and headers["content-type"].startswith(kind), f"{code} {headers}")
+        check(
+            f"{path} has no marker of a foreign origin",
+            not re.search(rb"https?://(?!www\.w3\.org/2000/svg)|@import|url\((?![#$])", body),
+        )
+        total += len(body)
+        tag = headers["etag"]
+        code, headers, again = web.get(path, key=False, more=[f"If-None-Match: {tag}"])
+        check(f"{path} is not sent again", code == 304 and not again, f"{code} {again}")
+    check("script, style and page are 60 kB at most", total <= 60000, total)
+    print(f"# {total} bytes")
+    headers = web.get("/", key=False)[1]
+    policy = headers["content-security-policy"]
+    check(
+        "the policy lets in nothing from elsewhere",
+        "default-src 'none'" in policy
+        and "script-src 'self'" in policy
+        and "unsafe" not in policy
+        and "frame-ancestors 'none'" in policy
+        and "require-trusted-types-for 'script'" in policy,
+        policy,
+    )
+    for name, value in {
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "connection": "close",
+    }.items():
+        equal(f"{name}", value, headers.get(name))
+    equal("the state is not kept by anybody", "no-store", web.get("/api/state")[1]["cache-control"])
+    source = web.get("/app.js", key=False)[2]
+    check(
+        "the script makes no markup",
+        not re.search(rb"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", source),
+    )
+
+
+def state(web):
+    seen = web.json("/api/state")
+    locks = {lock["name"]: lock for lock in seen["places"][0]["locks"]}
+    truth = {lock["name"]: lock for lock in status()}
+    equal("all locks are there", sorted(truth), sorted(locks))
+    check("a name that is markup is there as it is", ODD in locks)
+    steady = lambda entries: [{key: value for key, value in entry.items() if key != "remaining_ms"} for entry in entries]
+    for name, lock in truth.items():
+        equal(
+            f"{name}: holders and waiters as pawl status has them",
+            steady(lock["holders"] + lock["waiters"]),
+            steady(locks[name]["holders"] + locks[name]["waiters"]),
+        )
+    detail = web.json(f"/api/lock?url={LOCKS}&name=deploy")
+    check("one lock comes with what is stored", "node" in detail["seen"]["locks"][0]["holders"][0]["raw"], detail)
+    equal("... and with its holds", [truth["deploy"]["holders"][0]["token"]], [hold["token"] for hold in detail["holds"]])
+    equal("a lock that is free has none", [], web.json(f"/api/lock?url={LOCKS}&name=free")["seen"]["locks"])
+    equal("a URL that is not ours", 404, web.get("/api/lock?url=redis://x&name=deploy")[0])
+    equal("no name", 400, web.get(f"/api/lock?url={LOCKS}")[0])
+    equal("a name with a NUL", 400, web.get(f"/api/lock?url={LOCKS}&name=a%00b")[0])
+    equal("a name that is no name", 400, web.get(f"/api/lock?url={LOCKS}&name=a%01b")[0])
+
+
+def metrics(web):
+    equal("metrics want the key", 401, web.get("/metrics", key=False)[0])
+    code, headers, body = web.get("/metrics")
+    check(
+        "metrics are as pawl export writes them",
+        code == 200 and headers["content-type"].startswith("text/plain; version=0.0.4"),
+        headers,
+    )
+    once = subprocess.run([PAWL, "export", "-u", LOCKS], stdout=subprocess.PIPE, check=True).stdout
+    figure = re.compile(rb"^pawl_(?:holders|waiters)\{.*$", re.M)
+    equal("... with the same figures", sorted(figure.findall(once)), sorted(figure.findall(body)))
+    code, headers, body = web.get("/metrics", more=["Accept: application/openmetrics-text; version=1.0.0"])
+    check(
+        "... and OpenMetrics for who asks",
+        headers["content-type"].startswith("application/openmetrics-text") and body.endswith(b"# EOF\n"),
+    )
+
+
+def hostile(web):
+    port, key = web.port, web.key
+    bearer = f"Authorization: Bearer {key}"
+    table = [
+        # what, bytes, the statuses that are right
+        ("no key", web.head("GET", "/api/state", key=False), {401}),
+        ("a wrong key", web.head("GET", "/api/state", key=False, more=["Authorization: Bearer " + "0" * 32]), {401}),
+        ("the key as a cookie", web.head("GET", "/api/state", key=False, more=[f"Cookie: key={key}"]), {401}),
+        ("the key in the query", web.head("GET", f"/api/state?key={key}", key=False), {401}),
+        ("two keys", web.head("GET", "/api/state", more=[bearer]), {400}),
+        ("the stream without a key", web.head("GET", "/api/stream", key=False), {401}),
+        ("a break without a key", web.head("POST", "/api/break", key=False, more=["Content-Length: 2"]) + b"{}", {401}),
+        ("another host", web.head("GET", "/api/state", host=False, more=["Host: evil.example"]), {421}),
+        ("another host, with our port", web.head("GET", "/api/state", host=False, more=[f"Host: evil.example:{port}"]), {421}),
+        ("a host that begins as ours", web.head("GET", "/api/state", host=False, more=[f"Host: 127.0.0.1.evil.example:{port}"]), {421}),
+        ("our name without the port", web.head("GET", "/api/state", host=False, more=["Host: localhost"]), {421}),
+        ("another host for the page", web.head("GET", "/", host=False, more=["Host: evil.example"]), {421}),
+        ("no host", web.head("GET", "/api/state", host=False), {400, 421}),
+        ("no host in HTTP/1.0", f"GET /api/state HTTP/1.0\r\n{bearer}\r\n\r\n".encode(), {421}),
+        ("two hosts", web.head("GET", "/api/state", more=["Host: evil.example"]), {400}),
+        ("the whole URL of another host", web.head("GET", "http://evil.example/api/state"), {404}),
+        ("localhost", web.head("GET", "/api/state", host=False, more=[f"Host: localhost:{port}"]), {200}),
+        ("LOCALHOST", web.head("GET", "/api/state", host=False, more=[f"Host: LOCALHOST:{port}"]), {200}),
+        ("from another site", web.head("GET", "/api/state", more=["Sec-Fetch-Site: cross-site"]), {403}),
+        ("from a neighbour", web.head("GET", "/api/state", more=["Sec-Fetch-Site: same-site"]), {403}),
+        ("from our page", web.head("GET", "/api/state", more=["Sec-Fetch-Site: same-origin"]), {200}),
+        ("the script from another site", web.head("GET", "/app.js", more=["Sec-Fetch-Site: cross-site"]), {403}),
+        ("the page by a link", web.head("GET", "/", key=False, more=["Sec-Fetch-Site: cross-site"]), {200}),
+        ("two lengths", web.head("POST", "/api/break", more=["Content-Length: 2", "Content-Length: 3"]) + b"{} ", {400}),
+        ("a body in chunks", web.head("POST", "/api/break", more=["Transfer-Encoding: chunked"]) + b"2\r\n{}\r\n0\r\n\r\n", {400}),
+        (
+            "chunks and a length",
+            web.head("POST", "/api/break", more=["Content-Length: 2", "Transfer-Encoding: chunked"]) + b"0\r\n\r\n",
+            {400},
+        ),
+        ("no length", web.head("POST", "/api/break"), {400}),
+        ("a length that is none", web.head("POST", "/api/break", more=["Content-Length: 1x"]) + b"{}", {400}),
+        ("a length below 0", web.head("POST", "/api/break", more=["Content-Length: -1"]) + b"{}", {400}),
+        ("a body that is too long", web.head("POST", "/api/break", more=["Content-Length: 5000"]), {413}),
+        ("a length beyond all", web.head("POST", "/api/break", more=["Content-Length: 99999999999999999999"]), {400, 413}),
+        ("a body where there is none", web.head("GET", "/api/state", more=["Content-Length: 2"]) + b"{}", {413}),
+        ("a head that is too long", web.head("GET", "/api/state", more=["X: " + "x" * 9000]), {431}),
+        ("a head that never ends", web.head("GET", "/api/state", more=[f"X{i}: {'x' * 200}" for i in range(300)]), {431, 413, None}),
+        ("a path that is too long", web.head("GET", "/" + "x" * 40000), {414, 431, None}),
+        ("a NUL in a header", web.head("GET", "/api/state", more=["X: a\0b"]), {400, None}),
+        ("a NUL in the host", web.head("GET", "/api/state", host=False, more=[f"Host: {web.host}\0.evil.example"]), {400, 421, None}),
+        ("a NUL in the path", web.head("GET", "/api/state\0x"), {400, 404, None}),
+        ("a NUL in the path, written", web.head("GET", "/api/state%00x"), {400, 404}),
+        ("a header without a name", web.head("GET", "/api/state", more=[": x"]), {200, 400, None}),
+        ("a header without a colon", web.head("GET", "/api/state", more=["nonsense"]), {400, None}),
+        ("a space before the colon", web.head("GET", "/api/state", host=False, more=[f"Host : {web.host}"]), {400, 421, None}),
+        (
+            "a header that goes on",
+            web.head("GET", "/api/state", key=False, more=["Authorization: Bearer", " " + key]),
+            {400, 401, 200, None},
+        ),
+        ("a path with dots", web.head("GET", "/../../etc/passwd"), {404}),
+        ("a path with dots, written", web.head("GET", "/%2e%2e/%2e%2e/etc/passwd"), {404}),
+        ("a path that is not there, without a key", web.head("GET", "/nothing", key=False), {401}),
+        ("another method", web.head("PUT", "/api/state", more=["Content-Length: 0"]), {405}),
+        ("a method of nobody", web.head("BREW", "/"), {405}),
+        ("GET of a break", web.head("GET", "/api/break"), {405}),
+        (
+            "OPTIONS, as another site's page asks",
+            web.head("OPTIONS", "/api/state", key=False, more=["Origin: http://evil.example"]),
+            {401, 405},
+        ),
+        ("TRACE", web.head("TRACE", "/"), {405}),
+        ("no HTTP at all", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", {400, None}),
+        ("an answer", b"HTTP/1.1 200 OK\r\n\r\n", {400, 401, 404, 405, 421, None}),
+        ("a request behind the first", web.head("GET", "/") + web.head("GET", "/api/state"), {200}),
+        ("a stream from nowhere", web.head("GET", "/api/stream?after=x"), {400}),
+    ]
+    for name, data, right in table:
+        code, headers, body = web.send(data)
+        check(f"{name}: {' or '.join(map(str, sorted(right, key=str)))}", code in right, f"{code} {body[:200]}")
+        if code == 401:
+            check("... and what it wants", headers.get("www-authenticate") == "Bearer")
+        check("... no other site may read it", "access-control-allow-origin" not in headers)
+    code, _, body = web.send(web.head("GET", "/") + web.head("GET", "/api/state"))
+    check("nothing is read behind a request", body.count(b"HTTP/1.1") == 0 and b'"look":' not in body)
+    equal("after all that it serves", 200, web.get("/api/state")[0])
+
+
+def slow(web):
+    """Those who send slowly: more than there is room for. An honest one is served meanwhile."""
+    crowd = []
+    try:
+        for _ in range(400):
+            connection = web.connect()
+            connection.sendall(b"GET /api/state HTTP/1.1\r\nHost:")
+            crowd.append(connection)
+        took = []
+        for turn in range(10):
+            for connection in crowd[turn::10]:
+                try:
+                    connection.sendall(b" ")
+                except OSError:
+                    pass
+            began = time.monotonic()
+            code = web.get("/", key=False)[0]
+            took.append(time.monotonic() - began)
+            if code != 200:
+                break
+        equal("400 who send slowly do not keep out one who does not", 200, code)
+        print(f"# an honest request took {1e3 * sorted(took)[len(took) // 2]:.1f} ms, {1e3 * max(took):.1f} ms at most")
+        gone = sum(not connection.recv(1) for connection in crowd[:100])
+        equal("the slowest were turned away", 100, gone)
+    finally:
+        for connection in crowd:
+            connection.close()
+
+
+def stream(web):
+    holder = hold("handed")
+    waiter = wait_behind("handed")
+    look = web.json("/api/state")["look"]
+    one, two = Stream(web, look), Stream(web, look)
+    handed = status("handed")[0]["holders"][0]["token"]
+    holder.terminate()
+    changed = lambda data: [
+        lock
+        for place in data["places"]
+        for lock in place["changed"]
+        if lock["name"] == "handed" and lock["holders"] and lock["holders"][0]["token"] != handed
+    ]
+    first, second = one.until(changed), two.until(changed)
+    check("a hand-off is told", first is not None, first)
+    equal("... to all alike", first, second)
+    equal("... with who holds it now", status("handed")[0]["holders"][0]["token"], changed(first)[0]["holders"][0]["token"])
+    waiter.terminate()
+    check("what is free is told as gone", one.until(lambda data: "handed" in data["places"][0]["gone"]) is not None)
+    one.close(), two.close()
+    far = Stream(web, 10**6)
+    equal("who has seen what never was begins anew", ("anew", {}), far.next())
+    equal("... and that is all", None, far.next())
+    far.close()
+
+
+def silence(web):
+    """Nobody is here: nobody looks."""
+
+    def look():
+        return web.json("/api/state")["look"]
+
+    def rests():
+        before = look()
+        time.sleep(0.5)  # five times as long as between two looks
+        return look() <= before + 1
+
+    check("while nobody is here there are no looks", eventually(rests))
+
+
+def breaks():
+    web = Web()
+    holder = hold("broken")
+    token = status("broken")[0]["holders"][0]["token"]
+    wish = {"url": LOCKS, "name": "broken", "token": token, "now": False}
+    equal("no break unless it is allowed", 403, web.post("/api/break", wish)[0])
+    equal("... and none has happened", False, status("broken")[0]["holders"][0]["broken"])
+    web.stop()
+    web = Web("--allow-break")
+    equal("a break at once unless that is allowed", 403, web.post("/api/break", {**wish, "now": True})[0])
+    equal("another token", 409, web.post("/api/break", {**wish, "token": str(int(token) + 1)})[0])
+    equal("a token that is a number", 400, web.post("/api/break", {**wish, "token": int(token)})[0])
+    equal("a body that is no JSON", 400, web.post("/api/break", b"token=1")[0])
+    equal("another URL", 404, web.post("/api/break", {**wish, "url": "redis://evil.example"})[0])
+    equal("nobody's lock", 409, web.post("/api/break", {**wish, "name": "free"})[0])
+    check("the holder still holds", holder.poll() is None and not status("broken")[0]["holders"][0]["broken"])
+    code, _, body = web.post("/api/break", wish)
+    check("with the token it is broken", code == 200 and b"asked to give up" in body, f"{code} {body}")
+    equal("... and the holder hears of it", 76, holder.wait(PATIENCE))
+    web.stop()
+    said = web.process.stderr.read()
+    check(
+        "each try is in the log",
+        said.count("broke token") == 3 and f"broke token {token} of 'broken'" in said and said.rstrip().endswith("done"),
+        said,
+    )
+    web = Web("--allow-break=now")
+    holder = hold("taken")
+    token = status("taken")[0]["holders"][0]["token"]
+    equal("at once, where it is allowed", 200, web.post("/api/break", {**wish, "name": "taken", "token": token, "now": True})[0])
+    equal("... it is free", [], status("taken"))
+    web.stop()
+
+
+def unreachable():
+    nobody = socket.create_server(("127.0.0.1", 0))
+    port = nobody.getsockname()[1]
+    nobody.close()
+    if b"redis" not in subprocess.run([PAWL, "--version"], stdout=subprocess.PIPE, check=True).stdout:
+        skip("a server that is not there", "no engine for Redis in this build")
+        return
+    web = Web("-u", f"redis://127.0.0.1:{port}")
+    places = web.json("/api/state")["places"]
+    check(
+        "one place that can't be reached does not hide the others",
+        len(places) == 2 and places[0]["locks"] and places[1]["error"],
+        places,
+    )
+    web.stop()
+
+
+def main():
+    command_line()
+    keys()
+    sockets()
+    hold("deploy", "--label", "release 4182")
+    wait_behind("deploy")
+    hold(ODD, "--label", '"><script>alert(1)</script>')
+    web = Web("--interval", "100")
+    check("one line, and no more", re.fullmatch(r"http://127\.0\.0\.1:\d+/#[0-9a-f]{32}\n", web.line))
+    page(web)
+    state(web)
+    metrics(web)
+    hostile(web)
+    stream(web)
+    silence(web)
+    slow(web)
+    equal("it ends when it is told to", 128 + signal.SIGTERM, web.stop() % 256)
+    equal("... and has said nothing", "", web.process.stderr.read())
+    breaks()
+    unreachable()
+
+
+if __name__ == "__main__":
+    if subprocess.run([PAWL, "web", "--help"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        skip("pawl web", "built without libmicrohttpd")
+        finish()
+    try:
+        main()
+    except AssertionError as error:
+        check(f"went through: {error!r}", False)
+    finally:
+        finish()

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pawl web in a real browser: what the page shows, what it lets one do, and what it never does."""
+
+import json
+import os
+import subprocess
+
+import webdriver
+from web_common import LOCKS, PATIENCE, PAWL, Web, check, equal, finish, hold, scratch, skip, start, status, wait_behind
+
+HOSTILE = {
+    "<img src=x onerror=alert(1)>": "\"><script>document.title='cracked'</script>",
+    "x" * 255: "long",
+    "\u202egnp.exe": "\u202eright to left",
+    "a'b\"c&amp;`$(id)": "javascript:alert(1)",
+}
+NARROW, WIDE, HEIGHT = 400, 1280, 900
+VIEWS = {
+    "locks": "#/",
+    "waits": "#/waits",
+    "events": "#/events",
+    "health": "#/health",
+    "one lock": "#/lock/deploy",
+    "a lock with a long name": "#/lock/" + "x" * 255,
+}
+ESCAPE, ENTER = "\ue00c", "\ue007"
+with open(os.path.join(os.path.dirname(__file__), "web_probe.js"), encoding="utf-8") as file:
+    PROBE = file.read() + "\nreturn "
+
+
+def go(browser, where):
+    browser.run("location.hash = arguments[0]", where)
+    browser.wait("return document.querySelector('main').innerText.length > 10")
+
+
+def rows(browser):
+    browser.wait(PROBE + "rowElements().length")
+    return {row["name"]: row for row in browser.run(PROBE + "rows()")}
+
+
+def the_list(browser):
+    truth = {lock["name"]: lock for lock in status()}
+    shown = rows(browser)
+    equal("every lock has a row", sorted(truth), sorted(shown))
+    for name, lock in truth.items():
+        row = shown.get(name, {})
+        wanted = (lock["holders"][0]["token"], str(len(lock["waiters"])))
+        equal(f"{ascii(name[:20])}: token and queue as pawl status has them", wanted, (row.get("token"), row.get("waiters")))
+    equal("names that are markup are text", 0, browser.run("return document.querySelectorAll('main img, main script').length"))
+    equal("the key is not in the address", "#/", browser.run("return location.hash"))
+
+
+def hand_off(browser):
+    holder = hold("handed")
+    waiter = wait_behind("handed")
+    token = status("handed")[0]["holders"][0]["token"]
+    equal("a new lock appears by itself", token, browser.wait(PROBE + "tokenShown('handed')"))
+    holder.terminate()
+    browser.wait(PROBE + "![arguments[0], ''].includes(tokenShown('handed'))", token, what="the next token")
+    equal("a row changes after a hand-off", status("handed")[0]["holders"][0]["token"], browser.run(PROBE + "tokenShown('handed')"))
+    waiter.terminate()
+    browser.wait(PROBE + "tokenShown('handed') === ''", what="a lock that is free goes")
+
+
+def keyboard(browser):
+    browser.keys("/")
+    browser.keys("release 4182")
+    browser.wait(PROBE + "rowElements().length === 1", what="the search for a label")
+    browser.keys(ESCAPE)
+    browser.keys("j" + ENTER)
+    browser.wait("return document.querySelector('h1')?.textContent === 'deploy'", what="the lock that was chosen by keys")
+    browser.keys(ESCAPE)
+    browser.wait("return location.hash === '#/'")
+    for key, view in ("2", "waits"), ("3", "events"), ("4", "health"), ("1", ""):
+        browser.keys(key)
+        browser.wait("return location.hash === '#/' + arguments[0]", view, what=f"the view behind {key}")
+    browser.run("const q = document.getElementById('q'); q.value = ''; q.dispatchEvent(new Event('input'))")
+    check("it can be used without a mouse", True)
+
+
+def the_queue(browser):
+    go(browser, "#/lock/deploy")
+    browser.wait("return document.querySelectorAll('.link').length === 3", what="one holder and two who wait")
+    shown = browser.run("return [...document.querySelectorAll('.link')].map(el => el.innerText)")
+    look = subprocess.run([PAWL, "status", "-u", LOCKS, "--json", "--raw", "deploy"], stdout=subprocess.PIPE, check=True).stdout
+    lock = json.loads(look)["locks"][0]
+    stored = [entry["raw"].split(" session ")[0] for entry in lock["holders"] + lock["waiters"]]
+    check("beside each is what is stored for it", all(part in row for row, part in zip(shown, stored)), f"{shown}\n{stored}")
+    equal("an arrow from each who waits", 2, browser.wait("return document.querySelectorAll('.chain > svg > path').length"))
+    drawn = "return document.querySelectorAll('.bar-h').length === 1 && document.querySelectorAll('.bar-w').length === 2"
+    browser.wait(drawn, what="the timeline")
+
+
+def break_it(browser, holder):
+    token = status("deploy")[0]["holders"][0]["token"]
+    browser.keys("b")
+    browser.wait("return document.getElementById('dialog').open")
+    check("nothing can be sent before the token is typed", browser.run("return document.querySelector('.btn.solid').disabled"))
+    check("=now was not allowed, and can't be chosen", browser.run("return document.querySelectorAll('.opt input')[1].disabled"))
+    browser.keys(token[-4:])
+    browser.run("document.querySelector('.btn.solid').click()")
+    equal("a break works", 76, holder.wait(PATIENCE))
+    browser.wait("return !document.getElementById('dialog').open")
+    browser.wait("return document.querySelector('.link .mono').textContent !== arguments[0]", token, what="the next holder")
+
+
+def looks(browser):
+    for theme in "light", "dark":
+        browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+        for width in WIDE, NARROW:
+            browser.size(width, HEIGHT)
+            for name, where in VIEWS.items():
+                go(browser, where)
+                equal(f"{name}, {width} px: nothing is wider than the window", [], browser.run(PROBE + "tooWide()"))
+                equal(f"{name}, {theme}, {width} px: all can be read", [], browser.run(PROBE + "faint()"))
+    browser.size(WIDE, HEIGHT)
+
+
+def many(browser, directory):
+    """10,000 locks. How long it takes is told, and no more."""
+    url = "local:" + os.path.join(directory, "many")
+    names = [f"lock-{i:05}" for i in range(10000)]
+    holder = start(PAWL, "run", "-u", url, *names, "--", "sh", "-c", "echo held; exec sleep 600", stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == "held\n"
+    web = Web(url=url)
+    browser.open("about:blank")
+    browser.open(web.address)
+    browser.wait(PROBE + "rowElements().length")
+    paint, state, now = browser.run(PROBE + "times()")
+    print(f"# 10,000 locks: first paint {paint:.0f} ms, state here {state:.0f} ms, rows seen within {now:.0f} ms")
+    equal("all are counted", "10,000", browser.run("return document.querySelector('.figure b').textContent"))
+    check("only rows in sight are in the document", browser.run(PROBE + "rowElements().length") < 100)
+    browser.run("scrollTo(0, document.documentElement.scrollHeight)")
+    browser.wait(PROBE + "rowElements().some(tr => nameOf(tr) === 'lock-09999')", what="the last row")
+    check("... also at the end", browser.run(PROBE + "rowElements().length") < 100)
+    equal("the console is still empty", [], [line["message"] for line in browser.log("browser")])
+    web.stop()
+    holder.terminate()
+    browser.wait("return document.body.classList.contains('stale')", what="that what is shown is old, once pawl web has ended")
+
+
+def whole_story(browser, web, holder):
+    browser.open(web.address)
+    the_list(browser)
+    hand_off(browser)
+    keyboard(browser)
+    looks(browser)
+    the_queue(browser)
+    break_it(browser, holder)
+    equal("no request went elsewhere", [], browser.run(PROBE + "foreignRequests()"))
+    check("no name has run", "cracked" not in browser.run("return document.title"))
+    equal("the console is empty", [], [line["message"] for line in browser.log("browser")])
+    many(browser, scratch)
+
+
+def main():
+    for name, label in HOSTILE.items():
+        hold(name, "--label", label)
+    holder = hold("deploy", "--label", "release 4182")
+    wait_behind("deploy")
+    wait_behind("deploy")
+    web = Web("--allow-break", "--interval", "200")
+    browser = webdriver.Browser(os.path.join(scratch, "profile"))
+    try:
+        whole_story(browser, web, holder)
+    finally:
+        browser.close()
+
+
+if __name__ == "__main__":
+    without = webdriver.missing()
+    if subprocess.run([PAWL, "web", "--help"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        skip("the page", "built without libmicrohttpd")
+    elif without:
+        skip("the page", f"needs {' and '.join(without)}")
+    else:
+        try:
+            main()
+        except AssertionError as error:
+            check(f"went through: {error}", False)
+    finish()
