@@ -28,7 +28,7 @@ if ! command -v mandoc >/dev/null; then
     exit
 fi
 manual=$(mandoc -T ascii man/pawl.1 | sed 's/.\x08//g')
-for command in run hold status break; do
+for command in run hold wait value elect leader status break top export web; do
     help=$("$PAWL" $command --help)
     options=$(grep -oE '^ +(-[a-zA-Z], |    )--[a-z-]+' <<<"$help" | grep -oE '[-][-][a-z-]+')
     for option in $options; do
