@@ -37,10 +37,15 @@ _pawl() {
     done
 
     if ((cword == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run hold status break doctor bench torture --help --version' -- "$cur")
+        local all='run hold elect leader wait value status break doctor top export web bench torture --help --version'
+        mapfile -t COMPREPLY < <(compgen -W "$all" -- "$cur")
         return
     fi
-    if [[ ${words[1]} == run ]] && _pawl_command; then
+    if [[ ${words[1]} == @(run|elect) ]] && _pawl_command; then
+        return
+    fi
+    if [[ ${words[1]} == value ]] && ((cword == 2)) && [[ $cur != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'get set del watch' -- "$cur")
         return
     fi
 
@@ -53,14 +58,34 @@ _pawl() {
         mapfile -t COMPREPLY < <(compgen -W 'term kill ignore' -- "$cur")
         return
         ;;
-    -w | --wait | --timeout | -E | --conflict-exit-code | --permits | --label | --lease | --grace | --max-hold)
+    --once-per)
+        mapfile -t COMPREPLY < <(compgen -W '15m 1h 1d hour day week' -- "$cur")
+        return
+        ;;
+    -w | --wait | --timeout | -E | --conflict-exit-code | --permits | --label | --lease | --grace | --max-hold | \
+        --at-least | --skip-exit-code)
+        return
+        ;;
+    --from)
+        _filedir
+        return
+        ;;
+    --textfile)
+        _filedir prom
+        return
+        ;;
+    --key-file)
+        _filedir
+        return
+        ;;
+    --per-lock)
         return
         ;;
     --svg)
         _filedir svg
         return
         ;;
-    --token | -c | --command | -r | --rounds | --span)
+    --token | --value | --held-longer | --waiters | -c | --command | -r | --rounds | --span | --listen | --host | --interval)
         return
         ;;
     esac
@@ -70,17 +95,25 @@ _pawl() {
         return
     fi
     local take='-n --nonblock -w --wait -E --conflict-exit-code -s --shared -x --exclusive --permits -u --url --lease --label
-        -v --verbose --trace --help'
+        -v --verbose -q --quiet --trace --help'
     local options
     case ${words[1]} in
-    run) options="$take -c --command -o --close --on-lost --grace --max-hold --" ;;
+    run) options="$take -c --command -o --close --on-lost --grace --max-hold --at-least --once-per --utc --skip-exit-code --" ;;
     hold) options=$take ;;
-    status) options='--json --raw --names --watch -u --url --help' ;;
+    elect) options='--value --once -c --command --grace -u --url --lease --label -v --verbose -q --quiet --trace --help --' ;;
+    leader) options='--watch -u --url --help' ;;
+    wait) options="$take --held" ;;
+    value) options='--json -n --nonblock -w --wait -E --conflict-exit-code -x --exclusive --token -u --url --lease --label -v --verbose
+        -q --quiet --trace --help' ;;
+    status) options='--json --raw --names --graph --check --held-longer --waiters -q --quiet --watch -u --url --help' ;;
     doctor) options='-u --url --help' ;;
+    top) options='--once --from --interval --allow-break -u --url --help' ;;
+    export) options='--textfile --listen --host --key-file --per-lock -u --url --help' ;;
+    web) options='-u --url --listen --host --key-file --allow-break --allow-break=now --interval --record --help' ;;
     bench) options='--json --svg --large --only -r --rounds --span -u --url --help' ;;
     torture) options='-u --url --start --clients --threads --locks --kinds --time --faults --least --pace --seed --lease --hold --options
         -o --output --schedule --check --help' ;;
-    break) options='--token --now -u --url --help' ;;
+    break) options='--token --holder --now -u --url --help' ;;
     *) return ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
