@@ -126,6 +126,7 @@ static int take_text(const char *text, char **ret) {
 static int client_init(PyObject *self, PyObject *args, PyObject *unused) {
     struct py_client *client = (struct py_client *)self;
     PyObject *lease, *max_hold, *connect;
+    unsigned long long log;
     const char *url, *label;
     unsigned flags;
 
@@ -134,7 +135,7 @@ static int client_init(PyObject *self, PyObject *args, PyObject *unused) {
         PyErr_SetString(PyExc_TypeError, "a client is initialized once");
         return -1;
     }
-    if (!PyArg_ParseTuple(args, "sOzOOI:Client", &url, &lease, &label, &max_hold, &connect, &flags) ||
+    if (!PyArg_ParseTuple(args, "sOzOOIK:Client", &url, &lease, &label, &max_hold, &connect, &flags, &log) ||
         py_milliseconds(lease, 0, &client->options.lease_ms) < 0 ||
         py_milliseconds(max_hold, 0, &client->options.max_hold_ms) < 0 ||
         py_milliseconds(connect, 0, &client->options.connect_ms) < 0)
@@ -145,6 +146,8 @@ static int client_init(PyObject *self, PyObject *args, PyObject *unused) {
     client->options.flags = flags;
     client->options.label = client->label;
     client->options.interrupted = interrupted;
+    client->options.log = log ? py_log_note : NULL;
+    client->options.log_data = (void *)(uintptr_t)log;
     client->next = clients;
     client->link = &clients;
     if (clients)
@@ -260,7 +263,7 @@ static PyGetSetDef attributes[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Client(url, lease, label, max_hold, connect, flags, /)\n--\n\n"},
+    {Py_tp_doc, "Client(url, lease, label, max_hold, connect, flags, log, /)\n--\n\n"},
     {Py_tp_init, client_init},
     {Py_tp_dealloc, client_dealloc},
     {Py_tp_methods, methods},

@@ -91,7 +91,7 @@ static int read_arguments(struct py_part *part, PyObject *args, PyObject *kwargs
     *retpermits = part->permits;
     if (PyTuple_Size(args) == 0 && !kwargs)
         return 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pO$I:acquire", names, &blocking, &timeout, retpermits))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pO$O&:acquire", names, &blocking, &timeout, py_permits, retpermits))
         return -1;
     if (timeout != Py_None && py_milliseconds(timeout, PAWL_FOREVER, rettimeout) < 0)
         return -1;
@@ -172,6 +172,29 @@ static PyObject *part_downgrade(PyObject *self, PyObject *unused) {
     if (rc < 0)
         return py_raise(&error);
     part->downgraded++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *part_extend(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"max_hold", "timeout", NULL};
+    struct py_lock *lock = part_of(self)->home;
+    PyObject *max_hold = Py_None, *timeout = Py_None;
+    int64_t max_hold_ms = lock && lock->max_hold_ms ? lock->max_hold_ms : PAWL_FOREVER, timeout_ms;
+    struct pawl_error error;
+    int rc;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:extend", names, &max_hold, &timeout) ||
+        (max_hold != Py_None && py_milliseconds(max_hold, PAWL_FOREVER, &max_hold_ms) < 0) ||
+        py_milliseconds(timeout, PAWL_FOREVER, &timeout_ms) < 0)
+        return NULL;
+    if (!lock || !lock->handle)
+        return py_raise_text(PAWL_ENOTHELD, "what is not held cannot be extended");
+    Py_BEGIN_ALLOW_THREADS;
+    rc = pawl_extend(lock->handle, max_hold_ms, timeout_ms, &error);
+    py_client_stand_still_at_the_end(rc);
+    Py_END_ALLOW_THREADS;
+    if (rc < 0 || PyErr_Occurred())
+        return py_raise(&error);
     Py_RETURN_NONE;
 }
 
@@ -256,7 +279,7 @@ static int part_init(PyObject *self, PyObject *args, PyObject *unused) {
     int mode;
 
     (void)unused;
-    if (!PyArg_ParseTuple(args, "O!iI:Part", py_lock_type, &home, &mode, &permits))
+    if (!PyArg_ParseTuple(args, "O!iO&:Part", py_lock_type, &home, &mode, py_permits, &permits))
         return -1;
     if (part->home || !home->client) {
         PyErr_SetString(PyExc_TypeError, "a part is initialized once, with a lock that is");
@@ -283,8 +306,8 @@ static int lock_init(PyObject *self, PyObject *args, PyObject *unused) {
         PyErr_SetString(PyExc_TypeError, "a lock is initialized once");
         return -1;
     }
-    if (!PyArg_ParseTuple(args, "O!siIIiIOOOK:Lock", py_client_type, &client, &name, &kind, &lock->limit, &lock->flags, &mode,
-                          &lock->part.permits, &timeout, &max_hold, &keep, &loss) ||
+    if (!PyArg_ParseTuple(args, "O!siO&IiO&OOOK:Lock", py_client_type, &client, &name, &kind, py_permits, &lock->limit,
+                          &lock->flags, &mode, py_permits, &lock->part.permits, &timeout, &max_hold, &keep, &loss) ||
         py_milliseconds(timeout, PAWL_FOREVER, &lock->part.timeout_ms) < 0 ||
         py_milliseconds(max_hold, 0, &lock->max_hold_ms) < 0 || py_milliseconds(keep, -1, &lock->keep_ms) < 0)
         return -1;
@@ -357,6 +380,10 @@ static PyMethodDef methods[] = {
     {"cancel", part_cancel, METH_NOARGS, "cancel($self, /)\n--\n\nEnd the acquires that wait, in any thread. Returns how many."},
     {"check", part_check, METH_NOARGS,
      "check($self, /)\n--\n\nRaise LostError if the hold was lost, NotHeldError if there is none."},
+    {"extend", (PyCFunction)(void (*)(void))part_extend, METH_VARARGS | METH_KEYWORDS,
+     "Let this thread's hold last `max_hold` seconds from now (None: those of the lock; -1: no limit), once the server has "
+     "confirmed it. "
+     "Timeout: it has not within `timeout` seconds; None: wait as long as the hold lasts."},
     {"_downgrade", part_downgrade, METH_NOARGS, "_downgrade($self, /)\n--\n\n"},
     {0},
 };

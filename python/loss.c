@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loss.c - notes of holds that were lost. The service thread writes them and rings; a thread of Python's, which is there only if a program
- * asked to be told, waits in losses() and reads them. A note has the number of its lock, not the lock: that may be gone by then.
+ * loss.c - notes of holds that were lost, and of what the library has to log. Threads of the library's write them and ring; a thread of
+ * Python's, which is there only if a program asked to be told, waits in losses() and reads them. A note has the number of its lock or
+ * client, not the object: that may be gone by then.
  */
 #include "module.h"
 
@@ -15,7 +16,7 @@
 struct note {
     struct note *next;
     uint64_t number, token;
-    int code;
+    int code; /* of a loss, below 0; else a level of the log */
     char text[];
 };
 
@@ -30,23 +31,40 @@ static void ring(void) {
         (void)!eventfd_write(bell, 1);
 }
 
-void py_loss_note(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
-    size_t size = strlen(why->text) + 1;
-    struct note *note;
+static void take_note(uint64_t number, uint64_t token, int code, const char *text) {
+    size_t size = strlen(text) + 1;
+    struct note *note = malloc(sizeof *note + size);
 
-    (void)lock;
-    if (state != PAWL_LOST)
-        return;
-    note = malloc(sizeof *note + size);
     if (!note)
-        return; /* state and remaining still tell */
-    *note = (struct note){.number = (uintptr_t)data, .token = token, .code = why->code};
-    memcpy(note->text, why->text, size);
+        return; /* of a loss, state and remaining still tell */
+    *note = (struct note){.number = number, .token = token, .code = code};
+    memcpy(note->text, text, size);
     pthread_mutex_lock(&mutex);
     *last = note;
     last = &note->next;
     ring();
     pthread_mutex_unlock(&mutex);
+}
+
+void py_loss_note(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
+    (void)lock;
+    if (state == PAWL_LOST)
+        take_note((uintptr_t)data, token, why->code, why->text);
+}
+
+void py_log_note(enum pawl_log_level level, const char *text, void *data) {
+    take_note((uintptr_t)data, 0, (int)level, text);
+}
+
+/* A note for who wants to know that all before it were read. */
+PyObject *py_losses_mark(PyObject *module, PyObject *number) {
+    unsigned long long value = PyLong_AsUnsignedLongLong(number);
+
+    (void)module;
+    if (PyErr_Occurred())
+        return NULL;
+    take_note(value, 0, 0, "");
+    Py_RETURN_NONE;
 }
 
 static struct note *take_all(bool *retstopped) {

@@ -67,9 +67,28 @@ int py_milliseconds(PyObject *seconds, int64_t forever, int64_t *ret) {
         PyErr_Format(PyExc_ValueError, "a length of time is a number of seconds, not %R", seconds);
         return -1;
     }
+    if (value == 0 && forever == 0) { /* where 0 stands for no limit in pawl.h */
+        PyErr_SetString(PyExc_ValueError, "a limit of 0 seconds is none: leave it out, or give more");
+        return -1;
+    }
     value = ceil(value * 1000);
     *ret = value < 9e18 ? (int64_t)value : PAWL_FOREVER;
     return 0;
+}
+
+int py_permits(PyObject *number, void *ret) {
+    unsigned long value = PyLong_AsUnsignedLong(number);
+    bool failed = PyErr_Occurred();
+
+    if (failed && !PyErr_ExceptionMatches(PyExc_OverflowError))
+        return 0;
+    PyErr_Clear();
+    if (failed || value > PAWL_PERMITS_MAX) {
+        py_raise_text(PAWL_EPERMITS, "so many permits are not possible: choose 1 to %u", PAWL_PERMITS_MAX);
+        return 0;
+    }
+    *(unsigned *)ret = (unsigned)value;
+    return 1;
 }
 
 /* ---- Types ----------------------------------------------------------------------------------------------------------------- */
@@ -144,6 +163,8 @@ static PyMethodDef functions[] = {
     {"engines", engines, METH_NOARGS, "engines()\n--\n\n"},
     {"is_main", is_main, METH_NOARGS, "is_main()\n--\n\nIs this the main interpreter of the process?"},
     {"losses", py_losses, METH_NOARGS, "losses()\n--\n\nWait for notes of losses. An empty list: losses_stop() was called."},
+    {"losses_mark", py_losses_mark, METH_O,
+     "losses_mark(number, /)\n--\n\nHave losses() return a note with this number, after all before it."},
     {"losses_stop", py_losses_stop, METH_NOARGS, "losses_stop()\n--\n\n"},
     {"release_all", py_release_all, METH_O, "release_all(parts, /)\n--\n\n"},
     {"version", version, METH_NOARGS, "version()\n--\n\n"},

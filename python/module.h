@@ -31,8 +31,12 @@ PyObject *py_raise(const struct pawl_error *error);
 /* The same, with a text of its own. */
 PyObject *py_raise_text(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Seconds of a program to milliseconds, rounded up. None and -1 are `forever`; other negative numbers are a ValueError. */
+/* Seconds of a program to milliseconds, rounded up. None and -1 are `forever`; other negative numbers are a
+ * ValueError, and so is 0 where `forever` is. */
 int py_milliseconds(PyObject *seconds, int64_t forever, int64_t *ret);
+
+/* For PyArg_Parse...'s O&: a number of permits, as unsigned. */
+int py_permits(PyObject *number, void *ret);
 
 /* Make a type and put it into the module. `base` may be NULL. Returns what it made, borrowed. */
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);
@@ -68,7 +72,6 @@ int py_client_init(PyObject *module);
 PyObject *py_inspect(PyObject *client, PyObject *args);
 PyObject *py_break(PyObject *client, PyObject *args);
 PyObject *py_examine(PyObject *client, PyObject *unused);
-
 /* ---- handle.c, lock.c ---------------------------------------------------------------------------------------------------------------- */
 
 /* How many acquires each thread has made and not released. A thread number of 0 is a handle that owns itself (PAWL_TASK). */
@@ -139,7 +142,9 @@ PyObject *py_release_all(PyObject *module, PyObject *parts);
 /* ---- loss.c ---------------------------------------------------------------------------------------------------------------- */
 
 pawl_loss_fn py_loss_note; /* `data` is the number of the lock */
+pawl_log_fn py_log_note;   /* ... of the client */
 PyObject *py_losses(PyObject *module, PyObject *unused);
+PyObject *py_losses_mark(PyObject *module, PyObject *number);
 PyObject *py_losses_stop(PyObject *module, PyObject *unused);
 void py_loss_forked(void);
 

@@ -64,6 +64,16 @@ static int note_holds(const struct set *set) {
     return -1;
 }
 
+/* How long to wait where nothing is said: as long as the least patient of them. */
+static int64_t patience(const struct set *set) {
+    int64_t least = PAWL_FOREVER;
+
+    for (size_t i = 0; i < set->count; i++)
+        if (part_at(set, i)->timeout_ms < least)
+            least = part_at(set, i)->timeout_ms;
+    return least;
+}
+
 /* True, or False: not in time. */
 PyObject *py_acquire_all(PyObject *module, PyObject *args) {
     PyObject *parts, *timeout;
@@ -76,6 +86,8 @@ PyObject *py_acquire_all(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO:acquire_all", &parts, &timeout) || py_milliseconds(timeout, PAWL_FOREVER, &timeout_ms) < 0 ||
         set_of(parts, &set) < 0)
         return NULL;
+    if (timeout == Py_None)
+        timeout_ms = patience(&set);
     for (size_t i = 0; i < set.count && rc == 0; i++) {
         rc = py_lock_ready(part_at(&set, i)->home);
         set.list[i] = (struct pawl_part){part_at(&set, i)->home->handle, part_at(&set, i)->mode, part_at(&set, i)->permits};

@@ -6,7 +6,7 @@
  *
  * The callbacks of the library only take a note, with the ticket's number: the ticket may be gone by then. Client._dispatch() runs the
  * callbacks that are due and returns their notes, in one go with the GIL held: so it never returns those of another loop. None of the
- * calls here waits for a server.
+ * calls here waits for a server, but for extend().
  */
 #include "module.h"
 
@@ -21,6 +21,8 @@ struct ticket {
     PyObject_HEAD struct py_client *client;
     struct pawl_lock *handle; /* NULL: freed */
     enum pawl_mode mode;
+    unsigned extending;        /* calls of extend() under way */
+    struct pawl_lock *to_free; /* by the last of them */
 };
 
 /* ---- Notes ----------------------------------------------------------------------------------------------------------------- */
@@ -121,11 +123,23 @@ static struct ticket *ticket_of(PyObject *self) {
     return (struct ticket *)self;
 }
 
+static int release_handle(struct ticket *ticket, struct pawl_error *reterr) {
+    if (ticket->mode == PAWL_SHARED)
+        return pawl_release_shared(ticket->handle, reterr);
+    return pawl_release(ticket->handle, reterr);
+}
+
+/* A thread that is in extend() may be using the handle: then it is only released, and that thread frees it. */
 static void free_handle(struct ticket *ticket) {
     struct pawl_lock *handle = ticket->handle;
 
+    if (handle && ticket->extending) {
+        release_handle(ticket, NULL);
+        ticket->to_free = handle;
+    } else {
+        pawl_lock_free(handle);
+    }
     ticket->handle = NULL;
-    pawl_lock_free(handle);
 }
 
 /* What is wanted of the lock. */
@@ -163,8 +177,8 @@ static int ticket_init(PyObject *self, PyObject *args, PyObject *unused) {
     int number, mode, rc;
 
     (void)unused;
-    if (!PyArg_ParseTuple(args, "O!siIiIOOK:Ticket", py_client_type, &client, &kind.name, &number, &kind.limit, &mode,
-                          &wish.permits, &timeout, &max_hold, &wish.number) ||
+    if (!PyArg_ParseTuple(args, "O!siO&iO&OOK:Ticket", py_client_type, &client, &kind.name, &number, py_permits, &kind.limit, &mode,
+                          py_permits, &wish.permits, &timeout, &max_hold, &wish.number) ||
         py_milliseconds(timeout, PAWL_FOREVER, &wish.timeout_ms) < 0 || py_milliseconds(max_hold, 0, &wish.max_hold_ms) < 0)
         return -1;
     if (ticket->client) {
@@ -199,10 +213,7 @@ static PyObject *ticket_release(PyObject *self, PyObject *unused) {
     (void)unused;
     if (!ticket->handle)
         return py_raise_text(PAWL_ENOTHELD, "the hold was released already");
-    if (ticket->mode == PAWL_SHARED)
-        rc = pawl_release_shared(ticket->handle, &error);
-    else
-        rc = pawl_release(ticket->handle, &error);
+    rc = release_handle(ticket, &error);
     free_handle(ticket);
     if (rc < 0)
         return py_raise(&error);
@@ -219,6 +230,34 @@ static PyObject *ticket_downgrade(PyObject *self, PyObject *unused) {
     if (pawl_downgrade(ticket->handle, &error) < 0)
         return py_raise(&error);
     ticket->mode = PAWL_SHARED;
+    Py_RETURN_NONE;
+}
+
+/* Waits: called in a thread of the loop's executor, while the loop may free the ticket. */
+static PyObject *ticket_extend(PyObject *self, PyObject *args) {
+    struct ticket *ticket = ticket_of(self);
+    struct pawl_lock *handle = ticket->handle;
+    PyObject *max_hold, *timeout;
+    int64_t max_hold_ms, timeout_ms;
+    struct pawl_error error;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "OO:extend", &max_hold, &timeout) || py_milliseconds(max_hold, PAWL_FOREVER, &max_hold_ms) < 0 ||
+        py_milliseconds(timeout, PAWL_FOREVER, &timeout_ms) < 0)
+        return NULL;
+    if (!handle)
+        return py_raise_text(PAWL_ENOTHELD, "what is not held cannot be extended");
+    ticket->extending++;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = pawl_extend(handle, max_hold_ms, timeout_ms, &error);
+    py_client_stand_still_at_the_end(rc);
+    Py_END_ALLOW_THREADS;
+    if (--ticket->extending == 0 && ticket->to_free) {
+        pawl_lock_free(ticket->to_free);
+        ticket->to_free = NULL;
+    }
+    if (rc < 0)
+        return py_raise(&error);
     Py_RETURN_NONE;
 }
 
@@ -248,6 +287,7 @@ static void ticket_dealloc(PyObject *self) {
 static PyMethodDef methods[] = {
     {"free", ticket_free, METH_NOARGS, "free($self, /)\n--\n\nEnd it, pending or held. It does not wait."},
     {"release", ticket_release, METH_NOARGS, "release($self, /)\n--\n\nRelease it, and say what became of it. It does not wait."},
+    {"extend", ticket_extend, METH_VARARGS, "extend($self, max_hold, timeout, /)\n--\n\nIt waits for the server."},
     {"downgrade", ticket_downgrade, METH_NOARGS, "downgrade($self, /)\n--\n\n"},
     {0},
 };

@@ -7,9 +7,10 @@ import atexit
 import functools
 import math
 import os
+import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import _pawl
+from . import _losses, _pawl
 from ._operator import Entry, Finding
 
 _FOREVER = 2**63 - 1
@@ -21,12 +22,16 @@ def default_url() -> str:
     return os.environ.get("PAWL_URL", "local:")
 
 
-class Client(_pawl.Client):
+_TRACE = 4  # PAWL_OPEN_TRACE
+
+
+class Client(_pawl.Client, _losses.Told):
     """A connection of its own, for locks that are given it: `pawl.Lock("nightly", client=client)`.
 
     It is opened with the first use. `lease` (seconds) is how long a server keeps a hold that nobody renews; `label` is shown by
-    `pawl status`; no hold lasts longer than `max_hold` (seconds); opening waits no longer than `connect` (seconds). Use it in a `with`
-    statement, or call close().
+    `pawl status`; no hold lasts longer than `max_hold` (seconds); opening waits no longer than `connect` (seconds). What an operator should
+    know is given to `log`, with `trace` every step of the algorithm, too: `log=logging.getLogger("pawl").log`. It is called on a thread of
+    its own, and has heard all when close() returns. Use the client in a `with` statement, or call close().
     """
 
     def __init__(
@@ -37,19 +42,23 @@ class Client(_pawl.Client):
         label: Optional[str] = None,
         max_hold: Optional[float] = None,
         connect: Optional[float] = None,
+        log: Optional[_losses.Log] = None,
+        trace: bool = False,
         _flags: int = 0,
     ) -> None:
         if url is None:
             url = default_url()
         self._options: Dict[str, Any] = dict(lease=lease, label=label, max_hold=max_hold, connect=connect, _flags=_flags)
-        self._url = url
-        super().__init__(url, lease, label, max_hold, connect, _flags)
+        self._options.update(log=log, trace=trace)
+        self._url, self.log = url, log
+        super().__init__(url, lease, label, max_hold, connect, _flags | (_TRACE if trace else 0), _losses.want(self))
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return functools.partial(type(self), **self._options), (self._url,)
 
     def __repr__(self) -> str:
-        return f"<pawl.Client {self._url}{' closed' if self.closed else ''}>"
+        url = re.sub("//[^?]*@", "//", self._url)  # who it is, and the password, are not for logs
+        return f"<pawl.Client {url}{' closed' if self.closed else ''}>"
 
     def __enter__(self) -> Client:
         self.open()
@@ -57,6 +66,12 @@ class Client(_pawl.Client):
 
     def __exit__(self, *unused: object) -> None:
         self.close()
+
+    def close(self) -> None:
+        """Release what is held, end what waits, close. It takes two seconds at most."""
+        super().close()
+        if self.log is not None:
+            _losses.catch_up()
 
     @property
     def url(self) -> str:

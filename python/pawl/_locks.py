@@ -289,5 +289,5 @@ class AllOf:
 
 def all_of(*parts: Part, timeout: Optional[float] = None) -> AllOf:
     """Several locks as one: `with pawl.all_of(pawl.Lock("a"), rwlock.read(), timeout=5):`. Two that take the same locks never wait for each
-    other for ever, in whichever order they name them."""
+    other for ever, in whichever order they name them. Without a `timeout` the least of the locks' own counts."""
     return AllOf(parts, timeout)

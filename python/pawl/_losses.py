@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling a program that a hold was lost. The library's own thread only takes a note (loss.c); a thread of ours reads the notes and calls
-what the program gave as on_loss. It is started with the first lock that has one."""
+"""Telling a program that a hold was lost, and what the library has to log. The library's own threads only take a note (loss.c); a thread of
+ours reads the notes and calls what the program gave as on_loss or log. It is started with the first that is given."""
 
 from __future__ import annotations
 
 import atexit
 import itertools
+import logging
 import os
 import sys
 import threading
@@ -15,12 +16,17 @@ from typing import Callable, Optional
 from . import _errors, _pawl
 
 OnLoss = Callable[[_errors.LostError], object]
+Log = Callable[[int, str], object]
 
 
 class Told:
-    """One that is told of losses."""
+    """One that is told of losses, or what is logged."""
 
     on_loss: Optional[OnLoss] = None
+    log: Optional[Log] = None
+
+
+_LEVELS = (logging.WARNING, logging.DEBUG)  # by enum pawl_log_level
 
 
 _numbers = itertools.count(1)
@@ -31,11 +37,12 @@ _STOP_S = 2.0
 
 
 def want(told: Told) -> int:
-    """The number under which its losses are noted; 0: it does not ask."""
-    if told.on_loss is None:
+    """The number under which what concerns it is noted; 0: it does not ask."""
+    for word, function in (("on_loss", told.on_loss), ("log", told.log)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{word} is a function, not {function!r}")
+    if told.on_loss is None and told.log is None:
         return 0
-    if not callable(told.on_loss):
-        raise TypeError(f"on_loss is a function, not {told.on_loss!r}")
     number = next(_numbers)
     _wanted[number] = told
     _start()
@@ -58,19 +65,35 @@ def _tell() -> None:
             return
         for number, token, code, text in notes:
             told = _wanted.get(number)
-            if told is not None and told.on_loss is not None:
-                _call(told.on_loss, token, code, text)
+            if told is not None and code < 0 and told.on_loss is not None:
+                _call(told.on_loss, _lost(token, code, text))
+            elif told is not None and code >= 0 and told.log is not None:
+                _call(told.log, _LEVELS[code], text)
             del told  # it may be gone before the next loss comes
 
 
-def _call(on_loss: OnLoss, token: int, code: int, text: str) -> None:
+def _lost(token: int, code: int, text: str) -> _errors.LostError:
     error = _errors.make(code, text)
     assert isinstance(error, _errors.LostError)
     error.token = token
+    return error
+
+
+def _call(function: Callable[..., object], *arguments: object) -> None:
     try:
-        on_loss(error)
+        function(*arguments)
     except BaseException:
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+def catch_up() -> None:
+    """Wait until all that was noted so far has been told; not for long, and not in the thread that tells."""
+    if _thread is None or threading.current_thread() is _thread:
+        return
+    done, mark = threading.Event(), Told()
+    mark.log = lambda level, text: done.set()
+    _pawl.losses_mark(want(mark))
+    done.wait(_STOP_S)
 
 
 def _stop() -> None:

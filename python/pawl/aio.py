@@ -146,10 +146,12 @@ class Hold:
         self._waiter: Optional[asyncio.Future[None]] = None
         self._error: Optional[BaseException] = None
         self._loss: Optional[_errors.LostError] = None
+        self._max_hold: Optional[float] = None
         self._is_over = self._is_decided = self._has_cancelled = False
         self._cancels = task.cancelling() if _COUNTS_CANCELS and task is not None else 0
 
     async def _acquire(self, made: _Made, mode: Mode, permits: int, timeout: Optional[float]) -> None:
+        self._max_hold = made.max_hold
         self._ticket = _pawl.Ticket(
             self._client, made.name, made.kind.value, made.limit, mode.value, permits, timeout, made.max_hold, self._number
         )
@@ -206,6 +208,15 @@ class Hold:
             raise self._loss or error from None
         finally:
             self._end()
+
+    async def extend(self, max_hold: Optional[float] = None, timeout: Optional[float] = None) -> None:
+        """Let the hold last `max_hold` seconds from now (None: those of the lock; -1: no limit), once the server has confirmed it.
+        Timeout: it has not within `timeout` seconds; None: wait as long as the hold lasts."""
+        limit = self._max_hold if max_hold is None else max_hold
+        try:
+            await self._loop.run_in_executor(None, self._ticket.extend, limit, timeout)
+        except _errors.LostError as error:
+            raise self._loss or error from None
 
     def _leave(self, kind: Optional[Type[BaseException]], raised: Optional[BaseException]) -> None:
         """The end of an `async with`. What the body has raised is never hidden, but for the cancellation that a loss has caused."""
@@ -299,18 +310,22 @@ class _Made(NamedTuple):
     on_loss: OnLoss
 
 
+_Insiders = List[Tuple[Optional["asyncio.Task[Any]"], Mode]]
+
+
 class _Part(Generic[_HoldType]):
-    """A lock, and how it is taken."""
+    """A lock, and how it is taken. `insiders` are the tasks that are inside, of either side of a read-write lock."""
 
     _hold_type: Type[_HoldType]
 
-    def __init__(self, made: _Made, mode: Mode, permits: int = 1) -> None:
+    def __init__(self, made: _Made, mode: Mode, permits: int = 1, insiders: Optional[_Insiders] = None) -> None:
         if made.url is not None and made.client is not None:
             raise TypeError("give a URL or a client, not both")
         if not (made.on_loss is None or isinstance(made.on_loss, _Cancel) or callable(made.on_loss)):
             raise TypeError(f"on_loss is a function, not {made.on_loss!r}")
         self._made, self._mode, self._permits = made, mode, permits
         self._entered: List[Tuple[Optional[asyncio.Task[Any]], _HoldType]] = []
+        self._insiders: _Insiders = [] if insiders is None else insiders
 
     @property
     def name(self) -> str:
@@ -332,22 +347,25 @@ class _Part(Generic[_HoldType]):
         await hold._acquire(self._made, self._mode, self._permits, timeout if blocking else 0)
         return hold
 
-    def _is_entered_by(self, task: Optional[asyncio.Task[Any]]) -> bool:
-        return any(entered is task for entered, _ in self._entered)
+    def _waits_for_itself(self, task: Optional[asyncio.Task[Any]]) -> bool:
+        """Holds are of no task, so none enters again by right; only readers, and those who take permits, stand beside each other."""
+        return any(inside is task and Mode.EXCLUSIVE in (self._mode, mode) for inside, mode in self._insiders)
 
     async def __aenter__(self) -> _HoldType:
         task = asyncio.current_task()
-        if self._mode is Mode.EXCLUSIVE and self._is_entered_by(task):
+        if self._waits_for_itself(task):
             text = f"this task holds {self._made.name!r} already: it would wait for itself"
             raise _errors.make(_errors.NUMBERS["PAWL_EDEADLK"], text)
         hold = await self._acquire(True, None, task)
         self._entered.append((task, hold))
+        self._insiders.append((task, self._mode))
         return hold
 
     async def __aexit__(self, kind: Optional[Type[BaseException]], raised: Optional[BaseException], *unused: object) -> None:
         task = asyncio.current_task()
         mine = [i for i, (entered, _) in enumerate(self._entered) if entered is task]
-        _, hold = self._entered.pop(mine[-1] if mine else -1)  # a fixture of a test may be left by another task
+        entered, hold = self._entered.pop(mine[-1] if mine else -1)  # a fixture of a test may be left by another task
+        self._insiders.remove((entered, self._mode))
         hold._leave(kind, raised)
 
     async def locked(self) -> bool:
@@ -434,14 +452,15 @@ class RWLock:
         on_loss: OnLoss = CANCEL,
     ) -> None:
         self._made = _Made(Kind.RWLOCK, name, 1, url, client, timeout, max_hold, on_loss)
+        self._insiders: _Insiders = []
 
     def read(self) -> ReadSide:
         """The side of those who only look: many at a time."""
-        return ReadSide(self._made, Mode.SHARED)
+        return ReadSide(self._made, Mode.SHARED, insiders=self._insiders)
 
     def write(self) -> WriteSide:
         """The side of the one who changes something."""
-        return WriteSide(self._made, Mode.EXCLUSIVE)
+        return WriteSide(self._made, Mode.EXCLUSIVE, insiders=self._insiders)
 
     @property
     def name(self) -> str:

@@ -61,6 +61,10 @@ def pytest_configure(config: Any) -> None:
 def pytest_collection_modifyitems(config: Any, items: List[Any]) -> None:
     if not config.getoption("--long"):
         items[:] = [item for item in items if "long" not in item.keywords]
+    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+        for item in items:
+            if "forks" in item.keywords:
+                item.add_marker(pytest.mark.skip("AddressSanitizer's allocator may stay locked in a child of a process with threads"))
 
 
 # ---- Other threads ---------------------------------------------------------------------------------------------------------------------

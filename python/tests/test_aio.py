@@ -443,3 +443,57 @@ def test_no_descriptors_are_left(url: str, name: str) -> None:
     assert count() <= before
 
 
+
+
+# ---- Limits ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_extend(url: str, name: str) -> None:
+    async def main() -> None:
+        async with aio.Lock(name, url=url, max_hold=50) as hold:
+            await hold.extend(500, timeout=30)
+            await hold.extend(5)
+            assert 0 < hold.remaining <= 5
+            await hold.extend()
+            assert not hold.lost
+        with pytest.raises(pawl.NotHeldError):
+            await hold.extend()
+
+    asyncio.run(main())
+
+
+def test_released_while_it_is_extended(url: str, name: str) -> None:
+    async def main() -> None:
+        for _ in range(20):
+            hold = await aio.Lock(name, url=url, max_hold=50).acquire()
+            pending = [asyncio.ensure_future(hold.extend()) for _ in range(4)]
+            await asyncio.sleep(0)
+            hold.release()
+            for ended in await asyncio.gather(*pending, return_exceptions=True):
+                assert ended is None or isinstance(ended, pawl.NotHeldError), ended
+        async with aio.Lock(name, url=url, timeout=30):
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_task_does_not_wait_for_itself(local: str) -> None:
+    async def main() -> None:
+        rw = aio.RWLock("a")
+        async with rw.write():
+            with pytest.raises(pawl.DeadlockError):
+                async with rw.write():
+                    pass
+            with pytest.raises(pawl.DeadlockError):
+                async with rw.read():
+                    pass
+        async with rw.read():
+            async with rw.read():
+                pass
+            with pytest.raises(pawl.DeadlockError):
+                async with rw.write():
+                    pass
+        async with rw.write():
+            pass
+
+    asyncio.run(main())

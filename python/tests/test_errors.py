@@ -19,7 +19,7 @@ CLASSES = {
     pawl.ForkedError: (pawl.Error, "EFORKED"),
     pawl.ConnectionLost: (ConnectionError, "ECONNLOST EUNKNOWN"),
     pawl.MismatchError: (pawl.Error, "EKIND ELIMIT"),
-    pawl.ArgumentError: (ValueError, "EINVAL ENAME EURL EOPTION EDURATION EPERMITS EENGINE"),
+    pawl.ArgumentError: (ValueError, "EINVAL ENAME EURL EOPTION EDURATION EPERMITS ETOOLARGE EENGINE"),
     pawl.SystemFailure: (OSError, "ESYSTEM EACCES ENOSPACE EFILESYSTEM"),
     pawl.EngineError: (pawl.Error, "EBUSY ETOKEN EFORMAT EVERSION EFULL EGONE EUNSUPPORTED EOVERFLOW EREPLICAS ETOPOLOGY EORPHAN"),
     MemoryError: (MemoryError, "ENOMEM"),

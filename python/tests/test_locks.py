@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, List, Tuple
 
 import pytest
 
@@ -246,6 +248,8 @@ def test_what_it_says_of_itself(local: str) -> None:
         assert lock.remaining == math.inf
     assert repr(pawl.RWLock("a").read()) == "<pawl.ReadSide 'a': not held>"
     assert "local:" in repr(lock.client)
+    assert repr(pawl.Client("redis://anna:hush@db.example:7000/1")) == "<pawl.Client redis://db.example:7000/1>"
+    assert repr(pawl.Client("zk://anna:a@b@zk1,zk2/locks?lease=9")) == "<pawl.Client zk://zk1,zk2/locks?lease=9>"
 
 
 def test_a_lock_that_is_kept(url: str, name: str) -> None:
@@ -285,3 +289,94 @@ def test_the_shared_client_is_closed_by_a_user(url: str, name: str) -> None:
         client.inspect()
     with pawl.Lock(name, url=url) as other:
         assert other.token > 0
+
+
+# ---- Limits ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_extend(url: str, name: str) -> None:
+    lock = pawl.Lock(name, url=url, max_hold=50)
+    with pytest.raises(pawl.NotHeldError):
+        lock.extend()
+    with lock:
+        token = lock.token
+        lock.extend(500, timeout=30)
+        assert lock.token == token and not lock.lost
+        lock.extend(5)
+        assert 0 < lock.remaining <= 5
+        lock.extend(-1)
+        assert lock.remaining > 5
+        lock.extend()
+        assert lock.remaining <= 50
+        with pytest.raises(ValueError):
+            lock.extend(0)
+    with pytest.raises(pawl.NotHeldError):
+        lock.extend()
+
+
+def test_extend_a_hold_and_a_reader(url: str, name: str) -> None:
+    hold = pawl.Lock(name, url=url, max_hold=50).hold()
+    elsewhere(lambda: hold.extend(100))
+    hold.release()
+    with pawl.RWLock(name + "-rw", url=url, max_hold=50).read() as side:
+        side.extend(100)
+
+
+def test_extend_what_was_lost(url: str, name: str) -> None:
+    lock = pawl.Lock(name, url=url, max_hold=50)
+    lock.acquire()
+    pawl.break_(name, lock.token, now=True, url=url)
+    with pytest.raises(pawl.LostError):
+        lock.extend(60)
+    with pytest.raises(pawl.LostError):
+        lock.release()
+
+
+@pytest.mark.parametrize("limit", [0, 0.0])
+def test_a_limit_of_nothing(local: str, limit: float) -> None:
+    """No limit is None; 0 seconds are a mistake, not for ever."""
+    with pytest.raises(ValueError):
+        pawl.Lock("a", max_hold=limit)
+    with pytest.raises(ValueError):
+        pawl.Client(max_hold=limit)
+
+
+@pytest.mark.parametrize("count", [2**32 + 1, 2**64, -1, 1000001])
+def test_permits_that_are_not_possible(local: str, count: int) -> None:
+    with pytest.raises(pawl.ArgumentError):
+        pawl.Semaphore("a", count)
+    permits = pawl.Semaphore("a", 2)
+    with pytest.raises(pawl.ArgumentError):
+        permits.acquire(permits=count)
+    with pytest.raises(pawl.ArgumentError):
+        permits.permits(count)
+
+
+def test_a_set_is_as_patient_as_its_locks(local: str) -> None:
+    held = pawl.Lock("a").hold()
+    with pytest.raises(pawl.Timeout):
+        with pawl.all_of(pawl.Lock("a", timeout=0.05), pawl.Lock("b")):
+            pass
+    assert not pawl.all_of(pawl.Lock("a", timeout=600), pawl.Lock("b")).acquire(timeout=0.05)
+    held.release()
+
+
+# ---- The log ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_log(url: str, name: str) -> None:
+    said: List[Tuple[int, str]] = []
+    with pawl.Client(url, log=lambda level, text: said.append((level, text)), trace=True) as client:
+        with pawl.Lock(name, client=client):
+            pass
+    assert any(level == logging.DEBUG and name in text for level, text in said)
+
+
+def test_log_that_is_a_logger(local: str, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG, "pawl")
+    with pawl.Client(local, log=logging.getLogger("pawl").log, trace=True) as client:
+        with pawl.Lock("100%s", client=client):
+            pass
+    assert "100%s" in caplog.text
+    with pytest.raises(TypeError):
+        pawl.Client(local, log=3)  # type: ignore[arg-type]

@@ -17,6 +17,8 @@ import pytest
 
 import pawl
 
+from waiters import wait_for_queue
+
 
 def attempt(lock: pawl.Lock, answers: Any) -> None:
     answers.put(lock.acquire(blocking=False))
@@ -28,7 +30,7 @@ def wait_and_enter(lock: pawl.Lock, answers: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.forks), "spawn", "forkserver"])
 def test_a_lock_in_another_process(url: str, name: str, method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     answers = context.Queue()
@@ -41,8 +43,7 @@ def test_a_lock_in_another_process(url: str, name: str, method: str) -> None:
             refused.join()
             waits = context.Process(target=wait_and_enter, args=(lock, answers))
             waits.start()
-            while len(pawl.inspect(name, url=url)) < 2:
-                pass
+            wait_for_queue(name, url, lambda queued: queued == 2)
             token = held.token
     assert answers.get(timeout=60) > token
     waits.join()
@@ -70,6 +71,7 @@ def raises(kind: Type[BaseException], function: Callable[[], object]) -> bool:
     return False
 
 
+@pytest.mark.forks
 def test_held_at_the_fork(url: str, name: str) -> None:
     lock = pawl.Lock(name, url=url)
     with lock:
@@ -85,6 +87,7 @@ def test_held_at_the_fork(url: str, name: str) -> None:
         assert lock.locked()
 
 
+@pytest.mark.forks
 def test_idle_at_the_fork(url: str, name: str) -> None:
     lock = pawl.Lock(name, url=url)
     with lock:
@@ -100,6 +103,7 @@ def test_idle_at_the_fork(url: str, name: str) -> None:
         assert not lock.lost
 
 
+@pytest.mark.forks
 def test_held_by_another_thread_at_the_fork(local: str) -> None:
     lock, held, done = pawl.Lock("a"), threading.Event(), threading.Event()
 
@@ -116,6 +120,7 @@ def test_held_by_another_thread_at_the_fork(local: str) -> None:
     thread.join()
 
 
+@pytest.mark.forks
 def test_on_loss_in_a_child(local: str) -> None:
     told = threading.Event()
     lock = pawl.Lock("a", on_loss=lambda error: told.set(), max_hold=0.05)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -14,6 +16,8 @@ from typing import Any, Callable, Iterator, List
 import pytest
 
 import pawl
+
+from waiters import wait_until_left, when_queued
 
 
 @pytest.fixture
@@ -25,21 +29,6 @@ def heard(monkeypatch: Any) -> Iterator[List[int]]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def while_waiting(name: str, url: str, act: Callable[[], None]) -> threading.Thread:
-    """Act when one more waits for the lock than now."""
-    before = len(pawl.inspect(name, url=url))
-
-    def watch() -> None:
-        with pawl.Client(url) as client:
-            while len(client.inspect(name)) <= before:
-                time.sleep(0.001)
-        act()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    return thread
-
-
 def interrupt() -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
@@ -49,11 +38,12 @@ def test_ctrl_c_ends_a_wait(url: str, name: str) -> None:
     with pawl.Client(url) as client, pawl.Lock(name, client=client):
         waits: List[Callable[[], object]] = [lock.acquire, lock.__enter__, pawl.all_of(lock).__enter__, lock.hold]
         for wait in waits:
-            thread = while_waiting(name, url, interrupt)
+            thread = when_queued(name, url, 2, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 wait()
             thread.join()
             assert lock.token == 0
+            wait_until_left(name, url, 1)
     with lock:
         pass
 
@@ -71,7 +61,7 @@ def test_a_handled_signal_keeps_the_place(url: str, name: str, heard: List[int])
         later = threading.Thread(target=come_later)
 
         def disturb() -> None:
-            release = while_waiting(name, url, finish)
+            release = when_queued(name, url, 3, finish)
             later.start()
             release.join()
 
@@ -80,7 +70,7 @@ def test_a_handled_signal_keeps_the_place(url: str, name: str, heard: List[int])
                 os.kill(os.getpid(), signal.SIGUSR1)
             held.release()
 
-        thread = while_waiting(name, url, disturb)
+        thread = when_queued(name, url, 2, disturb)
         with first:
             order.append("first")
         thread.join()
@@ -123,3 +113,14 @@ def test_a_storm_of_interrupts(local: str) -> None:
         gc.collect()
     with pawl.Lock("a", timeout=30):
         pass
+
+
+@pytest.mark.long
+def test_the_program() -> None:
+    """ctrl_c.py, on what is there; how long it took is for people."""
+    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctrl_c.py"), "--within", "10000"]
+    engines = [engine for engine in ("local", "redis", "zk") if engine in pawl.engines()]
+    ended = subprocess.run([*command, *engines], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+    if ended.returncode == 77:
+        pytest.skip(ended.stdout.strip().splitlines()[-1])
+    assert ended.returncode == 0, ended.stdout
