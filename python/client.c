@@ -253,6 +253,8 @@ static PyMethodDef methods[] = {
     {"_fd", py_client_fd, METH_NOARGS, "_fd($self, /)\n--\n\nReadable while something is due."},
     {"_inspect", py_inspect, METH_VARARGS, "_inspect($self, name, /)\n--\n\n"},
     {"_break", py_break, METH_VARARGS, "_break($self, name, token, now, /)\n--\n\n"},
+    {"_value_set_as", py_value_set_as, METH_VARARGS, "_value_set_as($self, name, token, bytes, /)\n--\n\n"},
+    {"_value_read", py_value_read, METH_VARARGS, "_value_read($self, name, /)\n--\n\n"},
     {"_examine", py_examine, METH_NOARGS, "_examine($self, /)\n--\n\n"},
     {0},
 };

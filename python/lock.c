@@ -384,6 +384,8 @@ static PyMethodDef methods[] = {
      "Let this thread's hold last `max_hold` seconds from now (None: those of the lock; -1: no limit), once the server has "
      "confirmed it. "
      "Timeout: it has not within `timeout` seconds; None: wait as long as the hold lasts."},
+    {"_value_get", py_part_value_get, METH_NOARGS, "_value_get($self, /)\n--\n\n"},
+    {"_value_set", py_part_value_set, METH_VARARGS, "_value_set($self, bytes, /)\n--\n\n"},
     {"_downgrade", part_downgrade, METH_NOARGS, "_downgrade($self, /)\n--\n\n"},
     {0},
 };

@@ -56,6 +56,10 @@ void py_log_note(enum pawl_log_level level, const char *text, void *data) {
     take_note((uintptr_t)data, 0, (int)level, text);
 }
 
+void py_loss_ring(uint64_t number) {
+    take_note(number, 0, 0, "");
+}
+
 /* A note for who wants to know that all before it were read. */
 PyObject *py_losses_mark(PyObject *module, PyObject *number) {
     unsigned long long value = PyLong_AsUnsignedLongLong(number);
@@ -63,7 +67,7 @@ PyObject *py_losses_mark(PyObject *module, PyObject *number) {
     (void)module;
     if (PyErr_Occurred())
         return NULL;
-    take_note(value, 0, 0, "");
+    py_loss_ring(value);
     Py_RETURN_NONE;
 }
 

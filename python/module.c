@@ -184,7 +184,7 @@ PyMODINIT_FUNC PyInit__pawl(void) {
 
     if (!module)
         return NULL;
-    if (py_client_init(module) < 0 || py_lock_init(module) < 0 || py_ticket_init(module) < 0 ||
+    if (py_client_init(module) < 0 || py_lock_init(module) < 0 || py_ticket_init(module) < 0 || py_value_init(module) < 0 ||
         pthread_atfork(NULL, NULL, after_in_child) != 0) {
         Py_DECREF(module);
         return NULL;

@@ -72,6 +72,11 @@ int py_client_init(PyObject *module);
 PyObject *py_inspect(PyObject *client, PyObject *args);
 PyObject *py_break(PyObject *client, PyObject *args);
 PyObject *py_examine(PyObject *client, PyObject *unused);
+/* A copy of what the library shows, to be freed by free(); NULL: out of memory. No GIL is needed. */
+struct py_entry;
+struct py_entry *py_entry_copy(const struct pawl_entry *entry);
+PyObject *py_entry_tuple(const struct py_entry *entry);
+
 /* ---- handle.c, lock.c ---------------------------------------------------------------------------------------------------------------- */
 
 /* How many acquires each thread has made and not released. A thread number of 0 is a handle that owns itself (PAWL_TASK). */
@@ -143,10 +148,20 @@ PyObject *py_release_all(PyObject *module, PyObject *parts);
 
 pawl_loss_fn py_loss_note; /* `data` is the number of the lock */
 pawl_log_fn py_log_note;   /* ... of the client */
+/* A note with nothing but the number. No GIL is needed. */
+void py_loss_ring(uint64_t number);
 PyObject *py_losses(PyObject *module, PyObject *unused);
 PyObject *py_losses_mark(PyObject *module, PyObject *number);
 PyObject *py_losses_stop(PyObject *module, PyObject *unused);
 void py_loss_forked(void);
+
+/* ---- value.c --------------------------------------------------------------------------------------------------------------- */
+
+PyObject *py_part_value_get(PyObject *part, PyObject *unused);
+PyObject *py_part_value_set(PyObject *part, PyObject *args);
+PyObject *py_value_read(PyObject *client, PyObject *args);
+PyObject *py_value_set_as(PyObject *client, PyObject *args);
+int py_value_init(PyObject *module);
 
 /* ---- ticket.c -------------------------------------------------------------------------------------------------------------- */
 

@@ -80,13 +80,29 @@ static PyObject *text_of(const char *text) {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
-static PyObject *entry_tuple(const struct shown *shown) {
-    const struct pawl_entry *entry = &shown->as.entry;
-
+static PyObject *tuple_of(const struct pawl_entry *entry) {
     return Py_BuildValue("(NiiIIIIKNLNNLLN)", text_of(entry->name), (int)entry->kind, (int)entry->mode, entry->flags,
                          entry->position, entry->permits, entry->limit, (unsigned long long)entry->token, text_of(entry->host),
                          (long long)entry->pid, text_of(entry->command), text_of(entry->label), (long long)entry->since_ms,
                          (long long)entry->remaining_ms, text_of(entry->raw));
+}
+
+static PyObject *entry_tuple(const struct shown *shown) {
+    return tuple_of(&shown->as.entry);
+}
+
+struct py_entry {
+    struct shown shown;
+};
+
+struct py_entry *py_entry_copy(const struct pawl_entry *entry) {
+    struct list list = {.last = &list.first};
+
+    return note_entry(entry, &list) == 0 ? (struct py_entry *)list.first : NULL;
+}
+
+PyObject *py_entry_tuple(const struct py_entry *entry) {
+    return entry_tuple(&entry->shown);
 }
 
 static PyObject *finding_tuple(const struct shown *shown) {

@@ -36,7 +36,8 @@ from ._errors import (
     Timeout,
 )
 from ._locks import AllOf, Hold, Lock, Part, Permits, ReadSide, RWLock, Semaphore, State, WriteSide, all_of
-from ._operator import Entry, Finding, Kind, Mode, Severity
+from ._operator import Entry, Finding, Kind, Mode, Severity, Value
+from ._values import Observed, Observer, observe
 
 __version__ = _pawl.version()
 
@@ -58,6 +59,12 @@ def break_(name: str, token: int, *, now: bool = False, url: Optional[str] = Non
     """Ask the holder with this token to give up. With `now` the lock is free at once, and the old holder may still be acting."""
     with Client(url, _flags=_LOOK) as client:
         client.break_(name, token, now=now)
+
+
+def value(name: str, *, url: Optional[str] = None) -> Optional[Value]:
+    """What lies beside the lock; None: nothing."""
+    with Client(url, _flags=_LOOK) as client:
+        return client.value(name)
 
 
 def examine(url: Optional[str] = None) -> List[Finding]:
@@ -85,6 +92,8 @@ __all__ = [
     "MismatchError",
     "Mode",
     "NotHeldError",
+    "Observed",
+    "Observer",
     "Part",
     "Permits",
     "RWLock",
@@ -94,6 +103,7 @@ __all__ = [
     "State",
     "SystemFailure",
     "Timeout",
+    "Value",
     "WriteSide",
     "aio",
     "all_of",
@@ -103,4 +113,6 @@ __all__ = [
     "examine",
     "exclusive",
     "inspect",
+    "observe",
+    "value",
 ]

@@ -8,10 +8,11 @@ import functools
 import math
 import os
 import re
+import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _losses, _pawl
-from ._operator import Entry, Finding
+from ._operator import Entry, Finding, Value
 
 _FOREVER = 2**63 - 1
 _shared: Dict[str, Client] = {}
@@ -51,6 +52,7 @@ class Client(_pawl.Client, _losses.Told):
         self._options: Dict[str, Any] = dict(lease=lease, label=label, max_hold=max_hold, connect=connect, _flags=_flags)
         self._options.update(log=log, trace=trace)
         self._url, self.log = url, log
+        self._observers: weakref.WeakSet[_pawl.Observer] = weakref.WeakSet()
         super().__init__(url, lease, label, max_hold, connect, _flags | (_TRACE if trace else 0), _losses.want(self))
 
     def __reduce__(self) -> Tuple[Any, ...]:
@@ -69,6 +71,8 @@ class Client(_pawl.Client, _losses.Told):
 
     def close(self) -> None:
         """Release what is held, end what waits, close. It takes two seconds at most."""
+        for observer in list(self._observers):
+            observer.stop()
         super().close()
         if self.log is not None:
             _losses.catch_up()
@@ -96,6 +100,14 @@ class Client(_pawl.Client, _losses.Told):
     def break_(self, name: str, token: int, *, now: bool = False) -> None:
         """Ask the holder with this token to give up; with `now` free the lock at once."""
         self._break(name, token, now)
+
+    def value(self, name: str) -> Optional[Value]:
+        """What lies beside the lock; None: nothing."""
+        return Value._of(self._value_read(name))
+
+    def set_value(self, name: str, token: int, data: Optional[bytes]) -> None:
+        """Write it in the name of the hold with this token, if that stands: for what `pawl run` starts, and finds in PAWL_TOKEN."""
+        self._value_set_as(name, token, data)
 
     def examine(self) -> List[Finding]:
         """What endangers the locks where they are, and what to change."""

@@ -51,6 +51,16 @@ class Part(_pawl.Part):
         """What became of this thread's hold. Asks the clock, not the server."""
         return State(self._state)
 
+    @property
+    def value(self) -> Optional[bytes]:
+        """What lies beside the lock. Who holds it writes it, and the server decides whether that is still so: LostError. None: nothing."""
+        told = self._value_get()
+        return None if told is None else told[0]
+
+    @value.setter
+    def value(self, data: Optional[bytes]) -> None:
+        self._value_set(data)
+
     def hold(self, timeout: Optional[float] = None) -> Hold:
         """Take it for no thread in particular: any may release what this returns. Not in time: Timeout."""
         return Hold(self._handle()._made, self._mode, self._permits, timeout)

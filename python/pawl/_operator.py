@@ -82,6 +82,19 @@ class Entry(NamedTuple):
         )
 
 
+class Value(NamedTuple):
+    """What lies beside a lock."""
+
+    data: bytes
+    token: int  # of the hold that wrote it
+    version: int  # rises with every write
+    written: float  # Unix time, by the server's clock
+
+    @classmethod
+    def _of(cls, told: Optional[Tuple[bytes, int, int, int]]) -> Optional[Value]:
+        return None if told is None else cls(told[0], told[1], told[2], told[3] / 1000)
+
+
 class Finding(NamedTuple):
     """One thing about the server, or the place, that matters to locks."""
 

@@ -14,13 +14,13 @@ import sys
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Generic, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
+from typing import Any, AsyncIterator, Callable, Dict, Generic, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
 
-from . import _clients, _errors, _pawl
+from . import _clients, _errors, _pawl, _values
 from ._locks import State
-from ._operator import Kind, Mode
+from ._operator import Kind, Mode, Value
 
-__all__ = ["CANCEL", "Client", "Hold", "Lock", "Permits", "RWLock", "ReadSide", "Semaphore", "WriteHold", "WriteSide"]
+__all__ = ["CANCEL", "Client", "Hold", "Lock", "Permits", "RWLock", "ReadSide", "Semaphore", "WriteHold", "WriteSide", "observe"]
 
 _LOSS_BY_DISPATCH = 2
 _LEAVE_S = 2.0
@@ -217,6 +217,19 @@ class Hold:
             await self._loop.run_in_executor(None, self._ticket.extend, limit, timeout)
         except _errors.LostError as error:
             raise self._loss or error from None
+
+    async def value(self) -> Optional[Value]:
+        """What lies beside the lock; None: nothing."""
+        return await self._loop.run_in_executor(None, self._client.value, self._name)
+
+    async def set_value(self, data: Optional[bytes]) -> None:
+        """Write what lies beside the lock; None: nothing. LostError: the server says that this hold does not stand any more."""
+        try:
+            await self._loop.run_in_executor(None, self._client.set_value, self._name, self.token, data)
+        except _errors.Error as error:
+            if error.name != "PAWL_ETOKEN":
+                raise
+            raise self._loss or _errors.make(_errors.NUMBERS["PAWL_ELOST"], f"the hold of {self._name!r} was lost") from error
 
     def _leave(self, kind: Optional[Type[BaseException]], raised: Optional[BaseException]) -> None:
         """The end of an `async with`. What the body has raised is never hidden, but for the cancellation that a loss has caused."""
@@ -470,3 +483,30 @@ class RWLock:
     async def locked(self) -> bool:
         """Whether anybody reads or writes, here or elsewhere. Asks the server."""
         return await self.read().locked()
+
+
+# ---- Values ----------------------------------------------------------------------------------------------------------------------------
+
+
+async def observe(name: str, *, url: Optional[str] = None, client: Optional[Client] = None) -> AsyncIterator[_values.Observed]:
+    """How the lock is now, and after every change: `async for observed in pawl.aio.observe("leader"):`. States may be skipped, the last one
+    never is."""
+    if url is not None and client is not None:
+        raise TypeError("give a URL or a client, not both")
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+    seen: List[_values.Observed] = []
+
+    def note(observed: _values.Observed) -> None:
+        seen[:] = [observed]
+        loop.call_soon_threadsafe(changed.set)
+
+    used = _client_for(url, client)
+    await used._connect()
+    observer = await loop.run_in_executor(None, _values.Observer, used, name, note)
+    try:
+        while True:
+            await changed.wait()
+            changed.clear()
+            yield seen[0]
+    finally:
+        await loop.run_in_executor(None, observer.stop)
