@@ -166,6 +166,7 @@ def test_a_loss(local: str, tmp_path: Path) -> None:
     assert not lock.is_locked and is_free(tmp_path / "a")
 
 
+@pytest.mark.forks
 def test_a_child_does_not_enter(local: str, tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "a")
     with lock:

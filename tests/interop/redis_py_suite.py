@@ -1,13 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""redis-py's own tests of its Lock, played on pawl with ?layout=plain: what its users rely on must hold for a pawl in the same place.
+"""redis-py's own tests of its Lock, played on pawl.compat.redis.Lock: what its users rely on must hold for a pawl in the same place.
 Prints TAP.
 
 The tests come from redis-py's source archive, which is fetched; where it can't be, that is a skip. They are run as they are, with its own
-client to look at the keys. Only Lock is another: a client of libpawl's, through ctypes, with redis-py's manners: an object is held once,
-and a wait that would be over before the next look is none. What does not apply is named in NOT_PAWLS, with the reason."""
+client to look at the keys. What can't pass is named in KNOWN, with the reason; the list may only shrink, so one of these that passes is a
+failure."""
 
-import ctypes
 import importlib.util
 import inspect
 import os
@@ -22,105 +21,34 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import peer_suite  # noqa: E402
-from peer_suite import ELOST, ENOTHELD, HELD, PAWL_FOREVER, PAWL_TASK, Options, call  # noqa: E402
 from zookeeper_peers import free_port  # noqa: E402
 
 SOURCES = (
-    "redis-4.6.0",
-    "73/88/63d802c2b18dd9eaa5b846cbf18917c6b2882f20efda398cc16a7500b02c",
-    "585dc516b9eb042a619ef0a39c3d7d55fe81bdb4df09a52c9cdde0d07bf1aa7d",
+    "redis-6.4.0",
+    "0d/d6/e8b92798a5bd67d659d51a18170e91c16ac3b59738d91894651ee255ed49",
+    "b01bc7282b8444e28ec36b261df5375183bb47a07eb9c603f284e89cbc5ef010",
 )
-RENEWS = "pawl renews a hold by itself: there is nothing to prolong"
-NOT_PAWLS = {
+KNOWN = {
     "test_lock": "a key of pawl's always has an end: its lease, which is renewed",
-    "test_lock_token": "pawl makes its owners' names itself",
-    "test_lock_token_thread_local_false": "pawl makes its owners' names itself",
-    "test_blocking_timeout": "measures to 50 ms, and wants less than the time-out; the contract's tests have time-outs",
-    "test_context_manager_blocking_timeout": "measures to 50 ms, and wants less than the time-out; the contract's tests have time-outs",
-    "test_extend_lock": RENEWS,
-    "test_extend_lock_replace_ttl": RENEWS,
-    "test_extend_lock_float": RENEWS,
-    "test_extending_unlocked_lock_raises_error": RENEWS,
-    "test_extending_lock_with_no_timeout_raises_error": RENEWS,
-    "test_extending_lock_no_longer_owned_raises_error": RENEWS,
-    "test_reacquire_lock": RENEWS,
-    "test_reacquiring_unlocked_lock_raises_error": RENEWS,
-    "test_reacquiring_lock_with_no_timeout_raises_error": RENEWS,
-    "test_reacquiring_lock_no_longer_owned_raises_error": RENEWS,
-    "test_context_manager_reacquiring_lock_with_no_timeout_raises_error": RENEWS,
-    "test_lock_class_argument": "no lock is taken in it",
+    "test_lock_token": "pawl names its owners itself, so that no two are alike",
+    "test_lock_token_thread_local_false": "pawl names its owners itself, so that no two are alike",
 }
+TIMED = "measures to 50 ms, which a machine with other work need not keep; the contract's tests have time-outs"
+NOT_PLAYED = {"test_blocking_timeout": TIMED, "test_context_manager_blocking_timeout": TIMED}
 port = free_port()
-libpawl = None  # loaded by main()
-
-
-class Stand:
-    """In the place of redis-py's Lock."""
-
-    open = []
-
-    def __init__(self, redis, name, timeout=None, sleep=0.1, blocking=True, blocking_timeout=None, thread_local=True):
-        self.redis, self.name, self.sleep, self.blocking, self.patience = redis, name, sleep, blocking, blocking_timeout
-        self.local = types.SimpleNamespace(token=None)
-        self.pawl, self.lock = ctypes.c_void_p(), ctypes.c_void_p()
-        options = Options(size=ctypes.sizeof(Options), lease_ms=int((timeout or 0) * 1000))
-        call(libpawl.pawl_open, f"redis://127.0.0.1:{port}?layout=plain".encode(), ctypes.byref(options), ctypes.byref(self.pawl))
-        call(libpawl.pawl_mutex_new, self.pawl, name.encode(), PAWL_TASK, ctypes.byref(self.lock))
-        self.open.append(self)
-
-    def acquire(self, blocking=None, blocking_timeout=None):
-        blocking = self.blocking if blocking is None else blocking
-        patience = self.patience if blocking_timeout is None else blocking_timeout
-        if patience is not None and self.sleep > patience:
-            blocking = False
-        wait_ms = 0 if not blocking else PAWL_FOREVER if patience is None else int(patience * 1000)
-        if call(libpawl.pawl_acquire, self.lock, ctypes.c_int64(wait_ms)) < 0:
-            return False
-        self.local.token = self.redis.get(self.name)
-        return True
-
-    def release(self):
-        from redis.exceptions import LockError, LockNotOwnedError
-
-        code = call(libpawl.pawl_release, self.lock)
-        self.local.token = None
-        if code == ENOTHELD:
-            raise LockError("not held")
-        if code == ELOST:
-            raise LockNotOwnedError("lost")
-
-    def locked(self):
-        return any(position == 0 for _, position in peer_suite.entries(libpawl, self.pawl, self.name.encode()))
-
-    def owned(self):
-        return libpawl.pawl_state(self.lock) == HELD
-
-    def __enter__(self):
-        from redis.exceptions import LockError
-
-        if not self.acquire():
-            raise LockError("not acquired")
-        return self
-
-    def __exit__(self, *_):
-        self.release()
-
-    @classmethod
-    def close_all(cls):
-        for stand in cls.open:
-            libpawl.pawl_close(stand.pawl)
-            libpawl.pawl_lock_free(stand.lock)
-        cls.open.clear()
 
 
 def load_tests(directory):
     """The module of the tests, with what it imports."""
     import redis.lock
 
-    redis.lock.Lock = Stand
+    import pawl
+
+    redis.lock.Lock = pawl.compat.redis.Lock
     package, conftest, pytest = (types.ModuleType(name) for name in ("peer", "peer.conftest", "pytest"))
     package.__path__, conftest._get_client = [], None
     pytest.fixture, pytest.raises = lambda: lambda function: function, unittest.TestCase().assertRaises
+    pytest.fail = unittest.TestCase().fail
     sys.modules.update({"peer": package, "peer.conftest": conftest, "pytest": pytest})
     spec = importlib.util.spec_from_file_location("peer.test_lock", os.path.join(directory, "tests/test_lock.py"))
     module = importlib.util.module_from_spec(spec)
@@ -128,8 +56,18 @@ def load_tests(directory):
     return module
 
 
-def run(case, method):
+def run(case, name, method):
+    """What failed, a list of texts."""
+    failures = run_alone(case, method)
+    if name not in KNOWN:
+        return failures
+    return [] if failures else [f"{name} passes: take it out of KNOWN"]
+
+
+def run_alone(case, method):
     import redis
+    from pawl._clients import client_for
+    from pawl.compat.redis import url_of
 
     clients = {"r": redis.Redis(port=port), "r_decoded": redis.Redis(port=port, decode_responses=True)}
     clients["r"].flushall()
@@ -138,7 +76,9 @@ def run(case, method):
     except Exception:  # of any kind: the test has failed
         return [traceback.format_exc()]
     finally:
-        Stand.close_all()
+        client_for(url_of(clients["r"]), None).close()  # a test that fails may not have released
+        for client in clients.values():
+            client.close()
     return []
 
 
@@ -156,26 +96,24 @@ def start_server(directory):
 
 
 def main():
-    global libpawl
     if not shutil.which("redis-server"):
         print("1..0 # SKIP there is no redis-server (Debian: redis-server)")
         return 0
     try:
         directory = peer_suite.fetch(*SOURCES)
-        sys.path.insert(0, directory)
+        sys.path[:0] = [directory, os.path.join(peer_suite.BUILD, "python")]
         module = load_tests(directory)
     except (OSError, ImportError) as error:
-        print(f"1..0 # SKIP redis-py's tests can't be fetched: {error}")
+        print(f"1..0 # SKIP redis-py's tests can't be fetched, or the package pawl is not built: {error}")
         return 0
-    libpawl = peer_suite.load()
     with tempfile.TemporaryDirectory() as scratch:
         server = start_server(scratch)
         tests = []
         for case in (module.TestLock, module.TestLockClassSelection):
             for name, method in vars(case).items():
                 if name.startswith("test_"):
-                    tests.append((f"{case.__name__}.{name}", lambda case=case, method=method: run(case(), method)))
-        status = peer_suite.play(tests, NOT_PAWLS)
+                    tests.append((f"{case.__name__}.{name}", lambda case=case, name=name, method=method: run(case(), name, method)))
+        status = peer_suite.play(tests, NOT_PLAYED)
         server.terminate()
         server.wait()
     return status

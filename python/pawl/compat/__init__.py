@@ -3,6 +3,19 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import filelock
 
-__all__ = ["filelock"]
+if TYPE_CHECKING:
+    from . import redis
+
+__all__ = ["filelock", "redis"]
+
+
+def __getattr__(name: str) -> Any:
+    """`pawl.compat.redis` needs redis-py: it is loaded when it is first named."""
+    if name == "redis":
+        return importlib.import_module(".redis", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
