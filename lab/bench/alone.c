@@ -140,6 +140,92 @@ static void work_kept(const struct job *job, int number) {
     pawl_close(client);
 }
 
+static void read_value(const struct job *job, struct pawl_lock *lock) {
+    const struct pawl_value *value;
+    struct pawl_error error;
+
+    member_check(job, pawl_acquire_shared(lock, TURN_MS, &error), &error);
+    member_check(job, pawl_value_get(lock, &value, &error), &error);
+    pawl_value_free(value);
+    member_check(job, pawl_release_shared(lock, &error), &error);
+}
+
+/* NULL: delete it. */
+static void write_value(const struct job *job, struct pawl_lock *lock, const char *value) {
+    struct pawl_error error;
+
+    member_check(job, pawl_acquire(lock, TURN_MS, &error), &error);
+    member_check(job, pawl_value_set(lock, value, value != NULL ? strlen(value) : 0, &error), &error);
+    member_check(job, pawl_release(lock, &error), &error);
+}
+
+static void read_many(const struct job *job, struct pawl_lock *lock) {
+    int64_t begin = bench_now_ns();
+
+    for (int i = 0; i < MANY; i++)
+        read_value(job, lock);
+    if (!member_counts(job))
+        return;
+    atomic_fetch_add(&job->board->bulk_ns[0], bench_now_ns() - begin);
+    atomic_fetch_add(&job->board->bulk_count[0], MANY);
+}
+
+static void work_kept_value(const struct job *job, int number) {
+    struct pawl *client = member_open(job);
+    struct pawl_error error;
+    struct pawl_lock *lock;
+
+    (void)number;
+    member_check(job, pawl_rwlock_new(client, job->lock, 0, &lock, &error), &error);
+    write_value(job, lock, BENCH_VALUE);
+    member_ready(job);
+    while (!member_stopped(job)) {
+        for (int i = 0; i < FEW; i++) {
+            int64_t begin = bench_now_ns();
+
+            read_value(job, lock);
+            if (member_counts(job))
+                histogram_add(&job->board->latency, bench_now_ns() - begin);
+        }
+        read_many(job, lock);
+        atomic_fetch_add_explicit(&job->board->turns, FEW + MANY, memory_order_relaxed);
+    }
+    write_value(job, lock, NULL);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* As with pairs, both take turns of a few; the bare ones are in limits[0]. */
+static void work_on_value(const struct job *job, int number) {
+    struct alone alone = {.job = job};
+    struct pawl_error error;
+    char why[200];
+
+    (void)number;
+    alone.raw = raw_open(&job->target->address, job->bench->id, why, sizeof why);
+    struct pawl *client = member_open(job);
+    alone.lock = member_mutex(job, client);
+    member_check(job, pawl_acquire(alone.lock, TURN_MS, &error), &error);
+    member_ready(job);
+    while (!member_stopped(job)) {
+        if (alone.raw != NULL)
+            bare(&alone, RAW_SET, &job->board->limits[0]);
+        for (int i = 0; i < FEW && !member_stopped(job); i++) {
+            int64_t begin = bench_now_ns();
+
+            member_check(job, pawl_value_set(alone.lock, BENCH_VALUE, sizeof BENCH_VALUE - 1, &error), &error);
+            if (member_counts(job))
+                histogram_add(&job->board->latency, bench_now_ns() - begin);
+        }
+        atomic_fetch_add(&job->board->turns, 1);
+    }
+    member_check(job, pawl_value_set(alone.lock, NULL, 0, &error), &error);
+    member_check(job, pawl_release(alone.lock, &error), &error);
+    pawl_lock_free(alone.lock);
+    pawl_close(client);
+    raw_close(alone.raw);
+}
+
 /* From many in a row where there are such; else from the mean of single ones. */
 static void add_rate(struct result *result, uint64_t many, int64_t many_ns, const struct histogram *histogram) {
     double mean = histogram_mean(histogram);
@@ -175,17 +261,39 @@ void measure_alone(struct job *job) {
         add_usage(&results[ROW_PAIR], job->target, &used);
 }
 
+void measure_value(struct job *job) {
+    struct result *results = job->target->results;
+    struct usage used;
+    double ns;
+
+    name_lock(job);
+    if (!workers_count(job, 1, work_on_value, &used, &ns))
+        return;
+    add_latency(&results[ROW_SET], &job->board->limits[0]);
+    add_rate(&results[ROW_SET], 0, 0, &job->board->limits[0]);
+    add_latency(&results[ROW_VALUE], &job->board->latency);
+    add_rate(&results[ROW_VALUE], 0, 0, &job->board->latency);
+}
+
 /* For longer than it lasts: nothing is given back in between. */
-void measure_kept(struct job *job) {
+static void measure_while_kept(struct job *job, worker_fn *worker) {
     struct result *result = &job->target->results[job->row];
     struct usage used;
     double ns;
 
     name_lock(job);
     job->options = "keep=60000";
-    if (!workers_count(job, 1, work_kept, &used, &ns))
+    if (!workers_count(job, 1, worker, &used, &ns))
         return;
     add_latency(result, &job->board->latency);
     add_rate(result, job->board->bulk_count[0], job->board->bulk_ns[0], &job->board->latency);
     add_usage(result, job->target, &used);
+}
+
+void measure_kept(struct job *job) {
+    measure_while_kept(job, work_kept);
+}
+
+void measure_kept_value(struct job *job) {
+    measure_while_kept(job, work_kept_value);
 }

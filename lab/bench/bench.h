@@ -34,6 +34,9 @@ enum measure {
     MEASURES,
 };
 
+/* The value that is written beside a lock, and by the bare operation. */
+#define BENCH_VALUE "sixteen bytes..."
+
 /* The rows of the table, in its order. */
 enum row {
     ROW_TRIP,
@@ -42,11 +45,14 @@ enum row {
     ROW_TRIP_BUSY,
     ROW_WRITE_BUSY,
     ROW_MESSAGE,
+    ROW_SET,
     ROW_FLOCK_16,
     ROW_FLOCK_16_APART,
     ROW_ACQUIRE,
     ROW_PAIR,
+    ROW_VALUE,
     ROW_KEPT,
+    ROW_KEPT_VALUE,
     ROW_TURNS_2,
     ROW_TURNS_16,
     ROW_TURNS_64,

@@ -19,7 +19,7 @@ VOTES = {
 
 # Rows that one workload measures, under the name of its last.
 WORKLOADS = dict.fromkeys(("trip", "write", "read", "trip_busy", "write_busy", "acquire"), "pair")
-WORKLOADS |= {"flock16": "kept16", "flock16_5us": "kept16_5us", "message": "recall"}
+WORKLOADS |= {"flock16": "kept16", "flock16_5us": "kept16_5us", "message": "recall", "set": "value"}
 WORKLOADS |= {row: f"kept_{row}" for row in ("reads999", "in_turn", "greedy2", "apart_3ms", "apart_100us")}
 
 AT_MOST, AT_LEAST = "<=", ">="
@@ -118,6 +118,13 @@ GOALS = (
                 pawl(target, "kept", "rate"),
             ),
             Goal(f"requests for each kept pair on {name}", AT_MOST, 1e-5, pawl(target, "kept", "requests")),
+            Goal(
+                f"read of a value under a shared lock that is kept, {name}, against a pair on `local:`",
+                AT_MOST,
+                1.5,
+                pawl("local", "kept", "rate"),
+                pawl(target, "kept_value", "rate"),
+            ),
         )
     ),
     *(

@@ -82,16 +82,25 @@ struct lane {
     int number;
 };
 
-static void take(const struct lane *lane) {
-    struct pawl_error error = {.code = PAWL_ESYSTEM, .text = "flock(2) failed"};
+/* Errors are large, and filled only where there is one. */
+static const struct pawl_error flock_failed = {.code = PAWL_ESYSTEM, .text = "flock(2) failed"};
 
-    member_check(lane->job, lane->lock != NULL ? pawl_acquire(lane->lock, TURN_MS, &error) : flock(lane->file, LOCK_EX), &error);
+static void take(const struct lane *lane) {
+    struct pawl_error error;
+
+    if (lane->lock != NULL)
+        member_check(lane->job, pawl_acquire(lane->lock, TURN_MS, &error), &error);
+    else
+        member_check(lane->job, flock(lane->file, LOCK_EX), &flock_failed);
 }
 
 static void let_go(const struct lane *lane) {
-    struct pawl_error error = {.code = PAWL_ESYSTEM, .text = "flock(2) failed"};
+    struct pawl_error error;
 
-    member_check(lane->job, lane->lock != NULL ? pawl_release(lane->lock, &error) : flock(lane->file, LOCK_UN), &error);
+    if (lane->lock != NULL)
+        member_check(lane->job, pawl_release(lane->lock, &error), &error);
+    else
+        member_check(lane->job, flock(lane->file, LOCK_UN), &flock_failed);
 }
 
 /* What a thread does between two holds: work, not sleep. */

@@ -36,9 +36,10 @@ double ratio_to_limit(const struct target *target, enum row row) {
 const char *limit_name(const struct target *target, enum row row) {
     enum row limit = row_is_bare(row) ? row : row_descriptions[row].limit;
     const struct raw_impl *impl = target->raw != NULL ? target->raw->impl : NULL;
-    const char *name = impl == NULL || limit > ROW_MESSAGE ? NULL
-                       : limit == ROW_MESSAGE              ? impl->message
-                                                           : impl->names[limit - ROW_TRIP];
+    const char *name = impl == NULL || limit > ROW_SET ? NULL
+                       : limit == ROW_SET              ? impl->set
+                       : limit == ROW_MESSAGE          ? impl->message
+                                                       : impl->names[limit - ROW_TRIP];
 
     return name != NULL ? name : "";
 }

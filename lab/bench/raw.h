@@ -10,12 +10,22 @@
 
 /* The bare operations, in the order of their rows. Those that are BUSY are of a client that looks for the answer for a while before it
  * sleeps, as the library does: like is to be compared with like. */
-enum raw_act { RAW_TRIP, RAW_WRITE, RAW_READ, RAW_TRIP_BUSY, RAW_WRITE_BUSY, RAW_ACTS, RAW_MESSAGE = RAW_ACTS /* kept.c */ };
+enum raw_act {
+    RAW_TRIP,
+    RAW_WRITE,
+    RAW_READ,
+    RAW_TRIP_BUSY,
+    RAW_WRITE_BUSY,
+    RAW_ACTS,
+    RAW_MESSAGE = RAW_ACTS /* kept.c */,
+    RAW_SET
+};
 
 struct raw_impl {
     const char *schemes[10];     /* of URLs; NULL at the end */
     const char *names[RAW_ACTS]; /* NULL: there is no such thing here */
     const char *message;         /* likewise: to another process, and its answer to that */
+    const char *set;             /* likewise: what a value is written by, without the question whether the lock is held */
     /* Where the URL names those who know the servers: put the servers in their place. NULL: it never does. False: `why` says why not. */
     bool (*resolve)(struct address *address, char *why, size_t size);
     /* A connection of its own. `id` is what all names begin with. NULL: `why` says why not. */

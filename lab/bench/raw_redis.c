@@ -34,7 +34,7 @@ struct redis {
     redisContext *ear; /* where messages come back; NULL: none was sent yet */
     pid_t bat;         /* the process that sends them back */
     size_t count;
-    char sha[41];
+    char sha[41], set_sha[41];
     char id[32];
     char key[48]; /* that the first server has the slot of */
     bool sleeps;  /* ?spin=0: nothing waits busily here, so that none of it is in the way of those that sleep */
@@ -380,6 +380,21 @@ static int64_t send_message(struct redis *redis) {
     return say_there(redis) > 0 && hears_one(redis->ear) ? bench_now_ns() - begin : -1;
 }
 
+/* The script is there when it has run once. */
+static bool set_bytes(struct redis *redis) {
+    static const char script[] = "return redis.call('SET', KEYS[1], ARGV[1])";
+    bool known = redis->set_sha[0] != '\0';
+    redisReply *reply = known ? NULL : ask(redis->contexts[0], "SCRIPT", "LOAD", script);
+
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING)
+        snprintf(redis->set_sha, sizeof redis->set_sha, "%s", reply->str);
+    freeReplyObject(reply);
+    redisAppendCommand(redis->contexts[0], "EVALSHA %s 1 %s %s", redis->set_sha, redis->key, BENCH_VALUE);
+    reply = answer_of(redis->contexts[0]);
+    freeReplyObject(reply);
+    return reply != NULL;
+}
+
 static int64_t redis_act(void *connection, enum raw_act act) {
     struct redis *redis = connection;
     redisContext *context = redis->contexts[0];
@@ -387,6 +402,8 @@ static int64_t redis_act(void *connection, enum raw_act act) {
 
     if (act == RAW_MESSAGE)
         return send_message(redis);
+    if (act == RAW_SET)
+        return set_bytes(redis) ? bench_now_ns() - begin : -1;
     if (act >= RAW_TRIP_BUSY && redis->sleeps)
         return -1;
     bool good = act == RAW_TRIP        ? succeeds(context, "PING", NULL, NULL)
@@ -484,6 +501,7 @@ const struct raw_impl raw_redis = {
     .resolve = redis_resolve,
     .names = {"PING", "EVALSHA", "GET", "PING", "EVALSHA"},
     .message = "PUBLISH there and back",
+    .set = "EVALSHA that sets the same bytes",
     .open = redis_open,
     .close = redis_close,
     .act = redis_act,

@@ -111,6 +111,11 @@ static int create(struct zookeeper *zk, const char *path, int flags) {
     return complete(zk, zoo_acreate(zk->handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, flags, finished_string, zk));
 }
 
+static int set_node(struct zookeeper *zk, const char *path) {
+    zk->done = false;
+    return complete(zk, zoo_aset(zk->handle, path, BENCH_VALUE, sizeof BENCH_VALUE - 1, -1, finished_stat, zk));
+}
+
 static int delete_node(struct zookeeper *zk, const char *path) {
     zk->done = false;
     return complete(zk, zoo_adelete(zk->handle, path, -1, finished, zk));
@@ -210,11 +215,20 @@ static bool create_and_delete(struct zookeeper *zk) {
     return create(zk, path, ZOO_EPHEMERAL) == ZOK && delete_node(zk, path) == ZOK;
 }
 
+/* The node goes with the session. */
+static bool set_bytes(struct zookeeper *zk) {
+    char path[ADDRESS_SIZE + 64];
+
+    snprintf(path, sizeof path, "/%s-set-%d", zk->id, (int)getpid());
+    return set_node(zk, path) == ZOK || (create(zk, path, ZOO_EPHEMERAL) == ZOK && set_node(zk, path) == ZOK);
+}
+
 static int64_t zookeeper_act(void *connection, enum raw_act act) {
     struct zookeeper *zk = connection;
     int64_t begin = bench_now_ns();
     bool good = act == RAW_TRIP    ? exists(zk, "/") == ZOK
                 : act == RAW_WRITE ? create_and_delete(zk)
+                : act == RAW_SET   ? set_bytes(zk)
                                    : read_node(zk, "/zookeeper") == ZOK;
 
     return good ? bench_now_ns() - begin : -1;
@@ -301,7 +315,7 @@ static bool clean_children(struct zookeeper *zk) {
 
 static bool zookeeper_clean(void *connection) {
     struct zookeeper *zk = connection;
-    char path[ADDRESS_SIZE];
+    char path[2 * ADDRESS_SIZE];
 
     /* Nobody has spoken for this session while others were measured: it may long have expired. */
     zookeeper_close(zk->handle);
@@ -309,6 +323,8 @@ static bool zookeeper_clean(void *connection) {
         return false;
     bool clean = clean_children(zk);
 
+    snprintf(path, sizeof path, "%s/pawl.values", zk->base);
+    delete_node(zk, path); /* unless somebody else has values there */
     /* The directories above that were not there before, from the bottom; unless somebody else uses them by now. */
     snprintf(path, sizeof path, "%s", zk->base);
     while (strlen(path) > zk->kept) {
@@ -322,6 +338,7 @@ static bool zookeeper_clean(void *connection) {
 const struct raw_impl raw_zookeeper = {
     .schemes = {"zk", "zookeeper"},
     .names = {"exists", "create + delete", "getData"},
+    .set = "setData of the same bytes",
     .open = zookeeper_open,
     .close = zookeeper_leave,
     .act = zookeeper_act,

@@ -15,11 +15,14 @@ const struct row_description row_descriptions[ROWS] = {
     [ROW_TRIP_BUSY] = {"trip_busy", "bare round trip, client waits busily", "trips", ROWS, false},
     [ROW_WRITE_BUSY] = {"write_busy", "bare write, client waits busily", "writes", ROWS, false},
     [ROW_MESSAGE] = {"message", "bare message there and back", "messages", ROWS, false},
+    [ROW_SET] = {"set", "bare write of a value", "writes", ROWS, false},
     [ROW_FLOCK_16] = {"flock16", "flock(2) by 16 threads of one process", "holds", ROWS, false},
     [ROW_FLOCK_16_APART] = {"flock16_5us", "flock(2) by 16 threads, 5 us between holds", "holds", ROWS, false},
     [ROW_ACQUIRE] = {"acquire", "uncontended acquire", "acquires", ROW_WRITE, false},
     [ROW_PAIR] = {"pair", "uncontended acquire + release", "pairs", ROW_WRITE, true},
+    [ROW_VALUE] = {"value", "write of a value by who holds", "writes", ROW_SET, false},
     [ROW_KEPT] = {"kept", "acquire + release, kept", "pairs", ROWS, false},
+    [ROW_KEPT_VALUE] = {"kept_value", "read of a value under a shared lock, kept", "reads", ROWS, false},
     [ROW_TURNS_2] = {"turns2", "hand-off among 2 processes", "hand-offs", ROW_TRIP, false},
     [ROW_TURNS_16] = {"turns16", "hand-off among 16 processes", "hand-offs", ROW_TRIP, false},
     [ROW_TURNS_64] = {"turns64", "hand-off among 64 processes", "hand-offs", ROW_TRIP, false},
@@ -66,7 +69,9 @@ static const struct workload {
     {measure_threads, ROW_THREADS_OWN, 64, ALWAYS, false},
     {measure_reads, ROW_READS_90, 900, ALWAYS, false},
     {measure_reads, ROW_READS_99, 990, ALWAYS, false},
+    {measure_value, ROW_VALUE, 1, ALWAYS, true},
     {measure_kept, ROW_KEPT, 1, ALWAYS, false},
+    {measure_kept_value, ROW_KEPT_VALUE, 1, ALWAYS, true},
     {measure_recall, ROW_RECALL, 2, ALWAYS, false},
     {measure_kept_threads, ROW_KEPT_16, 0, ALWAYS, true},
     {measure_kept_threads, ROW_KEPT_16_APART, 5, ALWAYS, true},
@@ -159,6 +164,8 @@ static const char *pointless(const struct target *target, const struct workload 
 
     if (!target->keeps && is_about_keeping(workload))
         return "no lock is kept here";
+    if (workload->measure == measure_value && (target->raw == NULL || target->raw->impl->set == NULL))
+        return "there is no bare write here that it could be compared with";
     if (votes && workload->measure == measure_reads)
         return "over several servers there are mutexes only";
     if (votes && workload->measure == measure_queue)

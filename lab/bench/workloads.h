@@ -12,6 +12,7 @@
 typedef void workload_fn(struct job *job);
 
 workload_fn measure_alone;   /* rows TRIP to PAIR: one process, nobody else */
+workload_fn measure_value;   /* rows SET and VALUE: one process, which holds all the while */
 workload_fn measure_turns;   /* `number` processes want one lock all the time */
 workload_fn measure_threads; /* `number` threads of one process, on one lock or on one each */
 workload_fn measure_exact;   /* the same with ?handoff=0 */
@@ -21,6 +22,7 @@ workload_fn measure_holds;   /* `number` locks of one process, kept */
 workload_fn measure_kill;    /* the holder is killed; when does the next one hold? */
 /* With ?keep=, and where it says so without it: */
 workload_fn measure_kept;         /* one process, nobody else */
+workload_fn measure_kept_value;   /* likewise: it reads the value beside the lock, which it shares */
 workload_fn measure_kept_threads; /* 16 threads, `number` us of work between holds; on local: flock(2), too */
 workload_fn measure_kept_reads;   /* as measure_reads; the last of them without it, too */
 workload_fn measure_kept_in_turn; /* two processes strictly in turn; without it, too */
