@@ -63,10 +63,11 @@ demo: ## install what it needs, build, and show a lock at work; ENGINE=redis, re
 
 .PHONY: pitfalls
 pitfalls: ## play the failures of hand-made locks on real servers, and pawl in the same place
-	@tools/deps build
+	@tools/deps python
 	@tools/deps redis
 	@tools/deps zookeeper
 	@$(MAKE) --no-print-directory all
+	@ninja --quiet -C $(BUILD) python/package.stamp
 	@BUILD_DIR=$(abspath $(BUILD)) lab/pitfalls/run
 
 .PHONY: models

@@ -2,8 +2,10 @@
 """What the documents warn of on Redis, and pawl in the same place. 'The Redis article' is the one whose sections are numbered, from
 "1. 基于Redis实现分布式锁" to "19. 总结"."""
 
-import libpawl
+import time
+
 import raw
+from built import pawl
 from stage import Valve, until
 
 DELETE_IF_OWN = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
@@ -35,6 +37,15 @@ class Scene:
 
     def gone(self, key):
         until(lambda: self.redis.do("EXISTS", key) == 0, f"{key} expires")
+
+    def server_ms(self):
+        seconds, micros = self.redis.do("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def scripts(self):
+        """How many were run since CONFIG RESETSTAT."""
+        lines = self.redis.do("INFO", "commandstats").split("\r\n")
+        return sum(int(line.split("calls=")[1].split(",")[0]) for line in lines if line.startswith("cmdstat_eval"))
 
     def pawl(self, lease_ms=1000, options=""):
         return self.stage.actor("pawl", self.url + options, lease_ms)
@@ -78,8 +89,7 @@ def play_between_setnx_and_expire(scene):
     redis.do("CONFIG", "RESETSTAT")
     report.step("pawl 1", two.do("acquire", "whole", 60000))
     left = redis.do("PTTL", "whole")
-    calls = [line for line in redis.do("INFO", "commandstats").split("\r\n") if line.startswith("cmdstat_eval")]
-    asked = sum(int(line.split("calls=")[1].split(",")[0]) for line in calls)
+    asked = scene.scripts()
     two.crash()
     report.step("pawl 1", f"kill -9. It had sent {asked} script; PTTL whole -> {left}")
     got = scene.pawl().do("acquire", "whole", 60000)
@@ -156,13 +166,8 @@ def play_long_work(scene):
     report.side("pawl: renewed while it lives, told when it can't be")
     one, two = scene.pawl(3000), scene.pawl(LONG)
     report.step("pawl 1", one.do("acquire", "renewed", 60000) + " for 3000 ms")
-
-    def server_ms():
-        seconds, micros = redis.do("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
-
-    begin = server_ms()
-    until(lambda: server_ms() - begin > 6500, "two leases go by")
+    begin = scene.server_ms()
+    until(lambda: scene.server_ms() - begin > 6500, "two leases go by")
     tried, state = two.do("acquire", "renewed", 0), one.do("state", "renewed")
     report.step("pawl 2", f"after more than two leases, tries: {tried}; pawl 1's hold: {state}")
     renewed = tried == "EHELD" and state == "held"
@@ -192,15 +197,19 @@ def play_reentry(scene):
     broke = first == 1 and str(second).startswith("-") and count == "2"
     report.verdict("expiry set to the uuid", broke, "one release too few will follow, and the lock stays until its time ends")
     report.side("pawl: the owner enters again; the count stays in the process")
-    client = libpawl.Client(scene.url)
-    lock = client.mutex("enter")
-    said = [lock.acquire(0), lock.acquire(0)]
+    client = pawl.Client(scene.url, label="pitfalls")
+    lock = pawl.Lock("enter", client=client)
+    said = [(lock.acquire(blocking=False), lock.token), (lock.acquire(blocking=False), lock.token)]
     fields = redis.do("HGETALL", "enter")
     counts = [count for owner, count in zip(fields[::2], fields[1::2]) if not owner.startswith("@")]  # @: who that is, as text
-    said += [lock.release(), lock.state(), lock.release(), lock.state()]
+    states = []
+    for _ in said:
+        lock.release()
+        states.append(lock.state)
     client.close()
-    report.step("pawl 1", ", ".join(said) + f"; its count on the server, while it held twice: {counts[0]}")
-    held = said[0] == said[1] and said[2:] == ["released", "held", "released", "not held"] and counts == ["1"]
+    tokens = ", ".join(f"acquired, token {token}" for _, token in said)
+    report.step("pawl 1", f"{tokens}, released twice; its count on the server, while it held twice: {counts[0]}")
+    held = said[0] == said[1] and said[0][0] and states == [pawl.State.HELD, pawl.State.NOT_HELD] and counts == ["1"]
     report.verdict("pawl's re-entry", held, "as many releases as acquires, one token, and a lost answer can't count twice")
 
 
@@ -260,6 +269,53 @@ def play_failover(scene):
     report.verdict("pawl with replicas", held, "what was granted was there after the failover; what could not be was not granted")
 
 
+def play_polling(scene):
+    report, redis, count = scene.report, scene.redis, 100
+    report.side(f"the broken version: {count} ask again and again, every 10 ms, for a lock that is held")
+    redis.do("SET", "poll", "holder", "NX", "PX", LONG)
+    asking = [raw.Redis(scene.port) for _ in range(count)]
+    begin, asked = time.monotonic(), 0
+    while time.monotonic() - begin < 1:
+        round_begin = time.monotonic()
+        for client in asking:
+            client.do("SET", "poll", "me", "NX", "PX", LONG)
+        asked += count
+        time.sleep(max(0, 0.01 - (time.monotonic() - round_begin)))  # as such clients do
+    seconds = time.monotonic() - begin
+    report.step(f"{count} clients", f"{asked / seconds:,.0f} requests a second, and nobody gets any further")
+    report.verdict("waiting by polling", asked > count, "the server works for nothing, the more the more wait")
+    report.side(f"pawl: {count} wait in a queue at the server")
+    one, waiting = scene.pawl(LONG), scene.stage.actor("queue", scene.url + "?handoff=0", LONG, "queued")
+    one.do("acquire", "queued", 60000)
+    waiting.do("join", count)
+    until(lambda: redis.do("ZCARD", "pawl:queue:{queued}") == count, "all of them have queued")
+    redis.do("CONFIG", "RESETSTAT")
+    begin = scene.server_ms()
+    until(lambda: scene.server_ms() - begin > 1000, "a second goes by")
+    scripts = scene.scripts()
+    report.step(f"{count} waiters", f"{scripts} scripts in a second")
+    report.verdict("waiting in pawl's queue", scripts < count // 10, "who waits asks nothing: the server tells the next one")
+
+
+def play_thread_ids(scene):
+    report, redis = scene.report, scene.redis
+    report.side("the broken version: the owner is the id of a thread, and every machine has a thread 1")
+    mine = redis.do("SET", "thread", "1", "NX", "PX", LONG)
+    report.step("machine A", f"its thread 1: SET thread 1 NX -> {mine}")
+    deleted = redis.do("EVAL", DELETE_IF_OWN, 1, "thread", "1")
+    report.step("machine B", f"its thread 1 releases what it does not hold: 'if GET == 1 then DEL' -> {deleted}")
+    report.verdict("ids of threads as owners", mine == "OK" and deleted == 1, "compared and found equal: B deleted the lock of A")
+    report.side("pawl: every claim has an owner of its own")
+    one, two = scene.pawl(LONG), scene.pawl(LONG)
+    got = one.do("acquire", "owner", 60000)
+    released, state = two.do("release", "owner"), one.do("state", "owner")
+    report.step("pawl 2", f"releases what pawl 1 has: {released}; pawl 1's hold: {state}")
+    owners = [owner for owner in redis.do("HGETALL", "owner")[::2] if not owner.startswith("@")]
+    held = got.startswith("held") and released == "ENOTHELD" and state == "held"
+    report.step("pawl 1", f"is stored as {owners[0]}")
+    report.verdict("pawl's owners", held, "a random number of the process, and a count: never the same twice")
+
+
 ARTICLE = "the Redis article"
 PLAYS = [
     ("No expiry, and a crash", "没有过期时间，程序崩溃", f"{ARTICLE}, 3. 死锁问题 (deadlock)", play_no_expiry),
@@ -269,4 +325,6 @@ PLAYS = [
     ("Work that outlives the lease", "业务时间超过过期时间", f"{ARTICLE}, 9. 自动续期问题 (renewal)", play_long_work),
     ("Re-entry that deadlocks on itself", "不可重入，自己等自己", f"{ARTICLE}, 10. 可重入锁 (re-entry)", play_reentry),
     ("The lock lost at failover", "主从切换丢锁", f"{ARTICLE}, 18. Redis 和 Zookeeper 锁对比 (consistency)", play_failover),
+    ("What polling costs", "不断尝试获取锁", "the second document, 两种方案的优缺点比较 (it asks again and again)", play_polling),
+    ("Ids of threads as owners", "用线程 id 作锁标识", f"{ARTICLE}, 7. 加入锁标识; the first document's release by threadId", play_thread_ids),
 ]

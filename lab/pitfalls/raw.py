@@ -43,7 +43,7 @@ class Redis:
 class ZooKeeper:
     """One session. Events are counted as they are met on the way to an answer, or by events()."""
 
-    CREATE, DELETE, EXISTS, GET, CHILDREN = 1, 2, 3, 4, 8
+    CREATE, DELETE, EXISTS, GET, SET, CHILDREN, END = 1, 2, 3, 4, 5, 8, -11
     NONODE, NODEEXISTS = -101, -110
 
     def __init__(self, port, timeout_ms=120000):
@@ -96,6 +96,13 @@ class ZooKeeper:
     def get(self, path, watch):
         return self.ask(self.GET, self.text(path) + bytes([watch]))[0]
 
+    def read(self, path, watch=False):
+        data = self.ask(self.GET, self.text(path) + bytes([watch]))[1]
+        return data[4 : 4 + struct.unpack(">i", data[:4])[0]].decode()
+
+    def write(self, path, text):
+        return self.ask(self.SET, self.text(path) + self.text(text) + struct.pack(">i", -1))[0]
+
     def owner(self, path):
         """The session that an ephemeral node belongs to; 0: it is persistent."""
         data = self.ask(self.EXISTS, self.text(path) + b"\0")[1]
@@ -116,7 +123,13 @@ class ZooKeeper:
         while self.seen == before:
             self.seen += struct.unpack(">i", self.receive()[:4])[0] == -1
 
+    def end(self):
+        """End the session, and with it its ephemeral nodes."""
+        self.ask(self.END, b"")
+        self.close()
+
     def close(self):
+        """The connection alone: the session goes on until its time is up."""
         self.socket.close()
 
 

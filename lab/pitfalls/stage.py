@@ -5,9 +5,11 @@ Nothing here sleeps and hopes. What must come is waited for: an answer, the end 
 answer that it must have, with patience for a slow machine and no longer.
 """
 
+import mmap
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "servers"))
 from launch import Missing, Servers  # noqa: E402,F401
 
+BUILD = os.path.join(os.path.dirname(os.path.dirname(HERE)), os.environ.get("BUILD_DIR", "build"))
 PATIENCE = 60
 
 
@@ -154,6 +157,68 @@ class Valve:
             pass
 
 
+class Clock:
+    """A wall clock for servers that are started with it; it can be set. See lab/servers/clock.h."""
+
+    def __init__(self):
+        self.fd = os.memfd_create("pawl-clock", 0)
+        os.truncate(self.fd, 4096)
+        self.page = mmap.mmap(self.fd, 4096)
+
+    def environment(self):
+        shim = os.path.join(BUILD, "tests", "libclock_shim.so")
+        if not os.path.exists(shim):
+            raise Missing("there is no libclock_shim.so: ninja -C build tests/libclock_shim.so")
+        return {"PAWL_CLOCK_FD": str(self.fd), "LD_PRELOAD": shim}
+
+    def jump(self, ms):
+        struct.pack_into("=q", self.page, 8, ms * 1000000)
+
+
+class Five:
+    """Five independent Redis servers without a disk, A to E."""
+
+    def __init__(self, stage, clock=None):
+        """`clock`: of the server C."""
+        self.stage = stage
+        self.servers = {name: stage.redis(clock=clock if name == "C" else None) for name in "ABCDE"}
+        self.redis = {name: raw.Redis(server.port) for name, server in self.servers.items()}
+        self.url = "redlock://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers.values())
+
+    def kill(self, name):
+        self.servers[name].kill()
+
+    def restart(self, name):
+        """Without its data."""
+        self.kill(name)
+        self.servers[name] = self.stage.redis(port=self.servers[name].port)
+        self.redis[name] = raw.Redis(self.servers[name].port)
+
+
+class Store:
+    """What is guarded by a lock: it takes every write, or those alone whose token is not lower than the highest that it has seen.
+    Tokens are compared as text, the longer one is the higher: numbers in Lua have 53 bits."""
+
+    WRITE = """
+        local seen, mine = redis.call('HGET', KEYS[1], 'token') or '0', ARGV[1]
+        if #seen > #mine or (#seen == #mine and seen > mine) then return 'refused' end
+        redis.call('HSET', KEYS[1], 'token', mine, 'value', ARGV[2])
+        return 'written'
+    """
+
+    def __init__(self, redis, key="store"):
+        self.redis, self.key = redis, key
+
+    def put(self, text):
+        return self.redis.do("HSET", self.key, "value", text)
+
+    def write(self, token, text):
+        return self.redis.do("EVAL", self.WRITE, 1, self.key, token, text)
+
+    def value(self):
+        return self.redis.do("HGET", self.key, "value")
+
+
 class Stage:
     """All servers and processes; none survives it."""
 
@@ -174,13 +239,28 @@ class Stage:
     def actor(self, *arguments):
         return Actor(self, *arguments)
 
-    def start(self, kind, *lines):
-        self.servers.append(Servers(kind, line=lines))
+    def start(self, kind, *lines, **options):
+        self.servers.append(Servers(kind, line=lines, **options))
         return self.servers[-1]
 
-    def redis(self, *lines):
+    def redis(self, *lines, **options):
         """A server without a disk."""
-        return self.start("redis", "repl-diskless-sync-delay 0", "repl-timeout 3600", *lines)
+        return self.start("redis", "repl-diskless-sync-delay 0", "repl-timeout 3600", *lines, **options)
 
     def zookeeper(self):
         return self.start("zookeeper", "maxSessionTimeout=120000")
+
+    def example(self, name, *arguments):
+        """Run a program of examples/ to its end: its lines, each with the ms at which it came."""
+        program = os.path.join(BUILD, "examples", name)
+        if not os.path.exists(program):
+            raise Missing(f"{name} is not built: ninja -C build examples/{name}")
+        begin, lines = time.monotonic(), []
+        command = ["stdbuf", "-oL", program, *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        for line in process.stdout:
+            lines.append(((time.monotonic() - begin) * 1000, line.strip()))
+        if process.wait() != 0:
+            raise RuntimeError(f"{name} failed")
+        return lines

@@ -22,9 +22,10 @@ class Missing(Exception):
 
 
 class Servers:
-    """A KIND of pawl-servers. Keywords are its options, a list for those that may be given several times."""
+    """A KIND of pawl-servers. Keywords are its options, a list for those that may be given several times; `clock`: what they
+    read the time from, with a descriptor and an environment()."""
 
-    def __init__(self, kind, **options):
+    def __init__(self, kind, clock=None, **options):
         program = os.path.join(ROOT, os.environ.get("BUILD_DIR", "build"), "pawl-servers")
         command = [program, "start", kind]
         for name, values in options.items():
@@ -32,7 +33,14 @@ class Servers:
                 command += ["--" + name.replace("_", "-"), str(value)]
         # In a session of its own: Ctrl-C is for us, who end it.
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            pass_fds=[clock.fd] if clock else [],
+            env=dict(os.environ, **clock.environment()) if clock else None,
         )
         self.url = self.process.stdout.readline().strip()
         if not self.url:
@@ -47,10 +55,13 @@ class Servers:
 
     def kill(self, index=0):
         """kill -9, and really gone: its connections are closed."""
+        if not self.pids[index]:
+            return
         end = os.pidfd_open(self.pids[index])
         os.kill(self.pids[index], signal.SIGKILL)
         select.select([end], [], [])
         os.close(end)
+        self.pids[index] = 0
 
     def end(self):
         self.process.communicate()
