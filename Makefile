@@ -70,6 +70,16 @@ pitfalls: ## play the failures of hand-made locks on real servers, and pawl in t
 	@ninja --quiet -C $(BUILD) python/package.stamp
 	@BUILD_DIR=$(abspath $(BUILD)) lab/pitfalls/run
 
+.PHONY: figures
+figures: ## play the scenes of docs/background.md on real servers, and draw them anew: docs/figures/
+	@tools/deps sim
+	@tools/deps python
+	@tools/deps redis
+	@tools/deps zookeeper
+	@$(MAKE) --no-print-directory all
+	@ninja --quiet -C $(BUILD) tests/libclock_shim.so examples/ten_threads python/package.stamp
+	@BUILD_DIR=$(abspath $(BUILD)) lab/figures/run
+
 .PHONY: models
 models: ## check the models of the queues exhaustively with spin (some minutes, 2 GB)
 	@tools/deps models
