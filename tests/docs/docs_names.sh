@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016 # a backtick is what is looked for
 # What the documents name is there. docs/guarantees.md: its words are those that it explains, each engine and fault meet once, and every
 # test that is said to show a promise exists. docs/background.md, in both languages: every command, file and test that it names exists.
-# And every page is there in both languages, which say the same as far as a program can tell.
+# And every page is there in both languages, which say the same as far as a program can tell; so is pawl(1).
 # shellcheck source=tests/cli/cli_common.sh
 . "$(dirname "$0")/../cli/cli_common.sh"
 cd "$(dirname "$0")/../.." || exit 1
@@ -40,6 +40,10 @@ named=$(part 5 | sed 's/none yet//; s/`make torture`//')
 equal "every test that it names exists" "" "$(missing $named $(grep -oE "$quoted" $page | tr -d '`'))"
 # shellcheck disable=SC2046 # each word is one
 equal "and so does every test that docs/semantics.md names" "" "$(missing $(grep -oE "$quoted" docs/semantics.md | tr -d '`'))"
+# shellcheck disable=SC2046,SC2016 # each word is one
+equal "and every test that docs/from-java.md names" "" \
+    "$(missing $(grep -E '^\|' docs/from-java.md | rev | cut -d'|' -f2 | rev | grep -oE '`[a-z0-9_]+`' | tr -d '`'))"
+equal "... in every row" "" "$(grep -E '^\|' docs/from-java.md | grep -vE '^\|---|\| test \|$|\| `[a-z0-9_]+` \|$')"
 
 # The last three columns of the tables about the five documents.
 columns() { # PAGE
@@ -48,6 +52,7 @@ columns() { # PAGE
 # The command, without what it is told: `pawl run`, `make demo`, `lab/pitfalls/run 3`.
 command_exists() {
     case $1 in
+    lab/figures/run\ *) grep -rq "\"${1#* }\"" lab/figures ;;
     pawl\ *) "$PAWL" "${1#pawl }" --help >/dev/null 2>&1 ;;
     make\ *) grep -q "^$(cut -d' ' -f2 <<<"$1"):" Makefile ;;
     lab/pitfalls/run\ *) [ "${1#* }" -ge 1 ] && [ "${1#* }" -le "$(cat lab/pitfalls/on_*.py | grep -c '^def play_')" ] ;;
@@ -62,13 +67,23 @@ while IFS= read -r command; do
     check "$page: there is a command '$command'" command_exists "$command"
 done < <({
     columns $page | cut -d'|' -f1
-    grep -oE '`(make [a-z]+|lab/pitfalls/run [0-9]+)`' $page
+    grep -oE '`(make [a-z]+|lab/pitfalls/run [0-9]+|lab/figures/run [a-z-]+)`' $page
 } | sed 's/^ *`//; s/` *$//' | sort -u)
 while IFS= read -r file; do
     check "$page: there is a file $file" [ -e "$file" ]
 done < <(columns $page | cut -d'|' -f2 | grep -oE '[^ `]+' | sort -u)
 # shellcheck disable=SC2046 # each word is one
 equal "every test that $page names exists" "" "$(missing $(columns $page | cut -d'|' -f3 | tr -d '`'))"
+
+# Every point about what they got wrong has something to look at: a test, a scene, a program or a source.
+unproved() { # PAGE: the points below its last heading that have none
+    awk '/^## / { text = "" } { text = text $0 "\n" } END { printf "%s", text }' "$1" |
+        awk '/^- / { if (point) print point; point = "" } /^(- |  )/ { point = point " " $0 } END { print point }' |
+        grep -vE '`(test_[a-z0-9_]+|lab/[a-z]+/run [a-z0-9]+|examples/[a-z_.]+)`|\]\(https://'
+}
+equal "$page: each mistake has a test, a scene or a source" "" "$(unproved $page)"
+# shellcheck disable=SC2046 # each word is one
+equal "... and such a test exists" "" "$(missing $(grep -E '^(- |  )' $page | grep -oE "$quoted" | tr -d '`'))"
 
 # ---- Both languages --------------------------------------------------------------------------------------------------------
 
@@ -130,5 +145,21 @@ for page in $english; do
         done
     )"
 done
+
+# ---- The manual in Chinese ---------------------------------------------------------------------------------------------------
+
+section() { # PAGE HEADING: what is below it
+    awk -v heading=".Sh $2" '/^\.Sh / { inside = $0 == heading; next } inside' "$1"
+}
+quotes() { # PAGE: the commands, options, variables and pages that it names; and its examples
+    sed -E 's/^\.(It|Op|Pq|No|So) //; s/ Ns No .*//' "$1" | grep -oE '\<(Fl|Ev|Xr|Nm pawl) [-A-Za-z0-9_]+( [0-9])?' | sort -u
+    awk '/^\.Bd/ { inside = 1; next } /^\.Ed/ { inside = 0 } inside' "$1"
+}
+page=man/pawl.1
+other=man/zh_CN/pawl.1
+equal "$other has the synopsis of $page" "$(section $page SYNOPSIS)" "$(section $other SYNOPSIS)"
+equal "... the same options, variables and statuses in its lists" "$(grep '^\.It' $page)" "$(grep '^\.It' $other)"
+equal "... as many sections and paragraphs" "$(grep -cE '^\.(Sh|Ss|Pp)' $page)" "$(grep -cE '^\.(Sh|Ss|Pp)' $other)"
+equal "... and names the same in its text" "" "$(comm -3 <(quotes $page | sort -u) <(quotes $other | sort -u))"
 
 done_testing
