@@ -397,7 +397,9 @@ static void test_password_from_elsewhere(void **state) {
     unlink(path);
     assert_opens(PAWL_EOPTION, option);
     assert_contains(error.text, path);
-    assert_fails(PAWL_EOPTION, pawl_open("local:/tmp/x?password-file=/x", NULL, &client, &error), &error);
+    snprintf(both, sizeof both, "local:%s?password-file=/x", path);
+    assert_fails(PAWL_EOPTION, pawl_open(both, NULL, &client, &error), &error);
+    rmdir(path);
     setenv("PAWL_PASSWORD", "hush", 1);
     assert_opens(0, "");
     setenv("PAWL_PASSWORD", "loud", 1);
