@@ -218,6 +218,25 @@ static void test_what_no_pawl_wrote(void **state) {
     end();
 }
 
+/* Of a pawl's form, and larger than a pawl writes: callers trust PAWL_VALUE_MAX. */
+static void test_larger_than_a_pawl_writes(void **state) {
+    static char node[sizeof data] = "pawl-value 1 token=1 by=y number=1\n";
+    size_t head = strlen(node);
+    const struct pawl_value *value;
+
+    (void)state;
+    begin(true);
+    memset(node + head, 'x', PAWL_VALUE_MAX);
+    raw_set(VALUE, node);
+    assert_works(pawl_value_read(stage.other, "lock", &value, &error), &error);
+    assert_int_equal(value->size, PAWL_VALUE_MAX);
+    pawl_value_free(value);
+    node[head + PAWL_VALUE_MAX] = 'x';
+    raw_set(VALUE, node);
+    assert_fails(PAWL_EFORMAT, pawl_value_read(stage.other, "lock", &value, &error), &error);
+    end();
+}
+
 /* ---- Answers that are lost -------------------------------------------------------------------------------------------------- */
 
 static void lose(bool with_value, bool reply, const char *text) {
@@ -695,6 +714,7 @@ int main(int argc, char **argv) {
         TEST(test_a_note_is_apart),
         TEST(test_the_clock_without_a_value),
         TEST(test_what_no_pawl_wrote),
+        TEST(test_larger_than_a_pawl_writes),
         TEST(test_the_answer_is_lost),
         TEST(test_the_request_is_lost),
         TEST(test_the_answer_to_the_first_is_lost),

@@ -5,7 +5,7 @@
  *     pawl-value 1 token=1408 by=5f0c...-8000-8000-... number=3
  *
  * A program of others skips the line. Words that it does not know, a later pawl's, a reader leaves out; another number after `pawl-value`
- * would be another format.
+ * would be another format. More bytes than a value can have were not written by a pawl.
  */
 #include "engine/zookeeper/value/value.h"
 
@@ -71,5 +71,5 @@ bool pawl__zk_value_parse(const char *data, int length, struct zk_value *ret) {
         return false;
     ret->bytes = end + 1;
     ret->size = (size_t)(length - (end + 1 - data));
-    return true;
+    return ret->size <= PAWL_VALUE_MAX; /* a server lets others write more */
 }
