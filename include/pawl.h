@@ -221,7 +221,8 @@ struct pawl_options {
     int64_t connect_ms;  /* pawl_open waits no longer for servers than that, nor than the URL's ?connect=; 0: as the URL says */
     /* NULL, or: asked in a thread that waits in an acquire, when a signal handler has run in it, and about once a second. Anything but 0
      * ends the acquire with PAWL_ECANCELED; with 0 it goes on, and has kept its place in the queue. No mutex of pawl's is held. Be brief:
-     * a lock that is granted meanwhile is taken only afterwards, and `local:` passes over who takes longer than 100 ms. */
+     * a lock that is granted meanwhile is taken only afterwards, and `local:` passes over who takes longer than 100 ms. Do not close this
+     * client in it, which would wait for this call: end the acquire, and close then. */
     pawl_interrupted_fn *interrupted;
     void *interrupted_data;
     pawl_deadlock_fn *deadlock; /* NULL, or: told of a deadlock in which one of this client's acquires is. See ?deadlock= below */

@@ -3,7 +3,9 @@
  * client.c - _pawl.Client. It is opened with the first call that needs it. In a child after fork() that is a new one, since the parent's
  * is of no use there; what is left of that one in memory stays, a copy of pages that nobody touches.
  *
- * `pawl` may go away while a call on it runs without the GIL: `users` counts these calls, and the last closes it.
+ * `pawl` may go away while a call on it runs without the GIL: `users` counts these calls, and the last closes it. An acquire is not one of
+ * them, since to close is what ends it. But a handler of a signal runs within the acquire that it interrupts, and pawl_close() would wait for
+ * that one: so a client that is closed in a handler is closed when the acquire has ended, which the closing makes it do (`asking`).
  */
 #include "module.h"
 
@@ -25,15 +27,22 @@ static int renew(struct py_client *client) {
     }
     client->opening = opening;
     client->pawl = NULL;
-    client->users = 0;
+    client->users = client->asking = 0;
     client->generation = py_generation;
     return 0;
+}
+
+/* Python runs handlers of signals in this thread. */
+static bool is_main_thread(void) {
+    return gettid() == getpid();
 }
 
 static void close_if_unused(struct py_client *client) {
     struct pawl *pawl = client->pawl;
 
     if (!client->closed || client->users || !pawl || client->generation != py_generation)
+        return;
+    if (client->asking && is_main_thread())
         return;
     client->pawl = NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -97,19 +106,33 @@ void py_client_leave(struct py_client *client) {
     close_if_unused(client);
 }
 
-/* Asked in a thread that waits, without the GIL. Python runs its handlers in the main thread only; the others must not wait for the GIL
- * here, since who takes long to answer may be passed over. */
-static int interrupted(void *unused) {
+/* Asked in a thread that waits, without the GIL. Threads other than the main one must not wait for the GIL here, since who takes long to
+ * answer may be passed over. */
+static int interrupted(void *data) {
+    struct py_client *client = data;
+    unsigned generation = py_generation;
     PyGILState_STATE state;
-    int raised;
+    bool ended;
 
-    (void)unused;
-    if (gettid() != getpid())
+    if (!is_main_thread())
         return 0;
     state = PyGILState_Ensure();
-    raised = PyErr_CheckSignals() < 0;
+    client->asking++;
+    ended = PyErr_CheckSignals() < 0 || client->closed;
+    if (generation == py_generation) /* else the handler has forked, and this is the child */
+        client->asking--;
     PyGILState_Release(state);
-    return raised;
+    return ended;
+}
+
+int py_client_waited(struct py_client *client, int rc, struct pawl_error *reterr) {
+    if (!client->closed)
+        return rc;
+    close_if_unused(client);
+    if (rc != 0 && rc != PAWL_ECANCELED)
+        return rc;
+    *reterr = (struct pawl_error){.code = PAWL_ECLOSED, .text = "the wait was ended: the client was closed"};
+    return PAWL_ECLOSED;
 }
 
 /* ---- For Python ------------------------------------------------------------------------------------------------------------ */
@@ -146,6 +169,7 @@ static int client_init(PyObject *self, PyObject *args, PyObject *unused) {
     client->options.flags = flags;
     client->options.label = client->label;
     client->options.interrupted = interrupted;
+    client->options.interrupted_data = client;
     client->options.log = log ? py_log_note : NULL;
     client->options.log_data = (void *)(uintptr_t)log;
     client->next = clients;

@@ -52,6 +52,7 @@ static int acquire(struct py_part *part, unsigned permits, int64_t timeout_ms, s
     rc = acquire_as(lock->handle, part->mode, permits, timeout_ms, error);
     py_client_stand_still_at_the_end(rc);
     Py_END_ALLOW_THREADS;
+    rc = py_client_waited(lock->client, rc, error);
     if (rc < 0)
         return rc;
     /* The handler of a signal may have raised just when the lock was granted: then the program does not learn that it holds. */
@@ -193,6 +194,7 @@ static PyObject *part_extend(PyObject *self, PyObject *args, PyObject *kwargs) {
     rc = pawl_extend(lock->handle, max_hold_ms, timeout_ms, &error);
     py_client_stand_still_at_the_end(rc);
     Py_END_ALLOW_THREADS;
+    rc = py_client_waited(lock->client, rc, &error);
     if (rc < 0 || PyErr_Occurred())
         return py_raise(&error);
     Py_RETURN_NONE;

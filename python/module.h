@@ -51,6 +51,7 @@ struct py_client {
     struct pawl *pawl;   /* NULL: not open */
     unsigned generation; /* in which it was opened */
     unsigned users;      /* calls on `pawl` that are under way: it is closed after the last */
+    unsigned asking;     /* waits of the main thread that are running a signal handler now */
     bool closed;         /* for good */
     PyThread_type_lock opening;
     struct py_client *next, **link; /* all clients */
@@ -61,6 +62,8 @@ extern PyTypeObject *py_client_type;
 /* Open it, if it is not open, and keep it from being closed until py_client_leave(). */
 struct pawl *py_client_enter(struct py_client *client);
 void py_client_leave(struct py_client *client);
+/* A wait has ended with `rc`: if a signal handler has closed the client meanwhile, close it now, and return PAWL_ECLOSED. */
+int py_client_waited(struct py_client *client, int rc, struct pawl_error *reterr);
 
 /* Call it without the GIL with what a wait returned. */
 void py_client_stand_still_at_the_end(int rc);

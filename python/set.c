@@ -64,6 +64,19 @@ static int note_holds(const struct set *set) {
     return -1;
 }
 
+/* A client that a signal handler closed has to be closed yet, and with it the acquire of all has failed. */
+static int waited(const struct set *set, int rc, struct pawl_error *reterr) {
+    bool closed = false;
+
+    for (size_t i = 0; i < set->count; i++)
+        closed |= part_at(set, i)->home->client->closed;
+    if (closed && rc == 0)
+        release(set, &(int){0}, NULL);
+    for (size_t i = 0; i < set->count; i++)
+        rc = py_client_waited(part_at(set, i)->home->client, rc, reterr);
+    return rc;
+}
+
 /* How long to wait where nothing is said: as long as the least patient of them. */
 static int64_t patience(const struct set *set) {
     int64_t least = PAWL_FOREVER;
@@ -97,6 +110,7 @@ PyObject *py_acquire_all(PyObject *module, PyObject *args) {
         rc = pawl_acquire_all(set.list, set.count, timeout_ms, &error);
         py_client_stand_still_at_the_end(rc);
         Py_END_ALLOW_THREADS;
+        rc = waited(&set, rc, &error);
         if (rc == 0)
             rc = note_holds(&set);
         else if (PyErr_Occurred() || (rc != PAWL_EHELD && rc != PAWL_ETIMEOUT))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,15 @@ def is_free(part: pawl.Part) -> bool:
         return True
 
     return elsewhere(attempt)
+
+
+# ---- Other processes -------------------------------------------------------------------------------------------------------------------
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What becomes of a program that is all on its own, in a minute at most."""
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", script, *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
 
 
 # ---- Where the locks are ---------------------------------------------------------------------------------------------------------------

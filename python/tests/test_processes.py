@@ -7,13 +7,12 @@ import gc
 import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import warnings
 from typing import Any, Callable, Tuple, Type
 
 import pytest
+from conftest import run
 
 import pawl
 
@@ -159,11 +158,6 @@ def test_a_lock_that_is_dropped_is_free(url: str, name: str) -> None:
         del lock
         gc.collect()
     pawl.Lock(name, url=url).hold(timeout=30).release()
-
-
-def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", script, *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
 
 
 def test_the_end_of_the_interpreter(url: str, name: str) -> None:

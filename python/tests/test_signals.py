@@ -14,6 +14,7 @@ import warnings
 from typing import Any, Callable, Iterator, List
 
 import pytest
+from conftest import run
 
 import pawl
 
@@ -77,6 +78,41 @@ def test_a_handled_signal_keeps_the_place(url: str, name: str, heard: List[int])
         later.join()
     second.close()
     assert heard and order == ["first", "second"]
+
+
+CLOSING = """
+import os, signal, sys
+sys.path.append(sys.argv[3])
+import pawl
+from waiters import when_queued
+url, name = sys.argv[1:3]
+client = pawl.Client(url)
+lock = pawl.Lock(name, client=client)
+waits = {"acquire": lock.acquire, "with": lock.__enter__, "all_of": pawl.all_of(lock, pawl.Lock(name + "2", client=client)).acquire}
+
+def end(number, frame):
+    client.close()
+    if "exit" in sys.argv:
+        sys.exit(3)
+
+signal.signal(signal.SIGTERM, end)
+with pawl.Client(url) as other, pawl.Lock(name, client=other):
+    when_queued(name, url, 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    try:
+        waits[sys.argv[4]]()
+    except pawl.ClosedError as error:
+        print(error.name, client.closed)
+"""
+
+
+@pytest.mark.parametrize("wait", ["acquire", "with", "all_of"])
+def test_a_handler_closes_the_client_that_waits(url: str, name: str, wait: str) -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    ended = run(CLOSING, url, name, here, wait)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "PAWL_ECLOSED True\n", "")
+    ended = run(CLOSING, url, name, here, wait, "exit")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "", "")
+    pawl.Lock(name, url=url).hold(timeout=30).release()
 
 
 def test_a_storm_of_interrupts(local: str) -> None:
