@@ -67,7 +67,7 @@ pitfalls: ## play the failures of hand-made locks on real servers, and pawl in t
 	@tools/deps redis
 	@tools/deps zookeeper
 	@$(MAKE) --no-print-directory all
-	@ninja --quiet -C $(BUILD) python/package.stamp
+	@ninja --quiet -C $(BUILD) tests/libclock_shim.so python/package.stamp
 	@BUILD_DIR=$(abspath $(BUILD)) lab/pitfalls/run
 
 .PHONY: figures
