@@ -67,6 +67,10 @@ int columns_of(const char *text);
 void cut_to_columns(char *text, int columns);
 /* 850 ms, 12 s, 3 min 20 s, 2 h 5 min, 4 d 3 h: two units at most. */
 char *duration_in_words(char *out, size_t size, int64_t ms);
+/* For a shell: in single quotes, in which nothing but they themselves mean anything. */
+void shell_quote(char *out, size_t size, const char *text);
+/* Room for a name or a URL, and for either when it was quoted: each byte may be four. */
+enum { WORD_SIZE = 1100, QUOTED_SIZE = 4 * WORD_SIZE + 3 };
 /* With quotes, as JSON has it. */
 void json_string(FILE *out, const char *text);
 /* The columns of the terminal behind `fd`; 80 if it does not say. */

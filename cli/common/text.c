@@ -128,6 +128,14 @@ char *duration_in_words(char *out, size_t size, int64_t ms) {
     return out;
 }
 
+void shell_quote(char *out, size_t size, const char *text) {
+    size_t used = (size_t)snprintf(out, size, "'");
+
+    for (; *text != '\0' && used + 8 < size; text++)
+        used += (size_t)snprintf(out + used, size - used, *text == '\'' ? "'\\''" : "%c", *text);
+    snprintf(out + used, size - used, "'");
+}
+
 int terminal_columns(int fd) {
     struct winsize size;
 

@@ -83,6 +83,15 @@ static const struct edge *cheapest(const struct graph *graph, const struct cycle
     return best;
 }
 
+/* The name is another program's word, and the line is to be typed as it stands. */
+static void add_way_out(struct planter *planter, const struct edge *edge) {
+    char word[WORD_SIZE], name[QUOTED_SIZE], url[QUOTED_SIZE];
+
+    shell_quote(name, sizeof name, printable(word, sizeof word, edge->lock->name));
+    shell_quote(url, sizeof url, printable(word, sizeof word, edge->lock->place->url));
+    add_line(planter, true, edge->lock, "  a way out: pawl break -u %s --token %" PRIu64 " -- %s", url, edge->blocker->token, name);
+}
+
 static void add_cycle(struct planter *planter, const struct cycle *cycle) {
     const struct graph *graph = &planter->look->graph;
     char name[256], other[256], lock[256], wait[48];
@@ -101,8 +110,7 @@ static void add_cycle(struct planter *planter, const struct cycle *cycle) {
     }
     const struct edge *way_out = cheapest(graph, cycle);
     if (way_out != NULL)
-        add_line(planter, true, way_out->lock, "  a way out: pawl break '%s' --token %" PRIu64 " -u '%s'",
-                 printable(lock, sizeof lock, way_out->lock->name), way_out->blocker->token, way_out->lock->place->url);
+        add_way_out(planter, way_out);
 }
 
 /* ---- chains --------------------------------------------------------------------------------------------------------------- */

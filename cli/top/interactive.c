@@ -118,17 +118,8 @@ static void look_on(struct top *top) {
 
 /* ---- what keys do --------------------------------------------------------------------------------------------------------- */
 
-/* For a shell: in single quotes, in which nothing but they themselves mean anything. */
-static void shell_quote(char *out, size_t size, const char *text) {
-    size_t used = (size_t)snprintf(out, size, "'");
-
-    for (; *text != '\0' && used + 8 < size; text++)
-        used += (size_t)snprintf(out + used, size - used, *text == '\'' ? "'\\''" : "%c", *text);
-    snprintf(out + used, size - used, "'");
-}
-
 static void copy_command(struct top *top) {
-    char name[1100], url[1100], command[2400];
+    char name[QUOTED_SIZE], url[QUOTED_SIZE], command[2 * QUOTED_SIZE + 64];
     const struct lock_seen *lock = shown_lock(top->shown, look_now(top));
 
     if (lock == NULL)

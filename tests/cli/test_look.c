@@ -301,7 +301,7 @@ static void test_tree(void **state) {
         "likely deadlock: 2 processes wait for each other",
         "  c h:1 waits for b, held by c h:2  1 s",
         "  c h:2 waits for a, held by c h:1  2 s",
-        "  a way out: pawl break 'a' --token 1 -u 'local:/a'",
+        "  a way out: pawl break -u 'local:/a' --token 1 -- 'a'",
         "c h:3",
         "`- c -> c h:4  3 s",
         "   `- d -> c h:5  0 ms",
@@ -319,6 +319,26 @@ static void test_tree(void **state) {
     assert_int_equal(tree.count, sizeof wanted / sizeof wanted[0]);
     tree_finish(&tree);
     look_finish(&look);
+}
+
+/* What an operator is told to type is one command, whatever a lock is called. */
+static void test_command_of_odd_names(void **state) {
+    const struct made made[] = {HOLDS("x'; reboot; '", 1, 1), WAITS("x'; reboot; '", 2, NOW - 2000), HOLDS("-u", 2, 2),
+                                WAITS("-u", 1, NOW - 1000)};
+    const struct made other[] = {HOLDS("x'; reboot; '", 1, 1), WAITS("x'; reboot; '", 2, NOW - 1000), HOLDS("-u", 2, 2),
+                                 WAITS("-u", 1, NOW - 2000)};
+    struct look look = LOOK(made), other_look = LOOK(other);
+    struct tree tree;
+
+    (void)state;
+    assert_true(tree_build(&tree, &look, true));
+    assert_string_equal(tree.lines[3].text, "  a way out: pawl break -u 'local:/a' --token 1 -- 'x'\\''; reboot; '\\'''");
+    tree_finish(&tree);
+    assert_true(tree_build(&tree, &other_look, true));
+    assert_string_equal(tree.lines[3].text, "  a way out: pawl break -u 'local:/a' --token 2 -- '-u'");
+    tree_finish(&tree);
+    look_finish(&look);
+    look_finish(&other_look);
 }
 
 /* ---- two looks ------------------------------------------------------------------------------------------------------------ */
@@ -602,6 +622,7 @@ int main(void) {
         cmocka_unit_test(test_no_circle),
         cmocka_unit_test(test_long_queue),
         cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_command_of_odd_names),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_agents_apart),
         cmocka_unit_test(test_suspect_then_lost),
