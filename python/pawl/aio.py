@@ -146,12 +146,13 @@ class Hold:
         self._waiter: Optional[asyncio.Future[None]] = None
         self._error: Optional[BaseException] = None
         self._loss: Optional[_errors.LostError] = None
+        self._mode = Mode.EXCLUSIVE
         self._max_hold: Optional[float] = None
         self._is_over = self._is_decided = self._has_cancelled = False
         self._cancels = task.cancelling() if _COUNTS_CANCELS and task is not None else 0
 
     async def _acquire(self, made: _Made, mode: Mode, permits: int, timeout: Optional[float]) -> None:
-        self._max_hold = made.max_hold
+        self._max_hold, self._mode = made.max_hold, mode
         self._ticket = _pawl.Ticket(
             self._client, made.name, made.kind.value, made.limit, mode.value, permits, timeout, made.max_hold, self._number
         )
@@ -302,6 +303,7 @@ class WriteHold(Hold):
     def downgrade(self) -> None:
         """Go on as a reader, and let no writer in between. The token stays."""
         self._ticket.downgrade()
+        self._mode = Mode.SHARED
 
 
 _HoldType = TypeVar("_HoldType", bound=Hold)
@@ -323,11 +325,12 @@ class _Made(NamedTuple):
     on_loss: OnLoss
 
 
-_Insiders = List[Tuple[Optional["asyncio.Task[Any]"], Mode]]
+_Insiders = List[Tuple[Optional["asyncio.Task[Any]"], Hold]]
 
 
 class _Part(Generic[_HoldType]):
-    """A lock, and how it is taken. `insiders` are the tasks that are inside, of either side of a read-write lock."""
+    """A lock, and how it is taken. `insiders` are the tasks that are inside, of either side of a read-write lock, and their
+    holds."""
 
     _hold_type: Type[_HoldType]
 
@@ -362,7 +365,7 @@ class _Part(Generic[_HoldType]):
 
     def _waits_for_itself(self, task: Optional[asyncio.Task[Any]]) -> bool:
         """Holds are of no task, so none enters again by right; only readers, and those who take permits, stand beside each other."""
-        return any(inside is task and Mode.EXCLUSIVE in (self._mode, mode) for inside, mode in self._insiders)
+        return any(inside is task and Mode.EXCLUSIVE in (self._mode, hold._mode) for inside, hold in self._insiders)
 
     async def __aenter__(self) -> _HoldType:
         task = asyncio.current_task()
@@ -371,14 +374,14 @@ class _Part(Generic[_HoldType]):
             raise _errors.make(_errors.NUMBERS["PAWL_EDEADLK"], text)
         hold = await self._acquire(True, None, task)
         self._entered.append((task, hold))
-        self._insiders.append((task, self._mode))
+        self._insiders.append((task, hold))
         return hold
 
     async def __aexit__(self, kind: Optional[Type[BaseException]], raised: Optional[BaseException], *unused: object) -> None:
         task = asyncio.current_task()
         mine = [i for i, (entered, _) in enumerate(self._entered) if entered is task]
         entered, hold = self._entered.pop(mine[-1] if mine else -1)  # a fixture of a test may be left by another task
-        self._insiders.remove((entered, self._mode))
+        self._insiders.remove((entered, hold))
         hold._leave(kind, raised)
 
     async def locked(self) -> bool:

@@ -493,7 +493,14 @@ def test_a_task_does_not_wait_for_itself(local: str) -> None:
             with pytest.raises(pawl.DeadlockError):
                 async with rw.write():
                     pass
+        async with rw.write() as writing:
+            writing.downgrade()
+            async with rw.read():
+                pass
+            with pytest.raises(pawl.DeadlockError):
+                async with rw.write():
+                    pass
         async with rw.write():
             pass
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
