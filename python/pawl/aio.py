@@ -9,6 +9,7 @@ the task that entered it, and leaves the `async with` as LostError.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import sys
 import threading
@@ -491,6 +492,28 @@ class RWLock:
 # ---- Values ----------------------------------------------------------------------------------------------------------------------------
 
 
+class _Watch:
+    """An observer that is made and ended in the loop's executor. Who wants it may be cancelled meanwhile: then the one that makes it ends it."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._observer: Optional[_values.Observer] = None
+        self._is_over = False
+
+    def begin(self, client: Client, name: str, function: Callable[[_values.Observed], object]) -> None:
+        observer = _values.Observer(client, name, function)
+        with self._mutex:
+            self._observer, is_over = observer, self._is_over
+        if is_over:
+            observer.stop()
+
+    def end(self) -> None:
+        with self._mutex:
+            self._is_over, observer = True, self._observer
+        if observer is not None:
+            observer.stop()
+
+
 async def observe(name: str, *, url: Optional[str] = None, client: Optional[Client] = None) -> AsyncIterator[_values.Observed]:
     """How the lock is now, and after every change: `async for observed in pawl.aio.observe("leader"):`. States may be skipped, the last one
     never is."""
@@ -501,15 +524,16 @@ async def observe(name: str, *, url: Optional[str] = None, client: Optional[Clie
 
     def note(observed: _values.Observed) -> None:
         seen[:] = [observed]
-        loop.call_soon_threadsafe(changed.set)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody looks any more
+            loop.call_soon_threadsafe(changed.set)
 
-    used = _client_for(url, client)
+    used, watch = _client_for(url, client), _Watch()
     await used._connect()
-    observer = await loop.run_in_executor(None, _values.Observer, used, name, note)
     try:
+        await loop.run_in_executor(None, watch.begin, used, name, note)
         while True:
             await changed.wait()
             changed.clear()
             yield seen[0]
     finally:
-        await loop.run_in_executor(None, observer.stop)
+        await asyncio.shield(loop.run_in_executor(None, watch.end))

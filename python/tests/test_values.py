@@ -8,12 +8,13 @@ import gc
 import queue
 import subprocess
 import sys
-from typing import List
+import threading
+from typing import Any, List
 
 import pytest
 
 import pawl
-from pawl import aio
+from pawl import _values, aio
 
 PATIENCE_S = 60
 
@@ -123,6 +124,40 @@ hold = pawl.Lock(sys.argv[1], url=sys.argv[2]).hold()
     lock = pawl.Lock(name, url=url)
     assert lock.acquire(blocking=False)
     lock.release()
+
+
+def test_a_cancelled_watch_leaves_nothing(local: str, monkeypatch: Any) -> None:
+    """It is cancelled while a thread makes the observer."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(_values.Observer):
+        def __init__(self, *arguments: Any) -> None:
+            begun.set()
+            go_on.wait(PATIENCE_S)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(_values, "Observer", Slow)
+
+    async def watch(client: aio.Client) -> None:
+        async for _ in aio.observe("a", client=client):
+            pass
+
+    async def main() -> aio.Client:
+        client = aio.Client()
+        task = asyncio.ensure_future(watch(client))
+        await asyncio.get_running_loop().run_in_executor(None, begun.wait, PATIENCE_S)
+        holds.append(await aio.Lock("a", client=client).acquire())
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE_S)
+        assert task.cancelled()
+        go_on.set()
+        return client
+
+    holds: List[aio.Hold] = []
+    client = asyncio.run(main())  # the threads have ended
+    assert not _values._all
+    client.close()
+    pawl.Lock("a").hold(timeout=30).release()
 
 
 def test_aio(url: str, name: str) -> None:
