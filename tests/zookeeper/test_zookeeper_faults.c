@@ -284,25 +284,24 @@ static unsigned failed_attempts(struct pawl *client) {
 }
 
 /* TRIES counts rounds over all hosts, for an acquire that comes in the middle of them as for one that waits already. */
-static void test_tries_are_rounds_over_all_hosts(void **state) {
-    enum { HOSTS = 3, TRIES = 20 };
+static void gives_up_after(const char *pauses, unsigned tries) {
+    enum { HOSTS = 3 };
     unsigned port = proxy_port(proxy);
     struct pawl_lock *lock;
     struct acquire waiter;
     struct pawl *client;
     char url[512];
 
-    (void)state;
-    snprintf(url, sizeof url, "zk://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u%s?retry=10,10,%d", port, port, port, harness_path(),
-             TRIES);
+    snprintf(url, sizeof url, "zk://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u%s?retry=%s,%u", port, port, port, harness_path(), pauses,
+             tries);
     assert_works(pawl_open(url, NULL, &client, &error), &error);
     lock = new_mutex(client, 0);
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    await(failed_attempts(client) > TRIES, "it never tries to connect");
+    await(failed_attempts(client) > tries, "it never tries to connect");
     acquire_start(&waiter, lock, false, PAWL_FOREVER);
     assert_int_equal(acquire_wait(&waiter), PAWL_ECONNLOST);
-    assert_true(failed_attempts(client) >= HOSTS * TRIES);
+    assert_true(failed_attempts(client) >= HOSTS * tries);
     assert_fails(PAWL_ECONNLOST, pawl_acquire(lock, PATIENCE_MS, &error), &error); /* at once */
     proxy_refuse(proxy, false);
     await_link(client, true);
@@ -310,6 +309,17 @@ static void test_tries_are_rounds_over_all_hosts(void **state) {
     release(lock);
     pawl_lock_free(lock);
     pawl_close(client);
+}
+
+static void test_tries_are_rounds_over_all_hosts(void **state) {
+    (void)state;
+    gives_up_after("10,10", 20);
+}
+
+/* What docs/from-java.md names in place of ExponentialBackoffRetry(1000, 3). */
+static void test_the_retries_of_curators_example(void **state) {
+    (void)state;
+    gives_up_after("1000,8000", 3);
 }
 
 /* ---- A right that is taken away -------------------------------------------------------------------------------------------- */
@@ -404,6 +414,7 @@ int main(int argc, char **argv) {
         TEST(test_zookeeper_4712_the_event_never_comes),
         TEST(test_a_ring_while_the_bell_is_silenced),
         TEST(test_tries_are_rounds_over_all_hosts),
+        TEST(test_the_retries_of_curators_example),
         TEST(test_a_delete_that_is_refused_is_tried_again),
         TEST(test_a_quota_is_exceeded),
         TEST(test_why_time_is_up),
