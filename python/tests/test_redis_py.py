@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from conftest import Servers
 
 import pawl
+
+from waiters import wait_until_left
 
 redis: Any = pytest.importorskip("redis", reason="there is no redis-py (Debian: python3-redis)")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -77,6 +80,36 @@ def test_what_is_lost_is_told_in_redis_pys_words(r: Any, name: str) -> None:
     with pytest.raises(redis.exceptions.LockError) as refused:
         lock.acquire(token="mine")
     assert "owner" in str(refused.value)
+
+
+def test_the_value_of_another_is_not_ours(r: Any, name: str) -> None:
+    lock = pawls(r, name, timeout=60)
+    assert lock.acquire()
+    r.set(name, "somebody-else")
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        lock.extend(60)  # it learns of the loss
+    assert lock.local.token is None
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        lock.release()
+
+
+def test_a_dropped_lock_ends_at_once(r: Any, name: str) -> None:
+    """Without a search for cycles."""
+    lock = pawls(r, name)
+    assert lock.acquire() and lock.local.token == r.get(name)
+    gc.disable()
+    try:
+        with pytest.warns(ResourceWarning, match=name):
+            del lock
+        wait_until_left(name, pawl.compat.redis.url_of(r), 0)
+    finally:
+        gc.enable()
+
+
+def test_a_client_of_an_event_loop_is_refused(r: Any) -> None:
+    asynchronous = pytest.importorskip("redis.asyncio")
+    with pytest.raises(redis.exceptions.LockError, match="pawl.aio"):
+        pawl.compat.redis.Lock(asynchronous.Redis(), "a")
 
 
 def test_a_thread_has_its_own_hold(r: Any, name: str) -> None:

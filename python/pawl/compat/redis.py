@@ -9,7 +9,9 @@ has a token (`lock.fencing_token`) that only rises. docs/python.md says row by r
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import inspect
 import threading
 import time
 import types
@@ -52,6 +54,8 @@ def _tls_options(arguments: Any) -> Any:
 
 def url_of(redis: Any) -> str:
     """The URL of the server that a redis-py client speaks to, as pawl writes it."""
+    if inspect.iscoroutinefunction(getattr(redis, "execute_command", None)):
+        raise _exceptions.LockError("this lock would block the event loop: use pawl.aio.Lock with redis.asyncio")
     pool = getattr(redis, "connection_pool", None)
     if pool is None:
         raise _exceptions.LockError(f"pawl can't tell where {redis!r} connects to: give pawl.Lock the URL of the cluster")
@@ -91,6 +95,11 @@ def _redis_errors(name: Union[str, bytes]) -> Iterator[None]:
         raise _lock_error(name, str(error)) from error
 
 
+def _value_of(redis: Any, name: Union[str, bytes]) -> Optional[bytes]:
+    value = redis.get(name)
+    return value.encode() if isinstance(value, str) else value
+
+
 class _Held:
     """What a thread has: redis-py's `lock.local`."""
 
@@ -101,9 +110,11 @@ class _Held:
 
     @property
     def token(self) -> Optional[bytes]:
-        """The value of the key, which names the owner. It is asked for when it is wanted; None: not held."""
+        """The value of the key, which names the owner. It is asked for when it is wanted; None: not held, or lost before that."""
         if self.hold is not None and self.value is None:
-            self.value = self.key()
+            value = self.key()
+            if self.hold.remaining > 0:  # else it may be another's
+                self.value = value
         return self.value if self.hold is not None else None
 
 
@@ -155,16 +166,13 @@ class Lock:
                 return False
             raise
         self._drop()
-        self.local.hold, self.local.value, self.local.key = hold, None, self._value
+        # Not a method of ours: a lock that is dropped has to end at once, and not when Python next looks for cycles.
+        self.local.hold, self.local.value, self.local.key = hold, None, functools.partial(_value_of, self.redis, self.name)
         self.local.ends = time.monotonic() + (self.timeout or 0)
         return True
 
     def _hold(self, patience: Optional[float]) -> _locks.Hold:
         return self._lock.hold(-1 if patience is None else patience)
-
-    def _value(self) -> Optional[bytes]:
-        value = self.redis.get(self.name)
-        return value.encode() if isinstance(value, str) else value
 
     def _drop(self) -> None:
         """What an object had before it acquired again is lost, or it could not have."""
