@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../support/redis_one.h"
+#include "engine/redis/value/value.h"
 
 /* A server that answers with more than can be: `once`, and then `more` for as long as it is listened to. */
 struct hostile {
@@ -143,10 +144,49 @@ static void test_forms_that_cannot_be(void **state) {
     assert_true(refused > 100);
 }
 
+/* Is it taken for the answer to a write that was carried out? */
+static bool is_written(const char *answer) {
+    redisReply *reply;
+    struct pawl__stamp stamp;
+    bool written;
+
+    snprintf(nonsense, sizeof nonsense, "%s", answer);
+    reply = answer_nonsense(NULL, 0, 0, 0, NULL, NULL, NULL);
+    written = pawl__redis_stamp(reply, &stamp);
+    freeReplyObject(reply);
+    return written;
+}
+
+static void test_what_says_that_it_was_written(void **state) {
+    static const char *const others[] = {
+        "$0\r\n\r\n",
+        "$1\r\nx\r\n",
+        "$2\r\n-1\r\n",
+        "$17\r\n1700000000000000x\r\n",
+        "$19\r\n9223372036854775807\r\n",
+        "+OK\r\n",
+        ":1\r\n",
+        "$-1\r\n",
+        "*0\r\n",
+        "*1\r\n:1\r\n",
+        "*3\r\n:1\r\n$-1\r\n$-1\r\n",
+        "*3\r\n:1\r\n$1\r\n5\r\n$1\r\nx\r\n",
+        "*3\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n5\r\n",
+        "*3\r\n:0\r\n$1\r\n5\r\n$1\r\n5\r\n",
+    };
+
+    (void)state;
+    assert_true(is_written("$16\r\n1700000000000000\r\n"));
+    assert_true(is_written("*3\r\n:1\r\n$16\r\n8000000000000001\r\n$16\r\n1700000000000000\r\n"));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(is_written(others[i]));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths_that_cannot_be),
         cmocka_unit_test(test_forms_that_cannot_be),
+        cmocka_unit_test(test_what_says_that_it_was_written),
         cmocka_unit_test(test_answers_without_end),
     };
 

@@ -40,6 +40,35 @@ struct write_call {
     struct redis_ask ask;
 };
 
+/* A number of digits alone, above 0. */
+static bool take_digits(const redisReply *reply, int64_t *ret) {
+    if (!reply || (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_INTEGER))
+        return false;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        *ret = reply->integer;
+    else
+        *ret = reply->len > 0 && strspn(reply->str, "0123456789") == reply->len ? strtoll(reply->str, NULL, 10) : 0;
+    return *ret > 0;
+}
+
+/* A list of so many, and the first of them is a number. */
+static bool is_number_first(const redisReply *reply, size_t count) {
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == count && reply->element[0]->type == REDIS_REPLY_INTEGER;
+}
+
+bool pawl__redis_stamp(const redisReply *reply, struct pawl__stamp *ret) {
+    bool list = is_number_first(reply, 3) && reply->element[0]->integer == 1;
+    int64_t version, written_us;
+
+    if (reply->type != REDIS_REPLY_STRING && !list)
+        return false;
+    if (!take_digits(list ? reply->element[1] : reply, &version) || !take_digits(list ? reply->element[2] : reply, &written_us) ||
+        !redis_time_makes_sense(written_us))
+        return false;
+    *ret = (struct pawl__stamp){.version = (uint64_t)version, .written_us = written_us};
+    return true;
+}
+
 /* ---- Both ----------------------------------------------------------------------------------------------------------------- */
 
 /* Of a key that is there already and is something else. */
@@ -79,7 +108,9 @@ static enum secured await_replicas(const struct redis_answer *answer, const char
 
 /* Is there something in the answer that a failover could take back? Not where nothing was written: the hold is gone, or was broken. */
 static bool has_to_last(const struct redis_ask *ask, const redisReply *reply) {
-    return ask->script != SCRIPT_WRITE || reply->type == REDIS_REPLY_STRING || pawl__reply_number(reply, 0, 0) == 1;
+    struct pawl__stamp stamp;
+
+    return ask->script != SCRIPT_WRITE || pawl__redis_stamp(reply, &stamp);
 }
 
 /* Ask, and have replicas confirm what was answered. 0: the answer is the caller's to free. */
@@ -162,21 +193,21 @@ static int refused(const struct pawl__write *write, int64_t result, struct pawl_
     if (result == -1)
         return pawl__fail(reterr, PAWL_ELOST,
                           "the hold of '%s' was broken by an operator: nothing was written; stop and release it", write->name);
-    return pawl__fail(reterr, PAWL_EFORMAT,
-                      "the server's answer about '%s' is of no known form: check that the URL names a Redis server itself",
+    return pawl__fail(reterr, PAWL_EUNKNOWN,
+                      "it is not known whether it was written beside '%s': the server's answer is of no known form; check that the "
+                      "URL names a Redis server itself",
                       write->name);
 }
 
 /* What the script has answered; *ret only where it has written. */
 static int take_stamp(const struct pawl__write *write, const redisReply *reply, struct pawl__stamp *ret,
                       struct pawl_error *reterr) {
-    bool brief = reply->type == REDIS_REPLY_STRING;
-    int64_t version = brief ? strtoll(reply->str, NULL, 10) : pawl__reply_number(reply, 1, 0);
+    struct pawl__stamp stamp;
 
-    if (!brief && pawl__reply_number(reply, 0, -3) != 1)
-        return refused(write, pawl__reply_number(reply, 0, -3), reterr);
-    *ret = (struct pawl__stamp){
-        .token = write->token, .version = (uint64_t)version, .written_us = brief ? version : pawl__reply_number(reply, 2, 0)};
+    if (!pawl__redis_stamp(reply, &stamp))
+        return refused(write, is_number_first(reply, 1) ? reply->element[0]->integer : 1, reterr);
+    stamp.token = write->token;
+    *ret = stamp;
     return 0;
 }
 
@@ -197,7 +228,7 @@ static int redis_set(struct pawl__engine *engine, const struct pawl__write *writ
     freeReplyObject(answer.reply);
     if (rc == PAWL_EKIND && !answer.unsure && strstr(why.text, "WRONGTYPE"))
         return is_no_value(redis, write->name, write->part, rc, reterr);
-    if (rc < 0 && rc != PAWL_EREPLICAS && answer.unsure)
+    if (rc < 0 && rc != PAWL_EREPLICAS && rc != PAWL_EUNKNOWN && answer.unsure)
         return pawl__fail(reterr, PAWL_EUNKNOWN,
                           "it is not known whether it was written beside '%s': an answer was lost, and then: %s", write->name,
                           why.text);

@@ -6,8 +6,12 @@
 #define PAWL_REDIS_VALUE_H
 
 #include "engine/engine.h"
+#include "engine/redis/wire/wire.h"
 
 /* value.c */
+/* Does this answer of lua/write.lua say that it was written? Then also when; all but the token. */
+bool pawl__redis_stamp(const redisReply *reply, struct pawl__stamp *ret);
+
 extern const struct pawl__values pawl__redis_values;
 
 #endif
