@@ -115,12 +115,18 @@ void pawl__keep_wanted(struct claim *claim) {
     claim->join_until = pawl__time_add(pawl__boottime(), client->handoff_ns);
 }
 
-bool pawl__keep_is_bounded(struct claim *claim) {
-    struct pawl__engine *engine = claim->cohort->engine;
+/* Not of one that is pending: what it has in the engine belongs to the thread that is parked, and its grant says whether it is wanted. */
+static bool looks_wanted(const struct claim *claim) {
+    const struct pawl__engine *engine = claim->cohort->engine;
 
+    return (claim->state == CLAIM_HELD || claim->state == CLAIM_OPEN) && engine->impl->keeping->is_wanted &&
+           engine->impl->keeping->is_wanted(engine, &claim->seam);
+}
+
+bool pawl__keep_is_bounded(struct claim *claim) {
     if (!is_told(claim))
         return true;
-    if (!claim->wanted && engine->impl->keeping->is_wanted && engine->impl->keeping->is_wanted(engine, &claim->seam))
+    if (!claim->wanted && looks_wanted(claim))
         pawl__keep_wanted(claim);
     return claim->wanted;
 }

@@ -563,6 +563,37 @@ static void test_wanted_with_a_queue(void **state) {
     free_tasks(QUEUE + 1);
 }
 
+static bool looks_while_granted(const struct pawl__engine *engine, const struct pawl__claim *seam) {
+    enum claim_state state = claim_of((struct pawl__claim *)(uintptr_t)seam)->state;
+
+    (void)engine;
+    assert_true(state == CLAIM_HELD || state == CLAIM_OPEN);
+    note('?');
+    return false;
+}
+
+/* Where holders see for themselves whether they are wanted: what is pending may have no entry any more, which a thread that parks knows. */
+static void test_pending_is_not_looked_at(void **state) {
+    static const struct pawl__keeping keeping = {.rest = fake_rest, .resume = fake_resume, .is_wanted = looks_while_granted};
+    struct pawl__engine_impl impl = fake_impl;
+
+    (void)state;
+    impl.keeping = &keeping;
+    client->engine->impl = &impl;
+    outcomes = 0;
+    fake.queues = true;
+    queue_up(2);
+    assert_asked("s");
+    fill(fake.last);
+    tell(tasks[0], NEWS_GRANTED);
+    release(tasks[0]);
+    release(tasks[1]);
+    assert_asked("?k");
+    free_tasks(2);
+    assert_int_equal(outcomes, 2);
+    client->engine->impl = &fake_impl;
+}
+
 /* ---- Sets ----------------------------------------------------------------------------------------------------------------- */
 
 /* R11 */
@@ -671,6 +702,7 @@ int main(void) {
         KEEP_TEST(test_learning),
         KEEP_TEST(test_bounds_count_from_wanted),
         KEEP_TEST(test_wanted_with_a_queue),
+        KEEP_TEST(test_pending_is_not_looked_at),
         KEEP_TEST(test_sets),
         KEEP_TEST(test_unasked_only_after_some_alone),
     };

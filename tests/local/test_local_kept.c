@@ -324,6 +324,20 @@ static void test_another_kind(void **data) {
     scene_free(&scene);
 }
 
+/* Refused while it was parked: another thread of its process may ask before that is known there. */
+static void test_a_refused_one_is_not_wanted(void **data) {
+    struct scene scene = scene_new(*data, PAWL_MUTEX, PAWL_EXCLUSIVE);
+    struct pawl__claim *permits = claim_new(NAME, PAWL_SEMAPHORE, PAWL_PERMITS, 1, 3);
+
+    assert_int_equal(submit(scene.one, scene.first), PAWL__DONE);
+    assert_int_equal(acquire_now(scene.two, permits), PAWL_EKIND);
+    assert_int_equal(inner(permits)->ref, 0);
+    assert_false(scene.two->impl->keeping->is_wanted(scene.two, permits));
+    assert_int_equal(release(scene.one, scene.first), PAWL__DONE);
+    free(permits);
+    scene_free(&scene);
+}
+
 static int count_entry(const struct pawl_entry *entry, void *data) {
     (void)entry;
     ++*(int *)data;
@@ -578,6 +592,7 @@ int main(void) {
         T(test_readers_let_in_before_a_writer),
         T(test_downgraded_before_a_writer),
         T(test_another_kind),
+        T(test_a_refused_one_is_not_wanted),
         T(test_status_and_break),
         T(test_dead_keeper),
         T(test_dead_keeper_with_an_heir),

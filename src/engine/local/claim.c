@@ -514,10 +514,10 @@ int pawl__local_resume(struct pawl__engine *engine, struct pawl__claim *claim) {
 }
 
 bool pawl__local_is_wanted(const struct pawl__engine *engine, const struct pawl__claim *claim) {
-    struct local *local = local_of(engine);
     const struct local_claim *state = (const struct local_claim *)(const void *)(claim + 1);
+    uint32_t ref = GET(state->ref); /* 0: it was refused, and the thread that parked has yet to say so */
 
-    return GET(node_of(local, state)->state) & NODE_WANTED;
+    return ref && GET(local_of(engine)->table->nodes[ref - 1].state) & NODE_WANTED;
 }
 
 /* ---- While it is held ---- */
