@@ -85,6 +85,10 @@ equal "$page: each mistake has a test, a scene or a source" "" "$(unproved $page
 # shellcheck disable=SC2046 # each word is one
 equal "... and such a test exists" "" "$(missing $(grep -E '^(- |  )' $page | grep -oE "$quoted" | tr -d '`'))"
 
+# shellcheck disable=SC2046 # each word is one
+equal "every example is in the Debian package" "" \
+    "$(comm -23 <(find examples -type f ! -name meson.build | sort) <(find $(cat debian/libpawl-dev.examples) -type f | sort))"
+
 # ---- Both languages --------------------------------------------------------------------------------------------------------
 
 # The table of promises is there once, in English: it is for programs.
