@@ -566,14 +566,17 @@ static int renewed(struct claim *claim) {
 
     pawl__count_renewed(claim->cohort, claim->suspect, claim->assured_until - pawl__boottime());
     claim->renewing = false;
-    claim->doubted = false;
     claim->suspect = false;
     note_lease(claim);
+    if (claim->sent_at >= claim->doubted_at)
+        claim->doubted_at = 0;
+    else
+        renew(claim); /* this one was on its way already */
     return outcome;
 }
 
 void pawl__claim_ask(struct claim *claim) {
-    claim->doubted = true;
+    claim->doubted_at = pawl__boottime();
     if (claim->cohort->engine->impl->renew && !claim->renewing && claim->renew_at != PAWL__NEVER)
         renew(claim);
 }

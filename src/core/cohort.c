@@ -257,7 +257,7 @@ static int pass_on(struct claim *claim, const struct pawl_lock *lock) {
 int pawl__cohort_leave(struct hold *hold) {
     struct claim *claim = hold->claim;
     struct pawl_lock *lock = hold->lock;
-    bool lost = hold->lost || (claim && claim->doubted); /* of a doubted one the server has said so, if only to a write */
+    bool lost = hold->lost || (claim && claim->doubted_at); /* of a doubted one the server has said so, if only to a write */
     int rc;
 
     if (claim)

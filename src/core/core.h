@@ -258,7 +258,7 @@ struct claim {
     pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
     bool suspect;             /* its holders were told so */
     bool renewing;            /* a renewal was asked for and is not answered yet */
-    bool doubted;             /* the server was heard to say that it is not held, and a renewal is to tell */
+    int64_t doubted_at;       /* 0, or: when the server was heard to say that it is not held, which a later renewal is to tell */
     bool wanted;              /* another process waits behind it: it is not kept, and ends at its bounds */
     bool entered_again;       /* after it had been kept */
     uint32_t served;          /* acquires that joined it */

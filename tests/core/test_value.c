@@ -247,6 +247,59 @@ static void test_refused_write_is_asked_about(void **state) {
     pawl_lock_free(lock);
 }
 
+/* What the server has refused is neither handed on nor joined: those who wait have an entry of their own. */
+static void test_refused_is_not_handed_on(void **state) {
+    struct pawl_lock *lock = mutex("lock", PAWL_TASK), *next = mutex("lock", PAWL_TASK), *last = mutex("lock", PAWL_TASK);
+
+    (void)state;
+    outcomes = 0;
+    acquire(lock);
+    assert_works(pawl_acquire_start(next, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    assert_asked("s");
+    values.set_answers = PAWL_ELOST;
+    assert_fails(PAWL_ELOST, set(lock, "text"), &error);
+    fake.queues = true;
+    assert_works(pawl_acquire_start(last, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+    assert_asked("s");
+    assert_int_equal(pawl_release(lock, NULL), PAWL_ELOST);
+    assert_asked("w");
+    fill(fake.last);
+    tell(next, NEWS_GRANTED);
+    release(next);
+    release(last);
+    pawl_dispatch(client);
+    assert_int_equal(outcomes, 2);
+    pawl_lock_free(lock);
+    pawl_lock_free(next);
+    pawl_lock_free(last);
+}
+
+/* A renewal that was on its way already tells nothing of what the server has said since. */
+static void test_an_older_renewal_removes_no_doubt(void **state) {
+    struct pawl_lock *lock = mutex("lock", 0);
+    int64_t before;
+
+    (void)state;
+    acquire(lock);
+    before = last_claim(lock)->seam.sent_at;
+    tick(lock, last_claim(lock)->renew_at);
+    assert_int_equal(values.renewals, 1);
+    values.set_answers = PAWL_ELOST;
+    assert_fails(PAWL_ELOST, set(lock, "text"), &error);
+    last_claim(lock)->seam.sent_at = before + 1;
+    tell(lock, NEWS_RENEWED);
+    assert_int_equal(values.renewals, 2);
+    assert_int_equal(pawl_release(lock, NULL), PAWL_ELOST);
+    fake.length = 0;
+    acquire(lock);
+    assert_fails(PAWL_ELOST, set(lock, "text"), &error);
+    last_claim(lock)->seam.sent_at = pawl__boottime();
+    tell(lock, NEWS_RENEWED);
+    release(lock);
+    assert_asked("sk");
+    pawl_lock_free(lock);
+}
+
 /* ---- What is remembered ------------------------------------------------------------------------------------------------------ */
 
 static void test_remembered_while_shared_and_kept(void **state) {
@@ -553,6 +606,8 @@ int main(void) {
         T(test_released_during_a_write),
         T(test_freed_during_a_call),
         T(test_refused_write_is_asked_about),
+        T(test_refused_is_not_handed_on),
+        T(test_an_older_renewal_removes_no_doubt),
         T(test_remembered_while_shared_and_kept),
         T(test_forgotten_after_an_exclusive_hold),
         T(test_unsure_is_asked_each_time),
