@@ -464,7 +464,8 @@ struct pawl_value {
 PAWL_PUBLIC int pawl_value_set(struct pawl_lock *lock, const void *bytes, size_t size, struct pawl_error *reterr);
 /* The same in the name of the hold that has this token, if it stands: for programs that pawl run starts (PAWL_TOKEN). PAWL_ETOKEN: no hold
  * that stands has it. The holder itself, if it has read the value before, goes on reading what it read. Holds of one process that follow
- * each other without giving the lock back (pawl_set_keep, threads that hand it on) count as one here; pawl run gives it back. */
+ * each other without giving the lock back (pawl_set_keep, threads that hand it on) count as one here until a later one has written;
+ * pawl run gives it back. */
 PAWL_PUBLIC int pawl_value_set_as(struct pawl *client, const char *name, uint64_t token, const void *bytes, size_t size,
                                   struct pawl_error *reterr);
 /* Read it. Held, shared or exclusively: from memory after the first time, since nobody can write. Not held by the calling owner: the

@@ -385,6 +385,9 @@ static void test_each_hold_writes_its_token(void **state) {
     tokens[1] = pawl_token(second);
     assert_true(tokens[1] > tokens[0]);
     assert_int_equal(look_at(two, "lock").token, tokens[1]);
+    assert_fails(PAWL_ETOKEN, pawl_value_set_as(two, "lock", tokens[0], "by a child", 10, &error), &error);
+    assert_int_equal(look_at(two, "lock").token, tokens[1]);
+    assert_works(pawl_value_set_as(two, "lock", tokens[1], "by a child", 10, &error), &error);
     assert_fails(PAWL_ENOTHELD, pawl_value_set(first, "late", 4, &error), &error);
     contract_finish(&thread);
     pawl_lock_free(first);

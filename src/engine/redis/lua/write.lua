@@ -71,11 +71,13 @@ local function holder()
     return sole_writer(mode, owner)
 end
 
--- A record with a first token 0: it is what the counter says (common.lua).
+-- A record with a first token 0: it is what the counter says (common.lua). Of the holds that had one claim in turn the latest that has
+-- written is the first that may write.
 local function has_token(record)
     local first, count = string.match(record or '', '^(%d+) (%d+) ')
     first = first == '0' and (call('GET', KEYS[2]) or 0) - count + 1 or first
-    return first and TOKEN >= tonumber(first) and TOKEN < first + count
+    local written = tonumber(call('HGET', VALUE, 'token') or '') or 0
+    return first and TOKEN >= tonumber(first) and TOKEN < first + count and not (written > TOKEN and written < first + count)
 end
 
 local owner

@@ -225,6 +225,12 @@ static bool may_have_been(const struct writing *it, const struct zk_value *found
     return theirs > own || (theirs == own && it->write->author && strcmp(found->by, it->value.by) != 0);
 }
 
+/* By token: has a later hold under the same claim written? */
+static bool is_passed(const struct writing *it, const struct zk_value *found) {
+    return !it->write->author && found->token > it->value.token &&
+           found->token >> ZK_TOKEN_BITS == it->value.token >> ZK_TOKEN_BITS;
+}
+
 /* What is there, read after all that was sent before. */
 static int take_look(struct writing *it, const struct zk_call *get, int rc) {
     struct zk_value found = {0};
@@ -234,6 +240,8 @@ static int take_look(struct writing *it, const struct zk_call *get, int rc) {
         take_stamp(it, found.token, &get->stat);
         return WRITTEN;
     }
+    if (parsed && is_passed(it, &found))
+        return GONE;
     it->unknown = true;
     if (rc != ZOK && rc != ZNONODE)
         return pawl__zk_reply_lost(rc) ? LATER : pawl__zk_explain(it->write->name, rc, "read", it->path, it->reterr);
