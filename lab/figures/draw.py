@@ -50,6 +50,24 @@ def both(text, **values):
     return tuple(part.format(**values) for part in text)
 
 
+class Tokens:
+    """What actors said of their holds, with letters for the tokens, in the order in which they were given: numbers differ from run to run."""
+
+    def __init__(self):
+        self.given = []
+
+    def said(self, answer):
+        """The figure's words for an answer such as 'held 17'; an error stands as it came."""
+        verb, *token = answer.split()
+        if verb != "held":
+            return answer
+        letter, ahead, last = chr(ord("A") + len(self.given)), "", self.given[-1:]
+        if last:
+            ahead = f" {'>' if int(token[0]) > last[0] else '<'} {chr(ord(letter) - 1)}"
+        self.given.append(int(token[0]))
+        return both(("held, token {letter}{ahead}", "获得锁，令牌 {letter}{ahead}"), letter=letter, ahead=ahead)
+
+
 def wide(text):
     """How wide a text is, about, in pixels."""
     return sum(13 if unicodedata.east_asian_width(letter) in "WF" else 7.2 for letter in text)
@@ -115,7 +133,8 @@ class Sequence:
         self.rows.append(what)
 
     def ask(self, who, to, text, answer=None):
-        self.row("ask", who, to, text, None if answer is None else str(answer))
+        """`answer`: as it came; a pair where it has words."""
+        self.row("ask", who, to, text, answer if answer is None or isinstance(answer, tuple) else str(answer))
 
     def note(self, who, text, kind=""):
         self.row("note", who, text, kind)
@@ -202,8 +221,9 @@ class Sequence:
         if answer is not None:
             canvas.y += 17
             canvas.line(to - 7 * side, canvas.y - 8, x + 7 * side, canvas.y - 8, "answer")
-            good = "good" if answer in ("OK", "1", "written") or answer.startswith("held") else "soft" if answer in ("QUEUED",) else ""
-            canvas.text(middle, canvas.y + 5, "→ " + answer, f"middle mono over {good}")
+            english = said(answer, 0)
+            good = "good" if english in ("OK", "1", "written") or english.startswith("held") else "soft" if english == "queued" else ""
+            canvas.text(middle, canvas.y + 5, "→ " + said(answer, canvas.language), f"middle mono over {good}")
             canvas.y += 7
 
     @staticmethod

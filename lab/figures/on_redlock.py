@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures about Redlock, and about the token that helps where no lock can. Played on five real Redis servers without persistence."""
 
-from draw import Figure, Sequence
-from on_redis import LEASE, LONG, ONE, TWO, nil
+from draw import Figure, Sequence, Tokens
+from on_redis import DELETE_IF_OWN, LEASE, LONG, ONE, TWO, nil
 from stage import Clock, Five, Store, until
 
 NAMES = "ABCDE"
@@ -11,6 +11,9 @@ UNDER = (
     " Each of these can fail.",
     "Redlock 的多数派依赖三件事：服务器不会忘、时钟走得一样、客户端会看时间。每一件都可能不成立。",
 )
+
+WORDS = {"written": ("written", "已写入"), "refused": ("refused", "拒绝")}
+
 
 class Scene:
     """Five servers for each figure: what one of them forgets, no other figure misses."""
@@ -50,8 +53,8 @@ def play_majority(scene):
     sequence.note("1", ("3 of 5: it holds", "5 票得 3：获得锁"), "good")
     sequence.note("2", ("2 of 5: it takes its votes back", "5 票得 2：撤回自己的票"))
     for name in "ED":
-        scene.servers.redis[name].do("DEL", "lock")
-        sequence.ask("2", name, "DEL if mine", "1")
+        gone = scene.servers.redis[name].do("EVAL", DELETE_IF_OWN, 1, "lock", "2")
+        sequence.ask("2", name, ("DEL if mine", "是自己的才 DEL"), gone)
     return Figure("redlock-majority", ("Redlock: a majority of five servers", "Redlock：五台服务器的多数派"), sequence)
 
 
@@ -92,7 +95,7 @@ def play_clock(scene):
 def write(store, sequence, who, token, text):
     label = ("write, token A", "写入，令牌 A") if who == "1" else ("write, token B", "写入，令牌 B")
     answer = store.write(token, text)
-    sequence.ask(who, "store", label, answer)
+    sequence.ask(who, "store", label, WORDS[answer])
     return answer
 
 
@@ -107,27 +110,27 @@ def play_pause(scene):
         one, two = scene.stage.actor("pawl", url, LEASE), scene.stage.actor("pawl", url, LONG)
         sequence = Sequence(heading, [ONE, ("redlock", "redlock:"), ("store", ("store", "存储")), TWO])
         first = one.do("acquire", name, LONG)
-        sequence.ask("1", "redlock", ("acquire", "加锁"), "held, token A")
+        tokens = Tokens()
+        sequence.ask("1", "redlock", ("acquire", "加锁"), tokens.said(first))
         sequence.hold("1", "holds")
         one.stop()
         sequence.pause("1", ("a pause, longer than the lease", "停顿，比租约更久"))
         second = two.do("acquire", name, LONG)
-        first, second = int(first.split()[1]), int(second.split()[1])
-        assert second > first
         sequence.hold("1", "believes")
-        sequence.ask("2", "redlock", ("acquire", "加锁"), "held, token B > A")
+        sequence.ask("2", "redlock", ("acquire", "加锁"), tokens.said(second))
+        first, second = int(first.split()[1]), int(second.split()[1])
         sequence.hold("2", "holds")
         if fenced:
             assert write(store, sequence, "2", second, "of 2") == "written"
         else:
-            sequence.ask("2", "store", ("write", "写入"), "written" if store.put("of 2") >= 0 else "?")
+            sequence.ask("2", "store", ("write", "写入"), WORDS["written"] if store.put("of 2") >= 0 else "?")
         one.go_on()
         sequence.resume("1", ("goes on where it was", "从原处继续运行"))
         if fenced:
             assert write(store, sequence, "1", first, "of 1") == "refused"
             sequence.note("1", ("nothing was overwritten", "什么也没被覆盖"), "good")
         else:
-            sequence.ask("1", "store", ("write", "写入"), "written" if store.put("of 1") >= 0 else "?")
+            sequence.ask("1", "store", ("write", "写入"), WORDS["written"] if store.put("of 1") >= 0 else "?")
             assert store.value() == "of 1"
             sequence.note("1", ("what client 2 wrote is gone", "客户端 2 写的被覆盖了"), "bad")
         assert one.do("state", name) == "lost"

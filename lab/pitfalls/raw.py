@@ -118,10 +118,12 @@ class ZooKeeper:
         return sorted(names)
 
     def event(self):
-        """Wait for an event."""
+        """Wait for an event; returns what happened: 1 created, 2 deleted, 3 data changed, 4 children changed."""
         before = self.seen
         while self.seen == before:
-            self.seen += struct.unpack(">i", self.receive()[:4])[0] == -1
+            packet = self.receive()
+            self.seen += struct.unpack(">i", packet[:4])[0] == -1
+        return struct.unpack(">i", packet[16:20])[0]
 
     def end(self):
         """End the session, and with it its ephemeral nodes."""
