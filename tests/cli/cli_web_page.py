@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import urllib.parse
 
 import webdriver
 from web_common import LOCKS, PATIENCE, PAWL, Web, check, equal, finish, hold, scratch, skip, start, status, wait_behind
@@ -14,6 +15,7 @@ HOSTILE = {
     "\u202egnp.exe": "\u202eright to left",
     "a'b\"c&amp;`$(id)": "javascript:alert(1)",
 }
+DASH = "-uredis://evil.example"
 NARROW, WIDE, HEIGHT = 400, 1280, 900
 VIEWS = {
     "locks": "#/",
@@ -91,6 +93,69 @@ def the_queue(browser):
     browser.wait(drawn, what="the timeline")
 
 
+def words(line):
+    """What a shell makes of a line that somebody pasted: the words behind `pawl`."""
+    made = subprocess.run(["bash", "-c", 'pawl() { printf "%s\\0" "$@"; }\n' + line], stdout=subprocess.PIPE, check=True).stdout
+    return made.decode().split("\0")[:-1]
+
+
+def commands(browser):
+    """The lines to copy are one command with one lock, whatever it is called."""
+    for name in DASH, "a'b\"c&amp;`$(id)":
+        go(browser, "#/lock/" + urllib.parse.quote(name, safe=""))
+        line = browser.wait("return document.querySelector('.head .acts button')?.title")
+        equal(f"pawl status of {name}", ["status", "-u", LOCKS, "--", name], words(line))
+        browser.wait("const b = document.querySelector('.link button'); if (b) b.click(); return !!b")
+        line = browser.wait("return document.querySelector('.dlg .cmd code')?.title")
+        token = status(name)[0]["holders"][0]["token"]
+        equal(f"pawl break of {name}", ["break", "-u", LOCKS, "--token", token, "--", name], words(line))
+        browser.run("document.getElementById('dialog').close()")
+
+
+def hide(browser, hidden):
+    browser.run(
+        "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+        "document.dispatchEvent(new Event('visibilitychange'))",
+        hidden,
+    )
+
+
+def one_stream(browser):
+    """A tab that was hidden and shown while the server was down has one stream, and none when it is hidden again."""
+    browser.run(
+        """const fetched = window.fetch;
+        window.down = true;
+        window.streams = [];
+        window.fetch = (path, options) => {
+            if (window.down)
+                return Promise.reject(new Error('down'));
+            if (path.startsWith('/api/stream'))
+                window.streams.push(options.signal);
+            return fetched(path, options);
+        };"""
+    )
+    hide(browser, True)
+    hide(browser, False)
+    browser.wait("return document.querySelector('.live.lost')", what="that the server is down")
+    hide(browser, True)
+    browser.run("window.down = false; window.back = performance.now()")
+    hide(browser, False)
+    browser.wait("return window.streams.length > 0")
+    browser.wait("return performance.now() > window.back + 2000", what="the end of the wait before the next try")
+    equal("one stream", 1, browser.run("return window.streams.filter(signal => !signal.aborted).length"))
+    hide(browser, True)
+    equal("a hidden tab has none", 0, browser.run("return window.streams.filter(signal => !signal.aborted).length"))
+    hide(browser, False)
+    browser.wait("return document.querySelector('.live:not(.lost)')", what="that it is live again")
+
+
+def strange_views(browser):
+    for where in "#/constructor", "#/__proto__", "#/toString/x":
+        go(browser, where)
+        browser.wait("return document.querySelector('nav a[aria-current=page]')", what=f"a view at {where}")
+    check("an address that is no view shows the locks", True)
+
+
 def break_it(browser, holder):
     token = status("deploy")[0]["holders"][0]["token"]
     browser.keys("b")
@@ -144,6 +209,9 @@ def whole_story(browser, web, holder):
     the_list(browser)
     hand_off(browser)
     keyboard(browser)
+    strange_views(browser)
+    one_stream(browser)
+    commands(browser)
     looks(browser)
     the_queue(browser)
     break_it(browser, holder)
@@ -156,6 +224,7 @@ def whole_story(browser, web, holder):
 def main():
     for name, label in HOSTILE.items():
         hold(name, "--label", label)
+    hold(DASH, "--")
     holder = hold("deploy", "--label", "release 4182")
     wait_behind("deploy")
     wait_behind("deploy")

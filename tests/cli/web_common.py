@@ -85,7 +85,7 @@ def hold(name, *options, url=LOCKS):
 
 
 def status(name=None, url=LOCKS):
-    arguments = [PAWL, "status", "-u", url, "--json"] + ([name] if name else [])
+    arguments = [PAWL, "status", "-u", url, "--json"] + (["--", name] if name else [])
     return json.loads(subprocess.run(arguments, stdout=subprocess.PIPE, check=True).stdout)["locks"]
 
 

@@ -100,9 +100,11 @@ const where = p => p.host ? p.host + (p.pid ? ':' + p.pid : '') : 'host not know
 const command = p => p.command || (p.foreign ? 'another program' : 'not known');
 const clock = ms => new Date(ms).toLocaleTimeString('en-GB');
 const shortToken = token => token.length > 10 ? '…' + token.slice(-9) : token;
-/* For a shell: others' names may have anything in them. */
-const quoted = text =>
-    /^[A-Za-z0-9_.:/@%+=,-]+$/.test(text) && !text.startsWith('-') ? text : '\'' + text.replaceAll('\'', '\'\\\'\'') + '\'';
+/* Commands to paste. Others' names may have anything in them: so they are quoted, behind all options, without control characters. */
+const quoted = text => `'${text.replace(/\p{Cc}/gu, '?').replaceAll("'", "'\\''")}'`;
+const statusCommand = (url, name) => `pawl status -u ${quoted(url)} -- ${quoted(name)}`;
+const breakCommand = (url, name, token, now) =>
+    `pawl break -u ${quoted(url)} --token ${token}${now ? ' --now' : ''} -- ${quoted(name)}`;
 
 /* ---- pieces that several views share ---- */
 const panel = (title, ...kids) => h('section.card.panel', h('h2', title), kids);
@@ -127,18 +129,17 @@ function commandLine(text) {
     const button = h('button', {onclick: () => copy(text, button)}, 'copy');
     return h('div.cmd', h('code', {title: text}, text), button);
 }
-function copy(text, button) {
+async function copy(text, button) {
     const said = button.textContent;
-    const done = word => {
-        button.textContent = word;
-        setTimeout(() => {
-            button.textContent = said;
-        }, 1500);
-    };
-    if (navigator.clipboard)
-        navigator.clipboard.writeText(text).then(() => done('copied'), () => done('not allowed'));
-    else
-        done('not allowed');
+    try {
+        await navigator.clipboard.writeText(text);
+        button.textContent = 'copied';
+    } catch { /* there is none where the page came by plain HTTP from another host */
+        button.textContent = 'not allowed';
+    }
+    setTimeout(() => {
+        button.textContent = said;
+    }, 1500);
 }
 function leaseBar(lock) {
     const p = lock.holders[0];

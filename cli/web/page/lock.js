@@ -173,7 +173,7 @@ function facts(lock, detail) {
     ];
 }
 function lockHead(lock) {
-    const text = `pawl status ${quoted(lock.name)} -u ${quoted(lock.place.url)}`,
+    const text = statusCommand(lock.place.url, lock.name),
           button = h('button.btn', {title: text, onclick: () => copy(text, button)}, 'Copy pawl status');
     return [
         h('div', h('h1', lock.name),

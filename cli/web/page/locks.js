@@ -9,10 +9,8 @@ const ui = {
 const by = (...keys) => (a, b) => {
     for (const f of keys) {
         const x = f(a), y = f(b);
-        if (x < y)
-            return -1;
-        if (x > y)
-            return 1;
+        if (x !== y)
+            return x < y ? -1 : 1;
     }
     return 0;
 };

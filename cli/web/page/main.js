@@ -5,7 +5,7 @@ function breakDialog(lock, p) {
     const box = byId('dialog'), tail = p.token.slice(-4),
           said = h('span.muted', {role: 'status'}, 'fails if the holder has changed');
     let now = false;
-    const line = () => `pawl break ${quoted(lock.name)} --token ${p.token}${now ? ' --now' : ''} -u ${quoted(lock.place.url)}`;
+    const line = () => breakCommand(lock.place.url, lock.name, p.token, now);
     const go = h('button.btn.solid', {disabled: true, type: 'submit'}, 'Ask it to give up'), shown = h('div');
     const how = (value, title, small) => h('label.opt', h('input', {
         type: 'radio',
@@ -82,16 +82,8 @@ function bar(view) {
     const armed = {ask: 'break allowed', now: 'break --now allowed'}[model.server.break];
     return [
         h('a.brand', {href: '#/'},
-            h('svg', {
-                viewBox: '0 0 18 18',
-                fill: 'none',
-                stroke: 'currentColor',
-                'stroke-width': 1.7,
-                'stroke-linecap': 'round',
-                'stroke-linejoin': 'round'
-            },
-                h('path', {d: 'M2 15.2h3.2V11h3.6V7.4h3.6V3.8H16'}), h('path', {d: 'M16 8.4 10.6 14'}),
-                h('circle', {cx: 9.6, cy: 15, r: 1.4})),
+            icon('M2 15.2h3.2V11h3.6V7.4h3.6V3.8H16|M16 8.4 10.6 14|M8.2 15a1.4 1.4 0 1 0 2.8 0a1.4 1.4 0 0 0-2.8 0',
+                {viewBox: '0 0 18 18', 'stroke-width': 1.7}),
             'pawl'),
         h('nav', {'aria-label': 'views'}, link('', 'Locks', number(allLocks().length)),
             link('waits', 'Waits', model.cycles.length ? plural(model.cycles.length, 'cycle', 'cycles') : '', 'bad'),
@@ -156,7 +148,7 @@ function draw() {
             return part;
         }
     });
-    const known = VIEWS[view] ? view : '',
+    const known = Object.hasOwn(VIEWS, view) ? view : '',
           wanted = key ? known + '\n' + args.join('\n') + (known === 'lock' && model.look === 0) : 'key', main = byId('main');
     refill(byId('bar'), [known, model.look, model.live, model.why, model.paused].join('\n'), () => bar(known));
     document.body.classList.toggle('stale', model.look > 0 && model.live !== 'live');
@@ -232,9 +224,7 @@ addEventListener('hashchange', () => {
     }
 });
 addEventListener('scroll', fillList, {passive: true});
-addEventListener('resize', () => {
-    fillList();
-});
+addEventListener('resize', fillList);
 addEventListener('keydown', onKey);
 document.addEventListener('visibilitychange', () => document.hidden ? disconnect() : connect());
 setInterval(() => {

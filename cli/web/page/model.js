@@ -163,13 +163,17 @@ async function follow(signal) {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     setLive('live');
     let rest = '';
-    for (;;) {
-        const {value, done} = await reader.read();
-        if (done)
-            throw new Error('the stream has ended');
-        const parts = (rest + value).split('\n\n');
-        rest = parts.pop();
-        parts.forEach(takeEvent);
+    try {
+        for (;;) {
+            const {value, done} = await reader.read();
+            if (done)
+                throw new Error('the stream has ended');
+            const parts = (rest + value).split('\n\n');
+            rest = parts.pop();
+            parts.forEach(takeEvent);
+        }
+    } finally {
+        reader.cancel().catch(() => {});
     }
 }
 /* Until the tab is hidden. If anything fails, the whole is asked for again, after a while that grows. */
@@ -194,7 +198,8 @@ async function connect() {
         }
         await new Promise(resolve => setTimeout(resolve, wait));
     }
-    stream = null;
+    if (stream?.signal === signal)
+        stream = null;
     changed();
 }
 function disconnect() {

@@ -110,7 +110,7 @@ function cyclePanel(steps, i) {
     return panel([h('span.s-stopped', `Likely cycle ${i + 1}`)], h('ol.steps', steps.map(step)),
         h('div.note', h('p', 'Likely, not certain: a process may have other threads, and a wait may have an end.'), victim && [
             h('p', 'To end it:'),
-            commandLine(`pawl break ${quoted(victim.lock)} --token ${victim.blocker.token} -u ${quoted(victim.url)}`)
+            commandLine(breakCommand(victim.url, victim.lock, victim.blocker.token, false))
         ]));
 }
 function viewWaits(main) {
