@@ -22,7 +22,8 @@ struct attempt {
     uint64_t version; /* of the store, when it read */
     uint32_t process; /* a number for SLOT.LIFE */
     uint32_t permits;
-    size_t rank; /* in check->by_token */
+    size_t rank;  /* in check->by_token */
+    size_t chain; /* see check_values.c */
     struct who who;
     short lock;
     char mode;
@@ -54,16 +55,19 @@ struct process {
 /* A value that was written, or read. */
 struct value_op {
     int64_t begin, end;          /* end NEVER: nobody knows what came of it */
+    int64_t since;               /* when the hold was granted */
     uint64_t token;              /* of the hold; 0: it was read without one */
     uint64_t number;             /* of the write; 0: there was no value */
     uint64_t version, shown;     /* what a reader was told of it: its version, and the writer's token */
-    size_t rank;                 /* see check_values.c */
+    size_t rank, chain;          /* see check_values.c */
     const struct value_op *seen; /* of a write: the first that read it */
     struct who who;
     int code;
     short lock;
     bool writes;
-    bool told; /* not read, but told to who observes the lock: it may be old */
+    bool by_token; /* written in the name of the hold, not by its holder */
+    bool mixed;    /* somebody wrote by token in its chain */
+    bool told;     /* not read, but told to who observes the lock: it may be old */
 };
 
 struct lock_state {

@@ -3,12 +3,20 @@
  * check_values.c - the rule `value`: what lies beside a lock is what its holders wrote, in the order of their tokens.
  *
  * Each write has a number that no other has, and who reads a value learns which it was. Under one token writes follow each other, and
- * tokens rise: so all writes of a lock have a rank, and the history is linearizable if ranks never fall in real time:
+ * tokens rise: so all writes of a lock have a rank, and the history is linearizable if ranks never fall in real time.
+ *
+ * Others may write in the name of a hold that stands, by its token. Holds of one process that follow each other, with no other process's
+ * between them, are a chain: they may be one hold to the server, which takes such a write under any of their tokens. So where somebody has
+ * written by token, the writes of the chain are ranked by their time, and those that were under way together have the same rank.
+ *
+ * The rules:
  *
  *   - an operation that began after another had ended has no lower rank; a read that finds nothing has the lowest;
  *   - the versions that readers were shown rise with the ranks;
- *   - who reads under a hold finds the last write before it: nothing of an earlier token is written later, nor was forgotten;
- *   - no write that began after a later hold was granted was carried out; and what was refused as lost is never seen.
+ *   - who reads under a hold finds the last write before it: nothing of an earlier token is written later, nor was forgotten; but what
+ *     others wrote by token while it holds it need not see, since it may have read before;
+ *   - no write that began after a later hold was granted was carried out (by token: one of another chain); and what was refused as lost
+ *     is never seen.
  *
  * Who observes a lock is told of values that were there, in their order; of the last one, too.
  *
@@ -29,7 +37,7 @@ static struct value_op *open_op(struct check *check, struct process *process, in
 }
 
 static bool on_begin(struct check *check, const struct record *record, struct process *process) {
-    bool writes = record->kind == RECORD_PUT;
+    bool writes = record->kind != RECORD_LOOK;
 
     if (open_op(check, process, record->who.thread) != NULL ||
         !check_room(&check->values, &check->value_room, check->value_count, sizeof check->values[0]))
@@ -43,6 +51,7 @@ static bool on_begin(struct check *check, const struct record *record, struct pr
         .who = record->who,
         .lock = (short)record->lock,
         .writes = writes,
+        .by_token = record->kind == RECORD_PUT_BY_TOKEN,
     };
     process->open_value[record->who.thread] = check->value_count;
     return true;
@@ -62,6 +71,8 @@ static bool on_end(struct check *check, const struct record *record, struct proc
         op->shown = (uint64_t)record->numbers[3];
     }
     check->verdict.values += op->code == 0;
+    if (op->by_token && op->code == PAWL_ETOKEN) /* the hold was over */
+        return true;
     /* Replicas that were merely slow are too few for a value at once, where an acquire goes on asking. */
     if (op->code != 0 && !check_expects(check, op->code) && !(op->code == PAWL_EREPLICAS && check->stroke_count > 0))
         check_complain(check, RULE_ERROR, "line %zu: a value could not be %s: %s", check->lines, op->writes ? "written" : "read",
@@ -99,24 +110,29 @@ bool check_value(struct check *check, const struct record *record, struct proces
         return on_shown(check, record);
     if (record->kind == RECORD_BLIND)
         return on_blind(check, record);
-    if (record->kind == RECORD_PUT || record->kind == RECORD_LOOK)
+    if (record->kind == RECORD_PUT || record->kind == RECORD_PUT_BY_TOKEN || record->kind == RECORD_LOOK)
         return on_begin(check, record, process);
     return on_end(check, record, process);
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------------------- */
 
-/* The writes of one lock by rank: the rank of writes[i] is i + 1. */
+/* The writes of one lock by rank: the rank of writes[i] is i + 1, or that of the one before it. */
 struct ranked {
     struct check *check;
     struct value_op **writes, **reads;
     size_t write_count, read_count;
+    struct attempt *const *holds; /* of the lock, by token */
+    size_t hold_count;
+    int64_t *deposed; /* by place in `holds`: when the first exclusive one from there on was granted */
 };
 
 static int by_rank(const void *left, const void *right) {
     const struct value_op *one = *(const struct value_op *const *)left, *other = *(const struct value_op *const *)right;
 
-    if (one->token != other->token)
+    if (one->chain != other->chain)
+        return one->chain < other->chain ? -1 : 1;
+    if (one->token != other->token && !one->mixed)
         return one->token < other->token ? -1 : 1;
     return one->begin < other->begin ? -1 : one->begin > other->begin;
 }
@@ -174,6 +190,101 @@ static bool was_carried_out(const struct value_op *write) {
     return write->code == 0 || write->seen != NULL; /* what too few replicas had may be lost with the primary */
 }
 
+static bool was_refused(const struct value_op *write) {
+    return write->code == PAWL_ELOST || write->code == PAWL_ETOKEN;
+}
+
+/* ---- Holds and their chains ------------------------------------------------------------------------------------------------- */
+
+/* The holds of this lock: from which place on the token is higher, ... */
+static size_t place_after(const struct ranked *all, uint64_t token) {
+    size_t low = 0, high = all->hold_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (all->holds[middle]->token <= token)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ... and from which on the chain is a later one. */
+static size_t place_after_chain(const struct ranked *all, size_t chain) {
+    size_t low = 0, high = all->hold_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (all->holds[middle]->chain <= chain)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void find_holds(struct ranked *all, int lock) {
+    const struct check *check = all->check;
+    size_t from = 0, to;
+
+    while (from < check->granted_count && check->by_token[from]->lock < lock)
+        from++;
+    for (to = from; to < check->granted_count && check->by_token[to]->lock == lock; to++)
+        check->by_token[to]->chain = to == from ? 1
+                                                : check->by_token[to - 1]->chain +
+                                                      (check->by_token[to]->process != check->by_token[to - 1]->process);
+    all->holds = check->by_token + from;
+    all->hold_count = to - from;
+    all->deposed[all->hold_count] = NEVER;
+    for (size_t i = all->hold_count; i-- > 0;) {
+        const struct attempt *hold = all->holds[i];
+
+        all->deposed[i] = hold->mode == 'x' && hold->granted < all->deposed[i + 1] ? hold->granted : all->deposed[i + 1];
+    }
+}
+
+static void name_chain(const struct ranked *all, struct value_op *op) {
+    size_t place = place_after(all, op->token);
+
+    op->chain = place > 0 ? all->holds[place - 1]->chain : 0;
+    op->since = place > 0 ? all->holds[place - 1]->granted : 0;
+}
+
+/* Which of the chains has somebody written in by token? In the order of the chains. */
+static void mark_mixed(const struct ranked *all) {
+    for (size_t from = 0, to; from < all->write_count; from = to) {
+        bool mixed = false;
+
+        for (to = from; to < all->write_count && all->writes[to]->chain == all->writes[from]->chain; to++)
+            mixed |= all->writes[to]->by_token;
+        for (size_t i = from; i < to; i++)
+            all->writes[i]->mixed = mixed;
+    }
+}
+
+static void rank_writes(const struct ranked *all) {
+    int64_t open_until = -NEVER; /* what began before may have been carried out in any order */
+
+    for (size_t i = 0; i < all->read_count; i++)
+        name_chain(all, all->reads[i]);
+    for (size_t i = 0; i < all->write_count; i++)
+        name_chain(all, all->writes[i]);
+    qsort(all->writes, all->write_count, sizeof all->writes[0], by_rank);
+    mark_mixed(all);
+    qsort(all->writes, all->write_count, sizeof all->writes[0], by_rank);
+    for (size_t i = 0; i < all->write_count; i++) {
+        struct value_op *write = all->writes[i];
+        bool together = i > 0 && write->mixed && all->writes[i - 1]->chain == write->chain && write->begin <= open_until;
+        int64_t end = write->code == 0 ? write->end : was_refused(write) ? write->begin : NEVER;
+
+        write->rank = together ? all->writes[i - 1]->rank : i + 1;
+        open_until = together && open_until > end ? open_until : end;
+    }
+}
+
 /* ---- What was read -------------------------------------------------------------------------------------------------------- */
 
 static struct value_op *find_write(const struct ranked *all, struct value_op *const *numbered, uint64_t number) {
@@ -203,7 +314,7 @@ static void match_read(const struct ranked *all, struct value_op *const *numbere
         return;
     }
     read->rank = write->rank;
-    if (write->code == PAWL_ELOST)
+    if (was_refused(write))
         complain_of_read(all->check, read, "which was refused: its writer had lost the lock");
     else if (read->shown != write->token)
         complain_of_read(all->check, read, "with another token than that of its writer");
@@ -220,10 +331,7 @@ static void match_reads(const struct ranked *all) {
         check_complain(all->check, RULE_HISTORY, "out of memory");
         return;
     }
-    for (size_t i = 0; i < all->write_count; i++) {
-        all->writes[i]->rank = i + 1;
-        numbered[i] = all->writes[i];
-    }
+    memcpy(numbered, all->writes, all->write_count * sizeof numbered[0]);
     qsort(numbered, all->write_count, sizeof numbered[0], by_number);
     for (size_t i = 0; i < all->read_count; i++)
         if (all->reads[i]->number != 0)
@@ -241,11 +349,42 @@ static void check_versions(const struct ranked *all) {
 
         if (write->seen == NULL)
             continue;
-        if (before != NULL && write->seen->version <= before->seen->version &&
+        if (before != NULL && before->rank < write->rank && write->seen->version <= before->seen->version &&
             !is_excused(all->check, before->begin, write->seen->end, FORGETS, write->lock))
             complain_of_read(all->check, write->seen, "whose version is not above that of an earlier token");
-        before = write;
+        if (before == NULL || before->rank < write->rank || before->seen->version < write->seen->version)
+            before = write;
     }
+}
+
+/* Was it there when the reader's hold began? Of what is written by token in the same chain the time tells, for all else the token. */
+static bool was_before(const struct value_op *write, const struct value_op *read) {
+    if (!was_carried_out(write) || write->chain > read->chain)
+        return false;
+    if (write->chain < read->chain)
+        return true;
+    return write->by_token ? write->code == 0 && write->end < read->since : write->token < read->token;
+}
+
+/* Must a holder have seen this write, if one of that rank was there when it read? Not what others have written by token since its hold
+ * began, nor what was under way together with that. */
+static bool must_be_seen(const struct value_op *write, const struct value_op *read, size_t rank) {
+    if (!was_carried_out(write) || (write->by_token && write->chain == read->chain && !was_before(write, read)))
+        return false;
+    return !write->mixed || write->rank < rank || (write->code == 0 && write->end < read->begin);
+}
+
+/* Of all that was there when this one began: the least rank that it may have. */
+static size_t least_rank(const struct ranked *all, const struct value_op *op, size_t rank) {
+    size_t i = rank;
+
+    if (op->writes || op->token == 0 || rank == 0)
+        return rank;
+    while (i < all->write_count && all->writes[i]->rank == rank)
+        i++;
+    while (i > 0 && !must_be_seen(all->writes[i - 1], op, rank))
+        i--;
+    return i > 0 ? all->writes[i - 1]->rank : 0;
 }
 
 /* All that ended, in the order in which it began: beside it, the highest rank of what had ended by then. */
@@ -263,7 +402,7 @@ static void check_real_time(const struct ranked *all, struct value_op **begun, s
                 highest = ended[past];
         enum excuse excuse = !op->writes && op->token > 0 ? TAKES : FORGETS;
 
-        if (op->told || highest == NULL || op->rank >= highest->rank ||
+        if (op->told || highest == NULL || op->rank >= highest->rank || op->rank >= least_rank(all, op, highest->rank) ||
             is_excused(all->check, highest->begin, op->end, excuse, op->lock))
             continue;
         if (op->writes)
@@ -300,26 +439,26 @@ static void check_told(const struct ranked *all, struct value_op **told) {
             complain_of_read(all->check, told[i], "as an observer, which was told of a later one before");
 }
 
-/* The last write below this token that was carried out; NULL: none. */
-static const struct value_op *last_below(const struct ranked *all, uint64_t token) {
+/* The last write that was carried out before the hold of this reader began; NULL: none. */
+static const struct value_op *last_before(const struct ranked *all, const struct value_op *read) {
     size_t low = 0, high = all->write_count;
 
     while (low < high) {
         size_t middle = (low + high) / 2;
 
-        if (all->writes[middle]->token < token)
+        if (all->writes[middle]->chain <= read->chain)
             low = middle + 1;
         else
             high = middle;
     }
-    while (low > 0 && !was_carried_out(all->writes[low - 1]))
+    while (low > 0 && !was_before(all->writes[low - 1], read))
         low--;
     return low > 0 ? all->writes[low - 1] : NULL;
 }
 
 static void check_held_reads(const struct ranked *all) {
     for (size_t i = 0; i < all->read_count; i++) {
-        const struct value_op *read = all->reads[i], *last = read->token > 0 ? last_below(all, read->token) : NULL;
+        const struct value_op *read = all->reads[i], *last = read->token > 0 ? last_before(all, read) : NULL;
 
         if (last == NULL || read->rank >= last->rank)
             continue;
@@ -330,27 +469,11 @@ static void check_held_reads(const struct ranked *all) {
     }
 }
 
-/* The end of the locks' part of check->by_token: what is behind it is of later locks. */
-static size_t end_of_lock(const struct check *check, int lock) {
-    size_t end = check->granted_count;
-
-    while (end > 0 && check->by_token[end - 1]->lock > lock)
-        end--;
-    return end;
-}
-
-/* From the highest token down: `deposed` is when the first exclusive hold of a higher one was granted. */
 static void check_deposed(const struct ranked *all) {
-    struct attempt *const *by_token = all->check->by_token;
-    size_t left = all->write_count > 0 ? end_of_lock(all->check, all->writes[0]->lock) : 0;
-    int64_t deposed = NEVER;
-
     for (size_t i = all->write_count; i-- > 0;) {
         const struct value_op *write = all->writes[i];
+        int64_t deposed = all->deposed[write->by_token ? place_after_chain(all, write->chain) : place_after(all, write->token)];
 
-        for (; left > 0 && by_token[left - 1]->lock == write->lock && by_token[left - 1]->token > write->token; left--)
-            if (by_token[left - 1]->mode == 'x' && by_token[left - 1]->granted < deposed)
-                deposed = by_token[left - 1]->granted;
         if (!was_carried_out(write) || deposed >= write->begin ||
             is_excused(all->check, write->begin, write->end == NEVER ? all->check->now : write->end, SPLITS, write->lock))
             continue;
@@ -375,7 +498,7 @@ static void check_lock(const struct ranked *all) {
     size_t room = all->write_count + all->read_count + 1;
     struct value_op **begun = calloc(room, sizeof(struct value_op *)), **ended = calloc(room, sizeof(struct value_op *));
 
-    qsort(all->writes, all->write_count, sizeof all->writes[0], by_rank);
+    rank_writes(all);
     match_reads(all);
     check_versions(all);
     if (begun != NULL && ended != NULL) {
@@ -415,13 +538,18 @@ void check_values(struct check *check) {
         return;
     all.writes = calloc(check->value_count, sizeof(struct value_op *));
     all.reads = calloc(check->value_count, sizeof(struct value_op *));
-    if (all.writes == NULL || all.reads == NULL)
+    all.deposed = calloc(check->granted_count + 1, sizeof(int64_t));
+    if (all.writes == NULL || all.reads == NULL || all.deposed == NULL) {
         check_complain(check, RULE_HISTORY, "out of memory");
-    for (int lock = 0; lock < HISTORY_LOCKS && all.writes != NULL && all.reads != NULL; lock++)
+        check->value_count = 0;
+    }
+    for (int lock = 0; lock < HISTORY_LOCKS && check->value_count > 0; lock++)
         if (check->locks[lock].kind != '\0') {
             gather(&all, lock);
+            find_holds(&all, lock);
             check_lock(&all);
         }
     free(all.writes);
     free(all.reads);
+    free(all.deposed);
 }

@@ -175,6 +175,8 @@ static void note_got(struct thread *thread, const struct wish *wish, int64_t tim
     atomic_store(&client->held[wish->who.thread], wish->index);
     atomic_store(&client->by[wish->who.thread], wish->handle);
     atomic_store(&client->tokens[wish->who.thread], token);
+    if (wish->mode == PAWL_EXCLUSIVE)
+        atomic_store(&client->page->granted[wish->index][1], atomic_exchange(&client->page->granted[wish->index][0], token));
     atomic_fetch_add(&client->page->acquired, 1);
     atomic_fetch_add(&client->page->slots[client->who.slot].holds, 1);
 }
@@ -258,15 +260,24 @@ static uint64_t number_write(struct thread *thread) {
     return (uint64_t)who->slot << 50 | (uint64_t)(who->life & 0xffff) << 34 | (uint64_t)who->thread << 28 | ++thread->writes;
 }
 
-static void put_value(struct thread *thread, const struct wish *wish) {
+/* By the handle that holds, or in the name of the hold that has this token. */
+static void put_value(struct thread *thread, const struct wish *wish, uint64_t token, bool by_token) {
     uint64_t number = number_write(thread);
     char bytes[VALUE_ROOM];
     size_t size = make_value(number, bytes);
 
-    NOTE(thread, wish, now(thread), RECORD_PUT, "%d %" PRIu64 " %" PRIu64, wish->index, pawl_token(wish->handle), number);
-    int result = pawl_value_set(wish->handle, bytes, size, NULL);
+    NOTE(thread, wish, now(thread), by_token ? RECORD_PUT_BY_TOKEN : RECORD_PUT, "%d %" PRIu64 " %" PRIu64, wish->index, token,
+         number);
+    int result = by_token ? pawl_value_set_as(thread->client->pawl, wish->lock->name, token, bytes, size, NULL)
+                          : pawl_value_set(wish->handle, bytes, size, NULL);
 
     NOTE(thread, wish, now(thread), RECORD_STORED, "%d %d", wish->index, result);
+}
+
+static bool draw_by_token(struct thread *thread) {
+    int percent = thread->client->page->by_token;
+
+    return percent > 0 && dice_percent(&thread->dice, (unsigned)percent);
 }
 
 uint64_t value_number(const struct pawl_value *value) {
@@ -297,7 +308,7 @@ static void look_at_value(struct thread *thread, const struct wish *wish, uint64
 static void use_value(struct thread *thread, const struct wish *wish) {
     for (int i = 0; i < 3 && wish->mode != PAWL_PERMITS && dice_percent(&thread->dice, thread->client->values); i++)
         if (wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 60))
-            put_value(thread, wish);
+            put_value(thread, wish, pawl_token(wish->handle), draw_by_token(thread));
         else
             look_at_value(thread, wish, pawl_token(wish->handle));
 }
@@ -308,6 +319,15 @@ static void peek(struct thread *thread) {
 
     if (wish.lock->kind != PAWL_SEMAPHORE)
         look_at_value(thread, &wish, 0);
+}
+
+/* In the name of a hold that was granted lately, as a program that `pawl run` has started: of whichever process, and it may be over. */
+static void put_for_another(struct thread *thread) {
+    struct wish wish = draw_one(thread);
+    uint64_t token = atomic_load(&thread->client->page->granted[wish.index][dice_percent(&thread->dice, 40)]);
+
+    if (token > 0)
+        put_value(thread, &wish, token, true);
 }
 
 /* ---- Holding on ----------------------------------------------------------------------------------------------------------- */
@@ -514,6 +534,8 @@ static void *thread_main(void *data) {
             rest(thread);
         if (thread->client->values > 0 && dice_percent(&thread->dice, thread->client->values / 2))
             peek(thread);
+        if (thread->client->values > 0 && draw_by_token(thread))
+            put_for_another(thread);
         if (page->sets > 0 && page->locks > 1 && dice_percent(&thread->dice, (unsigned)page->sets))
             have_set(thread);
         else

@@ -57,6 +57,7 @@
     X(READ, "read", "ln")                                                                                                          \
     X(WRITE, "write", "ln")                                                                                                        \
     X(PUT, "put", "lnn")                                                                                                           \
+    X(PUT_BY_TOKEN, "put-by-token", "lnn")                                                                                         \
     X(STORED, "stored", "li")                                                                                                      \
     X(LOOK, "look", "ln")                                                                                                          \
     X(SAW, "saw", "linnn")                                                                                                         \

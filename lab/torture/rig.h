@@ -46,6 +46,7 @@ struct page {
     int clients, threads, locks;
     int sets;         /* of 100 acquires so many are of several locks at once */
     int values;       /* of 100 holds so many read or write what lies beside the lock, if the engine has that */
+    int by_token;     /* of 100 writes so many are in the name of a hold that is known by its token */
     int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
     int64_t watch_ms; /* ... which is told of the last state within so long */
     struct rig_lock lock[RIG_LOCKS_MAX];
@@ -55,7 +56,8 @@ struct page {
         _Atomic int holds; /* how many of its threads hold something */
     } slots[RIG_CLIENTS_MAX];
     _Atomic int phase;
-    _Atomic int idle; /* clients that have finished */
+    _Atomic int idle;                           /* clients that have finished */
+    _Atomic uint64_t granted[RIG_LOCKS_MAX][2]; /* the tokens of the last two exclusive holds, the later one first */
     _Atomic uint64_t acquired, failed, lost;
     _Atomic uint64_t breaks_wanted, breaks_done;
 };

@@ -21,6 +21,7 @@
     X(locks, 64)                                                                                                                   \
     X(sets, 100)     /* of 100 acquires so many are of several locks at once */                                                    \
     X(values, 100)   /* of 100 holds so many write or read what lies beside the lock */                                            \
+    X(bytoken, 100)  /* of 100 writes so many are in the name of another's hold */                                                 \
     X(watch, 100)    /* of 100 locks that a client has so many are observed by it, too */                                          \
     X(together, 1)   /* 1: all locks are in one slot of a cluster */                                                               \
     X(time, 3600000) /* ms, as all times unless it says otherwise */                                                               \

@@ -213,6 +213,7 @@ static void set_up_page(struct rig *rig) {
     page->locks = (int)plan->locks;
     page->sets = (int)plan->sets;
     page->values = (int)plan->values;
+    page->by_token = (int)plan->bytoken;
     page->watch_ms = watch_ms_of(plan);
     page->watch = plan_refuses_often(plan) ? 0 : (int)plan->watch;
     for (int i = 0, kind = 0; i < page->locks; i++, kind++) {

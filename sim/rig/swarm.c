@@ -30,6 +30,7 @@ enum purpose {
     FOR_VALUES = 113,
     FOR_WATCH = 114,
     FOR_BARGING = 115,
+    FOR_BY_TOKEN = 116,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -214,6 +215,15 @@ static void draw_values(struct plan *plan) {
     plan->values = any ? values : 0;
 }
 
+/* In every third of those some write by token. */
+static void draw_by_token(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_BY_TOKEN);
+    bool any = dice_percent(&dice, 33);
+    int64_t share = dice_between(&dice, 5, dice_percent(&dice, 50) ? 20 : 60);
+
+    plan->bytoken = any && plan->values > 0 ? share : 0;
+}
+
 /* In every fourth run clients observe locks, too: each change makes each of them look. */
 static void draw_watch(struct plan *plan) {
     struct dice dice = dice_new(plan->seed, FOR_WATCH);
@@ -305,6 +315,7 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_apart(plan);
     draw_keep(plan);
     draw_values(plan);
+    draw_by_token(plan);
     draw_watch(plan);
     draw_observer(plan);
     draw_actors(plan);

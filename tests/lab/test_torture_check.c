@@ -573,6 +573,42 @@ static void test_values_of_the_deposed(void **state) {
            "931 1.1.0 saw 0 0 1 70 5\n940 1.1.0 drop 0\n941 1.1.0 gone 0 0\n950 0.1.0 drop 0\n951 0.1.0 gone 0 -19\n" END);
 }
 
+/* Written in the name of a hold, by its token: while it stands, or not at all. */
+static void test_values_by_token(void **state) {
+    (void)state;
+#define BY_TOKEN(code) "20 1.1.1 put-by-token 0 5 1\n21 1.1.1 stored 0 " code "\n"
+    holds(FIRST BY_TOKEN("0") SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 1 70 5\n" ENDED END);
+    breaks(RULE_VALUE, FIRST BY_TOKEN("0") SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 0 0 0\n" ENDED END);
+    breaks(RULE_VALUE, FIRST BY_TOKEN("0") "22 1.1.0 look 0 0\n23 1.1.0 saw 0 0 0 0 0\n" SECOND ENDED END);
+    breaks(RULE_VALUE, FIRST BY_TOKEN("-22") SECOND "50 1.1.0 look 0 8\n51 1.1.0 saw 0 0 1 70 5\n" ENDED END);
+    breaks(RULE_ERROR, FIRST PUT "21 0.1.0 stored 0 -22\n" SECOND ENDED END);
+    /* The holder may have read before. */
+    holds(FIRST BY_TOKEN("0") "22 0.1.0 look 0 5\n23 0.1.0 saw 0 0 0 0 0\n" SECOND ENDED END);
+    breaks(RULE_VALUE, FIRST "12 0.1.0 put 0 5 2\n13 0.1.0 stored 0 0\n" BY_TOKEN("0") "22 0.1.0 look 0 5\n"
+                                                                                       "23 0.1.0 saw 0 0 0 0 0\n" SECOND ENDED END);
+    /* It was over. */
+    holds(FIRST SECOND "50 0.1.0 put-by-token 0 5 1\n51 0.1.0 stored 0 -22\n" ENDED END);
+    breaks(RULE_VALUE, FIRST SECOND "50 0.1.0 put-by-token 0 5 1\n51 0.1.0 stored 0 0\n" ENDED END);
+    breaks(RULE_VALUE, FIRST SECOND "50 0.1.0 put-by-token 0 5 1\n51 0.1.0 stored 0 -24\n52 1.1.0 look 0 0\n"
+                                    "53 1.1.0 saw 0 0 1 70 5\n" ENDED END);
+    /* Two writes at the same time come in either order, but everybody sees the same one last. */
+#define TWO_AT_ONCE(saw)                                                                                                           \
+    FIRST "20 0.1.0 put 0 5 2\n21 1.1.1 put-by-token 0 5 1\n22 0.1.0 stored 0 0\n23 1.1.1 stored 0 0\n" saw SECOND ENDED END
+    holds(TWO_AT_ONCE("30 1.1.0 look 0 0\n31 1.1.0 saw 0 0 1 71 5\n"));
+    holds(TWO_AT_ONCE("30 1.1.0 look 0 0\n31 1.1.0 saw 0 0 2 71 5\n"));
+    breaks(RULE_VALUE, TWO_AT_ONCE("30 1.1.0 look 0 0\n31 1.1.0 saw 0 0 0 0 0\n"));
+#undef TWO_AT_ONCE
+#undef BY_TOKEN
+    /* Holds that one process has one after the other may be one to the server; not so when another process was between them. */
+#define AGAIN(between)                                                                                                             \
+    FIRST "30 0.1.0 drop 0\n31 0.1.0 gone 0 0\n" between "40 0.1.0 want 0 x 1 -1\n41 0.1.0 got 0 9 900" NS                         \
+          "\n42 0.1.0 put 0 9 2\n43 0.1.0 stored 0 0\n44 1.1.0 put-by-token 0 5 1\n45 1.1.0 stored 0 0\n"                          \
+          "46 1.1.0 look 0 0\n47 1.1.0 saw 0 0 1 70 5\n50 0.1.0 drop 0\n51 0.1.0 gone 0 0\n" END
+    holds(AGAIN(""));
+    breaks(RULE_VALUE, AGAIN("32 1.1.0 want 0 x 1 -1\n33 1.1.0 got 0 7 900" NS "\n34 1.1.0 drop 0\n35 1.1.0 gone 0 0\n"));
+#undef AGAIN
+}
+
 /* Who observes may be told late, and not of everything; but never of what is older than what it was told, and of the last. */
 static void test_values_that_observers_are_told(void **state) {
     (void)state;
@@ -787,6 +823,7 @@ int main(void) {
         cmocka_unit_test(test_values_are_read_as_written),
         cmocka_unit_test(test_values_do_not_go_back),
         cmocka_unit_test(test_values_of_the_deposed),
+        cmocka_unit_test(test_values_by_token),
         cmocka_unit_test(test_values_that_observers_are_told),
         cmocka_unit_test(test_what_the_rig_saw),
         cmocka_unit_test(test_not_a_history),
