@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -66,6 +67,23 @@ def pytest_collection_modifyitems(config: Any, items: List[Any]) -> None:
         for item in items:
             if "forks" in item.keywords:
                 item.add_marker(pytest.mark.skip("AddressSanitizer's allocator may stay locked in a child of a process with threads"))
+
+
+# ---- None takes for ever ---------------------------------------------------------------------------------------------------------------
+
+LIMIT_S, LONG_LIMIT_S, END_LIMIT_S = 150, 290, 60
+
+
+def end_in(seconds: float) -> None:
+    """Show all stacks then, and end the program; Python's global lock is not needed for it."""
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+
+
+@pytest.hookimpl(hookwrapper=True)  # type: ignore[misc]
+def pytest_runtest_protocol(item: Any) -> Iterator[None]:
+    end_in(LONG_LIMIT_S if "long" in item.keywords else LIMIT_S)
+    yield
+    end_in(END_LIMIT_S)  # also after the last one, while Python waits for threads and processes that are left
 
 
 # ---- Other threads ---------------------------------------------------------------------------------------------------------------------

@@ -95,6 +95,7 @@ def main() -> None:
     arguments = parser.parse_args()
     started: Dict[str, Any] = {}
     late = False
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who started us may ignore it
     with tempfile.TemporaryDirectory() as directory:
         try:
             for engine in arguments.engine:

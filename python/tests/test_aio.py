@@ -63,7 +63,7 @@ def test_a_descriptor_of_a_closed_client_is_another_s(url: str, name: str) -> No
         loop.add_reader(number, heard.set)
         await asyncio.sleep(0)
         os.write(writer, b"x")
-        await heard.wait()
+        await asyncio.wait_for(heard.wait(), PATIENCE)
         loop.remove_reader(number)
         for descriptor in (number, writer) if number == reader else (number, reader, writer):
             os.close(descriptor)

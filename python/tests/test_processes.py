@@ -7,6 +7,8 @@ import gc
 import multiprocessing
 import os
 import pickle
+import select
+import signal
 import threading
 import warnings
 from typing import Any, Callable, Tuple, Type
@@ -34,19 +36,26 @@ def test_a_lock_in_another_process(url: str, name: str, method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     answers = context.Queue()
     lock = pawl.Lock(name, url=url)
-    with pawl.Client(url) as client:  # the parent holds it through another lock
-        with pawl.Lock(name, client=client) as held:
-            refused = context.Process(target=attempt, args=(lock, answers))
-            refused.start()
-            assert answers.get(timeout=60) is False
-            refused.join()
-            waits = context.Process(target=wait_and_enter, args=(lock, answers))
-            waits.start()
-            wait_for_queue(name, url, lambda queued: queued == 2)
-            token = held.token
-    assert answers.get(timeout=60) > token
-    waits.join()
-    answers.close()
+    refused = context.Process(target=attempt, args=(lock, answers))
+    waits = context.Process(target=wait_and_enter, args=(lock, answers))
+    try:
+        with pawl.Client(url) as client:  # the parent holds it through another lock
+            with pawl.Lock(name, client=client) as held:
+                refused.start()
+                assert answers.get(timeout=60) is False
+                refused.join(60)
+                waits.start()
+                wait_for_queue(name, url, lambda queued: queued == 2)
+                token = held.token
+        assert answers.get(timeout=60) > token
+        waits.join(60)
+        assert (refused.exitcode, waits.exitcode) == (0, 0)
+    finally:
+        for process in (refused, waits):
+            if process.pid is not None and process.exitcode is None:
+                process.kill()  # else Python would wait for it at its end
+                process.join(60)
+        answers.close()
 
 
 def in_child(function: Callable[[], bool]) -> bool:
@@ -59,6 +68,11 @@ def in_child(function: Callable[[], bool]) -> bool:
             status = 0 if function() else 2
         finally:
             os._exit(status)
+    ended = os.pidfd_open(pid)
+    in_time = select.select([ended], [], [], 60)[0]
+    if not in_time:
+        os.kill(pid, signal.SIGKILL)
+    os.close(ended)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
@@ -109,14 +123,14 @@ def test_held_by_another_thread_at_the_fork(local: str) -> None:
     def hold() -> None:
         with lock:
             held.set()
-            done.wait()
+            done.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait()
+    assert held.wait(60)
     assert in_child(lambda: lock.acquire(blocking=False) is False)  # no thread of the child has it, and it can be waited for
     done.set()
-    thread.join()
+    thread.join(60)
 
 
 @pytest.mark.forks
@@ -204,11 +218,12 @@ def test_a_client_closed_under_its_users(url: str, name: str) -> None:
                 except pawl.ClosedError:
                     return
 
-        threads = [threading.Thread(target=use) for _ in range(3)]
+        threads = [threading.Thread(target=use, daemon=True) for _ in range(3)]
         for thread in threads:
             thread.start()
         client.open()
         client.close()
         stop.set()
         for thread in threads:
-            thread.join()
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)

@@ -16,7 +16,7 @@ from conftest import Servers
 
 import pawl
 
-from waiters import wait_until_left
+from waiters import PATIENCE_S, wait_until_left
 
 redis: Any = pytest.importorskip("redis", reason="there is no redis-py (Debian: python3-redis)")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -57,10 +57,12 @@ def test_a_waiting_pawl_gets_what_redis_py_releases(r: Any, name: str) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
+    end = time.monotonic() + PATIENCE_S
     while not any(entry.waits for entry in pawl.inspect(name, url=pawl.compat.redis.url_of(r))):
+        assert thread.is_alive() and time.monotonic() < end
         time.sleep(0.01)
     theirs.release()
-    thread.join()
+    thread.join(PATIENCE_S)
     assert got and got[0] > 0
 
 

@@ -18,7 +18,7 @@ from conftest import run
 
 import pawl
 
-from waiters import wait_until_left, when_queued
+from waiters import PATIENCE_S, wait_until_left, when_queued
 
 
 @pytest.fixture
@@ -34,15 +34,23 @@ def interrupt() -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
-def test_ctrl_c_ends_a_wait(url: str, name: str) -> None:
-    lock = pawl.Lock(name, url=url)
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """As in a terminal; who started the tests may have them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_a_wait(url: str, name: str, ctrl_c: None) -> None:
+    lock = pawl.Lock(name, url=url, timeout=PATIENCE_S)
     with pawl.Client(url) as client, pawl.Lock(name, client=client):
         waits: List[Callable[[], object]] = [lock.acquire, lock.__enter__, pawl.all_of(lock).__enter__, lock.hold]
         for wait in waits:
             thread = when_queued(name, url, 2, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 wait()
-            thread.join()
+            thread.join(PATIENCE_S)
             assert lock.token == 0
             wait_until_left(name, url, 1)
     with lock:
@@ -51,12 +59,12 @@ def test_ctrl_c_ends_a_wait(url: str, name: str) -> None:
 
 def test_a_handled_signal_keeps_the_place(url: str, name: str, heard: List[int]) -> None:
     order: List[str] = []
-    first, second = pawl.Lock(name, url=url), pawl.Client(url)
+    first, second = pawl.Lock(name, url=url, timeout=PATIENCE_S), pawl.Client(url)
     with pawl.Client(url) as holder:
         held = pawl.Lock(name, client=holder).hold()
 
         def come_later() -> None:
-            with pawl.Lock(name, client=second):
+            with pawl.Lock(name, client=second, timeout=PATIENCE_S):
                 order.append("second")
 
         later = threading.Thread(target=come_later)
@@ -64,7 +72,7 @@ def test_a_handled_signal_keeps_the_place(url: str, name: str, heard: List[int])
         def disturb() -> None:
             release = when_queued(name, url, 3, finish)
             later.start()
-            release.join()
+            release.join(PATIENCE_S)
 
         def finish() -> None:
             for _ in range(100):
@@ -74,8 +82,8 @@ def test_a_handled_signal_keeps_the_place(url: str, name: str, heard: List[int])
         thread = when_queued(name, url, 2, disturb)
         with first:
             order.append("first")
-        thread.join()
-        later.join()
+        thread.join(PATIENCE_S)
+        later.join(PATIENCE_S)
     second.close()
     assert heard and order == ["first", "second"]
 
@@ -115,40 +123,58 @@ def test_a_handler_closes_the_client_that_waits(url: str, name: str, wait: str) 
     pawl.Lock(name, url=url).hold(timeout=30).release()
 
 
-def test_a_storm_of_interrupts(local: str) -> None:
-    """However it is interrupted, nothing stays held once what was dropped is collected."""
-    armed, stop, seen = False, threading.Event(), 0
+class Storm:
+    """Signals for the main thread, as many as another thread can send. The handler raises once each time it is armed."""
 
-    def raise_once(number: int, frame: object) -> None:
-        nonlocal armed
-        if armed:
-            armed = False
+    def __init__(self) -> None:
+        self.armed, self.stop = False, threading.Event()
+        self.thread = threading.Thread(target=self.blow, daemon=True)
+
+    def handle(self, number: int, frame: object) -> None:
+        if self.armed:
+            self.armed = False
             raise KeyboardInterrupt
 
-    def storm() -> None:
-        while not stop.is_set():
+    def blow(self) -> None:
+        while not self.stop.is_set():
             interrupt()
             time.sleep(0.0002)
 
-    before = signal.signal(signal.SIGINT, raise_once)
-    thread = threading.Thread(target=storm)
-    thread.start()
-    with warnings.catch_warnings():
+    def __enter__(self) -> Storm:
+        self.before = signal.signal(signal.SIGINT, self.handle)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.armed = False
+        self.stop.set()
+        self.thread.join(PATIENCE_S)
+        signal.signal(signal.SIGINT, self.before)
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(1500, marks=pytest.mark.long)])
+def test_a_storm_of_interrupts(url: str, name: str, count: int) -> None:
+    """However it is interrupted, nothing stays held once what was dropped is collected, and no other exception comes of it."""
+    first, second = name + "a", name + "b"
+    seen = 0
+    end = time.monotonic() + 100
+    with warnings.catch_warnings(), Storm() as storm:
         warnings.simplefilter("ignore", ResourceWarning)  # Python may raise between __enter__ and the body
-        while seen < 300:
+        while seen < count and time.monotonic() < end:
             try:
-                armed = True
-                while True:
-                    with pawl.Lock("a"):
+                storm.armed = True
+                while storm.armed and time.monotonic() < end:
+                    with pawl.Lock(first, url=url):
+                        pass
+                    with pawl.all_of(pawl.Lock(second, url=url), pawl.Lock(first, url=url)):
                         pass
             except KeyboardInterrupt:
                 seen += 1
-        stop.set()
-        thread.join()
-        signal.signal(signal.SIGINT, before)
-        gc.collect()
-    with pawl.Lock("a", timeout=30):
-        pass
+    assert seen == count
+    gc.collect()
+    for one in (first, second):
+        with pawl.Lock(one, url=url, timeout=30):
+            pass
 
 
 @pytest.mark.long
