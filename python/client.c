@@ -237,21 +237,11 @@ static PyObject *client_closed(PyObject *self, void *unused) {
     return PyBool_FromLong(((struct py_client *)self)->closed);
 }
 
-static _Atomic unsigned long ending; /* the thread that closes all */
-
-/* At the end of the interpreter, only daemon threads are left. One whose wait was ended by that would tell of an exception that is no
- * fault of the program's: it stands still instead, as Python lets threads do that want the GIL then. */
-void py_client_stand_still_at_the_end(int rc) {
-    while (rc == PAWL_ECLOSED && ending && ending != PyThread_get_thread_ident())
-        pause();
-}
-
 /* A client that another thread is using is left to the end of the process. */
 PyObject *py_close_all(PyObject *module, PyObject *unused) {
     struct py_client *client = clients;
 
     (void)module, (void)unused;
-    ending = PyThread_get_thread_ident();
     while (client) {
         if (client->closed) {
             client = client->next;

@@ -50,7 +50,6 @@ static int acquire(struct py_part *part, unsigned permits, int64_t timeout_ms, s
         return PAWL_EINVAL;
     Py_BEGIN_ALLOW_THREADS;
     rc = acquire_as(lock->handle, part->mode, permits, timeout_ms, error);
-    py_client_stand_still_at_the_end(rc);
     Py_END_ALLOW_THREADS;
     rc = py_client_waited(lock->client, rc, error);
     if (rc < 0)
@@ -192,7 +191,6 @@ static PyObject *part_extend(PyObject *self, PyObject *args, PyObject *kwargs) {
         return py_raise_text(PAWL_ENOTHELD, "what is not held cannot be extended");
     Py_BEGIN_ALLOW_THREADS;
     rc = pawl_extend(lock->handle, max_hold_ms, timeout_ms, &error);
-    py_client_stand_still_at_the_end(rc);
     Py_END_ALLOW_THREADS;
     rc = py_client_waited(lock->client, rc, &error);
     if (rc < 0 || PyErr_Occurred())

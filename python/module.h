@@ -65,8 +65,6 @@ void py_client_leave(struct py_client *client);
 /* A wait has ended with `rc`: if a signal handler has closed the client meanwhile, close it now, and return PAWL_ECLOSED. */
 int py_client_waited(struct py_client *client, int rc, struct pawl_error *reterr);
 
-/* Call it without the GIL with what a wait returned. */
-void py_client_stand_still_at_the_end(int rc);
 PyObject *py_close_all(PyObject *module, PyObject *unused);
 int py_client_init(PyObject *module);
 

@@ -108,7 +108,6 @@ PyObject *py_acquire_all(PyObject *module, PyObject *args) {
     if (rc == 0) {
         Py_BEGIN_ALLOW_THREADS;
         rc = pawl_acquire_all(set.list, set.count, timeout_ms, &error);
-        py_client_stand_still_at_the_end(rc);
         Py_END_ALLOW_THREADS;
         rc = waited(&set, rc, &error);
         if (rc == 0)

@@ -250,7 +250,6 @@ static PyObject *ticket_extend(PyObject *self, PyObject *args) {
     ticket->extending++;
     Py_BEGIN_ALLOW_THREADS;
     rc = pawl_extend(handle, max_hold_ms, timeout_ms, &error);
-    py_client_stand_still_at_the_end(rc);
     Py_END_ALLOW_THREADS;
     rc = py_client_waited(ticket->client, rc, &error);
     if (--ticket->extending == 0 && ticket->to_free) {

@@ -8,10 +8,11 @@ import functools
 import math
 import os
 import re
+import threading
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import _losses, _pawl
+from . import _errors, _losses, _pawl
 from ._operator import Entry, Finding, Value
 
 _FOREVER = 2**63 - 1
@@ -130,4 +131,19 @@ def client_for(url: Optional[str], client: Optional[Client]) -> Client:
     return _shared.setdefault(url, Client(url))
 
 
-atexit.register(_pawl.close_all)
+def _end() -> None:
+    """At the end of the interpreter only daemon threads are left. That their locks are closed is no fault of the program's: a thread that
+    does not catch the exception ends without a word."""
+    told = threading.excepthook
+
+    def tell(arguments: threading.ExceptHookArgs, /) -> object:
+        thread = arguments.thread
+        if thread is not None and thread.daemon and issubclass(arguments.exc_type, _errors.ClosedError):
+            return None
+        return told(arguments)
+
+    threading.excepthook = tell
+    _pawl.close_all()
+
+
+atexit.register(_end)

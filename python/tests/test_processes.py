@@ -198,6 +198,38 @@ print("end")
     pawl.Lock(name, url=url).hold(timeout=0).release()
 
 
+def test_a_daemon_thread_is_joined_at_the_end(url: str, name: str) -> None:
+    """Neither the acquire that the end interrupts nor one that begins afterwards keeps its thread, or tells of an error."""
+    script = """
+import atexit, sys, threading
+
+@atexit.register
+def last():  # after pawl's own
+    ended.set()
+    for thread in threads:
+        thread.join(20)
+        print("alive" if thread.is_alive() else "joined")
+
+import pawl
+url, name = sys.argv[1:]
+ended = threading.Event()
+lock = pawl.Lock(name, url=url)
+lock.acquire()
+
+def begin_late():
+    ended.wait()
+    lock.acquire()
+
+other = pawl.Lock(name, client=pawl.Client(url))  # threads of one client wait behind one another, and are seen as one
+threads = [threading.Thread(target=target, daemon=True) for target in (other.acquire, begin_late)]
+for thread in threads:
+    thread.start()
+while len(pawl.inspect(name, url=url)) < 2: pass
+"""
+    ended = run(script, url, name)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "joined\njoined\n", "")
+
+
 def test_exit_by_an_exception_while_held(url: str, name: str) -> None:
     ended = run("import sys, pawl\nwith pawl.Lock(sys.argv[2], url=sys.argv[1]): sys.exit(7)", url, name)
     assert (ended.returncode, ended.stderr) == (7, "")
