@@ -332,6 +332,12 @@ static int part_traverse(PyObject *self, visitproc visit, void *arg) {
     return 0;
 }
 
+/* No clear of its own: a client that knows the lock does so through its dictionary, which Python clears. */
+static int lock_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(((struct py_lock *)self)->client);
+    return part_traverse(self, visit, arg);
+}
+
 static int part_clear(PyObject *self) {
     if ((PyObject *)part_of(self)->home != self)
         Py_CLEAR(part_of(self)->home);
@@ -415,7 +421,7 @@ static PyType_Slot lock_slots[] = {
     {Py_tp_init, lock_init},
     {Py_tp_finalize, lock_finalize},
     {Py_tp_dealloc, lock_dealloc},
-    {Py_tp_traverse, part_traverse},
+    {Py_tp_traverse, lock_traverse},
     {Py_tp_clear, part_clear},
     {0},
 };

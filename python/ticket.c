@@ -278,7 +278,15 @@ static PyObject *ticket_state(PyObject *self, void *unused) {
     return PyLong_FromLong((long)pawl_state(ticket_of(self)->handle));
 }
 
+/* No clear, as with locks. */
+static int ticket_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(ticket_of(self)->client);
+    return 0;
+}
+
 static void ticket_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
     free_handle(ticket_of(self));
     Py_XDECREF(ticket_of(self)->client);
     py_free(self);
@@ -303,6 +311,7 @@ static PyType_Slot slots[] = {
     {Py_tp_doc, "Ticket(client, name, kind, limit, mode, permits, timeout, max_hold, number, /)\n--\n\n"},
     {Py_tp_init, ticket_init},
     {Py_tp_dealloc, ticket_dealloc},
+    {Py_tp_traverse, ticket_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
     {0},
@@ -311,7 +320,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "pawl._pawl.Ticket",
     .basicsize = sizeof(struct ticket),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 

@@ -233,9 +233,17 @@ static PyObject *observer_take(PyObject *self, PyObject *unused) {
     return tuple;
 }
 
+/* No clear, as with locks. */
+static int observer_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(observer_of(self)->client);
+    return 0;
+}
+
 static void observer_dealloc(PyObject *self) {
     struct observer *observer = observer_of(self);
 
+    PyObject_GC_UnTrack(self);
     stop(observer);
     if (observer->client)
         sight_free(observer->latest);
@@ -253,6 +261,7 @@ static PyType_Slot slots[] = {
     {Py_tp_doc, "Observer(client, name, number, /)\n--\n\n"},
     {Py_tp_init, observer_init},
     {Py_tp_dealloc, observer_dealloc},
+    {Py_tp_traverse, observer_traverse},
     {Py_tp_methods, methods},
     {0},
 };
@@ -260,7 +269,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "pawl._pawl.Observer",
     .basicsize = sizeof(struct observer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 

@@ -292,7 +292,10 @@ class Hold:
     def __del__(self) -> None:
         if not self._is_over and self._is_decided and self._error is None and not self._client.closed:
             text = f"the hold of {self._name!r} was dropped while it was held; it is released now"
-            warnings.warn(text, ResourceWarning, source=self)
+            try:
+                warnings.warn(text, ResourceWarning, source=self)
+            finally:
+                self._end()  # who listens to warnings may keep it
 
     def __repr__(self) -> str:
         return f"<pawl.aio.{type(self).__name__} {self._name!r}: {self.state.name.lower().replace('_', ' ')}>"

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import resource
 import sys
-from typing import Callable
+import weakref
+from typing import Any, Callable
 
 import pytest
 
@@ -97,3 +99,43 @@ def test_cycles_are_collected(local: str) -> None:
     del rwlock
     gc.collect()
     assert len([thing for thing in gc.get_objects() if isinstance(thing, pawl.ReadSide)]) == before - 1
+
+
+class Program:
+    """One that its own client knows, as the listener of its log."""
+
+    def __init__(self) -> None:
+        self.client = pawl.Client(log=self.told)
+
+    def told(self, level: int, text: str) -> None:
+        pass
+
+
+def test_a_client_that_knows_its_user_is_collected(local: str) -> None:
+    program: Any = Program()
+    program.lock = pawl.Lock("a", client=program.client)
+    program.lock.acquire()
+    gone = weakref.ref(program)
+    with pytest.warns(ResourceWarning, match="'a'"):
+        del program
+        gc.collect()
+    assert gone() is None
+    pawl.Lock("a").hold(timeout=30).release()
+
+
+def test_an_aio_client_that_knows_its_user_is_collected(local: str) -> None:
+    class Held:
+        def __init__(self, client: pawl.aio.Client) -> None:
+            self.client, self.hold = client, None
+
+    async def hold() -> Any:
+        client = pawl.aio.Client()
+        client.program = program = Held(client)  # type: ignore[attr-defined]
+        program.hold = await pawl.aio.Lock("a", client=client).acquire()
+        return weakref.ref(program)
+
+    with pytest.warns(ResourceWarning, match="'a'"):
+        gone = asyncio.run(hold())
+        gc.collect()
+    assert gone() is None
+    pawl.Lock("a").hold(timeout=30).release()
