@@ -50,25 +50,22 @@ static void close_if_unused(struct py_client *client) {
     Py_END_ALLOW_THREADS;
 }
 
-static int open_now(struct py_client *client) {
-    struct pawl_error error;
+static int open_now(struct py_client *client, struct pawl_error *reterr) {
     struct pawl *pawl = NULL;
     int rc;
 
     Py_BEGIN_ALLOW_THREADS;
-    rc = pawl_open(client->url, &client->options, &pawl, &error);
+    rc = pawl_open(client->url, &client->options, &pawl, reterr);
     Py_END_ALLOW_THREADS;
-    if (rc < 0) {
-        py_raise(&error);
-        return -1;
-    }
-    client->pawl = pawl;
-    return 0;
+    if (rc == 0)
+        client->pawl = pawl;
+    return rc;
 }
 
-/* One thread opens; the others wait for it. */
+/* One thread opens; the others wait for it. No Python runs meanwhile: a signal handler could want the same client. */
 static int open_once(struct py_client *client) {
     PyThread_type_lock opening;
+    struct pawl_error error;
     int rc = 0;
 
     if (client->generation != py_generation && renew(client) < 0)
@@ -78,8 +75,10 @@ static int open_once(struct py_client *client) {
     PyThread_acquire_lock(opening, WAIT_LOCK);
     Py_END_ALLOW_THREADS;
     if (!client->pawl && !client->closed)
-        rc = open_now(client);
+        rc = open_now(client, &error);
     PyThread_release_lock(opening);
+    if (rc < 0)
+        py_raise(&error);
     return rc;
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from conftest import run
 
 import pawl
 from pawl import _errors
@@ -69,3 +70,30 @@ def test_errors_of_arguments(local: str) -> None:
             pawl.Lock("a").acquire(timeout=timeout)  # type: ignore[arg-type]
     with pytest.raises(ValueError):
         pawl.Lock("a").acquire(False, 3)
+
+
+def test_the_error_of_opening_is_raised_when_others_may_open() -> None:
+    """Python may run anything then, a signal handler that uses the same client for one."""
+    script = """
+import pawl
+from pawl import _errors
+make, calls = _errors.make, []
+
+def make_and_open(code, text):
+    calls.append(code)
+    if len(calls) == 1:
+        try:
+            client.open()
+        except pawl.ArgumentError:
+            print("again")
+    return make(code, text)
+
+_errors.make = make_and_open
+client = pawl.Client("nonsense:")
+try:
+    client.open()
+except pawl.ArgumentError:
+    print("refused")
+"""
+    ended = run(script)
+    assert (ended.stdout, ended.stderr) == ("again\nrefused\n", "")
