@@ -117,7 +117,8 @@ static int interrupted(void *data) {
         return 0;
     state = PyGILState_Ensure();
     client->asking++;
-    ended = PyErr_CheckSignals() < 0 || client->closed;
+    /* A set asks for each of its locks; no handler may run once one has raised. */
+    ended = PyErr_Occurred() || PyErr_CheckSignals() < 0 || client->closed;
     if (generation == py_generation) /* else the handler has forked, and this is the child */
         client->asking--;
     PyGILState_Release(state);

@@ -14,7 +14,7 @@ import warnings
 from typing import Any, Callable, Iterator, List
 
 import pytest
-from conftest import run
+from conftest import Servers, run
 
 import pawl
 
@@ -121,6 +121,37 @@ def test_a_handler_closes_the_client_that_waits(url: str, name: str, wait: str) 
     ended = run(CLOSING, url, name, here, wait, "exit")
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, "", "")
     pawl.Lock(name, url=url).hold(timeout=30).release()
+
+
+def test_a_second_signal_before_the_set_has_ended(servers: Servers, name: str, heard: List[int], ctrl_c: None) -> None:
+    """The server is silent, so that both locks of a set are waited for when the first signal has raised."""
+    if "redis" not in pawl.engines():
+        pytest.skip("redis is not in this build")
+    url = servers.url("redis")
+    server = servers.started["redis"].pids[0]
+    both = pawl.all_of(pawl.Lock(name + "a", url=url), pawl.Lock(name + "b", url=url))
+    both.acquire()
+    both.release()
+
+    def send() -> None:
+        time.sleep(0.2)
+        for number in (signal.SIGINT, signal.SIGUSR1):  # Python handles the lower number first
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+        time.sleep(2)
+        os.kill(server, signal.SIGCONT)
+
+    thread = threading.Thread(target=send, daemon=True)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            both.acquire()
+    finally:
+        thread.join(60)
+        os.kill(server, signal.SIGCONT)
+    assert heard == [signal.SIGUSR1]
+    assert both.acquire(timeout=30)
+    both.release()
 
 
 class Storm:
