@@ -46,14 +46,22 @@ PyObject *py_part_value_get(PyObject *self, PyObject *unused) {
     return finish(rc, value, &error);
 }
 
+/* None is no value. Text is none either: it would have to be said which bytes it is. */
+static int take_bytes(PyObject *data, const char **ret, Py_ssize_t *retsize) {
+    *ret = NULL;
+    *retsize = 0;
+    return data == Py_None || PyArg_Parse(data, "y#:value", ret, retsize) ? 0 : -1;
+}
+
 PyObject *py_part_value_set(PyObject *self, PyObject *args) {
     struct py_lock *lock = ((struct py_part *)self)->home;
     struct pawl_error error;
     const char *bytes;
+    PyObject *data;
     Py_ssize_t size;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "z#:value", &bytes, &size) || py_lock_ready(lock) < 0)
+    if (!PyArg_ParseTuple(args, "O:value", &data) || take_bytes(data, &bytes, &size) < 0 || py_lock_ready(lock) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     rc = pawl_value_set(lock->handle, bytes, (size_t)size, &error);
@@ -87,10 +95,12 @@ PyObject *py_value_set_as(PyObject *self, PyObject *args) {
     unsigned long long token;
     struct pawl_error error;
     struct pawl *pawl;
+    PyObject *data;
     Py_ssize_t size;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "sKz#:value", &name, &token, &bytes, &size) || !(pawl = py_client_enter(client)))
+    if (!PyArg_ParseTuple(args, "sKO:value", &name, &token, &data) || take_bytes(data, &bytes, &size) < 0 ||
+        !(pawl = py_client_enter(client)))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     rc = pawl_value_set_as(pawl, name, token, bytes, (size_t)size, &error);

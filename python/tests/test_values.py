@@ -49,6 +49,18 @@ def test_what_can_have_none(local: str) -> None:
         lock.value = b"x" * 65537
 
 
+def test_a_value_is_bytes(local: str) -> None:
+    with pawl.Lock("a") as lock:
+        for text in ("text", 7, ["text"]):
+            with pytest.raises(TypeError):
+                lock.value = text  # type: ignore[assignment]
+            with pytest.raises(TypeError):
+                lock.client.set_value("a", lock.token, text)  # type: ignore[arg-type]
+        assert lock.value is None
+        lock.value = b""
+        assert lock.value == b""
+
+
 def test_who_has_lost_writes_nothing(url: str, name: str) -> None:
     lock = pawl.Lock(name, url=url)
     lock.acquire()
