@@ -78,6 +78,8 @@ static int release(struct py_part *part, struct pawl_error *error) {
     Py_END_ALLOW_THREADS;
     if (rc == 0 || rc == PAWL_ELOST || rc == PAWL_EFORKED || rc == PAWL_ECLOSED)
         py_lock_note_release(lock);
+    else if (mode != part->mode)
+        part->downgraded++; /* it is not over */
     return rc;
 }
 

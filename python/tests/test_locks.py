@@ -104,6 +104,11 @@ def test_readers_and_writers(url: str, name: str) -> None:
         assert writing.token > token
     with pytest.raises(pawl.NotHeldError):
         lock.write().downgrade()
+    with lock.write() as writing:
+        writing.downgrade()
+        with pytest.raises(pawl.NotHeldError):
+            elsewhere(writing.release)
+    assert is_free(lock.write())
 
 
 def test_permits(url: str, name: str) -> None:
