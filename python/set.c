@@ -122,6 +122,7 @@ PyObject *py_acquire_all(PyObject *module, PyObject *args) {
 }
 
 PyObject *py_release_all(PyObject *module, PyObject *parts) {
+    const struct py_part *unused = NULL; /* one that was never acquired, and has no handle */
     struct pawl_error error;
     struct set set;
     int rc;
@@ -133,12 +134,18 @@ PyObject *py_release_all(PyObject *module, PyObject *parts) {
         struct py_part *part = part_at(&set, i);
 
         set.list[i] = (struct pawl_part){part->home->handle, py_part_release_mode(part), part->permits};
+        if (!part->home->handle)
+            unused = part;
     }
     release(&set, &rc, &error);
     for (size_t i = 0; i < set.count; i++)
         py_lock_note_release(part_at(&set, i)->home);
+    if (rc == PAWL_EINVAL && unused)
+        py_raise_text(PAWL_ENOTHELD, "'%s' is not held", unused->home->name ? unused->home->name : "");
+    else if (rc < 0)
+        py_raise(&error);
     set_free(&set);
     if (rc < 0)
-        return py_raise(&error);
+        return NULL;
     Py_RETURN_NONE;
 }

@@ -152,6 +152,16 @@ def test_several_as_one(url: str, name: str) -> None:
         pawl.all_of("a").acquire()  # type: ignore[arg-type]
 
 
+def test_a_set_that_is_not_held(local: str) -> None:
+    lock = pawl.Lock("a")
+    with pytest.raises(pawl.NotHeldError):
+        pawl.all_of(lock, pawl.Lock("b")).release()
+    lock.acquire()
+    with pytest.raises(pawl.NotHeldError, match="'c'"):
+        pawl.all_of(lock, pawl.Lock("c")).release()
+    assert lock.token == 0
+
+
 def test_opposite_orders_end(local: str) -> None:
     locks = [pawl.Lock("a"), pawl.Lock("b"), pawl.Lock("c")]
     done = []
