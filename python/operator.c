@@ -57,6 +57,7 @@ static int note_entry(const struct pawl_entry *entry, void *data) {
     shown->as.entry.command = copy(&to, entry->command);
     shown->as.entry.label = copy(&to, entry->label);
     shown->as.entry.raw = copy(&to, entry->raw);
+    shown->as.entry.agent = shown->as.entry.around = shown->as.entry.claim = ""; /* Python is not told */
     return 0;
 }
 
