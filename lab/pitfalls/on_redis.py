@@ -74,8 +74,30 @@ def play_no_expiry(scene):
     report.verdict("pawl after a crash", got.startswith("held"), "the next one is let in when the lease has ended")
 
 
+def options_of_set(report, redis):
+    """EX, PX and NX beside the commands that are said to do the same; XX, which has none."""
+    report.side("the options of SET, and the older commands")
+    same = []
+    for option, older, most, ask in (("EX", "SETEX", 100, "TTL"), ("PX", "PSETEX", 100000, "PTTL")):
+        redis.do("SET", f"by-{option}", "v", option, most)
+        redis.do(older, f"by-{older}", most, "v")
+        left = [redis.do(ask, f"by-{name}") for name in (option, older)]
+        report.step("client 1", f"SET {option} {most}, {older} {most} -> {ask} {left[0]}, {left[1]}")
+        same.append(all(0 < ms <= most for ms in left))
+    first = redis.do("SET", "by-NX", "1", "NX"), redis.do("SETNX", "by-SETNX", "1")
+    again = redis.do("SET", "by-NX", "2", "NX"), redis.do("SETNX", "by-SETNX", "2")
+    kept = redis.do("GET", "by-NX"), redis.do("GET", "by-SETNX")
+    report.step("client 1", f"SET NX, SETNX -> {first}; where there is a key -> {again}, and it keeps {kept}")
+    same.append(first == ("OK", 1) and again == (None, 0) and kept == ("1", "1"))
+    absent, there = redis.do("SET", "by-XX", "1", "XX"), redis.do("SET", "by-NX", "3", "XX")
+    report.step("client 1", f"SET XX -> {absent} where there is no key, {there} where another's is")
+    same.append(absent is None and there == "OK")
+    report.verdict("the options of SET", all(same), "the effects are the same, the answers are not; XX takes another's key, too")
+
+
 def play_between_setnx_and_expire(scene):
     report, redis = scene.report, scene.redis
+    options_of_set(report, redis)
     report.side("the broken version: SETNX, then EXPIRE")
     one = scene.client()
     report.step("client 1", f"SETNX half 1 -> {one.do('SETNX', 'half', 'client-1')}")

@@ -4,6 +4,7 @@
 import asyncio
 import re
 import selectors
+import time
 
 import raw
 from built import pawl
@@ -109,6 +110,18 @@ async def pawls_herd(scene, count):
             client.close()
 
 
+def held_up(stranger, clients):
+    """How many ms a read takes that has nothing to do with them: before all of these list, and meanwhile."""
+    took = []
+    for busy in ([], clients):
+        for client in busy:
+            client.send_children("/lock/herd")
+        begin = time.monotonic()
+        stranger.exists("/lock", False)
+        took.append((time.monotonic() - begin) * 1000)
+    return took
+
+
 def play_herd(scene):
     report, zookeeper, count = scene.report, scene.zookeeper, scene.herd
     report.side(f"the broken version: {count} wait, and each watches all children")
@@ -124,6 +137,8 @@ def play_herd(scene):
     woken = count_events(clients, count)
     fired = scene.fired("children") - before
     report.step("client 1", f"deletes {head}: {woken} clients were woken (the server counts {fired}), for one lock")
+    alone, behind = held_up(zookeeper, clients)
+    report.step("a stranger", f"reads another node in {behind:.1f} ms while they all list; in {alone:.1f} ms before")
     for client in clients:
         client.close()
     report.verdict("the herd", woken == count == fired, f"{count} wake-ups for one hand-off, and each of them lists {count} nodes")

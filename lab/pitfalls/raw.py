@@ -117,6 +117,11 @@ class ZooKeeper:
             at += 4 + length
         return sorted(names)
 
+    def send_children(self, path):
+        """Ask, and leave the answer where it is."""
+        self.number += 1
+        self.send(struct.pack(">ii", self.number, self.CHILDREN) + self.text(path) + b"\0")
+
     def event(self):
         """Wait for an event; returns what happened: 1 created, 2 deleted, 3 data changed, 4 children changed."""
         before = self.seen
