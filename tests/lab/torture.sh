@@ -24,7 +24,7 @@ fi
 status=$?
 sed 's/^/# /' "$scratch/output"
 # tools/run-tests knows the words: what was too slow may be tried again, this may not.
-if grep -Eq '^VIOLATION  (exclusion|permits|token|store|reentry|told|crash):' "$scratch/output"; then echo "# LOCK VIOLATED"; fi
+if grep -Eq '^VIOLATION  (exclusion|permits|token|store|reentry|told|try|value|crash):' "$scratch/output"; then echo "# LOCK VIOLATED"; fi
 echo "1..2"
 if [ $status -eq 0 ]; then echo "ok 1 - torture of $service"; else echo "not ok 1 - torture of $service: exit status $status"; fi
 # The history alone says the same.
