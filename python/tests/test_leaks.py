@@ -125,8 +125,10 @@ def test_a_client_that_knows_its_user_is_collected(local: str) -> None:
 
 def test_an_aio_client_that_knows_its_user_is_collected(local: str) -> None:
     class Held:
+        hold: Any = None
+
         def __init__(self, client: pawl.aio.Client) -> None:
-            self.client, self.hold = client, None
+            self.client = client
 
     async def hold() -> Any:
         client = pawl.aio.Client()
