@@ -49,11 +49,22 @@ equal "... in every row" "" "$(grep -E '^\|' docs/from-java.md | grep -vE '^\|--
 columns() { # PAGE
     grep -E '^\| .* \| `[^|]+` \| `[^|]+` \| `[^|]+` \|$' "$1" | rev | cut -d'|' -f2-4 | rev
 }
+pawl_knows() { # COMMAND, WORDS: its options are in its help
+    local word help
+    help=$("$PAWL" "$1" --help 2>/dev/null) || return 1
+    for word in "$@"; do
+        [[ $word != -?* || $word == -- ]] || grep -qE -- "(^|[ ,])$word\\b" <<<"$help" || return 1
+    done
+}
 # The command, without what it is told: `pawl run`, `make demo`, `lab/pitfalls/run 3`.
 command_exists() {
+    local -a words
     case $1 in
     lab/figures/run\ *) grep -rq "\"${1#* }\"" lab/figures ;;
-    pawl\ *) "$PAWL" "${1#pawl }" --help >/dev/null 2>&1 ;;
+    pawl\ *)
+        read -ra words <<<"${1#pawl }"
+        pawl_knows "${words[@]}"
+        ;;
     make\ *) grep -q "^$(cut -d' ' -f2 <<<"$1"):" Makefile ;;
     lab/pitfalls/run\ *) [ "${1#* }" -ge 1 ] && [ "${1#* }" -le "$(cat lab/pitfalls/on_*.py | grep -c '^def play_')" ] ;;
     *) false ;;
