@@ -146,7 +146,7 @@ int listen_open(const char *where, struct listening *ret) {
     if (strlen(port) > 5 || strspn(port, "0123456789") != strlen(port) || atoi(port) > 65535)
         return usage_error("--listen wants a port from 0 to 65535, not '%s'", port);
     if (getaddrinfo(address, port, &hints, &found) != 0)
-        return usage_error("--listen wants the numbers of an address of this machine, as 127.0.0.1:7295 or [::1]:7295, not '%s'",
+        return usage_error("--listen wants a numeric address of this machine, such as 127.0.0.1:7295 or [::1]:7295, not '%s'",
                            where);
     int status = open_at(where, found, ret);
     freeaddrinfo(found);

@@ -356,7 +356,7 @@ static void release(struct search *search) {
     free(search->after);
 }
 
-/* Somebody who is left and holds something that is in the way. Each deadlock has one: lines alone go round in no circle. */
+/* One who is left and holds what others wait for. Every deadlock contains a holder: queue order alone has no cycle. */
 static size_t find_stuck_holder(const struct search *search) {
     for (size_t i = 0; i < search->count; i++)
         if (!search->stakes[i].waits && counts(search, i))

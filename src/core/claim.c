@@ -27,8 +27,8 @@
 
 /* How long a thread that let go of something waits for the engine to take note, before the service thread does. */
 #define SETTLE_NS (20 * INT64_C(1000000))
-/* A claim that nobody else wants orders more tokens, as many as it had so far, within these bounds: when half of them are drawn; where it
- * was given fewer, since it is likely to be done with these, when a quarter is left. None goes on for ever: its tokens are counted in 32
+/* A claim that nobody else wants orders more tokens, as many as it had so far, within these bounds, when half of its stock is drawn. With
+ * less than ORDER_LEAST in stock it waits until a quarter is left, since that may be enough. ORDER_LAST: a claim counts its tokens in 32
  * bits. */
 enum { ORDER_LEAST = 1 + PAWL_HANDOFFS, ORDER_MOST = 1024, ORDER_LAST = 1 << 30 };
 /* How many tokens are asked for with a claim that may be kept: each engine has so many. */
@@ -187,7 +187,7 @@ static int ask_for_tokens(struct claim *claim, uint32_t *ret) {
     return engine->impl->extras->tokens(engine, &claim->seam, want, ret);
 }
 
-/* It has so many now. One alone was given since there were no more: then to ask again is of no use. */
+/* After the stock was filled: at what level more are ordered. 0 for a stock of one, since an engine that gives one has no more. */
 static void note_stock(struct claim *claim) {
     const struct pawl__extras *extras = claim->cohort->engine->impl->extras;
     bool orders = extras->tokens && is_told(claim) && claim->seam.token_count < ORDER_LAST;
@@ -616,7 +616,7 @@ static bool is_fresh(struct claim *claim) {
 bool pawl__claim_resume(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
 
-    /* The token first: else a claim that has to be withdrawn for want of one would stand there as held, and a try be refused by nobody. */
+    /* Get the token first: if none is left the claim is withdrawn, and others must not see it as held. */
     if (!is_fresh(claim) || (claim->stock == 0 && !make_stock(claim)))
         return false;
     if (engine->impl->keeping->resume(engine, &claim->seam) != PAWL__DONE) {

@@ -3,8 +3,8 @@
  * deadlock.c - does this process wait for itself? Looks at all of its clients, tells, and ends a wait if that is wanted.
  *
  * Who looks: an acquire that has waited for PAWL__LOOK_NS, and whose thread, or whose set, has something else. It looks again later, since
- * what it sees may become certain only then. Nobody else does anything for it: who has nothing else can be in a deadlock only as one who
- * is ahead, and who is behind him looks.
+ * what it sees may become certain only then. Nobody else looks: a waiter that holds nothing is in a deadlock only if it stands ahead of
+ * another waiter, and that one looks.
  *
  * One look is enough for all who waited when it began, for any lock: so there is at most one in PAWL__LOOK_NS.
  *

@@ -348,7 +348,7 @@ static void set_deadline(struct waiter *waiter, int64_t now) {
         waiter->deadline = waiter->try_only ? now + PAWL__TRY_NS : pawl__deadline(now, waiter->timeout_ms);
 }
 
-/* It has waited for long, and has something else: is that what others wait for? */
+/* Waited PAWL__LOOK_NS with another lock in hand: look for a deadlock. */
 static void look(struct cohort *cohort, struct waiter *waiter) {
     int64_t since = waiter->look_at - PAWL__LOOK_NS;
 

@@ -104,7 +104,7 @@ static uint64_t count_waits(const struct counts *counts) {
     return sum;
 }
 
-/* What grew out of step while it was read is not shown as a huge number. */
+/* The two were read at different moments, so that the difference may be below 0: shown as 0, not as a huge number. */
 static uint64_t difference(uint64_t more, uint64_t less) {
     return more > less ? more - less : 0;
 }

@@ -13,8 +13,8 @@
  * again, and renames. Killed anywhere, it leaves the old value or the new one, and the kernel ends its lock; what it left under the
  * other name is removed by the next who is alone in the directory. The bucket's guard is never held meanwhile: to write may take long.
  *
- * Who is deposed after its last look, and renames: the next holder reads and writes under the same lock of the byte, and so after it. To
- * both it is as if the write had come just before the one was deposed.
+ * A writer may lose the lock between its last look and the rename. The next holder reads and writes with the same byte locked, so after
+ * the rename: to both it is as if the write had come just before the loss.
  *
  * The byte is locked by an open file, not by the process (F_OFD_SETLK): threads exclude each other, too. It is unlocked before it is
  * closed, since a child that was forked meanwhile may have it open, too.
@@ -32,7 +32,7 @@
 #include "engine/local/local.h"
 #include "os/descriptor.h"
 
-#define EVERY (50 * MS) /* observers look: no word of the table is spent on them */
+#define EVERY (50 * MS) /* how often observers look at the file: nobody tells them, since the table has no room for them */
 enum { READABLE = 40, FILE_NAME = 80, LINE_MAX_SIZE = 192 + PAWL__NAME_MAX, TRIES = 3 };
 
 static const char *const kinds[] = {[PART_VALUE] = "value", [PART_NOTE] = "note"};

@@ -81,8 +81,8 @@ static inline bool redis_time_makes_sense(int64_t server_us) {
 /* home.c */
 int pawl__home_made(struct server *server);
 void pawl__home_gone(struct server *server);
-/* A call that is not about a claim was answered: wake who waits for it. That may be the thread that reads for all, unless it is that
- * which has read the answer: the service thread may have been about to when the other began. */
+/* A call that is not about a claim was answered: wake who waits for it. The reader is woken, too, unless it has read the answer itself: it
+ * may be the one that waits, and the answer was read by the service thread. */
 void pawl__home_called(struct home *home);
 /* Have the thread that reads look around. */
 void pawl__home_kick_reader(struct home *home);

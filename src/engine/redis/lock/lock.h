@@ -83,7 +83,7 @@ struct rclaim_move {
 struct rclaim_renewal {
     TAILQ_ENTRY(rclaim) entry; /* home->to_renew */
     bool listed, sent;
-    int64_t asked_at; /* 0, or: when the core asked for it, which is told */
+    int64_t asked_at; /* when the core asked for a renewal, which is told of the answer; 0: it did not */
 };
 
 /* secure.c: its grant or its renewal is being secured. */

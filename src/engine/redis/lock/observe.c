@@ -299,7 +299,7 @@ int pawl__redis_observe(struct pawl__engine *engine, struct pawl__observer *seam
         seam->engine_part = observer;
         seam->every_ns = PAWL__NEVER; /* see the head of this file */
         TAILQ_INSERT_TAIL(&watch->observers, observer, entry);
-        set_timer(watch, 0); /* it listens already, perhaps: then this one is not told by that */
+        set_timer(watch, 0); /* if the watch listens already, its beginning to listen does not tell this observer */
     }
     pawl__redis_unlock(redis);
     if (watch)

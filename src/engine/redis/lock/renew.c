@@ -243,9 +243,9 @@ void pawl__renew_all(struct home *home) {
 
 /* ---- Looking for those who wait ------------------------------------------------------------------------------------------ */
 
-/* Programs that are not pawl, and pawls of earlier versions, do not tell that they wait: a renewal finds them. They are looked for while a
- * claim may be kept; else only while it is handed on, since they wait for its holder otherwise. At most LOOKS at a time: where there are
- * more, it takes longer. */
+/* Programs that are not pawl, and pawls of earlier versions, do not tell that they wait: each renewal looks for them. It does so for claims
+ * that may be kept or are being handed on inside the process: any other claim is released when its holder is done, and they get it then.
+ * At most LOOKS at a time: where there are more, it takes longer. */
 enum { LOOKS = 20 };
 
 static bool was_handed_on(struct rclaim *claim) {

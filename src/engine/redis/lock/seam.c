@@ -89,7 +89,7 @@ void pawl__redis_renew(struct pawl__engine *engine, struct pawl__claim *seam) {
     pawl__redis_unlock(redis);
 }
 
-/* Tokens that replicas are to have would have to be secured: then there are no more. */
+/* With ?replicas= new tokens would need a WAIT round: ask for none. */
 static bool ask_for_tokens(struct redis *redis, struct rclaim *claim, uint32_t want) {
     if (claim->state != RCLAIM_HOLDING || claim->home->server.commands.state != LINK_UP || redis->options.replicas ||
         !pawl__send_more_tokens(redis, claim, want))

@@ -127,7 +127,8 @@ static void examine_clock(struct examination *exam) {
                     "its clock differs from this machine's by %lld s: tokens are made of it", (long long)(ahead / 1000000));
 }
 
-/* Who may have the server tell of changes is told otherwise what is wrong with the word. */
+/* May the user have changes told? The server checks rights before arguments: who may is told that "?" is no argument, who may not gets
+ * PAWL_EACCES. */
 static void examine_observing(struct examination *exam) {
     const char *argv[] = {"CLIENT", "TRACKING", "?"};
     struct pawl_error why = {0};

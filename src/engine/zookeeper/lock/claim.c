@@ -261,7 +261,7 @@ static void free_paths(struct zk_claim *claim) {
     claim->at.home = claim->at.dir = NULL;
 }
 
-/* A write of its may be under way, and another wait for that one: they find it gone. */
+/* A write in its name may be under way or wait for another one: those who make them find the claim gone. */
 static void leave_authors(struct zk_claim *claim) {
     if (!claim->values.listed)
         return;
