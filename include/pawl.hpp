@@ -66,12 +66,17 @@ inline bool taken(int code, const pawl_error &why) {
     return true;
 }
 
+/* Rounded up: less than a millisecond is not a try. What is longer than an int64_t can say is for ever. */
 template <typename Rep, typename Period> int64_t milliseconds(const std::chrono::duration<Rep, Period> &span) {
-    auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(span);
+    long double exact = std::chrono::duration<long double, std::milli>(span).count();
+    int64_t whole;
 
-    if (whole < span)
-        ++whole; /* rounded up: less than a millisecond is not a try */
-    return whole.count() < 0 ? 0 : static_cast<int64_t>(whole.count());
+    if (!(exact > 0)) /* also where it is not a number */
+        return 0;
+    if (exact >= static_cast<long double>(PAWL_FOREVER))
+        return PAWL_FOREVER;
+    whole = static_cast<int64_t>(exact);
+    return static_cast<long double>(whole) < exact ? whole + 1 : whole;
 }
 
 } // namespace detail
@@ -116,7 +121,9 @@ class lock_base {
         return try_lock_ms(detail::milliseconds(span));
     }
     template <typename Clock, typename Span> bool try_lock_until(const std::chrono::time_point<Clock, Span> &when) {
-        return try_lock_for(when - Clock::now());
+        auto now = Clock::now();
+
+        return when > now ? try_lock_for(when - now) : try_lock();
     }
     void unlock() noexcept {
         pawl_release(get(), nullptr);
