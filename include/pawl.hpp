@@ -125,10 +125,10 @@ class lock_base {
 
         return when > now ? try_lock_for(when - now) : try_lock();
     }
-    void unlock() noexcept {
+    void unlock() noexcept { /* says nothing of a loss, nor that this thread does not hold it */
         pawl_release(get(), nullptr);
     }
-    void release() { /* the same, and throws: PAWL_ELOST */
+    void release() { /* the same, and throws: PAWL_ELOST, PAWL_ENOTOWNER, ... */
         pawl_error why;
 
         detail::check(pawl_release(get(), &why), why);
@@ -219,26 +219,27 @@ class semaphore : public lock_base {
     }
 };
 
-/* Held until its end. Not in time: it throws, PAWL_EHELD or PAWL_ETIMEOUT. */
-template <typename Lock> class hold {
+namespace detail {
+
+/* One acquire of a lock, which ends with the object. */
+template <typename Lock> class held {
   public:
-    explicit hold(Lock &lock, int64_t timeout_ms = PAWL_FOREVER) : lock_(&lock) {
+    held(const held &) = delete;
+    held &operator=(const held &) = delete;
+    /* Throws if the hold was lost; it is over then, too. Only PAWL_ENOTOWNER, on another thread than the one that took it, leaves it as it
+     * was. */
+    void release() {
         pawl_error why;
+        int code = lock_ ? pawl_release(lock_->get(), &why) : 0;
 
-        detail::check(pawl_acquire(lock.get(), timeout_ms, &why), why);
+        if (code != PAWL_ENOTOWNER)
+            lock_ = nullptr;
+        check(code, why);
     }
-    hold(const hold &) = delete;
-    hold &operator=(const hold &) = delete;
-    ~hold() {
+    /* Let it last so long from now: pawl_extend(). */
+    void extend(int64_t max_hold_ms, int64_t timeout_ms = PAWL_FOREVER) {
         if (lock_)
-            lock_->unlock();
-    }
-    void release() { /* throws if the hold was lost; it is over in any case */
-        Lock *held = lock_;
-
-        lock_ = nullptr;
-        if (held)
-            held->release();
+            lock_->extend(max_hold_ms, timeout_ms);
     }
     uint64_t token() const noexcept {
         return lock_ ? lock_->token() : 0;
@@ -246,9 +247,51 @@ template <typename Lock> class hold {
     int64_t remaining_ms() const noexcept {
         return lock_ ? lock_->remaining_ms() : 0;
     }
+    hold_state state() const noexcept {
+        return lock_ ? lock_->state() : PAWL_NOT_HELD;
+    }
+
+  protected:
+    explicit held(Lock &lock) : lock_(&lock) {
+    }
+    ~held() {
+        if (lock_)
+            lock_->unlock();
+    }
+    /* Of the constructor: what was not taken is not released. */
+    void taken(int code, const pawl_error &why) {
+        if (code < 0)
+            lock_ = nullptr;
+        check(code, why);
+    }
 
   private:
     Lock *lock_;
+};
+
+} // namespace detail
+
+/* Held until its end. Not in time: it throws, PAWL_EHELD or PAWL_ETIMEOUT.
+ *
+ * It belongs to the thread that made it, as the lock does: where another thread destroys it, the lock stays held, and nobody is told. A
+ * hold that is to move among threads needs a lock with PAWL_TASK. */
+template <typename Lock> class hold : public detail::held<Lock> {
+  public:
+    explicit hold(Lock &lock, int64_t timeout_ms = PAWL_FOREVER) : detail::held<Lock>(lock) {
+        pawl_error why;
+
+        this->taken(pawl_acquire(lock.get(), timeout_ms, &why), why);
+    }
+};
+
+/* The same for several permits of a semaphore, at once or not at all. Those of one thread end in the opposite order. */
+class permits : public detail::held<semaphore> {
+  public:
+    permits(semaphore &from, unsigned count, int64_t timeout_ms = PAWL_FOREVER) : detail::held<semaphore>(from) {
+        pawl_error why;
+
+        this->taken(pawl_acquire_permits(from.get(), count, timeout_ms, &why), why);
+    }
 };
 
 } // namespace pawlpp
