@@ -275,7 +275,7 @@ struct claim {
     int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t sent_at, lease_ns, renew_at, suspect_at, assured_until;
-    int64_t fresh_tick;             /* 0, or: in this tick of the clock it was not near the end of what is assured */
+    int64_t fresh_tick;             /* in this tick of the clock it was last seen far from the end of what is assured; 0: in none */
     int64_t held_since, hold_until; /* HELD: its limit counts from here, and ends here; PAWL__NEVER: it has none */
     struct claim_value value;
     struct pawl__claim seam; /* last: the engine's state follows it */
@@ -305,7 +305,7 @@ struct waiter {
     enum pawl_mode mode;
     uint32_t permits;
     uint64_t owner;
-    uint64_t blocked; /* who lets go of nothing while it waits: the thread or set */
+    uint64_t blocked; /* the owner that this wait blocks, a thread or a set: it releases nothing meanwhile */
     pthread_t thread; /* which that is; set when it begins to wait */
     uint64_t number;  /* among all waits of the cohort */
     int64_t since;    /* when it began to wait; 0: it did not */
@@ -375,7 +375,7 @@ struct set {
 /* A callback that is due: of an acquire, of a loss; or what run() does. */
 struct event {
     TAILQ_ENTRY(event) link;
-    void (*run)(struct event *event); /* NULL, or all of it: then the rest counts for nothing, and its memory is run()'s */
+    void (*run)(struct event *event); /* if not NULL: the event is this call alone, which frees it; the rest is not used */
     struct pawl_lock *lock;           /* a reference */
     struct waiter *waiter;            /* of an asynchronous acquire; freed with the event */
     pawl_acquired_fn *acquired;

@@ -242,8 +242,8 @@ enum pawl__part {
 /* How new must be what is read? */
 enum pawl__fresh {
     FRESH_LATEST, /* no older than any write that was answered before the call */
-    FRESH_GRANT,  /* this client holds the lock while the call runs: what the connection that brought the grant has seen will do */
-    FRESH_TOLD, /* it observes the lock: what the connection that told of a change has seen will do, for the next one is told, too */
+    FRESH_GRANT,  /* this client holds the lock while the call runs: as new as the connection that brought the grant shows it */
+    FRESH_TOLD,   /* it observes the lock: as new as the connection that told of a change shows it; the next change is told, too */
 };
 
 /* Who writes: what the engine needs to know of a claim to write in its name, though the claim may be gone meanwhile. Opaque. */

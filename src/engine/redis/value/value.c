@@ -40,7 +40,7 @@ struct write_call {
     struct redis_ask ask;
 };
 
-/* A number of digits alone, above 0. */
+/* A positive number, written in digits alone. */
 static bool take_digits(const redisReply *reply, int64_t *ret) {
     if (!reply || (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_INTEGER))
         return false;
