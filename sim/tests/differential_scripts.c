@@ -41,12 +41,17 @@ extern const struct pawl__script pawl__redisson_scripts[], pawl__plain_scripts[]
 static const struct pawl__script *const tables[] = {pawl__redisson_scripts, pawl__plain_scripts, pawl__redlock_scripts};
 enum { LAYOUTS = sizeof tables / sizeof tables[0] };
 
-static char *make_text(const struct pawl__script *script) {
+/* Which token was given last is known to the servers alone. */
+static const char token_code[] = "if ARGV[2] == 'last' then ARGV[2] = redis.call('GET', KEYS[2]) or '0' end\n";
+
+static char *make_text(const struct pawl__script *script, int number) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     fputs(clock_code, out);
+    if (number == SCRIPT_WRITE)
+        fputs(token_code, out);
     for (int i = 0; script->parts[i]; i++)
         put_part(out, script->parts[i]);
     fclose(out);
@@ -60,16 +65,11 @@ static const char *text_of(int layout, int number) {
     if (!tables[layout][number].parts)
         return NULL;
     if (!texts[layout][number])
-        texts[layout][number] = make_text(&tables[layout][number]);
+        texts[layout][number] = make_text(&tables[layout][number], number);
     return texts[layout][number];
 }
 
 static uint64_t clock_us;
-
-void begin_scripts(void) {
-    clock_us = UINT64_C(1767225600000000) + draw(1000000) * 16 + 5;
-    say(0, "SET clock %llu", (unsigned long long)clock_us);
-}
 
 static const char *const owners[] = {"01234567-89ab-8def-8123-456789abcdef:1", "01234567-89ab-8def-8123-456789abcdef:23",
                                      "76543210-89ab-8def-8123-456789abcdef:5", "99999999-89ab-4def-8123-456789abcdef:7"};
@@ -77,9 +77,24 @@ static const char *const names[] = {"a", "b"};
 static const char *const records[] = {"host 1 label",
                                       "a-host-with-a-longer-name.example.org 123456 a label that is longer than others"};
 
+/* The acquire before: its lock is likely to be held. */
+static struct {
+    int layout;
+    const char *name;
+    char owner[48];
+} last;
+
+void begin_scripts(void) {
+    last.layout = LAYOUT_REDISSON;
+    last.name = names[0];
+    snprintf(last.owner, sizeof last.owner, "%s0", owners[0]);
+    clock_us = UINT64_C(1767225600000000) + draw(1000000) * 16 + 5;
+    say(0, "SET clock %llu", (unsigned long long)clock_us);
+}
+
 struct call {
-    char lock[32], token[64], queue[64], who[64], channel[64], beside[64], rest[512], record[512], wish[256], number[8][32],
-        owner[48];
+    char lock[32], token[64], queue[64], who[64], channel[64], beside[64], value[64], rest[512], record[512], wish[256],
+        number[8][32], owner[48];
     const char *words[WORDS];
     int count, keys;
 };
@@ -88,14 +103,14 @@ static void add_word(struct call *call, const char *word) {
     call->words[call->count++] = word;
 }
 
-static void name_keys(struct call *call, int layout, int kind) {
+static void name_keys(struct call *call, int layout, int kind, const char *name) {
     static const char *const channels[] = {"redisson_lock__channel", "redisson_rwlock", "redisson_sc"};
-    const char *name = PICK(names);
 
     snprintf(call->lock, sizeof call->lock, "%s", name);
     snprintf(call->token, sizeof call->token, "%s:{%s}", layout == LAYOUT_OWN ? "pawl:vote" : "redisson_lock_token", name);
     snprintf(call->queue, sizeof call->queue, "%s:{%s}", layout == LAYOUT_OWN ? "pawl:wait" : "pawl:queue", name);
     snprintf(call->who, sizeof call->who, "%s:{%s}", layout == LAYOUT_OWN ? "pawl:vote" : "pawl:who", name);
+    snprintf(call->value, sizeof call->value, "pawl:value:{%s}", name);
     snprintf(call->channel, sizeof call->channel, "%s:{%s}", channels[kind], name);
     if (kind == 0 && layout != LAYOUT_REDISSON)
         call->channel[0] = '\0';
@@ -184,6 +199,32 @@ static void fill_voter(struct call *call, int number) {
     }
 }
 
+/* What lies beside a lock: written for its holder, or for whoever has the token; and with a number that may be an old one. */
+static void fill_write(struct call *call) {
+    static const char *const tokens[] = {"last", "last", "7"}, *const numbers[] = {"1", "2", "3"};
+    static const char *const bytes[] = {"", "some bytes", "more\r\nbytes than before"};
+    const char *owner = draw(4) ? last.owner : draw_owner(call, (int)draw(3));
+    bool by_token = draw(3) == 0;
+
+    call->keys = 4;
+    add_word(call, call->lock);
+    add_word(call, call->token);
+    add_word(call, call->who);
+    add_word(call, call->value);
+    add_word(call, by_token ? "" : owner);
+    add_word(call, PICK(tokens));
+    add_word(call, by_token && draw(4) ? "writer/1" : owner);
+    add_word(call, PICK(numbers));
+    if (draw(4))
+        add_word(call, PICK(bytes));
+}
+
+static void fill_read(struct call *call) {
+    call->keys = 1;
+    add_word(call, call->value);
+    add_word(call, draw(4) ? "65536" : "12");
+}
+
 static void fill_one(struct call *call, int layout, int number, int kind) {
     if (number < SCRIPT_RELEASE) {
         fill_acquire(call, kind);
@@ -210,6 +251,10 @@ static void fill_one(struct call *call, int layout, int number, int kind) {
         call->count = call->keys;
         add_word(call, call->beside);
         add_word(call, call->beside);
+    } else if (number == SCRIPT_WRITE) {
+        fill_write(call);
+    } else if (number == SCRIPT_READ) {
+        fill_read(call);
     } else {
         begin_call(call, kind, "0 0");
         add_word(call, "95000");
@@ -233,7 +278,7 @@ static void fill_all(struct call *call) {
         int kind = (int)draw(3);
 
         memset(&parts[i], 0, sizeof parts[i]);
-        name_keys(&parts[i], LAYOUT_REDISSON, kind);
+        name_keys(&parts[i], LAYOUT_REDISSON, kind, PICK(names));
         make_wish(&parts[i], kind);
         fill_acquire(&parts[i], kind);
         if (parts[i].count < 10)
@@ -279,7 +324,8 @@ static const char *sorted_survey(const char *body) {
 
 void script_step(int connection) {
     int layout = (int)draw(LAYOUTS), number = (int)draw(SCRIPT_COUNT), kind = kind_of(number);
-    const char *body = text_of(layout, number);
+    bool again = (number == SCRIPT_WRITE || number == SCRIPT_READ) && draw(4);
+    const char *name = PICK(names), *body;
     struct call call = {.count = 0};
 
     if (draw(30) == 0) {
@@ -291,9 +337,10 @@ void script_step(int connection) {
         say(connection, "SCRIPT FLUSH");
         return;
     }
-    if (!body)
+    layout = again ? last.layout : layout;
+    if (!(body = text_of(layout, number)))
         return;
-    name_keys(&call, layout, kind);
+    name_keys(&call, layout, kind, again ? last.name : name);
     make_wish(&call, kind);
     if (number == SCRIPT_ACQUIRE_ALL)
         fill_all(&call);
@@ -301,6 +348,11 @@ void script_step(int connection) {
         fill_voter(&call, number);
     else
         fill_one(&call, layout, number, kind);
+    if (number < SCRIPT_RELEASE && layout != LAYOUT_OWN) {
+        last.layout = layout;
+        last.name = name;
+        snprintf(last.owner, sizeof last.owner, "%s", call.owner);
+    }
     send_script(connection, number == SCRIPT_SURVEY ? sorted_survey(body) : body, &call);
 }
 
