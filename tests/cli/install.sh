@@ -94,6 +94,15 @@ links_of_documents() (
     exit $status
 )
 
+# Everything that was installed goes, and nothing else.
+uninstall_tree() {
+    local rest
+    touch "$root/opt/pawl/bin/stranger"
+    make --no-print-directory uninstall BUILD="$scratch/build" || return 1
+    rest=$(find "$root" ! -type d)
+    [ "$rest" = "$root/opt/pawl/bin/stranger" ] || { echo "there is still, or not any more: $rest" && return 1; }
+}
+
 check 'make install' install_tree
 check 'everything is below PREFIX' nothing_else
 check 'the command runs' "$root/opt/pawl/bin/pawl" --version
@@ -103,6 +112,7 @@ check 'a C program, shared' program gcc c
 check 'a C++ program, shared' program g++ c++
 check 'one version in the command, the library and pawl.pc' version_agrees
 check 'a C program, static' static_program
+check 'make uninstall' uninstall_tree
 
 echo "1..$count"
 [ "$failures" -eq 0 ]
