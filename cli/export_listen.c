@@ -18,7 +18,7 @@
 #include "http/listen.h"
 #include "look/source.h"
 
-enum { FRESH_MS = 1000, LOOK_SHARE = 50 };
+enum { FRESH_MS = 1000 };
 enum form { FORM_TEXT, FORM_OPENMETRICS, FORMS };
 
 struct patient {
@@ -101,18 +101,16 @@ static struct document *write_document(const struct server *server, enum form fo
 }
 
 static void take_in(struct server *server, struct look *look) {
-    double took = 0;
+    int64_t pause_ms = look_pause_ms(look);
 
     history_add(&server->history, server->look.count > 0 ? &server->look : NULL, look);
     look_finish(&server->look);
     server->look = *look;
-    for (size_t i = 0; i < look->count; i++)
-        took += look->places[i].took_ms;
     for (int form = 0; form < FORMS; form++) {
         document_drop(server->documents[form]);
         server->documents[form] = write_document(server, (enum form)form);
     }
-    server->fresh_until = now_ms() + (took * LOOK_SHARE > FRESH_MS ? (int64_t)(took * LOOK_SHARE) : FRESH_MS);
+    server->fresh_until = deadline_in(pause_ms > FRESH_MS ? pause_ms : FRESH_MS);
 }
 
 static void answer_patients(struct server *server) {

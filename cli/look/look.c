@@ -18,6 +18,17 @@ const char *state_name(enum lock_state state) {
     return names[state];
 }
 
+enum { LOOK_SHARE = 50, LONGEST_PAUSE_MS = 30000 };
+
+int64_t look_pause_ms(const struct look *look) {
+    double longest = 0;
+
+    for (size_t i = 0; i < look->count; i++)
+        if (look->places[i].code == 0 && look->places[i].took_ms > longest)
+            longest = look->places[i].took_ms;
+    return longest * LOOK_SHARE < LONGEST_PAUSE_MS ? (int64_t)(longest * LOOK_SHARE) : LONGEST_PAUSE_MS;
+}
+
 /* Renewed at a third of the lease, so that two thirds are always left while renewals get through. */
 int64_t age_ms(const struct pawl_entry *entry, int64_t time_ms) {
     if (entry->since_ms == 0)

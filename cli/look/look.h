@@ -78,6 +78,9 @@ struct watched {
     struct findings findings;
     int64_t examined_at; /* of now_ms(); 0: not yet */
     uint64_t failures;
+    char *resolved;          /* as it was named first; so it stays */
+    int64_t retry_at;        /* of now_ms(): after a look that failed slowly it is let be for a while, */
+    struct pawl_error error; /* and this is why */
 };
 
 struct watch {
@@ -91,9 +94,13 @@ struct watch {
 /* `urls` stay the caller's and must outlive it; none: the default. A server that can't be reached is looked for again by every look, but a
  * URL that is wrong ends it here. Returns 0, or the exit status after having said what is wrong. */
 int watch_open(struct watch *watch, const char *const urls[], size_t count, pawl_log_fn *log);
+/* The same, and nothing is opened yet. False: out of memory. */
+bool watch_prepare(struct watch *watch, const char *const urls[], size_t count, pawl_log_fn *log);
 void watch_close(struct watch *watch);
-/* The client of a place, by its resolved URL; NULL: there is none, or it is not open. */
+/* The client of a place, by its URL in a look; NULL: there is none, or it is not open. */
 struct pawl *watch_client(const struct watch *watch, const char *url);
+/* The same; those that are not open yet are opened to find it, but not at once again where that has just failed. */
+struct pawl *watch_reach(struct watch *watch, const char *url);
 
 /* ---- looks ---------------------------------------------------------------------------------------------------------------- */
 
@@ -104,6 +111,9 @@ bool look_start(struct look *look, size_t count, int64_t time_ms);
 /* From entries to locks, states and the graph. False: out of memory. */
 bool look_settle(struct look *look);
 void look_finish(struct look *look);
+/* For how long to look no more after this one: a look takes at most a fiftieth of each server's time. What could not be seen took none of it,
+ * and a pause is never so long that what is shown is of no use. */
+int64_t look_pause_ms(const struct look *look);
 
 const char *state_name(enum lock_state state);
 /* As the entry's own lease says, by the time of the look; never where that is not known. */

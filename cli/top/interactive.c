@@ -20,7 +20,7 @@
 #include "../common/terminal.h"
 #include "paint.h"
 
-enum { FASTEST_MS = 100, SLOWEST_MS = 60000, LOOK_SHARE = 50 };
+enum { FASTEST_MS = 100, SLOWEST_MS = 60000 };
 
 struct top {
     struct source *source;
@@ -82,11 +82,8 @@ static void take_in(struct top *top, const struct look *look) {
 
 /* Looking must not cost the servers more than a share of their time. */
 static int64_t pause_after(const struct top *top, const struct look *look) {
-    double took = 0;
+    int64_t least = top->source->path == NULL ? look_pause_ms(look) : 0;
 
-    for (size_t i = 0; i < look->count; i++)
-        took += look->places[i].took_ms;
-    int64_t least = top->source->path == NULL ? (int64_t)(took * LOOK_SHARE) : 0;
     return least > top->shown->interval_ms ? least : top->shown->interval_ms;
 }
 

@@ -19,8 +19,6 @@ struct errands {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    const char *const *urls;
-    size_t url_count;
     struct looker *looker;
     struct watch watch; /* the thread's own; no clients until the first errand */
     struct list waiting, done;
@@ -96,11 +94,11 @@ static void tell(const struct history *history, void *data) {
     telling->errand->status = 200;
 }
 
-static bool describe(struct place *place, struct pawl *client) {
+static bool describe(struct place *place, const char *url, struct pawl *client) {
     struct pawl_info info;
 
     pawl_describe(client, &info);
-    place->url = strdup(info.url);
+    place->url = strdup(url);
     place->engine = strdup(info.engine);
     place->error = strdup("");
     place->lease_ms = info.lease_ms;
@@ -113,7 +111,7 @@ static void look_at(struct errands *errands, struct errand *errand, struct pawl 
     struct pawl_error error;
     struct telling telling = {errand, &look};
 
-    if (!look_start(&look, 1, wall_ms()) || !describe(&look.places[0], client)) {
+    if (!look_start(&look, 1, wall_ms()) || !describe(&look.places[0], errand->what.url, client)) {
         answer(errand, 503, "out of memory");
     } else if (snapshot_take(&look.places[0].snapshot, client, errand->what.name, &error) < 0) {
         answer(errand, status_of(error.code), error.text);
@@ -140,20 +138,8 @@ static void break_hold(struct errand *errand, struct pawl *client) {
                what->now ? "the lock is taken from its holder, which may still be acting" : "the holder is asked to give up");
 }
 
-/* One that was not reached is tried again. */
-static struct pawl *client_of(struct errands *errands, const char *url) {
-    struct pawl *client = watch_client(&errands->watch, url);
-
-    if (client != NULL)
-        return client;
-    watch_close(&errands->watch);
-    if (watch_open(&errands->watch, errands->urls, errands->url_count, NULL) != 0)
-        return NULL;
-    return watch_client(&errands->watch, url);
-}
-
 static void do_errand(struct errands *errands, struct errand *errand) {
-    struct pawl *client = client_of(errands, errand->what.url);
+    struct pawl *client = watch_reach(&errands->watch, errand->what.url);
 
     if (client == NULL)
         answer(errand, 404, "there is no such URL here, or it can't be reached now");
@@ -191,14 +177,15 @@ struct errands *errands_start(const char *const urls[], size_t count, struct loo
 
     if (errands == NULL)
         return NULL;
-    *errands = (struct errands){
-        .urls = urls, .url_count = count, .looker = looker, .event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    *errands = (struct errands){.looker = looker, .event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     errands->waiting.end = &errands->waiting.first;
     errands->done.end = &errands->done.first;
     pthread_mutex_init(&errands->mutex, NULL);
     pthread_cond_init(&errands->changed, NULL);
-    if (errands->event >= 0 && pthread_create(&errands->thread, NULL, run, errands) == 0)
+    if (watch_prepare(&errands->watch, urls, count, NULL) && errands->event >= 0 &&
+        pthread_create(&errands->thread, NULL, run, errands) == 0)
         return errands;
+    watch_close(&errands->watch);
     free(errands);
     return NULL;
 }

@@ -15,8 +15,6 @@
 
 #include "../look/metrics.h"
 
-enum { SHARE = 50 };
-
 struct looker {
     pthread_t thread;
     pthread_mutex_t mutex, past_mutex;
@@ -67,13 +65,10 @@ static void drop_views(struct seen *seen) {
 /* One look, and what is told of it. False: out of memory. */
 static bool take(struct looker *looker, struct seen *seen) {
     struct look look;
-    double took_ms = 0;
 
     if (!look_take(&look, looker->watch))
         return false;
-    for (size_t i = 0; i < look.count; i++)
-        took_ms += look.places[i].took_ms;
-    int64_t rest = (int64_t)(took_ms * SHARE);
+    int64_t rest = look_pause_ms(&look);
     pthread_mutex_lock(&looker->past_mutex);
     uint64_t heard = looker->history.event_count;
     history_add(&looker->history, looker->number > 0 ? &looker->last : NULL, &look);

@@ -45,7 +45,7 @@ def refused(name, code, sentence, *arguments):
 def command_line():
     refused("no port", 64, "wants ADDRESS:PORT", "--listen", "127.0.0.1")
     refused("no such port", 64, "0 to 65535", "--listen", "127.0.0.1:65536")
-    refused("a name to listen at", 64, "numbers of an address", "--listen", "example:80")
+    refused("a name to listen at", 64, "numeric address", "--listen", "example:80")
     refused("an empty path", 64, "wants a path", "--listen", "unix:")
     refused("every address without a name", 64, "--host NAME", "--listen", "0.0.0.0:0")
     refused("a host that is a URL", 64, "--host wants a name", "--host", "http://x/")
@@ -382,7 +382,27 @@ def unreachable():
         len(places) == 2 and places[0]["locks"] and places[1]["error"],
         places,
     )
+    wish = {"url": places[1]["url"], "name": "deploy", "token": "1", "now": False}
+    equal("a lock there can't be looked at", 404, web.get(f"/api/lock?url={wish['url']}&name=deploy")[0])
+    server = start("redis-server", "--port", str(port), "--save", "", stdout=subprocess.DEVNULL)
+    check("it is seen once it is there", eventually(lambda: web.json("/api/state")["places"][1]["error"] is None))
+    seen = web.json("/api/state")
+    equal("... under the same name", wish["url"], seen["places"][1]["url"])
+    equal("... and that is an event", ["reached", "unreachable"], [event["kind"] for event in seen["events"] if event["url"] == wish["url"]])
+    check("... its locks, too", eventually(lambda: web.get(f"/api/lock?url={wish['url']}&name=deploy")[0] == 200))
+    server.terminate()
     web.stop()
+
+
+def silent():
+    """A server that takes connections and says nothing: what is seen of the others is not old for that."""
+    nobody = socket.create_server(("127.0.0.1", 0))
+    web = Web("-u", f"redis://127.0.0.1:{nobody.getsockname()[1]}")
+    began = time.monotonic()
+    check("looks go on", eventually(lambda: web.json("/api/state")["look"] >= 3))
+    print(f"# three looks beside a silent server took {time.monotonic() - began:.1f} s")
+    web.stop()
+    nobody.close()
 
 
 def main():
@@ -405,6 +425,7 @@ def main():
     equal("... and has said nothing", "", web.process.stderr.read())
     breaks()
     unreachable()
+    silent()
 
 
 if __name__ == "__main__":

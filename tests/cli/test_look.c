@@ -341,6 +341,22 @@ static void test_command_of_odd_names(void **state) {
     look_finish(&other_look);
 }
 
+/* A look takes a fiftieth of a server's time; one that failed took none, and no pause is so long that pages and metrics are of no use. */
+static void test_pause(void **state) {
+    struct look look;
+
+    (void)state;
+    assert_true(look_start(&look, 3, NOW));
+    look.places[0].took_ms = 10;
+    look.places[1].took_ms = 40;
+    look.places[2].took_ms = 10000;
+    look.places[2].code = PAWL_ECONNLOST;
+    assert_int_equal(look_pause_ms(&look), 2000);
+    look.places[1].took_ms = 5000;
+    assert_int_equal(look_pause_ms(&look), 30000);
+    look_finish(&look);
+}
+
 /* ---- two looks ------------------------------------------------------------------------------------------------------------ */
 
 static void add_events(const struct history *history, char *out, size_t size) {
@@ -623,6 +639,7 @@ int main(void) {
         cmocka_unit_test(test_long_queue),
         cmocka_unit_test(test_tree),
         cmocka_unit_test(test_command_of_odd_names),
+        cmocka_unit_test(test_pause),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_agents_apart),
         cmocka_unit_test(test_suspect_then_lost),
