@@ -51,7 +51,7 @@ def both(text, **values):
 
 
 class Tokens:
-    """What actors said of their holds, with letters for the tokens, in the order in which they were given: numbers differ from run to run."""
+    """What actors said of their holds. Tokens have letters, in the order in which they were given: their numbers differ from run to run."""
 
     def __init__(self):
         self.given = []

@@ -12,7 +12,8 @@
  * are never make a deadlock, and what is found in some of them is there in all.
  *
  * Of those who are left, some only wait behind others. A deadlock is a smallest set of owners each of whom waits, directly or through
- * others, for every other of the set, and for nobody else who is left. To end the wait of one of them opens it; to end the wait of one behind it would not.
+ * others, for every other of the set, and for nobody else who is left. To end the wait of one of them opens it; to end the wait of one
+ * behind it would not.
  */
 #ifndef PAWL_DEADLOCK_H
 #define PAWL_DEADLOCK_H
