@@ -532,7 +532,7 @@ PAWL_PUBLIC int pawl_inspect(struct pawl *client, const char *name, pawl_visit_f
 struct pawl_observed {
     const char *name;
     const struct pawl_entry *holder;        /* NULL: nobody holds it. Of several, the first */
-    const struct pawl_value *value;         /* what lies beside the lock, no matter who wrote it; NULL: nothing */
+    const struct pawl_value *value;         /* what lies beside the lock, no matter who wrote it; NULL: nothing that may be read */
     const struct pawl_value *holders_value; /* the same if this holder wrote it, else NULL: so that a dead leader's address is never
                                                taken for that of the next one */
 };

@@ -747,7 +747,7 @@ int pawl__client_check_values(const struct pawl *client, struct pawl_error *rete
 /* sight.c */
 
 /* Look. NULL: it can't be seen now. */
-struct sight *pawl__sight_look(struct pawl *client, const char *name, int64_t deadline);
+struct sight *pawl__sight_look(struct pawl *client, const char *name, int64_t deadline, struct pawl_error *reterr);
 struct sight *pawl__sight_ref(struct sight *sight);
 void pawl__sight_put(struct sight *sight); /* NULL is fine */
 /* Is there nothing to tell? */

@@ -50,6 +50,7 @@ struct pawl_observer {
     bool looks;       /* the look that goes on is for it, too */
     bool changed;     /* since that look began */
     int64_t look_at, looked_at;
+    int warned_of; /* the error of its look that was last told of */
     struct sight *next, *seen;
     char name[];
 };
@@ -164,16 +165,32 @@ static void end_look(struct observers *all, struct sight *sight) {
     }
 }
 
+/* Once of each error that will not pass by itself. Of lost connections engines tell. The mutex is held, but for the warning. */
+static void warn_once(struct pawl_observer *observer, const struct pawl_error *why) {
+    struct observers *all = &observer->client->observers;
+
+    if (why->code == PAWL_ECONNLOST || why->code == PAWL_ETIMEOUT || why->code == observer->warned_of)
+        return;
+    observer->warned_of = why->code;
+    if (why->code == 0)
+        return;
+    pthread_mutex_unlock(&all->mutex);
+    pawl__warn(observer->client->engine, "who observes '%s' is not told of all: %s", observer->name, why->text);
+    pthread_mutex_lock(&all->mutex);
+}
+
 /* The mutex is held, but for the look. */
 static void look(struct pawl_observer *observer) {
     struct observers *all = &observer->client->observers;
+    struct pawl_error why;
     struct sight *sight;
 
     observer->references++;
     begin_look(all, observer);
     pthread_mutex_unlock(&all->mutex);
-    sight = pawl__sight_look(observer->client, observer->name, pawl__boottime() + LOOK_WITHIN);
+    sight = pawl__sight_look(observer->client, observer->name, pawl__boottime() + LOOK_WITHIN, &why);
     pthread_mutex_lock(&all->mutex);
+    warn_once(observer, &why);
     end_look(all, sight);
     pawl__sight_put(sight);
     put(observer);

@@ -77,29 +77,34 @@ static bool wrote_it(const struct pawl_entry *entry, const struct pawl__value *v
            pawl__value_shown(value)->token >= entry->token;
 }
 
-static int look_for_holder(struct pawl__engine *engine, const char *name, int64_t deadline, struct sight *sight) {
+static int look_for_holder(struct pawl__engine *engine, const char *name, int64_t deadline, struct sight *sight,
+                           struct pawl_error *reterr) {
     const struct pawl__engine_impl *impl = engine->impl;
-    struct pawl_error error;
 
     if (impl->values->look)
-        return impl->values->look(engine, name, see_entry, sight, deadline, &error);
-    return impl->operators->survey(engine, name, see_entry, sight, &error);
+        return impl->values->look(engine, name, see_entry, sight, deadline, reterr);
+    return impl->operators->survey(engine, name, see_entry, sight, reterr);
 }
 
-struct sight *pawl__sight_look(struct pawl *client, const char *name, int64_t deadline) {
+struct sight *pawl__sight_look(struct pawl *client, const char *name, int64_t deadline, struct pawl_error *reterr) {
     struct pawl__engine *engine = client->engine;
     struct sight *sight = calloc(1, sizeof *sight);
     struct pawl_error error;
     int rc;
 
+    *reterr = (struct pawl_error){0};
     if (!sight)
         return NULL;
     atomic_init(&sight->references, 1);
     rc = engine->impl->values->get(engine, name, PART_VALUE, FRESH_TOLD, deadline, &sight->value, NULL, &error);
-    if (rc == PAWL_EFORMAT) /* nothing that a pawl has written */
+    if (rc == PAWL_EACCES)
+        *reterr = error;
+    if (rc == PAWL_EFORMAT || rc == PAWL_EACCES) /* nothing that a pawl has written, or that it may read: there is still a holder */
         rc = 0;
     if (rc == 0)
-        rc = look_for_holder(engine, name, deadline, sight);
+        rc = look_for_holder(engine, name, deadline, sight, &error);
+    if (rc < 0)
+        *reterr = error;
     if (rc < 0 || rc == NO_MEMORY) {
         pawl__sight_put(sight);
         return NULL;

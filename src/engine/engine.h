@@ -304,7 +304,8 @@ struct pawl__values {
     int (*observe)(struct pawl__engine *, struct pawl__observer *, struct pawl_error *reterr);
     /* No changed() for it is under way, or comes, once this has returned. Not called from within changed(). */
     void (*unobserve)(struct pawl__engine *, struct pawl__observer *);
-    /* Optional, where survey() may take long: the same of one lock, by the deadline; pawl_close waits for it. */
+    /* Who holds one lock, as survey() shows it: the first one will do, and who waits need not be shown. By the deadline, since pawl_close
+     * waits for it, and by requests whose number and size do not depend on those who wait. Optional, where survey() does no worse. */
     int (*look)(struct pawl__engine *, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
                 struct pawl_error *reterr);
 };

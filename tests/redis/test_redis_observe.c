@@ -271,6 +271,85 @@ static void test_a_thousand(void **state) {
     free(ears);
 }
 
+/* Of calls of a command, from scripts too. */
+static long long calls_of(const char *command) {
+    redisReply *info = redis_server_command(&server, "INFO commandstats");
+    char key[64];
+    const char *at;
+    long long calls;
+
+    snprintf(key, sizeof key, "cmdstat_%s:calls=", command);
+    at = strstr(info->str, key);
+    calls = at ? atoll(at + strlen(key)) : 0;
+    freeReplyObject(info);
+    return calls;
+}
+
+static int see_holder(const struct pawl_entry *entry, void *data) {
+    assert_false(entry->flags & PAWL_ENTRY_WAITER);
+    ++*(int *)data;
+    return 0;
+}
+
+static int look(struct pawl *client, int64_t deadline, int *holders) {
+    return client->engine->impl->values->look(client->engine, "lock", see_holder, holders, deadline, &error);
+}
+
+/* Who looks for the holder does not read who waits, and ends by the deadline. */
+static void test_a_look_is_of_the_holder(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock");
+    int holders = 0;
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < 200; i++)
+        freeReplyObject(redis_server_command(&server, "ZADD pawl:queue:{lock} %d %d", i, i));
+    do_it("CONFIG RESETSTAT");
+    assert_works(look(far, pawl__boottime() + 10 * PAWL__NS_PER_S, &holders), &error);
+    assert_int_equal(holders, 1);
+    assert_int_equal(calls_of("zrange"), 0);
+    proxy_isolate(proxy, true);
+    assert_true(look(far, pawl__boottime() + 300 * PAWL__NS_PER_MS, &holders) < 0);
+    proxy_isolate(proxy, false);
+    do_it("DEL pawl:queue:{lock}");
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+static _Atomic uint64_t seen_token;
+static _Atomic unsigned warnings;
+
+static void see(const struct pawl_observed *seen, void *data) {
+    (void)data;
+    atomic_store(&seen_token, seen->holder ? seen->holder->token : 0);
+}
+
+static void count_warning(void *data, const char *text) {
+    (void)data;
+    if (strstr(text, "is not told of all"))
+        atomic_fetch_add(&warnings, 1);
+}
+
+/* A value that may not be read keeps nobody from seeing who holds; but it is said. */
+static void test_a_value_that_may_not_be_read(void **state) {
+    struct pawl_lock *lock = mutex_of(near, "lock");
+    struct pawl_observer *observer;
+    struct pawl *client;
+
+    (void)state;
+    do_it("ACL SETUSER blind on >word ~lock ~pawl:queue:* ~pawl:token:* ~pawl:who:* ~{lock}* ~redisson* &* +@all");
+    client = open_client(LEASE_MS, "redis://blind:word@127.0.0.1:%u", server.port);
+    client->engine->warn = count_warning;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_value_set(lock, "x", 1, &error), &error);
+    assert_works(pawl_observe(client, "lock", see, NULL, &observer, &error), &error);
+    await(atomic_load(&seen_token) == pawl_token(lock), "it is not told of the holder");
+    assert_int_equal(atomic_load(&warnings), 1);
+    pawl_unobserve(observer);
+    pawl_close(client);
+    pawl_lock_free(lock);
+}
+
 /* Who observes no more leaves nothing at the server. */
 static void test_no_more(void **state) {
     unsigned before;
@@ -305,6 +384,8 @@ int main(int argc, char **argv) {
         TEST(test_without_the_right),
         TEST(test_not_too_often),
         TEST(test_a_thousand),
+        TEST(test_a_look_is_of_the_holder),
+        TEST(test_a_value_that_may_not_be_read),
         TEST(test_no_more),
     };
 

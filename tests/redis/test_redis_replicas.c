@@ -524,6 +524,32 @@ static void test_replicas_that_nobody_waits_for(void **state) {
     freeReplyObject(redis_server_command(primary, "CONFIG SET min-replicas-to-write 0"));
 }
 
+static _Atomic uint64_t seen_token;
+
+static void see(const struct pawl_observed *seen, void *data) {
+    (void)data;
+    atomic_store(&seen_token, seen->holder ? seen->holder->token : 0);
+}
+
+/* Who observes is told who holds also while replicas are missing. */
+static void test_observers_do_not_wait_for_replicas(void **state) {
+    struct pawl *client = open_at(primary->port, "?replicas=2", LEASE_MS), *other = open_at(primary->port, "", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(other, "lock");
+    struct pawl_observer *observer;
+
+    (void)state;
+    replicas_signal(SIGSTOP);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    assert_works(pawl_value_set(lock, "x", 1, &error), &error);
+    assert_works(pawl_observe(client, "lock", see, NULL, &observer, &error), &error);
+    await(atomic_load(&seen_token) == pawl_token(lock), "it is not told of the holder");
+    let_replicas_go();
+    pawl_unobserve(observer);
+    pawl_close(client);
+    pawl_lock_free(lock);
+    pawl_close(other);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_grant_is_on_the_replicas, set_up),
@@ -543,6 +569,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_the_second_address, set_up),
         cmocka_unit_test_setup(test_doctor_reads_the_clocks_of_replicas, set_up),
         cmocka_unit_test_setup(test_doctor_reads_the_clocks_of_replicas_over_tls, set_up),
+        cmocka_unit_test_setup(test_observers_do_not_wait_for_replicas, set_up),
         cmocka_unit_test_setup(test_a_primary_is_demoted, set_up),
     };
 

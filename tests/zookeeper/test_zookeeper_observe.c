@@ -303,6 +303,114 @@ static void test_a_look_has_a_deadline(void **state) {
     end();
 }
 
+static int count_and_stop(const struct pawl_entry *entry, void *data) {
+    assert_false(entry->flags & PAWL_ENTRY_WAITER);
+    return ++*(int *)data;
+}
+
+/* How many requests a look takes at which one holder is seen. */
+static uint64_t look_once(void) {
+    struct pawl__engine *engine = here.client->engine;
+    uint64_t before;
+    int count = 0;
+
+    settle();
+    before = requests();
+    assert_int_equal(engine->impl->values->look(engine, "lock", count_and_stop, &count, pawl__boottime() + 10 * ZK_S, &error), 1);
+    assert_int_equal(count, 1);
+    return requests() - before;
+}
+
+/* Those who wait are neither asked about, nor in the way of who may not read them. */
+static void test_a_look_is_of_the_holder(void **state) {
+    struct pawl *client = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0);
+    struct listing nodes;
+    uint64_t alone;
+    char node[256];
+
+    (void)state;
+    acquire(lock);
+    begin();
+    alone = look_once();
+    assert_in_range(alone, 1, 3);
+    for (int i = 0; i < 40; i++) {
+        snprintf(node, sizeof node, "_c_00000000-0000-4000-8000-0000000000%02d-lock-", i);
+        raw_create("", node, ZOO_SEQUENCE);
+    }
+    assert_int_equal(look_once(), alone);
+    nodes = raw_list("");
+    for (int i = 0; i < nodes.count; i++) {
+        snprintf(node, sizeof node, "%s/lock/%s", harness_path(), nodes.names[i]);
+        if (strncmp(nodes.names[i], "_c_00000000-0000-4000", strlen("_c_00000000-0000-4000")) == 0)
+            raw_permit_at(node, ZOO_PERM_WRITE);
+    }
+    assert_int_equal(look_once(), alone);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    end();
+}
+
+/* The same of leases: those who wait for one are not asked about. */
+static void test_a_look_is_of_the_leases(void **state) {
+    struct pawl *client = open_direct("");
+    struct pawl_lock *lock;
+    uint64_t alone;
+    char node[256];
+
+    (void)state;
+    assert_works(pawl_semaphore_new(client, "lock", 1, PAWL_TASK, &lock, &error), &error);
+    assert_works(pawl_acquire_permits(lock, 1, PATIENCE_MS, &error), &error);
+    begin();
+    alone = look_once();
+    for (int i = 0; i < 40; i++) {
+        snprintf(node, sizeof node, "_c_00000000-0000-4000-8000-0000000000%02d-lock-", i);
+        raw_create("/locks", node, ZOO_SEQUENCE);
+    }
+    assert_int_equal(look_once(), alone);
+    pawl_lock_free(lock);
+    pawl_close(client);
+    end();
+}
+
+static _Atomic uint64_t seen_holder;
+static _Atomic unsigned warnings;
+
+static void see_holder(const struct pawl_observed *seen, void *data) {
+    (void)data;
+    assert_null(seen->value);
+    atomic_store(&seen_holder, seen->holder ? seen->holder->token : 0);
+}
+
+static void count_warning(void *data, const char *text) {
+    (void)data;
+    if (strstr(text, "is not told of all"))
+        atomic_fetch_add(&warnings, 1);
+}
+
+/* Who may not read the value is told of the holder all the same, and a warning says what is missing. */
+static void test_a_value_that_may_not_be_read(void **state) {
+    struct pawl *client = open_direct("");
+    struct pawl_lock *lock = new_mutex(client, 0);
+    struct pawl_observer *observer;
+    char node[256];
+
+    (void)state;
+    acquire(lock);
+    assert_works(pawl_value_set(lock, "secret", 6, &error), &error);
+    snprintf(node, sizeof node, "%s/pawl.values/lock", harness_path());
+    raw_permit_at(node, ZOO_PERM_WRITE);
+    here.client = open_direct("");
+    here.client->engine->warn = count_warning;
+    assert_works(pawl_observe(here.client, "lock", see_holder, NULL, &observer, &error), &error);
+    await(atomic_load(&seen_holder) == pawl_token(lock), "it is not told of the holder");
+    assert_int_equal(atomic_load(&warnings), 1);
+    pawl_unobserve(observer);
+    pawl_close(here.client);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 static void test_names_are_checked(void **state) {
     struct pawl__observer observer = {.name = "pawl.values", .name_length = 11};
     struct pawl *client = open_direct("");
@@ -325,6 +433,9 @@ int main(int argc, char **argv) {
         TEST(test_a_lock_that_changes_hands_quickly),
         TEST(test_the_holder_goes_while_it_looks),
         TEST(test_a_look_has_a_deadline),
+        TEST(test_a_look_is_of_the_holder),
+        TEST(test_a_look_is_of_the_leases),
+        TEST(test_a_value_that_may_not_be_read),
         TEST(test_names_are_checked),
     };
 

@@ -210,7 +210,7 @@ static void zk_describe(const struct pawl__engine *engine, struct pawl_info *ret
 
 static int look(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
                 struct pawl_error *reterr) {
-    return pawl__zk_survey_by(&zk_of(engine)->session, name, visit, data, deadline, reterr);
+    return pawl__zk_look_by(&zk_of(engine)->session, name, visit, data, deadline, reterr);
 }
 
 static int survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {

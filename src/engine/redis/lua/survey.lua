@@ -1,5 +1,6 @@
 -- All that there is to see of locks: of each {type, ms left, what it holds, records, queue, permits that are out, their holds' ms left,
--- time}. KEYS: 4 of each, as everywhere. ARGV: 2 of each: a semaphore's sorted set; what hold keys begin with.
+-- time}. KEYS: 4 of each, as everywhere. ARGV: 2 of each: a semaphore's sorted set; what hold keys begin with; and one
+-- more if who waits is not asked for.
 -- Of a mutex, the most common, no more is read than it can have.
 local function read_hash()
     local content, who, rw = {}, {}, false
@@ -47,7 +48,8 @@ local function survey()
     if rw or #who == 0 then
         who = read_who(who)
     end
-    return {kind, call('PTTL', LOCK), content, who, call('ZRANGE', QUEUE, 0, 4999), out, holds, NOW}
+    local queue = ARGV[#KEYS / 2 + 1] and {} or call('ZRANGE', QUEUE, 0, 4999)
+    return {kind, call('PTTL', LOCK), content, who, queue, out, holds, NOW}
 end
 
 local answer = {}

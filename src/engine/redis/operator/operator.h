@@ -38,6 +38,9 @@ struct server *pawl__server_having(struct redis *redis, const char *name);
 int pawl__redis_look(struct redis *redis, const char *name, struct lock_view *ret, redisReply **retreply,
                      struct pawl_error *reterr);
 pawl__survey_fn pawl__redis_survey;
+/* Show who holds a lock, however many wait. */
+int pawl__redis_look_by(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
+                        struct pawl_error *reterr);
 pawl__break_fn pawl__redis_break;
 
 #endif

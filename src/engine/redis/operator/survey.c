@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "engine/redis/lock/keys.h"
 #include "engine/redis/operator/operator.h"
 
@@ -39,6 +40,31 @@ int pawl__redis_look(struct redis *redis, const char *name, struct lock_view *re
         rc = pawl__look(pawl__server_having(redis, name), names, 1, fill, retreply, reterr);
     if (rc == 0)
         pawl__lock_view_take(redis, name, (*retreply)->element[0], ret);
+    return rc;
+}
+
+int pawl__redis_look_by(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
+                        struct pawl_error *reterr) {
+    struct redis *redis = redis_of(engine);
+    const char *argv[LOOK_ARGS + 1];
+    const struct redis_ask ask = {.script = SCRIPT_SURVEY, .keys = LOOK_KEYS, .argc = LOOK_ARGS + 1, .argv = argv};
+    struct redis_answer answer = {0};
+    struct lock_view view;
+    int rc = pawl__redis_check_name(redis, name, reterr);
+    void *memory = rc == 0 ? fill(redis, name, argv) : NULL;
+
+    if (!memory)
+        return rc < 0 ? rc : pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
+    argv[LOOK_ARGS] = "holders"; /* and not who waits */
+    rc = pawl__call_until(redis, name, &ask, deadline, &answer, reterr);
+    if (rc == 0)
+        rc = pawl__look_check(answer.reply, 1, reterr);
+    if (rc == 0) {
+        pawl__lock_view_take(redis, name, answer.reply->element[0], &view);
+        rc = pawl__lock_view_show(&view, visit, data, reterr);
+    }
+    freeReplyObject(answer.reply);
+    free(memory);
     return rc;
 }
 

@@ -12,7 +12,8 @@
  *   - A write that is asked for again has the same number, by which the server knows it: it is carried out once, and never after a later
  *     one of the same writer.
  *   - Where an answer never came, no later refusal says that nothing was written: it is PAWL_EUNKNOWN then.
- *   - With ?replicas=N nobody is told what a failover may take back. PAWL_EREPLICAS is said of what was written, and of that alone.
+ *   - With ?replicas=N nobody is told what a failover may take back, but observers, who are told what is there after it, too; they see
+ *     a lock also while replicas are missing. PAWL_EREPLICAS is said of what was written, and of that alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,9 +114,9 @@ static bool has_to_last(const struct redis_ask *ask, const redisReply *reply) {
     return ask->script != SCRIPT_WRITE || pawl__redis_stamp(reply, &stamp);
 }
 
-/* Ask, and have replicas confirm what was answered. 0: the answer is the caller's to free. */
-static int ask(struct redis *redis, const char *name, const struct redis_ask *ask, int64_t deadline, struct redis_answer *ret,
-               struct pawl_error *reterr) {
+/* Ask, and with `lasting` have replicas confirm what was answered. 0: the answer is the caller's to free. */
+static int ask(struct redis *redis, const char *name, const struct redis_ask *ask, bool lasting, int64_t deadline,
+               struct redis_answer *ret, struct pawl_error *reterr) {
     enum secured secured;
     int rc;
 
@@ -124,7 +125,7 @@ static int ask(struct redis *redis, const char *name, const struct redis_ask *as
         rc = pawl__call_until(redis, name, ask, deadline, ret, reterr);
         if (rc < 0)
             return not_now(reterr);
-        if (redis->options.replicas && has_to_last(ask, ret->reply))
+        if (lasting && redis->options.replicas && has_to_last(ask, ret->reply))
             secured = await_replicas(ret, name, deadline);
         if (secured == SECURE_DONE)
             return 0;
@@ -222,7 +223,7 @@ static int redis_set(struct pawl__engine *engine, const struct pawl__write *writ
     if (rc < 0)
         return rc;
     fill_write(redis, write, &call);
-    rc = ask(redis, write->name, &call.ask, deadline, &answer, &why);
+    rc = ask(redis, write->name, &call.ask, true, deadline, &answer, &why);
     if (rc == 0)
         rc = take_stamp(write, answer.reply, ret, &why);
     freeReplyObject(answer.reply);
@@ -266,12 +267,11 @@ static int redis_get(struct pawl__engine *engine, const char *name, enum pawl__p
     const struct redis_ask read = {.script = SCRIPT_READ, .keys = 1, .argc = 2, .argv = argv};
     int rc = pawl__redis_check_name(redis, name, reterr);
 
-    (void)fresh; /* the primary is asked in any case */
     if (rc < 0)
         return rc;
     pawl__redis_part_key(redis, name, part, key);
     pawl__put_number(most, PAWL_VALUE_MAX);
-    rc = ask(redis, name, &read, deadline, &answer, &why);
+    rc = ask(redis, name, &read, fresh != FRESH_TOLD, deadline, &answer, &why);
     if (rc == PAWL_EKIND)
         return is_no_value(redis, name, part, PAWL_EFORMAT, reterr);
     if (rc < 0)
@@ -289,4 +289,5 @@ const struct pawl__values pawl__redis_values = {
     .get = redis_get,
     .observe = pawl__redis_observe,
     .unobserve = pawl__redis_unobserve,
+    .look = pawl__redis_look_by,
 };

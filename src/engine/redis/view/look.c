@@ -49,7 +49,7 @@ static bool is_view(const redisReply *reply) {
            (strcmp(part[AT_TYPE]->str, "string") != 0 || part[AT_CONTENT]->elements > 0);
 }
 
-static int check_answer(const redisReply *reply, size_t count, struct pawl_error *reterr) {
+int pawl__look_check(const redisReply *reply, size_t count, struct pawl_error *reterr) {
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
 
     for (size_t i = 0; fits && i < count; i++)
@@ -69,7 +69,7 @@ int pawl__look(struct server *server, char *const names[], size_t count, view_fi
     if (looking && fill_all(server->redis, names, count, fill, looking)) {
         reply = server->redis->call(server, SCRIPT_SURVEY, (int)count * LOOK_KEYS, (int)count * LOOK_ARGS, looking->argv, NULL,
                                     reterr);
-        rc = reply ? check_answer(reply, count, reterr) : reterr->code;
+        rc = reply ? pawl__look_check(reply, count, reterr) : reterr->code;
     } else {
         rc = pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     }

@@ -75,6 +75,8 @@ typedef void *view_fill_fn(const struct redis *redis, const char *name, const ch
 /* One answer for each, at most LOOK_MOST, to be made a lock_view. The caller frees the reply. */
 int pawl__look(struct server *server, char *const names[], size_t count, view_fill_fn *fill, redisReply **ret,
                struct pawl_error *reterr);
+/* Is it an answer of the script, about so many locks? */
+int pawl__look_check(const redisReply *reply, size_t count, struct pawl_error *reterr);
 /* Look and show; what is no lock is passed over. */
 int pawl__look_show(struct server *server, char *const names[], size_t count, view_fill_fn *fill, pawl_visit_fn *visit, void *data,
                     struct pawl_error *reterr);

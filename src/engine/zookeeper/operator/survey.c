@@ -249,6 +249,13 @@ static bool find_guid(const struct entries *entries, const char *child) {
     return false;
 }
 
+static bool lists_guid(const struct zk_call *listing, const char *child) {
+    for (int i = 0; i < listing->count; i++)
+        if (same_guid(listing->children[i], child))
+            return true;
+    return false;
+}
+
 /* One entry per claim: of the leases with one GUID the one that speaks for all. */
 static void merge_leases(struct entries *leases) {
     size_t kept = 0;
@@ -408,6 +415,16 @@ static int show_all(const struct survey *survey, const char *name, struct entrie
     return rc;
 }
 
+static int show_held(const struct survey *survey, const char *name, struct entries *entries) {
+    int rc = 0;
+
+    make_raw(entries);
+    for (size_t i = 0; i < entries->count && rc == 0; i++)
+        if (entries->list[i].holds)
+            rc = show(survey, name, &entries->list[i], 0);
+    return rc;
+}
+
 /* May the child be a lock, or a directory with locks below it? */
 static bool is_named(const char *home, const char *child) {
     int64_t number;
@@ -450,12 +467,8 @@ static int survey_path(struct survey *survey, const char *home, const char *name
 }
 
 int pawl__zk_survey(struct zk_session *session, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    return pawl__zk_survey_by(session, name, visit, data, pawl__boottime() + PATIENCE_NS, reterr);
-}
-
-int pawl__zk_survey_by(struct zk_session *session, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
-                       struct pawl_error *reterr) {
-    struct survey survey = {.session = session, .deadline = deadline, .reterr = reterr, .visit = visit, .data = data};
+    struct survey survey = {
+        .session = session, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr, .visit = visit, .data = data};
     char *home = NULL;
     int rc = 0;
 
@@ -464,6 +477,75 @@ int pawl__zk_survey_by(struct zk_session *session, const char *name, pawl_visit_
     pawl__zk_lock();
     rc = survey_path(&survey, name ? home : session->options.base_path, name ? name : "", name ? 0 : DEPTH);
     pawl__zk_unlock(session);
+    free(home);
+    return rc;
+}
+
+/* ---- Who holds, and no more ------------------------------------------------------------------------------------------------- */
+
+/* The one contender who holds in any case. What went since it was listed: the next one. */
+static int look_at_first(struct survey *survey, const char *home, struct zk_call **listing, struct entries *ret) {
+    int rc = 0;
+
+    while (rc == 0 && ret->count == 0) {
+        size_t count = (size_t)(*listing)->count, first = pawl__zk_first_of((const char *const *)(*listing)->children, count);
+        struct zk_call one = **listing;
+
+        if (first == count)
+            break;
+        one.children = &(*listing)->children[first];
+        one.count = 1;
+        rc = read_queue(survey, home, &one, ret);
+        if (rc == 0 && ret->count == 0) {
+            pawl__zk_call_free(*listing);
+            rc = list(survey, home, listing);
+        }
+    }
+    return rc;
+}
+
+/* Its leases; of those who wait only the names, which tell the claims that wait for room though they have leases. */
+static int look_at_leases(struct survey *survey, const char *home, struct entries *ret) {
+    char *path = pawl__zk_text("%s/locks", home);
+    struct zk_call *locks = NULL;
+    int total, rc = path ? read_directory(survey, home, "leases", ret, &total) : no_memory(survey);
+
+    if (rc == 0)
+        rc = list(survey, path, &locks);
+    if (rc == 0)
+        merge_leases(ret);
+    for (size_t i = 0; rc == 0 && i < ret->count; i++) {
+        struct entry *entry = &ret->list[i];
+
+        if (entry->limit && (uint32_t)total > entry->limit)
+            entry->holds = !lists_guid(locks, child_of(entry->path));
+    }
+    pawl__zk_call_free(locks);
+    free(path);
+    return rc;
+}
+
+int pawl__zk_look_by(struct zk_session *session, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
+                     struct pawl_error *reterr) {
+    struct survey survey = {.session = session, .deadline = deadline, .reterr = reterr, .visit = visit, .data = data};
+    struct entries entries = {0};
+    struct zk_call *listing = NULL;
+    int rc = 0;
+    char *home = pawl__zk_home(session->options.base_path, name, reterr, &rc);
+
+    if (!home)
+        return rc;
+    pawl__zk_lock();
+    rc = list(&survey, home, &listing);
+    if (rc == 0)
+        rc = look_at_first(&survey, home, &listing, &entries);
+    if (rc == 0 && entries.count == 0 && (has_child(listing, "leases") || has_child(listing, "locks")))
+        rc = look_at_leases(&survey, home, &entries);
+    pawl__zk_call_free(listing);
+    pawl__zk_unlock(session);
+    if (rc == 0)
+        rc = show_held(&survey, name, &entries);
+    entries_free(&entries);
     free(home);
     return rc;
 }
