@@ -346,6 +346,54 @@ static void test_foreign_release_while_asking(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* ---- What operators see --------------------------------------------------------------------------------------------------- */
+
+static int write_name(const struct pawl_entry *entry, void *data) {
+    sprintf((char *)data + strlen(data), "%s;", entry->name);
+    return 0;
+}
+
+/* Keys that are named as ours, and under names that no lock of ours can have: they would reach terminals and clipboards. */
+static void test_names_that_are_none_are_not_listed(void **state) {
+    static const char copies[] =
+        "local all, token = redis.call('HGETALL', 'held'), redis.call('GET', 'redisson_lock_token:{held}') "
+        "for _, name in ipairs({'a\\3reboot\\n', 'a\\27[2J', 'a\\255', 'held\\0more', 'a\\194\\155'}) do "
+        "redis.call('HSET', name, unpack(all)) redis.call('SET', 'redisson_lock_token:{' .. name .. '}', token) end return 1";
+    char names[256] = "";
+    struct pawl_lock *lock = mutex_of(one, "held");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_int_equal(redis_server_integer(&server, "EVAL %s 0", copies), 1);
+    assert_int_equal(pawl_inspect(two, NULL, write_name, names, &error), 0);
+    assert_string_equal(names, "held;");
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+}
+
+/* One key of another type must not hide all other locks, nor the rest of its own. */
+static void test_key_of_another_type_hides_nothing(void **state) {
+    static const char *const keys[] = {"pawl:queue:{ours}", "redisson_lock_token:{ours}"};
+    struct pawl_lock *lock = mutex_of(one, "ours"), *other = mutex_of(one, "theirs");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_works(pawl_acquire(other, 0, &error), &error);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char names[256] = "";
+
+        freeReplyObject(redis_server_command(&server, "DEL %s", keys[i]));
+        freeReplyObject(redis_server_command(&server, "LPUSH %s x", keys[i]));
+        assert_works(pawl_inspect(two, NULL, write_name, names, &error), &error);
+        assert_string_equal(names, "ours;theirs;");
+        freeReplyObject(redis_server_command(&server, "DEL %s", keys[i]));
+    }
+    assert_works(pawl_release(other, &error), &error);
+    pawl_release(lock, NULL);
+    pawl_lock_free(lock);
+    pawl_lock_free(other);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_foreign_counter_is_left_alone),
@@ -360,6 +408,8 @@ int main(int argc, char **argv) {
         TEST(test_mutex_is_not_handed_on_beside_a_rwlock),
         TEST(test_rwlock_enters_a_mutex_and_leaves),
         TEST(test_holder_hears_of_a_rwlock),
+        TEST(test_names_that_are_none_are_not_listed),
+        TEST(test_key_of_another_type_hides_nothing),
     };
 
     return run_redis_tests(argc, argv, "redis foreign", tests, "", NULL, stop_server);

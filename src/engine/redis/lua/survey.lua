@@ -48,7 +48,7 @@ local function survey()
     if rw or #who == 0 then
         who = read_who(who)
     end
-    local queue = ARGV[#KEYS / 2 + 1] and {} or call('ZRANGE', QUEUE, 0, 4999)
+    local queue = ARGV[#KEYS / 2 + 1] and {} or call('ZRANGE', QUEUE, 0, 4999) or {}
     return {kind, call('PTTL', LOCK), content, who, queue, out, holds, NOW}
 end
 

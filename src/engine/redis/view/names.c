@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/name.h"
 #include "engine/redis/view/view.h"
 
 enum { SCAN_ROUNDS = 20000, NAMES_MOST = 100000, HELD_BATCH = 100 };
@@ -19,6 +20,8 @@ const char *pawl__names_of_key(const struct redis *redis, const char *key, size_
         return NULL;
     key += skip + 1;
     length -= skip + 1;
+    if (memchr(key, '\0', length))
+        return NULL;
     memcpy(buffer, key, length);
     buffer[length] = '\0';
     /* `{name}` with no further brace is ours to take off; other braces are the name's own. */
@@ -63,7 +66,8 @@ static int read_page(struct server *server, const redisReply *keys, const char *
         const redisReply *key = keys->element[i];
         const char *name = pawl__names_of_key(server->redis, key->str, key->len, prefix, buffer);
 
-        if (name && *name && !add_name(names, name))
+        /* Other programs may have keys that look like ours: what can't be a name of a lock is none, and must reach no terminal. */
+        if (name && pawl__name_check(name, NULL) == 0 && !add_name(names, name))
             return pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
     }
     return 0;
