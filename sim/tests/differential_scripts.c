@@ -41,8 +41,10 @@ extern const struct pawl__script pawl__redisson_scripts[], pawl__plain_scripts[]
 static const struct pawl__script *const tables[] = {pawl__redisson_scripts, pawl__plain_scripts, pawl__redlock_scripts};
 enum { LAYOUTS = sizeof tables / sizeof tables[0] };
 
-/* Which token was given last is known to the servers alone. */
-static const char token_code[] = "if ARGV[2] == 'last' then ARGV[2] = redis.call('GET', KEYS[2]) or '0' end\n";
+/* Which token was given last is known to the servers alone. And where several hold, which of them is seen hangs on the order of a hash. */
+static const char write_code[] = "if ARGV[2] == 'last' then ARGV[2] = redis.call('GET', KEYS[2]) or '0' end "
+                                 "local fields = redis.pcall('HLEN', KEYS[1]) "
+                                 "if type(fields) == 'number' and fields > 2 then return 'several' end\n";
 
 static char *make_text(const struct pawl__script *script, int number) {
     char *text = NULL;
@@ -51,7 +53,7 @@ static char *make_text(const struct pawl__script *script, int number) {
 
     fputs(clock_code, out);
     if (number == SCRIPT_WRITE)
-        fputs(token_code, out);
+        fputs(write_code, out);
     for (int i = 0; script->parts[i]; i++)
         put_part(out, script->parts[i]);
     fclose(out);
