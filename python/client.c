@@ -3,9 +3,9 @@
  * client.c - _pawl.Client. It is opened with the first call that needs it. In a child after fork() that is a new one, since the parent's
  * is of no use there; what is left of that one in memory stays, a copy of pages that nobody touches.
  *
- * `pawl` may go away while a call on it runs without the GIL: `users` counts these calls, and the last closes it. An acquire is not one of
- * them, since to close is what ends it. But a handler of a signal runs within the acquire that it interrupts, and pawl_close() would wait for
- * that one: so a client that is closed in a handler is closed when the acquire has ended, which the closing makes it do (`asking`).
+ * `pawl` may go away while a call on it runs without the GIL: `users` counts these calls, and the last closes it. An acquire is not one
+ * of them, since to close is what ends it. But a handler of a signal runs within the acquire that it interrupts, and pawl_close() would
+ * wait for that one: so a client that is closed in a handler is closed when the acquire has ended, as it does then (`asking`).
  */
 #include "module.h"
 

@@ -496,7 +496,8 @@ class RWLock:
 
 
 class _Watch:
-    """An observer that is made and ended in the loop's executor. Who wants it may be cancelled meanwhile: then the one that makes it ends it."""
+    """An observer that is made and ended in the loop's executor. Who wants it may be cancelled meanwhile: then the thread that makes it
+    ends it."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
