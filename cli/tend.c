@@ -58,9 +58,14 @@ static void ask_command_to_end(struct run *run) {
     signal_all(run, SIGCONT);
 }
 
+/* Of so much time: KILL leaves before it is over, since the command has to be gone by then. */
+static int64_t most_of(int64_t left) {
+    return left - left / 10;
+}
+
 /* How long the command may take to end after TERM. Where a hold has a lease, others may be let in when that ends. */
 static int64_t grace_of(const struct run *run) {
-    int64_t grace = run->options.grace_ms, left = pawl_remaining_all_ms(run->take.parts, run->take.held);
+    int64_t grace = run->options.grace_ms, left = most_of(pawl_remaining_all_ms(run->take.parts, run->take.held));
 
     if (run->take.info.lease_ms != PAWL_FOREVER && left < grace)
         grace = left;
@@ -98,7 +103,7 @@ static void expect_the_worst(struct run *run, struct pawl_lock *lock) {
         return;
     if (run->options.on_lost == ON_LOST_TERM)
         run->ask_at = deadline_in(left / 2);
-    run->kill_at = deadline_in(left - left / 10);
+    run->kill_at = deadline_in(most_of(left));
 }
 
 static bool any_suspect(const struct run *run) {
@@ -111,7 +116,8 @@ static bool any_suspect(const struct run *run) {
 static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data) {
     struct run *run = data;
 
-    (void)token;
+    if (token != pawl_token(lock)) /* of a hold that is over: an election goes on after it */
+        return;
     say("%s", why->text);
     if (state == PAWL_SUSPECT) {
         expect_the_worst(run, lock);
@@ -127,11 +133,16 @@ bool run_watch_holds(struct run *run, int *status) {
     struct pawl_error error;
 
     for (size_t i = 0; i < run->take.held; i++) {
-        if (pawl_on_loss(run->take.parts[i].lock, on_loss, run, &error) < 0) {
+        struct pawl_lock *lock = run->take.parts[i].lock;
+
+        if (pawl_on_loss(lock, on_loss, run, &error) < 0) {
             *status = library_error(&error);
             return false;
         }
-        if (pawl_state(run->take.parts[i].lock) == PAWL_LOST) {
+        enum pawl_state state = pawl_state(lock);
+        if (state == PAWL_SUSPECT) /* told before anybody listened */
+            expect_the_worst(run, lock);
+        if (state == PAWL_LOST) {
             say("'%s' was lost before the command started", run->options.take.names[i]);
             *status = EXIT_LOST;
             return false;

@@ -113,12 +113,33 @@ is_cut_off() {
     equal "... with the status of its command" 3 "$status"
 }
 
+# It stands still until its time is over, and its command ends meanwhile: that loss is of no concern to the next term.
+is_stopped() {
+    start "$engine-stopped" "$PAWL" elect --lease 4 web -- \
+        bash -c 'trap "echo asked >&3; exit 3" TERM; echo "$PAWL_TOKEN" >&3; until [ -e "$1/enough" ]; do sleep 0.1; done' - "$scratch" \
+        2>"$scratch/said-stopped"
+    first=$(hear)
+    kill -STOP "$started"
+    touch "$scratch/enough"
+    check "$engine: pawl is stopped until its time is over" eventually is_free web
+    rm "$scratch/enough"
+    kill -CONT "$started"
+    again=$(hear)
+    check "... and leads again" [ "$again" -gt "$first" ]
+    check "... with a command" eventually is_lead_by "$again"
+    kill -TERM "$started"
+    equal "... that goes on until it is asked to end" asked "$(hear)"
+    ended "$started"
+    equal "... and was started once" 1 "$(grep -c "standing for election again" "$scratch/said-stopped")"
+}
+
 for engine in local redis zookeeper; do
     if [ $engine = local ] || "start_$engine"; then
         resigns
         is_killed
         is_deposed
         [ $engine = local ] || is_cut_off
+        [ $engine = local ] || is_stopped
     else
         skip "$engine" "$missing"
     fi
