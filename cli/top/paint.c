@@ -18,7 +18,7 @@ static SCREEN *screen;
 bool paint_start(void) {
     const char *terminal = getenv("TERM");
 
-    setlocale(LC_ALL, "");
+    setlocale(LC_CTYPE, ""); /* numbers stay as files have them */
     set_escdelay(50);
     screen = newterm(NULL, stdout, stdin);
     if (screen == NULL) {
