@@ -166,11 +166,12 @@ static void tear_down(struct server *server) {
 }
 
 static int print_address(const struct server *server) {
+    char shown[512];
+
     if (server->listening.path != NULL)
         printf("unix:%s\n", server->listening.path);
     else
-        printf("http://%s:%u/metrics\n", server->listening.everywhere ? server->options->hosts.names[0] : server->listening.address,
-               server->listening.port);
+        printf("http://%s/metrics\n", listen_shown(&server->listening, &server->options->hosts, shown, sizeof shown));
     return finish_output(0);
 }
 

@@ -182,6 +182,19 @@ int listen_names(const struct listening *listening, const struct host_list *host
     return EXIT_SYSTEM;
 }
 
+char *listen_shown(const struct listening *listening, const struct host_list *hosts, char *out, size_t size) {
+    const char *name = listening->everywhere ? hosts->names[0] : listening->address;
+    const char *colon = strrchr(name, ':');
+    bool has_port = colon != NULL && colon[1] != '\0' && strspn(colon + 1, "0123456789") == strlen(colon + 1) &&
+                    (name[0] != '[' || colon[-1] == ']');
+
+    if (has_port)
+        snprintf(out, size, "%s", name);
+    else
+        snprintf(out, size, "%s:%u", name, listening->port);
+    return out;
+}
+
 void listen_close(struct listening *listening) {
     if (listening->fd >= 0)
         close(listening->fd);

@@ -30,6 +30,8 @@ int host_list_add(struct host_list *hosts, const char *name);
  * status after having said what is wrong. */
 int listen_names(const struct listening *listening, const struct host_list *hosts, struct gate *gate);
 
+/* What a browser has to be sent to: NAME:PORT, where NAME may say another port itself. Returns `out`. */
+char *listen_shown(const struct listening *listening, const struct host_list *hosts, char *out, size_t size);
 /* Stop listening; a unix socket's file is removed. */
 void listen_close(struct listening *listening);
 

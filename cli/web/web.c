@@ -152,11 +152,12 @@ static void tear_down(struct web *web) {
 }
 
 static int print_address(const struct web *web) {
+    char shown[512];
+
     if (web->listening.path != NULL)
         printf("unix:%s#%s\n", web->listening.path, web->gate.key);
     else
-        printf("http://%s:%u/#%s\n", web->listening.everywhere ? web->hosts.names[0] : web->listening.address, web->listening.port,
-               web->gate.key);
+        printf("http://%s/#%s\n", listen_shown(&web->listening, &web->hosts, shown, sizeof shown), web->gate.key);
     return finish_output(0);
 }
 
