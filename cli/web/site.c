@@ -40,7 +40,7 @@ static void serve_asset(struct exchange *exchange, struct site *site, int which)
     const char *known = exchange_header(exchange, "If-None-Match");
 
     if (known != NULL && strcmp(known, assets[which].tag) == 0)
-        exchange_say(exchange, 304, "%s", "");
+        exchange_answer(exchange, 304, site->unchanged[which]);
     else
         exchange_answer(exchange, 200, site->pages[which]);
 }
@@ -248,7 +248,8 @@ bool site_init(struct site *site) {
     LIST_INIT(&site->patients);
     for (int i = 0; i < ASSETS; i++) {
         site->pages[i] = document_of(assets[i].type, assets[i].text, assets[i].length, assets[i].tag);
-        if (site->pages[i] == NULL)
+        site->unchanged[i] = document_of(assets[i].type, "", 0, assets[i].tag);
+        if (site->pages[i] == NULL || site->unchanged[i] == NULL)
             return false;
     }
     want_looks(site);
@@ -262,8 +263,10 @@ void site_finish(struct site *site) {
         LIST_REMOVE(patient, link);
         free(patient);
     }
-    for (int i = 0; i < ASSETS; i++)
+    for (int i = 0; i < ASSETS; i++) {
         document_drop(site->pages[i]);
+        document_drop(site->unchanged[i]);
+    }
     for (int view = 0; view < VIEW_DIFFERENCE; view++)
         document_drop(site->views[view]);
     frames_finish(&site->frames);

@@ -18,7 +18,8 @@ struct site {
     struct looker *looker;
     struct errands *errands;
     struct frames frames;
-    struct document *pages[3];               /* the assets */
+    struct document *pages[3];               /* the assets, */
+    struct document *unchanged[3];           /* and for who has them already: the same headers, and no body */
     struct document *views[VIEW_DIFFERENCE]; /* of the last look; NULL: there was none yet */
     int64_t good_until;                      /* a moment of now_ms() */
     LIST_HEAD(, stream) streams;

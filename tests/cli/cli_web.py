@@ -98,6 +98,17 @@ def sockets():
     check("its end removes it", not os.path.exists(path))
 
 
+def shown_addresses():
+    """What is printed can be opened: a name that says its port is not given another one."""
+    for option, wanted in ("db1.example:80", r"http://db1\.example:80/#"), ("db1.example", r"http://db1\.example:\d+/#"):
+        process = start(
+            PAWL, "web", "-u", LOCKS, "--listen", "0.0.0.0:0", "--host", option, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        line = process.stdout.readline()
+        check(f"the address with --host {option}", re.match(wanted, line), line)
+        process.terminate()
+
+
 def page(web):
     total = 0
     for path, kind in ("/", "text/html"), ("/app.js", "text/javascript"), ("/app.css", "text/css"):
@@ -111,6 +122,8 @@ def page(web):
         tag = headers["etag"]
         code, headers, again = web.get(path, key=False, more=[f"If-None-Match: {tag}"])
         check(f"{path} is not sent again", code == 304 and not again, f"{code} {again}")
+        kept = (headers.get("etag"), headers.get("cache-control"), headers.get("content-type", "").split(";")[0])
+        equal("... and may still be kept", (tag, "no-cache", kind), kept)
     check("script, style and page are 60 kB at most", total <= 60000, total)
     print(f"# {total} bytes")
     headers = web.get("/", key=False)[1]
@@ -409,6 +422,7 @@ def main():
     command_line()
     keys()
     sockets()
+    shown_addresses()
     hold("deploy", "--label", "release 4182")
     wait_behind("deploy")
     hold(ODD, "--label", '"><script>alert(1)</script>')
