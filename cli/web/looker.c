@@ -25,6 +25,7 @@ struct looker {
     struct look last; /* the thread's own */
     uint64_t number;  /* of looks */
     bool wanted, stopping, full;
+    bool missed; /* the thread's own: the last look was not told, out of memory */
     struct seen seen;
     int event;
 };
@@ -38,6 +39,8 @@ static void write_view(FILE *out, struct looker *looker, enum view view, const s
         metrics_write(out, look, &metrics);
     else if (looker->number == 1)
         fputs(": the first look\n\n", out); /* who reads on has seen it as a whole */
+    else if (looker->missed)
+        fputs("event: anew\ndata: {}\n\n", out);
     else
         write_difference(out, looker->number, &looker->last, look, &looker->history, heard);
 }
@@ -74,6 +77,8 @@ static bool take(struct looker *looker, struct seen *seen) {
     history_add(&looker->history, looker->number > 0 ? &looker->last : NULL, &look);
     looker->number++;
     bool done = write_views(looker, &look, heard, seen);
+    looker->number -= !done; /* who serves has not heard of it, */
+    looker->missed = !done;  /* nor of what differed */
     pthread_mutex_unlock(&looker->past_mutex);
     look_finish(&looker->last);
     looker->last = look;
