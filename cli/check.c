@@ -30,12 +30,16 @@ static void print_lock(FILE *out, const struct lock_seen *lock) {
 
 /* Of a lock that was asked for by name what was seen is said in any case. */
 static bool check_place(FILE *out, const struct check_options *options, const struct place *place, const char *name) {
+    char shown[1024];
     bool fits = false;
 
     for (size_t i = 0; i < place->count; i++) {
         bool this_one = check_fits(options, &place->locks[i]);
 
         fits |= this_one;
+        if (!options->quiet && options->held_longer_ms >= 0 && place->locks[i].holders > 0 && place->locks[i].held_ms < 0)
+            say("'%s' is held by a program that does not tell since when: --held-longer can't say",
+                printable(shown, sizeof shown, place->locks[i].name));
         if (!options->quiet && (this_one || name != NULL))
             print_lock(out, &place->locks[i]);
     }

@@ -76,6 +76,8 @@ endless redisson
 redis HSET watched 0f8fad5b-d9cb-469f-a165-70867728950e:77 2
 redis PEXPIRE watched 60000
 matches "a holder of Redisson's is foreign, and ends" "*watched  holds, foreign*mutex*s" "$("$PAWL" status watched)"
+status_is 1 "how long it has held is not known" "$PAWL" status --check --held-longer 1s watched
+matches "... and that is said" "pawl: 'watched' is held by a program that does not tell since when*" "$said"
 matches "... and raw shows its count" "*0f8fad5b-d9cb-469f-a165-70867728950e:77 = 2*" "$("$PAWL" status --raw watched)"
 
 # ---- doctor ----
