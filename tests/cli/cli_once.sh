@@ -24,7 +24,7 @@ many() {
     exec {heard}<>"$scratch/$name" {end_it}<>"$scratch/$name-end"
     crowd=()
     for ((i = 0; i < $2; i++)); do
-        "$PAWL" run -q "${once[@]}" --lease 2 "$name" -- \
+        "$PAWL" run -q "${once[@]}" --lease 4 "$name" -- \
             sh -c 'echo "${PAWL_HOLDER##*:}" >&3; read -r _ <&4' 3>&"$heard" 4<&"$end_it" &
         crowd+=($!)
     done
