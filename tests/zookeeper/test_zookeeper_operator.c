@@ -140,6 +140,44 @@ static int count_to_three(const struct pawl_finding *finding, void *data) {
     return ++*count == 3 ? 42 : 0;
 }
 
+static int count_lock(const struct pawl_entry *entry, void *data) {
+    (void)entry;
+    ++*(int *)data;
+    return 0;
+}
+
+/* How long a look at all locks takes, which are so many. */
+static int64_t look_at(struct pawl *client, int locks) {
+    int64_t began = pawl__boottime();
+    int seen = 0;
+
+    assert_works(pawl_inspect(client, NULL, count_lock, &seen, &error), &error);
+    assert_int_equal(seen, locks);
+    return pawl__boottime() - began;
+}
+
+/* In the world a round trip has its time, and nothing else takes any: so many locks cost a few of them, not two for each. */
+static void test_many_locks_are_looked_at_at_once(void **state) {
+    enum { MANY = 64 };
+    struct pawl *client = open_direct("");
+    struct pawl_lock *locks[MANY];
+    int64_t one = 0;
+    char name[32];
+
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, i % 8 ? "lock%d" : "some/lock%d", i);
+        assert_works(pawl_mutex_new(client, name, PAWL_TASK, &locks[i], &error), &error);
+        acquire(locks[i]);
+        if (i == 1)
+            one = look_at(client, 2);
+    }
+    assert_true(look_at(client, MANY) <= 4 * one);
+    for (int i = 0; i < MANY; i++)
+        pawl_lock_free(locks[i]);
+    pawl_close(client);
+}
+
 static void test_doctor_stops_when_told(void **state) {
     struct pawl *client = open_proxied("");
     int count = 0;
@@ -157,10 +195,11 @@ static void test_doctor_stops_when_told(void **state) {
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        TEST(test_doctor_finds_who_is_there), TEST(test_doctor_compares_times),
-        TEST(test_doctor_looks_at_access),    TEST(test_doctor_warns_of_a_sequence_near_its_end),
-        TEST(test_doctor_asks_every_host),    TEST(test_doctor_without_four_letter_words),
-        TEST(test_doctor_stops_when_told),    TEST(test_doctor_warns_of_a_lock_below_a_lock),
+        TEST(test_doctor_finds_who_is_there),        TEST(test_doctor_compares_times),
+        TEST(test_doctor_looks_at_access),           TEST(test_doctor_warns_of_a_sequence_near_its_end),
+        TEST(test_doctor_asks_every_host),           TEST(test_doctor_without_four_letter_words),
+        TEST(test_doctor_stops_when_told),           TEST(test_doctor_warns_of_a_lock_below_a_lock),
+        TEST(test_many_locks_are_looked_at_at_once),
     };
 
     return harness_run(argc, argv, "test_zookeeper_operator", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);

@@ -2,9 +2,9 @@
  *
  * survey.c - for operators: who holds, who waits; and breaking a hold.
  *
- * One lock is read as a whole: its path, its nodes with data and Stat, a semaphore's two directories. Then who holds is decided by the
- * queue rule, as every contender decides it for itself, and only then is anybody shown anything, without the mutex. The server is
- * asked to catch up with its leader first.
+ * Of all locks so many are asked about at once (LOCKS_AT_ONCE) that round trips do not add up. One lock is read as a whole: its path, its
+ * nodes with data and Stat, a semaphore's two directories. Then who holds is decided by the queue rule, as every contender decides it for
+ * itself, and only then is anybody shown anything, without the mutex. The server is asked to catch up with its leader first.
  *
  * A break that does not insist is a change of the holder's node, as Curator's Revoker makes it: a pawl's record gets one more word, a
  * foreign node Curator's own message. Holders of ours take any change of their node for a break.
@@ -21,13 +21,15 @@
 
 #define PATIENCE_NS (10 * ZK_S)
 
-enum { DEPTH = 8, AT_ONCE = 32 };
+/* Requests for the nodes of one lock, and locks, that are under way at once. */
+enum { DEPTH = 8, AT_ONCE = 32, LOCKS_AT_ONCE = 32 };
 
 static const char revoke[] = "__REVOKE__";
 
 /* One node that holds or waits. */
 struct entry {
     char *path;
+    struct zk_call *asked; /* for its data; NULL: not yet, or it was answered */
     char *data;
     struct Stat stat;
     struct pawl__identity identity;
@@ -56,6 +58,7 @@ struct entries {
 
 static void entries_free(struct entries *entries) {
     for (size_t i = 0; i < entries->count; i++) {
+        pawl__zk_call_free(entries->list[i].asked);
         free(entries->list[i].path);
         free(entries->list[i].data);
         free(entries->list[i].raw);
@@ -117,32 +120,44 @@ static uint64_t count_turns(const struct Stat *stat) {
     return ((uint64_t)(uint32_t)stat->cversion + (uint64_t)(uint32_t)stat->numChildren) / 2;
 }
 
+/* Ask for the data of some, unless that was done. */
+static void ask_entries(struct survey *survey, struct entries *entries, size_t from, size_t to) {
+    for (size_t i = from; i < to && i < entries->count; i++)
+        if (!entries->list[i].asked)
+            entries->list[i].asked = pawl__zk_call(survey->session, ZK_CALL_GET, entries->list[i].path, NULL);
+}
+
+/* ZOK, or ZNONODE: it went; else *retrc says why it can't be read. */
+static int read_entry(struct survey *survey, struct entry *entry, int *retrc) {
+    int answer = pawl__zk_call_wait(survey->session, entry->asked, survey->deadline);
+
+    if (answer == ZOK)
+        take_data(entry, entry->asked);
+    else if (answer != ZNONODE && *retrc == ZOK)
+        *retrc = explain(survey, answer, entry->path);
+    pawl__zk_call_free(entry->asked);
+    entry->asked = NULL;
+    return answer;
+}
+
 /* Read all nodes; those that went meanwhile are left out. */
 static int read_entries(struct survey *survey, struct entries *entries) {
-    struct zk_call *calls[AT_ONCE];
     size_t kept = 0;
     int rc = ZOK;
 
-    for (size_t from = 0; from < entries->count; from += AT_ONCE) {
-        size_t count = entries->count - from < AT_ONCE ? entries->count - from : AT_ONCE;
+    for (size_t i = 0; i < entries->count; i++) {
+        struct entry *entry = &entries->list[i];
 
-        for (size_t i = 0; i < count; i++)
-            calls[i] = pawl__zk_call(survey->session, ZK_CALL_GET, entries->list[from + i].path, NULL);
-        for (size_t i = 0; i < count; i++) {
-            struct entry *entry = &entries->list[from + i];
-            int answer = pawl__zk_call_wait(survey->session, calls[i], survey->deadline);
-
-            if (answer == ZOK)
-                take_data(entry, calls[i]);
-            else if (answer != ZNONODE && rc == ZOK)
-                rc = explain(survey, answer, entry->path);
-            pawl__zk_call_free(calls[i]);
-            if (answer == ZOK) {
-                entries->list[kept++] = *entry;
-            } else {
-                free(entry->path);
-                entry->path = NULL;
+        if (i % AT_ONCE == 0)
+            ask_entries(survey, entries, i, i + AT_ONCE);
+        if (read_entry(survey, entry, &rc) == ZOK) {
+            if (kept++ != i) {
+                entries->list[kept - 1] = *entry;
+                *entry = (struct entry){.path = NULL};
             }
+        } else {
+            free(entry->path);
+            *entry = (struct entry){.path = NULL};
         }
     }
     entries->count = kept;
@@ -187,25 +202,32 @@ static int no_memory(const struct survey *survey) {
     return pawl__fail(survey->reterr, PAWL_ENOMEM, "out of memory");
 }
 
-/* List a directory; no such node counts as empty. *ret is to be freed. */
-static int list(struct survey *survey, const char *path, struct zk_call **ret) {
-    struct zk_call *sync = pawl__zk_call(survey->session, ZK_CALL_SYNC, path, NULL),
-                   *call = pawl__zk_call(survey->session, ZK_CALL_LIST, path, NULL);
-    int rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
-
-    pawl__zk_call_free(sync);
-    *ret = call;
-    if (rc == ZOK || rc == ZNONODE)
-        return 0;
-    pawl__zk_call_free(call);
-    *ret = NULL;
-    return explain(survey, rc, path);
+static struct zk_call *ask_list(struct survey *survey, const char *path) {
+    pawl__zk_call_free(pawl__zk_call(survey->session, ZK_CALL_SYNC, path, NULL));
+    return pawl__zk_call(survey->session, ZK_CALL_LIST, path, NULL);
 }
 
-/* The contenders among the children of a mutex or a read-write lock. */
-static int read_queue(struct survey *survey, const char *dir, const struct zk_call *listing, struct entries *ret) {
+/* The answer to ask_list(); no such node counts as empty. */
+static int await_list(struct survey *survey, const char *path, struct zk_call *call) {
+    int rc = pawl__zk_call_wait(survey->session, call, survey->deadline);
+
+    return rc == ZOK || rc == ZNONODE ? 0 : explain(survey, rc, path);
+}
+
+/* List a directory. *ret is to be freed. */
+static int list(struct survey *survey, const char *path, struct zk_call **ret) {
+    struct zk_call *call = ask_list(survey, path);
+    int rc = await_list(survey, path, call);
+
+    if (rc < 0)
+        pawl__zk_call_free(call);
+    *ret = rc < 0 ? NULL : call;
+    return rc;
+}
+
+/* The contenders among the children of a mutex or a read-write lock; not read yet. */
+static int list_queue(struct survey *survey, const char *dir, const struct zk_call *listing, struct entries *ret) {
     int64_t number;
-    int rc;
 
     for (int i = 0; i < listing->count; i++) {
         const char *child = listing->children[i];
@@ -221,10 +243,21 @@ static int read_queue(struct survey *survey, const char *dir, const struct zk_ca
         entry->mode = reads ? PAWL_SHARED : PAWL_EXCLUSIVE;
         entry->keeps = pawl__zk_guid_limit(child) == ZK_KEEPS;
     }
-    rc = read_entries(survey, ret);
+    return 0;
+}
+
+static int read_listed(struct survey *survey, struct entries *ret) {
+    int rc = read_entries(survey, ret);
+
     if (rc == 0 && !apply_rule(ret))
         rc = no_memory(survey);
     return rc;
+}
+
+static int read_queue(struct survey *survey, const char *dir, const struct zk_call *listing, struct entries *ret) {
+    int rc = list_queue(survey, dir, listing, ret);
+
+    return rc == 0 ? read_listed(survey, ret) : rc;
 }
 
 /* ---- Semaphores ----------------------------------------------------------------------------------------------------------- */
@@ -347,9 +380,9 @@ static bool has_child(const struct zk_call *listing, const char *child) {
     return false;
 }
 
-/* Everybody at one path. */
+/* Everybody at one path, whose queue was listed. */
 static int read_lock(struct survey *survey, const char *home, const struct zk_call *listing, struct entries *ret) {
-    int rc = read_queue(survey, home, listing, ret);
+    int rc = read_listed(survey, ret);
 
     if (rc == 0 && ret->count == 0 && (has_child(listing, "leases") || has_child(listing, "locks")))
         rc = read_semaphore(survey, home, ret);
@@ -433,37 +466,97 @@ static bool is_named(const char *home, const char *child) {
            strcmp(child, pawl__zk_values_name) != 0 && (*home || strcmp(child, "zookeeper") != 0);
 }
 
-/* One lock, and with `deep` those below it. The mutex is held on entry and on return. */
-static int survey_path(struct survey *survey, const char *home, const char *name, int deep) {
-    struct entries entries = {0};
+/* A lock that is being looked at. */
+struct place {
+    char *path, *name;
     struct zk_call *listing;
-    int rc;
+    struct entries entries;
+};
 
-    rc = list(survey, *home ? home : "/", &listing);
-    if (rc < 0)
-        return rc;
-    if (*name)
-        rc = read_lock(survey, home, listing, &entries);
-    if (rc == 0 && entries.count) {
+static void place_free(struct place *place) {
+    entries_free(&place->entries);
+    pawl__zk_call_free(place->listing);
+    free(place->path);
+    free(place->name);
+    *place = (struct place){.path = NULL};
+}
+
+static int survey_below(struct survey *survey, const struct place *above, int deep);
+
+/* Its listing is here: ask for the nodes that it names. */
+static int place_listed(struct survey *survey, struct place *place) {
+    int rc = await_list(survey, place->path, place->listing);
+
+    if (rc == 0 && *place->name)
+        rc = list_queue(survey, place->path, place->listing, &place->entries);
+    if (rc == 0)
+        ask_entries(survey, &place->entries, 0, AT_ONCE);
+    return rc;
+}
+
+/* The rest of it, and with `deep` the locks below it. */
+static int survey_place(struct survey *survey, struct place *place, int deep) {
+    int rc = *place->name ? read_lock(survey, place->path, place->listing, &place->entries) : 0;
+
+    if (rc == 0 && place->entries.count) {
         pawl__zk_unlock(survey->session);
-        rc = show_all(survey, name, &entries);
+        rc = show_all(survey, place->name, &place->entries);
         pawl__zk_lock();
     }
-    entries_free(&entries);
-    for (int i = 0; rc == 0 && deep > 0 && i < listing->count; i++) {
-        const char *child = listing->children[i];
-        char *path, *below;
+    return rc == 0 && deep > 0 ? survey_below(survey, place, deep) : rc;
+}
+
+/* Some places: what is asked about each is under way before the first answer is awaited. They are freed. */
+static int survey_places(struct survey *survey, struct place *places, size_t count, int deep) {
+    int rc = 0;
+
+    for (size_t i = 0; i < count; i++)
+        places[i].listing = ask_list(survey, places[i].path);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = place_listed(survey, &places[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (rc == 0)
+            rc = survey_place(survey, &places[i], deep);
+        place_free(&places[i]);
+    }
+    return rc;
+}
+
+static int survey_below(struct survey *survey, const struct place *above, int deep) {
+    struct place places[LOCKS_AT_ONCE] = {{.path = NULL}};
+    const char *home = strcmp(above->path, "/") == 0 ? "" : above->path;
+    size_t count = 0;
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < above->listing->count; i++) {
+        const char *child = above->listing->children[i];
 
         if (!is_named(home, child))
             continue;
-        path = pawl__zk_text("%s/%s", home, child);
-        below = pawl__zk_text("%s%s%s", name, *name ? "/" : "", child);
-        rc = path && below ? survey_path(survey, path, below, deep - 1) : no_memory(survey);
-        free(path);
-        free(below);
+        places[count].path = pawl__zk_text("%s/%s", home, child);
+        places[count].name = pawl__zk_text("%s%s%s", above->name, *above->name ? "/" : "", child);
+        if (!places[count].path || !places[count].name)
+            rc = no_memory(survey);
+        if (++count == LOCKS_AT_ONCE && rc == 0) {
+            rc = survey_places(survey, places, count, deep - 1);
+            count = 0;
+        }
     }
-    pawl__zk_call_free(listing);
+    if (rc == 0)
+        return survey_places(survey, places, count, deep - 1);
+    for (size_t i = 0; i < count; i++)
+        place_free(&places[i]);
     return rc;
+}
+
+/* One lock, and with `deep` those below it. The mutex is held on entry and on return. */
+static int survey_path(struct survey *survey, const char *home, const char *name, int deep) {
+    struct place place = {.path = strdup(*home ? home : "/"), .name = strdup(name)};
+
+    if (place.path && place.name)
+        return survey_places(survey, &place, 1, deep);
+    place_free(&place);
+    return no_memory(survey);
 }
 
 int pawl__zk_survey(struct zk_session *session, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
@@ -606,7 +699,9 @@ int pawl__zk_break(struct zk_session *session, const char *name, uint64_t token,
     pawl__zk_lock();
     rc = list(&survey, home, &listing);
     if (rc == 0) {
-        rc = read_lock(&survey, home, listing, &entries);
+        rc = list_queue(&survey, home, listing, &entries);
+        if (rc == 0)
+            rc = read_lock(&survey, home, listing, &entries);
         pawl__zk_call_free(listing);
     }
     entry = rc == 0 ? find_token(&entries, token) : NULL;
