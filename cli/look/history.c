@@ -2,7 +2,7 @@
  *
  * history.c - events, holds and rates, from a row of looks. Pure: time is that of the looks.
  *
- * A lock that was not seen for FORGET_MS is forgotten. Memory is bounded: HOLDS_MOST holds of a lock, ALL_HOLDS of all (those of a lock
+ * A lock that was not seen for FORGET_MS is forgotten; at once, where there are more than LOCKS_MOST. Memory is bounded: HOLDS_MOST holds of a lock, ALL_HOLDS of all (those of a lock
  * then push out each other earlier), EVENTS_MOST events of each sort.
  */
 #include "history.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MOST = 512, ALL_HOLDS = 150000, FORGET_MS = 600000 };
+enum { EVENTS_MOST = 512, ALL_HOLDS = 150000, FORGET_MS = 600000, LOCKS_MOST = 20000 };
 
 const char *event_name(enum event_kind kind) {
     static const char *const names[EVENT_KINDS] = {
@@ -398,12 +398,13 @@ static struct lock_past *past_of(struct step *step, const struct lock_seen *lock
 }
 
 static void forget_the_old(struct history *history, int64_t now_ms) {
+    int64_t patience_ms = history->count > LOCKS_MOST ? 1 : FORGET_MS;
     size_t kept_count = 0;
 
     for (size_t i = 0; i < history->count; i++) {
         struct lock_past *past = history->locks[i];
 
-        if (now_ms - past->seen_ms < FORGET_MS) {
+        if (now_ms - past->seen_ms < patience_ms) {
             history->locks[kept_count++] = past;
         } else {
             history->hold_count -= past->hold_room;

@@ -341,6 +341,36 @@ static void test_command_of_odd_names(void **state) {
     look_finish(&other_look);
 }
 
+/* Names that are used once, as of jobs, are forgotten sooner where there are very many. */
+static void test_history_of_many_names(void **state) {
+    enum { ROUNDS = 8, NAMES = 5000 };
+    struct history history;
+    struct look before, now;
+
+    (void)state;
+    assert_true(history_init(&history));
+    for (int round = 0; round < ROUNDS; round++) {
+        struct made *made = calloc(NAMES, sizeof made[0]);
+        char(*names)[16] = calloc(NAMES, sizeof names[0]);
+
+        for (int i = 0; i < NAMES; i++) {
+            snprintf(names[i], sizeof names[i], "job-%06d", round * NAMES + i);
+            made[i] = (struct made)HOLDS(names[i], 1, (uint64_t)(round * NAMES + i + 1));
+        }
+        now = look_of(made, NAMES, NOW + round * 1000);
+        history_add(&history, round > 0 ? &before : NULL, &now);
+        if (round > 0)
+            look_finish(&before);
+        before = now;
+        assert_true(history.count <= 20000 + NAMES);
+        assert_non_null(history_of(&history, "local:/a", names[0]));
+        free(names);
+        free(made);
+    }
+    look_finish(&before);
+    history_finish(&history);
+}
+
 /* A look takes a fiftieth of a server's time; one that failed took none, and no pause is so long that pages and metrics are of no use. */
 static void test_pause(void **state) {
     struct look look;
@@ -640,6 +670,7 @@ int main(void) {
         cmocka_unit_test(test_tree),
         cmocka_unit_test(test_command_of_odd_names),
         cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_history_of_many_names),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_agents_apart),
         cmocka_unit_test(test_suspect_then_lost),
