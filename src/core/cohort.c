@@ -26,6 +26,7 @@
 #include "os/futex.h"
 #include "base/lease.h"
 #include "os/sleep.h"
+#include "os/uncancelled.h"
 
 static int pass_on(struct claim *claim, const struct pawl_lock *lock);
 
@@ -135,6 +136,7 @@ static void ask_interrupted(struct cohort *cohort, struct waiter *waiter) {
 
     if (!client->interrupted.fn || waiter->state != WAITER_WAITING)
         return;
+    UNCANCELLED;
     pawl__cohort_let_go(cohort);
     over = client->interrupted.fn(client->interrupted.data) != 0;
     pthread_mutex_lock(&cohort->mutex);

@@ -351,6 +351,7 @@ static void set_deadline(struct waiter *waiter, int64_t now) {
 /* Waited PAWL__LOOK_NS with another lock in hand: look for a deadlock. */
 static void look(struct cohort *cohort, struct waiter *waiter) {
     int64_t since = waiter->look_at - PAWL__LOOK_NS;
+    UNCANCELLED; /* it calls back */
 
     pawl__cohort_let_go(cohort);
     pawl__deadlock_look(since);

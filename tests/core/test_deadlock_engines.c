@@ -104,6 +104,77 @@ static void test_ring_over_engines(void **state) {
     pthread_barrier_destroy(&all_have_one);
 }
 
+/* A callback with a point at which its thread may be cancelled. */
+static void cancel_here(void) {
+    pthread_cancel(pthread_self());
+    pthread_testcancel();
+}
+
+static void cancel_at_a_deadlock(const struct pawl_deadlock *found, void *data) {
+    on_deadlock(found, data);
+    cancel_here();
+}
+
+static int cancel_at_a_signal(void *data) {
+    *(_Atomic bool *)data = true;
+    cancel_here();
+    return 0;
+}
+
+enum { CANCELLED_INSIDE = 1 };
+
+static void *play_once(void *data) {
+    struct player *player = data;
+    int before, rc = pawl_acquire(player->first, PAWL_FOREVER, NULL);
+
+    player->result = CANCELLED_INSIDE;
+    pthread_barrier_wait(&all_have_one);
+    rc = rc < 0 ? rc : pawl_acquire(player->second, PAWL_FOREVER, NULL);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    player->result = rc;
+    if (rc == 0)
+        pawl_release(player->second, NULL);
+    pawl_release(player->first, NULL);
+    return NULL;
+}
+
+/* A thread that is cancelled in a callback comes to the end of its acquire all the same. */
+static void test_cancelled_in_a_callback(void **state) {
+    (void)state;
+    for (int by_signal = 0; by_signal < 2; by_signal++) {
+        _Atomic bool asked = false;
+        struct pawl_options options = {.size = sizeof options, .deadlock = by_signal ? on_deadlock : cancel_at_a_deadlock};
+        struct player players[2];
+        struct pawl *client;
+        char full[192];
+
+        told = ended = 0;
+        if (by_signal)
+            options.interrupted = cancel_at_a_signal, options.interrupted_data = &asked;
+        snprintf(full, sizeof full, "%s?deadlock=break", urls[0]);
+        assert_works(pawl_open(full, &options, &client, &error), &error);
+        pthread_barrier_init(&all_have_one, NULL, 2);
+        for (int i = 0; i < 2; i++) {
+            players[i].first = make(client, i);
+            players[i].second = make(client, 1 - i);
+        }
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&players[i].thread, NULL, play_once, &players[i]), 0);
+        for (int i = 0; i < 2; i++)
+            pthread_join(players[i].thread, NULL);
+        assert_true(players[0].result == PAWL_EDEADLK || players[1].result == PAWL_EDEADLK);
+        assert_int_equal(players[0].result + players[1].result, PAWL_EDEADLK);
+        assert_true(asked == (by_signal == 1));
+        assert_int_equal(told, 1);
+        for (int i = 0; i < 2; i++) {
+            pawl_lock_free(players[i].first);
+            pawl_lock_free(players[i].second);
+        }
+        pawl_close(client);
+        pthread_barrier_destroy(&all_have_one);
+    }
+}
+
 /* It has a lock, and waits for another until its time is up: on the way it looks. 0: as it should be. */
 static int wait_in_child(void) {
     struct pawl *client;
@@ -186,6 +257,7 @@ static int end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring_over_engines),
+        cmocka_unit_test(test_cancelled_in_a_callback),
         cmocka_unit_test(test_after_fork),
     };
     const char *missing = zookeeper_server_missing();
