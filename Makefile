@@ -90,6 +90,14 @@ sim: ## pawl in a simulated world, under faults by the thousand; TIME=20s or COU
 	@tools/deps sim
 	@BUILD='$(BUILD)' TIME='$(TIME)' COUNT='$(COUNT)' SEED='$(SEED)' ENGINES='$(ENGINES)' tools/sim
 
+.PHONY: elections
+elections: ## `pawl elect` under faults, on each engine: never two leaders; TIME=60s, SEED=4711
+	@tools/deps torture
+	@$(MAKE) --no-print-directory all
+	@for engine in local redis zookeeper; do \
+		BUILD_DIR=$(BUILD) lab/torture/elections $$engine '$(patsubst %s,%,$(or $(TIME),60))' '$(or $(SEED),1)' || exit 1; \
+	done
+
 .PHONY: mutants
 mutants: ## put mistakes into pawl, one by one, and see each found in the simulated world
 	@tools/deps sim
