@@ -164,9 +164,29 @@ struct text {
     bool shown[PAWL__KINDS];
 };
 
-/* A label's value, as the format wants it. */
+/* How many bytes of UTF-8 stand here, one character; 0: none (RFC 3629). */
+static size_t utf8_bytes(const unsigned char *text) {
+    size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : text[0] < 0xf5 ? 4 : 0;
+
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if (length > 2 && ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+                       (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f)))
+        return 0;
+    return length;
+}
+
+/* A label's value, as the format wants it. A path may have any bytes; what is not UTF-8, and would spoil the whole text, is \xNN. */
 static void put_value(FILE *out, const char *value) {
-    for (; *value; value++) {
+    for (size_t length; *value; value += length ? length : 1) {
+        length = utf8_bytes((const unsigned char *)value);
+        if (length == 0)
+            fprintf(out, "\\\\x%02x", (unsigned char)*value);
+        if (length != 1) {
+            fwrite(value, 1, length, out);
+            continue;
+        }
         if (*value == '\\' || *value == '"')
             fputc('\\', out);
         if (*value == '\n')

@@ -24,7 +24,7 @@ static struct pawl *open_here(char dir[64]) {
     struct pawl *client;
     char url[128];
 
-    strcpy(dir, "/tmp/pawl \"s\\XXXXXX");
+    strcpy(dir, "/tmp/pawl \"s\\\xff\xc3\xa9XXXXXX");
     assert_non_null(mkdtemp(dir));
     snprintf(url, sizeof url, "local:%s", dir);
     assert_works(pawl_open(url, NULL, &client, &error), &error);
@@ -53,7 +53,7 @@ static void test_text(void **state) {
     text = write_stats(client);
     assert_contains(text,
                     "# HELP pawl_client_acquires_total Acquires, by how they ended.\n# TYPE pawl_client_acquires_total counter\n"
-                    "pawl_client_acquires_total{url=\"local:/tmp/pawl \\\"s\\\\");
+                    "pawl_client_acquires_total{url=\"local:/tmp/pawl \\\"s\\\\\\\\xff\xc3\xa9");
     assert_contains(text, "\",kind=\"semaphore\",result=\"granted\"} 1\n");
     assert_contains(text, "\",kind=\"semaphore\",result=\"held\"} 1\n");
     assert_contains(text, "\",kind=\"mutex\",result=\"granted\"} 0\n");
