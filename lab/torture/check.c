@@ -211,6 +211,8 @@ bool check_expects(const struct check *check, int code) {
         return check->asks[FAULT_CORRUPTION];
     case PAWL_ELIMIT:
         return check->counted;
+    case PAWL_EDEADLK:
+        return check->nests;
     default:
         return false;
     }
@@ -528,6 +530,9 @@ static bool on_rig(struct check *check, const struct record *record) {
     case RECORD_KEEP:
         check->keep = record->numbers[0];
         return check->keep >= 0;
+    case RECORD_NESTS:
+        check->nests = record->numbers[0] > 0;
+        return true;
     case RECORD_APART:
         check->apart = record->numbers[0] > 0;
         return true;

@@ -89,6 +89,7 @@ struct check {
     bool counted;       /* such a foreigner takes part that pawl does not share permits with */
     int64_t lease, now; /* ns; `now`: the latest time seen */
     int64_t keep;       /* ns that a claim is kept while nobody holds it; 0: none is */
+    bool nests;         /* acquires are ended for a deadlock's sake */
     bool apart;         /* the servers do not show the same time */
     uint64_t handoff;
     size_t lines, offset; /* of the next line, in the file */

@@ -3,10 +3,10 @@
  * client.c - one client of a run: threads that acquire and release as the dice say, and write down what they see.
  *
  * What a record claims is what the thread could know: `got` is stamped after acquire returned, `drop` before release is called, `sure`
- * before the question is asked. Each thread holds one lock at a time, or several that it took as one (pawl_acquire_all), so that clients
- * never wait for each other in a circle. Each part of such a set is written down as if another thread had it: the k-th of thread T has the
- * number T + k * THREADS. What lies beside a lock is written and read by its holders, and read by others; the token of a read is that of
- * the hold, or 0.
+ * before the question is asked. Each thread holds one lock at a time, or several that it took as one (pawl_acquire_all), or the first one
+ * and its client's own: so clients never wait for each other in a circle, though threads of one may. Each part of such a set, or pair, is
+ * written down as if another thread had it: the k-th of thread T has the number T + k * THREADS. What lies beside a lock is written and
+ * read by its holders, and read by others; the token of a read is that of the hold, or 0.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -229,15 +229,19 @@ static void enter_again(struct thread *thread, const struct wish *wish) {
     NOTE(thread, wish, now(thread), RECORD_INNER, "%d", wish->index);
 }
 
+/* For ever, and one permit. */
+static struct wish wish_for(struct thread *thread, int index) {
+    return (struct wish){.who = thread->who,
+                         .index = index,
+                         .lock = &thread->client->page->lock[index],
+                         .handle = thread->client->locks[index],
+                         .permits = 1,
+                         .timeout_ms = PAWL_FOREVER};
+}
+
 /* Any lock, and one of its permits. */
 static struct wish draw_one(struct thread *thread) {
-    struct page *page = thread->client->page;
-    struct dice *dice = &thread->dice;
-    int index = (int)dice_below(dice, (uint64_t)page->locks);
-    struct wish wish = {.who = thread->who, .index = index, .lock = &page->lock[index], .permits = 1, .timeout_ms = PAWL_FOREVER};
-
-    wish.handle = thread->client->locks[index];
-    return wish;
+    return wish_for(thread, (int)dice_below(&thread->dice, (uint64_t)thread->client->page->locks));
 }
 
 /* ---- Values --------------------------------------------------------------------------------------------------------------- */
@@ -506,6 +510,31 @@ static void have_set(struct thread *thread) {
         let_go(thread, &wishes[i], wishes[i].mode == PAWL_SHARED);
 }
 
+/* ---- Two, one after the other ---------------------------------------------------------------------------------------------- */
+
+/* The first lock and the client's own, in either order: threads of this client may come to wait for each other. No other client can be in
+ * that circle: it has not this one's own lock, and whoever of it waits for its own has the first one, which this circle is about. */
+static void have_nested(struct thread *thread) {
+    struct wish wishes[2] = {wish_for(thread, 0), wish_for(thread, thread->client->page->locks + thread->who.slot)};
+    int64_t most = thread->client->page->nest_ms;
+    int first = (int)dice_below(&thread->dice, 2);
+
+    wishes[1].who.thread += thread->client->page->threads;
+    struct wish *outer = &wishes[first], *inner = &wishes[1 - first];
+
+    draw_timeout(thread, inner, dice_below(&thread->dice, 100));
+    if (most > 0 && inner->timeout_ms > most)
+        inner->timeout_ms = dice_between(&thread->dice, 1, most);
+    if (wishes[0].lock->kind == PAWL_SEMAPHORE || !take(thread, outer))
+        return;
+    dwell(thread, outer);
+    if (take(thread, inner)) {
+        dwell(thread, inner);
+        let_go(thread, inner, false);
+    }
+    let_go(thread, outer, false);
+}
+
 /* Enter and leave, if that is possible at once, without asking for a token. */
 static void blink(struct thread *thread, const struct wish *wish) {
     NOTE(thread, wish, now(thread), RECORD_BLINK, "%d", wish->index);
@@ -538,6 +567,8 @@ static void *thread_main(void *data) {
             put_for_another(thread);
         if (page->sets > 0 && page->locks > 1 && dice_percent(&thread->dice, (unsigned)page->sets))
             have_set(thread);
+        else if (page->nests > 0 && dice_percent(&thread->dice, (unsigned)page->nests))
+            have_nested(thread);
         else
             have_one(thread);
     }
@@ -611,6 +642,8 @@ int client_main(struct page *page, const struct history *history, int slot, unsi
         return 0;
     for (int i = 0; i < page->locks; i++)
         client.locks[i] = new_handle(&client, &page->lock[i], 0);
+    if (page->nests > 0)
+        client.locks[page->locks + slot] = new_handle(&client, &page->lock[page->locks + slot], 0);
     client.values = page->values > 0 && has_values(&client) ? (unsigned)page->values : 0;
     if (!history_append(history, history_now(history), client.who, RECORD_START, "%d", (int)getpid()))
         return EXIT_BROKEN;
@@ -623,7 +656,7 @@ int client_main(struct page *page, const struct history *history, int slot, unsi
     atomic_fetch_add(&page->idle, 1);
     while (atomic_load(&page->phase) != PHASE_LEAVE)
         nap(5);
-    for (int i = 0; i < page->locks; i++)
+    for (int i = 0; i < rig_locks(page); i++)
         pawl_lock_free(client.locks[i]);
     pawl_close(client.pawl);
     return 0;

@@ -66,7 +66,7 @@ bool ending_look(const struct ending *ending, bool of_the_living, bool take) {
     }
     int64_t deadline = ending->now() + ending->mend_ns;
 
-    for (int i = 0; take && i < ending->page->locks; i++)
+    for (int i = 0; take && i < rig_locks(ending->page); i++)
         take_whole(ending, pawl, &ending->page->lock[i], deadline);
     await_nothing(ending, pawl, of_the_living, deadline);
     pawl_close(pawl);

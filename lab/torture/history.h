@@ -29,6 +29,7 @@
     X(LEASE, "lease", "n")                                                                                                         \
     X(HANDOFF, "handoff", "n")                                                                                                     \
     X(KEEP, "keep", "n")                                                                                                           \
+    X(NESTS, "nests", "n")                                                                                                         \
     X(APART, "apart", "n")                                                                                                         \
     X(LOCK, "lock", "lwn")                                                                                                         \
     X(ASKS, "asks", "wn")                                                                                                          \

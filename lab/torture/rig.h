@@ -45,6 +45,8 @@ struct page {
     int64_t began_wall; /* Unix time then, in ns */
     int clients, threads, locks;
     int sets;         /* of 100 acquires so many are of several locks at once */
+    int nests;        /* of 100 acquires so many are of two locks, one after the other: the first and the client's own */
+    int64_t nest_ms;  /* how long the second of them is waited for at most; 0: for ever */
     int values;       /* of 100 holds so many read or write what lies beside the lock, if the engine has that */
     int by_token;     /* of 100 writes so many are in the name of a hold that is known by its token */
     int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
@@ -61,6 +63,11 @@ struct page {
     _Atomic uint64_t acquired, failed, lost;
     _Atomic uint64_t breaks_wanted, breaks_done;
 };
+
+/* Behind the common locks each client has one of its own, where locks are nested. */
+static inline int rig_locks(const struct page *page) {
+    return page->locks + (page->nests > 0 ? page->clients : 0);
+}
 
 /* The mains of the worker processes, by `--worker`. Return the exit status. */
 int client_main(struct page *page, const struct history *history, int slot, unsigned life);

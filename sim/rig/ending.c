@@ -17,6 +17,8 @@
 static int64_t mend_of(const struct rig *rig) {
     int64_t usual = bound_ns(rig->oracle->mend, rig->plan->lease * WORLD_MS);
 
+    if (rig->plan->nests > 0)
+        usual += PLAN_DEADLOCKS_MS * WORLD_MS;
     return plan_refuses_often(rig->plan) ? 4 * usual : usual;
 }
 

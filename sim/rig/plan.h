@@ -20,6 +20,7 @@
     X(threads, 16) /* of each */                                                                                                   \
     X(locks, 64)                                                                                                                   \
     X(sets, 100)     /* of 100 acquires so many are of several locks at once */                                                    \
+    X(nests, 100)    /* of 100 acquires so many are of two locks, one after the other, in either order */                          \
     X(values, 100)   /* of 100 holds so many write or read what lies beside the lock */                                            \
     X(bytoken, 100)  /* of 100 writes so many are in the name of another's hold */                                                 \
     X(watch, 100)    /* of 100 locks that a client has so many are observed by it, too */                                          \
@@ -84,6 +85,8 @@ static inline bool plan_refuses_often(const struct plan *plan) {
 static inline bool plan_keeps(const struct plan *plan) {
     return plan->keep > 0 && strstr(plan->url, "handoff=0") == NULL;
 }
+/* So long it may take in the end until the last deadlocks are ended: who waits is looked at after a second, and then every four. */
+enum { PLAN_DEADLOCKS_MS = 10000 };
 /* Is there no fault in it at all? */
 static inline bool plan_is_calm(const struct plan *plan) {
     return plan->strokes.count == 0;

@@ -17,6 +17,8 @@
 #define PATIENCE (60 * WORLD_SECOND)
 /* So long is looked for a holder that could be broken. */
 #define BREAK (2 * WORLD_SECOND)
+/* Where a deadlock is only told, who waits in it gives up by then: after it was told. */
+enum { NEST_MS = 4000 };
 
 void rig_note(struct rig *rig, enum record_kind kind, const char *format, ...) {
     char text[HISTORY_LINE / 2];
@@ -183,11 +185,11 @@ static void run(struct rig *rig) {
 static const char *const kind_names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] = "rwlock", [PAWL_SEMAPHORE] = "semaphore"};
 
 /* Until observers know the last state. Where nothing struck, and nothing is left to a lease, they are told of it at once; else their own
- * look at its end may have to do. */
+ * look at its end may have to do. And the last deadlocks may have to be ended before. */
 static int64_t watch_ms_of(const struct plan *plan) {
     bool calm = plan_is_calm(plan) && !plan_keeps(plan) && plan->throttle == 0 && !plan_has_foreigners(plan);
 
-    return calm ? 2000 : 4000 + 2 * plan->lease;
+    return (calm ? 2000 : 4000 + 2 * plan->lease) + (plan->nests > 0 ? PLAN_DEADLOCKS_MS : 0);
 }
 
 /* Who looks in the end keeps nothing. */
@@ -212,6 +214,8 @@ static void set_up_page(struct rig *rig) {
     page->threads = (int)plan->threads;
     page->locks = (int)plan->locks;
     page->sets = (int)plan->sets;
+    page->nests = plan->sets == 0 ? (int)plan->nests : 0;
+    page->nest_ms = strstr(plan->url, "deadlock=break") == NULL ? NEST_MS : 0;
     page->values = (int)plan->values;
     page->by_token = (int)plan->bytoken;
     page->watch_ms = watch_ms_of(plan);
@@ -223,6 +227,11 @@ static void set_up_page(struct rig *rig) {
         page->lock[i].limit = kind % 3 == PAWL_SEMAPHORE ? 3 : 1;
         snprintf(page->lock[i].name, sizeof page->lock[i].name, "torture-%s-%s%d", kind_names[kind % 3],
                  plan->together != 0 ? "{t}" : "", i);
+    }
+    for (int i = page->locks; i < rig_locks(page); i++) {
+        page->lock[i] = (struct rig_lock){.kind = PAWL_MUTEX, .limit = 1};
+        snprintf(page->lock[i].name, sizeof page->lock[i].name, "torture-own-%s%d", plan->together != 0 ? "{t}" : "",
+                 i - page->locks);
     }
     page->pause_ms = plan_keeps(plan) ? plan->keep : 0;
     set_up_urls(rig);
@@ -282,7 +291,9 @@ static void write_head(struct rig *rig) {
         rig_note(rig, RECORD_KEEP, "%" PRId64, plan->keep * WORLD_MS);
     if (plan->apart > 0)
         rig_note(rig, RECORD_APART, "%" PRId64, plan->apart * WORLD_MS);
-    for (int i = 0; i < rig->page->locks; i++)
+    if (rig->page->nests > 0)
+        rig_note(rig, RECORD_NESTS, "%d", rig->page->nest_ms == 0);
+    for (int i = 0; i < rig_locks(rig->page); i++)
         rig_note(rig, RECORD_LOCK, "%d %s %u", i, kind_names[rig->page->lock[i].kind], rig->page->lock[i].limit);
     for (int i = 0; i < SIM_FAULT_KINDS; i++)
         if (plan->faults[i])

@@ -31,6 +31,7 @@ enum purpose {
     FOR_WATCH = 114,
     FOR_BARGING = 115,
     FOR_BY_TOKEN = 116,
+    FOR_NESTS = 117,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -173,6 +174,20 @@ static void draw_url(struct plan *plan) {
     }
 }
 
+/* Locks that are nested: in some runs of clients with several threads, where no sets are taken. Mostly a deadlock is ended; in the others
+ * it is told alone, and the waits in it end by themselves. */
+static void draw_nests(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_NESTS);
+    bool any = dice_percent(&dice, 15), report = dice_percent(&dice, 25);
+    int64_t nests = dice_between(&dice, 5, 40);
+
+    plan->nests = 0;
+    if (!any || plan->sets > 0 || plan->threads < 2)
+        return;
+    plan->nests = nests;
+    add_option(plan, report ? "deadlock=report" : "deadlock=break");
+}
+
 static void draw_servers(struct plan *plan) {
     struct dice dice = dice_new(plan->seed, FOR_SERVERS);
 
@@ -311,6 +326,7 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_threads(plan);
     draw_wire(plan);
     draw_url(plan);
+    draw_nests(plan);
     draw_servers(plan);
     draw_apart(plan);
     draw_keep(plan);

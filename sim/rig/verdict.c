@@ -12,10 +12,11 @@
 
 #include "buffer.h"
 #include "calm.h"
+#include "circles.h"
 #include "plan.h"
 #include "torture/check.h"
 
-static const char *const own_rules[] = {"calm", "hung", "livelock", "stuck", "late", "leak", "requests"};
+static const char *const own_rules[] = {"calm", "hung", "livelock", "stuck", "late", "leak", "requests", "deadlock"};
 enum { OWN_RULES = sizeof own_rules / sizeof own_rules[0] };
 
 bool verdict_knows(const char *rule) {
@@ -92,7 +93,7 @@ static bool counts(const struct plan *plan, const char *rule) {
     return plan->nonsense == 0;
 }
 
-static void judge_history(const struct plan *plan, struct outcome *ret, struct calm *calm) {
+static void judge_history(const struct plan *plan, struct outcome *ret, struct calm *calm, struct circles *circles) {
     struct check *check = check_new(oracle_text);
     struct verdict *verdict = malloc(sizeof *verdict);
     size_t size;
@@ -102,6 +103,8 @@ static void judge_history(const struct plan *plan, struct outcome *ret, struct c
         newline = memchr(line, '\n', (size_t)(end - line));
         check_line(check, line, (size_t)(newline - line));
         calm_line(calm, line, (size_t)(newline - line));
+        if (plan->nests > 0)
+            circles_line(circles, line, (size_t)(newline - line));
     }
     check_finish(check, verdict);
     for (size_t i = 0; i < verdict->texts; i++)
@@ -203,11 +206,29 @@ static void judge_waits(const struct plan *plan, const struct calm *calm, struct
         find(ret, "calm", "%u holds were told as lost, and nothing could have taken them", calm->lost);
 }
 
+/* Who waits is looked at after a second, and then every four: PAWL__LOOK_NS and PAWL__LOOK_AGAIN_NS in src/core/core.h; and a second. */
+#define BROKEN_BY (6 * WORLD_SECOND)
+
+/* Deadlocks are ended, those alone, and in time if nothing keeps pawl from seeing them. */
+static void judge_circles(const struct plan *plan, const struct circles *circles, struct outcome *ret) {
+    bool ends = strstr(plan->url, "deadlock=break") != NULL && plan_is_calm(plan) && plan->throttle == 0;
+
+    if (!counts(plan, "deadlock"))
+        return;
+    if (circles->wrong > 0)
+        find(ret, "deadlock", "client %d.%u: the wait of thread %d was ended at %.6f s, and it was in no deadlock",
+             circles->first_wrong.slot, circles->first_wrong.life, circles->first_wrong.thread, (double)circles->wrong_at / 1e9);
+    if (ends && circles->worst_ns > BROKEN_BY)
+        find(ret, "deadlock", "client %d.%u: thread %d waited in a deadlock for %.3f s, until %.6f s", circles->worst.slot,
+             circles->worst.life, circles->worst.thread, (double)circles->worst_ns / 1e9, (double)circles->worst_at / 1e9);
+}
+
 /* So long a write may take from one server of an ensemble to the leader and back: one that was asked for later may be ahead of it. */
 #define THROUGH_ENSEMBLE (5 * WORLD_MS)
 
 void verdict_give(const struct plan *plan, const struct facts *facts, struct outcome *ret) {
     static struct calm calm;
+    static struct circles circles;
     int64_t more;
 
     *ret = (struct outcome){.hash = facts->hash,
@@ -227,8 +248,10 @@ void verdict_give(const struct plan *plan, const struct facts *facts, struct out
         calm.bound_ns = plan->patience * WORLD_MS;
     }
     close_history(facts, ret);
-    judge_history(plan, ret, &calm);
+    circles_begin(&circles, (int)plan->threads);
+    judge_history(plan, ret, &calm, &circles);
     judge_waits(plan, &calm, ret);
+    judge_circles(plan, &circles, ret);
     if (calm.hung > 0 && counts(plan, "hung"))
         find(ret, "hung", "%u clients did not come to an end", calm.hung);
     if (facts->leaked > 0)

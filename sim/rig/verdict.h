@@ -13,6 +13,7 @@
  *   late      the run comes to its end
  *   leak      a client that closes what it opened has given back all of its memory
  *   requests  without faults, no more messages per hold than the plan says
+ *   deadlock  no wait is ended for a deadlock that is none; and without faults each deadlock is ended, where that is asked for
  */
 #ifndef PAWL_SIM_VERDICT_H
 #define PAWL_SIM_VERDICT_H

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * test_rig.c - what the rig of the simulated world is made of, as far as it is pure: plans and strokes as text, what is drawn from a seed,
- * the shrinker on failures that are made up, the lines of the regression file, and how long somebody waited for a free lock.
+ * the shrinker on failures that are made up, the lines of the regression file, how long somebody waited for a free lock, and who of a
+ * client waited for whom.
  */
 #include <stdlib.h>
 
 #include "../../tests/support/test.h"
 
 #include "rig/calm.h"
+#include "rig/circles.h"
 #include "rig/plan.h"
 #include "rig/regressions.h"
 #include "rig/shrink.h"
@@ -291,6 +293,43 @@ static void test_waiting_behind_a_foreigner(void **state) {
     assert_int_equal(worst_in(false, lines), 37);
 }
 
+/* ---- Circles ------------------------------------------------------------------------------------------------------------------- */
+
+static const struct circles *circles_of(const char *const *lines) {
+    static struct circles circles;
+
+    circles_begin(&circles, 2);
+    for (; *lines != NULL; lines++)
+        circles_line(&circles, *lines, strlen(*lines));
+    return &circles;
+}
+
+/* Thread 0 has lock 0, and wants 1; thread 1 the other way round; the parts 2 and 3 are what they want. */
+#define IN_A_CIRCLE                                                                                                                \
+    "10 0.1.0 want 0 x 1 -1", "11 0.1.0 got 0 1 5", "12 0.1.1 want 1 x 1 -1", "13 0.1.1 got 1 2 5", "20 0.1.2 want 1 x 1 -1",      \
+        "30 0.1.3 want 0 x 1 -1"
+
+static void test_waiting_in_a_circle(void **state) {
+    const struct circles *circles;
+
+    (void)state;
+    circles = circles_of((const char *const[]){IN_A_CIRCLE, "70 0.1.3 fail 0 -13", NULL});
+    assert_int_equal(circles->worst_ns, 40);
+    assert_int_equal(circles->wrong, 0);
+    /* It goes on until somebody does something about it; nobody of another client could. */
+    assert_int_equal(circles_of((const char *const[]){IN_A_CIRCLE, "40 1.1.0 want 1 x 1 -1", "90 rig exit 0.1 0", NULL})->worst_ns,
+                     60);
+    /* No circle yet; and one who has nothing, and waits behind it. */
+    assert_int_equal(circles_of((const char *const[]){"10 0.1.0 want 0 x 1 -1", "11 0.1.0 got 0 1 5", "12 0.1.1 want 0 x 1 -1",
+                                                      "20 0.1.1 fail 0 -13", NULL})
+                         ->wrong,
+                     1);
+    circles = circles_of((const char *const[]){"10 0.1.0 want 0 x 1 -1", "11 0.1.0 got 0 1 5", "12 1.1.1 want 1 x 1 -1",
+                                               "13 1.1.1 got 1 2 5", "20 0.1.2 want 1 x 1 -1", "40 0.1.2 fail 1 -13", NULL});
+    assert_int_equal(circles->wrong, 1);
+    assert_int_equal(circles->worst_ns, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strokes_as_text),
@@ -305,6 +344,7 @@ int main(void) {
         cmocka_unit_test(test_waiting_for_a_free_lock),
         cmocka_unit_test(test_waiting_behind_a_claim_that_was_joined),
         cmocka_unit_test(test_waiting_behind_a_foreigner),
+        cmocka_unit_test(test_waiting_in_a_circle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
