@@ -142,12 +142,24 @@ static void ask_anew(struct calm *calm, const struct record *record, int64_t cam
     }
 }
 
-/* From one client to another it goes by the server; and so it does where a thread has it twice running, since those of its process that
- * wait would be next. Not so if it was kept. */
+/* Does another thread of this client wait for the lock? */
+static bool has_waiter(const struct calm *calm, const struct record *record) {
+    for (int i = 0; i < calm->width; i++) {
+        const struct calm_thread *other = &calm->threads[record->who.slot][i];
+
+        if (i != record->who.thread && other->lock == record->lock && !other->holds)
+            return true;
+    }
+    return false;
+}
+
+/* From one client to another it goes by the server; and so it does where a thread has it twice running, if it was not kept, and no other
+ * thread waits, for which the claim would be left open. */
 static void pass_on(struct calm *calm, const struct record *record) {
     struct who *last = &calm->locks[record->lock].last;
+    bool again = record->who.thread == last->thread && !calm->keeps && !has_waiter(calm, record);
 
-    calm->locks[record->lock].passed += record->who.slot != last->slot || (record->who.thread == last->thread && !calm->keeps);
+    calm->locks[record->lock].passed += record->who.slot != last->slot || again;
     *last = record->who;
 }
 

@@ -293,6 +293,29 @@ static void test_waiting_behind_a_foreigner(void **state) {
     assert_int_equal(worst_in(false, lines), 37);
 }
 
+/* Where a foreigner waits: what threads of a client hand on among themselves passes nobody. A thread that takes it twice running has
+ * asked the server, unless another of its client waits. */
+static unsigned passed_by(const char *waits) {
+    static struct calm calm;
+    const char *const lines[] = {"10 2.1.0 want 0 x 1 -1", waits,
+                                 "20 0.1.0 want 0 x 1 -1", "21 0.1.0 got 0 1 5",
+                                 "22 0.1.0 drop 0",        "23 0.1.0 gone 0 0",
+                                 "24 0.1.0 want 0 x 1 -1", "25 0.1.0 got 0 2 5",
+                                 "26 0.1.0 drop 0",        "27 0.1.0 gone 0 0",
+                                 "28 2.1.0 got 0 0 5"};
+
+    calm_begin(&calm, 2, 0);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        calm_line(&calm, lines[i], strlen(lines[i]));
+    return calm.locks[0].passed;
+}
+
+static void test_passing_a_foreigner(void **state) {
+    (void)state;
+    assert_int_equal(passed_by("12 0.1.1 want 0 x 1 -1"), 1); /* its own turn */
+    assert_true(passed_by("12 1.1.0 want 0 x 1 -1") > 1);
+}
+
 /* ---- Circles ------------------------------------------------------------------------------------------------------------------- */
 
 static const struct circles *circles_of(const char *const *lines) {
@@ -344,6 +367,7 @@ int main(void) {
         cmocka_unit_test(test_waiting_for_a_free_lock),
         cmocka_unit_test(test_waiting_behind_a_claim_that_was_joined),
         cmocka_unit_test(test_waiting_behind_a_foreigner),
+        cmocka_unit_test(test_passing_a_foreigner),
         cmocka_unit_test(test_waiting_in_a_circle),
     };
 
