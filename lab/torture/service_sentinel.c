@@ -60,28 +60,20 @@ static void residue(struct servers *servers, residue_fn *found, void *data) {
         redis_residue_of(servers, primary, found, data);
 }
 
+#define WATCHED_SERVICE                                                                                                            \
+    .lines = REDIS_LINES, .given_up_leases = 3, .replicated = true, .begin = begin, .heal = heal, .residue = residue,              \
+    .litter = redis_litter
+
 const struct service sentinel_service = {
     .word = "sentinel",
     .engine = "sentinel",
     .topology = &sentinel_topology,
-    .lines = REDIS_LINES,
-    .given_up_leases = 3,
-    .replicated = true,
-    .begin = begin,
-    .heal = heal,
-    .residue = residue,
-    .litter = redis_litter,
+    WATCHED_SERVICE,
 };
 
 const struct service redis_replicas_service = {
     .word = "redis-replicas",
     .engine = "redis-replicas",
     .topology = &redis_replicas_topology,
-    .lines = REDIS_LINES,
-    .given_up_leases = 3,
-    .replicated = true,
-    .begin = begin,
-    .heal = heal,
-    .residue = residue,
-    .litter = redis_litter,
+    WATCHED_SERVICE,
 };

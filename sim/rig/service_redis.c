@@ -455,40 +455,22 @@ const struct sim_service sim_redlock = {
     .prefix = "redlock://", .has = has_voters,  .start = start_voters,
 };
 
+#define WATCHED_SERVICE                                                                                                            \
+    .stop = stop, .begin = begin, .heal = heal, .whole = is_whole, .residue = residue, .litter = litter, .keeps = true,            \
+    .replicated = true, .prefix = "redis-sentinel://", .first = 1 + REPLICAS, .has = has_group, .start = start_watched
+
 const struct sim_service sim_sentinel = {
-    .stop = stop,
-    .begin = begin,
-    .heal = heal,
-    .whole = is_whole,
-    .residue = residue,
-    .litter = litter,
-    .keeps = true,
+    WATCHED_SERVICE,
     .word = "sentinel",
     .engine = "sentinel",
-    .replicated = true,
-    .prefix = "redis-sentinel://",
     .suffix = "/" SENTINEL_NAME,
-    .first = 1 + REPLICAS,
-    .has = has_group,
-    .start = start_watched,
 };
 
 const struct sim_service sim_redis_replicas = {
-    .stop = stop,
-    .begin = begin,
-    .heal = heal,
-    .whole = is_whole,
-    .residue = residue,
-    .litter = litter,
-    .keeps = true,
+    WATCHED_SERVICE,
     .word = "redis-replicas",
     .engine = "redis-replicas",
-    .replicated = true,
-    .prefix = "redis-sentinel://",
     .suffix = "/" SENTINEL_NAME "?replicas=2",
-    .first = 1 + REPLICAS,
-    .has = has_group,
-    .start = start_watched,
 };
 
 const struct sim_service sim_cluster = {

@@ -6,59 +6,51 @@
 
 #include "redis_commands.h"
 
-static void add(struct buffer *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(struct buffer *text, const char *format, ...) {
-    char line[512];
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    redis__buffer_add(text, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
-}
-
 static void info_server(struct redis *redis, struct buffer *text) {
-    add(text, "# Server\r\nredis_version:%s\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\nredis_mode:%s\r\nos:Linux\r\n",
+    redis__buffer_print(
+        text, "# Server\r\nredis_version:%s\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\nredis_mode:%s\r\nos:Linux\r\n",
         redis->version,
         redis__peer_is_sentinel(redis) ? "sentinel"
         : redis__peer_clustered(redis) ? "cluster"
                                        : "standalone");
-    add(text, "arch_bits:64\r\nprocess_id:1\r\nrun_id:%s\r\ntcp_port:%u\r\nserver_time_usec:%lld\r\n", redis->run_id, redis->port,
-        (long long)(redis__wall_ns(redis) / 1000));
-    add(text, "uptime_in_seconds:%lld\r\nuptime_in_days:0\r\nhz:10\r\n", (long long)((redis->now - redis->started) / (1000 * MS)));
+    redis__buffer_print(text, "arch_bits:64\r\nprocess_id:1\r\nrun_id:%s\r\ntcp_port:%u\r\nserver_time_usec:%lld\r\n",
+                        redis->run_id, redis->port, (long long)(redis__wall_ns(redis) / 1000));
+    redis__buffer_print(text, "uptime_in_seconds:%lld\r\nuptime_in_days:0\r\nhz:10\r\n",
+                        (long long)((redis->now - redis->started) / (1000 * MS)));
 }
 
 static void info_clients(struct redis *redis, struct buffer *text) {
-    add(text, "# Clients\r\nconnected_clients:%zu\r\nmaxclients:%u\r\nblocked_clients:%zu\r\ntracking_clients:%zu\r\n",
-        redis->session_count, redis->max_clients, redis->waiting, redis->tracking_clients);
+    redis__buffer_print(text,
+                        "# Clients\r\nconnected_clients:%zu\r\nmaxclients:%u\r\nblocked_clients:%zu\r\ntracking_clients:%zu\r\n",
+                        redis->session_count, redis->max_clients, redis->waiting, redis->tracking_clients);
 }
 
 static void info_memory(struct redis *redis, struct buffer *text) {
-    add(text, "# Memory\r\nused_memory:1000000\r\nmaxmemory:%lld\r\nmaxmemory_policy:%s\r\n", (long long)redis->max_memory,
-        redis__setting_get(redis, "maxmemory-policy"));
+    redis__buffer_print(text, "# Memory\r\nused_memory:1000000\r\nmaxmemory:%lld\r\nmaxmemory_policy:%s\r\n",
+                        (long long)redis->max_memory, redis__setting_get(redis, "maxmemory-policy"));
 }
 
 static void info_persistence(struct redis *redis, struct buffer *text) {
-    add(text,
+    redis__buffer_print(
+        text,
         "# "
         "Persistence\r\nloading:%d\r\nrdb_changes_since_last_save:%llu\r\nrdb_bgsave_in_progress:0\r\nrdb_last_save_time:%lld\r\n",
         redis->now < redis->loading_until, (unsigned long long)redis->dirty,
         (long long)(server_clock_read(&redis->clock, redis->started) / 1000 / MS));
-    add(text, "rdb_last_bgsave_status:%s\r\naof_enabled:%d\r\naof_last_write_status:%s\r\n",
-        strncmp(redis->fail_always, "MISCONF Redis", 13) == 0 ? "err" : "ok", redis->aof,
-        strncmp(redis->fail_always, "MISCONF Errors", 14) == 0 ? "err" : "ok");
+    redis__buffer_print(text, "rdb_last_bgsave_status:%s\r\naof_enabled:%d\r\naof_last_write_status:%s\r\n",
+                        strncmp(redis->fail_always, "MISCONF Redis", 13) == 0 ? "err" : "ok", redis->aof,
+                        strncmp(redis->fail_always, "MISCONF Errors", 14) == 0 ? "err" : "ok");
 }
 
 static void info_stats(struct redis *redis, struct buffer *text) {
-    add(text, "# Stats\r\ntotal_connections_received:%llu\r\ntotal_commands_processed:%llu\r\nrejected_connections:0\r\n",
-        (unsigned long long)redis->connections, (unsigned long long)(redis->counts.commands + redis->counts.calls));
-    add(text, "tracking_total_keys:%zu\r\n", redis->tracked_count);
+    redis__buffer_print(text,
+                        "# Stats\r\ntotal_connections_received:%llu\r\ntotal_commands_processed:%llu\r\nrejected_connections:0\r\n",
+                        (unsigned long long)redis->connections, (unsigned long long)(redis->counts.commands + redis->counts.calls));
+    redis__buffer_print(text, "tracking_total_keys:%zu\r\n", redis->tracked_count);
 }
 
 static void info_keyspace(struct redis *redis, struct buffer *text) {
-    add(text, "# Keyspace\r\n");
+    redis__buffer_print(text, "# Keyspace\r\n");
     for (unsigned db = 0; db < DATABASES; db++) {
         size_t expires = 0;
         struct key *key;
@@ -67,24 +59,25 @@ static void info_keyspace(struct redis *redis, struct buffer *text) {
             continue;
         TAILQ_FOREACH(key, &redis->dbs[db].keys, entry)
         expires += key->expires >= 0;
-        add(text, "db%u:keys=%zu,expires=%zu,avg_ttl=0\r\n", db, redis->dbs[db].count, expires);
+        redis__buffer_print(text, "db%u:keys=%zu,expires=%zu,avg_ttl=0\r\n", db, redis->dbs[db].count, expires);
     }
 }
 
 static void info_commandstats(struct redis *redis, struct buffer *text) {
-    add(text, "# Commandstats\r\n");
+    redis__buffer_print(text, "# Commandstats\r\n");
     for (size_t i = 0; i < redis__command_count(); i++) {
         const struct stats *stats = &redis->stats[i];
 
         if (stats->calls || stats->failed || stats->rejected)
-            add(text, "cmdstat_%s:calls=%llu,usec=%llu,usec_per_call=1.00,rejected_calls=%llu,failed_calls=%llu\r\n",
-                redis__command_at(i)->name, (unsigned long long)stats->calls, (unsigned long long)stats->calls,
-                (unsigned long long)stats->rejected, (unsigned long long)stats->failed);
+            redis__buffer_print(text,
+                                "cmdstat_%s:calls=%llu,usec=%llu,usec_per_call=1.00,rejected_calls=%llu,failed_calls=%llu\r\n",
+                                redis__command_at(i)->name, (unsigned long long)stats->calls, (unsigned long long)stats->calls,
+                                (unsigned long long)stats->rejected, (unsigned long long)stats->failed);
     }
 }
 
 static void info_cluster(struct redis *redis, struct buffer *text) {
-    add(text, "# Cluster\r\ncluster_enabled:%d\r\n", redis__peer_clustered(redis));
+    redis__buffer_print(text, "# Cluster\r\ncluster_enabled:%d\r\n", redis__peer_clustered(redis));
 }
 
 struct section {
@@ -125,7 +118,7 @@ void redis__command_info(struct ctx *ctx) {
         if (!wanted(ctx, &sections[i]))
             continue;
         if (text.size)
-            add(&text, "\r\n");
+            redis__buffer_print(&text, "\r\n");
         sections[i].add(ctx->redis, &text);
     }
     if (redis__peer_is_sentinel(ctx->redis))

@@ -175,6 +175,8 @@ struct buffer {
     size_t size, room;
 };
 void redis__buffer_add(struct buffer *buffer, const void *bytes, size_t size);
+/* A line or two of text: what is longer is cut off. */
+void redis__buffer_print(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void redis__buffer_free(struct buffer *buffer);
 
 enum { FRAMES = 16 };

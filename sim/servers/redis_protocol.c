@@ -132,6 +132,17 @@ void redis__buffer_add(struct buffer *buffer, const void *bytes, size_t size) {
     buffer->size += size;
 }
 
+void redis__buffer_print(struct buffer *buffer, const char *format, ...) {
+    char line[512];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    redis__buffer_add(buffer, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
+}
+
 void redis__buffer_free(struct buffer *buffer) {
     free(buffer->bytes);
     *buffer = (struct buffer){0};

@@ -455,51 +455,41 @@ void redis__command_replicaof(struct ctx *ctx) {
 
 /* ---- INFO ----------------------------------------------------------------------------------------------------------------- */
 
-static void add(struct buffer *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(struct buffer *text, const char *format, ...) {
-    char line[512];
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    redis__buffer_add(text, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
-}
-
 static void info_replica(const struct redis *redis, struct buffer *text) {
     bool linked = is_linked(redis);
     long long offset = (long long)redis__peer_offset(redis);
 
-    add(text, "role:slave\r\nmaster_host:%s\r\nmaster_port:%u\r\nmaster_link_status:%s\r\n", primary_host(redis),
-        primary_port(redis), linked ? "up" : "down");
-    add(text, "master_last_io_seconds_ago:%d\r\nmaster_sync_in_progress:0\r\nslave_read_repl_offset:%lld\r\n", linked ? 0 : -1,
-        offset);
-    add(text, "slave_repl_offset:%lld\r\nslave_priority:100\r\nslave_read_only:%d\r\nreplica_announced:1\r\n", offset,
-        !redis->replica_writes);
+    redis__buffer_print(text, "role:slave\r\nmaster_host:%s\r\nmaster_port:%u\r\nmaster_link_status:%s\r\n", primary_host(redis),
+                        primary_port(redis), linked ? "up" : "down");
+    redis__buffer_print(text, "master_last_io_seconds_ago:%d\r\nmaster_sync_in_progress:0\r\nslave_read_repl_offset:%lld\r\n",
+                        linked ? 0 : -1, offset);
+    redis__buffer_print(text, "slave_repl_offset:%lld\r\nslave_priority:100\r\nslave_read_only:%d\r\nreplica_announced:1\r\n",
+                        offset, !redis->replica_writes);
 }
 
 void redis__peer_info_replication(struct redis *redis, struct buffer *text) {
     const struct peer *peer = redis->peer;
     unsigned count = 0;
 
-    add(text, "# Replication\r\n");
+    redis__buffer_print(text, "# Replication\r\n");
     if (redis__peer_is_replica(redis))
         info_replica(redis, text);
     else
-        add(text, "role:master\r\n");
+        redis__buffer_print(text, "role:master\r\n");
     for (unsigned i = 0; peer && i < peer->group->server_count; i++)
         count += peer->followers[i].online;
-    add(text, "connected_slaves:%u\r\n", count);
+    redis__buffer_print(text, "connected_slaves:%u\r\n", count);
     count = 0;
     for (unsigned i = 0; peer && i < peer->group->server_count; i++)
         if (peer->followers[i].online)
-            add(text, "slave%u:ip=%s,port=%u,state=%s,offset=%lld,lag=%lld\r\n", count++, peer->group->servers[i]->host,
-                peer->group->servers[i]->port, peer->followers[i].ready ? "online" : "wait_bgsave",
-                (long long)peer->followers[i].acked, (long long)((redis->now - peer->followers[i].acked_at) / (1000 * MS)));
-    add(text, "master_failover_state:no-failover\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\nmaster_repl_offset:%lld\r\n",
-        peer ? peer->replid : redis->run_id, peer ? peer->replid2 : "0000000000000000000000000000000000000000",
-        (long long)redis__peer_offset(redis));
-    add(text, "second_repl_offset:%lld\r\n", peer && peer->second_offset >= 0 ? (long long)peer->second_offset + 1 : -1LL);
+            redis__buffer_print(text, "slave%u:ip=%s,port=%u,state=%s,offset=%lld,lag=%lld\r\n", count++,
+                                peer->group->servers[i]->host, peer->group->servers[i]->port,
+                                peer->followers[i].ready ? "online" : "wait_bgsave", (long long)peer->followers[i].acked,
+                                (long long)((redis->now - peer->followers[i].acked_at) / (1000 * MS)));
+    redis__buffer_print(text,
+                        "master_failover_state:no-failover\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\nmaster_repl_offset:%lld\r\n",
+                        peer ? peer->replid : redis->run_id, peer ? peer->replid2 : "0000000000000000000000000000000000000000",
+                        (long long)redis__peer_offset(redis));
+    redis__buffer_print(text, "second_repl_offset:%lld\r\n",
+                        peer && peer->second_offset >= 0 ? (long long)peer->second_offset + 1 : -1LL);
 }

@@ -307,18 +307,25 @@ static int32_t read_exists(struct reading *it) {
     return error;
 }
 
-static int32_t read_data(struct reading *it) {
-    struct zk_node *node;
+/* The path of a node that is there, which may be watched. */
+static int32_t read_watched(struct reading *it, enum zk_watch_kind kind, struct zk_node **ret) {
     struct zk_text path;
-    int32_t error = read_path(it, PERM_READ, &path, &node);
+    int32_t error = read_path(it, PERM_READ, &path, ret);
     bool watch = zk_read_bool(&it->reader);
 
     if (it->reader.bad)
         return ZK_MARSHALLING;
+    if (!error && watch)
+        zk_watch_add(it->conn, kind, path.bytes, (size_t)path.size);
+    return error;
+}
+
+static int32_t read_data(struct reading *it) {
+    struct zk_node *node;
+    int32_t error = read_watched(it, WATCH_DATA, &node);
+
     if (error)
         return error;
-    if (watch)
-        zk_watch_add(it->conn, WATCH_DATA, path.bytes, (size_t)path.size);
     zk_write_blob(&it->answer, node->data);
     zk_write_stat(&it->answer, node);
     return 0;
@@ -326,16 +333,10 @@ static int32_t read_data(struct reading *it) {
 
 static int32_t read_children(struct reading *it, bool with_stat) {
     struct zk_node *node;
-    struct zk_text path;
-    int32_t error = read_path(it, PERM_READ, &path, &node);
-    bool watch = zk_read_bool(&it->reader);
+    int32_t error = read_watched(it, WATCH_CHILD, &node);
 
-    if (it->reader.bad)
-        return ZK_MARSHALLING;
     if (error)
         return error;
-    if (watch)
-        zk_watch_add(it->conn, WATCH_CHILD, path.bytes, (size_t)path.size);
     zk_write_int(&it->answer, (int32_t)node->children);
     for (const struct zk_node *child = node->first; child; child = child->after)
         zk_write_buffer(&it->answer, zk_node_name(child), (int32_t)(child->path->size - child->name));
