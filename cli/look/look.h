@@ -111,8 +111,8 @@ bool look_start(struct look *look, size_t count, int64_t time_ms);
 /* From entries to locks, states and the graph. False: out of memory. */
 bool look_settle(struct look *look);
 void look_finish(struct look *look);
-/* For how long to look no more after this one: a look takes at most a fiftieth of each server's time. What could not be seen took none of it,
- * and a pause is never so long that what is shown is of no use. */
+/* For how long to look no more after this one: a look takes at most a fiftieth of each server's time. What could not be seen took
+ * none of it, and a pause is never so long that what is shown is of no use. */
 int64_t look_pause_ms(const struct look *look);
 
 const char *state_name(enum lock_state state);

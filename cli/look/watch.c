@@ -87,15 +87,15 @@ static char *as_given(const struct watched *watched) {
     return url_without_secrets(given != NULL ? given : "local:");
 }
 
-/* The resolved URL may differ from the one that was given (a path, a database); a place keeps the name under which it was seen first, for it
- * is that of a series, and of a place on the page. */
+/* The resolved URL may differ from the one that was given (a path, a database); a place keeps the name under which it was seen
+ * first, for it is that of a series, and of a place on the page. */
 static const char *name_of(struct watched *watched, const struct pawl_info *info) {
     if (watched->resolved == NULL)
         watched->resolved = watched->client != NULL ? strdup(info->url) : as_given(watched);
     return watched->resolved;
 }
 
-/* Whoever says `url` may have seen it before it was reached, or after. */
+/* Who says `url` may have seen it before it was reached, or after. */
 static bool is_named(const struct watched *watched, const char *url) {
     struct pawl_info info = {.url = ""};
     char *given = as_given(watched);

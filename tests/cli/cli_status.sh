@@ -93,7 +93,10 @@ start one-two "$PAWL" run c1 -- sh -c 'echo >&3; read -r line; exec "$0" run c2 
 first=$started
 start two-one "$PAWL" run c2 -- sh -c 'echo >&3; read -r line; exec "$0" run c1 -- true' "$PAWL" < <(eventually is_held c1; echo)
 second=$started
-deadlocked() { "$PAWL" status --graph >"$scratch/graph" && grep -q "a way out: pawl break -u '.*' --token [0-9]* -- 'c[12]'" "$scratch/graph"; }
+deadlocked() {
+    "$PAWL" status --graph >"$scratch/graph" &&
+        grep -q "a way out: pawl break -u '.*' --token [0-9]* -- 'c[12]'" "$scratch/graph"
+}
 check "two pawl run that wait for each other are found" eventually deadlocked
 kill "$first" "$second"
 ended "$first"

@@ -401,7 +401,8 @@ def unreachable():
     check("it is seen once it is there", eventually(lambda: web.json("/api/state")["places"][1]["error"] is None))
     seen = web.json("/api/state")
     equal("... under the same name", wish["url"], seen["places"][1]["url"])
-    equal("... and that is an event", ["reached", "unreachable"], [event["kind"] for event in seen["events"] if event["url"] == wish["url"]])
+    kinds = [event["kind"] for event in seen["events"] if event["url"] == wish["url"]]
+    equal("... and that is an event", ["reached", "unreachable"], kinds)
     check("... its locks, too", eventually(lambda: web.get(f"/api/lock?url={wish['url']}&name=deploy")[0] == 200))
     server.terminate()
     web.stop()

@@ -100,7 +100,7 @@ def words(line):
 
 
 def commands(browser):
-    """The lines to copy are one command with one lock, whatever it is called."""
+    """The lines to copy are one command with one lock, also where its name is odd."""
     for name in DASH, "a'b\"c&amp;`$(id)":
         go(browser, "#/lock/" + urllib.parse.quote(name, safe=""))
         line = browser.wait("return document.querySelector('.head .acts button')?.title")

@@ -321,7 +321,7 @@ static void test_tree(void **state) {
     look_finish(&look);
 }
 
-/* What an operator is told to type is one command, whatever a lock is called. */
+/* What an operator is told to type is one command, also where the name of a lock is odd. */
 static void test_command_of_odd_names(void **state) {
     const struct made made[] = {HOLDS("x'; reboot; '", 1, 1), WAITS("x'; reboot; '", 2, NOW - 2000), HOLDS("-u", 2, 2),
                                 WAITS("-u", 1, NOW - 1000)};
