@@ -329,6 +329,32 @@ static void test_values_are_taken_away(void **data) {
     engine_close(engine);
 }
 
+/* Somebody clears up while a write is under way: it is made all the same, under the lock that others find. */
+static void test_lock_is_taken_away_while_it_writes(void **data) {
+    struct writer writer = {*data, board_new()};
+    struct pawl__engine *engine = engine_open(*data);
+    char path[PATH_MAX + 16];
+    int ended = 0;
+    pid_t pid;
+
+    snprintf(path, sizeof path, "%s/values/lock", (const char *)*data);
+    for (int stops = 1; ended == 0 && stops < 500; stops++) {
+        write_as_holder(engine, "old");
+        ended = start_writer(&writer, stops, &pid);
+        skip_without_ptrace(ended);
+        if (ended == 0) {
+            assert_int_equal(unlink(path), 0);
+            ptrace(PTRACE_DETACH, pid, NULL, NULL);
+            assert_int_equal(reap(pid), 0);
+            assert_int_equal(atomic_load(&writer.board->words[0]), 1000);
+            assert_lies(engine, "new");
+        }
+    }
+    assert_int_equal(ended, 1);
+    engine_close(engine);
+    board_free(writer.board);
+}
+
 /* ---- Other users, and no room ------------------------------------------------------------------------------------------------ */
 
 struct visit {
@@ -479,11 +505,17 @@ static void test_full_disk(void **data) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
-        T(test_killed_while_it_writes), T(test_deposed_while_it_writes),
-        T(test_files_that_are_damaged), T(test_files_of_others),
-        T(test_values_are_taken_away),  T(test_users_of_a_sticky_directory),
-        T(test_users_of_a_group),       T(test_values_that_may_not_be_written),
-        T(test_no_room_for_a_value),    T(test_full_disk),
+        T(test_killed_while_it_writes),
+        T(test_deposed_while_it_writes),
+        T(test_files_that_are_damaged),
+        T(test_files_of_others),
+        T(test_values_are_taken_away),
+        T(test_users_of_a_sticky_directory),
+        T(test_users_of_a_group),
+        T(test_values_that_may_not_be_written),
+        T(test_no_room_for_a_value),
+        T(test_full_disk),
+        T(test_lock_is_taken_away_while_it_writes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

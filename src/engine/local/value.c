@@ -150,6 +150,10 @@ static void close_place(struct place *place) {
     pawl__local_close_fd(&place->directory_fd);
 }
 
+static int fail_removed(const struct place *place, struct pawl_error *reterr) {
+    return pawl__fail(reterr, PAWL_EGONE, "%s/values is removed again and again: leave it alone", place->local->path);
+}
+
 /* Lock the byte of a file that is still the one that others find. */
 static int lock_place(struct place *place, short type, int64_t deadline, struct pawl_error *reterr) {
     int fd, rc;
@@ -173,7 +177,7 @@ static int lock_place(struct place *place, short type, int64_t deadline, struct 
             return 0;
         pawl__local_close_fd(&place->lock_fd);
     }
-    return pawl__fail(reterr, PAWL_EGONE, "%s/values is removed again and again: leave it alone", place->local->path);
+    return fail_removed(place, reterr);
 }
 
 /* ---- What is in a file ----------------------------------------------------------------------------------------------------- */
@@ -377,7 +381,10 @@ static int publish(const struct place *place, const char *draft, struct pawl_err
     return 0;
 }
 
-/* The byte is locked. */
+/* The file with the byte was taken away meanwhile: nothing was written, and another may have locked that of a new one. */
+enum { LOCK_REMOVED = 1 };
+
+/* The byte is locked. 0, LOCK_REMOVED, or an error. */
 static int write_value(const struct place *place, const struct pawl__write *write, const struct author *author,
                        struct pawl__stamp *ret, struct pawl_error *reterr) {
     struct pawl__value *last;
@@ -395,11 +402,13 @@ static int write_value(const struct place *place, const struct pawl__write *writ
         return fail_deposed(write, reterr);
     if (write->bytes && (rc = make_draft(place, write, ret, draft, reterr)) < 0)
         return rc;
-    if (still_holds(place->local, author, write) && !pawl__local_is_removed(place->lock_fd))
-        rc = publish(place, write->bytes ? draft : NULL, reterr);
-    else
+    if (!still_holds(place->local, author, write))
         rc = fail_deposed(write, reterr);
-    if (rc < 0 && write->bytes)
+    else if (pawl__local_is_removed(place->lock_fd))
+        rc = LOCK_REMOVED;
+    else
+        rc = publish(place, write->bytes ? draft : NULL, reterr);
+    if (rc != 0 && write->bytes)
         unlinkat(place->directory_fd, draft, 0); /* unless it has its name already */
     return rc;
 }
@@ -416,10 +425,14 @@ int pawl__local_value_set(struct pawl__engine *engine, const struct pawl__write 
         memcpy(&author, write->author->bytes, sizeof author);
     else if ((rc = find_author(local, write, deadline, &author, reterr)) < 0)
         return rc;
-    if ((rc = open_to_write(&place, reterr)) == 0 && (rc = lock_place(&place, F_WRLCK, deadline, reterr)) == 0)
-        rc = write_value(&place, write, &author, ret, reterr);
-    close_place(&place);
-    return rc;
+    for (int i = 0; i < TRIES; i++) {
+        if ((rc = open_to_write(&place, reterr)) == 0 && (rc = lock_place(&place, F_WRLCK, deadline, reterr)) == 0)
+            rc = write_value(&place, write, &author, ret, reterr);
+        close_place(&place);
+        if (rc != LOCK_REMOVED)
+            return rc;
+    }
+    return fail_removed(&place, reterr);
 }
 
 /* ---- Observing ------------------------------------------------------------------------------------------------------------- */
