@@ -513,7 +513,7 @@ static void have_set(struct thread *thread) {
 /* ---- Two, one after the other ---------------------------------------------------------------------------------------------- */
 
 /* The first lock and the client's own, in either order: threads of this client may come to wait for each other. No other client can be in
- * that circle: it has not this one's own lock, and whoever of it waits for its own has the first one, which this circle is about. */
+ * that circle: it has not this one's own lock, and a thread of it that waits for its own has the first one, which this circle is about. */
 static void have_nested(struct thread *thread) {
     struct wish wishes[2] = {wish_for(thread, 0), wish_for(thread, thread->client->page->locks + thread->who.slot)};
     int64_t most = thread->client->page->nest_ms;

@@ -201,7 +201,7 @@ static void fill_voter(struct call *call, int number) {
     }
 }
 
-/* What lies beside a lock: written for its holder, or for whoever has the token; and with a number that may be an old one. */
+/* What lies beside a lock: written for its holder, or for the hold with that token; and with a number that may be an old one. */
 static void fill_write(struct call *call) {
     static const char *const tokens[] = {"last", "last", "7"}, *const numbers[] = {"1", "2", "3"};
     static const char *const bytes[] = {"", "some bytes", "more\r\nbytes than before"};
