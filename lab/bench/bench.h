@@ -64,6 +64,7 @@ enum row {
     ROW_READS_90,
     ROW_READS_99,
     ROW_KEPT_READS_99,
+    ROW_KEPT_VALUE_16,
     ROW_READS_999, /* each with ?keep=0, and then the same with ?keep=: kept.c */
     ROW_KEPT_READS_999,
     ROW_IN_TURN,

@@ -105,6 +105,9 @@ GOALS = (
         for name, target, limit in (("Redis", "redis", 2), ("ZooKeeper", "zk1", 6))
         for count in (1000, 10000)
     ),
+    # The server asks whether the lock is still held; the other side sets the same bytes, and asks nothing.
+    bare("write of a value by who holds, Redis, against a bare EVALSHA that sets", 1.2, "redis", "value", "set"),
+    bare("write of a value by who holds, ZooKeeper, against a bare setData", 1.2, "zk1", "value", "set"),
     # Locks that are kept.
     *(
         goal
@@ -124,6 +127,13 @@ GOALS = (
                 1.5,
                 pawl("local", "kept", "rate"),
                 pawl(target, "kept_value", "rate"),
+            ),
+            # None is of a read: on Redis each process that keeps a lock looks ten times a second for programs that can't recall it.
+            Goal(
+                f"requests for each read of a value by 16 processes under a shared lock that is kept, {name}",
+                AT_MOST,
+                1e-4,
+                pawl(target, "kept_value16", "requests"),
             ),
         )
     ),

@@ -252,6 +252,10 @@ void measure_kept_reads(struct job *job) {
         measure_row(job, job->row, KEEP, READERS, READERS, read_or_write);
 }
 
+void measure_kept_value_16(struct job *job) {
+    measure_row(job, job->row, KEEP, READERS, READERS, read_kept_value);
+}
+
 /* ---- Recall ------------------------------------------------------------------------------------------------------------------- */
 
 /* It has entered what it keeps, so that keeping was of use; then the other wants it. */

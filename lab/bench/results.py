@@ -87,7 +87,7 @@ def engine_rows(figures):
 
 ROW_ORDER = "trip write read trip_busy write_busy message set flock16 flock16_5us acquire pair value kept kept_value".split()
 ROW_ORDER += "turns2 turns16 turns64 threads16 exact16 own64 kept16 kept16_5us".split()
-ROW_ORDER += "reads90 reads99 kept_reads99 reads999 kept_reads999 in_turn kept_in_turn greedy2 kept_greedy2".split()
+ROW_ORDER += "reads90 reads99 kept_reads99 kept_value16 reads999 kept_reads999 in_turn kept_in_turn greedy2 kept_greedy2".split()
 ROW_ORDER += "apart_3ms kept_apart_3ms apart_100us kept_apart_100us recall queue1000 queue10000 holds10000 kill".split()
 
 
