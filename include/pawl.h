@@ -246,7 +246,7 @@ struct pawl_options {
  *     ?handoff=N[,MS[,US]] how often (default 127), and for how long (default 10 ms), threads of this process may hand a hold to
  *                          each other before the next process that waits has its turn. 0: never; then order is exact among all
  *                          threads. US: how long (default 100 us) threads that run may pass the first that sleeps, counted from
- *                          when that was woken; 0: never.
+ *                          when that was woken, and no longer than MS; 0: never.
  *     ?password-file=FILE  the password is the first line of this file; not for local:. Where the URL has neither a password nor this, it
  *                          is $PAWL_PASSWORD: for ZooKeeper only if the URL has a user.
  *     ?max-hold=MS         no hold lasts longer: see pawl_set_max_hold. The shorter one counts if the options have one too.

@@ -111,8 +111,9 @@ static int take_identity(const struct pawl *client, const struct pawl_options *o
 
 /* ?handoff=N[,MS[,US]] */
 static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_error *reterr) {
+    enum { UNSAID = -1 };
     const char *text = pawl__url_option(url, "handoff");
-    long count = PAWL_HANDOFFS, ms = HANDOFF_MS, us = HANDOFF_US;
+    long count = PAWL_HANDOFFS, ms = HANDOFF_MS, us = UNSAID, most;
     char *end;
 
     if (text) {
@@ -127,6 +128,14 @@ static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_
                 "the URL's option handoff=%.40s is not N, N,MS or N,MS,US with N up to %d, MS up to %d and US up to %d", text,
                 HANDOFFS_MAX, HANDOFF_MS_MAX, HANDOFF_US_MAX);
     }
+    most = ms * 1000;
+    if (us > most)
+        return pawl__fail(
+            reterr, PAWL_EOPTION,
+            "the URL's option handoff=%.40s lets a thread be passed for longer (%ld us) than threads may hand on at all (%ld ms)",
+            text, us, ms);
+    if (us == UNSAID)
+        us = HANDOFF_US < most ? HANDOFF_US : most;
     client->handoffs = (uint32_t)count;
     client->handoff_ns = ms * PAWL__NS_PER_MS;
     client->slice_ns = us * INT64_C(1000);

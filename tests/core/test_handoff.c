@@ -4,6 +4,8 @@
  *
  * Those who sleep are waiters without a thread: so a test decides when they are awake.
  */
+#include <stdlib.h>
+
 #include "../support/keep_fake.h"
 
 enum { SLEEPERS = 4 };
@@ -647,6 +649,38 @@ static void test_renewed_while_open(void **state) {
     pawl_lock_free(lock);
 }
 
+/* ---- The option ------------------------------------------------------------------------------------------------------------ */
+
+static void opens_with(const char *directory, const char *bounds, int64_t slice_ns) {
+    char url[128];
+    struct pawl *opened;
+
+    snprintf(url, sizeof url, "local:%s?handoff=%s", directory, bounds);
+    if (slice_ns < 0) {
+        assert_int_equal(pawl_open(url, NULL, &opened, &error), PAWL_EOPTION);
+        return;
+    }
+    assert_works(pawl_open(url, NULL, &opened, &error), &error);
+    assert_true(opened->slice_ns == slice_ns);
+    pawl_close(opened);
+}
+
+/* A thread may be passed for no longer than the others may hand on. */
+static void test_slice_within_the_bound(void **state) {
+    char directory[] = "/tmp/pawl-handoff-XXXXXX", command[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    opens_with(directory, "127,1,1001", -1);
+    opens_with(directory, "127,0,1", -1);
+    opens_with(directory, "127,1,1000", 1000000);
+    opens_with(directory, "127,0,0", 0);
+    opens_with(directory, "127,0", 0);
+    opens_with(directory, "127,10", 100000);
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    assert_int_equal(system(command), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_slices, tear_down)
 
 int main(void) {
@@ -676,6 +710,7 @@ int main(void) {
         TEST(test_broken_while_open),
         TEST(test_expired_while_open),
         TEST(test_renewed_while_open),
+        TEST(test_slice_within_the_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
