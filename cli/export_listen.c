@@ -18,7 +18,7 @@
 #include "http/listen.h"
 #include "look/source.h"
 
-enum { FRESH_MS = 1000 };
+enum { FRESH_MS = 1000, PATIENTS_MOST = 64 /* far fewer than there may be connections: others are always let in */ };
 enum form { FORM_TEXT, FORM_OPENMETRICS, FORMS };
 
 struct patient {
@@ -35,6 +35,7 @@ struct server {
     struct document *documents[FORMS];
     int64_t fresh_until; /* of now_ms() */
     LIST_HEAD(, patient) patients;
+    size_t patient_count;
     struct listening listening;
     struct gate gate;
     struct http *http;
@@ -55,6 +56,11 @@ static void serve_metrics(struct exchange *exchange, void *data) {
     enum form form = accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL ? FORM_OPENMETRICS : FORM_TEXT;
     struct patient *patient = malloc(sizeof *patient);
 
+    if (server->patient_count == PATIENTS_MOST) {
+        exchange_say(exchange, 503, "as many wait for this look as may; try again later\n");
+        free(patient);
+        return;
+    }
     if (patient == NULL || (server->documents[form] != NULL && now_ms() < server->fresh_until) || !source_ask(&server->source)) {
         answer(server, exchange, form);
         free(patient);
@@ -62,6 +68,7 @@ static void serve_metrics(struct exchange *exchange, void *data) {
     }
     *patient = (struct patient){.exchange = exchange, .form = form};
     LIST_INSERT_HEAD(&server->patients, patient, link);
+    server->patient_count++;
 }
 
 static void serve_front(struct exchange *exchange, void *data) {
@@ -118,6 +125,7 @@ static void answer_patients(struct server *server) {
         struct patient *patient = LIST_FIRST(&server->patients);
 
         LIST_REMOVE(patient, link);
+        server->patient_count--;
         answer(server, patient->exchange, patient->form);
         free(patient);
     }

@@ -21,6 +21,8 @@ enum {
     VISITORS_MOST = 256,
     VISITORS_SPARE = 32, /* the newest are let in before the slowest has gone */
     REQUEST_MS = 10000,
+    ANSWER_MS = 10000,      /* for an answer, and */
+    ANSWER_RATE = 256,      /* a millisecond more for each so many bytes of it */
     IDLE_S = 10,            /* a reader that takes nothing for so long is gone */
     MEMORY = 2 * HEAD_MOST, /* of a connection: a head that is too long is read, and answered */
     STREAM_BLOCK = 16 * 1024,
@@ -31,8 +33,8 @@ enum {
 struct visitor {
     TAILQ_ENTRY(visitor) link;
     int fd;
-    int64_t deadline;
-    bool asked; /* its request is complete */
+    int64_t deadline; /* of its request, then of its answer; PAWL_FOREVER while we are to answer, and of a stream */
+    bool asked;       /* its request is complete */
     bool turned_away;
 };
 
@@ -56,6 +58,7 @@ struct exchange {
 /* Its owners are of this thread; libmicrohttpd counts by itself who is being sent the response. */
 struct document {
     struct MHD_Response *response;
+    size_t length; /* 0: a stream */
     unsigned owners;
 };
 
@@ -107,7 +110,10 @@ struct document *document_new(const char *type, char *text, size_t length) {
 
     if (response == NULL)
         free(text);
-    return document_make(response, type, "no-store");
+    struct document *document = document_make(response, type, "no-store");
+    if (document != NULL)
+        document->length = length;
+    return document;
 }
 
 struct document *document_of(const char *type, const void *text, size_t length, const char *tag) {
@@ -115,7 +121,10 @@ struct document *document_of(const char *type, const void *text, size_t length, 
 
     if (response != NULL)
         MHD_add_response_header(response, "ETag", tag);
-    return document_make(response, type, "no-cache");
+    struct document *document = document_make(response, type, "no-cache");
+    if (document != NULL)
+        document->length = length;
+    return document;
 }
 
 void document_drop(struct document *document) {
@@ -326,10 +335,19 @@ static const char *why(unsigned status) {
     }
 }
 
+/* Who asked has so long to take its answer. Who was refused before its request was complete has no more time than for that. */
+static void await_reader(const struct exchange *exchange) {
+    struct visitor *visitor = visitor_of(exchange);
+
+    if (visitor != NULL && visitor->asked && exchange->pull == NULL)
+        visitor->deadline = deadline_in(ANSWER_MS + (int64_t)(exchange->answer->length / ANSWER_RATE));
+}
+
 /* Send it; libmicrohttpd keeps what it needs of the document. */
 static enum MHD_Result send_answer(struct exchange *exchange) {
     if (exchange->answer == NULL)
         return MHD_NO;
+    await_reader(exchange);
     enum MHD_Result result = MHD_queue_response(exchange->connection, exchange->status, exchange->answer->response);
     document_drop(exchange->answer);
     exchange->answer = NULL;
@@ -386,8 +404,10 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
     if (!exchange->served) {
         struct visitor *visitor = visitor_of(exchange);
 
-        if (visitor != NULL)
+        if (visitor != NULL) {
             visitor->asked = true;
+            visitor->deadline = PAWL_FOREVER;
+        }
         exchange->served = true;
         exchange->route->serve(exchange, http->data);
     }
@@ -419,11 +439,12 @@ static void turn_away(struct visitor *visitor) {
     visitor->turned_away = true;
 }
 
+/* Who waits for us, and who reads a stream, is not slow; how many of them there are is bounded by those who serve them. */
 static void turn_slowest_away(struct http *http) {
     struct visitor *visitor;
 
     TAILQ_FOREACH(visitor, &http->visitors, link)
-    if (!visitor->asked && !visitor->turned_away) {
+    if (visitor->deadline != PAWL_FOREVER && !visitor->turned_away) {
         turn_away(visitor);
         return;
     }
@@ -451,17 +472,13 @@ static void on_connection(void *data, struct MHD_Connection *connection, void **
     }
 }
 
-/* They stand in the order of their deadlines. */
 static void sweep(struct http *http) {
     struct visitor *visitor;
     int64_t now = now_ms();
 
-    TAILQ_FOREACH(visitor, &http->visitors, link) {
-        if (visitor->deadline > now)
-            return;
-        if (!visitor->asked)
-            turn_away(visitor);
-    }
+    TAILQ_FOREACH(visitor, &http->visitors, link)
+    if (visitor->deadline <= now)
+        turn_away(visitor);
 }
 
 /* ---- the server ----------------------------------------------------------------------------------------------------------- */

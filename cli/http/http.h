@@ -5,8 +5,9 @@
  * One thread: it polls http_fd() and calls http_run(), and everything below is called in it. A route answers at once, or later, or
  * as a stream. Every answer ends its connection.
  *
- * A visitor has ten seconds for its whole request. Beyond 256 connections the one that has been at its request for longest is
- * closed, so that those who send slowly do not keep out one who does not.
+ * A visitor has ten seconds for its whole request, and ten more to take its answer (a second more for each 256 kB), but for streams.
+ * Beyond 256 connections the oldest one that sends or takes is closed, so that those who are slow do not keep out one who is not.
+ * Streams, and those that wait for an answer, are not closed: a route bounds how many of them there may be.
  */
 #ifndef PAWL_CLI_HTTP_H
 #define PAWL_CLI_HTTP_H

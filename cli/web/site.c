@@ -13,7 +13,8 @@
 #include "../look/metrics.h"
 #include "assets.h"
 
-enum { SILENCE_MS = 15000 };
+/* Far fewer than there may be connections, so that whoever asks for something else is always let in. */
+enum { SILENCE_MS = 15000, STREAMS_MOST = 64, PATIENTS_MOST = 64, ERRANDS_MOST = 64 };
 
 struct patient {
     LIST_ENTRY(patient) link;
@@ -59,6 +60,10 @@ static void serve_script(struct exchange *exchange, void *data) {
 
 /* ---- what was seen -------------------------------------------------------------------------------------------------------- */
 
+static void refuse(struct exchange *exchange, const char *whom) {
+    exchange_say(exchange, 503, "there are as many %s as may be; try again later\n", whom);
+}
+
 static void answer_view(struct site *site, struct exchange *exchange, enum view view) {
     if (site->views[view] != NULL)
         exchange_answer(exchange, 200, site->views[view]);
@@ -75,9 +80,15 @@ static void serve_view(struct exchange *exchange, struct site *site, enum view v
         free(patient);
         return;
     }
+    if (site->patient_count == PATIENTS_MOST) {
+        refuse(exchange, "who wait for a look");
+        free(patient);
+        return;
+    }
     patient->exchange = exchange;
     patient->view = view;
     LIST_INSERT_HEAD(&site->patients, patient, link);
+    site->patient_count++;
     want_looks(site);
 }
 
@@ -97,6 +108,7 @@ static void answer_patients(struct site *site) {
         struct patient *patient = LIST_FIRST(&site->patients);
 
         LIST_REMOVE(patient, link);
+        site->patient_count--;
         answer_view(site, patient->exchange, patient->view);
         free(patient);
     }
@@ -128,6 +140,7 @@ static void end_stream(void *data) {
     struct stream *stream = data;
 
     LIST_REMOVE(stream, link);
+    stream->site->stream_count--;
     want_looks(stream->site);
     free(stream);
 }
@@ -136,8 +149,12 @@ static void serve_stream(struct exchange *exchange, void *data) {
     struct site *site = data;
     const char *after = exchange_argument(exchange, "after");
     uint64_t look = site->frames.newest;
-    struct stream *stream = malloc(sizeof *stream);
 
+    if (site->stream_count == STREAMS_MOST) {
+        refuse(exchange, "streams");
+        return;
+    }
+    struct stream *stream = malloc(sizeof *stream);
     if (after != NULL && !parse_number(after, UINT64_MAX - 1, &look)) {
         exchange_say(exchange, 400, "after= wants the number of a look\n");
         free(stream);
@@ -150,6 +167,7 @@ static void serve_stream(struct exchange *exchange, void *data) {
     *stream = (struct stream){
         .site = site, .exchange = exchange, .reader = {.read = look}, .silent_until = deadline_in(SILENCE_MS)};
     LIST_INSERT_HEAD(&site->streams, stream, link);
+    site->stream_count++;
     want_looks(site);
     exchange_stream(exchange, "text/event-stream; charset=utf-8", pull, end_stream, stream);
 }
@@ -167,12 +185,18 @@ void site_tick(struct site *site) {
 static void send(struct site *site, struct exchange *exchange, const struct errand *wanted) {
     struct errand *errand = malloc(sizeof *errand);
 
+    if (site->errand_count == ERRANDS_MOST) {
+        refuse(exchange, "who wait for a lock");
+        free(errand);
+        return;
+    }
     if (errand == NULL) {
         exchange_say(exchange, 503, "out of memory\n");
         return;
     }
     *errand = *wanted;
     errand->exchange = exchange;
+    site->errand_count++;
     errands_add(site->errands, errand);
 }
 
@@ -295,6 +319,8 @@ void site_collect(struct site *site) {
 
     if (looker_collect(site->looker, &seen))
         take_look(site, &seen);
-    while ((errand = errands_collect(site->errands)) != NULL)
+    while ((errand = errands_collect(site->errands)) != NULL) {
         answer_errand(errand);
+        site->errand_count--;
+    }
 }

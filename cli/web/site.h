@@ -24,7 +24,8 @@ struct site {
     int64_t good_until;                      /* a moment of now_ms() */
     LIST_HEAD(, stream) streams;
     LIST_HEAD(, patient) patients; /* wait for a look */
-    bool record;                   /* look also while nobody is here */
+    size_t stream_count, patient_count, errand_count;
+    bool record; /* look also while nobody is here */
 };
 
 extern const struct route site_routes[];

@@ -307,6 +307,100 @@ def slow(web):
             connection.close()
 
 
+def sockets_of(web):
+    directory = f"/proc/{web.process.pid}/fd"
+    return sum(os.readlink(os.path.join(directory, fd)).startswith("socket:") for fd in os.listdir(directory))
+
+
+def closed_within(web, crowd, seconds):
+    """Take a little of each answer each half second, so that nobody is idle, until the server has closed them all; how long that took."""
+    began = time.monotonic()
+    while sockets_of(web) > 1 and time.monotonic() < began + seconds:
+        for reader in crowd:
+            reader.recv(16384)
+        time.sleep(0.5)
+    return time.monotonic() - began if sockets_of(web) <= 1 else None
+
+
+def slow_readers():
+    """Those who ask at once and take the answer slowly: they are closed after a while, and at once where there are too many."""
+    url, path = "local:" + os.path.join(scratch, "many"), os.path.join(scratch, "readers")
+    for half in "one", "other":
+        names = [f"a lock of the {half} half, with a long name, so that what is said of all is long: {i}" for i in range(1000)]
+        holder = start(PAWL, "run", "-u", url, *names, "--", "sh", "-c", "echo held; exec sleep 600", stdout=subprocess.PIPE)
+        assert holder.stdout.readline() == "held\n"
+    web = Web(url=url, listen="unix:" + path)
+    crowd = []
+
+    def more():
+        """False: the server has not yet taken those before this one."""
+        try:
+            connection = web.connect()
+        except BlockingIOError:
+            return False
+        connection.sendall(web.head("GET", "/api/state"))
+        crowd.append(connection)
+        return True
+
+    whole = len(web.get("/api/state")[2])
+    try:
+        while len(crowd) < 64 and eventually(more):
+            pass
+        equal("64 who read slowly have the beginning of an answer", 64, sum(bool(one.recv(1)) for one in crowd))
+        began = time.monotonic()
+        code, _, body = web.get("/api/state")
+        took = time.monotonic() - began
+        print(f"# beside 64 slow readers of {whole} bytes an honest one was answered in {1e3 * took:.1f} ms")
+        check("... beside whom an honest one is answered", code == 200 and len(body) > whole // 2 and took < 1, f"{code} {took}")
+        took = closed_within(web, crowd, 19)
+        check("... they are closed before they have the whole", took is not None)
+        print(f"# ... after {took or -1:.1f} s")
+        while len(crowd) < 400 and eventually(more):
+            pass
+        equal("336 of them do not keep out an honest one", (400, 200), (len(crowd), web.get("/", key=False)[0]))
+    finally:
+        for connection in crowd:
+            connection.close()
+        web.stop()
+
+
+def many_streams(web):
+    crowd = [Stream(web, 1) for _ in range(64)]
+    equal("64 streams", [200] * 64, [one.status for one in crowd])
+    equal("... and no more", 503, web.get("/api/stream")[0])
+    equal("... beside them there are answers", 200, web.get("/api/state")[0])
+    for one in crowd:
+        one.close()
+
+    def again():
+        one = Stream(web)
+        one.close()
+        return one.status == 200
+
+    check("... and streams, when they have gone", eventually(again))
+
+
+def crowded_export():
+    """Many who ask while a look takes long: no more wait for it than may, and others are answered."""
+    nobody = socket.create_server(("127.0.0.1", 0))
+    export = Web.__new__(Web)
+    silent_url = f"redis://127.0.0.1:{nobody.getsockname()[1]}"
+    export.process = start(PAWL, "export", "-u", LOCKS, "-u", silent_url, "--listen", "127.0.0.1:0", stdout=subprocess.PIPE)
+    export.port, export.path = int(re.search(r":(\d+)/metrics", export.process.stdout.readline())[1]), None
+    export.host, export.key = f"127.0.0.1:{export.port}", ""
+    crowd = []
+    for _ in range(100):
+        crowd.append(export.connect())
+        crowd[-1].sendall(export.head("GET", "/metrics", key=False))
+    equal("who asks for something else is answered", 200, export.get("/", key=False)[0])
+    first = [one.recv(12)[9:] for one in crowd]
+    equal("as many wait for a look as may, and the others are told", (64, 36), (first.count(b"200"), first.count(b"503")))
+    for connection in crowd:
+        connection.close()
+    export.process.terminate()
+    nobody.close()
+
+
 def stream(web):
     holder = hold("handed")
     waiter = wait_behind("handed")
@@ -436,11 +530,15 @@ def main():
     stream(web)
     silence(web)
     slow(web)
+    many_streams(web)
     equal("it ends when it is told to", 128 + signal.SIGTERM, web.stop() % 256)
     equal("... and has said nothing", "", web.process.stderr.read())
     breaks()
     unreachable()
     silent()
+    slow_readers()
+    if b"redis" in subprocess.run([PAWL, "--version"], stdout=subprocess.PIPE, check=True).stdout:
+        crowded_export()
 
 
 if __name__ == "__main__":
