@@ -8,6 +8,7 @@
 #include "http.h"
 
 #include <microhttpd.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,6 +239,19 @@ bool exchange_peer(const struct exchange *exchange, uid_t *ret) {
     if (visitor == NULL || getsockopt(visitor->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid == (uid_t)-1)
         return false;
     *ret = peer.uid;
+    return true;
+}
+
+bool exchange_address(const struct exchange *exchange, char *out, size_t size) {
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    const struct visitor *visitor = visitor_of(exchange);
+
+    if (visitor == NULL || getpeername(visitor->fd, (struct sockaddr *)&peer, &length) < 0 || peer.ss_family == AF_UNIX ||
+        getnameinfo((struct sockaddr *)&peer, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return false;
+    snprintf(out, size, peer.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
     return true;
 }
 

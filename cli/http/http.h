@@ -54,6 +54,8 @@ const char *exchange_header(struct exchange *exchange, const char *name);
 const char *exchange_body(const struct exchange *exchange, size_t *ret_length);
 /* Who is at the other end of a unix socket; false: it can't be told. */
 bool exchange_peer(const struct exchange *exchange, uid_t *ret);
+/* The address of who is at the other end, with its port; false: it has none, or it can't be told. */
+bool exchange_address(const struct exchange *exchange, char *out, size_t size);
 
 void exchange_answer(struct exchange *exchange, unsigned status, struct document *document);
 /* One sentence, as text. */

@@ -19,6 +19,7 @@ const char *event_name(enum event_kind kind) {
         [EVENT_LOST] = "lost",
         [EVENT_SUSPECT] = "suspect",
         [EVENT_BROKEN] = "broken",
+        [EVENT_BREAK] = "break",
         [EVENT_STOPPED] = "stopped",
         [EVENT_CYCLE] = "cycle",
         [EVENT_REACHED] = "reached",
@@ -122,6 +123,10 @@ static void add_event(struct history *history, struct event event) {
         history->failed = true;
     }
     *slot = event;
+}
+
+void history_note(struct history *history, const struct event *event) {
+    add_event(history, *event);
 }
 
 /* What happened to one entry of a lock. */

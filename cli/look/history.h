@@ -22,6 +22,7 @@ enum event_kind {
     EVENT_CYCLE,       /* it is part of a likely deadlock */
     EVENT_UNREACHABLE, /* the place */
     EVENT_REACHED,
+    EVENT_BREAK, /* somebody asked for it here, whatever came of it; no look sees that */
     EVENT_KINDS,
 };
 enum { LONG_WAIT_MS = 60000 };
@@ -82,6 +83,8 @@ struct history {
 bool history_init(struct history *history);
 /* Take in what differs. `before` NULL: `now` is the first look. */
 void history_add(struct history *history, const struct look *before, const struct look *now);
+/* Add one that no look saw; its texts are copied. */
+void history_note(struct history *history, const struct event *event);
 void history_finish(struct history *history);
 
 const struct lock_past *history_of(const struct history *history, const char *url, const char *name);

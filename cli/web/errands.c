@@ -123,14 +123,31 @@ static void look_at(struct errands *errands, struct errand *errand, struct pawl 
     look_finish(&look);
 }
 
-/* What came of it is said: an operator did something to a lock. */
-static void break_hold(struct errand *errand, struct pawl *client) {
+/* What came of it is said, and stands among the events: an operator did something to a lock. */
+static void tell_break(struct errands *errands, const struct errand *errand, const char *result) {
+    const struct breaking *what = &errand->what;
+    char *text = NULL;
+
+    say("%s broke token %" PRIu64 " of '%s' at %s%s: %s", errand->who, what->token, what->name, what->url,
+        what->now ? ", at once" : "", result);
+    if (asprintf(&text, "by %s%s: %s", errand->who, what->now ? ", at once" : "", result) < 0)
+        return;
+    looker_note(errands->looker, &(struct event){.time_ms = wall_ms(),
+                                                 .kind = EVENT_BREAK,
+                                                 .url = (char *)what->url,
+                                                 .lock = (char *)what->name,
+                                                 .what = text,
+                                                 .token = what->token,
+                                                 .ms = -1});
+    free(text);
+}
+
+static void break_hold(struct errands *errands, struct errand *errand, struct pawl *client) {
     const struct breaking *what = &errand->what;
     struct pawl_error error = {0};
     int result = pawl_break(client, what->name, what->token, what->now ? PAWL_BREAK_NOW : 0, &error);
 
-    say("%s broke token %" PRIu64 " of '%s' at %s%s: %s", errand->who, what->token, what->name, what->url,
-        what->now ? ", at once" : "", result < 0 ? error.text : "done");
+    tell_break(errands, errand, result < 0 ? error.text : "done");
     if (result < 0)
         answer(errand, status_of(error.code), error.text);
     else
@@ -144,7 +161,7 @@ static void do_errand(struct errands *errands, struct errand *errand) {
     if (client == NULL)
         answer(errand, 404, "there is no such URL here, or it can't be reached now");
     else if (errand->breaks)
-        break_hold(errand, client);
+        break_hold(errands, errand, client);
     else
         look_at(errands, errand, client);
 }

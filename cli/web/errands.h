@@ -17,7 +17,7 @@ struct errand {
     struct exchange *exchange;
     bool breaks;
     struct breaking what; /* of a look: url and name alone */
-    char who[64];         /* breaks */
+    char who[96];         /* breaks */
     unsigned status;      /* of HTTP, when it is done, */
     char *text;           /* and the answer, to be freed; JSON if it is a look that was taken */
     size_t length;

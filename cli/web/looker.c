@@ -24,13 +24,14 @@ struct looker {
     struct history history;
     struct look last; /* the thread's own */
     uint64_t number;  /* of looks */
+    uint64_t heard;   /* the newest event that was told */
     bool wanted, stopping, full;
     bool missed; /* the thread's own: the last look was not told, out of memory */
     struct seen seen;
     int event;
 };
 
-static void write_view(FILE *out, struct looker *looker, enum view view, const struct look *look, uint64_t heard) {
+static void write_view(FILE *out, struct looker *looker, enum view view, const struct look *look) {
     struct metrics_options metrics = {.history = &looker->history, .openmetrics = view == VIEW_OPENMETRICS};
 
     if (view == VIEW_STATE)
@@ -42,18 +43,18 @@ static void write_view(FILE *out, struct looker *looker, enum view view, const s
     else if (looker->missed)
         fputs("event: anew\ndata: {}\n\n", out);
     else
-        write_difference(out, looker->number, &looker->last, look, &looker->history, heard);
+        write_difference(out, looker->number, &looker->last, look, &looker->history, looker->heard);
 }
 
 /* False: out of memory. */
-static bool write_views(struct looker *looker, const struct look *look, uint64_t heard, struct seen *seen) {
+static bool write_views(struct looker *looker, const struct look *look, struct seen *seen) {
     bool done = true;
 
     for (int view = 0; view < VIEWS; view++) {
         FILE *out = open_memstream(&seen->texts[view], &seen->lengths[view]);
 
         if (out != NULL)
-            write_view(out, looker, view, look, heard);
+            write_view(out, looker, view, look);
         done = out != NULL && fclose(out) == 0 && done;
     }
     return done;
@@ -73,10 +74,11 @@ static bool take(struct looker *looker, struct seen *seen) {
         return false;
     int64_t rest = look_pause_ms(&look);
     pthread_mutex_lock(&looker->past_mutex);
-    uint64_t heard = looker->history.event_count;
     history_add(&looker->history, looker->number > 0 ? &looker->last : NULL, &look);
     looker->number++;
-    bool done = write_views(looker, &look, heard, seen);
+    bool done = write_views(looker, &look, seen);
+    if (done)
+        looker->heard = looker->history.event_count;
     looker->number -= !done; /* who serves has not heard of it, */
     looker->missed = !done;  /* nor of what differed */
     pthread_mutex_unlock(&looker->past_mutex);
@@ -188,6 +190,12 @@ bool looker_collect(struct looker *looker, struct seen *ret) {
     }
     pthread_mutex_unlock(&looker->mutex);
     return full;
+}
+
+void looker_note(struct looker *looker, const struct event *event) {
+    pthread_mutex_lock(&looker->past_mutex);
+    history_note(&looker->history, event);
+    pthread_mutex_unlock(&looker->past_mutex);
 }
 
 void looker_history(struct looker *looker, void (*read)(const struct history *history, void *data), void *data) {

@@ -28,6 +28,8 @@ void looker_want(struct looker *looker, bool wanted);
 /* Readable while there is something to collect. */
 int looker_fd(const struct looker *looker);
 bool looker_collect(struct looker *looker, struct seen *ret);
+/* Something happened that no look sees; the next one tells of it. */
+void looker_note(struct looker *looker, const struct event *event);
 /* The history, for as long as `read` runs. */
 void looker_history(struct looker *looker, void (*read)(const struct history *history, void *data), void *data);
 

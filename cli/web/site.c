@@ -219,6 +219,7 @@ static void serve_break(struct exchange *exchange, void *data) {
     struct errand errand = {.breaks = true, .who = "somebody with the key"};
     size_t length;
     uid_t uid;
+    char address[64];
     const char *body = exchange_body(exchange, &length);
 
     if (strcmp(site->about->breaks, "no") == 0) {
@@ -237,6 +238,8 @@ static void serve_break(struct exchange *exchange, void *data) {
     }
     if (exchange_peer(exchange, &uid))
         snprintf(errand.who, sizeof errand.who, "uid %u", (unsigned)uid);
+    else if (exchange_address(exchange, address, sizeof address))
+        snprintf(errand.who, sizeof errand.who, "somebody with the key at %s", address);
     send(site, exchange, &errand);
 }
 

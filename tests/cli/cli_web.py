@@ -460,6 +460,11 @@ def breaks():
     code, _, body = web.post("/api/break", wish)
     check("with the token it is broken", code == 200 and b"asked to give up" in body, f"{code} {body}")
     equal("... and the holder hears of it", 76, holder.wait(PATIENCE))
+    events = [event for event in web.json("/api/state")["events"] if event["kind"] == "break"]
+    equal("each try is an event", 3, len(events))
+    told = events[0]
+    equal("... with the lock and the token", ("broken", token, wish["url"]), (told["lock"], told["token"], told["url"]))
+    check("... with who it was and what came of it", re.fullmatch(r"by somebody with the key at 127\.0\.0\.1:\d+: done", told["what"]), told)
     web.stop()
     said = web.process.stderr.read()
     check(

@@ -7,7 +7,8 @@ const EVENTS = {
     went: 'foreign',
     suspect: 'suspect',
     'waits long': 'suspect',
-    broken: 'broken'
+    broken: 'broken',
+    break: 'broken'
 };
 const capital = text => text[0].toUpperCase() + text.slice(1);
 const AFTER = {
