@@ -8,7 +8,8 @@
  *     release          core/: the last release keeps the claim, leaves it open to the threads that wait, hands it on, or gives it back
  *     look             core/: the first waiter was woken since the claim is open. It takes it, or sleeps until its slice is over
  *     impatient        core/: its slice is over: the next release hands the claim to it
- *     told             core/: WANTED. A kept claim goes back at once, an open one is handed on, one in use goes back within the bound
+ *     told             core/: WANTED. A kept claim goes back at once; the first waiter of an open one is woken; and all who have it from now
+ *                      on, by its turn or by passing, count towards the bound, at which it goes back
  *     lose             core/: the claim's time is over, or the server does not know it: those who wait ask anew
  *     acquire_script, release_script, renew_script, hand_on
  *                      engine/redis/lua/: first come, first served. Who becomes the first in the queue tells the keeper; a grant and
@@ -411,12 +412,23 @@ inline wait_for_it(t) {
     sleeping[t] = true
 }
 
+/* While it is wanted each who waits has one of the hand-ons that are left. */
+#define within_bound (!is_wanted || handed < HANDOFFS)
+#define may_pass (!impatient && assured && (!is_wanted || handed + waiting < HANDOFFS))
+
+inline count_if_wanted() {
+    if
+    :: is_wanted -> handed++
+    :: else
+    fi
+}
+
 inline enter(t) {
     if
     :: claim == FREE -> wait_for_it(t); submit()
     :: claim == PENDING || claim == USED -> wait_for_it(t)
-    :: claim == OPEN && !impatient && assured -> begin_to_hold(t)
-    :: claim == OPEN && (impatient || !assured) -> wait_for_it(t)
+    :: claim == OPEN && may_pass -> count_if_wanted(); begin_to_hold(t)
+    :: claim == OPEN && !may_pass -> wait_for_it(t)
     :: claim == KEPT && resumes && has_token ->
 #ifdef LOCAL
         node = TAKEN;
@@ -449,14 +461,9 @@ inline draw() {
 /* Nobody holds any more, and the claim is still ours. */
 inline pass_on() {
     if
-    :: !may_go_on && waiting > 0 -> leave()
-    :: may_go_on && waiting > 0 && is_wanted ->
-        if
-        :: handed < HANDOFFS -> handed++; hand_to_first()
-        :: else -> leave()
-        fi
-    :: may_go_on && waiting > 0 && !is_wanted && impatient -> hand_to_first()
-    :: may_go_on && waiting > 0 && !is_wanted && !impatient ->
+    :: !(may_go_on && within_bound) && waiting > 0 -> leave()
+    :: may_go_on && within_bound && waiting > 0 && impatient -> count_if_wanted(); hand_to_first()
+    :: may_go_on && within_bound && waiting > 0 && !impatient ->
         claim = OPEN;
         if
         :: !head_awake -> head_awake = true; sleeping[waiter[0] - 1] = false
@@ -478,8 +485,8 @@ inline release(t) {
 /* Woken as the first. */
 inline look(t) {
     if
-    :: claim == OPEN && waiter[0] == t + 1 && may_go_on -> hand_to_first(); head_awake = false
-    :: claim == OPEN && waiter[0] == t + 1 && !may_go_on -> leave(); sleeping[t] = true
+    :: claim == OPEN && waiter[0] == t + 1 && may_go_on && within_bound -> count_if_wanted(); hand_to_first(); head_awake = false
+    :: claim == OPEN && waiter[0] == t + 1 && !(may_go_on && within_bound) -> leave(); sleeping[t] = true
     :: claim == USED && waiter[0] == t + 1 -> slice[t] = true; sleeping[t] = true
     :: else -> sleeping[t] = true
     fi
@@ -532,12 +539,7 @@ inline told() {
         skip
 #endif
     :: claim == USED -> wanted = true
-    :: claim == OPEN ->
-        wanted = true;
-        if
-        :: may_go_on -> hand_to_first()
-        :: else -> leave()
-        fi
+    :: claim == OPEN -> wanted = true; head_awake = true; sleeping[waiter[0] - 1] = false
     :: claim == KEPT -> leave()
     fi
 }

@@ -389,7 +389,8 @@ void pawl__cohort_settle(struct claim *claim, int outcome, const struct pawl_err
     case NEWS_BROKEN:
         lose(claim, outcome == NEWS_BROKEN, why);
         break;
-    case NEWS_WANTED: /* in use, it leaves at its last release */
+    case NEWS_WANTED: /* in use, it leaves at its last release, or at its bounds */
+        pawl__handoff_hurry(claim);
         if (claim->state != CLAIM_KEPT)
             break;
         pawl__keep_learn(claim);

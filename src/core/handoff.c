@@ -3,9 +3,9 @@
  * handoff.c - how often, and for how long, the threads of this process pass a claim on among themselves.
  *
  * The bounds: a claim serves at most 1 + `handoffs` acquires, and is neither joined nor handed on later than `handoff_ns` after the
- * first acquire that joined it, or after its grant if that one joined before. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
- * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
- * number: they have waited longest.
+ * first acquire that joined it, or after its grant if that one joined before. The bound is on joining, not only on handing on: else a
+ * stream of readers, each joining before the last one leaves, would keep a claim for ever. Those who come over from a claim that was lost
+ * or downgraded are served beyond the number: they have waited longest.
  * Where the engine tells that somebody else wants it (keep.c), a claim has no bounds until then; they count from that moment.
  *
  * Who is next: the first waiter. But it sleeps, and a thread that runs could be done before it is awake; where there are more threads than
@@ -18,8 +18,10 @@
  *     TURN_CALLED     opened                           sleeps until its slice is over: then TURN_DUE
  *     TURN_DUE        handed to it                     sleeps until that
  *
- * An open claim has somebody who looks: its first waiter is awake, or will be when its slice is over. When that one gives up, the next is
- * called. A waiter that is no thread (asynchronous) can't be called, and has the claim at once. With a slice of 0 all have.
+ * An open claim has somebody who looks: its first waiter is awake, or will be when its slice is over, or when another process is said to
+ * want the claim. When that one gives up, the next is called. A waiter that is no thread (asynchronous) can't be called, and has the claim
+ * at once. With a slice of 0 all have. What is wanted already is opened like any other, since each who passes counts towards the bounds:
+ * to hand over each hold would serve fewer in the same time, and the others no sooner.
  */
 #include "core/core.h"
 
@@ -55,6 +57,11 @@ static void open_for(struct claim *claim, struct waiter *first) {
         return;
     first->turn = TURN_CALLED;
     pawl__waiter_wake(claim->cohort, first);
+}
+
+void pawl__handoff_hurry(struct claim *claim) {
+    if (claim->state == CLAIM_OPEN)
+        pawl__waiter_wake(claim->cohort, TAILQ_FIRST(&claim->waiters));
 }
 
 bool pawl__handoff_next(struct claim *claim) {

@@ -324,6 +324,33 @@ static void test_wanted_while_open(void **state) {
     pawl_lock_free(lock);
 }
 
+/* The first waiter found it in use, and sleeps until its slice is over: who is told that others wait wakes it. */
+static void test_wanted_while_the_first_sleeps(void **state) {
+    struct pawl_lock *lock = open_claim(2);
+
+    (void)state;
+    acquire(lock);
+    look(0, pawl__boottime());
+    atomic_store(&sleepers[0].waiter.sleeping, 1);
+    tell(lock, NEWS_WANTED);
+    assert_int_equal(sleepers[0].waiter.sleeping, 1); /* in use */
+    release(lock);
+    assert_int_equal(claim_state(lock), CLAIM_OPEN);
+    assert_int_equal(sleepers[0].waiter.sleeping, 1); /* it has its slice */
+    tell(lock, NEWS_WANTED);
+    assert_int_equal(sleepers[0].waiter.sleeping, 0);
+    wake_up(0);
+    assert_int_equal(state_of(0), WAITER_GRANTED);
+    release(sleepers[0].lock);
+    assert_int_equal(claim_state(lock), CLAIM_OPEN);
+    wake_up(1);
+    release(sleepers[1].lock);
+    assert_asked("w");
+    forget(0);
+    forget(1);
+    pawl_lock_free(lock);
+}
+
 /* Its time is over before the first waiter is awake: it is asked for anew. */
 static void test_late_while_open(void **state) {
     struct pawl_lock *lock = open_claim(2);
@@ -695,6 +722,7 @@ int main(void) {
         TEST(test_max_hold_has_its_own_claim),
         TEST(test_readers_are_not_passed),
         TEST(test_wanted_while_open),
+        TEST(test_wanted_while_the_first_sleeps),
         TEST(test_late_while_open),
         TEST(test_what_goes_back_is_looked_after),
         TEST(test_joined_before_the_grant),
