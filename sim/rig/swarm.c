@@ -131,12 +131,15 @@ static void add_handoff(struct plan *plan, uint64_t roll) {
     struct dice dice = dice_new(plan->seed, FOR_BARGING);
     bool sliced = dice_percent(&dice, 25);
     int64_t span_ms = dice_between(&dice, 1, dice_percent(&dice, 50) ? 5 : 200);
+    int64_t slice_us = slices_us[dice_below(&dice, 4)];
     bool counted = roll < sizeof counts / sizeof counts[0];
     char option[64];
 
+    /* Nobody may be passed for longer than hand-ons last. */
+    slice_us = slice_us < span_ms * 1000 ? slice_us : span_ms * 1000;
+
     if (sliced && roll != 0)
-        snprintf(option, sizeof option, "handoff=%s%%2C%d%%2C%d", counted ? counts[roll] : "127", (int)span_ms,
-                 (int)slices_us[dice_below(&dice, 4)]);
+        snprintf(option, sizeof option, "handoff=%s%%2C%d%%2C%d", counted ? counts[roll] : "127", (int)span_ms, (int)slice_us);
     else if (counted)
         snprintf(option, sizeof option, "handoff=%s", counts[roll]);
     if ((sliced && roll != 0) || counted)
