@@ -18,6 +18,7 @@
  *     one that is being downgraded        shared
  *     one with a limit                    ends by itself
  *     a wait in a pending claim           behind the waits of earlier pending claims of its cohort
+ *     ... that queued again               behind no other, and no other behind it: where it stands now is not known
  *     ... for a claim that is held        behind its holders only: how those who joined it go on is not decided yet
  *     a wait with a time-out              ends by itself
  *     locks of the same URL and name      are the same, in all clients
@@ -166,6 +167,11 @@ static void see_holds(struct view *view, const struct claim *claim) {
     }
 }
 
+/* Does it stand in the engine's queue where it stands in the cohort? */
+static bool has_its_place(const struct claim *claim) {
+    return claim->state == CLAIM_PENDING && !atomic_load(&claim->seam.queued_again);
+}
+
 static void see_waiters(struct view *view, const struct claim *claim, uint32_t place) {
     const struct waiter *waiter;
 
@@ -174,7 +180,7 @@ static void see_waiters(struct view *view, const struct claim *claim, uint32_t p
             add_stake(view, claim,
                       (struct pawl__stake){
                           .waits = true,
-                          .place = claim->state == CLAIM_PENDING ? place : 0,
+                          .place = has_its_place(claim) ? place : 0,
                           .may_end = claim->cohort->client->deadlock == DEADLOCK_BREAK,
                           .owner = waiter->blocked,
                           .id = {0, 0, waiter->number},

@@ -74,6 +74,9 @@ struct pawl__claim {
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
+    /* Pending: it lost its place, or may have, and queued again: it may be behind what was submitted later. Set by the engine. */
+    _Atomic bool queued_again;
+
     uint64_t token;       /* the first of ... */
     uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of tokens() */
     int64_t sent_at;      /* pawl__boottime() when the request left that granted or last renewed the claim */

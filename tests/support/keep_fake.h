@@ -191,7 +191,7 @@ static struct pawl_lock *mutex(const char *name, unsigned flags) {
     return lock;
 }
 
-static struct pawl_lock *rwlock(const char *name) {
+static inline struct pawl_lock *rwlock(const char *name) {
     struct pawl_lock *lock = NULL;
 
     assert_works(pawl_rwlock_new(client, name, PAWL_TASK, &lock, &error), &error);
@@ -217,7 +217,7 @@ static inline void share(struct pawl_lock *lock) {
 }
 
 /* All that was asked since the last time. */
-static void assert_asked(const char *what) {
+static inline void assert_asked(const char *what) {
     assert_string_equal(fake.asked, what);
     fake.length = 0;
     fake.asked[0] = '\0';
@@ -233,7 +233,7 @@ static inline bool is_kept(const struct pawl_lock *lock) {
     return claim && claim->state == CLAIM_KEPT;
 }
 
-static void tell(const struct pawl_lock *lock, enum pawl__news news) {
+static inline void tell(const struct pawl_lock *lock, enum pawl__news news) {
     struct pawl_error why = {.code = PAWL_ELOST, .text = "so says the test"};
 
     pawl__tell(client, &last_claim(lock)->seam, news, &why);

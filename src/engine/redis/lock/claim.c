@@ -169,6 +169,7 @@ static bool came_too_late(struct redis *redis, struct rclaim *claim) {
     if (pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
         return false;
     pawl__kit_note(&redis->kit, &claim->kit, "granted, but its lease is over: asking again");
+    atomic_store(&claim->kit.claim->queued_again, true);
     return pawl__claim_step(redis, claim, RCLAIM_TOO_LATE);
 }
 

@@ -25,6 +25,16 @@ static void check_retries(struct home *home) {
     }
 }
 
+/* Who hears nothing may be left out when its turn comes, and queues again when it asks the next time. */
+static void doubt_places(struct home *home) {
+    struct rclaim *claim;
+
+    TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
+        if (claim->home == home && claim->ask_number && !rclaim_holds(claim))
+            atomic_store(&claim->kit.claim->queued_again, true);
+    }
+}
+
 /* The states of its connections have changed: tell the core, and go on with the claims. */
 static void changed(struct home *home) {
     struct redis *redis = home->server.redis;
@@ -43,6 +53,7 @@ static void changed(struct home *home) {
         pawl__renew_hearers(home);
     } else {
         pawl__kept_doubt_all(home);
+        doubt_places(home);
         check_retries(home);
     }
     if (home->server.commands.state == LINK_UP) {

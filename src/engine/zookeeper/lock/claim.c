@@ -59,6 +59,8 @@ static enum zk_event enter(struct zk_claim *claim) {
 }
 
 static enum zk_event begin(struct zk_claim *claim) {
+    if (claim->state != ZK_NEW && claim->state != ZK_OFFLINE && claim->state != ZK_ADMISSION)
+        atomic_store(&claim->claim->queued_again, true);
     pawl__zk_sweep_claim(claim);
     pawl__zk_next_number(claim);
     leave_admission(claim);
