@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import urllib.parse
 
@@ -91,6 +92,56 @@ def the_queue(browser):
     equal("an arrow from each who waits", 2, browser.wait("return document.querySelectorAll('.chain > svg > path').length"))
     drawn = "return document.querySelectorAll('.bar-h').length === 1 && document.querySelectorAll('.bar-w').length === 2"
     browser.wait(drawn, what="the timeline")
+
+
+EDGES = """const done = arguments[2];
+ask('/api/lock?url=' + encodeURIComponent(arguments[0]) + '&name=' + arguments[1]).then(answer => answer.json()).then(
+    ({seen}) => done(edgesOf({...seen.locks[0], place: {engine: arguments[0].split(':')[0]}})));"""
+
+
+def start_servers(kind):
+    """The URL; None, and it was skipped, if they are not there."""
+    where = {**os.environ, "TMPDIR": scratch}
+    process = start(PAWL + "-servers", "start", kind, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=where)
+    url = process.stdout.readline().strip()
+    if not url:
+        skip(f"a lock's page on {kind}", process.stderr.read().strip())
+    return url or None
+
+
+def on_servers(browser, kind, stored_of):
+    """Who waits for whom on a real server, beside what is stored there: by `stored_of`, of what `pawl status --raw` says."""
+    url = start_servers(kind)
+    if not url:
+        return
+    hold("watched", url=url)
+    wait_behind("watched", url=url), wait_behind("watched", url=url)
+    web = Web(url=url)
+    browser.open("about:blank")
+    browser.open(web.address + "/lock/watched")
+    browser.wait("return document.querySelectorAll('.link').length === 3", what=f"one holder and two who wait on {kind}")
+    shown = browser.run("return [...document.querySelectorAll('.link .stored')].map(el => el.innerText)")
+    look = subprocess.run([PAWL, "status", "-u", url, "--json", "--raw", "watched"], stdout=subprocess.PIPE, check=True).stdout
+    lock = json.loads(look)["locks"][0]
+    wanted = [stored_of(entry) for entry in lock["holders"] + lock["waiters"]]
+    missing = [part for row, parts in zip(shown, wanted) for part in parts if part not in row]
+    check(f"{kind}: beside each is what is stored for it", len(shown) == 3 and not missing, f"{shown}\n{wanted}")
+    place = web.json("/api/state")["places"][0]["url"]
+    edges = browser.later(EDGES, place, "watched")
+    equal(f"{kind}: the first waits for the holder, the next for the first", [[1, 0, "hard"], [2, 1, "soft"]], edges)
+    equal("... and both are drawn", 2, browser.wait("return document.querySelectorAll('.chain > svg > path').length"))
+    browser.open("about:blank")
+    web.stop()
+
+
+def stored_on_zookeeper(entry):
+    """The znode, and whom it watches."""
+    return [entry["raw"].split(" ")[0], *re.findall(r"watches \S+$", entry["raw"])]
+
+
+def stored_on_redis(entry):
+    """The key: who holds is in the lock's, who waits in the queue's."""
+    return ["pawl:queue:{watched}" if entry.get("position") else "watched"]
 
 
 def words(line):
@@ -218,6 +269,8 @@ def whole_story(browser, web, holder):
     equal("no request went elsewhere", [], browser.run(PROBE + "foreignRequests()"))
     check("no name has run", "cracked" not in browser.run("return document.title"))
     equal("the console is empty", [], [line["message"] for line in browser.log("browser")])
+    on_servers(browser, "redis", stored_on_redis)
+    on_servers(browser, "zookeeper", stored_on_zookeeper)
     many(browser, scratch)
 
 

@@ -72,6 +72,10 @@ class Browser:
     def run(self, script, *args):
         return self.post("/execute/sync", {"script": script, "args": list(args)})
 
+    def later(self, script, *args):
+        """What the script gives to its last argument, a function."""
+        return self.post("/execute/async", {"script": script, "args": list(args)})
+
     def wait(self, script, *args, what=None):
         """Until the script's value is true; it is returned."""
         deadline = time.monotonic() + PATIENCE
