@@ -144,6 +144,15 @@ def stored_on_redis(entry):
     return ["pawl:queue:{watched}" if entry.get("position") else "watched"]
 
 
+def the_legend(browser):
+    """An edge is drawn in the colour that the legend has for it."""
+    go(browser, "#/waits")
+    for kind in "hard", "soft":
+        edge = browser.wait("const el = document.querySelector('.e.' + arguments[0]); return el && getComputedStyle(el).stroke", kind)
+        shown = browser.run("return getComputedStyle(document.querySelector('.legend em.' + arguments[0])).borderTopColor", kind)
+        equal(f"the colour of a {kind} edge, and of its legend", shown, edge)
+
+
 def words(line):
     """What a shell makes of a line that somebody pasted: the words behind `pawl`."""
     made = subprocess.run(["bash", "-c", 'pawl() { printf "%s\\0" "$@"; }\n' + line], stdout=subprocess.PIPE, check=True).stdout
@@ -264,6 +273,7 @@ def whole_story(browser, web, holder):
     one_stream(browser)
     commands(browser)
     looks(browser)
+    the_legend(browser)
     the_queue(browser)
     break_it(browser, holder)
     equal("no request went elsewhere", [], browser.run(PROBE + "foreignRequests()"))

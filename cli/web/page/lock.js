@@ -103,12 +103,9 @@ function drawEdges(el, lock, count) {
               into = used['t' + to] = (used['t' + to] || 0) + 1;
         const y1 = y(from) - 6 + Math.min(out - 1, 3) * 4, y2 = y(to) + 2 + Math.min(into - 1, 3) * 4, x = width - 5,
               r = Math.min(6, (y1 - y2) / 2);
-        svg.append(h('path', {
+        svg.append(h('path.e', {
+            class: kind,
             d: `M${x} ${y1}H${lane + r}Q${lane} ${y1} ${lane} ${y1 - r}V${y2 + r}Q${lane} ${y2} ${lane + r} ${y2}H${x}`,
-            fill: 'none',
-            stroke: kind === 'hard' ? 'var(--accent)' : 'var(--faint)',
-            'stroke-width': kind === 'hard' ? 1.6 : 1.3,
-            'stroke-dasharray': kind === 'soft' ? '3 3' : null,
             'marker-end': `url(#a-${kind})`
         }));
     }

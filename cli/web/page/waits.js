@@ -71,16 +71,16 @@ function drawGraph(edges) {
     };
     const cut = (text, most) => text.length > most ? text.slice(0, most - 1) + '…' : text;
     const svg = h('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': 'who waits for whom'},
-              h('defs', arrowHead('g-n', 'var(--faint)'), arrowHead('g-c', 'var(--bad)'))),
+              h('defs', arrowHead('g-hard', 'var(--accent)'), arrowHead('g-soft', 'var(--faint)'), arrowHead('g-cyc', 'var(--bad)'))),
           labels = [];
     for (const e of edges) {
         const [x1, y1] = border(e.from, e.to.x, e.to.y), [x2, y2] = border(e.to, e.from.x, e.from.y),
                    name = cut(e.kind === 'nested' ? 'runs' : e.name, 17), w = name.length * 6.4 + 12, x = (x1 + x2) / 2,
-                   y = (y1 + y2) / 2, cls = e.cycle ? 'cyc' : '';
+                   y = (y1 + y2) / 2, look = e.kind === 'hard' ? 'hard' : 'soft', cls = e.cycle ? 'cyc' : '';
         svg.append(h('path.e', {
-            class: (e.kind === 'hard' ? '' : 'soft ') + cls,
+            class: look + ' ' + cls,
             d: `M${x1} ${y1}L${x2} ${y2}`,
-            'marker-end': `url(#g-${e.cycle ? 'c' : 'n'})`
+            'marker-end': `url(#g-${cls || look})`
         }));
         if (!labels.some(l => Math.abs(l.x - x) < 70 && Math.abs(l.y - y) < 18))
             labels.push({
