@@ -464,7 +464,8 @@ def breaks():
     equal("each try is an event", 3, len(events))
     told = events[0]
     equal("... with the lock and the token", ("broken", token, wish["url"]), (told["lock"], told["token"], told["url"]))
-    check("... with who it was and what came of it", re.fullmatch(r"by somebody with the key at 127\.0\.0\.1:\d+: done", told["what"]), told)
+    who = r"by somebody with the key at 127\.0\.0\.1:\d+: done"
+    check("... with who it was and what came of it", re.fullmatch(who, told["what"]), told)
     web.stop()
     said = web.process.stderr.read()
     check(
