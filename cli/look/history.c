@@ -2,8 +2,8 @@
  *
  * history.c - events, holds and rates, from a row of looks. Pure: time is that of the looks.
  *
- * A lock that was not seen for FORGET_MS is forgotten; at once, where there are more than LOCKS_MOST. Memory is bounded: HOLDS_MOST holds of a lock, ALL_HOLDS of all (those of a lock
- * then push out each other earlier), EVENTS_MOST events of each sort.
+ * A lock that was not seen for FORGET_MS is forgotten; at once, where there are more than LOCKS_MOST. Memory is bounded: HOLDS_MOST holds
+ * of a lock, ALL_HOLDS of all (those of a lock then push out each other earlier), EVENTS_MOST events of each sort.
  */
 #include "history.h"
 

@@ -22,7 +22,7 @@ enum event_kind {
     EVENT_CYCLE,       /* it is part of a likely deadlock */
     EVENT_UNREACHABLE, /* the place */
     EVENT_REACHED,
-    EVENT_BREAK, /* somebody asked for it here, whatever came of it; no look sees that */
+    EVENT_BREAK, /* somebody asked for it here, done or not; no look sees that */
     EVENT_KINDS,
 };
 enum { LONG_WAIT_MS = 60000 };

@@ -13,7 +13,7 @@
 #include "../look/metrics.h"
 #include "assets.h"
 
-/* Far fewer than there may be connections, so that whoever asks for something else is always let in. */
+/* Far fewer than there may be connections, so that a request for anything else is always let in. */
 enum { SILENCE_MS = 15000, STREAMS_MOST = 64, PATIENTS_MOST = 64, ERRANDS_MOST = 64 };
 
 struct patient {

@@ -8,8 +8,8 @@
  *     release          core/: the last release keeps the claim, leaves it open to the threads that wait, hands it on, or gives it back
  *     look             core/: the first waiter was woken since the claim is open. It takes it, or sleeps until its slice is over
  *     impatient        core/: its slice is over: the next release hands the claim to it
- *     told             core/: WANTED. A kept claim goes back at once; the first waiter of an open one is woken; and all who have it from now
- *                      on, by its turn or by passing, count towards the bound, at which it goes back
+ *     told             core/: WANTED. A kept claim goes back at once; the first waiter of an open one is woken; and all who have it from
+ *                      now on, by its turn or by passing, count towards the bound, at which it goes back
  *     lose             core/: the claim's time is over, or the server does not know it: those who wait ask anew
  *     acquire_script, release_script, renew_script, hand_on
  *                      engine/redis/lua/: first come, first served. Who becomes the first in the queue tells the keeper; a grant and

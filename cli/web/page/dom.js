@@ -101,7 +101,7 @@ const command = p => p.command || (p.foreign ? 'another program' : 'not known');
 const clock = ms => new Date(ms).toLocaleTimeString('en-GB');
 const shortToken = token => token.length > 10 ? '…' + token.slice(-9) : token;
 /* Commands to paste. Others' names may have anything in them: so they are quoted, behind all options, without control characters. */
-const quoted = text => `'${text.replace(/\p{Cc}/gu, '?').replaceAll("'", "'\\''")}'`;
+const quoted = text => `'${text.replace(/\p{Cc}/gu, '?').replaceAll('\'', '\'\\\'\'')}'`;
 const statusCommand = (url, name) => `pawl status -u ${quoted(url)} -- ${quoted(name)}`;
 const breakCommand = (url, name, token, now) =>
     `pawl break -u ${quoted(url)} --token ${token}${now ? ' --now' : ''} -- ${quoted(name)}`;

@@ -71,17 +71,14 @@ function drawGraph(edges) {
     };
     const cut = (text, most) => text.length > most ? text.slice(0, most - 1) + '…' : text;
     const svg = h('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': 'who waits for whom'},
-              h('defs', arrowHead('g-hard', 'var(--accent)'), arrowHead('g-soft', 'var(--faint)'), arrowHead('g-cyc', 'var(--bad)'))),
+              h('defs', arrowHead('g-hard', 'var(--accent)'), arrowHead('g-soft', 'var(--faint)'),
+                  arrowHead('g-cyc', 'var(--bad)'))),
           labels = [];
     for (const e of edges) {
         const [x1, y1] = border(e.from, e.to.x, e.to.y), [x2, y2] = border(e.to, e.from.x, e.from.y),
                    name = cut(e.kind === 'nested' ? 'runs' : e.name, 17), w = name.length * 6.4 + 12, x = (x1 + x2) / 2,
                    y = (y1 + y2) / 2, look = e.kind === 'hard' ? 'hard' : 'soft', cls = e.cycle ? 'cyc' : '';
-        svg.append(h('path.e', {
-            class: look + ' ' + cls,
-            d: `M${x1} ${y1}L${x2} ${y2}`,
-            'marker-end': `url(#g-${cls || look})`
-        }));
+        svg.append(h('path.e', {class: look + ' ' + cls, d: `M${x1} ${y1}L${x2} ${y2}`, 'marker-end': `url(#g-${cls || look})`}));
         if (!labels.some(l => Math.abs(l.x - x) < 70 && Math.abs(l.y - y) < 18))
             labels.push({
                 x,
@@ -108,10 +105,8 @@ function cyclePanel(steps, i) {
                                   since(s.waiter.since_ms)),
         s.kind === 'hard' && h('small', 'which is held with token ', h('span.mono', s.blocker.token)));
     return panel([h('span.s-stopped', `Likely cycle ${i + 1}`)], h('ol.steps', steps.map(step)),
-        h('div.note', h('p', 'Likely, not certain: a process may have other threads, and a wait may have an end.'), victim && [
-            h('p', 'To end it:'),
-            commandLine(breakCommand(victim.url, victim.lock, victim.blocker.token, false))
-        ]));
+        h('div.note', h('p', 'Likely, not certain: a process may have other threads, and a wait may have an end.'),
+            victim && [h('p', 'To end it:'), commandLine(breakCommand(victim.url, victim.lock, victim.blocker.token, false))]));
 }
 function viewWaits(main) {
     const body = h('div');
