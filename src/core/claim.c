@@ -331,8 +331,6 @@ static void begin_hold(struct claim *claim) {
     note_stock(claim);
     set_limit(claim);
     note_lease(claim);
-    if (claim->served > 1)
-        pawl__keep_shared(claim);
     if (is_told(claim) && (claim->seam.wanted || claim->wanted))
         pawl__keep_wanted(claim);
 }

@@ -272,7 +272,7 @@ struct claim {
     uint64_t next_token;
     uint32_t low_stock; /* when so many are left, more are ordered; 0: never */
     bool ordered;       /* more were, and did not come yet */
-    int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined what was granted */
+    int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
     /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
     int64_t sent_at, lease_ns, renew_at, suspect_at, assured_until;
     int64_t fresh_tick;             /* in this tick of the clock it was last seen far from the end of what is assured; 0: in none */
@@ -496,9 +496,6 @@ bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock
 void pawl__keep_begin(struct claim *claim);
 /* It is wanted. Its bounds begin now, or with its grant. */
 void pawl__keep_wanted(struct claim *claim);
-/* An acquire joins it, or it is granted to several: its time begins, unless it did or the claim is pending. Of one that is told it begins
- * when it is wanted. */
-void pawl__keep_shared(struct claim *claim);
 /* Is it one that ends at its bounds: since it would not be told, or is wanted? Where the holder can see that for itself, it looks. */
 bool pawl__keep_is_bounded(struct claim *claim);
 /* It was recalled while it was kept: was it of use before? */

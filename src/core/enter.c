@@ -57,10 +57,16 @@ static void start(struct cohort *cohort, struct waiter *waiter) {
     pawl__cohort_submit(claim);
 }
 
+/* Somebody joins what was granted before: from the first on its time counts. Where it is told, it counts from when it is wanted. */
+static void begin_bounds(struct claim *claim) {
+    if (!is_told(claim) && claim->state != CLAIM_PENDING && !claim->join_until)
+        claim->join_until = pawl__time_add(pawl__boottime(), claim->cohort->client->handoff_ns);
+}
+
 static void join(struct claim *claim, struct waiter *waiter) {
     struct cohort *cohort = claim->cohort;
 
-    pawl__keep_shared(claim);
+    begin_bounds(claim);
     if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
         if (pawl__waiter_grant(claim, waiter)) {
             claim->served++;
@@ -85,7 +91,7 @@ static struct claim *take_open(struct cohort *cohort, enum pawl_mode mode, int64
 
     if (!claim || !pawl__claim_enter(claim, rettoken))
         return NULL;
-    pawl__keep_shared(claim);
+    begin_bounds(claim);
     claim->served++;
     note_handed_on(claim);
     return claim;

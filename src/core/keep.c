@@ -115,11 +115,6 @@ void pawl__keep_wanted(struct claim *claim) {
     claim->join_until = pawl__time_add(pawl__boottime(), client->handoff_ns);
 }
 
-void pawl__keep_shared(struct claim *claim) {
-    if (!is_told(claim) && claim->state != CLAIM_PENDING && !claim->join_until)
-        claim->join_until = pawl__time_add(pawl__boottime(), claim->cohort->client->handoff_ns);
-}
-
 /* Not of one that is pending: what it has in the engine belongs to the thread that is parked, and its grant says whether it is wanted. */
 static bool looks_wanted(const struct claim *claim) {
     const struct pawl__engine *engine = claim->cohort->engine;

@@ -429,35 +429,6 @@ static void test_what_goes_back_is_looked_after(void **state) {
     pawl_lock_free(lock);
 }
 
-/* Several have joined it before it was granted: their time begins with the grant. */
-static void test_joined_before_the_grant(void **state) {
-    struct pawl_lock *lock;
-
-    (void)state;
-    client->keep_ns = 0; /* nobody would tell that others want it */
-    client->handoff_ns = 0;
-    fake.queues = true;
-    lie_down(0, lock = mutex("lock", PAWL_TASK));
-    lie_down(1, mutex("lock", PAWL_TASK));
-    assert_asked("s");
-    assert_true(last_claim(lock)->join_until == 0);
-    fill(&last_claim(lock)->seam);
-    tell(lock, NEWS_GRANTED);
-    assert_int_equal(state_of(0), WAITER_GRANTED);
-    release(lock);
-    assert_asked("sw");
-    assert_int_equal(state_of(1), WAITER_WAITING);
-    assert_int_equal(claim_state(sleepers[1].lock), CLAIM_PENDING);
-    fill(&last_claim(sleepers[1].lock)->seam);
-    tell(sleepers[1].lock, NEWS_GRANTED);
-    assert_true(last_claim(sleepers[1].lock)->join_until == 0);
-    release(sleepers[1].lock);
-    assert_asked("w");
-    fake.queues = false;
-    forget(0);
-    forget(1);
-}
-
 static void test_no_token_left(void **state) {
     struct pawl_lock *lock;
 
@@ -725,7 +696,6 @@ int main(void) {
         TEST(test_wanted_while_the_first_sleeps),
         TEST(test_late_while_open),
         TEST(test_what_goes_back_is_looked_after),
-        TEST(test_joined_before_the_grant),
         TEST(test_no_token_left),
         TEST(test_the_next_is_called),
         TEST(test_another_than_the_first_gives_up),
