@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "engine/redis/lock/lock.h"
 #include "engine/zookeeper/lock/lock.h"
 

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/error.h"
 #include "base/lease.h"
 #include "os/uncancelled.h"
@@ -106,7 +106,7 @@ static bool is_granted(const struct claim *claim) {
 /* ---- Memory --------------------------------------------------------------------------------------------------------------- */
 
 uint32_t pawl__claim_tokens(const struct cohort *cohort, uint32_t used) {
-    uint32_t most = 1 + cohort->client->handoffs;
+    uint32_t most = 1 + cohort->client->options.handoffs;
 
     return used < 2 ? used : used < most / 2 ? used * 2 : most;
 }
@@ -142,7 +142,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     cohort->counts.claims++;
     memset((char *)claim + offsetof(struct claim, state), 0, offsetof(struct claim, seam) - offsetof(struct claim, state));
     memset(pawl__claim_state(&claim->seam), 0, cohort->engine->impl->claim_size);
-    claim->serves_most = 1 + cohort->client->handoffs;
+    claim->bounds.serves_most = 1 + cohort->client->options.handoffs;
     claim->seam.id[1] = cohort->next_id++;
     claim->seam.mode = wish->mode;
     claim->seam.permits = wish->permits;
@@ -193,7 +193,7 @@ static void note_stock(struct claim *claim) {
     const struct pawl__extras *extras = claim->cohort->engine->impl->extras;
     bool orders = extras->tokens && is_told(claim) && claim->seam.token_count < ORDER_LAST;
 
-    claim->low_stock = !orders ? 0 : claim->stock / (claim->stock < ORDER_LEAST ? 4 : 2);
+    claim->tokens.low = !orders ? 0 : claim->tokens.stock / (claim->tokens.stock < ORDER_LEAST ? 4 : 2);
 }
 
 static bool may_ask(const struct claim *claim) {
@@ -203,9 +203,9 @@ static bool may_ask(const struct claim *claim) {
 static void order_tokens(struct claim *claim) {
     uint32_t none;
 
-    if (claim->ordered || claim->wanted || claim->seam.mode != PAWL_EXCLUSIVE || !may_ask(claim))
+    if (claim->tokens.ordered || claim->wanted || claim->seam.mode != PAWL_EXCLUSIVE || !may_ask(claim))
         return;
-    claim->ordered = true;
+    claim->tokens.ordered = true;
     ask_for_tokens(claim, &none); /* the answer is taken when it is needed */
 }
 
@@ -213,32 +213,32 @@ void pawl__claim_restock(struct claim *claim) {
     uint32_t more = 0;
     int rc;
 
-    if (!claim->ordered || claim->stock > claim->reserved || !may_ask(claim))
+    if (!claim->tokens.ordered || claim->tokens.stock > claim->tokens.reserved || !may_ask(claim))
         return;
     rc = ask_for_tokens(claim, &more);
     if (rc == PAWL__PENDING)
         return;
-    claim->ordered = false;
+    claim->tokens.ordered = false;
     claim->seam.token_count += more;
-    claim->stock += more;
+    claim->tokens.stock += more;
     note_stock(claim);
     if (rc != PAWL__DONE)
-        claim->low_stock = 0;
+        claim->tokens.low = 0;
     else
         pawl__note(claim->cohort->engine, &claim->seam, "%u tokens more", more);
 }
 
 uint64_t pawl__claim_draw(struct claim *claim) {
-    assert(claim->reserved > 0 && claim->stock >= claim->reserved);
-    claim->reserved--;
-    claim->stock--;
-    if (claim->stock <= claim->low_stock && claim->low_stock)
+    assert(claim->tokens.reserved > 0 && claim->tokens.stock >= claim->tokens.reserved);
+    claim->tokens.reserved--;
+    claim->tokens.stock--;
+    if (claim->tokens.stock <= claim->tokens.low && claim->tokens.low)
         order_tokens(claim);
-    return claim->next_token++;
+    return claim->tokens.next++;
 }
 
 void pawl__claim_unreserve(struct claim *claim) {
-    claim->reserved--;
+    claim->tokens.reserved--;
 }
 
 /* The engine makes one token at a time. It goes into the stock if that is empty; else it belongs to the hold that is begun now. */
@@ -249,31 +249,31 @@ static uint64_t fresh_token(struct claim *claim) {
 }
 
 static bool make_stock(struct claim *claim) {
-    uint64_t token = claim->stock == 0 ? fresh_token(claim) : 0;
+    uint64_t token = claim->tokens.stock == 0 ? fresh_token(claim) : 0;
 
     if (token) {
-        claim->next_token = token;
-        claim->stock = 1;
+        claim->tokens.next = token;
+        claim->tokens.stock = 1;
     }
     return token;
 }
 
 static bool enter_by_fresh_token(struct claim *claim, uint64_t *rettoken) {
     *rettoken = 0;
-    if (claim->stock > 0)
+    if (claim->tokens.stock > 0)
         return (*rettoken = fresh_token(claim));
-    claim->reserved = make_stock(claim);
-    return claim->reserved;
+    claim->tokens.reserved = make_stock(claim);
+    return claim->tokens.reserved;
 }
 
 static bool take_token(struct claim *claim, uint64_t *rettoken) {
-    if (claim->stock == claim->reserved)
+    if (claim->tokens.stock == claim->tokens.reserved)
         pawl__claim_restock(claim);
-    if (claim->stock == claim->reserved)
+    if (claim->tokens.stock == claim->tokens.reserved)
         return enter_by_fresh_token(claim, rettoken);
-    claim->reserved++;
-    claim->tokens_used++;
-    *rettoken = claim->entered ? 0 : pawl__claim_draw(claim); /* what operators are shown is the first hold's */
+    claim->tokens.reserved++;
+    claim->tokens.used++;
+    *rettoken = claim->bounds.entered ? 0 : pawl__claim_draw(claim); /* what operators are shown is the first hold's */
     return true;
 }
 
@@ -292,42 +292,43 @@ void pawl__claim_open(struct claim *claim) {
 /* ---- From submit to held -------------------------------------------------------------------------------------------------- */
 
 static void note_lease(struct claim *claim) {
-    int64_t sent_at = claim->seam.sent_at, lease = claim->seam.lease_ns;
+    struct claim_lease *lease = &claim->lease;
 
-    claim->sent_at = sent_at;
-    claim->lease_ns = lease;
-    claim->fresh_tick = 0;
-    if (lease == PAWL__NEVER && claim->hold_until == PAWL__NEVER) {
-        claim->renew_at = claim->suspect_at = claim->assured_until = PAWL__NEVER;
+    lease->sent_at = claim->seam.sent_at;
+    lease->ns = claim->seam.lease_ns;
+    lease->fresh_tick = 0;
+    if (lease->ns == PAWL__NEVER && lease->hold_until == PAWL__NEVER) {
+        lease->renew_at = lease->suspect_at = lease->assured_until = PAWL__NEVER;
         return;
     }
-    claim->renew_at = pawl__lease_renew_at(sent_at, lease);
-    claim->suspect_at = pawl__lease_suspect_at(sent_at, lease);
-    claim->assured_until = pawl__lease_assured_until(sent_at, lease);
-    if (claim->hold_until <= pawl__time_add(sent_at, lease)) { /* the last lease before max_hold: never renewed, never suspect */
-        claim->renew_at = claim->suspect_at = PAWL__NEVER;
-        if (claim->hold_until < claim->assured_until)
-            claim->assured_until = claim->hold_until;
+    lease->renew_at = pawl__lease_renew_at(lease->sent_at, lease->ns);
+    lease->suspect_at = pawl__lease_suspect_at(lease->sent_at, lease->ns);
+    lease->assured_until = pawl__lease_assured_until(lease->sent_at, lease->ns);
+    if (lease->hold_until <=
+        pawl__time_add(lease->sent_at, lease->ns)) { /* the last one before max_hold: never renewed or suspect */
+        lease->renew_at = lease->suspect_at = PAWL__NEVER;
+        if (lease->hold_until < lease->assured_until)
+            lease->assured_until = lease->hold_until;
     }
-    if (claim->assured_until != PAWL__NEVER)
-        pawl__service_due(claim->cohort->client, claim->renew_at < claim->assured_until ? claim->renew_at : claim->assured_until);
+    if (lease->assured_until != PAWL__NEVER)
+        pawl__service_due(claim->cohort->client, lease->renew_at < lease->assured_until ? lease->renew_at : lease->assured_until);
 }
 
 /* When the claim's time is over, however often it is renewed. */
 static void set_limit(struct claim *claim) {
     const struct pawl__claim *seam = &claim->seam;
 
-    claim->hold_until = PAWL__NEVER;
+    claim->lease.hold_until = PAWL__NEVER;
     if (!seam->max_hold_ns)
         return;
-    claim->held_since = seam->lease_ns == PAWL__NEVER ? pawl__boottime() : seam->sent_at;
-    claim->hold_until = pawl__time_add(claim->held_since, seam->max_hold_ns);
+    claim->lease.held_since = seam->lease_ns == PAWL__NEVER ? pawl__boottime() : seam->sent_at;
+    claim->lease.hold_until = pawl__time_add(claim->lease.held_since, seam->max_hold_ns);
 }
 
 static void begin_hold(struct claim *claim) {
     assert(claim->seam.token_count > 0);
-    claim->next_token = claim->seam.token;
-    claim->stock = claim->seam.token_count;
+    claim->tokens.next = claim->seam.token;
+    claim->tokens.stock = claim->seam.token_count;
     note_stock(claim);
     set_limit(claim);
     note_lease(claim);
@@ -437,9 +438,9 @@ static int broken(struct claim *claim, struct pawl_error *ret) {
 }
 
 static int expired(struct claim *claim, struct pawl_error *ret) {
-    if (claim->renew_at == PAWL__NEVER)
+    if (claim->lease.renew_at == PAWL__NEVER)
         pawl__fail(ret, PAWL_EEXPIRED, "'%s' was held for %lld ms, as long as its max-hold allows", claim->cohort->name,
-                   (long long)((claim->hold_until - claim->held_since) / 1000000));
+                   (long long)((claim->lease.hold_until - claim->lease.held_since) / 1000000));
     else
         pawl__fail(ret, PAWL_EEXPIRED, "the lease of '%s' ran out: it could not be renewed in time", claim->cohort->name);
     return lost(claim);
@@ -462,12 +463,12 @@ static int look(struct claim *claim, struct pawl_error *ret) {
 
 /* The clock was looked at in this tick already, and what is assured ends later than the next one. */
 static bool is_same_tick(const struct claim *claim) {
-    return claim->fresh_tick && claim->fresh_tick == pawl__tick();
+    return claim->lease.fresh_tick && claim->lease.fresh_tick == pawl__tick();
 }
 
 static bool has_expired(const struct claim *claim) {
-    return is_granted(claim) && claim->assured_until != PAWL__NEVER && !is_same_tick(claim) &&
-           claim->assured_until - pawl__boottime() < LEAST_NS;
+    return is_granted(claim) && claim->lease.assured_until != PAWL__NEVER && !is_same_tick(claim) &&
+           claim->lease.assured_until - pawl__boottime() < LEAST_NS;
 }
 
 bool pawl__claim_is_over(const struct claim *claim) {
@@ -491,30 +492,31 @@ static void renew(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
     UNCANCELLED_IF(does_io(claim));
 
-    claim->renewing = true;
+    claim->lease.renewing = true;
     engine->impl->renew(engine, &claim->seam);
 }
 
 /* The lease of a granted claim. */
 static int tick_lease(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret) {
+    struct claim_lease *lease = &claim->lease;
     int outcome = CLAIM_NOTHING;
 
-    if (claim->assured_until == PAWL__NEVER)
+    if (lease->assured_until == PAWL__NEVER)
         return CLAIM_NOTHING;
-    if (now >= claim->assured_until)
+    if (now >= lease->assured_until)
         return expired(claim, ret);
     /* Holds whose time has nearly come go along: so that thousands of them are renewed in a few rounds, not one by one. */
-    if (!claim->renewing && claim->renew_at != PAWL__NEVER && now >= claim->renew_at - claim->lease_ns / RENEW_EARLY)
+    if (!lease->renewing && lease->renew_at != PAWL__NEVER && now >= lease->renew_at - lease->ns / RENEW_EARLY)
         renew(claim);
-    if (!claim->suspect && now >= claim->suspect_at) {
-        claim->suspect = true;
+    if (!lease->suspect && now >= lease->suspect_at) {
+        lease->suspect = true;
         claim->cohort->counts.suspects++;
         outcome = CLAIM_SUSPECT;
     }
-    if (!claim->renewing && claim->renew_at != PAWL__NEVER)
-        *retdue = claim->renew_at;
+    if (!lease->renewing && lease->renew_at != PAWL__NEVER)
+        *retdue = lease->renew_at;
     else
-        *retdue = claim->suspect || claim->suspect_at == PAWL__NEVER ? claim->assured_until : claim->suspect_at;
+        *retdue = lease->suspect || lease->suspect_at == PAWL__NEVER ? lease->assured_until : lease->suspect_at;
     return outcome;
 }
 
@@ -537,18 +539,18 @@ int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct p
 
 /* The limit is no longer what it was. What is assured may become less by that at once, and more only by an answer of the engine's. */
 static void change_limit(struct claim *claim, int64_t until) {
-    int64_t most = claim->cohort->client->max_hold_ns;
+    int64_t most = claim->cohort->client->options.max_hold_ns;
 
-    if (most && until > pawl__time_add(claim->held_since, most))
-        until = pawl__time_add(claim->held_since, most);
+    if (most && until > pawl__time_add(claim->lease.held_since, most))
+        until = pawl__time_add(claim->lease.held_since, most);
     atomic_store(&claim->seam.hold_until, until);
-    claim->hold_until = until;
-    if (claim->lease_ns == PAWL__NEVER) {
+    claim->lease.hold_until = until;
+    if (claim->lease.ns == PAWL__NEVER) {
         note_lease(claim);
-    } else if (until < claim->assured_until) {
-        claim->fresh_tick = 0;
-        claim->renew_at = claim->suspect_at = PAWL__NEVER;
-        claim->assured_until = until;
+    } else if (until < claim->lease.assured_until) {
+        claim->lease.fresh_tick = 0;
+        claim->lease.renew_at = claim->lease.suspect_at = PAWL__NEVER;
+        claim->lease.assured_until = until;
         pawl__service_due(claim->cohort->client, until);
     }
 }
@@ -556,29 +558,29 @@ static void change_limit(struct claim *claim, int64_t until) {
 bool pawl__claim_extend(struct claim *claim, int64_t until) {
     if (claim->seam.max_hold_ns)
         change_limit(claim, until);
-    if (claim->lease_ns == PAWL__NEVER)
+    if (claim->lease.ns == PAWL__NEVER)
         return true;
     renew(claim);
     return false;
 }
 
 static int renewed(struct claim *claim) {
-    int outcome = claim->suspect ? CLAIM_RECOVERED : NEWS_RENEWED;
+    int outcome = claim->lease.suspect ? CLAIM_RECOVERED : NEWS_RENEWED;
 
-    pawl__count_renewed(claim->cohort, claim->suspect, claim->assured_until - pawl__boottime());
-    claim->renewing = false;
-    claim->suspect = false;
+    pawl__count_renewed(claim->cohort, claim->lease.suspect, claim->lease.assured_until - pawl__boottime());
+    claim->lease.renewing = false;
+    claim->lease.suspect = false;
     note_lease(claim);
-    if (claim->sent_at >= claim->doubted_at)
-        claim->doubted_at = 0;
+    if (claim->lease.sent_at >= claim->lease.doubted_at)
+        claim->lease.doubted_at = 0;
     else
         renew(claim); /* this one was on its way already */
     return outcome;
 }
 
 void pawl__claim_ask(struct claim *claim) {
-    claim->doubted_at = pawl__boottime();
-    if (claim->cohort->engine->impl->renew && !claim->renewing && claim->renew_at != PAWL__NEVER)
+    claim->lease.doubted_at = pawl__boottime();
+    if (claim->cohort->engine->impl->renew && !claim->lease.renewing && claim->lease.renew_at != PAWL__NEVER)
         renew(claim);
 }
 
@@ -606,11 +608,11 @@ bool pawl__claim_rest(struct claim *claim) {
 static bool is_fresh(struct claim *claim) {
     int64_t tick, left;
 
-    if (claim->suspect || claim->suspect_at == PAWL__NEVER || is_same_tick(claim))
-        return !claim->suspect;
+    if (claim->lease.suspect || claim->lease.suspect_at == PAWL__NEVER || is_same_tick(claim))
+        return !claim->lease.suspect;
     tick = pawl__tick();
-    left = claim->suspect_at - pawl__boottime();
-    claim->fresh_tick = left > FRESH_NS ? tick : 0;
+    left = claim->lease.suspect_at - pawl__boottime();
+    claim->lease.fresh_tick = left > FRESH_NS ? tick : 0;
     return left > 0;
 }
 
@@ -618,14 +620,14 @@ bool pawl__claim_resume(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
 
     /* Get the token first: if none is left the claim is withdrawn, and others must not see it as held. */
-    if (!is_fresh(claim) || (claim->stock == 0 && !make_stock(claim)))
+    if (!is_fresh(claim) || (claim->tokens.stock == 0 && !make_stock(claim)))
         return false;
     if (engine->impl->keeping->resume(engine, &claim->seam) != PAWL__DONE) {
         pawl__keep_learn(claim);
         return false;
     }
     step(claim, CLAIM_RESUMES);
-    claim->entered_again = true;
+    claim->keeping.entered_again = true;
     return true;
 }
 
@@ -643,8 +645,8 @@ int pawl__claim_withdraw(struct claim *claim) {
     int rc;
     UNCANCELLED_IF(does_io(claim));
 
-    if (claim->tokens_used)
-        cohort->tokens_used = claim->tokens_used;
+    if (claim->tokens.used)
+        cohort->tokens_used = claim->tokens.used;
     pawl__claim_forget_value(claim);
     rc = engine->impl->withdraw(engine, &claim->seam);
     if (rc != PAWL__PENDING) {

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/claim.h"
+#include "core/set.h"
 #include "base/error.h"
 #include "base/lease.h"
 #include "os/uncancelled.h"
@@ -136,9 +137,9 @@ static int take_handoff(struct pawl__url *url, struct pawl *client, struct pawl_
             text, us, ms);
     if (us == UNSAID)
         us = HANDOFF_US < most ? HANDOFF_US : most;
-    client->handoffs = (uint32_t)count;
-    client->handoff_ns = ms * PAWL__NS_PER_MS;
-    client->slice_ns = us * INT64_C(1000);
+    client->options.handoffs = (uint32_t)count;
+    client->options.handoff_ns = ms * PAWL__NS_PER_MS;
+    client->options.slice_ns = us * INT64_C(1000);
     return 0;
 }
 
@@ -149,7 +150,7 @@ static int take_max_hold(struct pawl__url *url, int64_t given_ms, struct pawl *c
 
     if (given_ms && given_ms < ms)
         ms = given_ms;
-    client->max_hold_ns = ms == PAWL_FOREVER ? 0 : pawl__deadline(0, ms);
+    client->options.max_hold_ns = ms == PAWL_FOREVER ? 0 : pawl__deadline(0, ms);
     return rc;
 }
 
@@ -160,11 +161,11 @@ static int take_keep(struct pawl__url *url, const struct pawl__engine_impl *impl
     int rc = pawl__url_number(url, "keep", 0, PAWL_KEEP_MS_MAX, &ms, reterr);
 
     if (rc == 0 && ms == UNSAID) {
-        client->keep_ns = impl->keeping && impl->keeping->always ? PAWL__NEVER : 0;
+        client->options.keep_ns = impl->keeping && impl->keeping->always ? PAWL__NEVER : 0;
         return 0;
     }
-    client->keep_ns = ms * PAWL__NS_PER_MS;
-    return rc == 0 && ms ? pawl__keep_check(impl, client->handoffs, reterr) : rc;
+    client->options.keep_ns = ms * PAWL__NS_PER_MS;
+    return rc == 0 && ms ? pawl__keep_check(impl, client->options.handoffs, reterr) : rc;
 }
 
 /* ?deadlock=report|break|off */
@@ -174,7 +175,7 @@ static int take_deadlock(struct pawl__url *url, struct pawl *client, struct pawl
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (!text || strcmp(text, rules[i]) == 0) {
-            client->deadlock = (enum deadlock_rule)i;
+            client->options.deadlock = (enum deadlock_rule)i;
             return 0;
         }
     return pawl__fail(reterr, PAWL_EOPTION, "the URL's option deadlock=%.40s is not report, break or off", text);
@@ -185,7 +186,7 @@ static int take_deadlock(struct pawl__url *url, struct pawl *client, struct pawl
 static void log_warning(void *data, const char *text) {
     struct pawl *client = data;
 
-    client->log.fn(PAWL_LOG_WARNING, text, client->log.data);
+    client->callbacks.log(PAWL_LOG_WARNING, text, client->callbacks.log_data);
 }
 
 static void log_note(void *data, const struct pawl__claim *claim, const char *text) {
@@ -195,8 +196,8 @@ static void log_note(void *data, const struct pawl__claim *claim, const char *te
 
     snprintf(line, sizeof line, "+%lld.%06llds %s%s%s%s", (long long)(us / 1000000), (long long)(us % 1000000), claim ? "'" : "",
              claim ? claim->name : "", claim ? "' " : "", text);
-    if (client->log.fn)
-        client->log.fn(PAWL_LOG_TRACE, line, client->log.data);
+    if (client->callbacks.log)
+        client->callbacks.log(PAWL_LOG_TRACE, line, client->callbacks.log_data);
     else
         fprintf(stderr, "pawl[%d] %s\n", (int)getpid(), line);
 }
@@ -239,7 +240,7 @@ static int64_t tick_all(struct pawl *client, int64_t now) {
     struct cohort *cohort, *next;
 
     pthread_mutex_lock(&client->mutex);
-    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+    for (cohort = TAILQ_FIRST(&client->table.every); cohort; cohort = next) {
         next = TAILQ_NEXT(cohort, every);
         pthread_mutex_lock(&cohort->mutex);
         when = pawl__cohort_tick(cohort, now);
@@ -271,9 +272,9 @@ static int open_engine(struct pawl *client, const struct pawl__engine_impl *impl
     engine->tell = pawl__tell;
     engine->changed = pawl__observers_changed;
     engine->core = client;
-    engine->interruptible = client->interrupted.fn;
+    engine->interruptible = client->callbacks.interrupted;
     client->service.ops = &service_ops;
-    if (client->log.fn) {
+    if (client->callbacks.log) {
         engine->warn = log_warning;
         engine->warn_data = client;
     }
@@ -313,7 +314,7 @@ static int open_engine_with_password(struct pawl *client, const struct pawl__eng
 
 /* Is there something that ends by itself on every engine? */
 static bool takes_time(const struct pawl *client) {
-    return client->max_hold_ns || (client->keep_ns && client->keep_ns != PAWL__NEVER);
+    return client->options.max_hold_ns || (client->options.keep_ns && client->options.keep_ns != PAWL__NEVER);
 }
 
 static int open_client(struct pawl__url *url, const struct pawl_options *options, struct pawl *client, struct pawl_error *reterr) {
@@ -431,7 +432,7 @@ void pawl_lock_free(struct pawl_lock *lock) {
     end_waiters(cohort, lock, PAWL_ECANCELED, "its handle was freed");
     while ((hold = TAILQ_FIRST(&lock->holds)))
         pawl__cohort_leave(hold);
-    if (atomic_load(&cohort->users) == 0 && lock->client->keep_ns == PAWL__NEVER) /* no time ends it */
+    if (atomic_load(&cohort->users) == 0 && lock->client->options.keep_ns == PAWL__NEVER) /* no time ends it */
         pawl__cohort_give_back(cohort);
     pawl__cohort_finish(cohort);
     pawl__events_quiesce(lock);
@@ -479,7 +480,7 @@ static void close_cohorts(struct pawl *client) {
     struct cohort *cohort, *next;
 
     pthread_mutex_lock(&client->mutex);
-    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+    for (cohort = TAILQ_FIRST(&client->table.every); cohort; cohort = next) {
         cohort->references++;
         pthread_mutex_unlock(&client->mutex);
         close_cohort(cohort);
@@ -506,7 +507,7 @@ static void reap_cohorts(struct pawl *client) {
     struct cohort *cohort, *next;
 
     pthread_mutex_lock(&client->mutex);
-    for (cohort = TAILQ_FIRST(&client->every_cohort); cohort; cohort = next) {
+    for (cohort = TAILQ_FIRST(&client->table.every); cohort; cohort = next) {
         next = TAILQ_NEXT(cohort, every);
         pawl__cohort_reap(cohort);
     }

@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/error.h"
 #include "os/futex.h"
 #include "base/lease.h"
@@ -134,11 +134,11 @@ static void ask_interrupted(struct cohort *cohort, struct waiter *waiter) {
     const struct pawl *client = cohort->client;
     bool over;
 
-    if (!client->interrupted.fn || waiter->state != WAITER_WAITING)
+    if (!client->callbacks.interrupted || waiter->state != WAITER_WAITING)
         return;
     UNCANCELLED;
     pawl__cohort_let_go(cohort);
-    over = client->interrupted.fn(client->interrupted.data) != 0;
+    over = client->callbacks.interrupted(client->callbacks.interrupted_data) != 0;
     pthread_mutex_lock(&cohort->mutex);
     if (over && waiter->state == WAITER_WAITING)
         pawl__cohort_end(waiter, PAWL_ECANCELED, "the acquire of '%s' was ended: a signal interrupted it", cohort->name);
@@ -164,7 +164,7 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
             break;
         if (waiter->look_at < until)
             until = waiter->look_at;
-        if ((cohort->client->interrupted.fn || needs_looks(waiter->claim)) && until - now > PAWL__LISTEN_NS)
+        if ((cohort->client->callbacks.interrupted || needs_looks(waiter->claim)) && until - now > PAWL__LISTEN_NS)
             until = now + PAWL__LISTEN_NS;
         wait_once(cohort, waiter, now, until);
         ask_interrupted(cohort, waiter);
@@ -246,7 +246,7 @@ static void move_waiters_on(struct claim *claim) {
 
 /* Nobody holds it: the next one has it, or it is kept, or it goes back. As retire. */
 static int pass_on(struct claim *claim, const struct pawl_lock *lock) {
-    if (claim->ordered)
+    if (claim->tokens.ordered)
         pawl__claim_restock(claim);
     if (!TAILQ_EMPTY(&claim->waiters)) {
         if (pawl__handoff_next(claim))
@@ -259,7 +259,7 @@ static int pass_on(struct claim *claim, const struct pawl_lock *lock) {
 int pawl__cohort_leave(struct hold *hold) {
     struct claim *claim = hold->claim;
     struct pawl_lock *lock = hold->lock;
-    bool lost = hold->lost || (claim && claim->doubted_at); /* of a doubted one the server has said so, if only to a write */
+    bool lost = hold->lost || (claim && claim->lease.doubted_at); /* of a doubted one the server has said so, if only to a write */
     int rc;
 
     if (claim)

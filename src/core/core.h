@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * core.h - the objects between pawl.h and engine.h, and who owns and guards what.
+ * core.h - the objects between pawl.h and engine.h, and who owns and guards what. The claim itself is in claim.h, the set in set.h, what an
+ * observer sees in sight.h.
  *
  *     struct pawl         a client: one engine, its cohorts, its service thread, its callbacks                     client.c
  *       struct cohort     everything this process does with one name and kind; has the mutex                       cohort.c
@@ -51,6 +52,7 @@
 /* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
 enum { PAWL__TOGETHER_MAX = 32 };
 
+struct claim_wish;
 TAILQ_HEAD(claim_list, claim);
 TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(hold_list, hold);
@@ -114,40 +116,49 @@ struct observers {
 /* ?deadlock=: what becomes of one that is found. */
 enum deadlock_rule { DEADLOCK_REPORT, DEADLOCK_BREAK, DEADLOCK_OFF };
 
-struct pawl {
-    struct pawl__engine *engine;
-    unsigned flags;    /* enum pawl_open_flags */
+/* What the URL says to the core. */
+struct client_options {
     uint32_t handoffs; /* how often a claim may be handed on inside this process, and for how long */
     int64_t handoff_ns;
     int64_t slice_ns;    /* how long threads that run may pass the first one that sleeps; 0: never */
     int64_t max_hold_ns; /* of every handle; 0: no limit */
     int64_t keep_ns;     /* of new handles; 0: nothing is kept */
     enum deadlock_rule deadlock;
-    uint64_t id;           /* random; the first half of every claim's id */
-    uint64_t cohort_count; /* ever made; guarded by mutex */
-    int64_t opened_at;     /* the trace counts from here */
-    bool does_io; /* no thread is cancelled where it calls the engine; `local:` rarely does any, and takes care of it itself */
-    bool notes;   /* somebody hears each step: then no thread is cancelled anywhere in a call */
+};
+
+/* Functions of the user's that are his for as long as the client is open. NULL: there is none. */
+struct client_callbacks {
+    pawl_log_fn *log; /* without it: silence */
+    void *log_data;
+    pawl_interrupted_fn *interrupted; /* without it signals end no wait */
+    void *interrupted_data;
+    pawl_deadlock_fn *deadlock; /* without it nobody is told but by the log */
+    void *deadlock_data;
+};
+
+/* The cohorts of a client. Guarded by its mutex. */
+struct cohort_table {
+    struct cohort_list *buckets; /* by the hash of the name */
+    size_t bucket_count;         /* a power of two, which grows with their number */
+    struct cohort_list every;
+    size_t cohorts; /* there are now */
+    uint64_t made;  /* ever */
+};
+
+struct pawl {
+    struct pawl__engine *engine;
+    unsigned flags; /* enum pawl_open_flags */
+    struct client_options options;
+    struct client_callbacks callbacks;
+    uint64_t id;       /* random; the first half of every claim's id */
+    int64_t opened_at; /* the trace counts from here */
+    bool does_io;      /* no thread is cancelled where it calls the engine; `local:` rarely does any, and takes care of it itself */
+    bool notes;        /* somebody hears each step: then no thread is cancelled anywhere in a call */
     struct pawl_info info;        /* as described by the engine */
     char agent[PAWL__AGENT_SIZE]; /* of this process */
-    struct {
-        pawl_log_fn *fn; /* NULL: silence */
-        void *data;
-    } log;
-    struct {
-        pawl_interrupted_fn *fn; /* NULL: signals end no wait */
-        void *data;
-    } interrupted;
-    struct {
-        pawl_deadlock_fn *fn; /* NULL: nobody is told but by the log */
-        void *data;
-    } on_deadlock;
 
-    pthread_mutex_t mutex;       /* guards the table and `references` */
-    struct cohort_list *cohorts; /* by the hash of the name */
-    size_t cohort_buckets;       /* a power of two, which grows with their number */
-    size_t cohorts_now;
-    struct cohort_list every_cohort;
+    pthread_mutex_t mutex; /* guards the table and `references` */
+    struct cohort_table table;
     struct counts counts[PAWL__KINDS]; /* of cohorts that are no more; guarded by mutex */
     unsigned references;               /* 1 for the user until pawl_close, 1 per handle */
 
@@ -168,8 +179,8 @@ struct pawl {
 };
 
 struct cohort {
-    TAILQ_ENTRY(cohort) link;  /* client->cohorts[...] */
-    TAILQ_ENTRY(cohort) every; /* client->every_cohort */
+    TAILQ_ENTRY(cohort) link;  /* client->table.buckets[...] */
+    TAILQ_ENTRY(cohort) every; /* client->table.every */
     struct pawl *client;
     struct pawl__engine *engine; /* the client's: at hand, since every acquire needs it */
     pthread_mutex_t mutex;
@@ -195,90 +206,6 @@ struct cohort {
     struct counts counts;
     uint32_t name_length, name_hash;
     char name[];
-};
-
-/* The states of a claim; the table of their changes is in claim.c. */
-enum claim_state {
-    CLAIM_NEW,
-    CLAIM_PENDING,
-    CLAIM_HELD,
-    CLAIM_OPEN,
-    CLAIM_KEPT,
-    CLAIM_LEAVING,
-    CLAIM_GONE,
-    CLAIM_LOST,
-    CLAIM_STATES
-};
-
-/* What may become of a claim: what the engine tells (enum pawl__news), and what it answers. */
-enum {
-    CLAIM_QUEUED = NEWS_WANTED + 1, /* submitted, not decided */
-    CLAIM_LEAVES,                   /* withdrawn, not gone yet */
-    CLAIM_OPENS,                    /* its last hold is over, and the first that comes may have it */
-    CLAIM_RESTS,                    /* its last hold is over, and it is kept */
-    CLAIM_RESUMES,                  /* it was open or kept, and is held again */
-    CLAIM_OUTCOMES,                 /* so many change its state */
-    CLAIM_NOTHING = CLAIM_OUTCOMES,
-    CLAIM_SUSPECT,   /* not renewed for long */
-    CLAIM_RECOVERED, /* suspect, and renewed after all */
-    CLAIM_IDLE,      /* kept, and not entered for long */
-};
-
-/* In the table, beside states. */
-enum { CLAIM_NEVER = CLAIM_NEW, CLAIM_IGNORED = CLAIM_STATES };
-
-struct claim_wish {
-    enum pawl_mode mode;
-    uint32_t permits;
-    bool try_only;
-    int64_t max_hold_ns;
-    int64_t keep_ns; /* of the handle */
-};
-
-/* What is known, under a granted claim, of the value beside the lock; and its writes. core/value.c has the rules. */
-struct claim_value {
-    struct pawl__value_stock stock;
-    bool known;             /* what is in stock is what lies there; without a value: nothing does */
-    unsigned writing;       /* writes under way */
-    uint64_t writes;        /* begun so far: the number of the last */
-    uint64_t unsure[PARTS]; /* the last write that had no answer, and none after it was written; 0: none */
-};
-
-struct claim {
-    TAILQ_ENTRY(claim) link;      /* cohort->claims, later ->leaving */
-    TAILQ_ENTRY(claim) unsettled; /* cohort->unsettled */
-    struct cohort *cohort;
-    struct waiter_list waiters;
-    struct hold_list holds;
-    enum claim_state state; /* the first of those that are zeroed for every claim anew, up to `seam` */
-    bool parked;            /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
-    bool adopted;           /* serve() waits for it */
-    bool withdraw_after_park; /* to be withdrawn by the thread that is parked */
-    bool downgrading;         /* held, and on its way from exclusive to shared */
-    pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
-    bool suspect;             /* its holders were told so */
-    bool renewing;            /* a renewal was asked for and is not answered yet */
-    int64_t doubted_at;       /* 0, or: when the server was heard to say that it is not held, which a later renewal is to tell */
-    bool wanted;              /* another process waits behind it: it is not kept, and ends at its bounds */
-    bool entered_again;       /* after it had been kept */
-    uint32_t served;          /* acquires that joined it */
-    uint32_t serves_most;     /* at most so many may, once it is wanted, or if it would not be told */
-    uint32_t entered;         /* holds that were begun under it; may wrap around */
-    uint32_t enters_most;     /* once its bounds have begun: where that ends */
-    uint32_t entered_then;    /* what it was ... */
-    int64_t idle_since;       /* ... when the service thread looked; 0: it does not look yet */
-    uint32_t tokens_used;     /* holds that took one of those that were granted */
-    uint32_t stock, reserved; /* tokens that no hold has got yet, the first of which is ...; so many are spoken for */
-    uint64_t next_token;
-    uint32_t low_stock; /* when so many are left, more are ordered; 0: never */
-    bool ordered;       /* more were, and did not come yet */
-    int64_t join_until; /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
-    /* lease.h; copied here under the mutex, since serve() writes the seam's part: */
-    int64_t sent_at, lease_ns, renew_at, suspect_at, assured_until;
-    int64_t fresh_tick;             /* in this tick of the clock it was last seen far from the end of what is assured; 0: in none */
-    int64_t held_since, hold_until; /* HELD: its limit counts from here, and ends here; PAWL__NEVER: it has none */
-    struct claim_value value;
-    struct pawl__claim seam; /* last: the engine's state follows it */
 };
 
 struct hold {
@@ -341,37 +268,6 @@ struct pawl_lock {
     void *on_loss_data;
 };
 
-/* One lock of a set that is being acquired. */
-struct part {
-    TAILQ_ENTRY(part) link; /* cohort->parts */
-    struct set *set;
-    struct pawl_lock *lock; /* a reference, once it was enlisted */
-    enum pawl_mode mode;
-    uint32_t permits;
-    bool enlisted; /* was put into cohort->parts */
-    bool taken;
-    bool by_right;         /* taken, because its owner had it before */
-    struct waiter *waiter; /* waits for it; guarded by the cohort's mutex */
-    struct waiter own;     /* for the waiter, where a thread waits */
-};
-
-/* Several locks that are being acquired as one. */
-struct set {
-    _Atomic unsigned references;
-    uint64_t owner;   /* the thread that waits; asynchronous: a number of its own */
-    _Atomic int fate; /* see set.c */
-    int64_t timeout_ms, deadline;
-    struct pawl_lock *first; /* as the user gave them */
-    pawl_acquired_fn *fn;    /* asynchronous: what is called at the end; else NULL */
-    void *data;
-    pthread_mutex_t mutex; /* asynchronous: guards the next three; a leaf */
-    bool together;         /* the parts that are awaited were asked for at once */
-    size_t awaited;        /* outcomes that are still to come */
-    struct pawl_error error;
-    size_t count;
-    struct part parts[]; /* in the canonical order */
-};
-
 /* A callback that is due: of an acquire, of a loss; or what run() does. */
 struct event {
     TAILQ_ENTRY(event) link;
@@ -385,52 +281,8 @@ struct event {
     struct pawl_error error; /* code 0: none */
 };
 
-/* What is seen of a lock at a time. */
-struct sight {
-    _Atomic unsigned references;
-    bool held;
-    bool value_is_holders;
-    struct pawl_entry entry;   /* who holds it */
-    char *strings;             /* all of the entry's */
-    struct pawl__value *value; /* NULL: there is none */
-};
-
-static inline struct claim *claim_of(struct pawl__claim *seam) {
-    return (struct claim *)((char *)seam - offsetof(struct claim, seam));
-}
-
-/* May its engine do I/O wherever it is called? Not so for rest() and resume(): see engine.h. */
-static inline bool does_io(const struct claim *claim) {
-    return claim->cohort->client->does_io;
-}
-
-/* Does nobody tell when it is taken away (see check() in engine.h)? Then those who wait for it look now and then: its holder may not. */
-static inline bool needs_looks(const struct claim *claim) {
-    return claim->state == CLAIM_HELD && claim->cohort->engine->impl->extras->check;
-}
-
-/* Will the engine tell when others want it? Then it has no bounds before that. */
-static inline bool is_told(const struct claim *claim) {
-    return claim->seam.keep_ns || claim->seam.hears;
-}
-
-/* One more hold of the process begins under it. */
-static inline void note_handed_on(struct claim *claim) {
-    atomic_store_explicit(&claim->seam.handed_on, true, memory_order_relaxed);
-}
-
-/* Is there a token for one more hold under it? */
-static inline bool has_token(const struct claim *claim) {
-    return claim->stock > claim->reserved || claim->cohort->engine->impl->extras->retoken;
-}
-
 static inline const struct pawl__engine_impl *impl_of(const struct pawl *client) {
     return client->engine->impl;
-}
-
-/* May a write of it still come through at the server? Then nobody else enters it: what was begun by one hold must not happen in another. */
-static inline bool is_unsure(const struct claim *claim) {
-    return claim->value.writing || claim->value.unsure[PART_VALUE] || claim->value.unsure[PART_NOTE];
 }
 
 /* stats.c: what is counted. cohort->mutex is held. */
@@ -481,92 +333,6 @@ static inline void pawl__lock_ring(struct pawl_lock *lock) {
     atomic_fetch_add(&lock->changes, 1);
     futex_wake_own(&lock->changes, INT_MAX);
 }
-
-/* keep.c: when a claim is kept, and for how long. cohort->mutex is held. */
-
-/* Can locks be kept on such an engine, with so many hand-offs? 0, or PAWL_EOPTION. */
-int pawl__keep_check(const struct pawl__engine_impl *impl, uint32_t handoffs, struct pawl_error *reterr);
-/* What a claim of the cohort for this wish is made with: 0, or how long it may be kept. Called once for each claim. */
-int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish);
-/* Is a claim of the cohort for this wish to be told when others want it, though it may not be kept? */
-bool pawl__keep_hears(const struct cohort *cohort, const struct claim_wish *wish);
-/* The last hold of the claim, through this handle, is over: may it be kept? */
-bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock);
-/* The claim is kept from now on. */
-void pawl__keep_begin(struct claim *claim);
-/* It is wanted. Its bounds begin now, or with its grant. */
-void pawl__keep_wanted(struct claim *claim);
-/* Is it one that ends at its bounds: since it would not be told, or is wanted? Where the holder can see that for itself, it looks. */
-bool pawl__keep_is_bounded(struct claim *claim);
-/* It was recalled while it was kept: was it of use before? */
-void pawl__keep_learn(struct claim *claim);
-/* It was granted at once and nobody else wants it; or not. */
-void pawl__keep_note(const struct claim *claim, bool alone);
-/* Has a kept claim been idle for long enough? If not, `retdue` is when to look again. */
-bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue);
-
-/* claim.c: one claim, from submit to gone. cohort->mutex is held. Those that return an outcome leave it to the caller what follows. */
-
-/* The table: the next state, CLAIM_IGNORED or CLAIM_NEVER. */
-int pawl__claim_move(enum claim_state state, int outcome);
-/* A claim for what is wished. NULL: out of memory. */
-struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wish);
-/* It is GONE. */
-void pawl__claim_free(struct claim *claim);
-/* Twice what the last claim used, within the bound; 1 if it used 1. */
-uint32_t pawl__claim_tokens(const struct cohort *cohort, uint32_t used);
-/* Ask the engine for it: NEWS_GRANTED, NEWS_REFUSED, or CLAIM_QUEUED. */
-int pawl__claim_submit(struct claim *claim, struct pawl_error *reterr);
-/* The same for claims of different cohorts, whose mutexes are all held: all of them, or none. */
-int pawl__claim_submit_all(struct claim *const claims[], size_t count, struct pawl_error *reterr);
-/* It is not submitted after all. */
-int pawl__claim_drop(struct claim *claim);
-/* Wait in the engine for a pending claim, in this thread; the mutex is released meanwhile. As submit. */
-int pawl__claim_wait(struct claim *claim, int64_t deadline, struct pawl_error *reterr);
-/* End that wait soon. */
-void pawl__claim_unpark(struct claim *claim);
-/* Hand a claim to the service thread. False: there is none, and none can be started. */
-bool pawl__claim_adopt(struct claim *claim);
-/* Does serve() wait for it? */
-bool pawl__claim_is_adopted(const struct claim *claim);
-/* Why is it of no use to those who wait? 0: others are ahead. See pawl__why_fn. */
-int pawl__claim_why(struct claim *claim, struct pawl_error *ret);
-/* Its last hold is over: leave it open. The next hold under it ends that. */
-void pawl__claim_open(struct claim *claim);
-/* Its last hold is over: keep it, if it may be kept. Else it is as before. */
-bool pawl__claim_rest(struct claim *claim);
-/* It is KEPT: take it again, if it is certainly held and has a token left. Else it is to be withdrawn. */
-bool pawl__claim_resume(struct claim *claim);
-/* Withdraw it. 0, or PAWL_ELOST: it had been lost. Afterwards it is LEAVING or GONE. */
-int pawl__claim_withdraw(struct claim *claim);
-/* Let readers in: NEWS_DOWNGRADED, NEWS_LOST, NEWS_BROKEN, or CLAIM_NOTHING: it is under way. */
-int pawl__claim_downgrade(struct claim *claim, struct pawl_error *reterr);
-/* Finish, in this thread, a withdrawal or downgrade that nobody looks after; the mutex is released meanwhile. If that takes longer than a
- * moment the service thread does, and it is CLAIM_NOTHING. `retlost`: what this thread withdrew had been lost before. */
-int pawl__claim_finish(struct claim *claim, bool *retlost);
-/* One more hold under the claim. False: there is no token for it. `rettoken`: its token, or 0: one is reserved. */
-bool pawl__claim_enter(struct claim *claim, uint64_t *rettoken);
-/* The token that was reserved. */
-uint64_t pawl__claim_draw(struct claim *claim);
-/* The hold has ended, and did not ask for it. */
-void pawl__claim_unreserve(struct claim *claim);
-/* If no token is left: take those that were ordered, if they have come. */
-void pawl__claim_restock(struct claim *claim);
-/* Forget what is known of its value. */
-void pawl__claim_forget_value(struct claim *claim);
-/* The server says that it is not held: have the engine ask, and tell. */
-void pawl__claim_ask(struct claim *claim);
-/* Give a held claim that has a limit another; and in any case ask the engine to renew it. True: there is nothing to ask. */
-bool pawl__claim_extend(struct claim *claim, int64_t until);
-/* Is its time over, or was it taken away, and nobody has noticed yet: since the process was stopped, the service thread is late, or nobody
- * looked? */
-bool pawl__claim_is_over(const struct claim *claim);
-/* Is it lost by now? NEWS_LOST, NEWS_BROKEN or CLAIM_NOTHING. */
-int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret);
-/* Expiry, suspicion, renewal; and when to look again. */
-int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret);
-/* What the engine tells. `why` is read, and may be written. */
-int pawl__claim_news(struct claim *claim, enum pawl__news news, struct pawl_error *why);
 
 /* waiter.c: one acquire. cohort->mutex is held. */
 
@@ -746,27 +512,11 @@ int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reter
 /* Has the engine values, and observers? 0, or PAWL_EUNSUPPORTED. */
 int pawl__client_check_values(const struct pawl *client, struct pawl_error *reterr);
 
-/* sight.c */
-
-/* Look. NULL: it can't be seen now. */
-struct sight *pawl__sight_look(struct pawl *client, const char *name, int64_t deadline, struct pawl_error *reterr);
-struct sight *pawl__sight_ref(struct sight *sight);
-void pawl__sight_put(struct sight *sight); /* NULL is fine */
-/* Is there nothing to tell? */
-bool pawl__sight_same(const struct sight *a, const struct sight *b);
-/* When the lease that is shown ends, unless it is renewed. */
-int64_t pawl__sight_ends(const struct sight *sight, int64_t now);
-
 /* observe.c */
 
 pawl__changed_fn pawl__observers_changed;
 /* The thread is to end; then wait for it, and end those who still observe. */
 void pawl__observers_stop(struct pawl *client);
 void pawl__observers_end(struct pawl *client);
-
-/* set.c */
-
-/* End the acquires of sets with a part in the cohort, of this handle or (NULL) of any; no mutex is held. Returns how many. */
-int pawl__set_end(struct cohort *cohort, const struct pawl_lock *lock, int code);
 
 #endif

@@ -32,7 +32,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/claim.h"
+#include "core/set.h"
 #include "base/deadlock.h"
 #include "base/error.h"
 #include "base/lease.h"
@@ -75,7 +76,7 @@ static void walk(void (*visit)(struct cohort *cohort, void *data), void *data) {
 
     while ((client = pawl__clients_next(client))) {
         pthread_mutex_lock(&client->mutex);
-        TAILQ_FOREACH(cohort, &client->every_cohort, every) {
+        TAILQ_FOREACH(cohort, &client->table.every, every) {
             pthread_mutex_lock(&cohort->mutex);
             visit(cohort, data);
         }
@@ -136,8 +137,9 @@ static void add_stake(struct view *view, const struct claim *claim, struct pawl_
 /* Is what is held under it certainly in the way of others? */
 static bool is_sound(const struct claim *claim, int64_t now) {
     const struct pawl__engine *engine = claim->cohort->engine;
+    const struct claim_lease *lease = &claim->lease;
 
-    return claim->state == CLAIM_HELD && !claim->suspect && now < claim->suspect_at && now < claim->assured_until &&
+    return claim->state == CLAIM_HELD && !lease->suspect && now < lease->suspect_at && now < lease->assured_until &&
            (!engine->impl->extras->check || engine->impl->extras->check(engine, &claim->seam) == 0);
 }
 
@@ -163,7 +165,7 @@ static void see_holds(struct view *view, const struct claim *claim) {
         uint64_t owner = hold->lost ? 0 : holder_of(hold);
 
         if (owner)
-            add_stake(view, claim, (struct pawl__stake){.owner = owner, .until = claim->hold_until}, (struct note){0});
+            add_stake(view, claim, (struct pawl__stake){.owner = owner, .until = claim->lease.hold_until}, (struct note){0});
     }
 }
 
@@ -181,7 +183,7 @@ static void see_waiters(struct view *view, const struct claim *claim, uint32_t p
                       (struct pawl__stake){
                           .waits = true,
                           .place = has_its_place(claim) ? place : 0,
-                          .may_end = claim->cohort->client->deadlock == DEADLOCK_BREAK,
+                          .may_end = claim->cohort->client->options.deadlock == DEADLOCK_BREAK,
                           .owner = waiter->blocked,
                           .id = {0, 0, waiter->number},
                           .since = waiter->since,
@@ -523,13 +525,14 @@ static void tell(const struct report *report) {
 
         for (size_t j = 0; j < i; j++) {
             other = report->clients[j];
-            logged |= other->log.fn == client->log.fn && other->log.data == client->log.data;
-            called |= other->on_deadlock.fn == client->on_deadlock.fn && other->on_deadlock.data == client->on_deadlock.data;
+            logged |= other->callbacks.log == client->callbacks.log && other->callbacks.log_data == client->callbacks.log_data;
+            called |= other->callbacks.deadlock == client->callbacks.deadlock &&
+                      other->callbacks.deadlock_data == client->callbacks.deadlock_data;
         }
-        if (client->log.fn && !logged)
-            client->log.fn(PAWL_LOG_WARNING, report->text, client->log.data);
-        if (client->on_deadlock.fn && !called)
-            client->on_deadlock.fn(&report->told, client->on_deadlock.data);
+        if (client->callbacks.log && !logged)
+            client->callbacks.log(PAWL_LOG_WARNING, report->text, client->callbacks.log_data);
+        if (client->callbacks.deadlock && !called)
+            client->callbacks.deadlock(&report->told, client->callbacks.deadlock_data);
     }
 }
 

@@ -6,7 +6,7 @@
  * bounds (handoff.c); otherwise it starts a new claim at the end. So neither readers nor writers can starve each other. Who joins a claim
  * that is open has it at once, before those who sleep.
  */
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/error.h"
 
 /* The claim that a newcomer may join, or NULL. */
@@ -14,7 +14,7 @@ static struct claim *joinable(struct cohort *cohort, enum pawl_mode mode, int64_
     struct claim *last = TAILQ_LAST(&cohort->claims, claim_list);
 
     if (!cohort->joins || !last || last->seam.mode != mode || last->withdraw_after_park || last->state == CLAIM_LOST ||
-        last->downgrading || last->doubted_at || is_unsure(last))
+        last->downgrading || last->lease.doubted_at || is_unsure(last))
         return NULL;
     if (last->state == CLAIM_PENDING && last->seam.try_only)
         return NULL;
@@ -59,8 +59,8 @@ static void start(struct cohort *cohort, struct waiter *waiter) {
 
 /* Somebody joins what was granted before: from the first on its time counts. Where it is told, it counts from when it is wanted. */
 static void begin_bounds(struct claim *claim) {
-    if (!is_told(claim) && claim->state != CLAIM_PENDING && !claim->join_until)
-        claim->join_until = pawl__time_add(pawl__boottime(), claim->cohort->client->handoff_ns);
+    if (!is_told(claim) && claim->state != CLAIM_PENDING && !claim->bounds.join_until)
+        claim->bounds.join_until = pawl__time_add(pawl__boottime(), claim->cohort->client->options.handoff_ns);
 }
 
 static void join(struct claim *claim, struct waiter *waiter) {
@@ -69,7 +69,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
     begin_bounds(claim);
     if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
         if (pawl__waiter_grant(claim, waiter)) {
-            claim->served++;
+            claim->bounds.served++;
             note_handed_on(claim);
         } else {
             start(cohort, waiter);
@@ -92,7 +92,7 @@ static struct claim *take_open(struct cohort *cohort, enum pawl_mode mode, int64
     if (!claim || !pawl__claim_enter(claim, rettoken))
         return NULL;
     begin_bounds(claim);
-    claim->served++;
+    claim->bounds.served++;
     note_handed_on(claim);
     return claim;
 }

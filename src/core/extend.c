@@ -9,7 +9,7 @@
  * The caller waits for the answer to a request that left after it asked. It sleeps on `changes` of its handle, which is rung when a hold of
  * the handle was renewed or lost, or is over; then it looks at its own, which it finds by the token.
  */
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/error.h"
 #include "base/lease.h"
 #include "os/sleep.h"
@@ -59,7 +59,7 @@ static int look(const struct extension *extension, int64_t now, struct pawl_erro
         return pawl__fail(reterr, PAWL_ENOTHELD, "'%s' was released while it was being extended", lock->cohort->name);
     if (hold->lost)
         return fail_lost(lock, reterr);
-    if (hold->claim->sent_at >= extension->asked_at)
+    if (hold->claim->lease.sent_at >= extension->asked_at)
         return 0;
     return now < extension->deadline ? 1 : fail_late(extension, hold->claim, reterr);
 }
@@ -68,12 +68,12 @@ static int look(const struct extension *extension, int64_t now, struct pawl_erro
 static bool sleep_once(struct pawl_lock *lock, int64_t now, int64_t deadline) {
     const struct pawl *client = lock->client;
     uint32_t seen = atomic_load(&lock->changes);
-    int64_t until = client->interrupted.fn && deadline - now > PAWL__LISTEN_NS ? now + PAWL__LISTEN_NS : deadline;
+    int64_t until = client->callbacks.interrupted && deadline - now > PAWL__LISTEN_NS ? now + PAWL__LISTEN_NS : deadline;
     bool over;
 
     pawl__cohort_let_go(lock->cohort);
     futex_wait_own(&lock->changes, seen, pawl__nap_ns(now, until));
-    over = client->interrupted.fn && client->interrupted.fn(client->interrupted.data) != 0;
+    over = client->callbacks.interrupted && client->callbacks.interrupted(client->callbacks.interrupted_data) != 0;
     pthread_mutex_lock(&lock->cohort->mutex);
     return over;
 }

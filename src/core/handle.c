@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/error.h"
 #include "base/lease.h"
 #include "base/name.h"
@@ -127,8 +127,8 @@ static int lock_new(struct pawl *client, const char *name, enum pawl_kind kind, 
     lock->flags = flags;
     lock->owner = flags & PAWL_TASK ? next_owner() : 0;
     lock->references = 1;
-    lock->max_hold_ns = client->max_hold_ns;
-    lock->keep_ns = kind == PAWL_SEMAPHORE ? 0 : client->keep_ns;
+    lock->max_hold_ns = client->options.max_hold_ns;
+    lock->keep_ns = kind == PAWL_SEMAPHORE ? 0 : client->options.keep_ns;
     TAILQ_INIT(&lock->holds);
     *ret = lock;
     return 0;
@@ -176,7 +176,7 @@ int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_e
                           (long long)max_hold_ms, PAWL_MAX_HOLD_MS_MIN);
     if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
-    most = lock->client->max_hold_ns;
+    most = lock->client->options.max_hold_ns;
     wanted = pawl__deadline(0, max_hold_ms);
     lock->max_hold_ns = most && (!wanted || most < wanted) ? most : wanted;
     pawl__cohort_unlock(lock->cohort);
@@ -189,7 +189,7 @@ int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, struct pawl_e
 static int check_keeps(const struct pawl_lock *lock, struct pawl_error *reterr) {
     if (lock->cohort->kind == PAWL_SEMAPHORE)
         return pawl__fail(reterr, PAWL_EKIND, "'%s' is a semaphore: permits can't be kept", lock->cohort->name);
-    return pawl__keep_check(impl_of(lock->client), lock->client->handoffs, reterr);
+    return pawl__keep_check(impl_of(lock->client), lock->client->options.handoffs, reterr);
 }
 
 int pawl_set_keep(struct pawl_lock *lock, int64_t keep_ms, struct pawl_error *reterr) {
@@ -720,7 +720,7 @@ enum pawl_state pawl_state(const struct pawl_lock *lock) {
         return PAWL_NOT_HELD;
     if (hold->lost)
         state = PAWL_LOST;
-    else if (hold->claim->suspect_at != PAWL__NEVER && pawl__boottime() >= hold->claim->suspect_at)
+    else if (hold->claim->lease.suspect_at != PAWL__NEVER && pawl__boottime() >= hold->claim->lease.suspect_at)
         state = PAWL_SUSPECT;
     pawl__cohort_unlock(lock->cohort);
     return state;
@@ -761,10 +761,10 @@ int64_t pawl_remaining_ms(const struct pawl_lock *lock) {
 
     if (!hold)
         return 0;
-    if (!hold->lost && hold->claim->assured_until == PAWL__NEVER)
+    if (!hold->lost && hold->claim->lease.assured_until == PAWL__NEVER)
         remaining = PAWL_FOREVER;
     else if (!hold->lost)
-        remaining = (hold->claim->assured_until - pawl__boottime()) / 1000000;
+        remaining = (hold->claim->lease.assured_until - pawl__boottime()) / 1000000;
     if (remaining <= 0 && !hold->lost)
         pawl__cohort_refresh(hold->claim); /* its time was up just now, and stays so */
     pawl__cohort_unlock(lock->cohort);

@@ -23,20 +23,20 @@
  * at once. With a slice of 0 all have. What is wanted already is opened like any other, since each who passes counts towards the bounds:
  * to hand over each hold would serve fewer in the same time, and the others no sooner.
  */
-#include "core/core.h"
+#include "core/claim.h"
 
 static bool is_late(const struct claim *claim) {
-    return claim->join_until && pawl__boottime() >= claim->join_until;
+    return claim->bounds.join_until && pawl__boottime() >= claim->bounds.join_until;
 }
 
 /* Have as many joined it as may? The numbers wrap around. */
 static bool is_full(const struct claim *claim) {
-    return (int32_t)(claim->serves_most - claim->served) <= 0;
+    return (int32_t)(claim->bounds.serves_most - claim->bounds.served) <= 0;
 }
 
 /* Has it served as many as it may since it was wanted? */
 static bool is_worn(const struct claim *claim) {
-    return claim->wanted && claim->join_until && (int32_t)(claim->enters_most - claim->entered) <= 0;
+    return claim->wanted && claim->bounds.join_until && (int32_t)(claim->bounds.enters_most - claim->bounds.entered) <= 0;
 }
 
 bool pawl__handoff_may_join(struct claim *claim) {
@@ -47,7 +47,7 @@ bool pawl__handoff_may_join(struct claim *claim) {
 
 static bool may_be_handed_on(struct claim *claim) {
     pawl__keep_is_bounded(claim); /* from now on, if it is wanted */
-    return !is_late(claim) && !is_worn(claim) && !claim->doubted_at && !is_unsure(claim) && !pawl__claim_is_over(claim);
+    return !is_late(claim) && !is_worn(claim) && !claim->lease.doubted_at && !is_unsure(claim) && !pawl__claim_is_over(claim);
 }
 
 /* Leave it to the first waiter, or to who comes before that one is awake. */
@@ -69,7 +69,7 @@ bool pawl__handoff_next(struct claim *claim) {
 
     if (!next || claim->state == CLAIM_LOST || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
         return false;
-    if (claim->cohort->client->slice_ns && !next->event && next->turn != TURN_DUE && has_token(claim)) {
+    if (claim->cohort->client->options.slice_ns && !next->event && next->turn != TURN_DUE && has_token(claim)) {
         open_for(claim, next);
         return true;
     }
@@ -87,7 +87,7 @@ int64_t pawl__handoff_sleep(const struct pawl *client, struct waiter *waiter, in
     if (waiter->turn != TURN_CALLED)
         return until;
     if (!waiter->slice_until)
-        waiter->slice_until = now + client->slice_ns;
+        waiter->slice_until = now + client->options.slice_ns;
     if (now >= waiter->slice_until)
         waiter->turn = TURN_DUE;
     return waiter->turn == TURN_CALLED && waiter->slice_until < until ? waiter->slice_until : until;

@@ -37,7 +37,7 @@
  * holds there have been. A claim that it finds kept, with the same number, `keep_ns` later, goes back. Locks that are kept for the same
  * time are looked at together.
  */
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/error.h"
 #include "base/lease.h"
 
@@ -78,7 +78,7 @@ bool pawl__keep_hears(const struct cohort *cohort, const struct claim_wish *wish
 
 bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock) {
     return (claim->state == CLAIM_HELD || claim->state == CLAIM_OPEN) && claim->seam.keep_ns && lock->keep_ns && has_token(claim) &&
-           !claim->wanted && !claim->downgrading && !claim->suspect && !claim->doubted_at && !is_unsure(claim) &&
+           !claim->wanted && !claim->downgrading && !claim->lease.suspect && !claim->lease.doubted_at && !is_unsure(claim) &&
            !TAILQ_NEXT(claim, link) && !atomic_load(&lock->client->closed);
 }
 
@@ -90,29 +90,29 @@ static int64_t look_at(int64_t now, int64_t keep_ns) {
 }
 
 void pawl__keep_begin(struct claim *claim) {
-    claim->join_until = 0; /* nobody else waits: so nobody has been passed by */
-    claim->served = 0;
-    if (claim->idle_since || claim->seam.keep_ns == PAWL__NEVER)
+    claim->bounds.join_until = 0; /* nobody else waits: so nobody has been passed by */
+    claim->bounds.served = 0;
+    if (claim->keeping.idle_since || claim->seam.keep_ns == PAWL__NEVER)
         return;
-    claim->idle_since = pawl__boottime();
-    claim->entered_then = claim->entered;
-    pawl__service_due(claim->cohort->client, look_at(claim->idle_since, claim->seam.keep_ns));
+    claim->keeping.idle_since = pawl__boottime();
+    claim->keeping.entered_then = claim->bounds.entered;
+    pawl__service_due(claim->cohort->client, look_at(claim->keeping.idle_since, claim->seam.keep_ns));
 }
 
 void pawl__keep_wanted(struct claim *claim) {
     const struct pawl *client = claim->cohort->client;
-    uint32_t more = client->handoffs + (claim->entered == 0); /* the first hold is not one that is handed on */
+    uint32_t more = client->options.handoffs + (claim->bounds.entered == 0); /* the first hold is not one that is handed on */
     const struct waiter *waiter;
 
     claim->wanted = true;
-    if (claim->state == CLAIM_PENDING || claim->join_until)
+    if (claim->state == CLAIM_PENDING || claim->bounds.join_until)
         return;
-    claim->enters_most = claim->entered + more;
+    claim->bounds.enters_most = claim->bounds.entered + more;
     TAILQ_FOREACH(waiter, &claim->waiters, link) {
         more -= more > 0;
     }
-    claim->serves_most = claim->served + more;
-    claim->join_until = pawl__time_add(pawl__boottime(), client->handoff_ns);
+    claim->bounds.serves_most = claim->bounds.served + more;
+    claim->bounds.join_until = pawl__time_add(pawl__boottime(), client->options.handoff_ns);
 }
 
 /* Not of one that is pending: what it has in the engine belongs to the thread that is parked, and its grant says whether it is wanted. */
@@ -141,7 +141,7 @@ void pawl__keep_learn(struct claim *claim) {
     struct cohort *cohort = claim->cohort;
 
     cohort->alone = 0;
-    if (claim->entered_again)
+    if (claim->keeping.entered_again)
         cohort->keep_misses = 0;
     else if (cohort->keep_misses < KEEP_RESTS)
         cohort->keep_misses = 2 * cohort->keep_misses + 1;
@@ -149,14 +149,14 @@ void pawl__keep_learn(struct claim *claim) {
 }
 
 bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue) {
-    if (!claim->idle_since)
+    if (!claim->keeping.idle_since)
         return false;
-    if (claim->state != CLAIM_KEPT || claim->entered != claim->entered_then) {
-        claim->entered_then = claim->entered;
-        claim->idle_since = now;
+    if (claim->state != CLAIM_KEPT || claim->bounds.entered != claim->keeping.entered_then) {
+        claim->keeping.entered_then = claim->bounds.entered;
+        claim->keeping.idle_since = now;
     }
-    if (now - claim->idle_since >= claim->seam.keep_ns)
+    if (now - claim->keeping.idle_since >= claim->seam.keep_ns)
         return true;
-    *retdue = look_at(claim->idle_since, claim->seam.keep_ns);
+    *retdue = look_at(claim->keeping.idle_since, claim->seam.keep_ns);
     return false;
 }

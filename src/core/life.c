@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/name.h"
 
 static struct cohort_list *new_table(size_t buckets) {
@@ -26,18 +26,18 @@ struct pawl *pawl__client_new(const struct pawl_options *options) {
     struct pawl *client = calloc(1, sizeof *client);
 
     if (client)
-        client->cohorts = new_table(PAWL__COHORT_BUCKETS);
-    if (!client || !client->cohorts) {
+        client->table.buckets = new_table(PAWL__COHORT_BUCKETS);
+    if (!client || !client->table.buckets) {
         free(client);
         return NULL;
     }
     client->flags = options->flags;
-    client->log.fn = options->log;
-    client->log.data = options->log_data;
-    client->interrupted.fn = options->interrupted;
-    client->interrupted.data = options->interrupted_data;
-    client->on_deadlock.fn = options->deadlock;
-    client->on_deadlock.data = options->deadlock_data;
+    client->callbacks.log = options->log;
+    client->callbacks.log_data = options->log_data;
+    client->callbacks.interrupted = options->interrupted;
+    client->callbacks.interrupted_data = options->interrupted_data;
+    client->callbacks.deadlock = options->deadlock;
+    client->callbacks.deadlock_data = options->deadlock_data;
     client->references = 1;
     client->events.fd = -1;
     atomic_init(&client->service.due, PAWL__NEVER);
@@ -51,8 +51,8 @@ struct pawl *pawl__client_new(const struct pawl_options *options) {
     TAILQ_INIT(&client->observers.list);
     TAILQ_INIT(&client->events.for_dispatch);
     TAILQ_INIT(&client->events.for_service);
-    client->cohort_buckets = PAWL__COHORT_BUCKETS;
-    TAILQ_INIT(&client->every_cohort);
+    client->table.bucket_count = PAWL__COHORT_BUCKETS;
+    TAILQ_INIT(&client->table.every);
     return client;
 }
 
@@ -67,7 +67,7 @@ void pawl__client_free(struct pawl *client) {
     pthread_mutex_destroy(&client->service.mutex);
     pthread_mutex_destroy(&client->mutex);
     free(client->engine);
-    free(client->cohorts);
+    free(client->table.buckets);
     free(client);
 }
 
@@ -92,21 +92,21 @@ void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count) {
 /* ---- Cohorts -------------------------------------------------------------------------------------------------------------- */
 
 static struct cohort_list *bucket_of(const struct pawl *client, uint32_t hash) {
-    return &client->cohorts[hash & (client->cohort_buckets - 1)];
+    return &client->table.buckets[hash & (client->table.bucket_count - 1)];
 }
 
 /* Keep the chains short. Without memory they stay long, and all works. */
 static void grow_table(struct pawl *client) {
-    size_t buckets = 4 * client->cohort_buckets;
-    struct cohort_list *table = client->cohorts_now > client->cohort_buckets ? new_table(buckets) : NULL;
+    size_t buckets = 4 * client->table.bucket_count;
+    struct cohort_list *table = client->table.cohorts > client->table.bucket_count ? new_table(buckets) : NULL;
     struct cohort *cohort;
 
     if (!table)
         return;
-    free(client->cohorts);
-    client->cohorts = table;
-    client->cohort_buckets = buckets;
-    TAILQ_FOREACH(cohort, &client->every_cohort, every) {
+    free(client->table.buckets);
+    client->table.buckets = table;
+    client->table.bucket_count = buckets;
+    TAILQ_FOREACH(cohort, &client->table.every, every) {
         TAILQ_INSERT_TAIL(bucket_of(client, cohort->name_hash), cohort, link);
     }
 }
@@ -149,11 +149,11 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
     cohort->engine = client->engine;
     cohort->references = 1;
     atomic_init(&cohort->users, 1);
-    cohort->next_id = client->cohort_count++ << 40;
+    cohort->next_id = client->table.made++ << 40;
     cohort->kind = kind;
     cohort->limit = limit;
     cohort->nonreentrant = nonreentrant;
-    cohort->joins = client->handoffs > 0 && kind != PAWL_SEMAPHORE;
+    cohort->joins = client->options.handoffs > 0 && kind != PAWL_SEMAPHORE;
     cohort->name_length = (uint32_t)length;
     cohort->name_hash = hash;
     memcpy(cohort->name, name, length + 1);
@@ -163,8 +163,8 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
     TAILQ_INIT(&cohort->leaving);
     TAILQ_INIT(&cohort->parts);
     TAILQ_INSERT_TAIL(bucket_of(client, hash), cohort, link);
-    TAILQ_INSERT_TAIL(&client->every_cohort, cohort, every);
-    client->cohorts_now++;
+    TAILQ_INSERT_TAIL(&client->table.every, cohort, every);
+    client->table.cohorts++;
     meet_siblings(cohort);
     grow_table(client);
     return cohort;
@@ -179,9 +179,9 @@ static void cohort_free(struct cohort *cohort) {
         free(claim);
     }
     TAILQ_REMOVE(bucket_of(client, cohort->name_hash), cohort, link);
-    TAILQ_REMOVE(&client->every_cohort, cohort, every);
+    TAILQ_REMOVE(&client->table.every, cohort, every);
     pawl__counts_add(&client->counts[cohort->kind], &cohort->counts);
-    client->cohorts_now--;
+    client->table.cohorts--;
     pthread_mutex_destroy(&cohort->mutex);
     free(cohort->spare);
     free(cohort);

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/sight.h"
 #include "base/error.h"
 #include "base/lease.h"
 #include "base/name.h"

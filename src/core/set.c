@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/set.h"
 #include "base/error.h"
 #include "base/lease.h"
 #include "os/uncancelled.h"

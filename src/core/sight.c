@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/sight.h"
 #include "base/error.h"
 
 struct sight *pawl__sight_ref(struct sight *sight) {

@@ -86,7 +86,7 @@ static void collect(struct pawl *client, struct counts ret[PAWL__KINDS]) {
 
     pthread_mutex_lock(&client->mutex);
     memcpy(ret, client->counts, sizeof client->counts);
-    TAILQ_FOREACH(cohort, &client->every_cohort, every) {
+    TAILQ_FOREACH(cohort, &client->table.every, every) {
         pthread_mutex_lock(&cohort->mutex);
         pawl__counts_add(&ret[cohort->kind], &cohort->counts);
         pthread_mutex_unlock(&cohort->mutex);

@@ -18,7 +18,7 @@
  */
 #include <string.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "base/error.h"
 #include "base/name.h"
 #include "os/uncancelled.h"
@@ -81,7 +81,7 @@ static void begin_call(struct call *call, const struct hold *hold) {
 
     call->claim_id = hold ? hold->claim->seam.id[1] + 1 : 0;
     call->writes = hold ? hold->claim->value.writes : 0;
-    call->entered = hold ? hold->claim->entered : 0;
+    call->entered = hold ? hold->claim->bounds.entered : 0;
     call->exclusive = hold && hold->claim->seam.mode == PAWL_EXCLUSIVE;
     lock->references++;
     atomic_fetch_add(&lock->client->inside, 1);
@@ -229,7 +229,8 @@ static int ask(struct pawl *client, const char *name, enum pawl__part part, enum
 
 /* What was read in an exclusive hold is of use to that alone: neither to the next one under the claim, nor after a downgrade. */
 static bool is_another_hold(const struct call *call, const struct claim *claim) {
-    return call->exclusive && (claim->seam.mode != PAWL_EXCLUSIVE || claim->entered != call->entered || TAILQ_EMPTY(&claim->holds));
+    return call->exclusive &&
+           (claim->seam.mode != PAWL_EXCLUSIVE || claim->bounds.entered != call->entered || TAILQ_EMPTY(&claim->holds));
 }
 
 /* Read by a call that had no write beside it, under a claim that is still granted. */

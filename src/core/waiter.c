@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "os/futex.h"
 
 struct claim *pawl__waiter_claim(struct cohort *cohort, const struct waiter *waiter, bool try_only) {
@@ -20,10 +20,11 @@ struct claim *pawl__waiter_claim(struct cohort *cohort, const struct waiter *wai
 bool pawl__waiter_count(struct claim *claim) {
     uint32_t wanted = atomic_load_explicit(&claim->seam.token_want, memory_order_relaxed);
 
-    if (++claim->served <= wanted || claim->state == CLAIM_HELD || claim->seam.keep_ns)
+    if (++claim->bounds.served <= wanted || claim->state == CLAIM_HELD || claim->seam.keep_ns)
         return false;
-    wanted = pawl__claim_tokens(claim->cohort, claim->served);
-    atomic_store_explicit(&claim->seam.token_want, wanted < claim->served ? claim->served : wanted, memory_order_relaxed);
+    wanted = pawl__claim_tokens(claim->cohort, claim->bounds.served);
+    atomic_store_explicit(&claim->seam.token_want, wanted < claim->bounds.served ? claim->bounds.served : wanted,
+                          memory_order_relaxed);
     return true;
 }
 
@@ -41,9 +42,11 @@ bool pawl__waiter_attach(struct claim *claim, struct waiter *waiter) {
 }
 
 void pawl__waiter_waits(struct waiter *waiter, int64_t now) {
+    bool looks = waiter->has_more && waiter->lock->client->options.deadlock != DEADLOCK_OFF;
+
     waiter->since = now;
     waiter->number = ++waiter->lock->cohort->counts.contended;
-    waiter->look_at = waiter->has_more && waiter->lock->client->deadlock != DEADLOCK_OFF ? now + PAWL__LOOK_NS : PAWL__NEVER;
+    waiter->look_at = looks ? now + PAWL__LOOK_NS : PAWL__NEVER;
 }
 
 void pawl__waiter_wake(struct cohort *cohort, struct waiter *waiter) {
@@ -80,7 +83,7 @@ void pawl__hold_begin(struct hold *hold, struct pawl_lock *lock, struct claim *c
     hold->exclusive = mode != PAWL_SHARED;
     hold->shared = mode == PAWL_SHARED;
     hold->lost = false;
-    claim->entered++;
+    claim->bounds.entered++;
     lock->cohort->counts.granted++;
     TAILQ_INSERT_TAIL(&claim->holds, hold, of_claim);
     TAILQ_INSERT_HEAD(&lock->holds, hold, of_lock);

@@ -2,7 +2,7 @@
  *
  * test_claim.c - every cell of the table of a claim's states.
  */
-#include "core/core.h"
+#include "core/claim.h"
 #include "../support/test.h"
 
 static const char *const states[CLAIM_STATES] = {

@@ -21,10 +21,10 @@ static size_t longest_chain(const struct pawl *client) {
     const struct cohort *cohort;
     size_t longest = 0;
 
-    for (size_t i = 0; i < client->cohort_buckets; i++) {
+    for (size_t i = 0; i < client->table.bucket_count; i++) {
         size_t length = 0;
 
-        TAILQ_FOREACH(cohort, &client->cohorts[i], link) {
+        TAILQ_FOREACH(cohort, &client->table.buckets[i], link) {
             length++;
         }
         longest = length > longest ? length : longest;

@@ -20,8 +20,8 @@ static struct sleeper {
 
 static int set_up_slices(void **state) {
     set_up(state);
-    client->slice_ns = SLICE_NS;
-    client->handoff_ns = 60 * INT64_C(1000000000);
+    client->options.slice_ns = SLICE_NS;
+    client->options.handoff_ns = 60 * INT64_C(1000000000);
     return 0;
 }
 
@@ -216,7 +216,7 @@ static void test_without_slices(void **state) {
     struct pawl_lock *lock = mutex("lock", 0);
 
     (void)state;
-    client->slice_ns = 0;
+    client->options.slice_ns = 0;
     acquire(lock);
     lie_down(0, mutex("lock", PAWL_TASK));
     release(lock);
@@ -300,7 +300,7 @@ static void test_wanted_while_open(void **state) {
     struct pawl_lock *lock, *task;
 
     (void)state;
-    client->handoffs = MOST;
+    client->options.handoffs = MOST;
     lock = open_claim(1);
     task = mutex("lock", PAWL_TASK);
     tell(lock, NEWS_WANTED);
@@ -357,7 +357,7 @@ static void test_late_while_open(void **state) {
 
     (void)state;
     tell(lock, NEWS_WANTED);
-    last_claim(lock)->join_until = pawl__boottime();
+    last_claim(lock)->bounds.join_until = pawl__boottime();
     wake_up(0);
     assert_asked("sw");
     assert_int_equal(state_of(0), WAITER_GRANTED); /* by the new one */
@@ -416,7 +416,7 @@ static void test_what_goes_back_is_looked_after(void **state) {
     client->engine->impl = &impl;
     lock = open_claim(1);
     tell(lock, NEWS_WANTED);
-    last_claim(lock)->join_until = pawl__boottime();
+    last_claim(lock)->bounds.join_until = pawl__boottime();
     fake.queues = true;
     wake_up(0);
     assert_asked("sw");
@@ -516,7 +516,7 @@ static void test_nobody_is_left_and_nothing_is_kept(void **state) {
     struct pawl_lock *lock;
 
     (void)state;
-    client->keep_ns = 0;
+    client->options.keep_ns = 0;
     lock = open_claim(1);
     give_up(0);
     assert_asked("w");
@@ -614,7 +614,7 @@ static void test_expired_while_open(void **state) {
     struct pawl_lock *lock = open_claim(1);
 
     (void)state;
-    last_claim(lock)->assured_until = pawl__boottime();
+    last_claim(lock)->lease.assured_until = pawl__boottime();
     assert_int_equal(claim_state(lock), CLAIM_OPEN);
     wake_up(0);
     assert_asked("sw");
@@ -659,7 +659,7 @@ static void opens_with(const char *directory, const char *bounds, int64_t slice_
         return;
     }
     assert_works(pawl_open(url, NULL, &opened, &error), &error);
-    assert_true(opened->slice_ns == slice_ns);
+    assert_true(opened->options.slice_ns == slice_ns);
     pawl_close(opened);
 }
 

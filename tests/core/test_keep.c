@@ -17,7 +17,7 @@ static void test_a_kept_pair_asks_nobody(void **state) {
         use(lock);
     assert_null(strpbrk(fake.asked, "swd"));
     assert_int_equal(fake.length, 2000);
-    assert_int_equal(last_claim(lock)->stock, TOKENS - 1); /* nobody asked for more than the first */
+    assert_int_equal(last_claim(lock)->tokens.stock, TOKENS - 1); /* nobody asked for more than the first */
     pawl_lock_free(lock);
 }
 
@@ -291,7 +291,7 @@ static void test_set_keep(void **state) {
     fake.length = 0;
     use(semaphore);
     assert_asked("sw");
-    client->handoffs = 0;
+    client->options.handoffs = 0;
     assert_int_equal(pawl_set_keep(lock, 1, &error), PAWL_EOPTION);
     pawl_lock_free(lock);
     pawl_lock_free(semaphore);
@@ -386,13 +386,13 @@ static void test_expired_while_kept(void **state) {
 
     (void)state;
     use(lock);
-    last_claim(lock)->suspect_at = 1;
-    last_claim(lock)->assured_until = 2;
+    last_claim(lock)->lease.suspect_at = 1;
+    last_claim(lock)->lease.assured_until = 2;
     acquire(lock);
     assert_asked("skws");
     release(lock);
     assert_asked("k");
-    last_claim(lock)->assured_until = 2; /* ... or the service thread does */
+    last_claim(lock)->lease.assured_until = 2; /* ... or the service thread does */
     tick(lock, pawl__boottime());
     assert_asked("w");
     pawl_lock_free(lock);
@@ -406,14 +406,14 @@ static void test_suspect(void **state) {
     losses = 0;
     assert_works(pawl_on_loss(lock, count_loss, NULL, &error), &error);
     use(lock);
-    last_claim(lock)->suspect_at = pawl__boottime();
+    last_claim(lock)->lease.suspect_at = pawl__boottime();
     tick(lock, pawl__boottime());
     pawl__events_serve(client);
     assert_int_equal(losses, 0);
     assert_asked("sk");
     acquire(lock);
     assert_asked("ws");
-    last_claim(lock)->suspect = true;
+    last_claim(lock)->lease.suspect = true;
     release(lock);
     assert_asked("w");
     pawl_lock_free(lock);
@@ -426,10 +426,10 @@ static void test_renewed_while_kept(void **state) {
 
     (void)state;
     use(lock);
-    before = last_claim(lock)->assured_until;
+    before = last_claim(lock)->lease.assured_until;
     last_claim(lock)->seam.sent_at += 1000;
     tell(lock, NEWS_RENEWED);
-    assert_true(last_claim(lock)->assured_until == before + 1000);
+    assert_true(last_claim(lock)->lease.assured_until == before + 1000);
     assert_true(is_kept(lock));
     use(lock);
     assert_asked("sktk");
@@ -444,7 +444,7 @@ static void test_idle(void **state) {
 
     (void)state;
     use(lock);
-    began = last_claim(lock)->idle_since;
+    began = last_claim(lock)->keeping.idle_since;
     assert_true(began > 0);
     due = tick(lock, began + keep / 2);
     assert_true(due > began + keep && due <= began + keep + keep / 4);
@@ -458,7 +458,7 @@ static void test_idle(void **state) {
     release(lock);
     assert_true(is_kept(lock));
     assert_asked("tk");
-    began = last_claim(lock)->idle_since;
+    began = last_claim(lock)->keeping.idle_since;
     tick(lock, began + keep - 1);
     assert_true(is_kept(lock));
     tick(lock, began + 2 * keep);
@@ -477,8 +477,8 @@ static void test_idle_in_few_rounds(void **state) {
     for (int i = 0; i < 1000; i++) {
         int64_t due;
 
-        last_claim(lock)->idle_since = 1 + i * INT64_C(1000000);
-        due = tick(lock, last_claim(lock)->idle_since);
+        last_claim(lock)->keeping.idle_since = 1 + i * INT64_C(1000000);
+        due = tick(lock, last_claim(lock)->keeping.idle_since);
         for (size_t n = 0; n < count; n++)
             due = rounds[n] == due ? 0 : due;
         if (due)
@@ -530,8 +530,8 @@ static void test_bounds_count_from_wanted(void **state) {
     enum { QUEUE = 20, PASSED = 5, MOST = 3 };
 
     (void)state;
-    client->handoffs = MOST;
-    client->handoff_ns = 60 * INT64_C(1000000000);
+    client->options.handoffs = MOST;
+    client->options.handoff_ns = 60 * INT64_C(1000000000);
     queue_up(QUEUE);
     for (int i = 0; i < PASSED; i++)
         release(tasks[i]);
@@ -554,8 +554,8 @@ static void test_wanted_with_a_queue(void **state) {
     enum { QUEUE = 5, MOST = 3 };
 
     (void)state;
-    client->handoffs = MOST;
-    client->handoff_ns = 60 * INT64_C(1000000000);
+    client->options.handoffs = MOST;
+    client->options.handoff_ns = 60 * INT64_C(1000000000);
     queue_up(QUEUE);
     tell(tasks[0], NEWS_WANTED);
     tasks[QUEUE] = mutex("lock", PAWL_TASK);
@@ -628,7 +628,7 @@ static void test_unasked_only_after_some_alone(void **state) {
     struct pawl_lock *lock;
 
     (void)state;
-    client->keep_ns = PAWL__NEVER;
+    client->options.keep_ns = PAWL__NEVER;
     lock = mutex("unasked", 0);
     for (int i = 0; i < 8; i++)
         use(lock);

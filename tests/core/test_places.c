@@ -45,8 +45,8 @@ static struct pawl_lock *read_write(void) {
 
 static void wait_for_each_other(void) {
     told = 0;
-    client->deadlock = DEADLOCK_BREAK;
-    client->on_deadlock.fn = on_deadlock;
+    client->options.deadlock = DEADLOCK_BREAK;
+    client->callbacks.deadlock = on_deadlock;
     enter(0, read_write(), READER, PAWL_SHARED, WAITER_GRANTED);
     enter(1, mutex("b", 0), THIRD, PAWL_EXCLUSIVE, WAITER_GRANTED);
     fake.queues = true;

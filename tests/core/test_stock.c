@@ -12,13 +12,13 @@ static void test_who_hears(void **state) {
     struct pawl_lock *lock;
 
     (void)state;
-    client->keep_ns = 0;
+    client->options.keep_ns = 0;
     use_ears();
     lock = mutex("lock", 0);
     use(lock);
     assert_false(fake.last->hears);
-    client->handoffs = 1;
-    client->handoff_ns = 60 * INT64_C(1000000000);
+    client->options.handoffs = 1;
+    client->options.handoff_ns = 60 * INT64_C(1000000000);
     queue_up(2);
     assert_false(fake.last->hears);
     release(tasks[0]);
@@ -55,16 +55,16 @@ static void test_bounds_of_several_count_from_wanted(void **state) {
     struct pawl_lock *lock;
 
     (void)state;
-    client->keep_ns = 0;
-    client->handoffs = MOST;
-    client->handoff_ns = 1; /* before it is wanted, its time does not count either */
+    client->options.keep_ns = 0;
+    client->options.handoffs = MOST;
+    client->options.handoff_ns = 1; /* before it is wanted, its time does not count either */
     use_ears();
     lock = hold_of_several(QUEUE);
     release(lock);
     for (int i = 0; i < PASSED; i++)
         release(tasks[i]);
     assert_asked("");
-    client->handoff_ns = 60 * INT64_C(1000000000);
+    client->options.handoff_ns = 60 * INT64_C(1000000000);
     tell(lock, NEWS_WANTED);
     for (int i = 0; i < MOST; i++)
         release(tasks[PASSED + i]);
@@ -166,9 +166,9 @@ static void test_tokens_are_not_ordered(void **state) {
     reader = rwlock("reader");
     acquire(lock);
     last_claim(lock)->seam.token_count = UINT32_C(1) << 30; /* more would not be counted any more */
-    last_claim(lock)->stock = 1;
-    last_claim(lock)->low_stock = 1;
-    last_claim(lock)->ordered = true;
+    last_claim(lock)->tokens.stock = 1;
+    last_claim(lock)->tokens.low = 1;
+    last_claim(lock)->tokens.ordered = true;
     fake.ordered = true;
     fake.more = 4;
     release(lock);
@@ -180,7 +180,7 @@ static void test_tokens_are_not_ordered(void **state) {
     acquire(lock);
     queue_up(1);
     release(lock);
-    last_claim(lock)->stock = 2;
+    last_claim(lock)->tokens.stock = 2;
     assert_true(pawl_token(tasks[0]) > 0);
     release(tasks[0]);
     assert_asked_beside("wsw");

@@ -282,7 +282,7 @@ static void test_an_older_renewal_removes_no_doubt(void **state) {
     (void)state;
     acquire(lock);
     before = last_claim(lock)->seam.sent_at;
-    tick(lock, last_claim(lock)->renew_at);
+    tick(lock, last_claim(lock)->lease.renew_at);
     assert_int_equal(values.renewals, 1);
     values.set_answers = PAWL_ELOST;
     assert_fails(PAWL_ELOST, set(lock, "text"), &error);

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "../../lab/servers/proxy.h"
 #include "../support/redis_one.h"
 #include "../support/redis_rivals.h"
@@ -482,10 +482,10 @@ static redisContext *listen_from_outside(void) {
 /* It is looked for, long before the core asks for a renewal. */
 static void await_wanted(void) {
     const struct claim *claim = TAILQ_FIRST(&stage->holder->cohort->claims);
-    int64_t granted = claim->sent_at;
+    int64_t granted = claim->lease.sent_at;
 
     await(is_wanted(stage), "nobody looks for those who can't make themselves heard");
-    assert_true(claim->sent_at == granted && !claim->renewing);
+    assert_true(claim->lease.sent_at == granted && !claim->lease.renewing);
 }
 
 /* Somebody else listens for the lock's end: it is to have its chance. */
@@ -568,7 +568,7 @@ static void test_number_that_is_asked_for(void **state) {
 
     (void)state;
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
-        client.handoffs = bounds[i];
+        client.options.handoffs = bounds[i];
         assert_int_equal(pawl__claim_tokens(&cohort, 0), 0);
         assert_int_equal(pawl__claim_tokens(&cohort, 1), 1);
         for (uint32_t used = 2; used < 300000; used = used * 3 / 2) {

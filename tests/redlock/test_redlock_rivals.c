@@ -5,7 +5,7 @@
  */
 #include <poll.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "engine/redlock/redlock.h"
 #include "../support/redlock_test.h"
 

@@ -7,7 +7,7 @@
 #ifndef PAWL_TEST_KEEP_FAKE_H
 #define PAWL_TEST_KEEP_FAKE_H
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "test.h"
 
 enum { TOKENS = 128 };
@@ -150,9 +150,9 @@ static struct pawl *open_fake(void) {
     made->engine = calloc(1, sizeof *made->engine);
     made->engine->impl = &fake_impl;
     made->engine->tell = pawl__tell;
-    made->handoffs = PAWL_HANDOFFS;
-    made->handoff_ns = 10 * INT64_C(1000000);
-    made->keep_ns = KEEP_MS * INT64_C(1000000);
+    made->options.handoffs = PAWL_HANDOFFS;
+    made->options.handoff_ns = 10 * INT64_C(1000000);
+    made->options.keep_ns = KEEP_MS * INT64_C(1000000);
     made->info.url = "fake:";
     atomic_store(&made->service.state, SERVICE_RUNS);
     pawl__fork_hold();

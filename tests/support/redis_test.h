@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "engine/redis/redis.h"
 #include "redis_server.h"
 #include "test.h"

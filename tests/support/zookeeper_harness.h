@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/core.h"
+#include "core/claim.h"
 #include "engine/zookeeper/lock/lock.h"
 #include "../../lab/servers/proxy.h"
 #include "test.h"
