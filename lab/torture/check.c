@@ -132,8 +132,8 @@ static bool on_start(struct check *check, const struct record *record) {
     }
     *process = (struct process){.life = record->who.life, .number = check->process_count++, .killed = NEVER, .alive = true};
     process->foreign = record->kind == RECORD_FOREIGN;
-    check->counted |= process->foreign && record->text_length == strlen(COUNTER) &&
-                      memcmp(record->text, COUNTER, strlen(COUNTER)) == 0;
+    check->terms.counted |= process->foreign && record->text_length == strlen(COUNTER) &&
+                            memcmp(record->text, COUNTER, strlen(COUNTER)) == 0;
     for (int i = 0; i < HISTORY_THREADS; i++)
         process->open[i] = -1;
     return true;
@@ -201,7 +201,7 @@ bool check_expects(const struct check *check, int code) {
         return true;
     case PAWL_ECONNLOST:
     case PAWL_EUNKNOWN:
-        return check->lease > 0;
+        return check->terms.lease > 0;
     case PAWL_ETOPOLOGY: /* a try, while slots are without a primary */
     case PAWL_EREPLICAS: /* or while the primary is without its replicas */
         return check->asks[FAULT_FAILOVER] || check->asks[FAULT_PARTITION_SERVERS] || check->asks[FAULT_SERVER_STOP];
@@ -210,9 +210,9 @@ bool check_expects(const struct check *check, int code) {
     case PAWL_EFORMAT:
         return check->asks[FAULT_CORRUPTION];
     case PAWL_ELIMIT:
-        return check->counted;
+        return check->terms.counted;
     case PAWL_EDEADLK:
-        return check->nests;
+        return check->terms.nests;
     default:
         return false;
     }
@@ -244,7 +244,7 @@ static void count_failure(struct check *check, int code) {
 
 /* Could a fault have left something in the way of one who came then? */
 static bool is_clear(const struct check *check, int64_t call) {
-    int64_t lasts = check->lease + bound_ns(check->oracle.mend, check->lease);
+    int64_t lasts = check->terms.lease + bound_ns(check->oracle.mend, check->terms.lease);
 
     for (size_t i = 0; i < check->stroke_count; i++)
         if (check->strokes[i].end == NEVER || check->strokes[i].end + lasts >= call)
@@ -308,7 +308,7 @@ static void on_lost(struct check *check, const struct record *record, struct att
     check->verdict.lost++;
     attempt->believed = earlier(attempt->believed, record->time);
     /* Without a lease nothing ends a hold but a break or the loss of the ground it stands on. */
-    if (check->lease == 0 && !check->asks[FAULT_BREAK_NOW] && !check->asks[FAULT_CORRUPTION])
+    if (check->terms.lease == 0 && !check->asks[FAULT_BREAK_NOW] && !check->asks[FAULT_CORRUPTION])
         check_complain(check, RULE_TOLD, "line %zu: a hold was told as lost, and no fault could have taken it", check->lines);
 }
 
@@ -350,8 +350,9 @@ static bool on_engine(struct check *check, const struct record *record) {
     memcpy(name, record->text, record->text_length);
     name[record->text_length] = '\0';
     check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof why);
-    check->votes = strcmp(name, "redlock") == 0;
-    check->hears = strncmp(name, "redis", strlen("redis")) == 0 || strcmp(name, "sentinel") == 0 || strcmp(name, "cluster") == 0;
+    check->terms.votes = strcmp(name, "redlock") == 0;
+    check->terms.hears = strncmp(name, "redis", strlen("redis")) == 0 || strcmp(name, "sentinel") == 0 ||
+                         strcmp(name, "cluster") == 0;
     if (!check->has_oracle)
         check_complain(check, RULE_HISTORY, "%s", why);
     return true;
@@ -522,19 +523,19 @@ static bool on_rig(struct check *check, const struct record *record) {
     case RECORD_ENGINE:
         return on_engine(check, record);
     case RECORD_LEASE:
-        check->lease = record->numbers[0];
-        return check->lease >= 0;
+        check->terms.lease = record->numbers[0];
+        return check->terms.lease >= 0;
     case RECORD_HANDOFF:
-        check->handoff = (uint64_t)record->numbers[0];
+        check->terms.handoff = (uint64_t)record->numbers[0];
         return true;
     case RECORD_KEEP:
-        check->keep = record->numbers[0];
-        return check->keep >= 0;
+        check->terms.keep = record->numbers[0];
+        return check->terms.keep >= 0;
     case RECORD_NESTS:
-        check->nests = record->numbers[0] > 0;
+        check->terms.nests = record->numbers[0] > 0;
         return true;
     case RECORD_APART:
-        check->apart = record->numbers[0] > 0;
+        check->terms.apart = record->numbers[0] > 0;
         return true;
     case RECORD_LOCK:
         return on_lock(check, record);

@@ -13,7 +13,7 @@
 /* ---- What the table explains ---------------------------------------------------------------------------------------------- */
 
 static int64_t mend_ns(const struct check *check) {
-    return bound_ns(check->oracle.mend, check->lease);
+    return bound_ns(check->oracle.mend, check->terms.lease);
 }
 
 /* Until when may a hold still be believed that this fault took? */
@@ -21,7 +21,7 @@ static int64_t told_by(const struct check *check, const struct stroke_seen *stro
     switch (check->oracle.faults[stroke->fault].told) {
     case TOLD_RENEWAL:
     case TOLD_LEASE:
-        return stroke->end + check->lease;
+        return stroke->end + check->terms.lease;
     case TOLD_NOW:
         return stroke->end + mend_ns(check);
     default:
@@ -33,10 +33,10 @@ static int64_t told_by(const struct check *check, const struct stroke_seen *stro
  * next token of those that came with it; so these stand side by side. How many may be is known where they have bounds in any case. A
  * claim that is kept may be as old as its process: there the time that its holds were assured of says when it was last confirmed. */
 static int64_t asked_since(const struct check *check, const struct attempt *attempt) {
-    uint64_t most = attempt->mode == 'p' || attempt->foreign ? 0 : check->hears ? UINT64_MAX : check->handoff;
+    uint64_t most = attempt->mode == 'p' || attempt->foreign ? 0 : check->terms.hears ? UINT64_MAX : check->terms.handoff;
     int64_t since = attempt->call;
 
-    if (check->keep > 0 && attempt->mode != 'p' && !attempt->foreign)
+    if (check->terms.keep > 0 && attempt->mode != 'p' && !attempt->foreign)
         return 0;
 
     for (size_t i = attempt->rank; most-- > 0 && i-- > 0;) {
@@ -61,7 +61,7 @@ static int64_t asked_since(const struct check *check, const struct attempt *atte
  * the memory of the host, a release that was told of no loss has had something to release. */
 static bool may_be_taken(const struct check *check, const struct stroke_seen *stroke, const struct attempt *attempt) {
     return check->oracle.faults[stroke->fault].promise != PROMISE_EXCLUSIVE &&
-           (stroke->lock == ANY_LOCK || stroke->lock == attempt->lock) && !(check->lease == 0 && attempt->kept) &&
+           (stroke->lock == ANY_LOCK || stroke->lock == attempt->lock) && !(check->terms.lease == 0 && attempt->kept) &&
            asked_since(check, attempt) <= stroke->end;
 }
 
@@ -94,16 +94,16 @@ static int explained(const struct check *check, const struct attempt *attempt, i
  * so may a server be, now or from the start; then what a server forgets in between is missed (docs/guarantees.md, "What is not
  * promised"). */
 static bool outran_the_time(const struct check *check, int64_t from, int64_t to) {
-    bool ahead = check->apart, forgot = false;
+    bool ahead = check->terms.apart, forgot = false;
 
-    for (size_t i = 0; i < check->stroke_count && check->votes; i++) {
+    for (size_t i = 0; i < check->stroke_count && check->terms.votes; i++) {
         const struct stroke_seen *stroke = &check->strokes[i];
 
         ahead |= (stroke->fault == FAULT_CLIENT_FAST || stroke->fault == FAULT_SERVER_CLOCK ||
                   stroke->fault == FAULT_SERVER_FAST) &&
                  stroke->begin <= from;
         forgot |= (stroke->fault == FAULT_FLUSHALL || stroke->fault == FAULT_SERVER_RESTART) && stroke->begin <= to &&
-                  stroke->end >= from - check->lease; /* a vote may be that old when the hold begins */
+                  stroke->end >= from - check->terms.lease; /* a vote may be that old when the hold begins */
     }
     return ahead && forgot;
 }
@@ -111,7 +111,7 @@ static bool outran_the_time(const struct check *check, int64_t from, int64_t to)
 /* May a token that was given at `to` be below one that was given at `from`? Where there are leases there are servers, whose tokens keep to
  * the time: what was given long before is below, whichever of them gave it. */
 static bool may_fall(const struct check *check, int64_t from, int64_t to) {
-    if (check->lease > 0 && to - from > mend_ns(check))
+    if (check->terms.lease > 0 && to - from > mend_ns(check))
         return false;
     if (outran_the_time(check, from, to))
         return true;
@@ -358,12 +358,12 @@ static bool exclude_each_other(const struct attempt *one, const struct attempt *
 #define RECALL_AGAIN_NS INT64_C(2600000000) /* ALIVE_NS in src/engine/redis/lock/answer.c, and a quarter */
 
 static int64_t recalled_by(const struct check *check, const struct attempt *waiter) {
-    if (check->keep == 0 && (!check->hears || check->handoff == 0))
+    if (check->terms.keep == 0 && (!check->terms.hears || check->terms.handoff == 0))
         return waiter->seen;
     for (size_t i = 0; i < check->stroke_count; i++)
         if (check->strokes[i].begin <= waiter->granted && check->strokes[i].end + mend_ns(check) >= waiter->call)
-            return waiter->seen + (check->keep ? RECALL_AGAIN_NS : RECALL_NS);
-    return waiter->seen + (check->keep ? RECALL_NS : HEAR_NS);
+            return waiter->seen + (check->terms.keep ? RECALL_AGAIN_NS : RECALL_NS);
+    return waiter->seen + (check->terms.keep ? RECALL_NS : HEAR_NS);
 }
 
 /* `known`: from when on all others know that it waits. */
@@ -392,7 +392,7 @@ static void check_overtaken(struct check *check, uint32_t *times, size_t i) {
     struct attempt **sorted = check->by_token;
     const struct attempt *waiter = sorted[i], *worst = NULL;
     size_t from = i > FAR ? i - FAR : 0;
-    uint64_t allowed = waiter->mode == 'p' ? 0 : check->handoff, most = 0;
+    uint64_t allowed = waiter->mode == 'p' ? 0 : check->terms.handoff, most = 0;
     int64_t known = recalled_by(check, waiter);
 
     for (size_t j = from; j < i; j++) {
@@ -506,7 +506,7 @@ static int64_t undisturbed(const struct check *check, int64_t from, int64_t to) 
 
 /* The lock was free between these moments; did anybody wait for it all the while? */
 static void check_gap(struct check *check, int lock, int64_t from, int64_t to) {
-    int64_t idle = bound_ns(check->oracle.idle, check->lease);
+    int64_t idle = bound_ns(check->oracle.idle, check->terms.lease);
 
     if (to - from <= idle)
         return;

@@ -79,19 +79,25 @@ struct lock_state {
     int64_t left;              /* ... and when the last one did */
 };
 
+/* What the history says of the run as a whole. */
+struct terms {
+    bool votes;    /* the engine is Redlock */
+    bool hears;    /* threads that share a claim have no bounds before they hear that others want it */
+    bool counted;  /* such a foreigner takes part that pawl does not share permits with */
+    bool nests;    /* acquires are ended for a deadlock's sake */
+    bool apart;    /* the servers do not show the same time */
+    int64_t lease; /* ns */
+    int64_t keep;  /* ns that a claim is kept while nobody holds it; 0: none is */
+    uint64_t handoff;
+};
+
 struct check {
     struct verdict verdict;
     const char *table;
     struct oracle oracle;
     bool has_oracle, ended;
-    bool votes;         /* the engine is Redlock */
-    bool hears;         /* threads that share a claim have no bounds before they hear that others want it */
-    bool counted;       /* such a foreigner takes part that pawl does not share permits with */
-    int64_t lease, now; /* ns; `now`: the latest time seen */
-    int64_t keep;       /* ns that a claim is kept while nobody holds it; 0: none is */
-    bool nests;         /* acquires are ended for a deadlock's sake */
-    bool apart;         /* the servers do not show the same time */
-    uint64_t handoff;
+    struct terms terms;
+    int64_t now;          /* ns; the latest time seen */
     size_t lines, offset; /* of the next line, in the file */
     struct who dying;     /* is being killed just now; slot -1: nobody is */
     int64_t died;         /* when the last one was; -NEVER: nobody */

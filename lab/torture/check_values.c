@@ -174,7 +174,7 @@ static bool is_excuse(const struct stroke_seen *stroke, enum excuse excuse, int 
 }
 
 static bool is_excused(const struct check *check, int64_t from, int64_t to, enum excuse excuse, int lock) {
-    int64_t mend = bound_ns(check->oracle.mend, check->lease);
+    int64_t mend = bound_ns(check->oracle.mend, check->terms.lease);
 
     for (size_t i = 0; i < check->stroke_count; i++) {
         const struct stroke_seen *stroke = &check->strokes[i];

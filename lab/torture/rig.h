@@ -33,6 +33,13 @@ struct rig_lock {
 /* A handle on one of them. */
 int rig_lock_new(struct pawl *pawl, const struct rig_lock *lock, unsigned flags, struct pawl_lock **ret, struct pawl_error *reterr);
 
+/* A client that runs, or did. */
+struct rig_slot {
+    _Atomic pid_t pid;
+    _Atomic unsigned life;
+    _Atomic int holds; /* how many of its threads hold something */
+};
+
 struct page {
     char url[RIG_URL];    /* for clients: through the proxies, if there are any */
     char direct[RIG_URL]; /* for the observer */
@@ -52,11 +59,7 @@ struct page {
     int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
     int64_t watch_ms; /* ... which is told of the last state within so long */
     struct rig_lock lock[RIG_LOCKS_MAX];
-    struct {
-        _Atomic pid_t pid;
-        _Atomic unsigned life;
-        _Atomic int holds; /* how many of its threads hold something */
-    } slots[RIG_CLIENTS_MAX];
+    struct rig_slot slots[RIG_CLIENTS_MAX];
     _Atomic int phase;
     _Atomic int idle;                           /* clients that have finished */
     _Atomic uint64_t granted[RIG_LOCKS_MAX][2]; /* the tokens of the last two exclusive holds, the later one first */

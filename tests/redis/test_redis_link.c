@@ -69,7 +69,7 @@ static void test_what_a_drop_leaves(void **state) {
     assert_false(pawl__wire_next(redis, &event));
     /* Nor is anything kept that is said to it: the next connection would begin with that. */
     assert_false(pawl__link_say(link, 1, (const char *[]){"PING"}, NULL));
-    assert_int_equal(link->out_used, 0);
+    assert_int_equal(link->out.used, 0);
     assert_false(pawl__wire_next(redis, &event));
     pawl__link_free(link);
     free(redis);

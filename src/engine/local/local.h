@@ -93,6 +93,27 @@ struct whereabouts {
     bool known;   /* the path led to the table when it was opened */
 };
 
+/* What the files of the directory are made as. */
+struct file_modes {
+    mode_t file, directory; /* what files and s/ get, under any umask */
+    uid_t uid;              /* who should own them; -1: as they come */
+    gid_t gid;
+};
+
+/* All channels of this process. */
+struct channels {
+    pthread_mutex_t mutex;
+    struct channel *all; /* the newest first; each stays until the end */
+    uint32_t count;
+};
+
+/* With `look`: what is only looked at. */
+struct looking {
+    pthread_mutex_t mutex;          /* guards the copy */
+    struct pawl__identity identity; /* for a break */
+    bool absent;                    /* it is a copy of nothing: there are no locks */
+};
+
 struct local {
     struct pawl__engine engine;
     struct table *table;
@@ -112,24 +133,12 @@ struct local {
     _Atomic int lifeline_fd;
     int pulse_fd; /* with `inherit`; else -1 */
     struct whereabouts whereabouts;
-    struct {
-        mode_t file, directory; /* what files and s/ get, under any umask */
-        uid_t uid;              /* who should own them; -1: as they come */
-        gid_t gid;
-    } modes;
+    struct file_modes modes;
     struct shelf shelves[SPARE_SHELVES];
     struct pool pool;
-    struct {
-        pthread_mutex_t mutex;
-        struct channel *all; /* the newest first; each stays until the end */
-        uint32_t count;
-    } channels;
+    struct channels channels;
     struct served served;
-    struct {
-        pthread_mutex_t mutex;          /* guards the copy */
-        struct pawl__identity identity; /* for a break */
-        bool absent;                    /* it is a copy of nothing: there are no locks */
-    } looking;
+    struct looking looking;
 };
 
 /* What a claim waits for. */

@@ -48,12 +48,12 @@ void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_
     claim->securing.listed = true;
     claim->securing.sent_at = sent_at;
     claim->securing.lease_ns = lease_ns;
-    TAILQ_INSERT_TAIL(&claim->home->to_secure, claim, securing.entry);
+    TAILQ_INSERT_TAIL(&claim->home->secure.waiting, claim, securing.entry);
 }
 
 void pawl__claim_leave_round(struct rclaim *claim) {
     if (claim->securing.listed)
-        TAILQ_REMOVE(claim->securing.in_round ? &claim->home->in_round : &claim->home->to_secure, claim, securing.entry);
+        TAILQ_REMOVE(claim->securing.in_round ? &claim->home->secure.asked : &claim->home->secure.waiting, claim, securing.entry);
     claim->securing.listed = claim->securing.in_round = false;
 }
 

@@ -150,7 +150,7 @@ static void follow_slots(struct redis *redis) {
         next = TAILQ_NEXT(claim, all);
         if (pawl__claim_slot_moved(redis, claim)) {
             server = pawl__route_at(redis, claim->slot);
-            home_of(server)->token_floor = 0; /* it was set when others had the lock's counter */
+            home_of(server)->clock.floor = 0; /* it was set when others had the lock's counter */
             move(redis, claim, home_of(server));
         }
     }

@@ -24,9 +24,9 @@ int pawl__home_made(struct server *server) {
     for (int i = 0; i < HEARERS; i++)
         TAILQ_INIT(&home->hearers[i].claims);
     pawl__kit_reader_init(&home->reader);
-    TAILQ_INIT(&home->to_secure);
-    TAILQ_INIT(&home->in_round);
-    TAILQ_INIT(&home->calls);
+    TAILQ_INIT(&home->secure.waiting);
+    TAILQ_INIT(&home->secure.asked);
+    TAILQ_INIT(&home->secure.calls);
     return 0;
 }
 
@@ -51,22 +51,22 @@ void pawl__home_tie(struct home *home, int64_t local, int64_t server_us) {
     if (!redis_time_makes_sense(server_us))
         return;
     if (!home_knows_clock(home))
-        home->pair_server = home->tie_server = home->token_floor = 0;
-    home->clock_number = home->server.commands.number;
-    if (!home->token_floor)
-        home->token_floor = server_us;
-    if (local - home->tie_local >= TIE_NS) {
-        home->tie_local = home->pair_local;
-        home->tie_server = home->pair_server;
+        home->clock.pair_server = home->clock.tie_server = home->clock.floor = 0;
+    home->clock.number = home->server.commands.number;
+    if (!home->clock.floor)
+        home->clock.floor = server_us;
+    if (local - home->clock.tie_local >= TIE_NS) {
+        home->clock.tie_local = home->clock.pair_local;
+        home->clock.tie_server = home->clock.pair_server;
     }
-    home->pair_local = local;
-    home->pair_server = server_us;
+    home->clock.pair_local = local;
+    home->clock.pair_server = server_us;
 }
 
 int64_t pawl__home_not_before(const struct home *home, int64_t server_us) {
     if (!home_knows_clock(home))
         return 0;
-    if (home->pair_server && server_us >= home->pair_server)
-        return home->pair_local;
-    return home->tie_server && server_us >= home->tie_server ? home->tie_local : 0;
+    if (home->clock.pair_server && server_us >= home->clock.pair_server)
+        return home->clock.pair_local;
+    return home->clock.tie_server && server_us >= home->clock.tie_server ? home->clock.tie_local : 0;
 }

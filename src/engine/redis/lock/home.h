@@ -21,12 +21,31 @@ enum secured { SECURE_UNKNOWN, SECURE_SHORT, SECURE_DONE };
 
 /* A caller that wants to know whether replicas have what it wrote: secure.c. */
 struct secure_call {
-    TAILQ_ENTRY(secure_call) entry; /* home->calls */
+    TAILQ_ENTRY(secure_call) entry; /* home->secure.calls */
     const char *name;               /* of the lock beside which it wrote */
     bool in_round, done;
     enum secured result;
 };
 TAILQ_HEAD(secure_calls, secure_call);
+
+/* Who wants to know whether replicas have something, and the round of questions that is under way: secure.c. */
+struct home_rounds {
+    struct rclaim_list waiting, asked; /* claims: for the next round; in this one */
+    struct secure_calls calls;         /* for either */
+    bool open, wrote;
+    int number;       /* counts rounds: an answer of an earlier one says nothing of this */
+    bool found_short; /* the last round found too few, ... */
+    unsigned found;   /* ... namely so many */
+};
+
+/* The clock of a server, as its answers have shown it: home.c. */
+struct home_clock {
+    /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
+    int64_t pair_local, pair_server;
+    int64_t tie_local, tie_server; /* an earlier one; see home.c */
+    unsigned number;               /* the connection that it was read on: what is known of it counts on no other */
+    int64_t floor; /* the server's time (us) when the connection was new; 0: not known yet. No token below it is believed */
+};
 
 /* A server as claims see it: who waits for its answers, what is to be renewed there, and its clock. */
 struct home {
@@ -45,23 +64,12 @@ struct home {
     bool gave_up;        /* as many tries to connect as the URL allows have failed */
     int read_bell;       /* wakes the thread that reads */
     struct spin spin;    /* the reader's */
-    /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
-    int64_t pair_local, pair_server;
-    int64_t tie_local, tie_server; /* an earlier one; see home.c */
-    unsigned clock_number;         /* the connection that the clock was read on: what is known of it counts on no other */
-    int64_t token_floor; /* the server's time (us) when the connection was new; 0: not known yet. None below it is believed */
-    int64_t up_since;    /* its connections are up, without a break, since then at the latest; if they are */
+    struct home_clock clock;
+    int64_t up_since;                /* its connections are up, without a break, since then at the latest; if they are */
     struct hearers hearers[HEARERS]; /* kept.c */
     bool tracks;          /* the server tells the inbox of changes to keys that were asked for after CLIENT CACHING YES */
     unsigned watch_count; /* observe.c */
-
-    /* secure.c */
-    struct rclaim_list to_secure, in_round;
-    struct secure_calls calls;
-    bool round_open, round_wrote;
-    int round_number;      /* counts rounds: an answer of an earlier one says nothing of this */
-    bool replicas_short;   /* the last round found too few, ... */
-    unsigned replicas_had; /* ... namely so many */
+    struct home_rounds secure;
 };
 
 static inline struct home *home_of(struct server *server) {
@@ -70,7 +78,7 @@ static inline struct home *home_of(struct server *server) {
 
 /* Another connection may lead to another server, or to one that was restarted: what was known of its clock counts no more. */
 static inline bool home_knows_clock(const struct home *home) {
-    return home->clock_number == home->server.commands.number;
+    return home->clock.number == home->server.commands.number;
 }
 
 /* Is it the time of a clock that makes sense? In nanoseconds there is room for it. */

@@ -81,12 +81,12 @@ int pawl__redis_check_name(const struct redis *redis, const char *name, struct p
 static uint64_t token_floor(const struct home *home) {
     int64_t now_us;
 
-    if (!home || !home_knows_clock(home) || !home->token_floor)
+    if (!home || !home_knows_clock(home) || !home->clock.floor)
         return REDIS_TOKEN_MAX;
     if (!home->server.redis->traits.several)
-        return (uint64_t)home->token_floor;
-    now_us = home->pair_server + (pawl__boottime() - home->pair_local) / 1000;
-    return (uint64_t)(now_us - TOKEN_LAG_US > home->token_floor ? now_us - TOKEN_LAG_US : home->token_floor);
+        return (uint64_t)home->clock.floor;
+    now_us = home->clock.pair_server + (pawl__boottime() - home->clock.pair_local) / 1000;
+    return (uint64_t)(now_us - TOKEN_LAG_US > home->clock.floor ? now_us - TOKEN_LAG_US : home->clock.floor);
 }
 
 /* The keys and arguments of all scripts about one lock; lua/common.lua reads them. */

@@ -88,7 +88,7 @@ struct rclaim_renewal {
 
 /* secure.c: its grant or its renewal is being secured. */
 struct rclaim_securing {
-    TAILQ_ENTRY(rclaim) entry; /* home->to_secure, in_round */
+    TAILQ_ENTRY(rclaim) entry; /* home->secure.waiting, or .asked */
     bool listed, in_round;
     int64_t sent_at, lease_ns; /* of the renewal */
 };

@@ -140,7 +140,7 @@ static int why_late(const struct rclaim *claim, const struct home *home, struct 
 
     if (!pawl__server_up(&home->server))
         return pawl__fail(ret, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
-    if (home->replicas_short)
+    if (home->secure.found_short)
         return pawl__fail(ret, PAWL_EREPLICAS, "%s; pawl doctor %s says more", pawl_error_text(PAWL_EREPLICAS),
                           home->server.redis->url);
     if (pending && claim->failures && claim->kit.why.code)

@@ -53,14 +53,14 @@ static void unknown(struct redis *redis, struct rclaim *claim) {
 typedef void end_fn(struct redis *redis, struct rclaim *claim);
 
 void pawl__secure_leave(struct home *home, struct secure_call *call) {
-    TAILQ_REMOVE(&home->calls, call, entry);
+    TAILQ_REMOVE(&home->secure.calls, call, entry);
     call->done = true;
 }
 
 static void end_calls(struct home *home, enum secured result) {
     struct secure_call *call, *next;
 
-    for (call = TAILQ_FIRST(&home->calls); call; call = next) {
+    for (call = TAILQ_FIRST(&home->secure.calls); call; call = next) {
         next = TAILQ_NEXT(call, entry);
         if (!call->in_round)
             continue;
@@ -73,15 +73,15 @@ static void end_calls(struct home *home, enum secured result) {
 static void end_round(struct home *home, end_fn *end) {
     struct rclaim *claim;
 
-    home->round_open = false;
-    while ((claim = TAILQ_FIRST(&home->in_round)))
+    home->secure.open = false;
+    while ((claim = TAILQ_FIRST(&home->secure.asked)))
         end(home->server.redis, claim);
     end_calls(home, end == secured ? SECURE_DONE : end == fell_short ? SECURE_SHORT : SECURE_UNKNOWN);
 }
 
 /* Is this of the round that is under way? That of one whose claims have been sent elsewhere may still be answered. */
 static bool is_current(const struct request *request) {
-    return home_of(request->server)->round_open && request->step == home_of(request->server)->round_number;
+    return home_of(request->server)->secure.open && request->step == home_of(request->server)->secure.number;
 }
 
 void pawl__secure_wrote(struct redis *redis, const struct request *request, const redisReply *reply) {
@@ -89,7 +89,7 @@ void pawl__secure_wrote(struct redis *redis, const struct request *request, cons
     struct pawl_error why;
 
     if (is_current(request))
-        home->round_wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
+        home->secure.wrote = reply && pawl__reply_class(reply, &why) == REPLY_OK;
     if (reply && pawl__reply_class(reply, &why) != REPLY_OK)
         pawl__kit_note(&redis->kit, NULL, "replicas: nothing was written: %s", why.text);
     if (reply && pawl__reply_class(reply, &why) == REPLY_READONLY) {
@@ -108,10 +108,10 @@ void pawl__secure_counted(struct redis *redis, const struct request *request, co
         end_round(home, unknown);
         return;
     }
-    have = reply->type == REDIS_REPLY_INTEGER && home->round_wrote ? (unsigned)reply->integer : 0;
+    have = reply->type == REDIS_REPLY_INTEGER && home->secure.wrote ? (unsigned)reply->integer : 0;
     pawl__kit_note(&redis->kit, NULL, "WAIT: %u of %u replicas have it", have, wanted);
-    home->replicas_short = have < wanted;
-    home->replicas_had = have;
+    home->secure.found_short = have < wanted;
+    home->secure.found = have;
     home->server.facts.replicas = have > home->server.facts.replicas ? have : home->server.facts.replicas;
     home->renew_at = have < wanted ? pawl__boottime() + 100 * REDIS_MS : home->renew_at;
     end_round(home, have < wanted ? fell_short : secured);
@@ -121,35 +121,35 @@ void pawl__secure_counted(struct redis *redis, const struct request *request, co
 static void expect_shortfall(struct home *home) {
     if (!home->server.facts.known || home->server.facts.replicas >= home->server.redis->options.replicas)
         return;
-    home->replicas_short = true;
-    home->replicas_had = home->server.facts.replicas;
+    home->secure.found_short = true;
+    home->secure.found = home->server.facts.replicas;
 }
 
 /* A write, in the slot of the first of them, and WAIT. */
 void pawl__secure_begin(struct home *home) {
     struct redis *redis = home->server.redis;
-    struct request write = {.what = ASKED_WITNESS, .script = -1, .step = home->round_number + 1}, wait = write;
-    struct rclaim *claim = TAILQ_FIRST(&home->to_secure);
-    struct secure_call *call = TAILQ_FIRST(&home->calls);
+    struct request write = {.what = ASKED_WITNESS, .script = -1, .step = home->secure.number + 1}, wait = write;
+    struct rclaim *claim = TAILQ_FIRST(&home->secure.waiting);
+    struct secure_call *call = TAILQ_FIRST(&home->secure.calls);
     struct redis_keys keys;
     char replicas[16], patience[24];
 
-    if (home->round_open || (!claim && !call) || home->server.replicas.state != LINK_UP)
+    if (home->secure.open || (!claim && !call) || home->server.replicas.state != LINK_UP)
         return;
     pawl__redis_keys(redis, claim ? claim->kit.claim->name : call->name, PAWL_MUTEX, &keys);
     snprintf(replicas, sizeof replicas, "%u", redis->options.replicas);
     snprintf(patience, sizeof patience, "%lld", (long long)(redis->options.command_ns / REDIS_MS * 2 / 3));
-    TAILQ_FOREACH(claim, &home->to_secure, securing.entry) {
+    TAILQ_FOREACH(claim, &home->secure.waiting, securing.entry) {
         claim->securing.in_round = true;
     }
-    TAILQ_CONCAT(&home->in_round, &home->to_secure, securing.entry);
-    TAILQ_FOREACH(call, &home->calls, entry) {
+    TAILQ_CONCAT(&home->secure.asked, &home->secure.waiting, securing.entry);
+    TAILQ_FOREACH(call, &home->secure.calls, entry) {
         call->in_round = true;
     }
     wait.what = ASKED_COUNT;
-    home->round_open = true;
-    home->round_number++;
-    home->round_wrote = false;
+    home->secure.open = true;
+    home->secure.number++;
+    home->secure.wrote = false;
     expect_shortfall(home);
     if (pawl__link_say(&home->server.replicas, 5, (const char *[]){"SET", keys.witness, redis->uuid, "PX", "1000"}, &write))
         pawl__link_say(&home->server.replicas, 3, (const char *[]){"WAIT", replicas, patience}, &wait);
@@ -159,27 +159,27 @@ void pawl__secure_anew(struct home *home) {
     struct secure_call *call;
     struct rclaim *claim;
 
-    home->round_open = false;
-    TAILQ_CONCAT(&home->to_secure, &home->in_round, securing.entry);
-    TAILQ_FOREACH(claim, &home->to_secure, securing.entry) {
+    home->secure.open = false;
+    TAILQ_CONCAT(&home->secure.waiting, &home->secure.asked, securing.entry);
+    TAILQ_FOREACH(claim, &home->secure.waiting, securing.entry) {
         claim->securing.in_round = false;
     }
-    while ((claim = TAILQ_FIRST(&home->to_secure)))
+    while ((claim = TAILQ_FIRST(&home->secure.waiting)))
         unknown(home->server.redis, claim);
-    TAILQ_FOREACH(call, &home->calls, entry) {
+    TAILQ_FOREACH(call, &home->secure.calls, entry) {
         call->in_round = true;
     }
     end_calls(home, SECURE_UNKNOWN);
 }
 
 void pawl__secure_call(struct home *home, struct secure_call *call) {
-    TAILQ_INSERT_TAIL(&home->calls, call, entry);
+    TAILQ_INSERT_TAIL(&home->secure.calls, call, entry);
     pawl__secure_begin(home);
 }
 
 void pawl__secure_failed(const struct home *home, const char *name, struct pawl_error *ret) {
     pawl__fail(ret, PAWL_EREPLICAS,
                "%u of the %u replicas that the URL asks for had '%s' within %lld ms: look at the replicas, or ask for fewer",
-               home->replicas_had, home->server.redis->options.replicas, name,
+               home->secure.found, home->server.redis->options.replicas, name,
                (long long)(home->server.redis->options.command_ns / REDIS_MS * 2 / 3));
 }

@@ -42,7 +42,7 @@ static void hear(struct redis *visit) {
 
 /* Sleep until something comes or is due, and see to it. */
 static void run_once(struct link *link) {
-    bool writes = link->state == LINK_CONNECTING || link->out_used || link->ssl_wants_write;
+    bool writes = link->state == LINK_CONNECTING || link->out.used || link->ssl_wants_write;
     struct pollfd fd = {.fd = link->fd, .events = writes ? POLLIN | POLLOUT : POLLIN};
 
     if (pawl__sleep(&fd, 1, pawl__link_due(link), NULL) > 0)

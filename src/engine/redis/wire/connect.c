@@ -325,7 +325,7 @@ int pawl__link_events(const struct link *link, bool reads) {
         return link->ssl_wants_write ? POLLOUT : POLLIN;
     if (link->state == LINK_GREETING || reads)
         events |= POLLIN;
-    if (link->out_used || link->ssl_wants_write)
+    if (link->out.used || link->ssl_wants_write)
         events |= POLLOUT;
     return events;
 }

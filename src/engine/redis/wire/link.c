@@ -73,12 +73,12 @@ static ssize_t read_some(struct link *link, char *buffer, size_t size) {
 
 /* As much of `out` as the socket takes. False: it is broken. */
 static bool write_out(struct link *link) {
-    ssize_t n = write_some(link, link->out, link->out_used);
+    ssize_t n = write_some(link, link->out.bytes, link->out.used);
 
     if (n < 0)
         return false;
-    link->out_used -= (size_t)n;
-    memmove(link->out, link->out + n, link->out_used);
+    link->out.used -= (size_t)n;
+    memmove(link->out.bytes, link->out.bytes + n, link->out.used);
     return true;
 }
 
@@ -120,7 +120,7 @@ static void write_failed(struct link *link) {
 }
 
 void pawl__link_flush(struct link *link) {
-    if (link->fd < 0 || !link->out_used || link->state < LINK_GREETING)
+    if (link->fd < 0 || !link->out.used || link->state < LINK_GREETING)
         return;
     if (!write_out(link))
         write_failed(link);
@@ -128,18 +128,18 @@ void pawl__link_flush(struct link *link) {
 
 /* Room for so many bytes more. */
 static bool reserve(struct link *link, size_t size) {
-    size_t wanted = link->out_used + size;
+    size_t wanted = link->out.used + size;
     char *bigger;
 
     if (wanted > OUT_MOST)
         return false;
-    if (wanted <= link->out_size)
+    if (wanted <= link->out.size)
         return true;
-    bigger = realloc(link->out, wanted * 2);
+    bigger = realloc(link->out.bytes, wanted * 2);
     if (!bigger)
         return false;
-    link->out = bigger;
-    link->out_size = wanted * 2;
+    link->out.bytes = bigger;
+    link->out.size = wanted * 2;
     return true;
 }
 
@@ -153,7 +153,7 @@ static bool put_command(struct link *link, int argc, const char **argv, const si
         size += AROUND + lengths[i];
     if (!reserve(link, size))
         return false;
-    to = link->out + link->out_used;
+    to = link->out.bytes + link->out.used;
     *to++ = '*';
     to = stpcpy(pawl__put_number(to, (uint64_t)argc), "\r\n");
     for (int i = 0; i < argc; i++) {
@@ -162,7 +162,7 @@ static bool put_command(struct link *link, int argc, const char **argv, const si
         memcpy(to, argv[i], lengths[i]);
         to = stpcpy(to + lengths[i], "\r\n");
     }
-    link->out_used = (size_t)(to - link->out);
+    link->out.used = (size_t)(to - link->out.bytes);
     return true;
 }
 
@@ -179,7 +179,7 @@ static bool many_sent(const struct link *link) {
 
 bool pawl__link_send(struct link *link, int argc, const char **argv, const size_t *lengths, const struct request *request) {
     struct request *copy;
-    bool straight = !link->out_used && !(link->state == LINK_UP && many_sent(link));
+    bool straight = !link->out.used && !(link->state == LINK_UP && many_sent(link));
 
     if (link->state == LINK_DOWN) /* of two requests, the first may have ended it; what is left in `out` would go to the next one */
         return false;
@@ -348,7 +348,7 @@ static void close_link(struct link *link) {
     link->fd = -1;
     link->reader = NULL;
     link->watched = 0;
-    link->out_used = 0;
+    link->out.used = 0;
     link->news.reading = false;
     link->run_id[0] = '\0';
     pawl__link_step(link, LINK_ENDS);
@@ -422,6 +422,6 @@ void pawl__link_close(struct link *link) {
 
 void pawl__link_free(struct link *link) {
     TAILQ_REMOVE(&link->redis->links, link, entry);
-    free(link->out);
-    link->out = NULL;
+    free(link->out.bytes);
+    link->out.bytes = NULL;
 }

@@ -136,6 +136,12 @@ struct link_news {
     bool fell;               /* that it is down */
 };
 
+/* What is yet to be written. */
+struct link_out {
+    char *bytes;
+    size_t used, size;
+};
+
 struct link {
     struct link_news news;
     TAILQ_ENTRY(link) entry; /* redis->links */
@@ -155,8 +161,7 @@ struct link {
     bool ssl_wants_write;
     redisReader *reader;
     size_t fed; /* to it, since it gave the last answer */
-    char *out;
-    size_t out_used, out_size;
+    struct link_out out;
     struct request_list sent, lost; /* lost: nobody will answer these */
     unsigned greetings;             /* answers of the greeting that are still due */
     uint32_t watched;               /* what the service thread's epoll set has of it; 0: not in it */

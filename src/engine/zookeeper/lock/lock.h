@@ -151,6 +151,40 @@ struct zk_written {
     struct pawl__stamp stamp; /* of the latest that was written */
 };
 
+/* What a claim watches. NULL: it does not. */
+struct zk_claim_watches {
+    struct zk_watch *ahead;   /* on whom it waits for, or on the leases */
+    struct zk_watch *further; /* on the one ahead of that one */
+    struct zk_watch *own;     /* on its own znode: so that a break is heard at once */
+    struct zk_watch *queue;   /* keep.c: on the directory */
+};
+
+/* What a claim that may be kept knows of those who want it: keep.c. */
+struct zk_claim_keep {
+    _Atomic uint64_t heard; /* session->changes when who comes was heard of; 0: is not. Read without the mutex */
+    bool wanted;            /* by the latest list of its queue */
+    int64_t listed_at;
+    int children; /* of its directory then; 0: not known */
+};
+
+/* Who comes last in a claim's queue: shortcut.c. */
+struct zk_claim_last {
+    char *name; /* who stood last behind it, by the latest list; NULL: not two, or of no use */
+    int64_t at;
+};
+
+/* Who is ahead of a claim, by the list that is being looked at: with ZK_BEHIND. */
+struct zk_claim_seen {
+    const char *child, *further;
+};
+
+/* What a claim has written beside its lock. */
+struct zk_claim_values {
+    TAILQ_ENTRY(zk_claim) link; /* zk->authors, once it has written */
+    bool listed;
+    struct zk_written latest[PARTS];
+};
+
 struct zk_claim {
     struct zk_asker asker;            /* the first member: zk_claim_of_asker */
     TAILQ_ENTRY(zk_claim) link;       /* zk->claims */
@@ -176,31 +210,12 @@ struct zk_claim {
     unsigned tell;
     struct pawl_error why;
     struct zk_znodes at;
-    struct {
-        struct zk_watch *ahead;   /* on whom it waits for, or on the leases */
-        struct zk_watch *further; /* on the one ahead of that one */
-        struct zk_watch *own;     /* on its own znode: so that a break is heard at once */
-        struct zk_watch *queue;   /* keep.c: on the directory */
-    } watch;
-    struct {
-        _Atomic uint64_t heard; /* session->changes when who comes was heard of; 0: is not. Read without the mutex */
-        bool wanted;            /* by the latest list of its queue */
-        int64_t listed_at;
-        int children; /* of its directory then; 0: not known */
-    } keep;
+    struct zk_claim_watches watch;
+    struct zk_claim_keep keep;
     uint64_t next_in; /* session->changes when a list with our own znode in it showed exactly one ahead; else 0 */
-    struct {
-        char *name; /* who stood last behind it, by the latest list; NULL: not two, or of no use */
-        int64_t at;
-    } last;
-    struct {
-        const char *child, *further; /* ZK_BEHIND */
-    } seen;
-    struct {
-        TAILQ_ENTRY(zk_claim) link; /* zk->authors, once it has written */
-        bool listed;
-        struct zk_written latest[PARTS];
-    } values;
+    struct zk_claim_last last;
+    struct zk_claim_seen seen;
+    struct zk_claim_values values;
 };
 
 /* Who stood last behind a claim that was let go: shortcut.c. */

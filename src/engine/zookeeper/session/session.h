@@ -242,6 +242,26 @@ struct zk_options {
     struct kit_retry retry;
 };
 
+/* The attempts to connect. */
+struct zk_attempts {
+    int64_t began, next; /* this attempt to connect, and not before when the next */
+    int64_t resolve_at;
+    unsigned failed; /* since the last success */
+    unsigned random;
+};
+
+/* How late the library's pings were. */
+struct zk_pings {
+    int64_t due, late_ns, late_at;
+};
+
+/* All watches of a session. */
+struct zk_session_watches {
+    TAILQ_HEAD(, zk_watch) list;
+    struct zk_bucket *buckets; /* the same by path, in so many lists; a power of two, or 0 */
+    uint32_t bucket_count, count;
+};
+
 struct zk_session {
     struct pawl__engine *engine; /* whose it is: notes, warnings */
     struct zk_options options;
@@ -257,24 +277,13 @@ struct zk_session {
     _Atomic int fd;           /* the library's socket, for forked() */
     int event_fd;
     _Atomic bool woken;
-    struct {
-        int64_t began, next; /* this attempt to connect, and not before when the next */
-        int64_t resolve_at;
-        unsigned failed; /* since the last success */
-        unsigned random;
-    } attempts;
-    struct {
-        int64_t due, late_ns, late_at; /* how late the library's pings were */
-    } pings;
+    struct zk_attempts attempts;
+    struct zk_pings pings;
     int64_t proved_at; /* when the last request left that went through the leader and was answered */
     uint64_t requests; /* sent so far; for tests */
     unsigned op_count;
     TAILQ_HEAD(, zk_op) ops;
-    struct {
-        TAILQ_HEAD(, zk_watch) list;
-        struct zk_bucket *buckets; /* the same by path, in so many lists; a power of two, or 0 */
-        uint32_t bucket_count, count;
-    } watches;
+    struct zk_session_watches watches;
     struct kit_notes notes;
     pthread_cond_t answered; /* a request that a thread waits for, or there is a connection */
 };
