@@ -57,11 +57,11 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
 extern const struct pawl__script pawl__redisson_scripts[SCRIPT_COUNT], pawl__redisson_cluster_scripts[SCRIPT_COUNT],
     pawl__plain_scripts[SCRIPT_COUNT], pawl__plain_cluster_scripts[SCRIPT_COUNT];
 
-static const struct pawl__script *choose_scripts(const struct redis *redis) {
-    if (redis->options.layout == LAYOUT_PLAIN)
-        return redis->traits.sharded ? pawl__plain_cluster_scripts : pawl__plain_scripts;
-    return redis->traits.sharded ? pawl__redisson_cluster_scripts : pawl__redisson_scripts;
-}
+/* By the layout, and by whether keys have slots. */
+static const struct pawl__script *const scripts[][2] = {
+    [LAYOUT_REDISSON] = {pawl__redisson_scripts, pawl__redisson_cluster_scripts},
+    [LAYOUT_PLAIN] = {pawl__plain_scripts, pawl__plain_cluster_scripts},
+};
 
 /* Connect, in this thread, until the route has what it needs. */
 static int begin(struct redis *redis, struct pawl_error *reterr) {
@@ -71,14 +71,14 @@ static int begin(struct redis *redis, struct pawl_error *reterr) {
 
     if (rc < 0)
         return rc;
-    redis->scripts = choose_scripts(redis);
+    redis->scripts = scripts[redis->options.layout][redis->traits.sharded];
     while (rc == 0 && !late) {
         pawl__redis_serve(&redis->base, deadline);
         late = pawl__boottime() >= deadline;
         rc = pawl__route_ready(redis, late, reterr);
     }
-    if (rc > 0 && !redis->traits.sharded)
-        pawl__server_warn(TAILQ_FIRST(&redis->servers));
+    if (rc > 0 && pawl__route_only(redis))
+        pawl__server_warn(pawl__route_only(redis));
     return rc < 0 ? rc : 0;
 }
 

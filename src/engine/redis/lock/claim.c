@@ -70,7 +70,7 @@ static void forget(struct redis *redis, struct rclaim *claim) {
 
     pawl__listen_no_more(redis, claim);
     pawl__subscription_leave(redis, claim);
-    if (redis->traits.sharded)
+    if (!pawl__route_only(redis))
         pawl__claim_detach(redis, claim); /* else one server answers in order: nothing is on its way when it has ended a claim */
     pawl__claim_unlist(claim);
     TAILQ_REMOVE(&claims->all, claim, all);
@@ -194,9 +194,10 @@ void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
 /* ---- Its beginning ------------------------------------------------------------------------------------------------------- */
 
 int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
-    if (redis->options.layout != LAYOUT_REDISSON && claim->kind != PAWL_MUTEX)
-        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
-                          claim->name);
+    int rc = pawl__redis_check_kind(redis, claim->name, claim->kind, reterr);
+
+    if (rc < 0)
+        return rc;
     if (claim->permits > REDIS_PERMITS_MAX)
         return pawl__fail(reterr, PAWL_EPERMITS,
                           "%u permits of '%s' at once are more than the %d that a Redis is asked to write at once", claim->permits,

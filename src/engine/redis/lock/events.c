@@ -17,7 +17,7 @@ static void check_retries(struct home *home) {
     struct redis *redis = home->server.redis;
     unsigned failures = pawl__server_failures(&home->server);
 
-    if (failures && home->node.wanted && redis->traits.sharded) /* tries have waited for its first connection */
+    if (pawl__route_hopeless(&home->server)) /* tries have waited for its first connection */
         pawl__claims_refuse_tries(home);
     if (redis->options.retry.tries && failures >= redis->options.retry.tries) {
         home->gave_up = true;

@@ -35,7 +35,7 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     before(ret->queue, REDIS_QUEUE_PREFIX, ret->lock, bare);
     before(ret->who, "pawl:who", ret->lock, bare);
     before(ret->witness, "pawl:witness", ret->lock, bare);
-    if (redis->traits.sharded) {
+    if (redis->traits.lock_channels) {
         before(ret->inbox, "pawl:inbox", ret->lock, bare);
         strcat(ret->inbox, ":");
     } else {
@@ -59,6 +59,27 @@ void pawl__redis_part_key(const struct redis *redis, const char *name, enum pawl
 
     strcpy(stpcpy(lock, redis->options.prefix), name);
     before(ret, prefixes[part], lock, strchr(lock, '{'));
+}
+
+int pawl__redis_check_kind(const struct redis *redis, const char *name, enum pawl_kind kind, struct pawl_error *reterr) {
+    if (redis->options.layout == LAYOUT_REDISSON || kind == PAWL_MUTEX)
+        return 0;
+    return pawl__fail(reterr, PAWL_EUNSUPPORTED, "'%s' is not a mutex, and layout=plain has only those: leave the option out",
+                      name);
+}
+
+/* Does the record lie in a key of its own? A key that is not there must not be named: while its slot moves to another node of a cluster, a
+ * script whose keys are not all there is refused. */
+static bool record_beside(const struct redis *redis, enum pawl_kind kind) {
+    return kind != PAWL_MUTEX || redis->options.layout == LAYOUT_PLAIN;
+}
+
+/* In a cluster the key that decides is named, too: else, while its slot moves, a script that finds the lock at one node would take a hold
+ * for lost that is at the other. */
+size_t pawl__redis_renew_keys(const struct redis *redis, enum pawl_kind kind) {
+    if (!record_beside(redis, kind))
+        return 1;
+    return kind != PAWL_MUTEX && redis->traits.sharded ? REDIS_RENEW_KEYS : 2;
 }
 
 int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr) {

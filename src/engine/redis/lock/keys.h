@@ -18,6 +18,11 @@ struct redis_keys {
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
 /* The key of what lies beside it. */
 void pawl__redis_part_key(const struct redis *redis, const char *name, enum pawl__part part, char ret[REDIS_KEY_MAX]);
+/* Has the layout locks of this kind? */
+int pawl__redis_check_kind(const struct redis *redis, const char *name, enum pawl_kind kind, struct pawl_error *reterr);
+/* How many keys a renewal names for each hold: the lock's own, that of the record, and that which says whether the hold is there. */
+enum { REDIS_RENEW_KEYS = 3 };
+size_t pawl__redis_renew_keys(const struct redis *redis, enum pawl_kind kind);
 /* Are all keys of this lock in one slot of a cluster? */
 int pawl__redis_check_name(const struct redis *redis, const char *name, struct pawl_error *reterr);
 /* What the keys of the counters of tokens begin with, and those of the queues. */

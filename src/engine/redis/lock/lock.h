@@ -225,8 +225,9 @@ bool pawl__subscription_on(const struct rclaim *claim);
 int64_t pawl__subscription_since(const struct rclaim *claim);
 /* Is it asked for at this home, and not answered? */
 bool pawl__subscription_asked(const struct rclaim *claim, const struct home *home);
-/* Join the subscription of its lock if there is one; have it on. */
-void pawl__subscription_find(struct redis *redis, struct rclaim *claim);
+/* May it queue: could it be told when its turn comes? It joins the subscription of its lock, if there is one. */
+bool pawl__subscription_suffices(struct redis *redis, struct rclaim *claim);
+/* Have it on. */
 void pawl__subscription_open(struct redis *redis, struct rclaim *claim);
 void pawl__subscription_leave(struct redis *redis, struct rclaim *claim);
 /* The server says that a channel is subscribed to, or not any more. False: there is no such subscription. *ret: the claims that have

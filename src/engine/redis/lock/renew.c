@@ -12,7 +12,7 @@
 
 #include "engine/redis/lock/lock.h"
 
-enum { BATCH = 100, KEYS_MOST = 3, ARGS_EACH = 4 };
+enum { BATCH = 100, ARGS_EACH = 4 };
 
 void pawl__renew_want(struct rclaim *claim) {
     if (claim->renewal.listed || claim->renewal.sent || !rclaim_holds(claim))
@@ -131,12 +131,6 @@ static const struct rclaim *any_of(const struct group *batch) {
     return NULL;
 }
 
-/* Does the record lie in a key of its own? A key that is not there must not be named: while its slot moves to another node of a cluster, a
- * script whose keys are not all there is refused. */
-static bool record_beside(const struct redis *redis, enum pawl_kind kind) {
-    return kind != PAWL_MUTEX || redis->options.layout == LAYOUT_PLAIN;
-}
-
 /* The key that says whether the hold is there, where that is not the lock's own. */
 static const char *hold_key(const struct rclaim *claim, struct renew_texts *texts) {
     if (claim->kit.claim->kind == PAWL_SEMAPHORE)
@@ -147,20 +141,12 @@ static const char *hold_key(const struct rclaim *claim, struct renew_texts *text
     return texts->hold;
 }
 
-/* How many keys are named for each hold. In a cluster also the one that decides: else, while its slot moves, a script that finds the lock
- * at one node would take a hold for lost that is at the other. */
-static size_t keys_each(const struct redis *redis, enum pawl_kind kind) {
-    if (!record_beside(redis, kind))
-        return 1;
-    return kind != PAWL_MUTEX && redis->traits.sharded ? KEYS_MOST : 2;
-}
-
 /* KEYS: lock, record and what decides of each; ARGV: of each its owner, its lease, what lies beside, and its permits. */
 static bool send_batch(struct home *home, enum pawl_kind kind, struct group *batch, const struct request *request) {
     const struct redis *redis = home->server.redis;
     struct renew_texts *texts = calloc(batch->count, sizeof *texts);
-    const char *argv[BATCH * (KEYS_MOST + ARGS_EACH)];
-    size_t each = keys_each(redis, kind), keys = batch->count * each, used = keys;
+    const char *argv[BATCH * (REDIS_RENEW_KEYS + ARGS_EACH)];
+    size_t each = pawl__redis_renew_keys(redis, kind), keys = batch->count * each, used = keys;
     bool ok;
 
     if (!texts)
@@ -175,7 +161,7 @@ static bool send_batch(struct home *home, enum pawl_kind kind, struct group *bat
         argv[i * each] = texts[i].keys.lock;
         if (each > 1)
             argv[i * each + 1] = texts[i].keys.who;
-        if (each == KEYS_MOST)
+        if (each == REDIS_RENEW_KEYS)
             argv[i * each + 2] = hold_key(claim, &texts[i]);
         argv[used++] = claim->owner;
         argv[used++] = texts[i].lease;

@@ -44,14 +44,6 @@ static void put_wish(const struct rclaim *claim, char *to) {
     strcpy(stpcpy(stpcpy(to, claim->since), " "), claims_of(claim->home->server.redis)->record);
 }
 
-/* Who queues must be able to hear. */
-static bool may_queue(struct redis *redis, struct rclaim *claim) {
-    if (!redis->traits.sharded)
-        return true;
-    pawl__subscription_find(redis, claim);
-    return pawl__subscription_on(claim);
-}
-
 void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
     const struct pawl__claim *seam = claim->kit.claim;
     uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
@@ -61,7 +53,7 @@ void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct 
     pawl__put_number(call->want, claim->want_sent);
     call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
     put_wish(claim, call->wish);
-    call->asks = !may_queue(redis, claim) ? "1" : seam->try_only ? "2" : "0";
+    call->asks = !pawl__subscription_suffices(redis, claim) ? "1" : seam->try_only ? "2" : "0";
     strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
     call->argv[REDIS_CALL_COMMON] = call->lease;
     call->argv[REDIS_CALL_COMMON + 1] = call->record;

@@ -96,23 +96,7 @@ static bool call_server(struct server *server, const struct redis_ask *ask, bool
 
 /* Whom to ask again after an error; NULL: that would not help. */
 static struct server *ask_again(struct server *server, const redisReply *reply, enum reply_class class) {
-    struct server *other = NULL;
-
-    if (class == REPLY_NOSCRIPT)
-        return server;
-    if (!server->redis->traits.sharded)
-        return NULL;
-    if (class == REPLY_MOVED) {
-        pawl__redis_lock(server->redis);
-        if (pawl__cluster_moved(server, reply))
-            other = pawl__cluster_asked(server, reply);
-        pawl__redis_unlock(server->redis);
-        return other;
-    }
-    if (class != REPLY_ASK && class != REPLY_AGAIN)
-        return NULL;
-    pawl__pause(50 * PAWL__NS_PER_MS); /* until the slot has moved */
-    return server;
+    return class == REPLY_NOSCRIPT ? server : pawl__cluster_again(server, reply, class);
 }
 
 redisReply *pawl__server_call(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,

@@ -97,7 +97,7 @@ static int scan_all(struct redis *redis, struct names *names, struct pawl_error 
 
 int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
-    size_t batch = redis->traits.sharded ? 1 : LOOK_MOST; /* there, a script is of one slot */
+    size_t batch = pawl__script_locks(redis, LOOK_MOST);
     struct pawl_error local;
     struct names names = {0};
     int rc;

@@ -19,6 +19,7 @@
 
 #include "engine/redis/route/route.h"
 #include "base/error.h"
+#include "os/clock.h"
 
 /* The map is asked for at most so often; and from another node when there is no answer for so long. */
 #define REFRESH_NS (200 * REDIS_MS)
@@ -281,6 +282,24 @@ struct server *pawl__cluster_asked(struct server *from, const redisReply *reply)
     return server;
 }
 
+struct server *pawl__cluster_again(struct server *from, const redisReply *reply, enum reply_class class) {
+    struct server *other = NULL;
+
+    if (!from->redis->traits.sharded)
+        return NULL;
+    if (class == REPLY_MOVED) {
+        pawl__redis_lock(from->redis);
+        if (pawl__cluster_moved(from, reply))
+            other = pawl__cluster_asked(from, reply);
+        pawl__redis_unlock(from->redis);
+        return other;
+    }
+    if (class != REPLY_ASK && class != REPLY_AGAIN)
+        return NULL;
+    pawl__pause(50 * PAWL__NS_PER_MS); /* until the slot has moved */
+    return from;
+}
+
 /* ---- Nodes' own words ----------------------------------------------------------------------------------------------------------- */
 
 /* Replicas know the cluster, too; and channels have slots since 7.0. */
@@ -359,7 +378,7 @@ static int cluster_ready(struct redis *redis, bool late, struct pawl_error *rete
 }
 
 const struct route_kind pawl__route_cluster = {
-    .traits = {.several = true, .sharded = true},
+    .traits = {.several = true, .sharded = true, .lock_channels = true},
     .open = cluster_open,
     .ready = cluster_ready,
     .heard = cluster_heard,

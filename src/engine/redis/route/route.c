@@ -54,6 +54,10 @@ struct server *pawl__route_at(const struct redis *redis, unsigned slot) {
     return slots ? slots[slot] : TAILQ_FIRST(&redis->servers);
 }
 
+struct server *pawl__route_only(const struct redis *redis) {
+    return redis->traits.sharded ? NULL : TAILQ_FIRST(&redis->servers);
+}
+
 struct server *pawl__route_server(const struct redis *redis, const char *name) {
     struct server *server = pawl__route_at(redis, pawl__route_slot(redis, name));
 
@@ -81,4 +85,8 @@ void pawl__route_want(struct server *server) {
 
 bool pawl__route_hopeful(struct server *server) {
     return server->redis->traits.sharded && pawl__server_failures(server) == 0;
+}
+
+bool pawl__route_hopeless(struct server *server) {
+    return server->redis->traits.sharded && pawl__server_failures(server) > 0 && node_of(server)->wanted;
 }

@@ -89,8 +89,11 @@ struct server *pawl__route_server(const struct redis *redis, const char *name);
 struct server *pawl__route_next(const struct redis *redis, const struct server *server);
 /* Have it connected. */
 void pawl__route_want(struct server *server);
-/* It is not up, but may well be in a moment, since it is connected when it is first wanted. */
+/* The one that has all locks; NULL: there may be others. */
+struct server *pawl__route_only(const struct redis *redis);
+/* It is not up, but may well be in a moment, since it is connected when it is first wanted; it was wanted so, and could not be. */
 bool pawl__route_hopeful(struct server *server);
+bool pawl__route_hopeless(struct server *server);
 
 static inline int pawl__route_ready(struct redis *redis, bool late, struct pawl_error *reterr) {
     return route_of(redis)->kind->ready(redis, late, reterr);
@@ -131,5 +134,7 @@ void pawl__cluster_refresh(struct redis *redis);
 /* Take the answer MOVED; false: it is of no known form. Take the answer ASK: the node for this one request; NULL: of no known form. */
 bool pawl__cluster_moved(struct server *from, const redisReply *reply);
 struct server *pawl__cluster_asked(struct server *from, const redisReply *reply);
+/* After this error: who is to be asked again, by a caller without the mutex; NULL: that would not help. Waits for a slot that moves. */
+struct server *pawl__cluster_again(struct server *from, const redisReply *reply, enum reply_class class);
 
 #endif

@@ -98,7 +98,7 @@ static int add_held(struct server *server, int script, char *const *used, size_t
 /* The counters of tokens are those of all locks that ever were: only what is held is of interest. */
 static int read_held(struct server *server, const redisReply *keys, const char *prefix, int script, struct names *names,
                      struct pawl_error *reterr) {
-    size_t batch = server->redis->traits.sharded ? 1 : HELD_BATCH; /* there, a script is of one slot */
+    size_t batch = pawl__script_locks(server->redis, HELD_BATCH);
     struct names used = {0};
     int rc = read_page(server, keys, prefix, &used, reterr);
 

@@ -210,20 +210,24 @@ bool pawl__link_say(struct link *link, int argc, const char **argv, const struct
     return pawl__link_send(link, argc, argv, lengths, request);
 }
 
+static bool has_lock_channels(const struct link *link) {
+    return link->redis->traits.lock_channels;
+}
+
 void pawl__link_subscribe(struct link *link, bool on, const char *channel, int what) {
     static const char *const verbs[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"}, {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
     struct request request = {.what = what, .script = -1};
-    bool sharded = link->redis->traits.sharded;
+    bool of_locks = has_lock_channels(link);
 
     if (link->state == LINK_UP)
-        pawl__link_say(link, 2, (const char *[]){verbs[sharded][on], channel}, sharded ? NULL : &request);
+        pawl__link_say(link, 2, (const char *[]){verbs[of_locks][on], channel}, of_locks ? NULL : &request);
 }
 
 /* ---- In ------------------------------------------------------------------------------------------------------------------- */
 
 /* What comes on a subscriber without being the answer to a request, or in turn: messages; and in a cluster all that is said of channels. */
 static bool is_push(const struct link *link, const redisReply *reply) {
-    bool unasked = link->redis->traits.sharded && link->subscriber && link->state == LINK_UP;
+    bool unasked = has_lock_channels(link) && link->subscriber && link->state == LINK_UP;
     const char *word;
 
     if (unasked && reply->type == REDIS_REPLY_ERROR) /* to SSUBSCRIBE */

@@ -22,12 +22,20 @@ static char *make_body(const struct pawl__script *script) {
     return body;
 }
 
+static bool keeps_to_a_slot(const struct redis *redis) {
+    return redis->traits.sharded;
+}
+
+size_t pawl__script_locks(const struct redis *redis, size_t count) {
+    return keeps_to_a_slot(redis) ? 1 : count;
+}
+
 /* While a slot moves, a script runs where all the keys are that it was sent with; a key that it touches besides, and that is at the other
  * node, not written yet, or gone by the script's own doing, ends it halfway. So in a cluster what changes a lock is sent with one key
  * more, which is nowhere: then neither node runs it until the slot has moved. Renewals are run: they only set times, of keys that are
  * there. */
-static bool wants_whole_slot(const struct server *server, int number) {
-    return server->redis->traits.sharded && number != SCRIPT_SURVEY && number != SCRIPT_HELD && number != SCRIPT_READ &&
+static bool wants_whole_slot(const struct redis *redis, int number) {
+    return keeps_to_a_slot(redis) && number != SCRIPT_SURVEY && number != SCRIPT_HELD && number != SCRIPT_READ &&
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
 }
 
@@ -47,7 +55,7 @@ bool pawl__script_send(struct server *server, int number, int keys, int argc, co
     const char *few[FEW], **all = few;
     size_t few_lengths[FEW], *all_lengths = few_lengths;
     struct request copy = *request;
-    int guard = wants_whole_slot(server, number), total = 3 + guard + argc;
+    int guard = wants_whole_slot(server->redis, number), total = 3 + guard + argc;
     char count[16], absent[REDIS_KEY_MAX];
     bool ok = false;
 

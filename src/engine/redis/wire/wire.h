@@ -203,8 +203,9 @@ struct server {
 
 /* What the layer above says of its servers, once. Zeros: there is one, and the URL names it. */
 struct wire_traits {
-    bool several; /* others may be turned to: an address that is not known is not waited for, and errors name the server */
-    bool sharded; /* keys and channels have slots: a script keeps to one slot, and each lock has a channel of its own */
+    bool several;       /* others may be turned to: an address that is not known is not waited for, and errors name the server */
+    bool sharded;       /* keys have slots, which move from server to server: a script keeps to one slot */
+    bool lock_channels; /* channels have, too: each lock has one of its own, and what is said of them answers no request */
     bool (*greet)(
         struct link *link); /* NULL, or: asks what else a greeting is to ask, by pawl__link_greet; false: the link is down */
 };
@@ -363,6 +364,8 @@ struct pawl__script {
 };
 
 /* script.c */
+/* Of how many locks, of so many, may a script be? */
+size_t pawl__script_locks(const struct redis *redis, size_t count);
 /* Ask the server to run a script. */
 bool pawl__script_send(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
                        const struct request *request);
