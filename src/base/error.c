@@ -37,14 +37,26 @@ const char *pawl_error_text(int code) {
     }
 }
 
-int pawl__fail(struct pawl_error *reterr, int code, const char *format, ...) {
-    va_list args;
+/* `why` may be NULL. */
+__attribute__((format(printf, 4, 0))) static int fail(struct pawl_error *reterr, int code, const char *why, const char *format,
+                                                      va_list args) {
+    size_t used;
 
     if (!reterr)
         return code;
     reterr->code = code;
-    va_start(args, format);
     vsnprintf(reterr->text, sizeof reterr->text, format, args);
+    used = strlen(reterr->text);
+    if (why)
+        snprintf(reterr->text + used, sizeof reterr->text - used, ": %s", why);
+    return code;
+}
+
+int pawl__fail(struct pawl_error *reterr, int code, const char *format, ...) {
+    va_list args;
+
+    va_start(args, format);
+    code = fail(reterr, code, NULL, format, args);
     va_end(args);
     return code;
 }
@@ -66,17 +78,11 @@ static int code_of_errno(int number) {
 }
 
 int pawl__fail_errno(struct pawl_error *reterr, const char *format, ...) {
-    int number = errno, code = code_of_errno(number);
+    int number = errno, code;
     va_list args;
-    size_t used;
 
-    if (!reterr)
-        return code;
-    reterr->code = code;
     va_start(args, format);
-    vsnprintf(reterr->text, sizeof reterr->text, format, args);
+    code = fail(reterr, code_of_errno(number), strerrordesc_np(number), format, args);
     va_end(args);
-    used = strlen(reterr->text);
-    snprintf(reterr->text + used, sizeof reterr->text - used, ": %s", strerrordesc_np(number));
     return code;
 }

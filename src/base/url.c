@@ -229,6 +229,17 @@ int pawl__url_number(struct pawl__url *url, const char *key, long long low, long
     return 0;
 }
 
+int pawl__url_either(struct pawl__url *url, const char *key, const char *first, const char *second, bool *ret,
+                     struct pawl_error *reterr) {
+    const char *text = pawl__url_option(url, key);
+
+    if (text && strcmp(text, first) != 0 && strcmp(text, second) != 0)
+        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option %s=%.40s is neither %s nor %s", key, text, first, second);
+    if (text)
+        *ret = strcmp(text, first) == 0;
+    return 0;
+}
+
 int pawl__url_leftover(const struct pawl__url *url, struct pawl_error *reterr) {
     for (size_t i = 0; i < url->option_count; i++)
         if (!url->options[i].taken)

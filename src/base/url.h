@@ -49,6 +49,10 @@ const char *pawl__url_option(struct pawl__url *url, const char *key);
 int pawl__url_number(struct pawl__url *url, const char *key, long long low, long long high, long long *ret,
                      struct pawl_error *reterr);
 
+/* One of two words from the option: is it the first? *ret stays as it is where the option is not given. */
+int pawl__url_either(struct pawl__url *url, const char *key, const char *first, const char *second, bool *ret,
+                     struct pawl_error *reterr);
+
 /* A host and its port as they stand in a URL: an address of IPv6 in brackets. Returns `ret`. */
 const char *pawl__url_host_port(const char *host, unsigned port, char ret[PAWL__URL_HOST_PORT]);
 

@@ -106,6 +106,23 @@ static void test_too_many(void **state) {
     refuses(text, PAWL_EURL, "more than 64 hosts");
 }
 
+static void test_either(void **state) {
+    bool full = true;
+
+    (void)state;
+    parses("local:?verify=none&again=full&bad=ful&empty=");
+    assert_works(pawl__url_either(&url, "absent", "full", "none", &full, &error), &error);
+    assert_true(full);
+    assert_works(pawl__url_either(&url, "verify", "full", "none", &full, &error), &error);
+    assert_false(full);
+    assert_works(pawl__url_either(&url, "again", "full", "none", &full, &error), &error);
+    assert_true(full);
+    assert_fails(PAWL_EOPTION, pawl__url_either(&url, "bad", "full", "none", &full, &error), &error);
+    assert_contains(error.text, "bad=ful is neither full nor none");
+    assert_fails(PAWL_EOPTION, pawl__url_either(&url, "empty", "full", "none", &full, &error), &error);
+    assert_true(full);
+}
+
 static void test_numbers(void **state) {
     long long number = 7;
 
@@ -146,14 +163,9 @@ static void test_nearest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_local),
-        cmocka_unit_test(test_all_parts),
-        cmocka_unit_test(test_host_port),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_leftover_options),
-        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_local),     cmocka_unit_test(test_all_parts),        cmocka_unit_test(test_host_port),
+        cmocka_unit_test(test_malformed), cmocka_unit_test(test_too_many),         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_either),    cmocka_unit_test(test_leftover_options), cmocka_unit_test(test_nearest),
     };
 
     return cmocka_run_group_tests_name("url", tests, NULL, NULL);

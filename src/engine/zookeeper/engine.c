@@ -76,12 +76,12 @@ static int take_user(struct zk_options *options, const struct pawl__url *url, st
 
 /* ?acl=creator|world; who comes with a user means the former. */
 static int take_acl(struct zk_options *options, struct pawl__url *url, struct pawl_error *reterr) {
-    const char *acl = pawl__url_option(url, "acl");
-    bool creator = acl ? strcmp(acl, "creator") == 0 : options->secret != NULL;
+    bool creator = options->secret != NULL;
+    int rc = pawl__url_either(url, "acl", "creator", "world", &creator, reterr);
 
+    if (rc < 0)
+        return rc;
     options->acl = creator ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-    if (acl && !creator && strcmp(acl, "world") != 0)
-        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option acl=%.40s is neither creator nor world", acl);
     if (creator && !options->secret)
         return pawl__fail(reterr, PAWL_EOPTION, "acl=creator needs a user: zk://user:secret@host");
     return 0;

@@ -145,7 +145,7 @@ static int take_tls_options(struct pawl__url *url, const char *prefix, struct tl
     };
     char key[32];
     const char *value;
-    int rc = 0;
+    int rc = 0, either;
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && rc == 0; i++) {
         snprintf(key, sizeof key, "%s%s", prefix, texts[i].name);
@@ -153,12 +153,9 @@ static int take_tls_options(struct pawl__url *url, const char *prefix, struct tl
         rc = value ? copy(key, value, texts[i].to, texts[i].size, reterr) : 0;
     }
     snprintf(key, sizeof key, "%sverify", prefix);
-    value = pawl__url_option(url, key);
-    *any |= value != NULL;
-    if (value && strcmp(value, "none") != 0 && strcmp(value, "full") != 0)
-        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option %s=%.20s is neither full nor none", key, value);
-    if (value)
-        ret->verify = strcmp(value, "full") == 0;
+    *any |= pawl__url_option(url, key) != NULL;
+    if ((either = pawl__url_either(url, key, "full", "none", &ret->verify, reterr)) < 0)
+        return either;
     if (rc == 0 && !ret->cert[0] != !ret->key[0])
         return pawl__fail(reterr, PAWL_EOPTION, "the URL needs both %scert= and %skey= for a client certificate, or neither",
                           prefix, prefix);
@@ -179,7 +176,6 @@ static int take_tls(struct pawl__url *url, struct redis_options *ret, struct paw
 
 /* What the sentinels want to see: a user of their own, and TLS as the servers have it unless the URL says otherwise. */
 static int take_sentinel(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
-    const char *tls;
     bool any = false;
     int rc;
 
@@ -191,11 +187,8 @@ static int take_sentinel(struct pawl__url *url, struct redis_options *ret, struc
     if (ret->sentinel_user[0] && !ret->sentinel_password[0])
         return pawl__fail(reterr, PAWL_EURL, "the URL has sentinel-user= but no sentinel-password=");
     ret->sentinel_tls = ret->tls;
-    tls = pawl__url_option(url, "sentinel-tls");
-    if (tls && strcmp(tls, "yes") != 0 && strcmp(tls, "no") != 0)
-        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option sentinel-tls=%.20s is neither yes nor no", tls);
-    if (tls)
-        ret->sentinel_tls.on = strcmp(tls, "yes") == 0;
+    if ((rc = pawl__url_either(url, "sentinel-tls", "yes", "no", &ret->sentinel_tls.on, reterr)) < 0)
+        return rc;
     rc = take_tls_options(url, "sentinel-", &ret->sentinel_tls, &any, reterr);
     if (rc == 0 && any && !ret->sentinel_tls.on)
         return pawl__fail(reterr, PAWL_EOPTION, "the URL has options of the sentinels' TLS, but no sentinel-tls=yes");
@@ -230,13 +223,12 @@ static int take_times(struct pawl__url *url, int64_t lease_ns, int64_t patience_
 }
 
 static int take_layout(struct pawl__url *url, struct redis_options *ret, struct pawl_error *reterr) {
-    const char *layout = pawl__url_option(url, "layout");
+    bool redisson = true;
     int rc;
 
-    if (layout && strcmp(layout, "plain") == 0)
-        ret->layout = LAYOUT_PLAIN;
-    else if (layout && strcmp(layout, "redisson") != 0)
-        return pawl__fail(reterr, PAWL_EOPTION, "the URL's option layout=%.40s is neither redisson nor plain", layout);
+    if ((rc = pawl__url_either(url, "layout", "redisson", "plain", &redisson, reterr)) < 0)
+        return rc;
+    ret->layout = redisson ? LAYOUT_REDISSON : LAYOUT_PLAIN;
     if ((rc = take_text(url, "prefix", ret->prefix, sizeof ret->prefix, reterr)) < 0)
         return rc;
     for (const char *c = ret->prefix; *c; c++)
