@@ -61,6 +61,8 @@ void print_warnings(void);
 char *printable(char *out, size_t size, const char *in);
 /* Bytes of the character at the start of `text`; 0 if it is not well-formed UTF-8. */
 size_t utf8_length(const char *text);
+/* Write a character, at most four bytes and without a NUL behind them; returns how many. */
+size_t utf8_write(uint32_t code, char *out);
 /* How many columns a terminal needs for printable UTF-8. */
 int columns_of(const char *text);
 /* Shorten to this many columns. */
@@ -73,6 +75,10 @@ void shell_quote(char *out, size_t size, const char *text);
 enum { WORD_SIZE = 1100, QUOTED_SIZE = 4 * WORD_SIZE + 3 };
 /* With quotes, as JSON has it. */
 void json_string(FILE *out, const char *text);
+/* What a letter means behind a backslash in JSON; '\0': nothing, or it is the 'u'. */
+char json_escape(char letter);
+/* The four digits behind \u. False: there are none. */
+bool json_code(const char **at, uint32_t *ret);
 /* The columns of the terminal behind `fd`; 80 if it does not say. */
 int terminal_columns(int fd);
 

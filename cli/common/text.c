@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -37,6 +38,18 @@ size_t utf8_length(const char *text) {
     uint32_t code;
 
     return decode((const unsigned char *)text, &code);
+}
+
+size_t utf8_write(uint32_t code, char *out) {
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)((length == 2 ? 0xc0 : length == 3 ? 0xe0 : 0xf0) | code);
+    return length;
 }
 
 /* C0, DEL, C1, line and paragraph separators, and what turns the direction of writing. */
@@ -159,6 +172,24 @@ void json_string(FILE *out, const char *text) {
         text += length > 0 ? length : 1;
     }
     fputc('"', out);
+}
+
+char json_escape(char letter) {
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    const char *found = letter != '\0' ? strchr(letters, letter) : NULL;
+
+    return found != NULL ? meanings[found - letters] : '\0';
+}
+
+bool json_code(const char **at, uint32_t *ret) {
+    char digits[5] = "";
+
+    if (strspn(*at, "0123456789abcdefABCDEF") < 4)
+        return false;
+    memcpy(digits, *at, 4);
+    *at += 4;
+    *ret = (uint32_t)strtoul(digits, NULL, 16);
+    return true;
 }
 
 static int64_t clock_ms(clockid_t clock) {

@@ -40,38 +40,18 @@ static void skip_blanks(const char **at) {
     *at += strspn(*at, " \t\r\n");
 }
 
-static size_t put_utf8(char *out, unsigned code) {
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
-        return 2;
-    }
-    out[0] = (char)(0xe0 | code >> 12);
-    out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-    out[2] = (char)(0x80 | (code & 0x3f));
-    return 3;
-}
-
 /* \uNNNN. Half of a pair, which we never write, and 0, which would end the string, become U+FFFD. */
 static bool read_code(const char **at, char *out, size_t *used) {
-    char digits[5] = "";
+    uint32_t code;
 
-    if (strspn(*at, "0123456789abcdefABCDEF") < 4)
+    if (!json_code(at, &code))
         return false;
-    memcpy(digits, *at, 4);
-    unsigned code = (unsigned)strtoul(digits, NULL, 16);
-    *at += 4;
-    *used += put_utf8(out + *used, code == 0 || (code >= 0xd800 && code <= 0xdfff) ? 0xfffd : code);
+    *used += utf8_write(code == 0 || (code >= 0xd800 && code <= 0xdfff) ? 0xfffd : code, out + *used);
     return true;
 }
 
 /* What it stands for is never longer than what is written. */
 static char *read_string(const char **at) {
-    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     size_t length, used = 0;
     const char *text = *at;
 
@@ -81,11 +61,11 @@ static char *read_string(const char **at) {
         length += text[length] == '\\' && text[length + 1] != '\0';
     char *out = malloc(length + 1);
     while (out != NULL && *text != '"') {
-        const char *letter = *text == '\\' && text[1] != '\0' ? strchr(letters, text[1]) : NULL;
+        char meant = *text == '\\' ? json_escape(text[1]) : '\0';
         bool good = *text != '\0';
 
-        if (letter != NULL) {
-            out[used++] = meanings[letter - letters];
+        if (meant != '\0') {
+            out[used++] = meant;
             text += 2;
         } else if (*text == '\\') {
             good = text[1] == 'u';

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/cli.h"
+
 struct cursor {
     const char *at; /* the body ends with a NUL */
 };
@@ -36,65 +38,33 @@ static bool take_word(struct cursor *cursor, const char *word) {
     return true;
 }
 
-static bool take_hex(struct cursor *cursor, uint32_t *ret) {
-    char digits[5] = {0};
-
-    if (strspn(cursor->at, "0123456789abcdefABCDEF") < 4)
-        return false;
-    memcpy(digits, cursor->at, 4);
-    cursor->at += 4;
-    *ret = (uint32_t)strtoul(digits, NULL, 16);
-    return true;
-}
-
-static size_t encode(uint32_t code, char *out) {
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
-        return 2;
-    }
-    size_t length = code < 0x10000 ? 3 : 4;
-    for (size_t i = length - 1; i > 0; i--, code >>= 6)
-        out[i] = (char)(0x80 | (code & 0x3f));
-    out[0] = (char)((length == 3 ? 0xe0 : 0xf0) | code);
-    return length;
-}
-
 /* Behind \u. A character beyond 16 bits is two of them; half of one, and a NUL, are refused. */
 static bool take_unicode(struct cursor *cursor, char *out, size_t *length) {
     uint32_t code, low;
 
-    if (!take_hex(cursor, &code) || code == 0 || (code >= 0xdc00 && code < 0xe000))
+    if (!json_code(&cursor->at, &code) || code == 0 || (code >= 0xdc00 && code < 0xe000))
         return false;
     if (code >= 0xd800 && code < 0xdc00) {
         if (strncmp(cursor->at, "\\u", 2) != 0)
             return false;
         cursor->at += 2;
-        if (!take_hex(cursor, &low) || low < 0xdc00 || low >= 0xe000)
+        if (!json_code(&cursor->at, &low) || low < 0xdc00 || low >= 0xe000)
             return false;
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
-    *length = encode(code, out);
+    *length = utf8_write(code, out);
     return true;
 }
 
 /* Behind a backslash. */
 static bool take_escape(struct cursor *cursor, char *out, size_t *length) {
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     char letter = *cursor->at++;
-    const char *found = letter != '\0' ? strchr(from, letter) : NULL;
 
     if (letter == 'u')
         return take_unicode(cursor, out, length);
-    if (found == NULL)
-        return false;
-    out[0] = to[found - from];
+    out[0] = json_escape(letter);
     *length = 1;
-    return true;
+    return out[0] != '\0';
 }
 
 static bool take_text(struct cursor *cursor, char *out, size_t room) {
