@@ -48,12 +48,11 @@ static bool is_child(const struct String_vector *children, const char *path) {
 }
 
 static int on_sought(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = zk_asked(op);
+    int unanswered;
+    struct zk_claim *claim = zk_answered(op, reply, &unanswered);
 
     if (!claim)
-        return ZK_NOTHING;
-    if (pawl__zk_reply_lost(reply->rc))
-        return ZK_STALLED;
+        return unanswered;
     if (reply->rc == ZOK && is_child(reply->children, claim->at.twin))
         return ZK_WAS_EXCHANGED;
     return reply->rc == ZOK && is_child(reply->children, claim->at.own) ? ZK_EXCHANGE : ZK_GONE;

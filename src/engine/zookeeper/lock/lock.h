@@ -269,6 +269,14 @@ static inline struct zk_claim *zk_asked(const struct zk_op *op) {
     return pawl__zk_is_asked(op) ? zk_claim_of_asker(op->asker) : NULL;
 }
 
+/* The same, of an answer that says what is there. NULL also where it was lost: *retevent is what that means for who asked. */
+static inline struct zk_claim *zk_answered(const struct zk_op *op, const struct zk_reply *reply, int *retevent) {
+    struct zk_claim *claim = zk_asked(op);
+
+    *retevent = claim && pawl__zk_reply_lost(reply->rc) ? ZK_STALLED : ZK_NOTHING;
+    return *retevent == ZK_STALLED ? NULL : claim;
+}
+
 static inline bool zk_is_pending(const struct zk_claim *claim) {
     return claim->state < ZK_HELD;
 }

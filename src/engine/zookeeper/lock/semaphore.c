@@ -254,12 +254,11 @@ static int on_home_listed(struct zk_op *op, const struct zk_reply *reply) {
 
 /* A semaphore's directories below a mutex or a read-write lock: is anybody in them? */
 static int on_below_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = zk_asked(op);
+    int unanswered;
+    struct zk_claim *claim = zk_answered(op, reply, &unanswered);
 
     if (!claim)
-        return ZK_NOTHING;
-    if (pawl__zk_reply_lost(reply->rc))
-        return ZK_STALLED;
+        return unanswered;
     if (reply->rc == ZOK && reply->children->count)
         claim->kind_seen = true;
     if (!op->data) /* the second one follows */

@@ -277,12 +277,11 @@ static bool find_own(struct zk_claim *claim, const struct String_vector *childre
 }
 
 static int on_sought(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_claim *claim = zk_asked(op);
+    int unanswered;
+    struct zk_claim *claim = zk_answered(op, reply, &unanswered);
 
     if (!claim)
-        return ZK_NOTHING;
-    if (pawl__zk_reply_lost(reply->rc))
-        return ZK_STALLED;
+        return unanswered;
     if (reply->rc == ZOK && find_own(claim, reply->children))
         return ZK_NAMED;
     pawl__zk_say_of(claim, "the node was not made: creating it");
