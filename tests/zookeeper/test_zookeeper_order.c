@@ -197,6 +197,48 @@ static void test_how_long_a_hold_is_assured(void **state) {
         assert_true(pawl__zk_assured(t, 0, 0) <= t * 5 / 12 + 2);
 }
 
+/* A request that left at `sent_at` is answered; it was sent when those before it had been. */
+static int64_t proved(struct zk_session *session, int64_t sent_at) {
+    const struct zk_op op = {.sent_at = sent_at, .after = session->proofs.sent};
+
+    pawl__zk_proved(session, &op);
+    return session->proofs.assured;
+}
+
+static void test_from_when_on_it_is_assured(void **state) {
+    struct zk_session session = {.timeout_ns = 12000};
+
+    (void)state;
+    pawl__zk_proved_anew(&session, 1000);
+    assert_int_equal(session.proofs.assured, 0);
+    assert_int_equal(proved(&session, 1100), 1000); /* a new connection counts as an answer */
+    assert_int_equal(proved(&session, 9000), 1100); /* the first after a rest: the follower may have been cut off meanwhile */
+    assert_int_equal(proved(&session, 9010), 9000); /* and the second */
+    for (int64_t t = 10000; t < 12000; t += 1000)
+        assert_int_equal(proved(&session, t), t == 10000 ? 9010 : t - 1000);
+    assert_int_equal(proved(&session, 12000), 11000); /* dense for less than half a tick, which may be 3000 */
+    assert_int_equal(proved(&session, 13000), 13000);
+    assert_int_equal(proved(&session, 14990), 14990);
+    assert_int_equal(proved(&session, 17000), 14990); /* 2010: more than T/6 */
+    assert_int_equal(proved(&session, 18000), 17000); /* and it begins anew */
+
+    session.options.tick_ns = 1000;
+    assert_int_equal(proved(&session, 19000), 19000); /* half a tick is 500 */
+}
+
+static void test_several_are_answered_at_once(void **state) {
+    struct zk_session session = {.timeout_ns = 12000};
+    struct zk_op first = {.sent_at = 8000}, second = {.sent_at = 8010};
+
+    (void)state;
+    pawl__zk_proved_anew(&session, 1000);
+    first.after = second.after = session.proofs.sent;
+    pawl__zk_proved(&session, &first);
+    pawl__zk_proved(&session, &second);
+    assert_int_equal(session.proofs.assured, 1000); /* neither was sent when the other had been answered */
+    assert_int_equal(proved(&session, 8020), 8010);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_mark_of_claims_that_are_kept),
@@ -207,6 +249,8 @@ int main(void) {
         cmocka_unit_test(test_own_node_must_be_there),
         cmocka_unit_test(test_guids),
         cmocka_unit_test(test_how_long_a_hold_is_assured),
+        cmocka_unit_test(test_from_when_on_it_is_assured),
+        cmocka_unit_test(test_several_are_answered_at_once),
         cmocka_unit_test(test_who_is_last_behind),
     };
 

@@ -128,7 +128,7 @@ static void play(enum zk_state from, enum zk_event event, bool connected, char r
     char told[8] = "", asked[12] = "";
     size_t count = 0;
 
-    zk.session.proved_at = 1;
+    zk.session.proofs.assured = 1;
     zk.session.number += event == ZK_SESSION_LOST;
     pawl__zk_step(claim, event);
     for (int i = 0; i < 7; i++)
@@ -169,7 +169,7 @@ static const struct row {
     [ZK_LEASE] = {". . . . . . L2 L2 . . . . .", NULL},
     [ZK_NO_LEASES] = {". . . . . . . L2 . . . . .", NULL},
     [ZK_TOO_MANY] = {". . . . . . . L1 . . . . .", NULL},
-    [ZK_FIRST] = {". . . . . . Hg@ Hg@ . . . . .", NULL},
+    [ZK_FIRST] = {". . . . . . Hg@ Hg@ Hg@ . . . .", NULL},
     [ZK_UNPROVED] = {". . . . . . P? P? . . . . .", NULL},
     [ZK_CHECKED] = {". . . . . . . . Hg@ Hr . . .", NULL},
     [ZK_GONE] = {". . . . . . . . C2+! Sl Sld . .", ". . . . . . . . O!* Sl Sld . ."},
@@ -237,10 +237,28 @@ static void test_every_cell_of_the_claim(void **state) {
     }
 }
 
+/* The first answer after a rest is not enough, the second is. */
+static void test_two_heartbeats_are_wanted(void **state) {
+    struct zk_claim *claim = claim_in(ZK_QUEUED, ZK_UNPROVED, true);
+
+    (void)state;
+    zk.session.proofs.assured = 1;
+    pawl__zk_step(claim, ZK_UNPROVED);
+    zk.beat_due = false;
+    pawl__zk_step(claim, ZK_CHECKED);
+    assert_int_equal(claim->state, ZK_PROVING);
+    assert_true(zk.beat_due);
+    zk.session.proofs.assured = claim->waits_since;
+    pawl__zk_step(claim, ZK_CHECKED);
+    assert_int_equal(claim->state, ZK_HELD);
+    clean_up(claim, ZK_QUEUED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cell_of_the_session),
         cmocka_unit_test_setup(test_every_cell_of_the_claim, begin),
+        cmocka_unit_test_setup(test_two_heartbeats_are_wanted, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

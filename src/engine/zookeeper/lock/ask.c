@@ -104,7 +104,8 @@ void pawl__zk_tell(struct zk_claim *claim, unsigned what) {
 enum zk_event pawl__zk_first(const struct zk_claim *claim) {
     const struct zk_session *session = &claim->zk->session;
 
-    return pawl__boottime() - session->proved_at < pawl__zk_lease_ns(session, session->proved_at) / 3 ? ZK_FIRST : ZK_UNPROVED;
+    return pawl__boottime() - session->proofs.assured < pawl__zk_lease_ns(session, session->proofs.assured) / 3 ? ZK_FIRST
+                                                                                                                : ZK_UNPROVED;
 }
 
 enum zk_event pawl__zk_refuse(struct zk_claim *claim, int code, const char *format, ...) {

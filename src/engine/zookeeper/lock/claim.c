@@ -162,11 +162,23 @@ static enum zk_event want_beat(struct zk_claim *claim) {
     return ZK_NOTHING;
 }
 
+static enum zk_event prove(struct zk_claim *claim) {
+    claim->waits_since = pawl__boottime();
+    return want_beat(claim);
+}
+
+/* After a rest it takes two heartbeats (session/proof.c); and no more, however long each takes. */
+static enum zk_event checked(struct zk_claim *claim) {
+    if (pawl__zk_first(claim) == ZK_FIRST || claim->zk->session.proofs.assured >= claim->waits_since)
+        return ZK_FIRST;
+    return want_beat(claim);
+}
+
 static void take_proof(struct zk_claim *claim) {
     struct zk_session *session = &claim->zk->session;
 
-    claim->claim->sent_at = session->proved_at;
-    claim->claim->lease_ns = pawl__zk_lease_ns(session, session->proved_at);
+    claim->claim->sent_at = session->proofs.assured;
+    claim->claim->lease_ns = pawl__zk_lease_ns(session, session->proofs.assured);
 }
 
 static enum zk_event hold(struct zk_claim *claim) {
@@ -187,8 +199,8 @@ static enum zk_event hold(struct zk_claim *claim) {
 }
 
 static enum zk_event renewed(struct zk_claim *claim) {
-    if (claim->zk->session.proved_at <= claim->claim->sent_at)
-        return ZK_NOTHING;
+    if (claim->zk->session.proofs.assured <= claim->claim->sent_at)
+        return want_beat(claim); /* the first of two */
     take_proof(claim);
     pawl__zk_tell(claim, ZK_TELL_RENEWED);
     return ZK_NOTHING;
@@ -349,17 +361,18 @@ static const struct move {
     [ZK_QUEUED] = {
         [ZK_LIST_AGAIN] = {ZK_QUEUED, list_again}, [ZK_BEHIND] = {ZK_QUEUED, wait_behind}, [ZK_LOOK_TWICE] = {ZK_QUEUED, look_twice},
         [ZK_CHECK_KIND] = {ZK_QUEUED, pawl__zk_check_kind}, [ZK_WATCH_AGAIN] = {ZK_QUEUED, pawl__zk_watch_ahead_again},
-        [ZK_LEASE] = {ZK_LEASING, pawl__zk_lease}, [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, want_beat},
+        [ZK_LEASE] = {ZK_LEASING, pawl__zk_lease}, [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, prove},
         [ZK_OWN_GONE] = {ZK_QUEUED, list_again}, [ZK_OWN_BROKEN] = {ZK_QUEUED, list_again}, [ZK_MISSED] = {ZK_QUEUED, look_now},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_QUEUED, stall}, [ZK_RESUME] = {ZK_QUEUED, list_again}, PENDING},
     [ZK_LEASING] = {
         [ZK_LEASE] = {ZK_LEASING, pawl__zk_lease}, [ZK_NO_LEASES] = {ZK_LEASING, pawl__zk_leases_make_directory},
         [ZK_TOO_MANY] = {ZK_LEASING, pawl__zk_leases_watch}, [ZK_CHECK_KIND] = {ZK_LEASING, pawl__zk_check_kind},
-        [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, want_beat}, [ZK_MISSED] = {ZK_LEASING, look_now},
+        [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, prove}, [ZK_MISSED] = {ZK_LEASING, look_now},
         [ZK_BUSY] = {ZK_QUEUED, stall},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_LEASING, stall}, [ZK_RESUME] = {ZK_LEASING, pawl__zk_leases_resume}, PENDING},
     [ZK_PROVING] = {
-        [ZK_CHECKED] = {ZK_HELD, hold}, [ZK_GONE] = {ZK_OFFLINE, begin}, [ZK_BROKEN] = {ZK_OFFLINE, begin},
+        [ZK_CHECKED] = {ZK_PROVING, checked}, [ZK_FIRST] = {ZK_HELD, hold}, [ZK_GONE] = {ZK_OFFLINE, begin},
+        [ZK_BROKEN] = {ZK_OFFLINE, begin},
         [ZK_OWN_GONE] = {ZK_PROVING, want_beat}, [ZK_OWN_BROKEN] = {ZK_PROVING, want_beat}, [ZK_RESUME] = {ZK_PROVING, want_beat}, PENDING},
     [ZK_HELD] = {
         [ZK_CHECKED] = {ZK_HELD, renewed}, [ZK_RESUME] = {ZK_HELD, watch}, [ZK_OWN_MISSED] = {ZK_HELD, look_now},

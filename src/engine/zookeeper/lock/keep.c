@@ -162,7 +162,7 @@ void pawl__zk_keep_begin(struct zk_claim *claim) {
 
 /* The answer to our own create has just come, so that the time since it left is a round trip; or more, which does no harm. */
 static int64_t recall_ns(const struct zk_session *session, int64_t now) {
-    int64_t span = RECALL_ROUNDS * (now - session->proved_at);
+    int64_t span = RECALL_ROUNDS * (now - session->proofs.sent);
 
     return span < RECALL_MIN_NS ? RECALL_MIN_NS : span > RECALL_MAX_NS ? RECALL_MAX_NS : span;
 }

@@ -176,7 +176,7 @@ static int open_handle(struct zk_session *session, const char *servers, struct p
 
     session->number++;
     session->fresh = true;
-    session->proved_at = 0;
+    session->proofs.assured = 0;
     session->handle = zookeeper_init2(servers, on_session_event, (int)options->asked_ms, NULL, session, 0, drop_log);
     saved = errno;
     if (!session->handle)

@@ -35,9 +35,17 @@
  * and by 0.2 T. No bound closes that, since a server may stand still for as long as it likes; a longer session makes it rarer in
  * proportion. (docs/guarantees.md: what is not promised.)
  *
- * A follower that was cut off and is joined again may forward a request of ours that the leader lets through, and whose session ends before
- * the follower's report is there. Between the two all goes in order: the leader's pings, which it sent all the time, come before the
- * answer, and the end of the session right behind it. So the client is told in the same moment. */
+ * FROM WHEN ON? A follower that was cut off and is joined again may forward a request of ours that the leader lets through, and whose
+ * session the leader ends before the follower's report is there: the leader looks at the session when a request comes, and counts from the
+ * reports. So an answer by itself says nothing of the time before; two in a row do. Let `after` be when a request left that was answered
+ * before ours was sent, at `sent_at`.
+ *   - A cut that was over when the first answer came: the leader sends its pings all the time, so one that was kept back comes before
+ *     that answer, and the follower's report on it reaches the leader before our second request does. The leader counts anew from there.
+ *   - A cut that began later than `after`: the bound holds from `after` on, as if it had been the last that the leader heard of us.
+ * So it is `after` that counts. Who holds sends in short intervals, and can do better: where no two requests before `after` left more than
+ * T/6 after each other, for half a tick or longer, and ours no more than T/6 after `after`, the leader has heard of something that left after
+ *     after - tick/2 - T/6 >= sent_at - tick/2 - T/3
+ * and so `sent_at` counts. A new connection is a sign of life that the leader hears of at once; it counts as an answer. */
 int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns) {
     int64_t assured = timeout_ns - timeout_ns / 3 - (tick_ns ? tick_ns / 2 : timeout_ns / 4) - late_ns;
 
@@ -57,9 +65,21 @@ int64_t pawl__zk_lease_ns(const struct zk_session *session, int64_t sent_at) {
     return pawl__zk_assured(session->timeout_ns, tick, late);
 }
 
-void pawl__zk_proved(struct zk_session *session, int64_t sent_at) {
-    if (sent_at > session->proved_at)
-        session->proved_at = sent_at;
+void pawl__zk_proved_anew(struct zk_session *session, int64_t began) {
+    session->proofs.sent = session->proofs.dense = began;
+}
+
+void pawl__zk_proved(struct zk_session *session, const struct zk_op *op) {
+    int64_t tick = session->options.tick_ns, half = tick ? tick / 2 : session->timeout_ns / 4, from = op->after;
+
+    if (op->sent_at - op->after > session->timeout_ns / 6)
+        session->proofs.dense = op->sent_at;
+    else if (op->after - session->proofs.dense >= half)
+        from = op->sent_at;
+    if (from > session->proofs.assured)
+        session->proofs.assured = from;
+    if (op->sent_at > session->proofs.sent)
+        session->proofs.sent = op->sent_at;
 }
 
 int pawl__zk_check_tick(const struct zk_session *session, struct pawl_error *reterr) {

@@ -77,7 +77,7 @@ static void answer(struct zk_op *op, const struct zk_reply *reply) {
     if (asker)
         TAILQ_REMOVE(&asker->ops, op, of_asker);
     if (op->writes && reply->rc == ZOK)
-        pawl__zk_proved(session, op->sent_at);
+        pawl__zk_proved(session, op);
     if (op->done)
         event = op->done(op, reply);
     if (asker && event)
@@ -174,6 +174,7 @@ static void sent(struct zk_op *op, int rc) {
 /* False: there is no handle, and the request has failed already. */
 static bool sendable(struct zk_op *op) {
     op->sent_at = pawl__boottime();
+    op->after = op->session->proofs.sent;
     if (op->session->handle && zk_is_connected(op->session)) {
         pawl__zk_cork(op->session);
         return true;

@@ -22,6 +22,7 @@ static void go_up(struct zk_session *session) {
     session->attempts.failed = 0;
     session->fresh = false;
     session->pings.late_at = session->pings.due = 0;
+    pawl__zk_proved_anew(session, session->attempts.began);
     session->news |= ZK_NEWS_UP;
     pthread_cond_broadcast(&session->answered);
     pawl__zk_say(session, NULL, fresh ? "session 0x%llx opened, %lld ms" : "session 0x%llx connected again, %lld ms",

@@ -81,7 +81,8 @@ struct zk_op {
     bool failed; /* the library did not take it */
     int error;   /* why */
     int64_t sent_at;
-    void *data; /* of the sender */
+    int64_t after; /* when it was sent: session->proofs.sent */
+    void *data;    /* of the sender */
     struct zk_watch *watch;
     char mark[ZK_MARK_SIZE];  /* create: so that the znode can be found if the reply is lost */
     char *where;              /* create: its directory */
@@ -255,6 +256,13 @@ struct zk_pings {
     int64_t due, late_ns, late_at;
 };
 
+/* What has proved that the session lives: proof.c. */
+struct zk_proofs {
+    int64_t sent; /* when the last request left that went through the leader and was answered; or an attempt began that connected */
+    int64_t dense;   /* from then on they left in short intervals */
+    int64_t assured; /* from then on the session is assured */
+};
+
 /* All watches of a session. */
 struct zk_session_watches {
     TAILQ_HEAD(, zk_watch) list;
@@ -279,7 +287,7 @@ struct zk_session {
     _Atomic bool woken;
     struct zk_attempts attempts;
     struct zk_pings pings;
-    int64_t proved_at; /* when the last request left that went through the leader and was answered */
+    struct zk_proofs proofs;
     uint64_t requests; /* sent so far; for tests */
     unsigned op_count;
     TAILQ_HEAD(, zk_op) ops;
@@ -348,8 +356,10 @@ char *pawl__zk_text(const char *format, ...) __attribute__((format(printf, 1, 2)
 int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns);
 /* How long after a request that left at `sent_at`. */
 int64_t pawl__zk_lease_ns(const struct zk_session *session, int64_t sent_at);
-/* A request that left at `sent_at` and went through the leader was answered: the session lived then. */
-void pawl__zk_proved(struct zk_session *session, int64_t sent_at);
+/* Connected, after an attempt that began then. */
+void pawl__zk_proved_anew(struct zk_session *session, int64_t began);
+/* A request that went through the leader was answered: the session lived then. */
+void pawl__zk_proved(struct zk_session *session, const struct zk_op *op);
 /* With a tick longer than the session nearly nothing of it is assured: a hold would be lost as soon as it was granted. Servers may grant
  * less than they did before, when the connection is made anew. */
 int pawl__zk_check_tick(const struct zk_session *session, struct pawl_error *reterr);
