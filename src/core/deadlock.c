@@ -18,7 +18,8 @@
  *     one that is being downgraded        shared
  *     one with a limit                    ends by itself
  *     a wait in a pending claim           behind the waits of earlier pending claims of its cohort
- *     ... that queued again               behind no other, and no other behind it: where it stands now is not known
+ *     ... that the server has not         behind no other, and no other behind it: where it stands is not known
+ *         taken, or that queued again
  *     ... for a claim that is held        behind its holders only: how those who joined it go on is not decided yet
  *     a wait with a time-out              ends by itself
  *     locks of the same URL and name      are the same, in all clients
@@ -169,9 +170,9 @@ static void see_holds(struct view *view, const struct claim *claim) {
     }
 }
 
-/* Does it stand in the engine's queue where it stands in the cohort? */
+/* Does it stand in the engine's queue where it stands in the cohort? A try may pass those who wait for room. */
 static bool has_its_place(const struct claim *claim) {
-    return claim->state == CLAIM_PENDING && !atomic_load(&claim->seam.queued_again);
+    return claim->state == CLAIM_PENDING && !claim->seam.try_only && atomic_load(&claim->seam.place) == PLACE_OWN;
 }
 
 static void see_waiters(struct view *view, const struct claim *claim, uint32_t place) {

@@ -48,6 +48,13 @@ struct pawl__observer;
 /* Answers of the operations that start something. Negative: a PAWL_E..., and the claim is gone. */
 enum { PAWL__PENDING = 0, PAWL__DONE = 1 };
 
+/* Where a claim that is pending stands among what this client has submitted for the name. */
+enum pawl__place {
+    PLACE_UNKNOWN, /* the server has not said that it is in the queue */
+    PLACE_OWN,     /* ahead of all that were submitted after it, and has been so since it was */
+    PLACE_LOST,    /* it came into the queue late, or once more: it may be behind what was submitted later. That stays so */
+};
+
 /* What a claim asks for and what it got. The core fills the first part before submit and does not change it while the claim lives
  * (but for `mode`, by downgrade); the engine fills the second when it grants. The engine's own state follows the struct in memory:
  * see pawl__claim_state. */
@@ -74,8 +81,7 @@ struct pawl__claim {
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
-    /* Pending: it lost its place, or may have, and queued again: it may be behind what was submitted later. Set by the engine. */
-    _Atomic bool queued_again;
+    _Atomic int place; /* pending: enum pawl__place. Set by the engine, with pawl__place_own() and pawl__place_lost() */
 
     uint64_t token;       /* the first of ... */
     uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of tokens() */
@@ -83,6 +89,15 @@ struct pawl__claim {
     int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
     bool wanted;          /* with keep_ns or hears: others waited for it already when it was granted */
 };
+
+static inline void pawl__place_own(struct pawl__claim *claim) {
+    if (atomic_load(&claim->place) == PLACE_UNKNOWN)
+        atomic_store(&claim->place, PLACE_OWN);
+}
+
+static inline void pawl__place_lost(struct pawl__claim *claim) {
+    atomic_store(&claim->place, PLACE_LOST);
+}
 
 /* What an engine is opened with. Borrowed for the call of open(). */
 struct pawl__setup {

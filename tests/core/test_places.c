@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_places.c - what is taken for a deadlock when a claim has lost its place in the engine's queue, on the engine of keep_fake.h.
+ * test_places.c - what is taken for a deadlock when a claim has no place in the engine's queue yet, or lost it; on the engine of
+ * keep_fake.h.
  *
  * One reads A and wants B; another wants to write A; the third has B, and wants to read A. It waits for ever if it is behind the second.
  */
@@ -53,6 +54,8 @@ static void wait_for_each_other(void) {
     enter(2, mutex("b", 0), READER, PAWL_EXCLUSIVE, WAITER_WAITING);
     enter(3, read_write(), WRITER, PAWL_EXCLUSIVE, WAITER_WAITING);
     enter(4, read_write(), THIRD, PAWL_SHARED, WAITER_WAITING);
+    for (int i = 2; i < 5; i++)
+        pawl__place_own(&waiters[i].claim->seam);
 }
 
 static void end_all(void) {
@@ -84,7 +87,7 @@ static void test_behind_who_waits(void **state) {
 static void test_not_behind_who_queued_again(void **state) {
     (void)state;
     wait_for_each_other();
-    atomic_store(&waiters[3].claim->seam.queued_again, true);
+    pawl__place_lost(&waiters[3].claim->seam);
     pawl__deadlock_look(pawl__boottime());
     assert_int_equal(told, 0);
     assert_int_equal(waiters[4].state, WAITER_WAITING);
@@ -95,7 +98,38 @@ static void test_not_behind_who_queued_again(void **state) {
 static void test_who_queued_again_is_behind_nobody(void **state) {
     (void)state;
     wait_for_each_other();
-    atomic_store(&waiters[4].claim->seam.queued_again, true);
+    pawl__place_lost(&waiters[4].claim->seam);
+    pawl__deadlock_look(pawl__boottime());
+    assert_int_equal(told, 0);
+    end_all();
+}
+
+/* Nobody knows whether the writer has been refused, and the answer is on its way. */
+static void test_not_behind_who_is_not_there_yet(void **state) {
+    (void)state;
+    wait_for_each_other();
+    atomic_store(&waiters[3].claim->seam.place, PLACE_UNKNOWN);
+    pawl__deadlock_look(pawl__boottime());
+    assert_int_equal(told, 0);
+    end_all();
+}
+
+/* It does not come back. */
+static void test_a_place_that_was_lost(void **state) {
+    (void)state;
+    wait_for_each_other();
+    pawl__place_lost(&waiters[3].claim->seam);
+    pawl__place_own(&waiters[3].claim->seam);
+    pawl__deadlock_look(pawl__boottime());
+    assert_int_equal(told, 0);
+    end_all();
+}
+
+/* A try may have passed those who wait for room. */
+static void test_a_try_is_behind_nobody(void **state) {
+    (void)state;
+    wait_for_each_other();
+    waiters[4].claim->seam.try_only = true;
     pawl__deadlock_look(pawl__boottime());
     assert_int_equal(told, 0);
     end_all();
@@ -108,6 +142,9 @@ int main(void) {
         TEST(test_behind_who_waits),
         TEST(test_not_behind_who_queued_again),
         TEST(test_who_queued_again_is_behind_nobody),
+        TEST(test_not_behind_who_is_not_there_yet),
+        TEST(test_a_place_that_was_lost),
+        TEST(test_a_try_is_behind_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,8 +115,9 @@ static void put_back(struct local *local, struct local_claim *state) {
     pawl__local_step(state, EVENT_GONE);
 }
 
-/* link() has to see who is in the way, or to wait for the guard. */
+/* link() has to see who is in the way, or to wait for the guard; others may queue before. */
 static int postpone(struct local_claim *state) {
+    pawl__place_lost(state->claim);
     pawl__local_step(state, EVENT_POSTPONED);
     return PAWL__PENDING;
 }
@@ -126,8 +127,10 @@ static APART int submit_slowly(struct local *local, struct guard_visit *visit, s
                                struct pawl_error *reterr) {
     struct position position = {0};
 
-    if (verdict == VERDICT_WAITING)
+    if (verdict == VERDICT_WAITING) {
         queued(local, visit, state, &position);
+        pawl__place_own(state->claim);
+    }
     pawl__local_leave(local, visit);
     note_position(local, state, &position);
     if (verdict == VERDICT_WAITING)

@@ -306,7 +306,7 @@ static int settle(struct local *local, struct local_claim *state, struct pawl_er
         case NODE_PASSED_OVER:
             if (pawl__noting(&local->engine))
                 pawl__note(&local->engine, state->claim, "was passed over: queues again");
-            atomic_store(&state->claim->queued_again, true);
+            pawl__place_lost(state->claim);
             pawl__local_step(state, EVENT_PASSED_OVER);
             return PAWL__PENDING;
         default:

@@ -157,6 +157,16 @@ void pawl__claim_due(struct redis *redis, struct rclaim *claim) {
     }
 }
 
+/* It is in the queue. Unless its first question put it there, and it has been there since, others may have come first. */
+static void note_place(const struct rclaim *claim, const redisReply *reply) {
+    bool was_there = pawl__reply_number(reply, 6, 0) == 1;
+
+    if (claim->ask_number == 1 && !was_there)
+        pawl__place_own(claim->kit.claim);
+    else if (!was_there || atomic_load(&claim->kit.claim->place) == PLACE_UNKNOWN)
+        pawl__place_lost(claim->kit.claim);
+}
+
 static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
     int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
     bool seen_foreign;
@@ -172,6 +182,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
             pawl__claim_drive(redis, claim);
         return;
     }
+    note_place(claim, reply);
     claim->position = place(position);
     seen_foreign = claim->foreign_held;
     claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;

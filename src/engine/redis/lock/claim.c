@@ -88,6 +88,8 @@ bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_eve
     if (!pawl__claim_moves(claim->state, event, &move))
         return false;
     claim->state = (enum rclaim_state)move.next;
+    if (event == RCLAIM_UNSECURED || event == RCLAIM_TOO_LATE || event == RCLAIM_STALE) /* it was granted, which may be over */
+        pawl__place_lost(claim->kit.claim);
     pawl__kept_follow(claim);
     if (move.actions & RCLAIM_ANEW)
         claim->held_since = 0;
@@ -169,7 +171,6 @@ static bool came_too_late(struct redis *redis, struct rclaim *claim) {
     if (pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
         return false;
     pawl__kit_note(&redis->kit, &claim->kit, "granted, but its lease is over: asking again");
-    atomic_store(&claim->kit.claim->queued_again, true);
     return pawl__claim_step(redis, claim, RCLAIM_TOO_LATE);
 }
 

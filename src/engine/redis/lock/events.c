@@ -31,7 +31,7 @@ static void doubt_places(struct home *home) {
 
     TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home && claim->ask_number && !rclaim_holds(claim))
-            atomic_store(&claim->kit.claim->queued_again, true);
+            pawl__place_lost(claim->kit.claim);
     }
 }
 
@@ -113,6 +113,7 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
     bool restless = rclaim_moved_lately(claim, now);
 
     claim->moved_at = now;
+    pawl__place_lost(claim->kit.claim); /* it may ask there later than others do */
     pawl__kit_note(&redis->kit, &claim->kit, "slot %u is at %s now", claim->slot, pawl__addresses_where(home->server.addresses));
     pawl__claim_detach(redis, claim);
     pawl__claim_unlist(claim);

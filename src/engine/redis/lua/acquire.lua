@@ -1,8 +1,9 @@
 -- Acquire, or queue. Running it again is the same as running it once: who holds keeps its token, who waits keeps its place.
 --   {1, first token, how many, server time, wanted}   held, for LEASE; or, from the fast path, the last token
---   {0, ms left or -1, position, server time, foreign, kept}   queued (position -1: not queued, it was a try)
+--   {0, ms left or -1, position, server time, foreign, kept, again}   queued (position -1: not queued, it was a try)
 --   {-1, kept}: another kind of lock is here   {-2}: a semaphore of another limit is here
 -- wanted: who hears is told whether others wait behind it. kept 1: all who hold it may be idle, and were told that it is wanted.
+-- again 1: it was in the queue before.
 -- EXTRA is `LIMIT TRY`; TRY 0: it queues; 1: not; 2: only where all who are before it may be idle.
 -- ARGV: 4 the lease, 5 the record, `0 WANT MODE PERMITS SINCE WHO`, 6 WANT if it is more than 1.
 local LEASE, WANT, TRY = ARGV[4], ARGV[6] or '1', string.sub(EXTRA, -1)
@@ -33,7 +34,7 @@ local function enter(queued)
     return {1, first, given, text(NOW), wanted()}
 end
 
--- Returns the position.
+-- Returns the position, and 1 if it was there before.
 local function enqueue(head)
     local part, rank = (WANT - 1) / 1048576, head and call('ZRANK', QUEUE, MEMBER)
     if not rank then
@@ -42,12 +43,13 @@ local function enqueue(head)
         if head then
             return call('ZCARD', QUEUE) - 1
         end
-        rank = 0
+        call('PEXPIRE', QUEUE, 120000)
+        return 0
     elseif WANT ~= '1' then
         call('ZADD', QUEUE, 'XX', math.floor(call('ZSCORE', QUEUE, MEMBER)) + part, MEMBER)
     end
     call('PEXPIRE', QUEUE, 120000)
-    return rank
+    return rank, 1
 end
 
 local function wait(head, ms)
@@ -59,11 +61,14 @@ local function wait(head, ms)
         note_alive()
     end
     local kept = TRY ~= '0' and (not head or head == MEMBER) and is_kept()
-    local place = (TRY == '0' or TRY == '2' and kept) and enqueue(head) or -1
+    local place, again = -1, nil
+    if TRY == '0' or TRY == '2' and kept then
+        place, again = enqueue(head)
+    end
     if place == 0 or kept then
         recall()
     end
-    return {0, ms, place, text(NOW), alien and 1 or 0, kept and 1 or nil}
+    return {0, ms, place, text(NOW), alien and 1 or 0, kept and 1 or again and 0, again}
 end
 
 local seen = look()
