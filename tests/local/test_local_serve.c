@@ -85,6 +85,27 @@ static void test_adopted_claim_is_granted(void **data) {
     free(held), free(adopted), free(behind);
 }
 
+/* It was released, and the service thread has not come to it yet: a try does not find it held. */
+static void test_adopted_claim_is_let_go_at_once(void **data) {
+    struct log log;
+    struct pawl__engine *engine = open_served(*data, &log), *other = engine_open(*data);
+    struct pawl__claim *held = mutex_claim("name"), *adopted = mutex_claim("name");
+
+    assert_int_equal(acquire(other, held, 0), PAWL__DONE);
+    adopt_pending(engine, adopted);
+    release(other, held);
+    serve_until(engine, &log.granted, 1);
+    assert_int_equal(engine->impl->withdraw(engine, adopted), PAWL__PENDING);
+    assert_int_equal(acquire_now(other, held), PAWL__DONE);
+    assert_true(held->token > adopted->token);
+    serve_until(engine, &log.settled, 1);
+    assert_int_equal(log.lost, 0);
+    release(other, held);
+    engine_close(other);
+    engine_close(engine);
+    free(held), free(adopted);
+}
+
 static void test_adopted_claim_gives_up(void **data) {
     struct log log;
     struct pawl__engine *engine = open_served(*data, &log), *other = engine_open(*data);
@@ -548,6 +569,7 @@ int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
         T(test_adopted_claim_is_granted),
+        T(test_adopted_claim_is_let_go_at_once),
         T(test_adopted_claim_gives_up),
         T(test_adopted_claim_notices_death),
         T(test_adopted_try_is_refused),

@@ -220,6 +220,8 @@ static void find_obstacles(struct local *local, struct guard_visit *visit, const
             .granted_ms = other->granted_ms,
         };
     }
+    if (ret->kept) /* it may have been let go with others behind it: they are next */
+        pawl__local_regrant(local, visit, node);
 }
 
 static int refuse(struct local *local, struct local_claim *state, enum verdict verdict, uint32_t slot, struct pawl_error *reterr) {
@@ -373,7 +375,7 @@ int pawl__local_link(struct local *local, struct local_claim *state, int64_t dea
 static int leave(struct local *local, struct guard_visit *visit, const struct local_claim *state, struct node *node,
                  bool *ret_free) {
     uint32_t word = GET(node->state);
-    int rc = word & NODE_BROKEN ? PAWL_ELOST : PAWL__DONE;
+    int rc = word & NODE_BROKEN && !state->let_go ? PAWL_ELOST : PAWL__DONE;
 
     *ret_free = false;
     if (GET(node->owner) != local->owner || GET(local->gone))
@@ -389,7 +391,7 @@ static int leave(struct local *local, struct guard_visit *visit, const struct lo
     }
     node_move(node, NODE_LEAVE);
     *ret_free = true;
-    return state_of(word) == NODE_REVOKED ? PAWL_ELOST : rc;
+    return state_of(word) == NODE_REVOKED && !state->let_go ? PAWL_ELOST : rc;
 }
 
 static int leave_and_note(struct local *local, struct guard_visit *visit, struct local_claim *state) {
@@ -412,6 +414,15 @@ static int leave_and_note(struct local *local, struct guard_visit *visit, struct
     return rc;
 }
 
+/* Nobody holds it from now on; till its node is taken out it is in nobody's way. Not so permits, of which one sum is taken. */
+void pawl__local_let_go(struct local *local, struct local_claim *state) {
+    uint32_t ref = GET(state->ref);
+    struct node *node = &local->table->nodes[ref - (ref > 0)];
+
+    if (ref != 0 && state->claim->mode != PAWL_PERMITS && GET(node->owner) == local->owner && !GET(local->gone))
+        atomic_store(&state->let_go, node_move(node, NODE_LET_GO));
+}
+
 int pawl__local_withdraw(struct local *local, struct local_claim *state) {
     struct guard_visit visit;
 
@@ -419,6 +430,7 @@ int pawl__local_withdraw(struct local *local, struct local_claim *state) {
         return PAWL__DONE;
     if (pawl__local_enter_try(local, &visit, state->claim->name_hash))
         return leave_and_note(local, &visit, state);
+    pawl__local_let_go(local, state);
     pawl__local_step(state, EVENT_WITHDRAWN);
     return PAWL__PENDING;
 }

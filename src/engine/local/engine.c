@@ -136,6 +136,7 @@ static int withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
 
     if (!state->adopted)
         return pawl__local_withdraw(local_of(engine), state);
+    pawl__local_let_go(local_of(engine), state);
     pawl__local_serve_wants(local_of(engine), state, EVENT_WITHDRAWN);
     return PAWL__PENDING;
 }

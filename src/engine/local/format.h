@@ -76,7 +76,7 @@ enum {
  *     HELD         its owner knows
  *     PASSED_OVER  did not claim what it was granted in time (stopped): out of the list, queues again when it wakes
  *     REVOKED      freed over the holder's head by `break --now`, or taken from its keeper by one who wants the lock: out of the list
- *     KEPT         held by nobody; its owner may hold it again, and anybody may take it out
+ *     KEPT         held by nobody; its owner may hold it again, unless it has let it go, and anybody may take it out
  */
 enum node_state { NODE_FREE, NODE_WAITING, NODE_GRANTED, NODE_HELD, NODE_PASSED_OVER, NODE_REVOKED, NODE_KEPT };
 #define NODE_STATE_MASK 7u
@@ -95,23 +95,24 @@ enum node_event {
     NODE_PASS_OVER,
     NODE_REVOKE,
     NODE_TAKE,  /* likewise: it is kept, and another wants the lock */
-    NODE_CLAIM, /* by its owner, without the guard, as the last two */
+    NODE_CLAIM, /* by its owner, without the guard, as the last three */
     NODE_REST,  /* ... unless it is wanted or broken */
     NODE_RESUME,
+    NODE_LET_GO, /* as REST, also if it is wanted: it is released, and has yet to be taken out */
     NODE_EVENTS,
 };
 
 /* State and event, in the order above, make the next state; 0: that can't happen. */
 #define TO(state) ((state) + 1)
 static const uint8_t node_moves[NODE_STATE_MASK + 1][NODE_EVENTS] = {
-    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                      /* FREE */
-    {0, 0, TO(NODE_FREE), TO(NODE_GRANTED)},                               /* WAITING */
-    {0, 0, TO(NODE_FREE), 0, TO(NODE_PASSED_OVER), 0, 0, TO(NODE_HELD)},   /* GRANTED */
-    {0, 0, TO(NODE_FREE), 0, 0, TO(NODE_REVOKED), 0, 0, TO(NODE_KEPT)},    /* HELD */
-    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                      /* PASSED_OVER */
-    {0, 0, TO(NODE_FREE)},                                                 /* REVOKED */
-    {0, 0, TO(NODE_FREE), 0, 0, 0, TO(NODE_REVOKED), 0, 0, TO(NODE_HELD)}, /* KEPT */
-    {0, 0, TO(NODE_FREE)},                                                 /* garbage */
+    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                                     /* FREE */
+    {0, 0, TO(NODE_FREE), TO(NODE_GRANTED)},                                              /* WAITING */
+    {0, 0, TO(NODE_FREE), 0, TO(NODE_PASSED_OVER), 0, 0, TO(NODE_HELD)},                  /* GRANTED */
+    {0, 0, TO(NODE_FREE), 0, 0, TO(NODE_REVOKED), 0, 0, TO(NODE_KEPT), 0, TO(NODE_KEPT)}, /* HELD */
+    {TO(NODE_HELD), TO(NODE_WAITING), TO(NODE_FREE)},                                     /* PASSED_OVER */
+    {0, 0, TO(NODE_FREE)},                                                                /* REVOKED */
+    {0, 0, TO(NODE_FREE), 0, 0, 0, TO(NODE_REVOKED), 0, 0, TO(NODE_HELD)},                /* KEPT */
+    {0, 0, TO(NODE_FREE)},                                                                /* garbage */
 };
 
 /* What a waiter that sleeps in poll() keeps an eye on. */
@@ -253,7 +254,7 @@ static inline uint32_t marks_left(enum node_event event) {
     return event <= NODE_LEAVE ? 0 : event == NODE_CLAIM ? NODE_MARKS : NODE_WANTED;
 }
 static inline uint32_t marks_against(enum node_event event) {
-    return event == NODE_REST ? NODE_MARKS : event == NODE_RESUME ? NODE_BROKEN : 0;
+    return event == NODE_REST ? NODE_MARKS : event >= NODE_RESUME ? NODE_BROKEN : 0;
 }
 
 /* The one writer of a node's state. False: that can't happen to it now, and nothing has changed. */

@@ -204,6 +204,7 @@ struct local_claim {
     uint8_t phase;        /* enum phase */
     bool napped;          /* it has waited long enough to be worth a channel */
     bool keeps;           /* counted in local->keeping */
+    _Atomic bool let_go;  /* released, and its node stands as one that is kept */
     _Atomic bool unparked;
     struct channel *_Atomic channel; /* that its parked thread polls */
 
@@ -473,6 +474,8 @@ int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl
 /* ---- claim.c ---- */
 
 pawl__submit_fn pawl__local_submit;
+/* It is to be withdrawn, which takes a while. */
+void pawl__local_let_go(struct local *local, struct local_claim *state);
 /* Of a claim that is not adopted. */
 int pawl__local_withdraw(struct local *local, struct local_claim *state);
 int pawl__local_downgrade(struct local *local, struct local_claim *state);
