@@ -324,7 +324,8 @@ PAWL_PUBLIC int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, s
  * The price: to others a lock that is kept is held. They wait for the time that it takes to tell this process; if it is stopped, killed, or
  * ends without pawl_close, for the rest of the lease, as for any holder. pawl_inspect shows it as a holder.
  *
- * Mutexes and both sides of read-write locks are kept; not semaphores (PAWL_EKIND), nor holds with a max_hold. PAWL_EOPTION: the engine
+ * Mutexes and both sides of read-write locks are kept, at most 65,536 by a client, beyond which release gives back; not semaphores
+ * (PAWL_EKIND), nor holds with a max_hold. PAWL_EOPTION: the engine
  * can't (redlock:), or the client was opened with ?handoff=0. */
 PAWL_PUBLIC int pawl_set_keep(struct pawl_lock *lock, int64_t keep_ms, struct pawl_error *reterr);
 #define PAWL_KEEP_MS_MAX 86400000

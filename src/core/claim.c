@@ -165,6 +165,8 @@ void pawl__claim_free(struct claim *claim) {
 
     assert(claim->state == CLAIM_GONE && TAILQ_EMPTY(&claim->waiters) && TAILQ_EMPTY(&claim->holds));
     cohort->claim_count--;
+    if (claim->keeping.counted)
+        atomic_fetch_sub(&cohort->client->keeping, 1);
     if (cohort->spare)
         free(claim);
     else
@@ -591,11 +593,23 @@ void pawl__claim_forget_value(struct claim *claim) {
 
 /* ---- Kept ----------------------------------------------------------------------------------------------------------------- */
 
+/* May it be kept beside all that may? Counted once, since a claim that is kept often is entered often. */
+static bool begin_to_keep(struct claim *claim) {
+    _Atomic unsigned *keeping = &claim->cohort->client->keeping;
+
+    if (claim->keeping.counted)
+        return true;
+    claim->keeping.counted = atomic_fetch_add(keeping, 1) < PAWL__KEEPS_MAX;
+    if (!claim->keeping.counted)
+        atomic_fetch_sub(keeping, 1);
+    return claim->keeping.counted;
+}
+
 bool pawl__claim_rest(struct claim *claim) {
     struct pawl__engine *engine = claim->cohort->engine;
 
     /* Whether its time is over is looked at when it is entered again. */
-    if (engine->impl->keeping->rest(engine, &claim->seam) != PAWL__DONE) {
+    if (!begin_to_keep(claim) || engine->impl->keeping->rest(engine, &claim->seam) != PAWL__DONE) {
         pawl__keep_note(claim, false);
         return false;
     }

@@ -84,6 +84,7 @@ struct claim_tokens {
 
 /* What is known of its use since it may be kept. */
 struct claim_keeping {
+    bool counted;          /* in client->keeping */
     bool entered_again;    /* after it had been kept */
     uint32_t entered_then; /* bounds.entered ... */
     int64_t idle_since;    /* ... when the service thread looked; 0: it does not look yet */

@@ -51,6 +51,8 @@
 #define PAWL__LOOK_AGAIN_NS (4 * PAWL__LOOK_NS)
 /* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
 enum { PAWL__TOGETHER_MAX = 32 };
+/* How many claims a client keeps at most: who uses ever new names must not fill a server with what it renews. */
+enum { PAWL__KEEPS_MAX = 65536 };
 
 struct claim_wish;
 TAILQ_HEAD(claim_list, claim);
@@ -167,6 +169,7 @@ struct pawl {
     _Atomic bool ended;       /* the engine is closed: what it never settled may be freed */
     _Atomic unsigned inside;  /* calls under way that let go of a cohort's mutex and come back: pawl_close waits for them */
     _Atomic unsigned leaving; /* claims that the engine has yet to settle */
+    _Atomic unsigned keeping; /* claims that may be kept, held or not */
 
     struct service service;
     struct events events;

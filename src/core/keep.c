@@ -12,12 +12,13 @@
  *     ... with max_hold         likewise                             likewise: it has all of its time from its own grant
  *     ... another kind          the engine's matter                  withdrawn first (pawl__lock_make_way)
  *     a try                     EHELD                                enters
- *     last release              kept, if nobody wants it             -
+ *     last release              kept, if nobody wants it (*)         -
  *     WANTED                    bounds begin; then not kept          withdrawn
  *     LOST, or expired          holders are told                     withdrawn, nobody is told
  *     BROKEN                    told, stays until released           withdrawn
  *     close                     withdrawn                            withdrawn
  *     last handle freed         withdrawn, or kept                   stays: the cohort lives by its claims
+ *                                                                    (*) and fewer than PAWL__KEEPS_MAX are
  *
  * Invariants
  *   - A KEPT claim has no waiters and no holds, and is the last of its cohort: who starts another claim withdraws it first. So no claim of

@@ -272,6 +272,48 @@ static void test_a_handle_that_does_not_keep(void **state) {
     pawl_lock_free(other);
 }
 
+/* Beyond so many a lock is released as ever; and kept again, when fewer are. */
+static void test_no_more_than_the_limit(void **state) {
+    struct pawl_lock *last = mutex("last", 0), *beyond = mutex("beyond", 0);
+
+    (void)state;
+    atomic_store(&client->keeping, PAWL__KEEPS_MAX - 1);
+    use(last);
+    use(last);
+    assert_asked("sktk");
+    use(beyond);
+    use(beyond);
+    assert_asked("swsw");
+    assert_works(pawl_set_keep(last, 0, &error), &error);
+    use(beyond);
+    assert_asked("wsk");
+    use(last);
+    assert_asked("sw");
+    assert_int_equal(client->keeping, PAWL__KEEPS_MAX);
+    pawl_lock_free(last);
+    pawl_lock_free(beyond);
+    close_fake();
+}
+
+/* Each has said that it goes, and the one that comes first is the one that held. */
+static void test_the_last_handles_go_at_once(void **state) {
+    struct pawl_lock *one, *two;
+
+    (void)state;
+    client->options.keep_ns = PAWL__NEVER;
+    one = mutex("lock", 0), two = mutex("lock", 0);
+    for (int i = 0; i < 9; i++)
+        use(one);
+    acquire(one);
+    assert_asked("swswswswswswswswskt");
+    atomic_fetch_sub(&one->cohort->users, 1);
+    pawl_lock_free(one);
+    assert_asked("kw");
+    atomic_fetch_add(&two->cohort->users, 1);
+    pawl_lock_free(two);
+    assert_asked("");
+}
+
 static void test_set_keep(void **state) {
     struct pawl_lock *lock = mutex("lock", 0), *semaphore = NULL;
 
@@ -690,6 +732,8 @@ int main(void) {
         KEEP_TEST(test_max_hold),
         KEEP_TEST(test_another_kind),
         KEEP_TEST(test_a_handle_that_does_not_keep),
+        KEEP_TEST(test_no_more_than_the_limit),
+        KEEP_TEST(test_the_last_handles_go_at_once),
         KEEP_TEST(test_set_keep),
         KEEP_TEST(test_close),
         KEEP_TEST(test_lost_or_broken_while_kept),
