@@ -1,13 +1,16 @@
 -- Write what lies beside a lock, in the name of the hold that has it alone: decided here, by no clock of the writer's. KEYS: 1 the lock,
--- 2 its counter of tokens, 3 its records, 4 the hash that is written. ARGV: 1 the owner of the hold, or '': that of the token; 2 the
--- token; 3 the writer, and 4 the number of this write of its; 5 the bytes, or nothing: delete.
+-- 2 the hash that is written, 3 the lock's records; by token also 4 its counter of tokens. ARGV: 1 the owner of the hold, or '': the one
+-- who has the token; 2 the token; 3 the writer, or '': the owner itself; 4 the number of this write of its; 5 the bytes, or nothing:
+-- delete.
 -- The answer: {1, version, server time}, or as a text the version that is both; {0}: no such hold; {-1}: it was broken; {-2}: this is no
 -- lock that one can hold alone.
 -- `by` is `OWNER NUMBER VERSION`: the hold, its own last write, and the version of the last one; and a line `WRITER NUMBER` for each other
 -- writer under it. By its number a write is known that was carried out: sent again it does nothing; and one that comes late, over a
 -- connection that was cut, when its writer has written again, counts as overwritten.
-local call, by, clock = redis.call, redis.call('HGET', KEYS[4], 'by'), redis.call('TIME')
-local NOW = clock[1] .. string.sub('00000' .. clock[2], -6)
+-- The common case is one request that should cost little more than a bare SET in a script: it has few words, and few calls.
+local call, VALUE, NUMBER = redis.call, KEYS[2], ARGV[4]
+local by, clock = call('HGET', VALUE, 'by'), call('TIME')
+local NOW = clock[1] .. (#clock[2] == 6 and clock[2] or string.sub('00000' .. clock[2], -6))
 
 -- The common case: a mutex of a pawl's, and nobody has written in its name.
 local record = ARGV[5] and redis.pcall('HGET', KEYS[1], '@' .. ARGV[1])
@@ -16,14 +19,14 @@ if by then
     last, number, version = string.match(by, '^(%S+) (%d+) (%d+)$')
 end
 if type(record) == 'string' and string.find(record, '^%d+ %d+ x') and call('HLEN', KEYS[1]) == 2
-    and (not by or last and NOW - version > 0 and (last ~= ARGV[1] or number + 0 < ARGV[4] + 0)) then
-    call('HSET', KEYS[4], 'value', ARGV[5], 'token', ARGV[2], 'version', NOW, 'time', NOW, 'by',
-        ARGV[1] .. ' ' .. ARGV[4] .. ' ' .. NOW)
+    and (not by or last and NOW - version > 0 and (last ~= ARGV[1] or NUMBER - number > 0)) then
+    call('HSET', VALUE, 'value', ARGV[5], 'token', ARGV[2], 'version', NOW, 'time', NOW, 'by', ARGV[1] .. ' ' .. NUMBER .. ' ' .. NOW)
     return NOW
 end
 
-local LOCK, WHO, VALUE, OTHERS_MOST = KEYS[1], KEYS[3], KEYS[4], 16
-local TOKEN, WRITER, NUMBER = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local LOCK, WHO, OTHERS_MOST = KEYS[1], KEYS[3], 16
+local TOKEN, WRITER = tonumber(ARGV[2]), ARGV[3] ~= '' and ARGV[3] or ARGV[1]
+NUMBER = tonumber(NUMBER)
 by, version = by or '', tonumber(call('HGET', VALUE, 'version') or '') or 0
 for writer, number in string.gmatch(by, '(%S+) (%d+)') do
     if writer == WRITER and tonumber(number) >= NUMBER then
@@ -75,7 +78,7 @@ end
 -- written is the first that may write.
 local function has_token(record)
     local first, count = string.match(record or '', '^(%d+) (%d+) ')
-    first = first == '0' and (call('GET', KEYS[2]) or 0) - count + 1 or first
+    first = first == '0' and (call('GET', KEYS[4]) or 0) - count + 1 or first
     local written = tonumber(call('HGET', VALUE, 'token') or '') or 0
     return first and TOKEN >= tonumber(first) and TOKEN < first + count and not (written > TOKEN and written < first + count)
 end

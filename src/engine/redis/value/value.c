@@ -30,14 +30,15 @@ struct redis_author {
 };
 _Static_assert(sizeof(struct redis_author) <= sizeof(struct pawl__author), "an author has room");
 
-/* What lua/write.lua is sent: KEYS, and ARGV. */
-enum { WRITE_KEYS = 4, WRITE_OWNER = WRITE_KEYS, WRITE_TOKEN, WRITE_WRITER, WRITE_NUMBER, WRITE_BYTES, WRITE_ARGS };
+/* What lua/write.lua is sent: KEYS, of which the last is for writes by token alone, and ARGV. */
+enum { WRITE_KEYS = 4 };
+enum { WRITE_OWNER, WRITE_TOKEN, WRITE_WRITER, WRITE_NUMBER, WRITE_BYTES, WRITE_ARGS };
 
 struct write_call {
     struct redis_keys keys;
     char part[REDIS_KEY_MAX], writer[REDIS_OWNER_MAX], token[24], number[24];
-    const char *argv[WRITE_ARGS];
-    size_t lengths[WRITE_ARGS];
+    const char *argv[WRITE_KEYS + WRITE_ARGS];
+    size_t lengths[WRITE_KEYS + WRITE_ARGS];
     struct redis_ask ask;
 };
 
@@ -63,8 +64,10 @@ bool pawl__redis_stamp(const redisReply *reply, struct pawl__stamp *ret) {
 
     if (reply->type != REDIS_REPLY_STRING && !list)
         return false;
-    if (!take_digits(list ? reply->element[1] : reply, &version) || !take_digits(list ? reply->element[2] : reply, &written_us) ||
-        !redis_time_makes_sense(written_us))
+    if (!take_digits(list ? reply->element[1] : reply, &version))
+        return false;
+    written_us = version;
+    if ((list && !take_digits(reply->element[2], &written_us)) || !redis_time_makes_sense(written_us))
         return false;
     *ret = (struct pawl__stamp){.version = (uint64_t)version, .written_us = written_us};
     return true;
@@ -154,30 +157,30 @@ static void put_writer(struct redis *redis, char ret[REDIS_OWNER_MAX]) {
 
 static void fill_write(struct redis *redis, const struct pawl__write *write, struct write_call *call) {
     const struct redis_author *author = write->author ? (const struct redis_author *)write->author->bytes : NULL;
+    int keys = author ? WRITE_KEYS - 1 : WRITE_KEYS;
+    const char **args = call->argv + keys;
 
     pawl__redis_keys(redis, write->name, PAWL_MUTEX, &call->keys);
     pawl__redis_part_key(redis, write->name, write->part, call->part);
     pawl__put_number(call->token, write->token);
     pawl__put_number(call->number, author ? write->number : 1);
-    if (author)
-        strcpy(call->writer, author->owner);
-    else
+    if (!author)
         put_writer(redis, call->writer);
     call->argv[0] = call->keys.lock;
-    call->argv[1] = call->keys.token;
+    call->argv[1] = call->part;
     call->argv[2] = call->keys.who;
-    call->argv[3] = call->part;
-    call->argv[WRITE_OWNER] = author ? author->owner : "";
-    call->argv[WRITE_TOKEN] = call->token;
-    call->argv[WRITE_WRITER] = call->writer;
-    call->argv[WRITE_NUMBER] = call->number;
-    for (int i = 0; i < WRITE_BYTES; i++)
+    call->argv[3] = call->keys.token;
+    args[WRITE_OWNER] = author ? author->owner : "";
+    args[WRITE_TOKEN] = call->token;
+    args[WRITE_WRITER] = author ? "" : call->writer;
+    args[WRITE_NUMBER] = call->number;
+    for (int i = 0; i < keys + WRITE_BYTES; i++)
         call->lengths[i] = strlen(call->argv[i]);
-    call->argv[WRITE_BYTES] = write->bytes;
-    call->lengths[WRITE_BYTES] = write->size;
+    args[WRITE_BYTES] = write->bytes;
+    call->lengths[keys + WRITE_BYTES] = write->size;
     call->ask = (struct redis_ask){.script = SCRIPT_WRITE,
-                                   .keys = WRITE_KEYS,
-                                   .argc = write->bytes ? WRITE_ARGS : WRITE_BYTES,
+                                   .keys = keys,
+                                   .argc = keys + (write->bytes ? WRITE_ARGS : WRITE_BYTES),
                                    .argv = call->argv,
                                    .lengths = call->lengths};
 }
