@@ -1,7 +1,7 @@
 -- Write what lies beside a lock, in the name of the hold that has it alone: decided here, by no clock of the writer's. KEYS: 1 the lock,
--- 2 the hash that is written, 3 the lock's records; by token also 4 its counter of tokens. ARGV: 1 the owner of the hold, or '': the one
--- who has the token; 2 the token; 3 the writer, or '': the owner itself; 4 the number of this write of its; 5 the bytes, or nothing:
--- delete.
+-- 2 the hash that is written; where the hold is not a mutex's in Redisson's layout 3 the lock's records; by token also 4 its counter of
+-- tokens. ARGV: 1 the owner of the hold, or '': the one who has the token; 2 the token; 3 the writer, or '': the owner itself; 4 the
+-- number of this write of its; 5 the bytes, or nothing: delete.
 -- The answer: {1, version, server time}, or as a text the version that is both; {0}: no such hold; {-1}: it was broken; {-2}: this is no
 -- lock that one can hold alone.
 -- `by` is `OWNER NUMBER VERSION`: the hold, its own last write, and the version of the last one; and a line `WRITER NUMBER` for each other
@@ -20,7 +20,7 @@ if by then
 end
 if type(record) == 'string' and string.find(record, '^%d+ %d+ x') and call('HLEN', KEYS[1]) == 2
     and (not by or last and NOW - version > 0 and (last ~= ARGV[1] or NUMBER - number > 0)) then
-    call('HSET', VALUE, 'value', ARGV[5], 'token', ARGV[2], 'version', NOW, 'time', NOW, 'by', ARGV[1] .. ' ' .. NUMBER .. ' ' .. NOW)
+    call('HSET', VALUE, 'by', ARGV[1] .. ' ' .. NUMBER .. ' ' .. NOW, 'value', ARGV[5], 'token', ARGV[2], 'version', NOW, 'time', NOW)
     return NOW
 end
 
@@ -37,7 +37,7 @@ end
 -- A read-write lock's fields: its writer's owner, and its record.
 local function sole_writer(mode, field)
     local owner = mode == 'write' and string.match(field or '', '^(.*):write$') or false
-    return owner, owner and call('HGET', WHO, owner)
+    return owner, owner and WHO and call('HGET', WHO, owner)
 end
 
 -- The owner of the only hold and its record, if there is one; nil: no lock of this kind is here.
@@ -50,7 +50,7 @@ local function holder()
         if string.match(owner, '^%d%d?%d?%d?%d?%d?%d?$') then -- a semaphore's counter
             return nil
         end
-        local named, record = string.match(call('GET', WHO) or '', '^(%S+) (.*)$')
+        local named, record = string.match(WHO and call('GET', WHO) or '', '^(%S+) (.*)$')
         return owner, named == owner and record
     elseif kind ~= 'hash' then
         return nil

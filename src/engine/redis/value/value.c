@@ -27,10 +27,11 @@
 /* The claim of struct pawl__author, as servers know it. */
 struct redis_author {
     char owner[REDIS_OWNER_MAX];
+    bool in_hash; /* its record is in the lock's own key */
 };
 _Static_assert(sizeof(struct redis_author) <= sizeof(struct pawl__author), "an author has room");
 
-/* What lua/write.lua is sent: KEYS, of which the last is for writes by token alone, and ARGV. */
+/* What lua/write.lua is sent: KEYS, or the first of them, and ARGV. */
 enum { WRITE_KEYS = 4 };
 enum { WRITE_OWNER, WRITE_TOKEN, WRITE_WRITER, WRITE_NUMBER, WRITE_BYTES, WRITE_ARGS };
 
@@ -144,8 +145,10 @@ static int ask(struct redis *redis, const char *name, const struct redis_ask *as
 /* ---- Writing -------------------------------------------------------------------------------------------------------------- */
 
 static void sign(struct pawl__engine *engine, struct pawl__claim *claim, struct pawl__author *ret) {
-    (void)engine;
-    strcpy(((struct redis_author *)ret->bytes)->owner, rclaim_of(claim)->owner);
+    struct redis_author *author = (struct redis_author *)ret->bytes;
+
+    strcpy(author->owner, rclaim_of(claim)->owner);
+    author->in_hash = claim->kind == PAWL_MUTEX && redis_of(engine)->options.layout == LAYOUT_REDISSON;
 }
 
 /* A name that no other write has, of this client or of another. */
@@ -157,7 +160,7 @@ static void put_writer(struct redis *redis, char ret[REDIS_OWNER_MAX]) {
 
 static void fill_write(struct redis *redis, const struct pawl__write *write, struct write_call *call) {
     const struct redis_author *author = write->author ? (const struct redis_author *)write->author->bytes : NULL;
-    int keys = author ? WRITE_KEYS - 1 : WRITE_KEYS;
+    int keys = !author ? WRITE_KEYS : author->in_hash ? 2 : 3;
     const char **args = call->argv + keys;
 
     pawl__redis_keys(redis, write->name, PAWL_MUTEX, &call->keys);
