@@ -105,7 +105,7 @@ GOALS = (
         for name, target, limit in (("Redis", "redis", 2), ("ZooKeeper", "zk1", 6))
         for count in (1000, 10000)
     ),
-    # The server asks whether the lock is still held; the other side sets the same bytes, and asks nothing.
+    # The server asks whether the lock is still held; the other side sets the same bytes, and asks nothing. Both sleep in poll().
     bare("write of a value by who holds, Redis, against a bare EVALSHA that sets", 1.2, "redis", "value", "set"),
     bare("write of a value by who holds, ZooKeeper, against a bare setData", 1.2, "zk1", "value", "set"),
     # Locks that are kept.

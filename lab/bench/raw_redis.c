@@ -3,7 +3,8 @@
  * raw_redis.c - bare operations on one Redis, by hiredis on a blocking connection: PING, EVALSHA of a script that does nothing, GET.
  *
  * A client that sleeps until the answer is there is woken by the kernel, which may take longer than the server did. One that waits
- * busily looks for it BUSY_NS long before it sleeps; PING and EVALSHA are measured that way too.
+ * busily looks for it BUSY_NS long before it sleeps; PING and EVALSHA are measured that way too. One that has a deadline, or can be
+ * called away, sleeps in poll(), as pawl does: so does who sets the bytes of a value here. That goal is about what the server is asked.
  *
  * Where the URL names several servers (those of a Redlock) the first of them is asked; requests are counted and keys are removed on all of
  * them. Where it names sentinels, they are asked once where the primary is, and the primary is what is meant. Where it names nodes of a
@@ -13,6 +14,7 @@
  * calls that no script makes are the requests.
  */
 #include <hiredis/hiredis.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@
 
 #include "raw.h"
 
-enum { KEYS_TO_TRY = 1000, BUSY_NS = 70000, BAT_MS = 2000 };
+enum { KEYS_TO_TRY = 1000, BUSY_NS = 70000, BAT_MS = 2000, PATIENCE_MS = 10000 };
 
 struct redis {
     struct address address;
@@ -86,6 +88,16 @@ static void wait_busily(redisContext *context) {
             return;
 }
 
+/* Sleep until the answer is there, for as long as the connection is patient. */
+static void wait_in_poll(redisContext *context) {
+    struct pollfd fd = {.fd = context->fd, .events = POLLIN};
+    int sent = 0;
+
+    while (!sent && redisBufferWrite(context, &sent) == REDIS_OK)
+        continue;
+    poll(&fd, 1, PATIENCE_MS);
+}
+
 static bool succeeds_busily(redisContext *context, const char *first, const char *second, const char *third) {
     send_words(context, first, second, third);
     wait_busily(context);
@@ -95,7 +107,7 @@ static bool succeeds_busily(redisContext *context, const char *first, const char
 }
 
 static redisContext *connect_to(const struct address *address, size_t host, const char *default_port) {
-    const struct timeval patience = {.tv_sec = 10};
+    const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
     const char *port = address->hosts[host].port[0] != '\0' ? address->hosts[host].port : default_port;
     redisContext *context = address->host_count > 0 && address->hosts[host].name[0] != '\0'
                                 ? redisConnectWithTimeout(address->hosts[host].name, atoi(port), patience)
@@ -390,6 +402,7 @@ static bool set_bytes(struct redis *redis) {
         snprintf(redis->set_sha, sizeof redis->set_sha, "%s", reply->str);
     freeReplyObject(reply);
     redisAppendCommand(redis->contexts[0], "EVALSHA %s 1 %s %s", redis->set_sha, redis->key, BENCH_VALUE);
+    wait_in_poll(redis->contexts[0]);
     reply = answer_of(redis->contexts[0]);
     freeReplyObject(reply);
     return reply != NULL;
