@@ -529,25 +529,76 @@ static void test_by_token_and_by_the_holder(void **state) {
     end();
 }
 
-/* Its answer is lost, and the holder writes before it is back: what it wrote was overwritten, and is not written again. */
-static void test_by_token_and_overwritten_by_the_holder(void **state) {
+/* A write by token is cut, and before its client is back the holder acts. */
+static int cut_by_token(bool reply, void (*meanwhile)(void)) {
     struct write write = {.token = 0};
 
-    (void)state;
     begin(true);
     release(stage.lock);
     acquire(stage.next);
     write.token = pawl_token(stage.next);
     proxy_refuse(proxy, true);
-    strike_at(OP_MULTI, true, PROXY_CUT_BEFORE);
+    strike_at(OP_MULTI, reply, PROXY_CUT_BEFORE);
     write_start(&write);
     await_strike();
-    set(stage.next, "by the holder");
+    meanwhile();
     proxy_refuse(proxy, false);
     pthread_join(write.thread, NULL);
-    assert_int_equal(write.result, 0);
-    expect(stage.other, "by the holder");
+    return write.result;
+}
+
+static void holder_writes_once(void) {
+    set(stage.next, "by the holder");
+}
+
+static void holder_writes_twice(void) {
+    holder_writes_once();
+    holder_writes_once();
+}
+
+static void holder_deletes(void) {
+    assert_works(pawl_value_set(stage.next, NULL, 0, &error), &error);
+}
+
+static void holder_writes_anew(void) {
+    holder_deletes();
+    holder_writes_once();
+}
+
+static void next_of_all_deletes(void) {
+    release(stage.next);
+    acquire(stage.next);
+    holder_deletes();
+}
+
+/* One write has come since, and that is another's: so this one is sent. */
+static void test_by_token_cut_before_it_left(void **state) {
+    (void)state;
+    assert_int_equal(cut_by_token(false, holder_writes_once), 0);
+    expect(stage.other, "mine");
     end();
+}
+
+/* It may have been overwritten, or deleted, or never have left: nobody says that it was written, and it does not undo what was. */
+static void expect_unknown(bool reply, void (*meanwhile)(void), const char *left) {
+    assert_int_equal(cut_by_token(reply, meanwhile), PAWL_EUNKNOWN);
+    expect(stage.other, left);
+    end();
+}
+
+static void test_by_token_and_overwritten_by_the_holder(void **state) {
+    (void)state;
+    expect_unknown(true, holder_writes_once, "by the holder");
+    expect_unknown(false, holder_writes_twice, "by the holder");
+    expect_unknown(true, holder_writes_anew, "by the holder");
+    expect_unknown(false, holder_writes_anew, "by the holder");
+}
+
+/* Also where the one who deleted it came later, and never saw it. */
+static void test_by_token_and_deleted(void **state) {
+    (void)state;
+    expect_unknown(true, holder_deletes, NULL);
+    expect_unknown(false, next_of_all_deletes, NULL);
 }
 
 /* ---- Several writers ---------------------------------------------------------------------------------------------------------- */
@@ -733,7 +784,9 @@ int main(int argc, char **argv) {
         TEST(test_by_token_of_other_kinds),
         TEST(test_by_token_of_a_foreign_holder),
         TEST(test_by_token_and_by_the_holder),
+        TEST(test_by_token_cut_before_it_left),
         TEST(test_by_token_and_overwritten_by_the_holder),
+        TEST(test_by_token_and_deleted),
         TEST(test_the_first_value_by_two),
         TEST(test_the_directory_is_removed),
         TEST(test_numbers),

@@ -14,7 +14,9 @@
  *     one or never (SESSIONMOVED), and the look goes through the leader first (pawl__zk_catch_up says why).
  *   - The writes of a claim to one value take turns, in any order of their numbers. One that comes late, when a higher number was written,
  *     was overwritten before it was seen: it is not sent.
- *   - A write by token does not know what was written in the meantime. It always compares; so, sent again, it undoes nothing.
+ *   - A write by token does not know what was written in the meantime. It always compares; so, sent again, it undoes nothing. It is sent
+ *     again only where what is there tells that it was not carried out: nothing has changed since the look before, or once, by another.
+ *     Else it may have been overwritten, or never have left.
  *   - "Not written" is said only if that is certain. Where a later holder has written since, or there is nothing, nobody can know.
  */
 #include "engine/zookeeper/value/value.h"
@@ -51,6 +53,7 @@ struct writing {
     char *data; /* what is written */
     int length;
     int version;  /* of the value's znode, as far as is known */
+    int64_t born; /* ... and its czxid */
     bool unsure;  /* an answer was lost */
     bool unknown; /* what is there does not tell whether it was written before, or can't be read */
     struct pawl__stamp stamp;
@@ -209,20 +212,28 @@ static int put(struct writing *it) {
 
 /* ---- Looking ---------------------------------------------------------------------------------------------------------------- */
 
-/* Is what is there this write, or a later one of the same claim? Or, by token: was it overwritten by the hold in whose name it was? */
-static bool is_mine(const struct writing *it, const struct zk_value *found, int version) {
-    if (strcmp(found->by, it->value.by) == 0)
-        return found->number >= it->value.number;
-    return !it->write->author && it->unsure && version != it->version &&
-           found->token >> ZK_TOKEN_BITS == it->value.token >> ZK_TOKEN_BITS;
+/* Is what is there this write, or a later one of the same claim? */
+static bool is_mine(const struct writing *it, const struct zk_value *found) {
+    return strcmp(found->by, it->value.by) == 0 && found->number >= it->value.number;
 }
 
-/* It is not this write. Was that one there before, then? Nobody with a lower token could have followed it, nor an earlier write of the
- * same claim; but one by its token could. */
+/* By token, after a lost answer: can this write have been overwritten, or deleted, since the look before? It is not what is there. So not
+ * if the znode has seen one write since, or none; nor, of a deletion, if it is still the same. NULL: there is none; so a deletion may want
+ * it. */
+static bool may_be_under(const struct writing *it, const struct Stat *found) {
+    if (it->write->author || !it->unsure || it->version == ANY)
+        return false;
+    if (!found)
+        return it->write->bytes && it->version != ABSENT;
+    return it->version == ABSENT || found->czxid != it->born || (it->write->bytes && found->version > it->version + 1);
+}
+
+/* It is not this write, of a claim of ours. Was that one there before, then? Nobody with a lower token could have followed it, nor an
+ * earlier write of the same claim; but one by its token could. */
 static bool may_have_been(const struct writing *it, const struct zk_value *found) {
     uint64_t theirs = found->token >> ZK_TOKEN_BITS, own = it->value.token >> ZK_TOKEN_BITS;
 
-    return theirs > own || (theirs == own && it->write->author && strcmp(found->by, it->value.by) != 0);
+    return it->write->author && (theirs > own || (theirs == own && strcmp(found->by, it->value.by) != 0));
 }
 
 /* By token: has a later hold under the same claim written? */
@@ -236,19 +247,20 @@ static int take_look(struct writing *it, const struct zk_call *get, int rc) {
     struct zk_value found = {0};
     bool parsed = rc == ZOK && pawl__zk_value_parse(get->data, get->length, &found);
 
-    if (parsed && is_mine(it, &found, get->stat.version)) {
+    if (parsed && is_mine(it, &found)) {
         take_stamp(it, found.token, &get->stat);
         return WRITTEN;
     }
-    if (parsed && is_passed(it, &found))
-        return GONE;
     it->unknown = true;
     if (rc != ZOK && rc != ZNONODE)
         return pawl__zk_reply_lost(rc) ? LATER : pawl__zk_explain(it->write->name, rc, "read", it->path, it->reterr);
-    if (rc == ZNONODE && !it->write->author && it->unsure && it->version >= 0)
-        return WRITTEN; /* and deleted since, as what was there before it */
+    if (may_be_under(it, rc == ZOK ? &get->stat : NULL))
+        return fail_unknown(it, false);
     it->unknown = !parsed || may_have_been(it, &found);
+    if (parsed && is_passed(it, &found))
+        return GONE;
     it->version = rc == ZOK ? get->stat.version : ABSENT;
+    it->born = get->stat.czxid;
     return 0;
 }
 
