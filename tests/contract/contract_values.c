@@ -394,6 +394,32 @@ static void test_each_hold_writes_its_token(void **state) {
     pawl_lock_free(second);
 }
 
+/* A deletion is a write: who held before does not write after it. On ZooKeeper nothing is left that would say so (docs/zookeeper.md). */
+static void test_each_hold_deletes_by_its_token(void **state) {
+    struct pawl_lock *first = contract_mutex(one, PAWL_TASK), *second = contract_mutex(one, PAWL_TASK);
+    struct contract_thread thread;
+    uint64_t token;
+
+    (void)state;
+    take(first);
+    token = pawl_token(first);
+    set(first, "first");
+    contract_start(&thread, second, PAWL_EXCLUSIVE, PATIENCE_MS);
+    give(first);
+    assert_int_equal(contract_await(&thread), 0);
+    set(second, NULL);
+    assert_int_equal(look_at(two, "lock").version, 0);
+    if (!contract_engine->paths) {
+        assert_fails(PAWL_ETOKEN, pawl_value_set_as(two, "lock", token, "by a child", 10, &error), &error);
+        assert_fails(PAWL_ETOKEN, pawl_value_set_as(two, "lock", token, NULL, 0, &error), &error);
+        assert_int_equal(look_at(two, "lock").version, 0);
+    }
+    assert_works(pawl_value_set_as(two, "lock", pawl_token(second), "by its own", 10, &error), &error);
+    contract_finish(&thread);
+    pawl_lock_free(first);
+    pawl_lock_free(second);
+}
+
 /* ---- From memory ------------------------------------------------------------------------------------------------------------ */
 
 static void test_value_is_read_once(void **state) {
@@ -540,6 +566,7 @@ int contract_run_values(void) {
         VALUE_TEST(test_broken_writer),
         VALUE_TEST(test_write_by_token),
         VALUE_TEST(test_each_hold_writes_its_token),
+        VALUE_TEST(test_each_hold_deletes_by_its_token),
         VALUE_TEST(test_value_is_read_once),
         VALUE_TEST(test_readers_see_what_was_written),
         VALUE_TEST(test_values_after_close_and_fork),
