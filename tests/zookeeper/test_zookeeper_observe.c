@@ -7,14 +7,14 @@
 
 static struct {
     struct pawl *client;
-    struct pawl__observer observer;
-    _Atomic unsigned told;
+    struct pawl__observer observer, second;
+    _Atomic unsigned told, second_told;
 } here;
 
 static void on_changed(void *core, struct pawl__observer *observer) {
     (void)core;
-    assert_ptr_equal(observer, &here.observer);
-    atomic_fetch_add(&here.told, 1);
+    assert_true(observer == &here.observer || observer == &here.second);
+    atomic_fetch_add(observer == &here.second ? &here.second_told : &here.told, 1);
 }
 
 static struct zk_session *session(void) {
@@ -98,6 +98,41 @@ static void test_holders_of_a_mutex(void **state) {
     pawl_close(one);
     pawl_close(two);
     end();
+    await_no_watches();
+}
+
+/* A second observer of a client asks nothing of the server, and is told at once; and it stays when the first goes. */
+static void test_a_second_observer(void **state) {
+    struct pawl *holder = open_direct("");
+    struct pawl_lock *lock = new_mutex(holder, 0);
+    const struct pawl__values *values;
+    uint64_t asked;
+    unsigned told;
+
+    (void)state;
+    begin();
+    values = here.client->engine->impl->values;
+    acquire(lock);
+    settle();
+    asked = requests();
+    here.second = here.observer;
+    here.second_told = 0;
+    assert_works(values->observe(here.client->engine, &here.second, &error), &error);
+    await(here.second_told > 0, "it was not told of what is there");
+    settle();
+    assert_int_equal(requests(), asked);
+    told = here.second_told;
+    expect_told(release(lock));
+    await(here.second_told > told, "the second was not told");
+    settle();
+    values->unobserve(here.client->engine, &here.observer);
+    told = here.second_told;
+    acquire(lock);
+    await(here.second_told > told, "it went with the first");
+    values->unobserve(here.client->engine, &here.second);
+    pawl_lock_free(lock);
+    pawl_close(holder);
+    pawl_close(here.client);
     await_no_watches();
 }
 
@@ -424,6 +459,7 @@ int main(int argc, char **argv) {
     const struct zookeeper_how how = {.words = NULL};
     const struct CMUnitTest tests[] = {
         TEST(test_holders_of_a_mutex),
+        TEST(test_a_second_observer),
         TEST(test_who_waits_is_not_heard),
         TEST(test_values),
         TEST(test_readers),

@@ -170,7 +170,7 @@ static int zk_open(struct pawl__engine *engine, const struct pawl__setup *setup,
     TAILQ_INIT(&zk->listings);
     TAILQ_INIT(&zk->leftovers);
     TAILQ_INIT(&zk->authors);
-    TAILQ_INIT(&zk->observers.all);
+    TAILQ_INIT(&zk->observers.locks);
     TAILQ_INIT(&zk->observers.changed);
     if ((rc = pawl__zk_session_init(&zk->session, engine, reterr)) == 0 && (rc = take_options(zk, setup, reterr)) == 0 &&
         (rc = make_url(&zk->session.options, reterr)) == 0)

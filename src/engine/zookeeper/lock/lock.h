@@ -112,6 +112,7 @@ enum {
 
 struct zk_engine;
 struct zk_claim;
+struct zk_observed;
 struct zk_observer;
 
 /* One request for all claims that want the same list: list.c. */
@@ -243,7 +244,8 @@ struct zk_engine {
     TAILQ_HEAD(, zk_leftover) leftovers;
     TAILQ_HEAD(, zk_claim) authors; /* claims that have written values */
     struct {
-        TAILQ_HEAD(, zk_observer) all, changed;
+        TAILQ_HEAD(, zk_observed) locks;
+        TAILQ_HEAD(, zk_observer) changed;
         struct zk_observer *told; /* the core is being told of it */
     } observers;
 };

@@ -2,7 +2,8 @@
  *
  * observe.c - who observes a lock is told when its holder or its value may have changed.
  *
- * An observer has watches, and nothing else at the server: no znode, so it does not queue and nobody sees it.
+ * A lock that is observed has watches, and nothing else at the server: no znode, so that observers do not queue and nobody sees them. All
+ * of a client's observers of it share them.
  *
  *     value      on the value's znode, there or not
  *     holder     on the znode of the one who holds exclusively: it goes, or is broken
@@ -31,67 +32,73 @@
 enum { CHANGED = 1, ANSWERED, REFUSED };
 
 struct zk_observer {
-    struct zk_asker asker;         /* the first member */
-    TAILQ_ENTRY(zk_observer) link; /* zk->observers.all */
+    TAILQ_ENTRY(zk_observer) link; /* observed->observers */
     TAILQ_ENTRY(zk_observer) news; /* zk->observers.changed, while `changed` */
-    struct zk_engine *zk;
+    struct zk_observed *observed;
     struct pawl__observer *seam;
+    bool changed; /* which the core is to be told */
+};
+
+struct zk_observed {
+    struct zk_asker asker;         /* the first member */
+    TAILQ_ENTRY(zk_observed) link; /* zk->observers.locks */
+    TAILQ_HEAD(, zk_observer) observers;
+    struct zk_engine *zk;
     char *home, *leases, *value; /* paths */
     struct {
         struct zk_watch *value, *holder, *directory, *leases;
     } watch;
     bool has_leases;   /* the lock's directory has theirs */
-    bool changed;      /* which the core is to be told */
     int asked;         /* requests on their way */
     int64_t look_at;   /* when to set what is missing; PAWL__NEVER: nothing is */
     int64_t looked_at; /* when that was done last */
 };
 
-static struct zk_observer *observer_of(struct zk_asker *asker) {
-    return (struct zk_observer *)asker;
+static struct zk_observed *observed_of(struct zk_asker *asker) {
+    return (struct zk_observed *)asker;
 }
 
-static void look_by(struct zk_observer *observer, int64_t when) {
-    if (when < observer->look_at)
-        observer->look_at = when;
+static void look_by(struct zk_observed *observed, int64_t when) {
+    if (when < observed->look_at)
+        observed->look_at = when;
 }
 
-static void look_soon(struct zk_observer *observer) {
-    int64_t now = pawl__boottime(), due = observer->looked_at + OBSERVE_NS;
+static void look_soon(struct zk_observed *observed) {
+    int64_t now = pawl__boottime(), due = observed->looked_at + OBSERVE_NS;
 
-    look_by(observer, due > now ? due : now);
+    look_by(observed, due > now ? due : now);
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------------------------------------ */
 
 /* A request, with a watch for `slot`, unless that is NULL. NULL: out of memory. */
-static struct zk_op *ask(struct zk_observer *observer, zk_done_fn *done, struct zk_watch **slot, const char *path, bool children,
+static struct zk_op *ask(struct zk_observed *observed, zk_done_fn *done, struct zk_watch **slot, const char *path, bool children,
                          zk_fired_fn *fired) {
-    struct zk_session *session = &observer->zk->session;
+    struct zk_session *session = &observed->zk->session;
     struct zk_op *op = NULL;
 
-    if (!slot || pawl__zk_watch_new(session, &observer->asker, slot, path, children, fired))
-        op = pawl__zk_op_new(session, &observer->asker, done, NULL);
+    if (!slot || pawl__zk_watch_new(session, &observed->asker, slot, path, children, fired))
+        op = pawl__zk_op_new(session, &observed->asker, done, NULL);
     if (op)
-        observer->asked++;
+        observed->asked++;
     else
-        look_by(observer, pawl__boottime() + AGAIN_NS);
+        look_by(observed, pawl__boottime() + AGAIN_NS);
     if (!op && slot && *slot)
         pawl__zk_watch_set(*slot, ZSYSTEMERROR);
     return op;
 }
 
-static void drop_watches(struct zk_observer *observer) {
-    pawl__zk_watch_drop(observer->watch.value);
-    pawl__zk_watch_drop(observer->watch.holder);
-    pawl__zk_watch_drop(observer->watch.directory);
-    pawl__zk_watch_drop(observer->watch.leases);
+static void drop_watches(struct zk_observed *observed) {
+    pawl__zk_watch_drop(observed->watch.value);
+    pawl__zk_watch_drop(observed->watch.holder);
+    pawl__zk_watch_drop(observed->watch.directory);
+    pawl__zk_watch_drop(observed->watch.leases);
 }
 
 static int on_event(struct zk_asker *asker, int type) {
     if (type != ZK_WATCH_MISSED)
         return CHANGED;
-    drop_watches(observer_of(asker));
+    drop_watches(observed_of(asker));
     return 0; /* they are set again when there is a connection */
 }
 
@@ -117,15 +124,15 @@ static int on_home(struct zk_op *op, const struct zk_reply *reply) {
     int event = watched(op, reply->rc, true);
 
     if (op->asker && reply->rc == ZOK) {
-        pawl__zk_watch_drop(observer_of(op->asker)->watch.directory);
-        look_soon(observer_of(op->asker));
+        pawl__zk_watch_drop(observed_of(op->asker)->watch.directory);
+        look_soon(observed_of(op->asker));
     }
     return event;
 }
 
 /* Be told when the znode comes, changes or goes. */
-static void watch_znode(struct zk_observer *observer, zk_done_fn *done, struct zk_watch **slot, const char *path) {
-    struct zk_op *op = ask(observer, done, slot, path, false, on_event);
+static void watch_znode(struct zk_observed *observed, zk_done_fn *done, struct zk_watch **slot, const char *path) {
+    struct zk_op *op = ask(observed, done, slot, path, false, on_event);
 
     if (op)
         pawl__zk_exists(op, path, *slot);
@@ -135,16 +142,16 @@ static void watch_znode(struct zk_observer *observer, zk_done_fn *done, struct z
 
 static int on_holder(struct zk_op *op, const struct zk_reply *reply) {
     if (op->asker && reply->rc == ZNONODE)
-        look_soon(observer_of(op->asker)); /* gone already: who is next? */
+        look_soon(observed_of(op->asker)); /* gone already: who is next? */
     return watched(op, reply->rc, false);
 }
 
-static void watch_holder(struct zk_observer *observer, const char *child) {
-    char *path = pawl__zk_text("%s/%s", observer->home, child);
-    struct zk_op *op = path ? ask(observer, on_holder, &observer->watch.holder, path, false, on_event) : NULL;
+static void watch_holder(struct zk_observed *observed, const char *child) {
+    char *path = pawl__zk_text("%s/%s", observed->home, child);
+    struct zk_op *op = path ? ask(observed, on_holder, &observed->watch.holder, path, false, on_event) : NULL;
 
     if (op)
-        pawl__zk_get(op, path, observer->watch.holder);
+        pawl__zk_get(op, path, observed->watch.holder);
     free(path);
 }
 
@@ -152,11 +159,11 @@ static int on_leases(struct zk_op *op, const struct zk_reply *reply) {
     return watched(op, reply->rc, false); /* where they are gone, so is a child of the lock's directory */
 }
 
-static void watch_leases(struct zk_observer *observer) {
-    struct zk_op *op = ask(observer, on_leases, &observer->watch.leases, observer->leases, true, on_event);
+static void watch_leases(struct zk_observed *observed) {
+    struct zk_op *op = ask(observed, on_leases, &observed->watch.leases, observed->leases, true, on_event);
 
     if (op)
-        pawl__zk_list(op, observer->leases, observer->watch.leases);
+        pawl__zk_list(op, observed->leases, observed->watch.leases);
 }
 
 /* The one who holds exclusively, by a list of the lock's directory; NULL: nobody, or it does not say. */
@@ -176,26 +183,26 @@ static bool has_child(const struct String_vector *children, const char *name) {
 
 /* Nobody holds, or nobody alone: here is a list with a watch. */
 static int on_queue(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_observer *observer = op->asker ? observer_of(op->asker) : NULL;
-    const char *holder = observer && reply->rc == ZOK ? holder_in(reply->children) : NULL;
+    struct zk_observed *observed = op->asker ? observed_of(op->asker) : NULL;
+    const char *holder = observed && reply->rc == ZOK ? holder_in(reply->children) : NULL;
     int event = watched(op, reply->rc, false);
 
-    if (!observer)
+    if (!observed)
         return 0;
     if (holder) {
-        pawl__zk_watch_drop(observer->watch.directory);
-        watch_holder(observer, holder);
-    } else if (reply->rc == ZOK && (observer->has_leases = has_child(reply->children, "leases")) && !observer->watch.leases) {
-        watch_leases(observer);
+        pawl__zk_watch_drop(observed->watch.directory);
+        watch_holder(observed, holder);
+    } else if (reply->rc == ZOK && (observed->has_leases = has_child(reply->children, "leases")) && !observed->watch.leases) {
+        watch_leases(observed);
     } else if (reply->rc == ZNONODE) {
-        watch_znode(observer, on_home, &observer->watch.directory, observer->home);
+        watch_znode(observed, on_home, &observed->watch.directory, observed->home);
     }
     return event;
 }
 
 /* Somebody else may have been there first: so this one sets no watch. */
 static int on_listed(struct zk_op *op, const struct zk_reply *reply) {
-    struct zk_observer *observer = op->asker ? observer_of(op->asker) : NULL;
+    struct zk_observed *observed = op->asker ? observed_of(op->asker) : NULL;
     const char *holder = reply->rc == ZOK ? holder_in(reply->children) : NULL;
     int event = watched(op, reply->rc, false);
     struct zk_op *list;
@@ -203,50 +210,57 @@ static int on_listed(struct zk_op *op, const struct zk_reply *reply) {
     if (event != ANSWERED || pawl__zk_reply_lost(reply->rc))
         return event;
     if (holder)
-        watch_holder(observer, holder);
-    else if ((list = ask(observer, on_queue, &observer->watch.directory, observer->home, true, on_event)))
-        pawl__zk_list(list, observer->home, observer->watch.directory);
+        watch_holder(observed, holder);
+    else if ((list = ask(observed, on_queue, &observed->watch.directory, observed->home, true, on_event)))
+        pawl__zk_list(list, observed->home, observed->watch.directory);
     return event;
 }
 
 /* ---- Looking ------------------------------------------------------------------------------------------------------------------ */
 
 /* Set what is missing. There is a connection. */
-static void look(struct zk_observer *observer, int64_t now) {
+static void look(struct zk_observed *observed, int64_t now) {
     struct zk_op *op;
 
-    observer->look_at = PAWL__NEVER;
-    observer->looked_at = now;
-    if (!observer->watch.value)
-        watch_znode(observer, on_looked, &observer->watch.value, observer->value);
-    if (!observer->watch.holder && !observer->watch.directory) {
-        if ((op = ask(observer, on_listed, NULL, NULL, false, NULL)))
-            pawl__zk_list(op, observer->home, NULL);
-    } else if (observer->watch.directory && observer->has_leases && !observer->watch.leases) {
-        watch_leases(observer);
+    observed->look_at = PAWL__NEVER;
+    observed->looked_at = now;
+    if (!observed->watch.value)
+        watch_znode(observed, on_looked, &observed->watch.value, observed->value);
+    if (!observed->watch.holder && !observed->watch.directory) {
+        if ((op = ask(observed, on_listed, NULL, NULL, false, NULL)))
+            pawl__zk_list(op, observed->home, NULL);
+    } else if (observed->watch.directory && observed->has_leases && !observed->watch.leases) {
+        watch_leases(observed);
     }
 }
 
-static void step(struct zk_asker *asker, int event) {
-    struct zk_observer *observer = observer_of(asker);
-    struct zk_engine *zk = observer->zk;
-
-    if (event == CHANGED) {
-        look_soon(observer);
-        return;
-    }
-    if (event == REFUSED)
-        look_by(observer, pawl__boottime() + AGAIN_NS);
-    if (--observer->asked > 0 || !zk_is_connected(&zk->session) || observer->changed)
-        return;
+static void note_change(struct zk_observer *observer) {
+    if (!observer->changed)
+        TAILQ_INSERT_TAIL(&observer->observed->zk->observers.changed, observer, news);
     observer->changed = true;
-    TAILQ_INSERT_TAIL(&zk->observers.changed, observer, news);
 }
 
 static void forget_change(struct zk_observer *observer) {
     if (observer->changed)
-        TAILQ_REMOVE(&observer->zk->observers.changed, observer, news);
+        TAILQ_REMOVE(&observer->observed->zk->observers.changed, observer, news);
     observer->changed = false;
+}
+
+static void step(struct zk_asker *asker, int event) {
+    struct zk_observed *observed = observed_of(asker);
+    struct zk_observer *observer;
+
+    if (event == CHANGED) {
+        look_soon(observed);
+        return;
+    }
+    if (event == REFUSED)
+        look_by(observed, pawl__boottime() + AGAIN_NS);
+    if (--observed->asked > 0 || !zk_is_connected(&observed->zk->session))
+        return;
+    TAILQ_FOREACH(observer, &observed->observers, link) {
+        note_change(observer);
+    }
 }
 
 void pawl__zk_observers_tell(struct zk_engine *zk) {
@@ -264,82 +278,118 @@ void pawl__zk_observers_tell(struct zk_engine *zk) {
 }
 
 int64_t pawl__zk_observe_due(struct zk_engine *zk, int64_t now) {
-    struct zk_observer *observer;
+    struct zk_observed *observed;
     int64_t due = PAWL__NEVER;
 
     if (!zk_is_connected(&zk->session))
         return PAWL__NEVER;
-    TAILQ_FOREACH(observer, &zk->observers.all, link) {
-        if (observer->look_at <= now && observer->asked == 0 && zk->session.op_count < ZK_ROOM)
-            look(observer, now);
-        if (observer->look_at < due && observer->asked == 0)
-            due = observer->look_at; /* without an answer, or room, what we wait for wakes us */
+    TAILQ_FOREACH(observed, &zk->observers.locks, link) {
+        if (observed->look_at <= now && observed->asked == 0 && zk->session.op_count < ZK_ROOM)
+            look(observed, now);
+        if (observed->look_at < due && observed->asked == 0)
+            due = observed->look_at; /* without an answer, or room, what we wait for wakes us */
     }
     return zk->session.op_count < ZK_ROOM ? due : PAWL__NEVER;
 }
 
 void pawl__zk_observe_again(struct zk_engine *zk) {
-    struct zk_observer *observer;
+    struct zk_observed *observed;
 
-    TAILQ_FOREACH(observer, &zk->observers.all, link) {
-        drop_watches(observer);
-        look_soon(observer);
+    TAILQ_FOREACH(observed, &zk->observers.locks, link) {
+        drop_watches(observed);
+        look_soon(observed);
     }
 }
 
 /* ---- The seam ----------------------------------------------------------------------------------------------------------------- */
 
-static void observer_free(struct zk_observer *observer) {
-    free(observer->home);
-    free(observer->leases);
-    free(observer->value);
-    free(observer);
+static struct zk_observed *find(struct zk_engine *zk, const char *home) {
+    struct zk_observed *observed;
+
+    TAILQ_FOREACH(observed, &zk->observers.locks, link) {
+        if (strcmp(observed->home, home) == 0)
+            return observed;
+    }
+    return NULL;
+}
+
+static void observed_free(struct zk_observed *observed) {
+    free(observed->home);
+    free(observed->leases);
+    free(observed->value);
+    free(observed);
+}
+
+/* A lock that nobody observed. Its first look is due at once. NULL: out of memory. */
+static struct zk_observed *make(struct zk_engine *zk, const char *home, const char *name) {
+    struct zk_observed *observed = calloc(1, sizeof *observed);
+
+    if (!observed)
+        return NULL;
+    observed->zk = zk;
+    observed->home = strdup(home);
+    observed->leases = pawl__zk_text("%s/leases", home);
+    observed->value = pawl__zk_value_path(zk->session.options.base_path, name, false);
+    if (!observed->home || !observed->leases || !observed->value) {
+        observed_free(observed);
+        return NULL;
+    }
+    pawl__zk_asker_init(&observed->asker, step);
+    TAILQ_INIT(&observed->observers);
+    TAILQ_INSERT_TAIL(&zk->observers.locks, observed, link);
+    return observed;
 }
 
 int pawl__zk_observe(struct pawl__engine *engine, struct pawl__observer *seam, struct pawl_error *reterr) {
     struct zk_engine *zk = zk_of(engine);
-    const char *base_path = zk->session.options.base_path;
     struct zk_observer *observer;
+    struct zk_observed *observed;
     int rc;
-    char *home = pawl__zk_home(base_path, seam->name, reterr, &rc);
+    char *home = pawl__zk_home(zk->session.options.base_path, seam->name, reterr, &rc);
 
     if (!home)
         return rc;
     observer = calloc(1, sizeof *observer);
-    if (!observer) {
-        free(home);
-        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    }
-    observer->zk = zk;
-    observer->seam = seam;
-    observer->home = home;
-    observer->leases = pawl__zk_text("%s/leases", home);
-    observer->value = pawl__zk_value_path(base_path, seam->name, false);
-    if (!observer->leases || !observer->value) {
-        observer_free(observer);
-        return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    }
-    pawl__zk_asker_init(&observer->asker, step);
-    seam->every_ns = PAWL__NEVER;
-    seam->engine_part = observer;
     pawl__zk_lock();
-    TAILQ_INSERT_TAIL(&zk->observers.all, observer, link);
-    pawl__zk_ring(&zk->session); /* its first look is due at once */
+    observed = observer ? find(zk, home) : NULL;
+    if (observer && !observed)
+        observed = make(zk, home, seam->name);
+    if (observed) {
+        *observer = (struct zk_observer){.seam = seam, .observed = observed};
+        seam->every_ns = PAWL__NEVER;
+        seam->engine_part = observer;
+        TAILQ_INSERT_TAIL(&observed->observers, observer, link);
+        if (observed->looked_at && observed->asked == 0 && zk_is_connected(&zk->session))
+            note_change(observer); /* it stands already: no answer is on its way that would tell this one */
+        pawl__zk_ring(&zk->session);
+    }
     pawl__zk_leave(zk);
-    return 0;
+    free(home);
+    if (observed)
+        return 0;
+    free(observer);
+    return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
 }
 
 void pawl__zk_unobserve(struct pawl__engine *engine, struct pawl__observer *seam) {
     struct zk_engine *zk = zk_of(engine);
     struct zk_observer *observer = seam->engine_part;
+    struct zk_observed *observed = observer->observed;
 
     pawl__zk_lock();
-    while (zk->observers.told == observer)
+    while (zk->observers.told == observer) /* what it observes stays as long as it is in its list */
         pthread_cond_wait(&zk->session.answered, &pawl__zk_mutex);
     forget_change(observer);
-    TAILQ_REMOVE(&zk->observers.all, observer, link);
-    drop_watches(observer);
-    pawl__zk_asker_cut(&observer->asker);
+    TAILQ_REMOVE(&observed->observers, observer, link);
+    if (!TAILQ_EMPTY(&observed->observers)) {
+        observed = NULL;
+    } else {
+        TAILQ_REMOVE(&zk->observers.locks, observed, link);
+        drop_watches(observed);
+        pawl__zk_asker_cut(&observed->asker);
+    }
     pawl__zk_leave(zk);
-    observer_free(observer);
+    free(observer);
+    if (observed)
+        observed_free(observed);
 }
