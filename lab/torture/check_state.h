@@ -52,7 +52,7 @@ struct process {
     size_t open_value[HISTORY_THREADS]; /* what it does with a value: its place in check->values, from 1 on; 0 */
 };
 
-/* A value that was written, or read. */
+/* A value, or a note, that was written, or read. */
 struct value_op {
     int64_t begin, end;          /* end NEVER: nobody knows what came of it */
     int64_t since;               /* when the hold was granted */
@@ -65,6 +65,7 @@ struct value_op {
     int code;
     short lock;
     bool writes;
+    bool note;     /* the second value beside the lock */
     bool by_token; /* written in the name of the hold, not by its holder */
     bool mixed;    /* somebody wrote by token in its chain */
     bool told;     /* not read, but told to who observes the lock: it may be old */

@@ -5,6 +5,8 @@
  * Each write has a number that no other has, and who reads a value learns which it was. Under one token writes follow each other, and
  * tokens rise: so all writes of a lock have a rank, and the history is linearizable if ranks never fall in real time.
  *
+ * A note is a second value beside the lock: the same holds of its writes and reads, for themselves.
+ *
  * Others may write in the name of a hold that stands, by its token. Holds of one process that follow each other, with no other process's
  * between them, are a chain: they may be one hold to the server, which takes such a write under any of their tokens. So where somebody has
  * written by token, the writes of the chain are ranked by their time, and those that were under way together have the same rank.
@@ -36,8 +38,12 @@ static struct value_op *open_op(struct check *check, struct process *process, in
     return process->open_value[thread] > 0 ? &check->values[process->open_value[thread] - 1] : NULL;
 }
 
+static const char *word_of(const struct value_op *op) {
+    return op->note ? "note" : "value";
+}
+
 static bool on_begin(struct check *check, const struct record *record, struct process *process) {
-    bool writes = record->kind != RECORD_LOOK;
+    bool writes = record->kind != RECORD_LOOK && record->kind != RECORD_LOOK_NOTE;
 
     if (open_op(check, process, record->who.thread) != NULL ||
         !check_room(&check->values, &check->value_room, check->value_count, sizeof check->values[0]))
@@ -51,6 +57,7 @@ static bool on_begin(struct check *check, const struct record *record, struct pr
         .who = record->who,
         .lock = (short)record->lock,
         .writes = writes,
+        .note = record->kind == RECORD_PUT_NOTE || record->kind == RECORD_LOOK_NOTE,
         .by_token = record->kind == RECORD_PUT_BY_TOKEN,
     };
     process->open_value[record->who.thread] = check->value_count;
@@ -75,8 +82,8 @@ static bool on_end(struct check *check, const struct record *record, struct proc
         return true;
     /* Replicas that were merely slow are too few for a value at once, where an acquire goes on asking. */
     if (op->code != 0 && !check_expects(check, op->code) && !(op->code == PAWL_EREPLICAS && check->stroke_count > 0))
-        check_complain(check, RULE_ERROR, "line %zu: a value could not be %s: %s", check->lines, op->writes ? "written" : "read",
-                       pawl_error_name(op->code));
+        check_complain(check, RULE_ERROR, "line %zu: a %s could not be %s: %s", check->lines, word_of(op),
+                       op->writes ? "written" : "read", pawl_error_name(op->code));
     return true;
 }
 
@@ -110,14 +117,14 @@ bool check_value(struct check *check, const struct record *record, struct proces
         return on_shown(check, record);
     if (record->kind == RECORD_BLIND)
         return on_blind(check, record);
-    if (record->kind == RECORD_PUT || record->kind == RECORD_PUT_BY_TOKEN || record->kind == RECORD_LOOK)
-        return on_begin(check, record, process);
-    return on_end(check, record, process);
+    if (record->kind == RECORD_STORED || record->kind == RECORD_SAW)
+        return on_end(check, record, process);
+    return on_begin(check, record, process);
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------------------- */
 
-/* The writes of one lock by rank: the rank of writes[i] is i + 1, or that of the one before it. */
+/* The writes of one lock, those of its value or those of its note, by rank: the rank of writes[i] is i + 1, or that of the one before it. */
 struct ranked {
     struct check *check;
     struct value_op **writes, **reads;
@@ -302,8 +309,8 @@ static struct value_op *find_write(const struct ranked *all, struct value_op *co
 }
 
 static void complain_of_read(struct check *check, const struct value_op *read, const char *what) {
-    check_complain(check, RULE_VALUE, "lock %d: client %d.%u read %" PRIu64 " at %.6f s, %s", read->lock, read->who.slot,
-                   read->who.life, read->number, (double)read->end / 1e9, what);
+    check_complain(check, RULE_VALUE, "lock %d: client %d.%u read %s %" PRIu64 " at %.6f s, %s", read->lock, read->who.slot,
+                   read->who.life, word_of(read), read->number, (double)read->end / 1e9, what);
 }
 
 static void match_read(const struct ranked *all, struct value_op *const *numbered, struct value_op *read) {
@@ -407,8 +414,8 @@ static void check_real_time(const struct ranked *all, struct value_op **begun, s
             continue;
         if (op->writes)
             check_complain(all->check, RULE_VALUE,
-                           "lock %d: client %d.%u wrote with token %" PRIu64 " at %.6f s, after a later one was there", op->lock,
-                           op->who.slot, op->who.life, op->token, (double)op->begin / 1e9);
+                           "lock %d: client %d.%u wrote a %s with token %" PRIu64 " at %.6f s, after a later one was there",
+                           op->lock, op->who.slot, op->who.life, word_of(op), op->token, (double)op->begin / 1e9);
         else
             complain_of_read(all->check, op, "though a later one had been written or seen");
     }
@@ -478,8 +485,9 @@ static void check_deposed(const struct ranked *all) {
             is_excused(all->check, write->begin, write->end == NEVER ? all->check->now : write->end, SPLITS, write->lock))
             continue;
         check_complain(all->check, RULE_VALUE,
-                       "lock %d: client %d.%u wrote with token %" PRIu64 " at %.6f s, and was not refused: another held it since",
-                       write->lock, write->who.slot, write->who.life, write->token, (double)write->begin / 1e9);
+                       "lock %d: client %d.%u wrote a %s with token %" PRIu64
+                       " at %.6f s, and was not refused: another held it since",
+                       write->lock, write->who.slot, write->who.life, word_of(write), write->token, (double)write->begin / 1e9);
     }
 }
 
@@ -517,12 +525,12 @@ static void check_lock(const struct ranked *all) {
 }
 
 /* What was read with success, and all that may have been written. */
-static void gather(struct ranked *all, int lock) {
+static void gather(struct ranked *all, int lock, bool note) {
     all->write_count = all->read_count = 0;
     for (size_t i = 0; i < all->check->value_count; i++) {
         struct value_op *op = &all->check->values[i];
 
-        if (op->lock != lock)
+        if (op->lock != lock || op->note != note)
             continue;
         if (op->writes)
             all->writes[all->write_count++] = op;
@@ -545,9 +553,11 @@ void check_values(struct check *check) {
     }
     for (int lock = 0; lock < HISTORY_LOCKS && check->value_count > 0; lock++)
         if (check->locks[lock].kind != '\0') {
-            gather(&all, lock);
             find_holds(&all, lock);
-            check_lock(&all);
+            for (int note = 0; note < 2; note++) {
+                gather(&all, lock, note);
+                check_lock(&all);
+            }
         }
     free(all.writes);
     free(all.reads);

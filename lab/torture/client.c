@@ -264,24 +264,38 @@ static uint64_t number_write(struct thread *thread) {
     return (uint64_t)who->slot << 50 | (uint64_t)(who->life & 0xffff) << 34 | (uint64_t)who->thread << 28 | ++thread->writes;
 }
 
-/* By the handle that holds, or in the name of the hold that has this token. */
-static void put_value(struct thread *thread, const struct wish *wish, uint64_t token, bool by_token) {
-    uint64_t number = number_write(thread);
+/* By the handle that holds, the value or the note, or the value in the name of the hold that has this token. */
+static int put_bytes(struct thread *thread, const struct wish *wish, uint64_t token, enum record_kind how, uint64_t number) {
     char bytes[VALUE_ROOM];
     size_t size = make_value(number, bytes);
 
-    NOTE(thread, wish, now(thread), by_token ? RECORD_PUT_BY_TOKEN : RECORD_PUT, "%d %" PRIu64 " %" PRIu64, wish->index, token,
-         number);
-    int result = by_token ? pawl_value_set_as(thread->client->pawl, wish->lock->name, token, bytes, size, NULL)
-                          : pawl_value_set(wish->handle, bytes, size, NULL);
+    if (how == RECORD_PUT_BY_TOKEN)
+        return pawl_value_set_as(thread->client->pawl, wish->lock->name, token, bytes, size, NULL);
+    if (how == RECORD_PUT_NOTE)
+        return pawl_note_set(wish->handle, bytes, size, NULL);
+    return pawl_value_set(wish->handle, bytes, size, NULL);
+}
+
+static void put_value(struct thread *thread, const struct wish *wish, uint64_t token, enum record_kind how) {
+    uint64_t number = number_write(thread);
+
+    NOTE(thread, wish, now(thread), how, "%d %" PRIu64 " %" PRIu64, wish->index, token, number);
+    int result = put_bytes(thread, wish, token, how, number);
 
     NOTE(thread, wish, now(thread), RECORD_STORED, "%d %d", wish->index, result);
 }
 
-static bool draw_by_token(struct thread *thread) {
-    int percent = thread->client->page->by_token;
-
+/* Of 100 times so many; where that is none, nothing is drawn. */
+static bool draw_share(struct thread *thread, int percent) {
     return percent > 0 && dice_percent(&thread->dice, (unsigned)percent);
+}
+
+static enum record_kind draw_put(struct thread *thread) {
+    const struct page *page = thread->client->page;
+
+    if (draw_share(thread, page->notes))
+        return RECORD_PUT_NOTE;
+    return draw_share(thread, page->by_token) ? RECORD_PUT_BY_TOKEN : RECORD_PUT;
 }
 
 uint64_t value_number(const struct pawl_value *value) {
@@ -296,11 +310,19 @@ uint64_t value_number(const struct pawl_value *value) {
                                                                                                                    : UINT64_MAX;
 }
 
+/* With the server's time or without: an engine may ask in another way for that. */
+static int get_note(struct thread *thread, const struct wish *wish, const struct pawl_value **ret) {
+    int64_t now_ms;
+
+    return pawl_note_get(wish->handle, ret, draw_share(thread, 50) ? &now_ms : NULL, NULL);
+}
+
 static void look_at_value(struct thread *thread, const struct wish *wish, uint64_t token) {
     const struct pawl_value *value = NULL;
+    bool note = draw_share(thread, thread->client->page->notes);
 
-    NOTE(thread, wish, now(thread), RECORD_LOOK, "%d %" PRIu64, wish->index, token);
-    int result = pawl_value_get(wish->handle, &value, NULL);
+    NOTE(thread, wish, now(thread), note ? RECORD_LOOK_NOTE : RECORD_LOOK, "%d %" PRIu64, wish->index, token);
+    int result = note ? get_note(thread, wish, &value) : pawl_value_get(wish->handle, &value, NULL);
     uint64_t number = result == 0 ? value_number(value) : 0;
 
     NOTE(thread, wish, now(thread), RECORD_SAW, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64, wish->index, result, number,
@@ -312,7 +334,7 @@ static void look_at_value(struct thread *thread, const struct wish *wish, uint64
 static void use_value(struct thread *thread, const struct wish *wish) {
     for (int i = 0; i < 3 && wish->mode != PAWL_PERMITS && dice_percent(&thread->dice, thread->client->values); i++)
         if (wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 60))
-            put_value(thread, wish, pawl_token(wish->handle), draw_by_token(thread));
+            put_value(thread, wish, pawl_token(wish->handle), draw_put(thread));
         else
             look_at_value(thread, wish, pawl_token(wish->handle));
 }
@@ -331,7 +353,7 @@ static void put_for_another(struct thread *thread) {
     uint64_t token = atomic_load(&thread->client->page->granted[wish.index][dice_percent(&thread->dice, 40)]);
 
     if (token > 0)
-        put_value(thread, &wish, token, true);
+        put_value(thread, &wish, token, RECORD_PUT_BY_TOKEN);
 }
 
 /* ---- Holding on ----------------------------------------------------------------------------------------------------------- */
@@ -563,7 +585,7 @@ static void *thread_main(void *data) {
             rest(thread);
         if (thread->client->values > 0 && dice_percent(&thread->dice, thread->client->values / 2))
             peek(thread);
-        if (thread->client->values > 0 && draw_by_token(thread))
+        if (thread->client->values > 0 && draw_share(thread, page->by_token))
             put_for_another(thread);
         if (page->sets > 0 && page->locks > 1 && dice_percent(&thread->dice, (unsigned)page->sets))
             have_set(thread);

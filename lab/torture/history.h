@@ -59,8 +59,10 @@
     X(WRITE, "write", "ln")                                                                                                        \
     X(PUT, "put", "lnn")                                                                                                           \
     X(PUT_BY_TOKEN, "put-by-token", "lnn")                                                                                         \
+    X(PUT_NOTE, "put-note", "lnn")                                                                                                 \
     X(STORED, "stored", "li")                                                                                                      \
     X(LOOK, "look", "ln")                                                                                                          \
+    X(LOOK_NOTE, "look-note", "ln")                                                                                                \
     X(SAW, "saw", "linnn")                                                                                                         \
     X(SHOWN, "shown", "lnnn")                                                                                                      \
     X(BLIND, "blind", "l")                                                                                                         \

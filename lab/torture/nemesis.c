@@ -32,7 +32,7 @@
 #include "progress.h"
 
 /* A fault that has not taken effect as often as was asked gets more time, up to so many times what was given. */
-enum { FINISH_MS = 5000, KILLS_AT_ONCE = 8, OVERTIME = 3, SETS = 5, VALUES = 20, BY_TOKEN = 15 };
+enum { FINISH_MS = 5000, KILLS_AT_ONCE = 8, OVERTIME = 3, SETS = 5, VALUES = 20, NOTES = 25, BY_TOKEN = 15 };
 
 struct active {
     bool used;
@@ -221,6 +221,7 @@ static bool set_up_page(struct rig *rig) {
     rig->page->locks = options->locks;
     rig->page->sets = SETS;
     rig->page->values = VALUES;
+    rig->page->notes = NOTES;
     rig->page->by_token = BY_TOKEN;
     for (int i = 0, kind = 0; i < options->locks; i++, kind++) {
         while (!options->kinds[kind % 3])

@@ -55,6 +55,7 @@ struct page {
     int nests;        /* of 100 acquires so many are of two locks, one after the other: the first and the client's own */
     int64_t nest_ms;  /* how long the second of them is waited for at most; 0: for ever */
     int values;       /* of 100 holds so many read or write what lies beside the lock, if the engine has that */
+    int notes;        /* of 100 of these so many are of the note, the second value beside the lock */
     int by_token;     /* of 100 writes so many are in the name of a hold that is known by its token */
     int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
     int64_t watch_ms; /* ... which is told of the last state within so long */

@@ -22,6 +22,7 @@
     X(sets, 100)     /* of 100 acquires so many are of several locks at once */                                                    \
     X(nests, 100)    /* of 100 acquires so many are of two locks, one after the other, in either order */                          \
     X(values, 100)   /* of 100 holds so many write or read what lies beside the lock */                                            \
+    X(notes, 100)    /* of 100 of these so many are of the note, the second value beside it */                                     \
     X(bytoken, 100)  /* of 100 writes so many are in the name of another's hold */                                                 \
     X(watch, 100)    /* of 100 locks that a client has so many are observed by it, too */                                          \
     X(together, 1)   /* 1: all locks are in one slot of a cluster */                                                               \

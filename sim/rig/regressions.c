@@ -31,8 +31,8 @@ static bool read_fields(char *const fields[FIELDS], int count, struct regression
         return fail(why, size, "not a seed:", fields[1]);
     plan_draw(&ret->plan, service, seed);
     /* A line that does not say so is from before. */
-    ret->plan.sets = ret->plan.nests = ret->plan.values = ret->plan.bytoken = ret->plan.watch = ret->plan.together =
-        ret->plan.apart = ret->plan.keep = 0;
+    ret->plan.sets = ret->plan.nests = ret->plan.values = ret->plan.notes = ret->plan.bytoken = ret->plan.watch =
+        ret->plan.together = ret->plan.apart = ret->plan.keep = 0;
     if (!plan_read_options(&ret->plan, fields[2], why, size))
         return false;
     if (!strokes_read(fields[3], &ret->plan.strokes))

@@ -217,6 +217,7 @@ static void set_up_page(struct rig *rig) {
     page->nests = plan->sets == 0 ? (int)plan->nests : 0;
     page->nest_ms = strstr(plan->url, "deadlock=break") == NULL ? NEST_MS : 0;
     page->values = (int)plan->values;
+    page->notes = (int)plan->notes;
     page->by_token = (int)plan->bytoken;
     page->watch_ms = watch_ms_of(plan);
     page->watch = plan_refuses_often(plan) ? 0 : (int)plan->watch;

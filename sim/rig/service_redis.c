@@ -403,10 +403,10 @@ struct search {
 };
 
 /* What stays on purpose: the last token (a voter's has who took it beside it), a semaphore's count of free permits, with its limit, and
- * values. */
+ * values and notes. */
 static bool belongs(const char *key) {
     return strncmp(key, "redisson_lock_token:", 20) == 0 || strncmp(key, "pawl:vote:", 10) == 0 ||
-           strncmp(key, "pawl:limit:", 11) == 0 || strncmp(key, "pawl:value:", 11) == 0 ||
+           strncmp(key, "pawl:limit:", 11) == 0 || strncmp(key, "pawl:value:", 11) == 0 || strncmp(key, "pawl:note:", 10) == 0 ||
            strncmp(key, "torture-semaphore-", 18) == 0;
 }
 

@@ -32,6 +32,7 @@ enum purpose {
     FOR_BARGING = 115,
     FOR_BY_TOKEN = 116,
     FOR_NESTS = 117,
+    FOR_NOTES = 118,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -233,6 +234,15 @@ static void draw_values(struct plan *plan) {
     plan->values = any ? values : 0;
 }
 
+/* In every third of those some are notes. */
+static void draw_notes(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_NOTES);
+    bool any = dice_percent(&dice, 33);
+    int64_t share = dice_between(&dice, 10, 60);
+
+    plan->notes = any && plan->values > 0 ? share : 0;
+}
+
 /* In every third of those some write by token. */
 static void draw_by_token(struct plan *plan) {
     struct dice dice = dice_new(plan->seed, FOR_BY_TOKEN);
@@ -334,6 +344,7 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_apart(plan);
     draw_keep(plan);
     draw_values(plan);
+    draw_notes(plan);
     draw_by_token(plan);
     draw_watch(plan);
     draw_observer(plan);

@@ -529,6 +529,24 @@ static void test_values_are_read_as_written(void **state) {
     breaks(RULE_ERROR, FIRST PUT "21 0.1.0 stored 0 -27\n" SECOND ENDED END);
 }
 
+/* A note is beside the value: neither is ever read in place of the other, and the same rules are for both. */
+static void test_notes_are_apart_from_values(void **state) {
+    (void)state;
+#define BOTH PUT "21 0.1.0 stored 0 0\n22 0.1.0 put-note 0 5 2\n23 0.1.0 stored 0 0\n"
+#define READ(what, number) "50 1.1.0 " what " 0 8\n51 1.1.0 saw 0 0 " number " 70 5\n"
+    holds(FIRST BOTH SECOND READ("look", "1") ENDED END);
+    holds(FIRST BOTH SECOND READ("look-note", "2") ENDED END);
+    breaks(RULE_VALUE, FIRST BOTH SECOND READ("look", "2") ENDED END);
+    breaks(RULE_VALUE, FIRST BOTH SECOND READ("look-note", "1") ENDED END);
+    /* A value takes nothing from the note; who holds finds the last note; one of a deposed holder is refused. */
+    breaks(RULE_VALUE, FIRST BOTH SECOND "50 1.1.0 look-note 0 8\n51 1.1.0 saw 0 0 0 0 0\n" ENDED END);
+    breaks(RULE_VALUE, FIRST BOTH "24 0.1.0 put-note 0 5 3\n25 0.1.0 stored 0 0\n" SECOND READ("look-note", "2") ENDED END);
+    holds(FIRST SECOND "50 0.1.0 put-note 0 5 1\n51 0.1.0 stored 0 -19\n" ENDED END);
+    breaks(RULE_VALUE, FIRST SECOND "50 0.1.0 put-note 0 5 1\n51 0.1.0 stored 0 0\n" ENDED END);
+#undef READ
+#undef BOTH
+}
+
 /* Nobody goes back: neither to what was there before, nor to nothing. A fault may have made the server forget. */
 static void test_values_do_not_go_back(void **state) {
     (void)state;
@@ -821,6 +839,7 @@ int main(void) {
         cmocka_unit_test(test_tries),
         cmocka_unit_test(test_sets),
         cmocka_unit_test(test_values_are_read_as_written),
+        cmocka_unit_test(test_notes_are_apart_from_values),
         cmocka_unit_test(test_values_do_not_go_back),
         cmocka_unit_test(test_values_of_the_deposed),
         cmocka_unit_test(test_values_by_token),
