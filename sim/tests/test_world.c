@@ -142,6 +142,23 @@ static void test_a_thread_that_never_sleeps_is_a_livelock(void **state) {
     assert_int_equal(world_run(&options, never_sleep, NULL), WORLD_LIVELOCK);
 }
 
+/* Each look costs time, but not so much that the clock would tell. */
+static void look_for_what_is_over(void *data) {
+    struct pollfd bell = {.fd = sim_eventfd(0, 0), .events = POLLIN};
+
+    for (int i = 0; i < *(const int *)data; i++)
+        sim_poll(&bell, 1, 0);
+    sim_close(bell.fd);
+}
+
+static void test_a_thread_whose_time_to_wake_up_is_over_is_a_livelock(void **state) {
+    int few = 500, many = 5000;
+
+    (void)state;
+    assert_int_equal(run(1, look_for_what_is_over, &few), WORLD_DONE);
+    assert_int_equal(run(1, look_for_what_is_over, &many), WORLD_LIVELOCK);
+}
+
 /* ---- Time ----------------------------------------------------------------------------------------------------------------- */
 
 static int64_t clock_of(clockid_t clock) {
@@ -522,6 +539,7 @@ int main(void) {
         cmocka_unit_test(test_a_world_in_which_nothing_happens_is_stuck),
         cmocka_unit_test(test_a_loop_that_gets_nowhere_is_a_livelock),
         cmocka_unit_test(test_a_thread_that_never_sleeps_is_a_livelock),
+        cmocka_unit_test(test_a_thread_whose_time_to_wake_up_is_over_is_a_livelock),
         cmocka_unit_test(test_a_fast_clock_sleeps_half_as_long),
         cmocka_unit_test(test_bytes_go_there_and_back),
         cmocka_unit_test(test_a_reply_is_lost_and_the_request_carried_out),

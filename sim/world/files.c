@@ -284,9 +284,13 @@ static int poll_until(struct pollfd *fds, nfds_t count, int64_t deadline) {
         int64_t expires = WORLD_NEVER;
         int ready = look(fds, count, &expires);
 
-        if (ready > 0)
+        if (ready > 0) {
+            world_looked(false);
             return ready;
+        }
         if (process_clock(world.current->process) >= deadline) {
+            if (first && count > 0)
+                world_looked(true);
             /* Who looks again and again leaves a CPU to others. */
             if (first && dice_one_in(&world.schedule, LOOKS_ONE_IN))
                 world_yield();
@@ -339,6 +343,7 @@ int sim_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event
 int sim_epoll_wait(int epoll_fd, struct epoll_event *events, int most, int timeout_ms) {
     int64_t deadline = deadline_in(timeout_ms < 0 ? -1 : timeout_ms * WORLD_MS);
     struct file *epoll = file_of(epoll_fd, FILE_EPOLL);
+    bool first = true;
 
     world_charge();
     if (epoll == NULL)
@@ -355,8 +360,12 @@ int sim_epoll_wait(int epoll_fd, struct epoll_event *events, int most, int timeo
                 events[ready++].data.u64 = epoll->watches[i].data;
             }
         }
-        if (ready > 0 || process_clock(epoll->process) >= deadline)
+        if (ready > 0 || process_clock(epoll->process) >= deadline) {
+            if (ready > 0 || first)
+                world_looked(ready == 0);
             return ready;
+        }
+        first = false;
         world_block(NULL, true, expires < deadline ? expires : deadline);
         world_charge();
     }

@@ -21,6 +21,8 @@
 enum { STEPS_A_SECOND = 400000, STEPS_A_BYTE = 32, COST_LOW = 20, COST_HIGH = 2000, PRIORITY_SPAN = 4000 };
 /* No thread passes so many places where it might lose its turn without sleeping once. The most that was seen is an eighth of it. */
 enum { RESTLESS_MOST = 4000000 };
+/* Nor does one look so often in a row for what was due before: it would have done that. The most that was seen is less than 40. */
+enum { IN_VAIN_MOST = 1000 };
 #define BEGIN (3600 * WORLD_SECOND)
 /* When a world begins, by the wall clock: some day, and in the middle of a millisecond. */
 #define WALL_BEGIN (INT64_C(1800000000) * WORLD_SECOND + 437123)
@@ -145,6 +147,13 @@ void world_charge(void) {
 
 /* ---- Blocking and waking -------------------------------------------------------------------------------------------------- */
 
+void world_looked(bool in_vain) {
+    struct thread *self = world.current;
+
+    self->in_vain = in_vain ? self->in_vain + 1 : 0;
+    world.restless |= self->in_vain > IN_VAIN_MOST;
+}
+
 bool world_block(const void *key, bool polls, int64_t deadline) {
     struct thread *self = world.current;
 
@@ -155,6 +164,7 @@ bool world_block(const void *key, bool polls, int64_t deadline) {
     self->state = THREAD_BLOCKED;
     self->interrupted = false;
     self->restless = 0;
+    world_looked(process_clock(self->process) >= deadline);
     world_due(self->until);
     thread_leave();
     return !self->timed_out;
