@@ -351,6 +351,7 @@ static bool on_engine(struct check *check, const struct record *record) {
     name[record->text_length] = '\0';
     check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof why);
     check->terms.votes = strcmp(name, "redlock") == 0;
+    check->terms.early = strcmp(name, "redis-replicas") == 0;
     check->terms.hears = strncmp(name, "redis", strlen("redis")) == 0 || strcmp(name, "sentinel") == 0 ||
                          strcmp(name, "cluster") == 0;
     if (!check->has_oracle)

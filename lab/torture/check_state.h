@@ -61,6 +61,7 @@ struct value_op {
     uint64_t version, shown;     /* what a reader was told of it: its version, and the writer's token */
     size_t rank, chain;          /* see check_values.c */
     const struct value_op *seen; /* of a write: the first that read it */
+    const struct value_op *of;   /* of a read: the write; NULL: of none */
     struct who who;
     int code;
     short lock;
@@ -83,6 +84,7 @@ struct lock_state {
 /* What the history says of the run as a whole. */
 struct terms {
     bool votes;    /* the engine is Redlock */
+    bool early;    /* an observer is told what too few replicas have, and a failover may take back */
     bool hears;    /* threads that share a claim have no bounds before they hear that others want it */
     bool counted;  /* such a foreigner takes part that pawl does not share permits with */
     bool nests;    /* acquires are ended for a deadlock's sake */

@@ -20,7 +20,8 @@
  *   - no write that began after a later hold was granted was carried out (by token: one of another chain); and what was refused as lost
  *     is never seen.
  *
- * Who observes a lock is told of values that were there, in their order; of the last one, too.
+ * Who observes a lock is told of values that were there, in their order; of the last one, too. Where that may be early (docs/redis.md), being
+ * told of a write does not mean that it was carried out.
  *
  * A write whose outcome nobody knows may have been carried out, or may be later; if it is seen, it was. Faults that the table does not call
  * EXCLUSIVE explain what they can have done, and no more: see is_excuse().
@@ -197,6 +198,11 @@ static bool was_carried_out(const struct value_op *write) {
     return write->code == 0 || write->seen != NULL; /* what too few replicas had may be lost with the primary */
 }
 
+/* May others who look later find less than this one did? */
+static bool may_be_taken_back(const struct check *check, const struct value_op *op) {
+    return check->terms.early && op->told && op->of != NULL && !was_carried_out(op->of);
+}
+
 static bool was_refused(const struct value_op *write) {
     return write->code == PAWL_ELOST || write->code == PAWL_ETOKEN;
 }
@@ -321,13 +327,14 @@ static void match_read(const struct ranked *all, struct value_op *const *numbere
         return;
     }
     read->rank = write->rank;
+    read->of = write;
     if (was_refused(write))
         complain_of_read(all->check, read, "which was refused: its writer had lost the lock");
     else if (read->shown != write->token)
         complain_of_read(all->check, read, "with another token than that of its writer");
     else if (write->seen != NULL && write->seen->version != read->version)
         complain_of_read(all->check, read, "with another version than before");
-    else if (write->seen == NULL)
+    else if (write->seen == NULL && !(read->told && all->check->terms.early))
         write->seen = read;
 }
 
@@ -405,7 +412,7 @@ static void check_real_time(const struct ranked *all, struct value_op **begun, s
         const struct value_op *op = begun[i];
 
         for (; past < count && ended[past]->end < op->begin; past++)
-            if (highest == NULL || ended[past]->rank >= highest->rank)
+            if ((highest == NULL || ended[past]->rank >= highest->rank) && !may_be_taken_back(all->check, ended[past]))
                 highest = ended[past];
         enum excuse excuse = !op->writes && op->token > 0 ? TAKES : FORGETS;
 
@@ -437,7 +444,7 @@ static void check_told(const struct ranked *all, struct value_op **told) {
     size_t count = 0;
 
     for (size_t i = 0; i < all->read_count; i++)
-        if (all->reads[i]->told)
+        if (all->reads[i]->told && !may_be_taken_back(all->check, all->reads[i]))
             told[count++] = all->reads[i];
     qsort(told, count, sizeof told[0], by_observer);
     for (size_t i = 0; i < count; before = told[i++])

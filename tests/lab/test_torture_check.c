@@ -18,6 +18,7 @@ static const char table[] = "| engine | fault | oracle | bound | test |\n"
                             "| leased | flushall | FENCED | renewal | t |\n"
                             "| leased | failover | LOSS | lease | t |\n"
                             "| leased | break-now | FENCED | renewal | t |\n"
+                            "| redis-replicas | client-kill | EXCLUSIVE | - | t |\n"
                             "| redlock | client-fast | EXCLUSIVE | - | t |\n"
                             "| redlock | flushall | FENCED | lease | t |\n"
                             "| local | client-kill | EXCLUSIVE | - | t |\n"
@@ -27,6 +28,7 @@ static const char table[] = "| engine | fault | oracle | bound | test |\n"
                             "| engine | order is kept | idle | after a fault |\n"
                             "|---|---|---|---|\n"
                             "| leased | none client-kill | 1 lease + 1 s | 2 leases + 3 s |\n"
+                            "| redis-replicas | - | 1 lease + 1 s | 2 leases + 3 s |\n"
                             "| redlock | - | 1 lease + 1 s | 2 leases + 3 s |\n"
                             "| local | none | 1 s | 2 s |\n";
 
@@ -646,6 +648,24 @@ static void test_values_that_observers_are_told(void **state) {
 #undef SHOWN
 }
 
+/* It may be told what too few replicas have, and what a failover takes back; but not what is not to be taken back any more. */
+static void test_values_that_observers_are_told_early(void **state) {
+    (void)state;
+#define EARLY(code, then)                                                                                                          \
+    FIRST PUT "21 1.1.0 shown 0 1 70 5\n22 0.1.0 stored 0 " code "\n" then                                                         \
+              "30 1.1.0 look 0 0\n31 1.1.0 saw 0 0 0 0 0\n" SECOND ENDED END
+    judge("redis-replicas", "1000000000", EARLY("-34", ""));
+    assert_int_equal(verdict.violations[RULE_VALUE], 0);
+    judge("redis-replicas", "1000000000", EARLY("-34", "23 1.1.0 shown 0 0 0 0\n"));
+    assert_int_equal(verdict.violations[RULE_VALUE], 0);
+    breaks(RULE_VALUE, EARLY("-24", ""));
+    judge("redis-replicas", "1000000000", EARLY("0", ""));
+    assert_true(verdict.violations[RULE_VALUE] > 0);
+    judge("redis-replicas", "1000000000", EARLY("-34", "23 1.1.1 look 0 0\n24 1.1.1 saw 0 0 1 70 5\n"));
+    assert_true(verdict.violations[RULE_VALUE] > 0);
+#undef EARLY
+}
+
 static void test_what_the_rig_saw(void **state) {
     (void)state;
     breaks(RULE_RESIDUE, TWO "10 rig residue a key: pawl:queue:{x}\n" END);
@@ -844,6 +864,7 @@ int main(void) {
         cmocka_unit_test(test_values_of_the_deposed),
         cmocka_unit_test(test_values_by_token),
         cmocka_unit_test(test_values_that_observers_are_told),
+        cmocka_unit_test(test_values_that_observers_are_told_early),
         cmocka_unit_test(test_what_the_rig_saw),
         cmocka_unit_test(test_not_a_history),
         cmocka_unit_test(test_torn_record),
