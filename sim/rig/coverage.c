@@ -96,7 +96,11 @@ static bool core_fits(enum book book, int core, int engine) {
     return core == CLAIM_HELD && engine >= ZK_HELD;
 }
 
-/* May the two ever meet? Who waits for a connection has none; and what waits for replicas is asked anew when its connection ends. */
+/* May the two ever meet? Who waits for a connection has none; and what waits for replicas is asked anew when its connection ends.
+ *
+ * Two may, and were never seen. Redis, held and leaving: the connection ends with the release in it after the engine has let go of its
+ * mutex, and before the core notes the withdrawal, two lines later. Redis, lost and leads: another thread hears of the grant and of the
+ * loss while the one that reads for all still sleeps; but what grants is read by that one, as a rule. */
 static bool may_meet(enum book book, enum column left, int one, enum column right, int other) {
     if (!is_possible(book, left, one) || !is_possible(book, right, other))
         return false;
