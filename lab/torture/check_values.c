@@ -20,8 +20,8 @@
  *   - no write that began after a later hold was granted was carried out (by token: one of another chain); and what was refused as lost
  *     is never seen.
  *
- * Who observes a lock is told of values that were there, in their order; of the last one, too. Where that may be early (docs/redis.md), being
- * told of a write does not mean that it was carried out.
+ * Who observes a lock is told of values that were there, in their order; of the last one, too. Where that may be early (docs/redis.md),
+ * being told of a write does not mean that it was carried out.
  *
  * A write whose outcome nobody knows may have been carried out, or may be later; if it is seen, it was. Faults that the table does not call
  * EXCLUSIVE explain what they can have done, and no more: see is_excuse().
@@ -125,7 +125,7 @@ bool check_value(struct check *check, const struct record *record, struct proces
 
 /* ---- Ranks ---------------------------------------------------------------------------------------------------------------- */
 
-/* The writes of one lock, those of its value or those of its note, by rank: the rank of writes[i] is i + 1, or that of the one before it. */
+/* The writes of one lock, of its value or of its note, by rank: the rank of writes[i] is i + 1, or that of the one before it. */
 struct ranked {
     struct check *check;
     struct value_op **writes, **reads;
