@@ -40,8 +40,8 @@ struct thread {
     int64_t until;    /* blocked: true time; WORLD_NEVER */
     int64_t deadline; /* the same by the process's clock, from which `until` is made anew when that clock is set */
     unsigned priority;
-    uint64_t restless; /* places where it might have lost its turn since it slept last */
-    unsigned in_vain;  /* so often in a row it would have slept until a moment that is over, and nothing was there */
+    uint64_t restless;    /* places where it might have lost its turn since it slept last */
+    unsigned for_nothing; /* so often in a row it would have slept until a moment that is over, and nothing was there */
     int errno_kept;
     char *locals; /* its copy of the variables that are one per thread */
     void *stack, *stack_pointer;
@@ -122,8 +122,8 @@ void world_may_switch(void);
 void world_yield(void);
 /* Block the running thread: until a wake-up that names the key, or until the time by its process's clock has come. False: it has. */
 bool world_block(const void *key, bool polls, int64_t deadline);
-/* The running thread has looked whether something is there: in vain if nothing was, and the time to sleep until is over already. */
-void world_looked(bool in_vain);
+/* The running thread has looked whether there is something. For nothing: there was not, and the time to sleep until is over. */
+void world_looked(bool for_nothing);
 /* A signal for one thread: what it sleeps in ends with EINTR. */
 void world_interrupt(struct process *process, uint64_t number);
 /* Wake so many of the threads that wait for this key. Returns how many. */

@@ -22,7 +22,7 @@ enum { STEPS_A_SECOND = 400000, STEPS_A_BYTE = 32, COST_LOW = 20, COST_HIGH = 20
 /* No thread passes so many places where it might lose its turn without sleeping once. The most that was seen is an eighth of it. */
 enum { RESTLESS_MOST = 4000000 };
 /* Nor does one look so often in a row for what was due before: it would have done that. The most that was seen is less than 40. */
-enum { IN_VAIN_MOST = 1000 };
+enum { FOR_NOTHING_MOST = 1000 };
 #define BEGIN (3600 * WORLD_SECOND)
 /* When a world begins, by the wall clock: some day, and in the middle of a millisecond. */
 #define WALL_BEGIN (INT64_C(1800000000) * WORLD_SECOND + 437123)
@@ -147,11 +147,11 @@ void world_charge(void) {
 
 /* ---- Blocking and waking -------------------------------------------------------------------------------------------------- */
 
-void world_looked(bool in_vain) {
+void world_looked(bool for_nothing) {
     struct thread *self = world.current;
 
-    self->in_vain = in_vain ? self->in_vain + 1 : 0;
-    world.restless |= self->in_vain > IN_VAIN_MOST;
+    self->for_nothing = for_nothing ? self->for_nothing + 1 : 0;
+    world.restless |= self->for_nothing > FOR_NOTHING_MOST;
 }
 
 bool world_block(const void *key, bool polls, int64_t deadline) {
