@@ -245,16 +245,14 @@ static void fill_one(struct call *call, int layout, int number, int kind) {
         snprintf(call->number[0], sizeof call->number[0], "%llu", (unsigned long long)(clock_us + draw(4)));
         add_word(call, "3");
         add_word(call, call->number[0]);
-    } else if (number == SCRIPT_HELD) {
-        call->keys = 0;
-        add_word(call, "a");
-        add_word(call, "b");
-        add_word(call, "c");
-    } else if (number == SCRIPT_SURVEY) { /* its keys are those of all scripts about one lock */
+    } else if (number ==
+               SCRIPT_SURVEY) { /* its keys are those of all scripts about one lock; as arguments where it was only found */
         begin_call(call, kind, "0 0");
         call->count = call->keys;
-        add_word(call, call->beside);
-        add_word(call, call->beside);
+        if (draw(2))
+            call->keys = 0;
+        else if (draw(3) == 0)
+            add_word(call, "holders");
     } else if (number == SCRIPT_WRITE) {
         fill_write(call);
     } else if (number == SCRIPT_READ) {
@@ -319,8 +317,8 @@ static const char *sorted_survey(const char *body) {
 
     free(text);
     if (asprintf(&text,
-                 "local function survey()\n%s\nend\nlocal r = survey()[1] for i = 3, 4 do table.sort(r[i]) end table.sort(r[7]) "
-                 "return r",
+                 "local function survey()\n%s\nend\nlocal r = survey()[1] if r == 0 then return r end "
+                 "for _, i in ipairs({3, 5, 8}) do table.sort(r[i] or {}) end return r",
                  body) < 0)
         abort();
     return text;

@@ -93,9 +93,9 @@ static redisReply *answer_nonsense(struct server *asked, int script, int keys, i
     return reply;
 }
 
-static void *ask_nothing(const struct redis *redis, const char *name, const char *argv[LOOK_ARGS]) {
+static void *ask_nothing(const struct redis *redis, const char *name, const char *argv[LOOK_KEYS]) {
     (void)redis, (void)name;
-    for (int i = 0; i < LOOK_ARGS; i++)
+    for (int i = 0; i < LOOK_KEYS; i++)
         argv[i] = "";
     return malloc(1);
 }
@@ -107,21 +107,29 @@ static int see_entry(const struct pawl_entry *entry, void *data) {
     return 0;
 }
 
-/* What the survey says of one lock, with this in the place of one part. */
-static int look_at_nonsense(const char *type, int which, const char *instead, unsigned *seen) {
+/* What the survey says of one lock, with this in the place of one of its first `count` parts. */
+static int look_at_nonsense(const char *type, int count, int which, const char *instead, unsigned *seen) {
     static struct redis redis;
     struct server asked = {.redis = &redis};
-    const char *parts[AT_COUNT] = {type,     ":100\r\n",    "*2\r\n$1\r\na\r\n$1\r\n1\r\n", "*0\r\n", "*0\r\n", "*0\r\n",
-                                   "*0\r\n", "$2\r\n17\r\n"};
+    const char *parts[AT_COUNT] = {
+        type, ":100\r\n", "*2\r\n$1\r\na\r\n$1\r\n1\r\n", "$1\r\n7\r\n", "*0\r\n", "*0\r\n", "*0\r\n", "*0\r\n", "$2\r\n17\r\n"};
     char *const names[] = {(char *)"lock"};
-    char *to = nonsense + sprintf(nonsense, "*1\r\n*%d\r\n", AT_COUNT);
+    char *to = nonsense + sprintf(nonsense, "*1\r\n*%d\r\n", count);
+    struct lock_view view;
+    redisReply *reply;
+    int rc;
 
     if (which >= 0)
         parts[which] = instead;
-    for (int i = 0; i < AT_COUNT; i++)
+    for (int i = 0; i < count; i++)
         to = stpcpy(to, parts[i]);
     redis.call = answer_nonsense;
-    return pawl__look_show(&asked, names, 1, ask_nothing, see_entry, seen, &error);
+    if ((rc = pawl__look(&asked, names, 1, false, ask_nothing, &reply, &error)) < 0)
+        return rc;
+    pawl__lock_view_take(&redis, names[0], reply->element[0], &view);
+    rc = pawl__lock_view_show(&view, see_entry, seen, &error);
+    freeReplyObject(reply);
+    return rc == PAWL_EKIND ? 0 : rc;
 }
 
 static void test_forms_that_cannot_be(void **state) {
@@ -131,12 +139,15 @@ static void test_forms_that_cannot_be(void **state) {
     unsigned seen = 0, refused = 0;
 
     (void)state;
-    assert_int_equal(look_at_nonsense(types[0], -1, NULL, &seen), 0);
+    assert_int_equal(look_at_nonsense(types[0], AT_COUNT, -1, NULL, &seen), 0);
+    assert_int_equal(look_at_nonsense(types[0], AT_WHO, -1, NULL, &seen), 0);
+    assert_int_equal(look_at_nonsense(types[0], AT_QUEUE, -1, NULL, &seen), PAWL_EFORMAT);
     assert_true(seen > 0);
     for (size_t type = 0; type < sizeof types / sizeof types[0]; type++)
-        for (int which = 0; which < AT_COUNT; which++)
+        for (int which = 0; which < AT_COUNT + AT_WHO; which++)
             for (size_t other = 0; other < sizeof others / sizeof others[0]; other++) {
-                int rc = look_at_nonsense(types[type], which, others[other], &seen);
+                int count = which < AT_COUNT ? AT_COUNT : AT_WHO, part = which % AT_COUNT;
+                int rc = look_at_nonsense(types[type], count, part, others[other], &seen);
 
                 assert_true(rc == 0 || rc == PAWL_EFORMAT);
                 refused += rc < 0;

@@ -198,11 +198,10 @@ redisReply *pawl__redlock_call(struct server *server, int script, int keys, int 
     }
 }
 
-/* What scripts are sent about one lock. `beside`: a semaphore's sorted set, which operators may meet; `holds`: what the hold keys of a
- * read-write lock would begin with. */
+/* What scripts are sent about one lock. `holds`: what the hold keys of a read-write lock would begin with. */
 struct view_call {
     struct seat_keys keys;
-    char rest[REDIS_KEY_MAX], floor[24], beside[REDIS_KEY_MAX], holds[REDIS_KEY_MAX];
+    char rest[REDIS_KEY_MAX], floor[24], holds[REDIS_KEY_MAX];
     const char *argv[VIEW_ARGS];
 };
 
@@ -213,7 +212,6 @@ static void fill_keys(const struct redlock *redlock, const char *name, struct vi
     pawl__seat_keys(redlock, name, &ret->keys);
     bare = strchr(lock, '{');
     strcpy(stpcpy(stpcpy(ret->holds, bare ? "" : "{"), lock), bare ? ":" : "}:");
-    strcpy(stpcpy(ret->beside, ret->holds), "timeout");
 }
 
 /* Keys and arguments of scripts that begin with common.lua. */
@@ -227,22 +225,20 @@ static void fill_break(const struct redlock *redlock, const char *name, struct v
         sizeof ret->argv);
 }
 
-static void *fill_look(const struct redis *wire, const char *name, const char *argv[LOOK_ARGS]) {
-    struct view_call *call = malloc(sizeof *call);
+static void *fill_look(const struct redis *wire, const char *name, const char *argv[LOOK_KEYS]) {
+    struct seat_keys *keys = malloc(sizeof *keys);
 
-    if (!call)
+    if (!keys)
         return NULL;
-    fill_keys((const struct redlock *)wire, name, call);
-    memcpy(argv,
-           (const char *[]){call->keys.lock, call->keys.ballot, call->keys.wait, call->keys.ballot, call->beside, call->holds},
-           LOOK_ARGS * sizeof *argv);
-    return call;
+    pawl__seat_keys((const struct redlock *)wire, name, keys);
+    memcpy(argv, (const char *[]){keys->lock, keys->ballot, keys->wait, keys->ballot}, LOOK_KEYS * sizeof *argv);
+    return keys;
 }
 
 static int look_at(struct server *server, const char *name, struct lock_view *ret, redisReply **retreply,
                    struct pawl_error *reterr) {
     char *const names[] = {(char *)name};
-    int rc = pawl__look(server, names, 1, fill_look, retreply, reterr);
+    int rc = pawl__look(server, names, 1, false, fill_look, retreply, reterr);
 
     if (rc == 0)
         pawl__lock_view_take(server->redis, name, (*retreply)->element[0], ret);
@@ -262,21 +258,16 @@ static int survey_one(struct server *server, const char *name, pawl_visit_fn *vi
 }
 
 static int survey_server(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    struct names names = {0};
+    static const struct tracks tracks = {.prefixes = {"pawl:wait", "pawl:wait"}, .counter = "pawl:vote", .fill = fill_look};
+    struct sights sights = {0};
     int rc;
 
     if (name)
         return survey_one(server, name, visit, data, reterr);
-    rc = pawl__names_scan(server, "pawl:wait", -1, &names, reterr);
+    rc = pawl__sights_find(server, &tracks, &sights, reterr);
     if (rc == 0)
-        rc = pawl__names_scan(server, "pawl:vote", SCRIPT_HELD, &names, reterr);
-    pawl__names_sort(&names);
-    for (size_t i = 0; i < names.count && rc == 0; i += LOOK_MOST) {
-        size_t count = names.count - i < LOOK_MOST ? names.count - i : LOOK_MOST;
-
-        rc = pawl__look_show(server, names.list + i, count, fill_look, visit, data, reterr);
-    }
-    pawl__names_free(&names);
+        rc = pawl__sights_show(server->redis, &sights, visit, data, reterr);
+    pawl__sights_free(&sights);
     return rc;
 }
 

@@ -23,6 +23,9 @@ GLUE = {
     "mutex_aliens": "local function aliens_wait(rest) return foreigners_wait('redisson_lock__channel' .. rest) end\n",
     "rw_aliens": "local function aliens_wait(rest) return redis.call('PUBSUB', 'NUMSUB', 'redisson_rwlock' .. rest)[2] > 0 end\n",
     "plain_aliens": "local function aliens_wait() return false end\n",
+    # Who looks for all locks: is a lock held by a pawl only where its key has a record?
+    "recorded": "local RECORDED = true\n",
+    "not_recorded": "local RECORDED = false\n",
 }
 
 
@@ -51,8 +54,7 @@ def scripts_of_layout(plain):
         "SCRIPT_MORE_TOKENS + PAWL_RWLOCK": [*rw, "more_tokens"],
         "SCRIPT_DOWNGRADE": [*rw, "queue", "downgrade"],
         "SCRIPT_ACQUIRE_ALL": [*all_kinds, "acquire_all"],
-        "SCRIPT_HELD": ["held"],
-        "SCRIPT_SURVEY": ["survey_head", "with_token", "plain_look", "survey"],
+        "SCRIPT_SURVEY": ["survey_head", "recorded", "with_token", "plain_look", "survey"],
         "SCRIPT_WRITE": ["write"],
         "SCRIPT_READ": ["read"],
     }
@@ -64,9 +66,8 @@ REDLOCK = {
     "SCRIPT_RELEASE": ["release"],
     "SCRIPT_RENEW": ["renew_plain", "renew"],
     "SCRIPT_RAISE": ["raise"],
-    "SCRIPT_HELD": ["held"],
     "SCRIPT_BREAK": ["common", "look", "break"],
-    "SCRIPT_SURVEY": ["survey_head", "with_token", "look", "survey"],
+    "SCRIPT_SURVEY": ["survey_head", "not_recorded", "with_token", "look", "survey"],
 }
 
 
@@ -117,11 +118,13 @@ def main():
     with open(sys.argv[2], "w") as out:
         out.write('/* Made by lua/build.py. */\n#include "engine/redis/wire/wire.h"\n')
         if sys.argv[1] == "redlock":  # its servers are no cluster
+            parts["not_recorded"] = GLUE["not_recorded"]
             write_parts(out, parts, "lua_")
             write_table(out, "pawl__redlock_scripts", REDLOCK, parts, lambda part: "lua_")
         else:
-            write_parts(out, parts | GLUE, "lua_")
-            write_redis(out, parts | GLUE)
+            parts |= {name: text for name, text in GLUE.items() if name != "not_recorded"}
+            write_parts(out, parts, "lua_")
+            write_redis(out, parts)
 
 
 main()

@@ -1,5 +1,5 @@
 -- For a look at several locks: these are each lock's in turn. So what is said of a lock is made once and not for every lock.
-local LOCK, TOKEN, QUEUE, WHO, BESIDE, HOLDS
+local LOCK, TOKEN, QUEUE, WHO, BESIDE, WAITED
 
 -- What another program has under one of these keys is as if it were not there: it must not hide the other locks.
 local function call(...)

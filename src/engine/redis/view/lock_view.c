@@ -41,6 +41,19 @@ static enum pawl_kind kind_of(const struct lock_view *view) {
     return PAWL_MUTEX;
 }
 
+/* The record of a holder: beside the lock, or behind an `@` in its key. */
+static const redisReply *record_of(const struct lock_view *view, const struct holder *holder) {
+    const redisReply *who = lock_view_part(view, AT_WHO), *content = lock_view_part(view, AT_CONTENT);
+
+    if (who->elements || strcmp(lock_view_part(view, AT_TYPE)->str, "hash") != 0)
+        return pair_value(who, holder->owner, holder->length);
+    for (size_t i = 0; i + 1 < content->elements; i += 2)
+        if (content->element[i]->len == holder->length + 1 && content->element[i]->str[0] == '@' &&
+            memcmp(content->element[i]->str + 1, holder->owner, holder->length) == 0)
+            return content->element[i + 1];
+    return NULL;
+}
+
 static void read_holder(const redisReply *value, struct facts *ret) {
     int used = 0;
 
@@ -72,7 +85,11 @@ static uint64_t foreign_token(const char *owner, size_t length) {
 }
 
 static void complete_holder(const struct lock_view *view, struct holder *holder) {
-    read_holder(pair_value(lock_view_part(view, AT_WHO), holder->owner, holder->length), &holder->facts);
+    const char *last = lock_view_part(view, AT_LAST)->str;
+
+    read_holder(record_of(view, holder), &holder->facts);
+    if (holder->facts.known && holder->facts.token == 0 && last[0]) /* see lua/with_token.lua */
+        holder->facts.token = strtoull(last, NULL, 10) - holder->facts.count + 1;
     holder->token = holder->facts.known ? holder->facts.token : foreign_token(holder->owner, holder->length);
     holder->broken = isupper((unsigned char)holder->facts.mode);
 }
@@ -94,7 +111,7 @@ static int each_field(const struct lock_view *view, holder_fn *fn, void *data) {
         size_t length = content->element[i]->len;
         bool write = length > 6 && strcmp(field + length - 6, ":write") == 0 && view->kind == PAWL_RWLOCK;
 
-        if (strcmp(field, "mode") == 0)
+        if (strcmp(field, "mode") == 0 || field[0] == '@')
             continue;
         set_owner(&holder, field, write ? length - 6 : length);
         holder.mode = view->kind == PAWL_RWLOCK && !write ? PAWL_SHARED : PAWL_EXCLUSIVE;

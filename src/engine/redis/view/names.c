@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * names.c - all locks of a server: found by SCAN for records, queues and counters of tokens.
+ * names.c - all locks of a server: found by one SCAN for records, queues and counters of tokens.
+ *
+ * The counters are those of all locks that ever were. So what has one is looked at page by page, and kept if it is held; what has a record
+ * or a queue is looked at in the end, unless it was seen by then. All are kept until they are shown, since that is by name.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +13,7 @@
 #include "base/name.h"
 #include "engine/redis/view/view.h"
 
-enum { SCAN_ROUNDS = 20000, NAMES_MOST = 100000, HELD_BATCH = 100 };
+enum { SCAN_ROUNDS = 20000, NAMES_MOST = 100000, PATTERN_MAX = 256 };
 
 const char *pawl__names_of_key(const struct redis *redis, const char *key, size_t length, const char *prefix,
                                char buffer[REDIS_KEY_MAX]) {
@@ -34,95 +37,179 @@ const char *pawl__names_of_key(const struct redis *redis, const char *key, size_
     return buffer + own;
 }
 
-static bool add_name(struct names *names, const char *name) {
-    if (names->count == names->size) {
-        char **bigger = realloc(names->list, (names->size * 2 + 64) * sizeof *bigger);
+static bool make_room(struct sights *sights) {
+    size_t size = sights->size * 2 + 64;
+    struct spot *bigger = sights->count < sights->size ? sights->list : realloc(sights->list, size * sizeof *bigger);
 
-        if (!bigger)
-            return false;
-        names->list = bigger;
-        names->size = names->size * 2 + 64;
+    if (!bigger)
+        return false;
+    if (sights->count == sights->size)
+        sights->size = size;
+    sights->list = bigger;
+    return true;
+}
+
+/* Add one; the reply is kept with it, or freed. */
+static int add_spot(struct sights *sights, const char *name, redisReply *reply, struct pawl_error *reterr) {
+    char *copy = strdup(name);
+
+    if (copy && sights->count < NAMES_MOST && make_room(sights)) {
+        sights->list[sights->count++] = (struct spot){copy, reply};
+        return 0;
     }
-    names->list[names->count] = strdup(name);
-    return names->list[names->count] && ++names->count <= NAMES_MOST;
+    free(copy);
+    freeReplyObject(reply);
+    return sights->count < NAMES_MOST
+               ? pawl__fail(reterr, PAWL_ENOMEM, "out of memory")
+               : pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+/* By name, and of one name first what was seen. */
+static int compare_sights(const void *a, const void *b) {
+    const struct spot *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order : !x->reply - !y->reply;
 }
 
-void pawl__names_free(struct names *names) {
-    for (size_t i = 0; i < names->count; i++)
-        free(names->list[i]);
-    free(names->list);
+static void free_spot(struct spot *sight) {
+    free(sight->name);
+    freeReplyObject(sight->reply);
 }
 
-/* Take the names out of one answer to SCAN. */
-static int read_page(struct server *server, const redisReply *keys, const char *prefix, struct names *names,
-                     struct pawl_error *reterr) {
-    char buffer[REDIS_KEY_MAX];
+/* Sort those from `first` on, each once. */
+static void sort_sights(struct sights *sights, size_t first) {
+    size_t kept = first;
 
-    for (size_t i = 0; i < keys->elements; i++) {
-        const redisReply *key = keys->element[i];
-        const char *name = pawl__names_of_key(server->redis, key->str, key->len, prefix, buffer);
-
-        /* Other programs may have keys that look like ours: what can't be a name of a lock is none, and must reach no terminal. */
-        if (name && pawl__name_check(name, NULL) == 0 && !add_name(names, name))
-            return pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
-    }
-    return 0;
+    if (sights->count > first)
+        qsort(sights->list + first, sights->count - first, sizeof *sights->list, compare_sights);
+    for (size_t i = first; i < sights->count; i++)
+        if (kept > first && strcmp(sights->list[i].name, sights->list[kept - 1].name) == 0)
+            free_spot(&sights->list[i]);
+        else
+            sights->list[kept++] = sights->list[i];
+    sights->count = kept;
 }
 
-/* Add those of `used` that are held, `count` of them in one script. */
-static int add_held(struct server *server, int script, char *const *used, size_t count, struct names *names,
-                    struct pawl_error *reterr) {
-    char keys[HELD_BATCH][REDIS_KEY_MAX];
-    const char *argv[HELD_BATCH];
+void pawl__sights_free(struct sights *sights) {
+    for (size_t i = 0; i < sights->count; i++)
+        free_spot(&sights->list[i]);
+    free(sights->list);
+}
+
+/* ---- Looking at those that were found ------------------------------------------------------------------------------------- */
+
+/* The answer about one lock, which is not freed with the others. */
+static redisReply *take_out(redisReply *reply, size_t which) {
+    redisReply *one = reply->element[which];
+
+    reply->element[which] = NULL;
+    return one;
+}
+
+/* Of those that have a counter, add what is held. */
+static int look_at_found(struct server *server, const struct tracks *tracks, const struct sights *found, struct sights *sights,
+                         struct pawl_error *reterr) {
+    size_t batch = pawl__script_locks(server->redis, LOOK_MOST), count;
+    char *names[LOOK_MOST];
     redisReply *reply;
     int rc = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        strcpy(stpcpy(keys[i], server->redis->options.prefix), used[i]);
-        argv[i] = keys[i];
+    for (size_t first = 0; first < found->count && rc == 0; first += count) {
+        for (count = 0; count < batch && first + count < found->count; count++)
+            names[count] = found->list[first + count].name;
+        rc = pawl__look(server, names, count, true, tracks->fill, &reply, reterr);
+        if (rc < 0)
+            break;
+        for (size_t i = 0; i < count && rc == 0; i++)
+            if (reply->element[i]->type == REDIS_REPLY_ARRAY)
+                rc = add_spot(sights, names[i], take_out(reply, i), reterr);
+        freeReplyObject(reply);
     }
-    reply = server->redis->call(server, script, 0, (int)count, argv, NULL, reterr);
-    if (!reply)
-        return reterr ? reterr->code : PAWL_ECONNLOST;
-    for (size_t i = 0; i < count && rc == 0; i++)
-        if (pawl__reply_number(reply, i, 0) == 1 && !add_name(names, used[i]))
-            rc = pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
-    freeReplyObject(reply);
     return rc;
 }
 
-/* The counters of tokens are those of all locks that ever were: only what is held is of interest. */
-static int read_held(struct server *server, const redisReply *keys, const char *prefix, int script, struct names *names,
-                     struct pawl_error *reterr) {
-    size_t batch = pawl__script_locks(server->redis, HELD_BATCH);
-    struct names used = {0};
-    int rc = read_page(server, keys, prefix, &used, reterr);
-
-    for (size_t i = 0; i < used.count && rc == 0; i += batch)
-        rc = add_held(server, script, used.list + i, used.count - i < batch ? used.count - i : batch, names, reterr);
-    pawl__names_free(&used);
-    return rc;
-}
-
-int pawl__names_scan(struct server *server, const char *prefix, int held, struct names *names, struct pawl_error *reterr) {
-    char cursor[24] = "0", match[64];
+/* Look at those from `first` on that were not seen yet. */
+static int look_at_rest(struct server *server, const struct tracks *tracks, struct sights *sights, size_t first,
+                        struct pawl_error *reterr) {
+    struct spot *rest[LOOK_MOST];
+    size_t batch = pawl__script_locks(server->redis, LOOK_MOST), count;
+    char *names[LOOK_MOST];
+    redisReply *reply;
     int rc = 0;
 
-    snprintf(match, sizeof match, "%s:*", prefix);
+    while (first < sights->count && rc == 0) {
+        for (count = 0; first < sights->count && count < batch; first++)
+            if (!sights->list[first].reply) {
+                rest[count] = &sights->list[first];
+                names[count++] = sights->list[first].name;
+            }
+        if (count == 0 || (rc = pawl__look(server, names, count, false, tracks->fill, &reply, reterr)) < 0)
+            break;
+        for (size_t i = 0; i < count; i++)
+            rest[i]->reply = take_out(reply, i);
+        freeReplyObject(reply);
+    }
+    return rc;
+}
+
+/* ---- Finding them --------------------------------------------------------------------------------------------------------- */
+
+/* Add the name that the key has behind this prefix. */
+static int add_key(const struct redis *redis, const redisReply *key, const char *prefix, struct sights *sights,
+                   struct pawl_error *reterr) {
+    char buffer[REDIS_KEY_MAX];
+    const char *name = pawl__names_of_key(redis, key->str, key->len, prefix, buffer);
+
+    /* Other programs may have keys that look like ours: what can't be a name of a lock is none, and must reach no terminal. */
+    return name && pawl__name_check(name, NULL) == 0 ? add_spot(sights, name, NULL, reterr) : 0;
+}
+
+/* Take the names out of one answer to SCAN. */
+static int read_page(struct server *server, const redisReply *keys, const struct tracks *tracks, struct sights *sights,
+                     struct pawl_error *reterr) {
+    const struct redis *redis = server->redis;
+    struct sights found = {0};
+    int rc = 0;
+
+    for (size_t i = 0; i < keys->elements && rc == 0; i++) {
+        const redisReply *key = keys->element[i];
+
+        if (key->type == REDIS_REPLY_STRING && (rc = add_key(redis, key, tracks->prefixes[0], sights, reterr)) == 0 &&
+            (rc = add_key(redis, key, tracks->prefixes[1], sights, reterr)) == 0 && tracks->counter)
+            rc = add_key(redis, key, tracks->counter, &found, reterr);
+    }
+    if (rc == 0)
+        rc = look_at_found(server, tracks, &found, sights, reterr);
+    pawl__sights_free(&found);
+    return rc;
+}
+
+/* A pattern that each of the prefixes fits: of each place the characters that they have there, as far as the shortest goes. Each SCAN goes
+ * through all keys of the server, so there is one, which may find a few keys of others. */
+static void make_pattern(const struct tracks *tracks, char ret[PATTERN_MAX]) {
+    const char *first = tracks->prefixes[0], *second = tracks->prefixes[1], *third = tracks->counter ? tracks->counter : first;
+    char *to = ret;
+
+    for (size_t i = 0; first[i] && second[i] && third[i] && to < ret + PATTERN_MAX - 8; i++)
+        to += sprintf(to, "[%c%c%c]", first[i], second[i], third[i]);
+    strcpy(to, "*");
+}
+
+static int scan(struct server *server, const struct tracks *tracks, struct sights *sights, struct pawl_error *reterr) {
+    char cursor[24] = "0", match[PATTERN_MAX];
+    int rc = 0;
+
+    make_pattern(tracks, match);
     for (int round = 0; round < SCAN_ROUNDS; round++) {
         const char *argv[] = {"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
         redisReply *reply = server->redis->call(server, -1, 0, 6, argv, NULL, reterr);
 
         if (!reply)
-            return reterr ? reterr->code : PAWL_ECONNLOST;
+            return reterr->code;
         if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
             snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
-            rc = held < 0 ? read_page(server, reply->element[1], prefix, names, reterr)
-                          : read_held(server, reply->element[1], prefix, held, names, reterr);
+            rc = read_page(server, reply->element[1], tracks, sights, reterr);
         } else {
             rc = pawl__fail(reterr, PAWL_EFORMAT,
                             "the server's answer to SCAN is of no known form: check that the URL names a Redis server itself");
@@ -134,15 +221,25 @@ int pawl__names_scan(struct server *server, const char *prefix, int held, struct
     return pawl__fail(reterr, PAWL_EFULL, "the server has too many keys to look through: ask for a lock by its name");
 }
 
-void pawl__names_sort(struct names *names) {
-    size_t kept = 0;
+int pawl__sights_find(struct server *server, const struct tracks *tracks, struct sights *sights, struct pawl_error *reterr) {
+    size_t first = sights->count;
+    int rc = scan(server, tracks, sights, reterr);
 
-    if (names->count)
-        qsort(names->list, names->count, sizeof *names->list, compare_names);
-    for (size_t i = 0; i < names->count; i++)
-        if (kept && strcmp(names->list[i], names->list[kept - 1]) == 0)
-            free(names->list[i]);
-        else
-            names->list[kept++] = names->list[i];
-    names->count = kept;
+    sort_sights(sights, first);
+    return rc < 0 ? rc : look_at_rest(server, tracks, sights, first, reterr);
+}
+
+int pawl__sights_show(const struct redis *redis, struct sights *sights, pawl_visit_fn *visit, void *data,
+                      struct pawl_error *reterr) {
+    struct lock_view view;
+    int rc = 0;
+
+    sort_sights(sights, 0);
+    for (size_t i = 0; i < sights->count && rc == 0; i++) {
+        pawl__lock_view_take(redis, sights->list[i].name, sights->list[i].reply, &view);
+        rc = pawl__lock_view_show(&view, visit, data, reterr);
+        if (rc == PAWL_EKIND) /* it does not keep the others from being shown */
+            rc = 0;
+    }
+    return rc;
 }

@@ -11,8 +11,8 @@
 #include "engine/examine.h"
 #include "engine/redis/wire/wire.h"
 
-/* The parts of the script's answer. */
-enum { AT_TYPE, AT_LEFT, AT_CONTENT, AT_WHO, AT_QUEUE, AT_OUT, AT_HOLDS, AT_TIME, AT_COUNT };
+/* The parts of the script's answer. That about the usual mutex ends before AT_WHO: its records lie in its content. */
+enum { AT_TYPE, AT_LEFT, AT_CONTENT, AT_LAST, AT_WHO, AT_QUEUE, AT_OUT, AT_HOLDS, AT_TIME, AT_COUNT };
 
 /* A lock as the server has it. */
 struct lock_view {
@@ -24,8 +24,10 @@ struct lock_view {
     unsigned limit;
 };
 
-static inline const redisReply *lock_view_part(const struct lock_view *view, int which) {
-    return view->reply->element[which];
+static inline const redisReply *lock_view_part(const struct lock_view *view, size_t which) {
+    static const redisReply none = {.type = REDIS_REPLY_ARRAY};
+
+    return which < view->reply->elements ? view->reply->element[which] : &none;
 }
 
 /* `TOKEN COUNT MODE PERMITS SINCE RECORD`, the mode in capitals after a break; or of a waiter `OWNER MODE PERMITS SINCE RECORD`. */
@@ -69,31 +71,39 @@ int pawl__lock_view_break(const struct lock_view *view, struct server *server, i
 
 /* look.c: looking at several locks of one server by one script. */
 enum { LOOK_MOST = 100 };
-/* What the script is sent about one lock, keys and arguments, in the memory that it returns; NULL: there is none. */
-enum { LOOK_KEYS = VIEW_KEYS, LOOK_BESIDE = LOOK_KEYS, LOOK_HOLDS, LOOK_ARGS };
-typedef void *view_fill_fn(const struct redis *redis, const char *name, const char *argv[LOOK_ARGS]);
-/* One answer for each, at most LOOK_MOST, to be made a lock_view. The caller frees the reply. */
-int pawl__look(struct server *server, char *const names[], size_t count, view_fill_fn *fill, redisReply **ret,
+/* The keys of one lock, which are all that the script is sent about it, in the memory that is returned; NULL: there is none. */
+enum { LOOK_KEYS = VIEW_KEYS };
+typedef void *view_fill_fn(const struct redis *redis, const char *name, const char *argv[LOOK_KEYS]);
+/* One answer for each, at most LOOK_MOST, to be made a lock_view. `found`: only of those that are held, and that the user has a right to; a
+ * number for any other. The caller frees the reply. */
+int pawl__look(struct server *server, char *const names[], size_t count, bool found, view_fill_fn *fill, redisReply **ret,
                struct pawl_error *reterr);
 /* Is it an answer of the script, about so many locks? */
-int pawl__look_check(const redisReply *reply, size_t count, struct pawl_error *reterr);
-/* Look and show; what is no lock is passed over. */
-int pawl__look_show(struct server *server, char *const names[], size_t count, view_fill_fn *fill, pawl_visit_fn *visit, void *data,
-                    struct pawl_error *reterr);
+int pawl__look_check(const redisReply *reply, size_t count, bool found, struct pawl_error *reterr);
 
 /* names.c: all locks of a server. */
-struct names {
-    char **list;
+struct sights {
+    struct spot {
+        char *name;
+        redisReply *reply; /* what the script said of it */
+    } * list;
     size_t count, size;
+};
+/* By which keys they are found. */
+struct tracks {
+    const char *prefixes[2]; /* of keys that are there while somebody holds or waits */
+    const char *counter;     /* of keys that outlive that, or NULL */
+    view_fill_fn *fill;
 };
 /* The name of the lock whose key with this prefix it is, in `buffer`; NULL: it is not one. */
 const char *pawl__names_of_key(const struct redis *redis, const char *key, size_t length, const char *prefix,
                                char buffer[REDIS_KEY_MAX]);
-/* Add those that have a key with this prefix; `held` not negative: a script that says which of them are held, and only those. */
-int pawl__names_scan(struct server *server, const char *prefix, int held, struct names *names, struct pawl_error *reterr);
-/* Sort them, each once. */
-void pawl__names_sort(struct names *names);
-void pawl__names_free(struct names *names);
+/* Add all locks of this server, looked at. */
+int pawl__sights_find(struct server *server, const struct tracks *tracks, struct sights *sights, struct pawl_error *reterr);
+/* Show them by name, each once; what is no lock is passed over. */
+int pawl__sights_show(const struct redis *redis, struct sights *sights, pawl_visit_fn *visit, void *data,
+                      struct pawl_error *reterr);
+void pawl__sights_free(struct sights *sights);
 
 /* warn.c: what about a server endangers locks. */
 /* Once: what an operator should know. No mutex held. */

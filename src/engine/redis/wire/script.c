@@ -35,7 +35,7 @@ size_t pawl__script_locks(const struct redis *redis, size_t count) {
  * more, which is nowhere: then neither node runs it until the slot has moved. Renewals are run: they only set times, of keys that are
  * there. */
 static bool wants_whole_slot(const struct redis *redis, int number) {
-    return keeps_to_a_slot(redis) && number != SCRIPT_SURVEY && number != SCRIPT_HELD && number != SCRIPT_READ &&
+    return keeps_to_a_slot(redis) && number != SCRIPT_SURVEY && number != SCRIPT_READ &&
            (number < SCRIPT_RENEW || number >= SCRIPT_BREAK);
 }
 

@@ -38,7 +38,6 @@ enum redis_script {
     SCRIPT_MORE_TOKENS = SCRIPT_BREAK + 3, /* not of a semaphore, whose acquires are claims of their own */
     SCRIPT_DOWNGRADE = SCRIPT_MORE_TOKENS + 2,
     SCRIPT_SURVEY,
-    SCRIPT_HELD,
     SCRIPT_ACQUIRE_ALL,
     SCRIPT_WRITE, /* what lies beside a lock */
     SCRIPT_READ,
