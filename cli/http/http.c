@@ -34,6 +34,7 @@ enum {
 struct visitor {
     TAILQ_ENTRY(visitor) link;
     int fd;
+    int64_t since;    /* it sends, or takes, */
     int64_t deadline; /* of its request, then of its answer; PAWL_FOREVER while we are to answer, and of a stream */
     bool asked;       /* its request is complete */
     bool turned_away;
@@ -353,8 +354,10 @@ static const char *why(unsigned status) {
 static void await_reader(const struct exchange *exchange) {
     struct visitor *visitor = visitor_of(exchange);
 
-    if (visitor != NULL && visitor->asked && exchange->pull == NULL)
-        visitor->deadline = deadline_in(ANSWER_MS + (int64_t)(exchange->answer->length / ANSWER_RATE));
+    if (visitor != NULL && visitor->asked && exchange->pull == NULL) {
+        visitor->since = now_ms();
+        visitor->deadline = visitor->since + ANSWER_MS + (int64_t)(exchange->answer->length / ANSWER_RATE);
+    }
 }
 
 /* Send it; libmicrohttpd keeps what it needs of the document. */
@@ -453,15 +456,22 @@ static void turn_away(struct visitor *visitor) {
     visitor->turned_away = true;
 }
 
+/* How much of its time it has used up. */
+static double slowness(const struct visitor *visitor, int64_t now) {
+    return (double)(now - visitor->since) / (double)(visitor->deadline - visitor->since);
+}
+
 /* Who waits for us, and who reads a stream, is not slow; how many of them there are is bounded by those who serve them. */
 static void turn_slowest_away(struct http *http) {
-    struct visitor *visitor;
+    struct visitor *visitor, *slowest = NULL;
+    int64_t now = now_ms();
 
     TAILQ_FOREACH(visitor, &http->visitors, link)
-    if (visitor->deadline != PAWL_FOREVER && !visitor->turned_away) {
-        turn_away(visitor);
-        return;
-    }
+    if (visitor->deadline != PAWL_FOREVER && !visitor->turned_away &&
+        (slowest == NULL || slowness(visitor, now) > slowness(slowest, now)))
+        slowest = visitor;
+    if (slowest != NULL)
+        turn_away(slowest);
 }
 
 static void on_connection(void *data, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code) {
@@ -473,7 +483,8 @@ static void on_connection(void *data, struct MHD_Connection *connection, void **
         if (visitor == NULL)
             return;
         visitor->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        visitor->deadline = deadline_in(REQUEST_MS);
+        visitor->since = now_ms();
+        visitor->deadline = visitor->since + REQUEST_MS;
         TAILQ_INSERT_TAIL(&http->visitors, visitor, link);
         *context = visitor;
         if (++http->count > VISITORS_MOST)

@@ -6,7 +6,7 @@
  * as a stream. Every answer ends its connection.
  *
  * A visitor has ten seconds for its whole request, and ten more to take its answer (a second more for each 256 kB), but for streams.
- * Beyond 256 connections the oldest one that sends or takes is closed, so that those who are slow do not keep out one who is not.
+ * Beyond 256 connections the slowest is closed, which has used up most of its time; so those who are slow do not keep out one who is not.
  * Streams, and those that wait for an answer, are not closed: a route bounds how many of them there may be.
  */
 #ifndef PAWL_CLI_HTTP_H

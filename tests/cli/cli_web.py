@@ -364,6 +364,31 @@ def slow_readers():
         web.stop()
 
 
+def slow_goes_first():
+    """Where there are too many, who has used up most of its time goes, and not who came first."""
+    path = os.path.join(scratch, "first")
+    web = Web(url="local:" + os.path.join(scratch, "many"), listen="unix:" + path)
+    request = web.head("GET", "/api/state")
+    first, crowd = web.connect(), []
+    try:
+        first.sendall(request[:-2])
+        for _ in range(255):
+            assert eventually(lambda: sockets_of(web) == len(crowd) + 2)
+            crowd.append(web.connect())
+        time.sleep(1)
+        first.sendall(request[-2:])
+        head = first.recv(1000)
+        for _ in range(5):
+            equal("one more is let in", 200, web.get("/", key=False)[0])
+        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1]) + head.index(b"\r\n\r\n") + 4
+        got = len(head) + sum(map(len, iter(lambda: first.recv(65536), b"")))
+        equal("who came first, and takes its answer, has the whole of it", length, got)
+    finally:
+        for connection in [first, *crowd]:
+            connection.close()
+        web.stop()
+
+
 def many_streams(web):
     crowd = [Stream(web, 1) for _ in range(64)]
     equal("64 streams", [200] * 64, [one.status for one in crowd])
@@ -543,6 +568,7 @@ def main():
     unreachable()
     silent()
     slow_readers()
+    slow_goes_first()
     if b"redis" in subprocess.run([PAWL, "--version"], stdout=subprocess.PIPE, check=True).stdout:
         crowded_export()
 
@@ -553,7 +579,6 @@ if __name__ == "__main__":
         finish()
     try:
         main()
-    except AssertionError as error:
+    except Exception as error:  # of any kind: the plan that finish() prints would hide it
         check(f"went through: {error!r}", False)
-    finally:
-        finish()
+    finish()
