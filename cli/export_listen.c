@@ -146,8 +146,8 @@ static int set_up(struct server *server) {
     if (status != 0)
         return status;
     if (history_init(&server->history))
-        server->http = http_start(server->listening.fd, &server->gate, options->key_file != NULL ? private_routes : open_routes,
-                                  server);
+        server->http = http_start(server->listening.fd, server->listening.beside, &server->gate,
+                                  options->key_file != NULL ? private_routes : open_routes, server);
     if (server->http == NULL) {
         say("can't start to serve: out of memory, threads or descriptors");
         return EXIT_SYSTEM;
@@ -209,7 +209,7 @@ static int serve(struct server *server) {
 }
 
 int export_listen(const struct export_options *options) {
-    struct server server = {.options = options, .listening = {.fd = -1}, .source = {.ask_fd = -1, .done_fd = -1}};
+    struct server server = {.options = options, .listening = {.fd = -1, .beside = -1}, .source = {.ask_fd = -1, .done_fd = -1}};
     int number = 0;
 
     LIST_INIT(&server.patients);

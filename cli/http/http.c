@@ -13,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "../common/cli.h"
 
@@ -66,6 +68,8 @@ struct document {
 
 struct http {
     struct MHD_Daemon *daemon;
+    int beside;   /* listens, too; libmicrohttpd knows of one alone */
+    int watching; /* an epoll set: libmicrohttpd's own, and `beside` */
     const struct gate *gate;
     const struct route *routes;
     void *data;
@@ -129,6 +133,12 @@ struct document *document_of(const char *type, const void *text, size_t length, 
     return document;
 }
 
+struct document *document_keep(struct document *document) {
+    if (document != NULL)
+        document->owners++;
+    return document;
+}
+
 void document_drop(struct document *document) {
     if (document == NULL || --document->owners > 0)
         return;
@@ -161,10 +171,8 @@ static void suspend(struct exchange *exchange) {
 }
 
 void exchange_answer(struct exchange *exchange, unsigned status, struct document *document) {
-    if (document != NULL)
-        document->owners++;
     exchange->status = status;
-    exchange->answer = document;
+    exchange->answer = document_keep(document);
     exchange->answered = true;
     resume(exchange);
 }
@@ -508,12 +516,28 @@ static void sweep(struct http *http) {
 
 /* ---- the server ----------------------------------------------------------------------------------------------------------- */
 
-struct http *http_start(int socket, const struct gate *gate, const struct route *routes, void *data) {
+static bool watch(const struct http *http) {
+    int own = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    struct epoll_event readable = {.events = EPOLLIN};
+
+    return http->watching >= 0 && epoll_ctl(http->watching, EPOLL_CTL_ADD, own, &readable) == 0 &&
+           (http->beside < 0 || epoll_ctl(http->watching, EPOLL_CTL_ADD, http->beside, &readable) == 0);
+}
+
+static void end(struct http *http) {
+    if (http->daemon != NULL)
+        MHD_stop_daemon(http->daemon);
+    if (http->watching >= 0)
+        close(http->watching);
+    free(http);
+}
+
+struct http *http_start(int socket, int beside, const struct gate *gate, const struct route *routes, void *data) {
     struct http *http = calloc(1, sizeof *http);
 
     if (http == NULL)
         return NULL;
-    *http = (struct http){.gate = gate, .routes = routes, .data = data};
+    *http = (struct http){.beside = beside, .watching = epoll_create1(EPOLL_CLOEXEC), .gate = gate, .routes = routes, .data = data};
     TAILQ_INIT(&http->visitors);
     LIST_INIT(&http->suspended);
     http->daemon = MHD_start_daemon(
@@ -521,15 +545,14 @@ struct http *http_start(int socket, const struct gate *gate, const struct route 
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)(VISITORS_MOST + VISITORS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri,
         http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
-    if (http->daemon == NULL) {
-        free(http);
-        return NULL;
-    }
-    return http;
+    if (http->daemon != NULL && watch(http))
+        return http;
+    end(http);
+    return NULL;
 }
 
 int http_fd(const struct http *http) {
-    return MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return http->watching;
 }
 
 int64_t http_due(const struct http *http) {
@@ -541,8 +564,23 @@ int64_t http_due(const struct http *http) {
     return due;
 }
 
+/* No more than may come in at once: who is beyond that is let in when others have gone. */
+static void accept_beside(struct http *http) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+
+    for (int fd; http->count < VISITORS_MOST + VISITORS_SPARE; size = sizeof peer) {
+        fd = accept4(http->beside, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        MHD_add_connection(http->daemon, fd, (struct sockaddr *)&peer, size); /* closes it where it fails */
+    }
+}
+
 void http_run(struct http *http) {
     sweep(http);
+    if (http->beside >= 0)
+        accept_beside(http);
     MHD_run(http->daemon);
 }
 
@@ -560,6 +598,5 @@ void http_stop(struct http *http) {
             resume(exchange);
     }
     MHD_run(http->daemon);
-    MHD_stop_daemon(http->daemon);
-    free(http);
+    end(http);
 }

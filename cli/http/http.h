@@ -27,8 +27,9 @@ struct route {
     void (*serve)(struct exchange *exchange, void *data);
 };
 
-/* On a socket that listens, which stays the caller's; `routes` end with a NULL path. NULL: it can't be started. */
-struct http *http_start(int socket, const struct gate *gate, const struct route *routes, void *data);
+/* On a socket that listens, and another one beside it, or -1; they stay the caller's. `routes` end with a NULL path. NULL: it can't be
+ * started. */
+struct http *http_start(int socket, int beside, const struct gate *gate, const struct route *routes, void *data);
 /* What waits for an answer gets 503. */
 void http_stop(struct http *http);
 /* Readable when http_run() has something to do; it has, too, when http_due() is over, a moment of now_ms(). */
@@ -42,6 +43,8 @@ void http_run(struct http *http);
 struct document *document_new(const char *type, char *text, size_t length);
 /* Of bytes that are there as long as the program; `tag` names this version of them. */
 struct document *document_of(const char *type, const void *text, size_t length, const char *tag);
+/* One more owner, who will drop it, too. Returns it. */
+struct document *document_keep(struct document *document);
 /* The caller needs it no more; who is being sent it does. */
 void document_drop(struct document *document);
 

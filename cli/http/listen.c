@@ -18,7 +18,7 @@
 
 #include "../common/cli.h"
 
-enum { BACKLOG = 128 };
+enum { BACKLOG = 128, PORTS_TRIED = 16 };
 
 static int refused(const char *where) {
     int reason = errno;
@@ -130,25 +130,69 @@ static int open_at(const char *where, const struct addrinfo *found, struct liste
     return 0;
 }
 
+/* Browsers try ::1 first where it is asked for localhost: what listens there is to be us. -1: it is somebody else (errno EADDRINUSE), or
+ * this machine has no such address. */
+static int open_beside(unsigned port) {
+    const struct sockaddr_in6 address = {
+        .sin6_family = AF_INET6, .sin6_port = htons((in_port_t)port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int on = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    int reason = errno;
+    close(fd);
+    errno = reason;
+    return -1;
+}
+
+/* Both loopbacks. A port that was free at the one may be taken at the other: then another is tried, unless one was asked for. */
+static int open_localhost(const char *where, const struct addrinfo *found, bool any_port, struct listening *ret) {
+    for (int tries = 0;; tries++) {
+        int status = open_at(where, found, ret);
+
+        if (status != 0)
+            return status;
+        ret->beside = open_beside(ret->port);
+        if (ret->beside >= 0 || errno != EADDRINUSE)
+            return 0;
+        if (!any_port || tries == PORTS_TRIED) {
+            char own[64];
+
+            snprintf(own, sizeof own, "[::1]:%u", ret->port);
+            errno = EADDRINUSE;
+            status = refused(own);
+        }
+        close(ret->fd);
+        ret->fd = -1;
+        if (status != 0)
+            return status;
+    }
+}
+
 int listen_open(const char *where, struct listening *ret) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct addrinfo *found;
     char address[64];
     const char *port;
 
-    *ret = (struct listening){.fd = -1};
+    *ret = (struct listening){.fd = -1, .beside = -1};
     if (strncmp(where, "unix:", 5) == 0)
         return open_unix(where + 5, ret);
     if (!split(where, address, sizeof address, &port))
         return usage_error("--listen wants ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH, not '%s'", where);
-    if (strcmp(address, "localhost") == 0)
+    bool both = strcmp(address, "localhost") == 0;
+    if (both)
         strcpy(address, "127.0.0.1");
     if (strlen(port) > 5 || strspn(port, "0123456789") != strlen(port) || atoi(port) > 65535)
         return usage_error("--listen wants a port from 0 to 65535, not '%s'", port);
     if (getaddrinfo(address, port, &hints, &found) != 0)
         return usage_error("--listen wants a numeric address of this machine, such as 127.0.0.1:7295 or [::1]:7295, not '%s'",
                            where);
-    int status = open_at(where, found, ret);
+    int status = both ? open_localhost(where, found, atoi(port) == 0, ret) : open_at(where, found, ret);
     freeaddrinfo(found);
     return status;
 }
@@ -198,7 +242,9 @@ char *listen_shown(const struct listening *listening, const struct host_list *ho
 void listen_close(struct listening *listening) {
     if (listening->fd >= 0)
         close(listening->fd);
+    if (listening->beside >= 0)
+        close(listening->beside);
     if (listening->path != NULL)
         unlink(listening->path);
-    listening->fd = -1;
+    listening->fd = listening->beside = -1;
 }

@@ -9,13 +9,14 @@
 
 struct listening {
     int fd;
+    int beside;       /* localhost: [::1] beside 127.0.0.1, with the same port; else -1 */
     char address[64]; /* as in a URL: 127.0.0.1, [::1]; "" on a unix socket */
     unsigned port;
     bool everywhere;  /* 0.0.0.0 or [::]: which of our names a request will say can't be known */
     const char *path; /* of a unix socket, borrowed; else NULL */
 };
 
-/* ADDRESS:PORT, [ADDRESS]:PORT, or unix:PATH; port 0: one that is free. Returns 0, or the exit status after having said what is
+/* ADDRESS:PORT, [ADDRESS]:PORT, localhost:PORT, or unix:PATH; port 0: one that is free. Returns 0, or the exit status after having said what is
  * wrong. */
 int listen_open(const char *where, struct listening *ret);
 /* --host, several times. */

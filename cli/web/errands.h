@@ -14,7 +14,7 @@ struct errands;
 
 struct errand {
     struct errand *next;
-    struct exchange *exchange;
+    struct exchange *exchange; /* of a break; who waits for a look is in glances.h */
     bool breaks;
     struct breaking what; /* of a look: url and name alone */
     char who[96];         /* breaks */

@@ -182,36 +182,47 @@ void site_tick(struct site *site) {
 
 /* ---- errands -------------------------------------------------------------------------------------------------------------- */
 
-static void send(struct site *site, struct exchange *exchange, const struct errand *wanted) {
+/* False: out of memory. */
+static bool send(struct site *site, struct exchange *exchange, const struct errand *wanted) {
     struct errand *errand = malloc(sizeof *errand);
 
-    if (site->errand_count == ERRANDS_MOST) {
-        refuse(exchange, "who wait for a lock");
-        free(errand);
-        return;
-    }
     if (errand == NULL) {
         exchange_say(exchange, 503, "out of memory\n");
-        return;
+        return false;
     }
     *errand = *wanted;
     errand->exchange = exchange;
-    site->errand_count++;
     errands_add(site->errands, errand);
+    return true;
+}
+
+static bool is_full(const struct site *site, struct exchange *exchange) {
+    if (site->errand_count < ERRANDS_MOST)
+        return false;
+    refuse(exchange, "who wait for a lock");
+    return true;
 }
 
 static void serve_lock(struct exchange *exchange, void *data) {
-    struct errand errand = {0};
+    struct site *site = data;
+    struct errand *errand = calloc(1, sizeof *errand);
     const char *url = exchange_argument(exchange, "url"), *name = exchange_argument(exchange, "name");
+    enum glance_asked asked = GLANCE_NO_MEMORY;
 
-    if (url == NULL || name == NULL || name[0] == '\0' || strlen(url) >= sizeof errand.what.url ||
-        strlen(name) >= sizeof errand.what.name) {
+    if (url == NULL || name == NULL || name[0] == '\0' || strlen(url) >= sizeof errand->what.url ||
+        strlen(name) >= sizeof errand->what.name)
         exchange_say(exchange, 400, "this wants url= and name=\n");
-        return;
+    else if (!is_full(site, exchange) &&
+             (errand == NULL || (asked = glances_ask(&site->glances, url, name, exchange)) == GLANCE_NO_MEMORY))
+        exchange_say(exchange, 503, "out of memory\n");
+    site->errand_count += asked == GLANCE_LOOK || asked == GLANCE_WAITS;
+    if (asked == GLANCE_LOOK) {
+        strcpy(errand->what.url, url);
+        strcpy(errand->what.name, name);
+        errands_add(site->errands, errand);
+    } else {
+        errand_free(errand);
     }
-    strcpy(errand.what.url, url);
-    strcpy(errand.what.name, name);
-    send(data, exchange, &errand);
 }
 
 static void serve_break(struct exchange *exchange, void *data) {
@@ -240,17 +251,25 @@ static void serve_break(struct exchange *exchange, void *data) {
         snprintf(errand.who, sizeof errand.who, "uid %u", (unsigned)uid);
     else if (exchange_address(exchange, address, sizeof address))
         snprintf(errand.who, sizeof errand.who, "somebody with the key at %s", address);
-    send(site, exchange, &errand);
+    if (!is_full(site, exchange))
+        site->errand_count += send(site, exchange, &errand);
 }
 
-static void answer_errand(struct errand *errand) {
+/* Who asks after a break sees what came of it. */
+static void answer_errand(struct site *site, struct errand *errand) {
     bool look = errand->status == 200 && !errand->breaks;
     struct document *document = errand->text != NULL ? document_new(look ? "application/json" : "text/plain; charset=utf-8",
                                                                     errand->text, errand->length)
                                                      : NULL;
 
     errand->text = NULL;
-    exchange_answer(errand->exchange, errand->status, document);
+    if (errand->breaks) {
+        exchange_answer(errand->exchange, errand->status, document);
+        glances_forget(&site->glances);
+        site->errand_count--;
+    } else {
+        site->errand_count -= glances_answer(&site->glances, errand->what.url, errand->what.name, errand->status, document);
+    }
     document_drop(document);
     errand_free(errand);
 }
@@ -273,6 +292,7 @@ bool site_init(struct site *site) {
     frames_init(&site->frames);
     LIST_INIT(&site->streams);
     LIST_INIT(&site->patients);
+    glances_init(&site->glances);
     for (int i = 0; i < ASSETS; i++) {
         site->pages[i] = document_of(assets[i].type, assets[i].text, assets[i].length, assets[i].tag);
         site->unchanged[i] = document_of(assets[i].type, "", 0, assets[i].tag);
@@ -290,6 +310,7 @@ void site_finish(struct site *site) {
         LIST_REMOVE(patient, link);
         free(patient);
     }
+    glances_finish(&site->glances);
     for (int i = 0; i < ASSETS; i++) {
         document_drop(site->pages[i]);
         document_drop(site->unchanged[i]);
@@ -322,8 +343,6 @@ void site_collect(struct site *site) {
 
     if (looker_collect(site->looker, &seen))
         take_look(site, &seen);
-    while ((errand = errands_collect(site->errands)) != NULL) {
-        answer_errand(errand);
-        site->errand_count--;
-    }
+    while ((errand = errands_collect(site->errands)) != NULL)
+        answer_errand(site, errand);
 }

@@ -10,6 +10,7 @@
 
 #include "errands.h"
 #include "frames.h"
+#include "glances.h"
 
 struct stream;
 
@@ -24,8 +25,9 @@ struct site {
     int64_t good_until;                      /* a moment of now_ms() */
     LIST_HEAD(, stream) streams;
     LIST_HEAD(, patient) patients; /* wait for a look */
-    size_t stream_count, patient_count, errand_count;
-    bool record; /* look also while nobody is here */
+    struct glances glances;
+    size_t stream_count, patient_count, errand_count; /* errands: those who wait for one */
+    bool record;                                      /* look also while nobody is here */
 };
 
 extern const struct route site_routes[];

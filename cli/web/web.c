@@ -26,7 +26,7 @@ static const char help[] = "Usage: pawl web [OPTION]...\n"
                            "  -u, --url URL            where the locks are; several times for several places;\n"
                            "                           default $PAWL_URL, else local:\n"
                            "      --listen ADDRESS:PORT | unix:PATH\n"
-                           "                           default 127.0.0.1:7295; port 0: one that is free\n"
+                           "                           default localhost:7295; port 0: one that is free\n"
                            "      --host NAME          a name under which browsers reach it; several times\n"
                            "      --key-file FILE      keep the key there, so that it stays the same\n"
                            "      --allow-break[=now]  let the page ask holders to give up; with =now also\n"
@@ -129,7 +129,7 @@ static int set_up(struct web *web) {
     if (web->site.looker != NULL)
         web->site.errands = errands_start(web->urls.urls, web->urls.count, web->site.looker);
     if (web->site.errands != NULL && site_init(&web->site))
-        web->http = http_start(web->listening.fd, &web->gate, site_routes, &web->site);
+        web->http = http_start(web->listening.fd, web->listening.beside, &web->gate, site_routes, &web->site);
     if (web->http == NULL) {
         say("can't start to serve: out of memory, threads or descriptors");
         return EXIT_SYSTEM;
@@ -184,7 +184,8 @@ static int serve(struct web *web) {
 }
 
 int command_web(int argc, char **argv) {
-    struct web web = {.listen = "127.0.0.1:7295", .about = {.interval_ms = 1000, .breaks = "no"}, .listening = {.fd = -1}};
+    struct web web = {
+        .listen = "localhost:7295", .about = {.interval_ms = 1000, .breaks = "no"}, .listening = {.fd = -1, .beside = -1}};
     int status, number = 0;
 
     if (!read_options(&syntax, argc, argv, &web, &status))

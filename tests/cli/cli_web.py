@@ -98,6 +98,30 @@ def sockets():
     check("its end removes it", not os.path.exists(path))
 
 
+def both_loopbacks():
+    """A browser that is sent to localhost may try ::1 first."""
+    probe = socket.socket(socket.AF_INET6)
+    try:
+        probe.bind(("::1", 0))
+    except OSError as error:
+        skip("localhost is ::1, too", f"there is no ::1: {error}")
+        return
+    finally:
+        probe.close()
+    web = Web(listen="localhost:0")
+    check("one address is printed", web.line.startswith("http://127.0.0.1:"), web.line)
+    for host in "[::1]", "localhost", "127.0.0.1":
+        with socket.create_connection(("::1", web.port), PATIENCE) as connection:
+            connection.sendall(web.head("GET", "/api/state", host=False, more=[f"Host: {host}:{web.port}"]))
+            equal(f"who comes by ::1 and asks for {host} is answered", b"HTTP/1.1 200", connection.recv(12))
+    equal("... and by 127.0.0.1", 200, web.get("/api/state")[0])
+    web.stop()
+    taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    port = taken.getsockname()[1]
+    refused("somebody else at ::1", 71, rf"can't listen at \[::1\]:{port}", "--listen", f"localhost:{port}")
+    taken.close()
+
+
 def shown_addresses():
     """What is printed can be opened: a name that says its port is not given another one."""
     for option, wanted in ("db1.example:80", r"http://db1\.example:80/#"), ("db1.example", r"http://db1\.example:\d+/#"):
@@ -174,6 +198,18 @@ def state(web):
     equal("no name", 400, web.get(f"/api/lock?url={LOCKS}")[0])
     equal("a name with a NUL", 400, web.get(f"/api/lock?url={LOCKS}&name=a%00b")[0])
     equal("a name that is no name", 400, web.get(f"/api/lock?url={LOCKS}&name=a%01b")[0])
+
+
+def one_look_for_all(web):
+    """Who has the same lock open is answered by the same look, for a second."""
+    path, looked = f"/api/lock?url={LOCKS}&name=deploy", []
+    for _ in range(5):
+        began = time.monotonic()
+        looked = [web.json(path)["seen"]["time_ms"] for _ in range(4)]
+        if time.monotonic() - began < 0.5 and len(set(looked)) == 1:
+            break
+    equal("one look for all who have a lock open", 1, len(set(looked)))
+    check("... and a new one when it is old", eventually(lambda: web.json(path)["seen"]["time_ms"] >= looked[0] + 900))
 
 
 def metrics(web):
@@ -482,7 +518,10 @@ def breaks():
     equal("another URL", 404, web.post("/api/break", {**wish, "url": "redis://evil.example"})[0])
     equal("nobody's lock", 409, web.post("/api/break", {**wish, "name": "free"})[0])
     check("the holder still holds", holder.poll() is None and not status("broken")[0]["holders"][0]["broken"])
+    seen = lambda: [hold["broken"] for lock in web.json(f"/api/lock?url={LOCKS}&name=broken")["seen"]["locks"] for hold in lock["holders"]]
+    equal("the lock as it was", [False], seen())
     code, _, body = web.post("/api/break", wish)
+    check("... is not what is shown after a break", False not in seen())
     check("with the token it is broken", code == 200 and b"asked to give up" in body, f"{code} {body}")
     equal("... and the holder hears of it", 76, holder.wait(PATIENCE))
     events = [event for event in web.json("/api/state")["events"] if event["kind"] == "break"]
@@ -548,6 +587,7 @@ def main():
     command_line()
     keys()
     sockets()
+    both_loopbacks()
     shown_addresses()
     hold("deploy", "--label", "release 4182")
     wait_behind("deploy")
@@ -556,6 +596,7 @@ def main():
     check("one line, and no more", re.fullmatch(r"http://127\.0\.0\.1:\d+/#[0-9a-f]{32}\n", web.line))
     page(web)
     state(web)
+    one_look_for_all(web)
     metrics(web)
     hostile(web)
     stream(web)
