@@ -71,14 +71,16 @@ pitfalls: ## play the failures of hand-made locks on real servers, and pawl in t
 	@BUILD_DIR=$(abspath $(BUILD)) lab/pitfalls/run
 
 .PHONY: figures
-figures: ## play the scenes of docs/background.md on real servers, and draw them anew: docs/figures/
+figures: ## play the scenes of docs/background.md on real servers, draw them anew, and photograph pawl web: docs/figures/
 	@tools/deps sim
 	@tools/deps python
 	@tools/deps redis
 	@tools/deps zookeeper
+	@tools/deps page
 	@$(MAKE) --no-print-directory all
 	@ninja --quiet -C $(BUILD) tests/libclock_shim.so examples/ten_threads python/package.stamp
 	@BUILD_DIR=$(abspath $(BUILD)) lab/figures/run
+	@BUILD_DIR=$(abspath $(BUILD)) lab/figures/web
 
 .PHONY: models
 models: ## check the models of the queues exhaustively with spin (some minutes, 2 GB)
