@@ -25,6 +25,8 @@ static int refused(const char *where) {
 
     if (reason == EADDRINUSE)
         say("can't listen at %s: another program does so already; port 0 takes one that is free (--listen 127.0.0.1:0)", where);
+    else if (reason == EADDRNOTAVAIL)
+        say("can't listen at %s: this machine has no such address", where);
     else
         say("can't listen at %s: %s", where, strerror(reason));
     return reason == EACCES || reason == EPERM ? EXIT_PERMISSION : EXIT_SYSTEM;
@@ -183,7 +185,7 @@ int listen_open(const char *where, struct listening *ret) {
     if (strncmp(where, "unix:", 5) == 0)
         return open_unix(where + 5, ret);
     if (!split(where, address, sizeof address, &port))
-        return usage_error("--listen wants ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH, not '%s'", where);
+        return usage_error("--listen wants ADDRESS:PORT, such as localhost:7295 or [::1]:7295, or unix:PATH, not '%s'", where);
     bool both = strcmp(address, "localhost") == 0;
     if (both)
         strcpy(address, "127.0.0.1");

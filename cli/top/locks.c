@@ -225,6 +225,19 @@ static void follow_selection(struct shown *shown, const struct ranked *ranked, s
         shown->offset = shown->selected - rows + 1;
 }
 
+static void say_why_empty(struct page *page, const struct shown *shown, const struct look *look) {
+    bool seen = look->count == 0;
+
+    for (size_t i = 0; i < look->count; i++)
+        seen = seen || look->places[i].code == 0;
+    if (!seen)
+        page_add(page, STYLE_DIM, "what is held and waited for is not known");
+    else if (shown->filter[0] != '\0')
+        page_add(page, STYLE_DIM, "no lock has '%s' in its name", shown->filter);
+    else
+        page_add(page, STYLE_DIM, "no lock is held or waited for");
+}
+
 void draw_locks(struct page *page, struct shown *shown, const struct look *look, const struct history *history, size_t rows) {
     size_t count, in_sight = rows > 1 ? rows - 1 : 1;
     struct ranked *ranked = choose_locks(shown, look, history, &count);
@@ -253,8 +266,7 @@ void draw_locks(struct page *page, struct shown *shown, const struct look *look,
     if (count > 0)
         add_row(page, STYLE_DIM, &title, widths, kept);
     else
-        page_add(page, STYLE_DIM, shown->filter[0] != '\0' ? "no lock has '%s' in its name" : "no lock is held or waited for%s",
-                 shown->filter);
+        say_why_empty(page, shown, look);
     for (size_t i = 0; i < stay; i++) {
         size_t line = page->count;
 

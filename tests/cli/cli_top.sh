@@ -16,6 +16,10 @@ update=
 
 status_is 0 "one screen of nothing" "$PAWL" top --once
 matches "... says so" "*no lock is held or waited for*" "$printed"
+if "$PAWL" --version | grep -q redis; then
+    status_is 69 "one screen of what can't be reached" "$PAWL" top --once -u redis://127.0.0.1:1
+    matches "... does not say that there are no locks" "*unreachable*is not known*" "$printed"
+fi
 status_is 64 "without a terminal" "$PAWL" top
 matches "... it says what works" "*--once*" "$said"
 status_is 64 "an argument" "$PAWL" top nightly

@@ -44,6 +44,8 @@ def refused(name, code, sentence, *arguments):
 
 def command_line():
     refused("no port", 64, "wants ADDRESS:PORT", "--listen", "127.0.0.1")
+    refused("a port alone", 64, "such as localhost:7295", "--listen", "7295")
+    refused("an address of another machine", 71, "no such address", "--listen", "192.0.2.1:0")
     refused("no such port", 64, "0 to 65535", "--listen", "127.0.0.1:65536")
     refused("a name to listen at", 64, "numeric address", "--listen", "example:80")
     refused("an empty path", 64, "wants a path", "--listen", "unix:")
