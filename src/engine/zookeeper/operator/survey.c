@@ -22,7 +22,7 @@
 #define PATIENCE_NS (10 * ZK_S)
 
 /* Requests for the nodes of one lock, and locks, that are under way at once. */
-enum { DEPTH = 8, AT_ONCE = 32, LOCKS_AT_ONCE = 32 };
+enum { DEPTH = 8, AT_ONCE = 32, FIRST = 8, LOCKS_AT_ONCE = 128 };
 
 static const char revoke[] = "__REVOKE__";
 
@@ -490,7 +490,7 @@ static int place_listed(struct survey *survey, struct place *place) {
     if (rc == 0 && *place->name)
         rc = list_queue(survey, place->path, place->listing, &place->entries);
     if (rc == 0)
-        ask_entries(survey, &place->entries, 0, AT_ONCE);
+        ask_entries(survey, &place->entries, 0, FIRST);
     return rc;
 }
 
