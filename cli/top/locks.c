@@ -225,17 +225,23 @@ static void follow_selection(struct shown *shown, const struct ranked *ranked, s
         shown->offset = shown->selected - rows + 1;
 }
 
-static void say_why_empty(struct page *page, const struct shown *shown, const struct look *look) {
-    bool seen = look->count == 0;
-
+static bool was_any_seen(const struct look *look) {
     for (size_t i = 0; i < look->count; i++)
-        seen = seen || look->places[i].code == 0;
-    if (!seen)
+        if (look->places[i].code == 0)
+            return true;
+    return look->count == 0;
+}
+
+static void say_why_empty(struct page *page, const struct shown *shown, const struct look *look) {
+    if (!was_any_seen(look)) {
         page_add(page, STYLE_DIM, "what is held and waited for is not known");
-    else if (shown->filter[0] != '\0')
+        for (size_t i = 0; i < look->count && page->rows > 0; i++) /* without a terminal it is said beside the page */
+            page_add(page, STYLE_DIM, "%s", look->places[i].error);
+    } else if (shown->filter[0] != '\0') {
         page_add(page, STYLE_DIM, "no lock has '%s' in its name", shown->filter);
-    else
+    } else {
         page_add(page, STYLE_DIM, "no lock is held or waited for");
+    }
 }
 
 void draw_locks(struct page *page, struct shown *shown, const struct look *look, const struct history *history, size_t rows) {
