@@ -64,4 +64,5 @@ def shrink(data):
             numbers[colour] = nearest(colour, palette)
     flat = b"".join(b"\0" + bytes(numbers[colour] for colour in row) for row in rows)
     head = struct.pack(">IIBBBBB", width, len(rows), 8, 3, 0, 0, 0)
-    return SIGNATURE + chunk(b"IHDR", head) + chunk(b"PLTE", b"".join(palette)) + chunk(b"IDAT", zlib.compress(flat, 9)) + chunk(b"IEND", b"")
+    parts = {b"IHDR": head, b"PLTE": b"".join(palette), b"IDAT": zlib.compress(flat, 9), b"IEND": b""}
+    return SIGNATURE + b"".join(chunk(kind, part) for kind, part in parts.items())
