@@ -134,7 +134,8 @@ torture: ## install what it needs, and a long torture under faults; TIME=5m SEED
 	@BUILD_DIR=$(BUILD) TIME='$(TIME)' SEED='$(SEED)' ENGINES='$(ENGINES)' LEAST='$(LEAST)' tools/torture
 
 .PHONY: deb
-deb: ## build Debian packages, in the directory above
+deb: ## install what it needs, and build Debian packages, in the directory above
+	@tools/deps deb
 	dpkg-buildpackage -us -uc -b
 
 .PHONY: clean
