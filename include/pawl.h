@@ -71,6 +71,7 @@
  *   pawl_close                                              | every pending acquire ends with PAWL_ECLOSED, holds are released,
  *                                                           |   releases nobody waited for are flushed; takes 2 s at most
  *   any call on a handle after pawl_close                   | PAWL_ECLOSED (pawl_lock_free still frees it)
+ *   a call in a callback that would have to wait for that   | PAWL_EDEADLK, and nothing is done
  *   any call in a child after fork                          | PAWL_EFORKED; the parent's holds do not depend on the child
  *   the name is in use as another kind of lock              | PAWL_EKIND
  *   the name is in use as a semaphore of another limit      | PAWL_ELIMIT
@@ -185,7 +186,8 @@ enum pawl_log_level {
     PAWL_LOG_TRACE,   /* a step of the algorithm; only with PAWL_OPEN_TRACE */
 };
 
-/* Called from any thread, the service thread included; must not call back into pawl. */
+/* Called from any thread, the service thread included, and perhaps with a mutex of pawl's held: must not call back into pawl. Calls that
+ * do so answer PAWL_EDEADLK, and those that have no answer do nothing. */
 typedef void pawl_log_fn(enum pawl_log_level level, const char *text, void *data);
 
 enum pawl_open_flags {
@@ -205,7 +207,7 @@ enum pawl_open_flags {
 typedef int pawl_interrupted_fn(void *data);
 
 /* Tell of a deadlock, in one of the threads that wait in it, or on a service thread. No mutex of pawl's is held. What it points to is there
- * for the time of the call. Be brief, and do not close a client: that would wait for this call. */
+ * for the time of the call. Be brief. pawl_close of a client that is part of it answers PAWL_EDEADLK: it would wait for this call. */
 struct pawl_deadlock;
 typedef void pawl_deadlock_fn(const struct pawl_deadlock *found, void *data);
 
@@ -221,8 +223,9 @@ struct pawl_options {
     int64_t connect_ms;  /* pawl_open waits no longer for servers than that, nor than the URL's ?connect=; 0: as the URL says */
     /* NULL, or: asked in a thread that waits in an acquire, when a signal handler has run in it, and about once a second. Anything but 0
      * ends the acquire with PAWL_ECANCELED; with 0 it goes on, and has kept its place in the queue. No mutex of pawl's is held. Be brief:
-     * a lock that is granted meanwhile is taken only afterwards, and `local:` passes over who takes longer than 100 ms. Do not close this
-     * client in it, which would wait for this call: end the acquire, and close then. */
+     * a lock that is granted meanwhile is taken only afterwards, and `local:` passes over who takes longer than 100 ms. In it pawl_close
+     * of this client answers PAWL_EDEADLK, since it would wait for this call: end the acquire, and close then. So does another acquire
+     * of the lock that is waited for. */
     pawl_interrupted_fn *interrupted;
     void *interrupted_data;
     pawl_deadlock_fn *deadlock; /* NULL, or: told of a deadlock in which one of this client's acquires is. See ?deadlock= below */
@@ -260,8 +263,10 @@ struct pawl_options {
 PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, struct pawl **ret, struct pawl_error *reterr);
 #define PAWL_HANDOFFS 127 /* the default of ?handoff=: for so many each engine has tokens */
 
-/* End every pending acquire, release every hold, close. NULL is fine. Handles that still exist answer PAWL_ECLOSED. */
-PAWL_PUBLIC void pawl_close(struct pawl *client);
+/* End every pending acquire, release every hold, close. NULL is fine. Handles that still exist answer PAWL_ECLOSED. 0, or nothing was done:
+ * PAWL_EDEADLK, it was called in a callback for which it would have to wait, and the log has a sentence; PAWL_ECLOSED, it is being closed
+ * already. In those of asynchronous acquires it may be called. */
+PAWL_PUBLIC int pawl_close(struct pawl *client);
 
 struct pawl_info {
     const char *
@@ -384,9 +389,10 @@ PAWL_PUBLIC int64_t pawl_remaining_ms(const struct pawl_lock *lock); /* 0: not h
  * or PAWL_ELOST (the server does not have it any more); calls on a hold that is lost answer PAWL_ELOST in all of these cases.
  *
  * Runs on the service thread (see PAWL_OPEN_LOSS_BY_DISPATCH), which stands still meanwhile: be brief. No lock is renewed, and none that
- * is kept is given back, until it has returned. pawl_release, pawl_token and the like may be called in it; pawl_lock_free and pawl_close
- * may not. A hold that was broken (pawl_break) stays in the way of others until it is released: that is the acknowledgement. NULL takes
- * the callback back: then none is running any more. */
+ * is kept is given back, until it has returned. pawl_release, pawl_lock_free, pawl_token and the like may be called in it. What would have
+ * to wait for that thread answers PAWL_EDEADLK: pawl_close, an acquire that is not served at once, pawl_extend, and with ZooKeeper each
+ * call that asks the server. A hold that was broken (pawl_break) stays in the way of others until it is released: that is the
+ * acknowledgement. NULL takes the callback back: then none is running any more. */
 typedef void pawl_loss_fn(struct pawl_lock *lock, enum pawl_state state, uint64_t token, const struct pawl_error *why, void *data);
 PAWL_PUBLIC int pawl_on_loss(struct pawl_lock *lock, pawl_loss_fn *fn, void *data, struct pawl_error *reterr);
 
@@ -523,7 +529,7 @@ struct pawl_entry {
     uint64_t turns;    /* how many claims on the lock there have been, where the engine counts them (ZooKeeper); 0: not known */
 };
 
-/* Return 0 to go on; anything else ends the inspection and is returned by it. */
+/* Return 0 to go on; anything else ends the inspection and is returned by it. It may call all of pawl but pawl_close of this client. */
 typedef int pawl_visit_fn(const struct pawl_entry *entry, void *data);
 
 /* Visit the holders and waiters of one lock, or with `name` NULL of all: lock by lock, holders first, waiters in order. */
@@ -543,8 +549,8 @@ typedef void pawl_observed_fn(const struct pawl_observed *observed, void *data);
  * one never is. Renewals are no changes, nor are those who wait; to an observer a lock that is kept (pawl_set_keep) is held.
  *
  * It does not queue, and nobody sees it. `fn` runs on a thread that is there only for this, or with PAWL_OPEN_LOSS_BY_DISPATCH in
- * pawl_dispatch(). It may call all of pawl, pawl_unobserve included, but not pawl_close. Without a connection nothing is told, and what has
- * changed meanwhile is told after it. PAWL_EUNSUPPORTED: redlock:. */
+ * pawl_dispatch(). It may call all of pawl, pawl_unobserve included, but pawl_close of this client (PAWL_EDEADLK). Without a connection
+ * nothing is told, and what has changed meanwhile is told after it. PAWL_EUNSUPPORTED: redlock:. */
 struct pawl_observer;
 PAWL_PUBLIC int pawl_observe(struct pawl *client, const char *name, pawl_observed_fn *fn, void *data, struct pawl_observer **ret,
                              struct pawl_error *reterr);
@@ -574,7 +580,7 @@ struct pawl_finding {
     const char *advice; /* what to change; "" where there is nothing */
 };
 
-/* Return 0 to go on; anything else ends the examination and is returned by it. */
+/* Return 0 to go on; anything else ends the examination and is returned by it. It may call what a pawl_visit_fn may. */
 typedef int pawl_finding_fn(const struct pawl_finding *finding, void *data);
 
 /* Look at what the engine stands on, for `pawl doctor`. PAWL_EUNSUPPORTED: the engine has nothing to look at. */

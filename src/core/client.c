@@ -183,10 +183,18 @@ static int take_deadlock(struct pawl__url *url, struct pawl *client, struct pawl
 
 /* ---- The log -------------------------------------------------------------------------------------------------------------- */
 
-static void log_warning(void *data, const char *text) {
-    struct pawl *client = data;
+static void tell_log(const struct pawl *client, enum pawl_log_level level, const char *text) {
+    struct calling calling;
 
-    client->callbacks.log(PAWL_LOG_WARNING, text, client->callbacks.log_data);
+    pawl__calling_begin(&calling, CALLING_LOG, client);
+    client->callbacks.log(level, text, client->callbacks.log_data);
+    pawl__calling_end(&calling);
+}
+
+static void log_warning(void *data, const char *text) {
+    const struct pawl *client = data;
+
+    tell_log(client, PAWL_LOG_WARNING, text);
 }
 
 static void log_note(void *data, const struct pawl__claim *claim, const char *text) {
@@ -197,7 +205,7 @@ static void log_note(void *data, const struct pawl__claim *claim, const char *te
     snprintf(line, sizeof line, "+%lld.%06llds %s%s%s%s", (long long)(us / 1000000), (long long)(us % 1000000), claim ? "'" : "",
              claim ? claim->name : "", claim ? "' " : "", text);
     if (client->callbacks.log)
-        client->callbacks.log(PAWL_LOG_TRACE, line, client->callbacks.log_data);
+        tell_log(client, PAWL_LOG_TRACE, line);
     else
         fprintf(stderr, "pawl[%d] %s\n", (int)getpid(), line);
 }
@@ -356,6 +364,8 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
 
     if (!ret)
         return pawl__fail(reterr, PAWL_EINVAL, "there is no place for the client: ret is NULL");
+    if (pawl__in_log())
+        return pawl__fail_in_log(reterr);
     rc = take_options(given, &options, reterr);
     if (rc < 0)
         return rc;
@@ -418,7 +428,7 @@ void pawl_lock_free(struct pawl_lock *lock) {
     struct hold *hold;
     UNCANCELLED;
 
-    if (!lock || atomic_load(&lock->client->forked))
+    if (!lock || atomic_load(&lock->client->forked) || pawl__in_log())
         return;
     cohort = lock->cohort;
     pawl__set_end(cohort, lock, PAWL_ECANCELED);
@@ -514,14 +524,30 @@ static void reap_cohorts(struct pawl *client) {
     pthread_mutex_unlock(&client->mutex);
 }
 
-void pawl_close(struct pawl *client) {
+/* It would wait for the callback in which it is called, or free what that returns to. */
+static int refuse_close(const struct pawl *client, const char *callback) {
+    if (!pawl__in_log())
+        pawl__warn(client->engine,
+                   "pawl_close was called in the callback of %s, for which it would wait, and has closed nothing: "
+                   "call it when the callback has returned",
+                   callback);
+    return PAWL_EDEADLK;
+}
+
+int pawl_close(struct pawl *client) {
+    const char *callback;
     int64_t deadline;
     UNCANCELLED;
 
-    if (!client || atomic_load(&client->forked))
-        return;
+    if (!client)
+        return 0;
+    if (atomic_load(&client->forked))
+        return PAWL_EFORKED;
+    if ((callback = pawl__calling_keeps(client)))
+        return refuse_close(client, callback);
+    if (atomic_exchange(&client->closed, true))
+        return PAWL_ECLOSED;
     deadline = pawl__boottime() + PAWL__CLOSE_NS;
-    atomic_store(&client->closed, true);
     pawl__observers_stop(client);
     close_cohorts(client);
     wait_idle(client, deadline);
@@ -536,4 +562,5 @@ void pawl_close(struct pawl *client) {
     pawl_dispatch(client); /* those whose acquires were ended are told now, or never */
     reap_cohorts(client);
     pawl__client_put(client);
+    return 0;
 }

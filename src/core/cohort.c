@@ -138,7 +138,7 @@ static void ask_interrupted(struct cohort *cohort, struct waiter *waiter) {
         return;
     UNCANCELLED;
     pawl__cohort_let_go(cohort);
-    over = client->callbacks.interrupted(client->callbacks.interrupted_data) != 0;
+    over = pawl__ask_interrupted(client, cohort);
     pthread_mutex_lock(&cohort->mutex);
     if (over && waiter->state == WAITER_WAITING)
         pawl__cohort_end(waiter, PAWL_ECANCELED, "the acquire of '%s' was ended: a signal interrupted it", cohort->name);
@@ -152,7 +152,22 @@ static void look_beside(struct waiter *waiter) {
     pawl__cohort_adopt_unsettled(waiter->lock->cohort); /* this thread is about to wait for another claim */
 }
 
+/* Is this thread in a callback that must not wait for the lock? Then the wait has ended. */
+static bool refuse_wait(struct cohort *cohort, struct waiter *waiter) {
+    if (pawl__calling_waits_for(cohort))
+        pawl__cohort_end(waiter, PAWL_EDEADLK,
+                         "this thread waits for '%s' already, in whose callback it is: it would wait for itself", cohort->name);
+    else if (pawl__service_calls(cohort->client))
+        pawl__cohort_end(waiter, PAWL_EDEADLK,
+                         "'%s' can't be waited for in this callback, which runs in the thread that renews and hears of grants: "
+                         "acquire it in another",
+                         cohort->name);
+    return waiter->state != WAITER_WAITING;
+}
+
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
+    if (pawl__calling && refuse_wait(cohort, waiter))
+        return;
     while (waiter->state == WAITER_WAITING) {
         int64_t now = pawl__boottime(), until = waiter->deadline;
 

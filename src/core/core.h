@@ -14,9 +14,9 @@
  *       struct event      a callback that is due                                                                   events.c
  *       struct pawl_observer  one who is told of a lock; struct sight: what it sees                                observe.c, sight.c
  *
- * The files, lowest first, each of which calls only earlier ones: operator, service, stats, life, events, keep, claim, waiter, handoff,
- * cohort, enter, fork, deadlock, handle, extend, value, sight, observe, set, client. What is above is reached by what a function returns
- * (claim.c), or by a table that the upper one fills (service_ops).
+ * The files, lowest first, each of which calls only earlier ones: calling, service, operator, stats, life, events, keep, claim, waiter,
+ * handoff, cohort, enter, fork, deadlock, handle, extend, value, sight, observe, set, client. What is above is reached by what a function
+ * returns (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
  * waiters, holds, and the handles' lists of holds), client->observers.mutex, client->events.mutex (a leaf). Before all of them: the list of
@@ -304,6 +304,7 @@ void pawl__counts_add(struct counts *to, const struct counts *from);
 
 struct pawl *pawl__client_new(const struct pawl_options *options);
 void pawl__client_free(struct pawl *client); /* one that was not opened */
+void pawl__client_ref(struct pawl *client);
 void pawl__client_put(struct pawl *client);
 /* Count down, and wake pawl_close if it waits for zero: of client->inside or ->leaving. */
 void pawl__client_one_less(struct pawl *client, _Atomic unsigned *count);
@@ -423,6 +424,11 @@ void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 
 /* service.c */
 
+/* Is this thread the service thread, in a callback of the user's? */
+bool pawl__service_calls(struct pawl *client);
+/* ... of an engine that nobody else hears? Then PAWL_EDEADLK: it can't be asked anything. */
+int pawl__client_check_asks(struct pawl *client, struct pawl_error *reterr);
+
 /* Make sure that the service thread runs. False: it can't be started. */
 bool pawl__service_start(struct pawl *client);
 void pawl__service_stop(struct pawl *client);
@@ -439,6 +445,36 @@ void pawl__event_post(struct pawl *client, struct event *event);
 void pawl__events_serve(struct pawl *client);
 /* Wait until no callback of the handle runs on the service thread, unless this is that thread. */
 void pawl__events_quiesce(struct pawl_lock *lock);
+
+/* calling.c: callbacks of the user's that run in this thread */
+
+enum callback { CALLING_LOG, CALLING_INTERRUPTED, CALLING_DEADLOCK, CALLING_LOSS, CALLING_OBSERVED, CALLING_VISIT };
+
+struct calling {
+    struct calling *around;
+    enum callback kind;
+    const struct pawl *client;   /* its pawl_close would wait for the callback, ... */
+    struct pawl *const *others;  /* ... and that of these; NULL-terminated, or NULL */
+    const struct cohort *cohort; /* its thread waits for this lock, and goes on when the callback has returned; or NULL */
+};
+
+/* The innermost of them, in the initial TLS block: every call looks. */
+extern _Thread_local struct calling *pawl__calling __attribute__((tls_model("initial-exec")));
+
+void pawl__calling_begin(struct calling *calling, enum callback kind, const struct pawl *client);
+void pawl__calling_end(const struct calling *calling);
+/* The log's callback may run with mutexes held: nothing may be called in it. */
+static inline bool pawl__in_log(void) {
+    return pawl__calling && pawl__calling->kind == CALLING_LOG;
+}
+int pawl__fail_in_log(struct pawl_error *reterr);
+/* In which callback is this thread for which pawl_close would wait? NULL: in none. */
+const char *pawl__calling_keeps(const struct pawl *client);
+/* Is the wait of this thread to end, since a signal has come? `cohort`: what it waits for and may have at any moment; or NULL. No mutex is
+ * held. */
+bool pawl__ask_interrupted(const struct pawl *client, const struct cohort *cohort);
+/* Is this thread in a callback while it waits for this lock? */
+bool pawl__calling_waits_for(const struct cohort *cohort);
 
 /* operator.c */
 

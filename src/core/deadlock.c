@@ -363,9 +363,7 @@ static void keep_clients(struct report *report, const struct finding *finding) {
             pawl__client_one_less(client, &client->inside);
             continue;
         }
-        pthread_mutex_lock(&client->mutex);
-        client->references++;
-        pthread_mutex_unlock(&client->mutex);
+        pawl__client_ref(client);
         report->clients[count++] = client;
     }
 }
@@ -518,6 +516,15 @@ static void count_deadlock(const struct finding *finding, const struct report *r
     pthread_mutex_unlock(&seen->client->mutex);
 }
 
+static void call(const struct report *report, const struct pawl *client) {
+    struct calling calling;
+
+    pawl__calling_begin(&calling, CALLING_DEADLOCK, client);
+    calling.others = report->clients;
+    client->callbacks.deadlock(&report->told, client->callbacks.deadlock_data);
+    pawl__calling_end(&calling);
+}
+
 /* Call each callback once, though several clients may have it. */
 static void tell(const struct report *report) {
     for (size_t i = 0; report->clients[i]; i++) {
@@ -531,9 +538,9 @@ static void tell(const struct report *report) {
                       other->callbacks.deadlock_data == client->callbacks.deadlock_data;
         }
         if (client->callbacks.log && !logged)
-            client->callbacks.log(PAWL_LOG_WARNING, report->text, client->callbacks.log_data);
+            client->engine->warn(client->engine->warn_data, report->text);
         if (client->callbacks.deadlock && !called)
-            client->callbacks.deadlock(&report->told, client->callbacks.deadlock_data);
+            call(report, client);
     }
 }
 

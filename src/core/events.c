@@ -32,11 +32,11 @@ void pawl__event_post(struct pawl *client, struct event *event) {
 }
 
 int pawl_fd(struct pawl *client) {
-    int fd;
+    int fd = pawl__client_check(client, NULL);
     UNCANCELLED;
 
-    if (!client || atomic_load(&client->forked))
-        return client ? PAWL_EFORKED : PAWL_EINVAL;
+    if (fd < 0)
+        return fd;
     pthread_mutex_lock(&client->events.mutex);
     if (client->events.fd < 0) {
         client->events.fd = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -77,6 +77,7 @@ static void run_acquired(struct event *event) {
 
 static void run_loss(struct event *event) {
     struct pawl_lock *lock = event->lock;
+    struct calling calling;
     pawl_loss_fn *fn;
     void *data;
 
@@ -84,8 +85,11 @@ static void run_loss(struct event *event) {
     fn = lock->on_loss;
     data = lock->on_loss_data;
     pthread_mutex_unlock(&lock->cohort->mutex);
-    if (fn)
-        fn(lock, event->state, event->token, &event->error, data);
+    if (!fn)
+        return;
+    pawl__calling_begin(&calling, CALLING_LOSS, lock->client);
+    fn(lock, event->state, event->token, &event->error, data);
+    pawl__calling_end(&calling);
 }
 
 static void run(struct event *event) {
@@ -107,14 +111,16 @@ static void run(struct event *event) {
 }
 
 int pawl_dispatch(struct pawl *client) {
+    int count = pawl__client_check(client, NULL);
     struct event *event;
-    int count = 0;
     UNCANCELLED;
 
-    if (!client || atomic_load(&client->forked))
-        return client ? PAWL_EFORKED : PAWL_EINVAL;
-    for (; (event = take(client, &client->events.for_dispatch)); count++)
+    if (count < 0 || !(event = take(client, &client->events.for_dispatch)))
+        return count;
+    pawl__client_ref(client); /* a callback may free the last handle, and close the client */
+    for (; event; event = take(client, &client->events.for_dispatch), count++)
         run(event);
+    pawl__client_put(client);
     return count;
 }
 

@@ -73,7 +73,7 @@ static bool sleep_once(struct pawl_lock *lock, int64_t now, int64_t deadline) {
 
     pawl__cohort_let_go(lock->cohort);
     futex_wait_own(&lock->changes, seen, pawl__nap_ns(now, until));
-    over = client->callbacks.interrupted && client->callbacks.interrupted(client->callbacks.interrupted_data) != 0;
+    over = pawl__ask_interrupted(client, NULL);
     pthread_mutex_lock(&lock->cohort->mutex);
     return over;
 }
@@ -95,6 +95,12 @@ static int confirm(const struct extension *extension, struct pawl_error *reterr)
     struct pawl_lock *lock = extension->lock;
     int rc;
 
+    if (pawl__service_calls(lock->client)) {
+        pawl__cohort_unlock(lock->cohort);
+        return pawl__fail(reterr, PAWL_EDEADLK,
+                          "'%s' can't be extended in this callback, which runs in the thread that renews: do it in another",
+                          lock->cohort->name);
+    }
     lock->references++;
     lock->extending++;
     atomic_fetch_add(&lock->client->inside, 1);

@@ -79,14 +79,14 @@ int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *rete
         return pawl__fail(reterr, PAWL_EFORKED, "the client was opened before fork(): open one of its own in the child");
     if (atomic_load_explicit(&lock->client->closed, memory_order_acquire))
         return pawl__fail(reterr, PAWL_ECLOSED, "the client of '%s' is closed", lock->cohort->name);
-    return 0;
+    return pawl__in_log() ? pawl__fail_in_log(reterr) : 0;
 }
 
 int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
     int rc;
 
-    /* After fork the mutex may be one that a thread of the parent holds: don't touch it. */
-    if (atomic_load_explicit(&lock->client->forked, memory_order_relaxed))
+    /* After fork the mutex may be one that a thread of the parent holds, in the log's callback one that this thread has: don't touch it. */
+    if (atomic_load_explicit(&lock->client->forked, memory_order_relaxed) || pawl__in_log())
         return pawl__lock_check_alive(lock, reterr);
     pthread_mutex_lock(&lock->cohort->mutex);
     if (!atomic_load_explicit(&lock->client->closed, memory_order_acquire))
@@ -105,8 +105,8 @@ static int lock_new(struct pawl *client, const char *name, enum pawl_kind kind, 
 
     if (!client || !ret)
         return pawl__fail(reterr, PAWL_EINVAL, "a lock needs a client and a place for its handle; one of them is NULL");
-    if (atomic_load(&client->forked))
-        return pawl__fail(reterr, PAWL_EFORKED, "the client was opened before fork(): open one of its own in the child");
+    if ((rc = pawl__client_check(client, reterr)) < 0)
+        return rc;
     if (client->flags & PAWL_OPEN_LOOK)
         return pawl__fail(reterr, PAWL_EINVAL, "the client was opened only to look (PAWL_OPEN_LOOK): open another for locks");
     rc = pawl__name_check(name, reterr);
@@ -221,7 +221,7 @@ void pawl__lock_make_way(const struct pawl_lock *lock) {
     struct cohort *cohort = NULL;
 
     if (!atomic_load_explicit(&lock->cohort->has_siblings, memory_order_relaxed) || !impl_of(client)->keeping ||
-        atomic_load(&client->forked) || atomic_load(&client->closed))
+        atomic_load(&client->forked) || atomic_load(&client->closed) || pawl__in_log())
         return;
     pthread_mutex_lock(&client->mutex);
     while ((cohort = pawl__cohort_sibling(lock->cohort, cohort))) {
@@ -351,10 +351,14 @@ static void set_deadline(struct waiter *waiter, int64_t now) {
 /* Waited PAWL__LOOK_NS with another lock in hand: look for a deadlock. */
 static void look(struct cohort *cohort, struct waiter *waiter) {
     int64_t since = waiter->look_at - PAWL__LOOK_NS;
+    struct calling calling;
     UNCANCELLED; /* it calls back */
 
     pawl__cohort_let_go(cohort);
+    pawl__calling_begin(&calling, CALLING_DEADLOCK, cohort->client);
+    calling.cohort = cohort;
     pawl__deadlock_look(since);
+    pawl__calling_end(&calling);
     pthread_mutex_lock(&cohort->mutex);
     waiter->look_at = pawl__boottime() + PAWL__LOOK_AGAIN_NS;
 }

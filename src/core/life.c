@@ -71,6 +71,12 @@ void pawl__client_free(struct pawl *client) {
     free(client);
 }
 
+void pawl__client_ref(struct pawl *client) {
+    pthread_mutex_lock(&client->mutex);
+    client->references++;
+    pthread_mutex_unlock(&client->mutex);
+}
+
 void pawl__client_put(struct pawl *client) {
     bool last;
 

@@ -74,6 +74,7 @@ static void put(struct pawl_observer *observer) {
 static bool tell(struct pawl_observer *observer) {
     struct observers *all = &observer->client->observers;
     struct sight *sight = pawl__sight_ref(observer->seen);
+    struct calling calling;
     bool more;
     struct pawl_observed observed = {
         .name = observer->name,
@@ -85,7 +86,9 @@ static bool tell(struct pawl_observer *observer) {
     observer->calling = true;
     observer->caller = pthread_self();
     pthread_mutex_unlock(&all->mutex);
+    pawl__calling_begin(&calling, CALLING_OBSERVED, observer->client);
     observer->fn(&observed, observer->data);
+    pawl__calling_end(&calling);
     pthread_mutex_lock(&all->mutex);
     observer->calling = false;
     pthread_cond_broadcast(&all->idle);
@@ -358,7 +361,7 @@ void pawl_unobserve(struct pawl_observer *observer) {
     struct observers *all;
     UNCANCELLED;
 
-    if (!observer || atomic_load(&observer->client->forked))
+    if (!observer || atomic_load(&observer->client->forked) || pawl__in_log())
         return;
     all = &observer->client->observers;
     impl_of(observer->client)->values->unobserve(observer->client->engine, &observer->seam);

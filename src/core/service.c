@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "core/core.h"
+#include "base/error.h"
 #include "os/uncancelled.h"
 
 void pawl__service_due(struct pawl *client, int64_t when) {
@@ -45,6 +46,26 @@ static void *service_main(void *data) {
     while (!atomic_load(&client->service.stop))
         impl_of(client)->serve(client->engine, tick(client));
     return NULL;
+}
+
+bool pawl__service_calls(struct pawl *client) {
+    bool is_this;
+
+    if (!pawl__calling)
+        return false;
+    pthread_mutex_lock(&client->events.mutex);
+    is_this = pthread_equal(pthread_self(), client->service.self);
+    pthread_mutex_unlock(&client->events.mutex);
+    return is_this;
+}
+
+int pawl__client_check_asks(struct pawl *client, struct pawl_error *reterr) {
+    if (impl_of(client)->parking || !pawl__service_calls(client))
+        return 0;
+    return pawl__fail(
+        reterr, PAWL_EDEADLK,
+        "this callback runs in the thread that reads what %s answers, and the call would wait for that: make it in another",
+        client->info.url);
 }
 
 bool pawl__service_thread(pthread_t *ret, void *(*run)(void *), void *data) {

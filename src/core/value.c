@@ -183,7 +183,7 @@ static int set(struct pawl_lock *lock, enum pawl__part part, const void *bytes, 
     UNCANCELLED;
 
     if ((rc = check_lock(lock, reterr)) < 0 || (rc = check_bytes(lock->cohort->name, bytes, size, reterr)) < 0 ||
-        (rc = begin_write(&call, &write, &author, reterr)) < 0)
+        (rc = pawl__client_check_asks(lock->client, reterr)) < 0 || (rc = begin_write(&call, &write, &author, reterr)) < 0)
         return rc;
     rc = impl_of(lock->client)->values->set(lock->client->engine, &write, pawl__boottime() + PAWL__VALUE_NS, &stamp, reterr);
     end_write(&call, &write, rc, &stamp);
@@ -206,7 +206,8 @@ int pawl_value_set_as(struct pawl *client, const char *name, uint64_t token, con
     UNCANCELLED;
 
     if ((rc = pawl__client_check(client, reterr)) < 0 || (rc = pawl__name_check(name, reterr)) < 0 ||
-        (rc = pawl__client_check_values(client, reterr)) < 0 || (rc = check_bytes(name, bytes, size, reterr)) < 0)
+        (rc = pawl__client_check_values(client, reterr)) < 0 || (rc = check_bytes(name, bytes, size, reterr)) < 0 ||
+        (rc = pawl__client_check_asks(client, reterr)) < 0)
         return rc;
     if (client->flags & PAWL_OPEN_LOOK)
         return pawl__fail(reterr, PAWL_EINVAL, "the client was opened only to look (PAWL_OPEN_LOOK): open another to write values");
@@ -222,8 +223,11 @@ int pawl_value_set_as(struct pawl *client, const char *name, uint64_t token, con
 
 static int ask(struct pawl *client, const char *name, enum pawl__part part, enum pawl__fresh fresh, struct pawl__value **ret,
                int64_t *retnow, struct pawl_error *reterr) {
+    int rc = pawl__client_check_asks(client, reterr);
     UNCANCELLED;
 
+    if (rc < 0)
+        return rc;
     return impl_of(client)->values->get(client->engine, name, part, fresh, pawl__boottime() + PAWL__VALUE_NS, ret, retnow, reterr);
 }
 

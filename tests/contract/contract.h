@@ -83,6 +83,7 @@ int contract_run_group(const struct CMUnitTest *tests, size_t count, const char 
 /* The groups; each file has one. */
 int contract_run_locks(void);
 int contract_run_async(void);
+int contract_run_callbacks(void);
 int contract_run_deadlock(void);
 int contract_run_keep(void);
 int contract_run_lease(void);
