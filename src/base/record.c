@@ -55,6 +55,18 @@ size_t pawl__record_format(const struct pawl__identity *identity, char *buffer, 
     return used;
 }
 
+char *pawl__record_put(char *to, const char *record, const char *label) {
+    const char *own = label ? strstr(record, " label=") : NULL; /* nothing else looks so: values have no blanks */
+    size_t used;
+
+    if (!own)
+        return stpcpy(to, record);
+    used = (size_t)(own - record);
+    memcpy(to, record, used);
+    used = append(to, PAWL__RECORD_MAX, used, "label", label);
+    return stpcpy(to + used, own + 1 + strcspn(own + 1, " "));
+}
+
 bool pawl__agent_is(const char *text) {
     return strspn(text, "0123456789abcdef") == PAWL__AGENT_SIZE - 1 && text[PAWL__AGENT_SIZE - 1] == '\0';
 }

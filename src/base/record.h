@@ -19,12 +19,15 @@ struct pawl_entry;
  * names, and pids are used again. */
 enum { PAWL__AGENT_SIZE = 17 };
 
+/* With its NUL. */
+enum { PAWL__LABEL_SIZE = 128 };
+
 /* Who is asking: goes into the engine's records as it is. */
 struct pawl__identity {
     char host[64];
     int64_t pid;
     char command[64];
-    char label[128];
+    char label[PAWL__LABEL_SIZE];  /* a claim may have another: struct pawl__claim */
     char agent[PAWL__AGENT_SIZE];  /* its own; the same on all engines. "": not known */
     char around[PAWL__AGENT_SIZE]; /* of the `pawl run` that started it; "": none */
     int64_t lease_ms;              /* of its holds; 0: none, or not known */
@@ -35,6 +38,9 @@ enum { PAWL__RECORD_MAX = 896 };
 
 /* Returns the length. `size` of PAWL__RECORD_MAX is always enough. */
 size_t pawl__record_format(const struct pawl__identity *identity, char *buffer, size_t size);
+
+/* Copy a record; with another label than its own, unless that is NULL. Returns the end. PAWL__RECORD_MAX is always enough room. */
+char *pawl__record_put(char *to, const char *record, const char *label);
 
 /* False: not a record of ours; *ret is then all empty. */
 bool pawl__record_parse(const char *text, size_t length, struct pawl__identity *ret);

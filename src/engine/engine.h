@@ -68,6 +68,7 @@ struct pawl__claim {
     uint32_t permits; /* 1 but for semaphores */
     uint32_t limit;   /* semaphores: permits in all; else 1 */
     bool nonreentrant;
+    const char *label;   /* for its record, instead of the one in the identity; NULL: that one. It is there as long as the claim */
     bool try_only;       /* don't queue: DONE, or PAWL_EHELD */
     int64_t max_hold_ns; /* 0, or: no lease that is asked for ends later than that after the grant. The core sees to the rest */
     /* 0, or: max_hold_ns counts no more, and no lease that is asked for ends later than this moment. The core may change it while the claim

@@ -64,7 +64,7 @@ static void test_odd_values(void **state) {
 
 static void test_longest_fits(void **state) {
     struct pawl__identity in, out;
-    char text[PAWL__RECORD_MAX];
+    char text[PAWL__RECORD_MAX], put[PAWL__RECORD_MAX];
 
     (void)state;
     memset(&in, ' ', sizeof in);
@@ -77,6 +77,27 @@ static void test_longest_fits(void **state) {
     assert_string_equal(out.label, in.label);
     assert_int_equal(out.pid, in.pid);
     assert_int_equal(out.lease_ms, in.lease_ms);
+    pawl__record_put(put, text, in.label);
+    assert_string_equal(put, text);
+}
+
+/* Another label, and all else as it was. */
+static void test_another_label(void **state) {
+    static const char *const labels[] = {"", "order 4711", "a=b label=c %", " ", "\xff"};
+    struct pawl__identity in = {.host = "h", .pid = 7, .command = "label=", .label = "the client's", .lease_ms = 9};
+    char text[PAWL__RECORD_MAX], put[PAWL__RECORD_MAX], whole[PAWL__RECORD_MAX];
+
+    (void)state;
+    strcpy(in.agent, "0123456789abcdef");
+    pawl__record_format(&in, text, sizeof text);
+    assert_ptr_equal(pawl__record_put(put, text, NULL), put + strlen(text));
+    assert_string_equal(put, text);
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        strcpy(in.label, labels[i]);
+        pawl__record_format(&in, whole, sizeof whole);
+        assert_ptr_equal(pawl__record_put(put, text, labels[i]), put + strlen(whole));
+        assert_string_equal(put, whole);
+    }
 }
 
 static void test_foreign(void **state) {
@@ -103,9 +124,13 @@ static void test_unknown_keys_are_skipped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_record_of_yesterday),
-        cmocka_unit_test(test_odd_values), cmocka_unit_test(test_longest_fits),
-        cmocka_unit_test(test_foreign),    cmocka_unit_test(test_unknown_keys_are_skipped),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_record_of_yesterday),
+        cmocka_unit_test(test_odd_values),
+        cmocka_unit_test(test_longest_fits),
+        cmocka_unit_test(test_another_label),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_unknown_keys_are_skipped),
     };
 
     return cmocka_run_group_tests_name("record", tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void check_identity(const struct pawl__identity *identity) {
 
 static void check_again(const struct pawl__identity *identity) {
     struct pawl__identity again;
-    char buffer[PAWL__RECORD_MAX];
+    char buffer[PAWL__RECORD_MAX], put[PAWL__RECORD_MAX];
     size_t length = pawl__record_format(identity, buffer, sizeof buffer);
 
     CHECK(length < sizeof buffer && strlen(buffer) == length);
@@ -34,6 +34,7 @@ static void check_again(const struct pawl__identity *identity) {
     CHECK(strcmp(again.agent, identity->agent) == 0);
     CHECK(strcmp(again.around, identity->around) == 0);
     CHECK(again.pid == identity->pid && again.lease_ms == identity->lease_ms);
+    CHECK(pawl__record_put(put, buffer, identity->label) == put + length && strcmp(put, buffer) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

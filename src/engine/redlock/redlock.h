@@ -94,6 +94,8 @@ struct vote {
     char name[PAWL__NAME_MAX + 1];
     uint32_t name_hash;
     char owner[REDIS_OWNER_MAX];
+    char label[PAWL__LABEL_SIZE]; /* if it is labelled: its own, since it may last longer than its claim */
+    bool labelled;
     struct vote_wish wish;
     bool asked;                /* a request about its state is in flight */
     int number;                /* counts those requests: only the answer to the last one counts */

@@ -76,7 +76,8 @@ static void ask(struct redlock *redlock, struct vote *vote, int script, int argc
 
 /* Who wants it, as it stands among those that wait. */
 static void put_wish(const struct redlock *redlock, const struct vote *vote, char *to) {
-    strcpy(stpcpy(pawl__put_number(stpcpy(to, "x 1 "), (uint64_t)vote->wish.since_ms), " "), redlock->record);
+    to = stpcpy(pawl__put_number(stpcpy(to, "x 1 "), (uint64_t)vote->wish.since_ms), " ");
+    pawl__record_put(to, redlock->record, vote->labelled ? vote->label : NULL);
 }
 
 /* As a ballot begins: all of them are as long, so that the servers compare them as text. */

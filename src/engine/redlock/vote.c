@@ -113,6 +113,9 @@ static struct vote *new_vote(struct redlock *redlock, struct bid *bid, unsigned 
     if (!vote)
         return NULL;
     memcpy(vote->name, bid->kit.claim->name, bid->kit.claim->name_length);
+    vote->labelled = bid->kit.claim->label;
+    if (vote->labelled)
+        strcpy(vote->label, bid->kit.claim->label);
     vote->name_hash = bid->kit.claim->name_hash;
     vote->bid = bid;
     vote->seat = seat;

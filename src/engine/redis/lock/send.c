@@ -41,7 +41,8 @@ static void put_wish(const struct rclaim *claim, char *to) {
     *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
     *to++ = ' ';
     to = stpcpy(pawl__put_number(to, claim->kit.claim->permits), " ");
-    strcpy(stpcpy(stpcpy(to, claim->since), " "), claims_of(claim->home->server.redis)->record);
+    to = stpcpy(stpcpy(to, claim->since), " ");
+    pawl__record_put(to, claims_of(claim->home->server.redis)->record, claim->kit.claim->label);
 }
 
 void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {

@@ -28,12 +28,13 @@ enum zk_event pawl__zk_downgrade_exchange(struct zk_claim *claim) {
     const struct ACL_vector *acl = claim->zk->session.options.acl;
     struct zk_op *op = pawl__zk_ask(claim, on_exchanged, NULL);
     zoo_op_t operations[2];
-    char data[ZK_DATA_MAX];
+    char data[ZK_DATA_MAX], *end;
 
     if (!op)
         return ZK_STALLED;
+    end = pawl__record_put(data, claim->zk->record, claim->claim->label);
     /* The hold keeps the write znode's token, which the read znode's own czxid does not tell. */
-    snprintf(data, sizeof data, "%s token=%llu", claim->zk->record, (unsigned long long)claim->at.czxid << ZK_TOKEN_BITS);
+    snprintf(end, sizeof data - (size_t)(end - data), " token=%llu", (unsigned long long)claim->at.czxid << ZK_TOKEN_BITS);
     zoo_create_op_init(&operations[0], claim->at.twin, data, (int)strlen(data), acl, ZOO_EPHEMERAL, NULL, 0);
     zoo_delete_op_init(&operations[1], claim->at.own, 0);
     pawl__zk_multi(op, operations, 2);

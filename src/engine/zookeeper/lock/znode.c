@@ -211,9 +211,10 @@ static void create_twins(struct zk_claim *claim, struct zk_op *op, const char *d
 }
 
 void pawl__zk_znode_data(const struct zk_claim *claim, char data[ZK_DATA_MAX]) {
-    snprintf(data, ZK_DATA_MAX, "%s", claim->zk->record);
+    char *end = pawl__record_put(data, claim->zk->record, claim->claim->label);
+
     if (zk_is_leased(claim))
-        snprintf(data + strlen(data), ZK_DATA_MAX - strlen(data), " kind=%s permits=%u limit=%u",
+        snprintf(end, ZK_DATA_MAX - (size_t)(end - data), " kind=%s permits=%u limit=%u",
                  claim->terms.kind == PAWL_SEMAPHORE ? "semaphore" : "mutex", claim->terms.permits, claim->terms.limit);
 }
 
