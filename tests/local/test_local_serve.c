@@ -406,6 +406,59 @@ static void test_survey(void **data) {
     board_free(board);
 }
 
+static int copy_label(const struct pawl_entry *entry, void *data) {
+    strcpy(data, entry->label);
+    return 0;
+}
+
+static const char *label_of(struct pawl__engine *engine) {
+    static char label[PAWL__LABEL_SIZE];
+
+    label[0] = '\0';
+    assert_int_equal(engine->impl->operators->survey(engine, NULL, copy_label, label, NULL), 0);
+    return label;
+}
+
+/* A claim's own label is in its node as long as the claim is, and there is nobody's but its own. */
+static void test_labels(void **data) {
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+    char longest[PAWL__NAME_MAX + 1], label[PAWL__LABEL_SIZE], shown[PAWL__LABEL_SIZE] = "";
+    struct pawl__claim *labelled = mutex_claim("name"), *plain = mutex_claim("name"), *wide;
+    struct node *node;
+
+    labelled->label = "own";
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(acquire_now(engine, labelled), PAWL__DONE);
+        assert_string_equal(label_of(other), "own");
+        assert_int_equal(acquire_now(other, plain), PAWL_EHELD);
+        assert_int_equal(release(engine, labelled), PAWL__DONE);
+        assert_int_equal(acquire_now(engine, plain), PAWL__DONE); /* in the same node */
+        assert_string_equal(label_of(other), "");
+        node = &table_of(engine)->nodes[inner(plain)->ref - 1];
+        node->labelled = local_of(other)->owner; /* as if it had been, and died */
+        assert_string_equal(label_of(other), "");
+        node->labelled = local_of(engine)->owner;
+        memset(node->name + node->name_length, '\033', sizeof node->name - node->name_length);
+        assert_int_equal(strspn(label_of(other), "?"), PAWL__LABEL_SIZE - 1);
+        node->labelled = 0;
+        assert_int_equal(release(engine, plain), PAWL__DONE);
+    }
+    memset(longest, 'n', PAWL__NAME_MAX);
+    longest[PAWL__NAME_MAX] = '\0';
+    label[0] = '.'; /* so that a whole character does not fit at the end */
+    for (size_t i = 0; i < 63; i++)
+        memcpy(label + 1 + 2 * i, "\u00e9", 3);
+    wide = mutex_claim(longest);
+    wide->label = label;
+    memcpy(shown, label, 43);
+    assert_int_equal(acquire_now(engine, wide), PAWL__DONE);
+    assert_string_equal(label_of(other), shown);
+    assert_int_equal(release(engine, wide), PAWL__DONE);
+    engine_close(other);
+    engine_close(engine);
+    free(labelled), free(plain), free(wide);
+}
+
 static int stop_at_once(const struct pawl_entry *entry, void *data) {
     (void)entry;
     ++*(int *)data;
@@ -582,6 +635,7 @@ int main(void) {
         T(test_a_bucket_keeps_its_node),
         T(test_survey),
         T(test_survey_of_many_can_be_ended),
+        T(test_labels),
         T(test_break_gently),
         T(test_break_now),
         T(test_trace),

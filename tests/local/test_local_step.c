@@ -51,6 +51,7 @@ static void must_release(struct pawl__engine *engine, struct pawl__claim *claim)
 }
 
 static void as_mutex(struct pawl__claim *claim) {
+    claim->label = NULL;
     claim->kind = PAWL_MUTEX;
     claim->mode = PAWL_EXCLUSIVE;
     claim->try_only = false;
@@ -67,6 +68,30 @@ static void as_rwlock(struct pawl__claim *claim, enum pawl_mode mode) {
 static void act_pair(struct scene *scene, struct pawl__engine *engine) {
     submit(engine, scene->own);
     engine->impl->withdraw(engine, scene->own);
+}
+
+/* ---- With a label of its own ---- */
+
+static void before_label(struct scene *scene) {
+    scene->own->label = "the child's";
+}
+
+static int assert_not_the_childs(const struct pawl_entry *entry, void *data) {
+    (void)data;
+    assert_string_equal(entry->label, "");
+    return 0;
+}
+
+/* Another uses the child's nodes: what it left there is not that one's. */
+static void after_label(struct scene *scene) {
+    struct pawl__engine *heir;
+
+    pawl__local_bury(local_of(scene->one));
+    heir = engine_open(scene->directory);
+    must_get(scene, heir, scene->first);
+    assert_int_equal(heir->impl->operators->survey(heir, NULL, assert_not_the_childs, NULL, NULL), 0);
+    must_release(heir, scene->first);
+    engine_close(heir);
 }
 
 /* ---- Keeping ---- */
@@ -333,6 +358,7 @@ static void act_many(struct scene *scene, struct pawl__engine *engine) {
 static const struct scenario scenarios[] = {
     {.name = "acquire and release", .act = act_pair},
     {.name = "first acquire ever", .act = act_pair, .cold = true},
+    {.name = "label", .before = before_label, .act = act_pair, .after = after_label},
     {.name = "keep", .act = act_keep},
     {.name = "hold again, too late", .prepare = prepare_keep, .nudge = take_first, .act = act_resume},
     {.name = "keep what is wanted", .prepare = prepare_hold, .nudge = queue_both, .act = act_rest, .after = after_queue},

@@ -46,8 +46,27 @@ bool pawl__local_step(struct local_claim *state, enum phase_event event) {
     return next != 0;
 }
 
+/* What of it fits, in whole characters. Whose it is comes last: who dies before has no label. */
+static COLD void put_label(struct node *node, const char *label, uint64_t owner) {
+    size_t length = strlen(label), room = sizeof node->name - node->name_length - 1;
+
+    if (length > room)
+        length = room;
+    while (length > 0 && ((unsigned char)label[length] & 0xc0) == 0x80)
+        length--;
+    memcpy(node->name + node->name_length, label, length);
+    node->name[node->name_length + length] = '\0';
+    node->labelled = owner;
+}
+
+/* The node is in no list, or about to leave it, and ours. */
+static void take_label_off(struct node *node, const struct pawl__claim *claim) {
+    if (claim->label)
+        node->labelled = 0;
+}
+
 /* Everything about a node that does not depend on the queue. It is in no list. */
-static void fill(struct node *node, const struct pawl__claim *claim, int64_t now_ms) {
+static void fill(struct node *node, const struct pawl__claim *claim, uint64_t owner, int64_t now_ms) {
     SET(node->hash, claim->name_hash);
     SET(node->mode, (uint8_t)claim->mode);
     SET(node->watching, WATCHING_NOTHING);
@@ -57,6 +76,8 @@ static void fill(struct node *node, const struct pawl__claim *claim, int64_t now
     SET(node->since_ms, now_ms);
     node->name_length = (uint8_t)claim->name_length;
     memcpy(node->name, claim->name, claim->name_length);
+    if (claim->label)
+        put_label(node, claim->label, owner);
 }
 
 static struct node *node_of(struct local *local, const struct local_claim *state) {
@@ -109,6 +130,7 @@ static void note_position(struct local *local, struct local_claim *state, const 
 static void put_back(struct local *local, struct local_claim *state) {
     struct node *node = node_of(local, state);
 
+    take_label_off(node, state->claim);
     node_move(node, NODE_LEAVE);
     pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
     SET(state->ref, 0);
@@ -162,7 +184,7 @@ int pawl__local_submit(struct pawl__engine *engine, struct pawl__claim *claim, s
     if (ref == 0 && (rc = pawl__local_node_get(local, hash, &ref, reterr)) < 0)
         return rc;
     SET(state->ref, ref);
-    fill(&local->table->nodes[ref - 1], claim, now_ms);
+    fill(&local->table->nodes[ref - 1], claim, local->owner, now_ms);
     if (!inside && !pawl__local_enter_try(local, &visit, hash))
         return postpone(state);
     verdict = pawl__local_enqueue(local, &visit, ref, claim->try_only);
@@ -380,6 +402,7 @@ static int leave(struct local *local, struct guard_visit *visit, const struct lo
     *ret_free = false;
     if (GET(node->owner) != local->owner || GET(local->gone))
         return PAWL_ELOST; /* taken from us as from the dead */
+    take_label_off(node, state->claim);
     if (LIKELY(stands(word))) {
         pawl__local_drop(local, visit, GET(state->ref));
         *ret_free = !visit->damaged;

@@ -32,6 +32,9 @@
  * WHOSE IS IT. `(generation << 32) | (slot + 1)` names a session for ever: a slot that is freed goes on to the next generation. A
  * guard, a block and a node carry that name; what belongs to a generation that is over belongs to the dead.
  *
+ * LABELS. A claim with a label of its own has it in its node, in what its name leaves free there. `labelled` says whose it is: a text that
+ * another session has left there, and that one of a version without labels did not take away, is nobody's.
+ *
  * REFERENCES to nodes are index + 1, so that 0 is none and a file of zeroes is a valid empty table. All that is read from the table
  * is checked before it is used: other processes write here, and may have written garbage.
  *
@@ -61,8 +64,9 @@ enum {
     SESSION_CHUNK = 64, /* how many of them space is reserved for at once */
     BLOCK_CHUNK = 64,
     FORMAT_MAJOR = 2, /* another one cannot share the table. 2: a node may be KEPT, and is wanted by those behind it */
-    FORMAT_MINOR = 0, /* a higher one adds what a lower one may ignore */
+    FORMAT_MINOR = 1, /* a higher one adds what a lower one may ignore. 1: labels of nodes */
     BOOT_ID_SIZE = 40,
+    NODE_TEXT = 300, /* a name, and a label; the longest name leaves 45 bytes */
 };
 
 #define TABLE_MAGIC UINT64_C(0x31454c4241544c50) /* "PLTABLE1" */
@@ -179,8 +183,8 @@ struct node {
     _Atomic int64_t since_ms; /* Unix time of the submit, or when it was last held again; and ... */
     int64_t granted_ms;       /* ... of the grant */
     _Atomic uint32_t watched; /* slot + 1 of the session that stands before it; for people */
-    char name[PAWL__NAME_MAX + 1];
-    char reserved[384 - 64 - 12 - PAWL__NAME_MAX - 1];
+    char name[NODE_TEXT];     /* `name_length` bytes; and behind them, if `labelled` says so, the label, with a NUL */
+    uint64_t labelled;        /* its owner, or else it has the session's */
 };
 
 struct table {
@@ -197,6 +201,7 @@ static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
 static_assert(sizeof(struct session) == 1024, "sessions tile pages");
 static_assert(sizeof(struct node) == 384, "nodes tile cache lines");
 static_assert(offsetof(struct node, granted_ms) == 64, "the hot part of a node is one cache line");
+static_assert(offsetof(struct node, labelled) == 376, "an older pawl leaves it alone");
 static_assert(SESSION_COUNT % SESSION_CHUNK == 0 && BLOCK_COUNT % BLOCK_CHUNK == 0, "regions grow by whole chunks");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "shared memory needs atomics without locks");
 static_assert(offsetof(struct table, sessions) % 4096 == 0 && offsetof(struct table, nodes) % 4096 == 0, "regions tile pages");

@@ -116,6 +116,18 @@ static void describe_session(struct local *local, uint64_t owner, struct pawl__i
         memset(ret, 0, sizeof *ret);
 }
 
+/* The claim's own label, instead of its session's. What would garble a terminal is shown as '?', as in a record. */
+static void describe_label(const struct node *node, char to[PAWL__LABEL_SIZE]) {
+    const char *from = node->name + node->name_length, *end = node->name + sizeof node->name;
+    size_t used = 0;
+
+    if (node->labelled != GET(node->owner))
+        return;
+    for (; from < end && *from && used + 1 < PAWL__LABEL_SIZE; from++)
+        to[used++] = (char)((unsigned char)*from < ' ' || *from == 0x7f ? '?' : *from);
+    to[used] = '\0';
+}
+
 static const char *const state_names[] = {"FREE", "WAITING", "GRANTED", "HELD", "PASSED_OVER", "REVOKED", "KEPT", "?"};
 
 static int tell(struct local *local, const struct copy *copy, size_t at, unsigned position, pawl_visit_fn *visit, void *data,
@@ -132,6 +144,7 @@ static int tell(struct local *local, const struct copy *copy, size_t at, unsigne
     if (kind_of(node) > PAWL_SEMAPHORE || GET(node->mode) > PAWL_PERMITS || pawl__name_check(name, NULL) < 0)
         return local->look ? 0 : pawl__local_fail_damaged(local, GET(node->hash), reterr);
     describe_session(local, owner, &identity);
+    describe_label(node, identity.label);
     snprintf(raw, sizeof raw, "bucket %u node %u state %s ticket %" PRIu64 " session %u.%u channel %u watches %u",
              GET(node->hash) & (BUCKET_COUNT - 1), copy->refs[at], state_names[state_of(word)], GET(node->ticket), slot_of(owner),
              generation_of(owner), GET(node->channel), GET(node->watched));
