@@ -215,7 +215,7 @@ struct pawl_options {
     size_t size;         /* sizeof(struct pawl_options): so that the struct can grow */
     unsigned flags;      /* of enum pawl_open_flags */
     int64_t lease_ms;    /* session or lease time; 0: the engine's default. `local:` has none and ignores it */
-    const char *label;   /* who asks, in the words of the program: shown by pawl_inspect; NULL: nothing */
+    const char *label;   /* who asks, in the words of the program: shown by pawl_inspect; NULL: nothing. See pawl_set_label */
     const char *command; /* the command's name in records, cut to 63 bytes; NULL: this process's. Arguments are never published */
     pawl_log_fn *log;    /* NULL: silence */
     void *log_data;
@@ -334,6 +334,15 @@ PAWL_PUBLIC int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, s
  * can't (redlock:), or the client was opened with ?handoff=0. */
 PAWL_PUBLIC int pawl_set_keep(struct pawl_lock *lock, int64_t keep_ms, struct pawl_error *reterr);
 #define PAWL_KEEP_MS_MAX 86400000
+
+/* Say what the handle's holds are for ("order 4711"), from the next acquire on: pawl_inspect shows it where that acquire waits and holds,
+ * instead of the client's label; NULL: the client's again. At most 127 bytes without control characters, else PAWL_EOPTION, as for the
+ * client's. On `local:` a name of more than 172 bytes leaves less room for it, and what does not fit is cut off.
+ *
+ * What the engine was asked for has one label as long as it lasts. So where acquires of this process share a place in the queue
+ * (?handoff=), the label of the first is shown; of a lock that is kept (pawl_set_keep), the one that it was taken with; and re-entry
+ * changes nothing. In a set each lock has that of its own handle. */
+PAWL_PUBLIC int pawl_set_label(struct pawl_lock *lock, const char *label, struct pawl_error *reterr);
 
 /* Cancel what is pending on the handle, release what is held through it, free it. NULL is fine. */
 PAWL_PUBLIC void pawl_lock_free(struct pawl_lock *lock);

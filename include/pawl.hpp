@@ -143,6 +143,11 @@ class lock_base {
 
         detail::check(pawl_set_max_hold(get(), max_hold_ms, &why), why);
     }
+    void set_label(const char *label) { /* nullptr: the client's */
+        pawl_error why;
+
+        detail::check(pawl_set_label(get(), label, &why), why);
+    }
     uint64_t token() const noexcept {
         return pawl_token(get());
     }

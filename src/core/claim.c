@@ -143,6 +143,10 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     memset((char *)claim + offsetof(struct claim, state), 0, offsetof(struct claim, seam) - offsetof(struct claim, state));
     memset(pawl__claim_state(&claim->seam), 0, cohort->engine->impl->claim_size);
     claim->bounds.serves_most = 1 + cohort->client->options.handoffs;
+    claim->label = wish->label;
+    if (wish->label)
+        wish->label->references++;
+    claim->seam.label = wish->label ? wish->label->text : NULL;
     claim->seam.id[1] = cohort->next_id++;
     claim->seam.mode = wish->mode;
     claim->seam.permits = wish->permits;
@@ -167,6 +171,8 @@ void pawl__claim_free(struct claim *claim) {
     cohort->claim_count--;
     if (claim->keeping.counted)
         atomic_fetch_sub(&cohort->client->keeping, 1);
+    if (claim->label)
+        pawl__label_put(claim->label);
     if (cohort->spare)
         free(claim);
     else

@@ -42,7 +42,8 @@ struct claim_wish {
     uint32_t permits;
     bool try_only;
     int64_t max_hold_ns;
-    int64_t keep_ns; /* of the handle */
+    int64_t keep_ns; /* of the handle, as the next */
+    struct label *label;
 };
 
 /* What is known, under a granted claim, of the value beside the lock; and its writes. core/value.c has the rules. */
@@ -108,6 +109,7 @@ struct claim {
     struct claim_lease lease;
     struct claim_keeping keeping;
     struct claim_value value;
+    struct label *label;     /* a reference, or NULL; its text is the seam's */
     struct pawl__claim seam; /* last: the engine's state follows it */
 };
 
@@ -163,6 +165,8 @@ void pawl__keep_wanted(struct claim *claim);
 bool pawl__keep_is_bounded(struct claim *claim);
 /* It was recalled while it was kept: was it of use before? */
 void pawl__keep_learn(struct claim *claim);
+/* A claim that is kept: may an acquire with this other label enter it? */
+bool pawl__keep_fits(const struct claim *claim, const struct label *label);
 /* It was granted at once and nobody else wants it; or not. */
 void pawl__keep_note(const struct claim *claim, bool alone);
 /* Has a kept claim been idle for long enough? If not, `retdue` is when to look again. */

@@ -83,22 +83,13 @@ static void take_command(const char *text, char *to, size_t size) {
     to[length] = '\0';
 }
 
-/* Copy what is shown to operators; what would garble their terminals is refused. */
-static int take_text(const char *what, const char *text, char *to, size_t size, struct pawl_error *reterr) {
-    for (const char *c = text; *c; c++)
-        if (iscntrl((unsigned char)*c))
-            return pawl__fail(reterr, PAWL_EOPTION, "options.%s has a control character (0x%02x): leave it out", what,
-                              (unsigned char)*c);
-    if (strlen(text) >= size)
-        return pawl__fail(reterr, PAWL_EOPTION, "options.%s is longer than %zu bytes", what, size - 1);
-    strcpy(to, text);
-    return 0;
-}
-
 static int take_identity(const struct pawl *client, const struct pawl_options *options, struct pawl__identity *ret,
                          struct pawl_error *reterr) {
-    const char *around = secure_getenv("PAWL_AGENT");
+    const char *around = secure_getenv("PAWL_AGENT"), *label = options->label ? options->label : "";
+    int rc = pawl__label_check("options.label", label, reterr);
 
+    if (rc < 0)
+        return rc;
     memset(ret, 0, sizeof *ret);
     strcpy(ret->agent, client->agent);
     if (around && pawl__agent_is(around))
@@ -107,7 +98,8 @@ static int take_identity(const struct pawl *client, const struct pawl_options *o
         strcpy(ret->host, "?");
     ret->pid = getpid();
     take_command(options->command ? options->command : program_invocation_short_name, ret->command, sizeof ret->command);
-    return take_text("label", options->label ? options->label : "", ret->label, sizeof ret->label, reterr);
+    strcpy(ret->label, label);
+    return 0;
 }
 
 /* ?handoff=N[,MS[,US]] */

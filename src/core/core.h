@@ -15,8 +15,8 @@
  *       struct pawl_observer  one who is told of a lock; struct sight: what it sees                                observe.c, sight.c
  *
  * The files, lowest first, each of which calls only earlier ones: calling, service, operator, stats, life, events, keep, claim, waiter,
- * handoff, cohort, enter, fork, deadlock, handle, extend, value, sight, observe, set, client. What is above is reached by what a function
- * returns (claim.c), or by a table that the upper one fills (service_ops).
+ * handoff, cohort, enter, fork, deadlock, handle, label, extend, value, sight, observe, set, client. What is above is reached by what a
+ * function returns (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
  * waiters, holds, and the handles' lists of holds), client->observers.mutex, client->events.mutex (a leaf). Before all of them: the list of
@@ -254,6 +254,12 @@ struct waiter {
     struct pawl_error error;   /* why it ended */
 };
 
+/* What a handle has its claims say. It lasts as long as the handle says so, and as those claims; guarded by cohort->mutex. */
+struct label {
+    unsigned references;
+    char text[];
+};
+
 struct pawl_lock {
     struct pawl *client;
     struct cohort *cohort;
@@ -263,6 +269,7 @@ struct pawl_lock {
     unsigned pending;    /* acquires that wait */
     int64_t max_hold_ns; /* of its next holds; 0: no limit */
     int64_t keep_ns;     /* for its next releases; 0: they give back */
+    struct label *label; /* of its next claims, a reference; NULL: the client's */
     struct hold_list holds;
     struct hold *spare;
     unsigned extending;       /* calls of pawl_extend that wait; guarded by cohort->mutex */
@@ -318,6 +325,8 @@ void pawl__cohort_put(struct cohort *cohort);
 void pawl__cohort_reap(struct cohort *cohort);
 /* Drop a reference of the handle; no mutex held. */
 void pawl__lock_put(struct pawl_lock *lock);
+/* Drop a reference; NULL is fine. cohort->mutex held, or nobody else there. */
+void pawl__label_put(struct label *label);
 
 /* Unlock without settling anything, and wake the waiter that cohort->wake names. */
 static inline void pawl__cohort_let_go(struct cohort *cohort) {
@@ -545,6 +554,11 @@ struct hold *pawl__lock_hold(const struct pawl_lock *lock);
 int pawl__lock_fail_not_held(const struct pawl_lock *lock, bool shared, struct pawl_error *reterr);
 /* Does the calling owner hold it, as far as is known here? 0, or why not. */
 int pawl__lock_check_held(const struct pawl_lock *lock, struct pawl_error *reterr);
+
+/* label.c */
+
+/* May it be shown to operators, and does it fit? `what` it is, for the error. */
+int pawl__label_check(const char *what, const char *text, struct pawl_error *reterr);
 
 /* value.c */
 

@@ -98,23 +98,25 @@ static struct claim *take_open(struct cohort *cohort, enum pawl_mode mode, int64
 }
 
 /* Take the claim that nobody holds, with a token for one hold. NULL: there is none, or not any more. */
-static struct claim *take_idle(struct cohort *cohort, enum pawl_mode mode, int64_t max_hold_ns, uint64_t *rettoken) {
+static struct claim *take_idle(const struct pawl_lock *lock, enum pawl_mode mode, int64_t max_hold_ns, uint64_t *rettoken) {
+    struct cohort *cohort = lock->cohort;
     struct claim *claim = TAILQ_LAST(&cohort->claims, claim_list);
 
     if (claim && claim->state == CLAIM_OPEN)
         return take_open(cohort, mode, max_hold_ns, rettoken);
     if (!claim || claim->state != CLAIM_KEPT)
         return NULL;
-    if (claim->seam.mode == mode && !max_hold_ns && pawl__claim_resume(claim) && pawl__claim_enter(claim, rettoken))
+    if (claim->seam.mode == mode && !max_hold_ns && (claim->label == lock->label || pawl__keep_fits(claim, lock->label)) &&
+        pawl__claim_resume(claim) && pawl__claim_enter(claim, rettoken))
         return claim;
     pawl__cohort_retire(claim);
     pawl__cohort_adopt_unsettled(cohort); /* this thread may be about to wait for another claim */
     return NULL;
 }
 
-static bool enter_idle(struct cohort *cohort, struct waiter *waiter) {
+static bool enter_idle(struct waiter *waiter) {
     uint64_t token;
-    struct claim *claim = take_idle(cohort, waiter->mode, waiter->max_hold_ns, &token);
+    struct claim *claim = take_idle(waiter->lock, waiter->mode, waiter->max_hold_ns, &token);
 
     if (claim)
         pawl__waiter_grant_with(claim, waiter, token);
@@ -126,7 +128,7 @@ bool pawl__cohort_enter_idle(struct pawl_lock *lock, enum pawl_mode mode, uint64
     struct claim *claim;
     uint64_t token;
 
-    if (!hold || !(claim = take_idle(lock->cohort, mode, lock->max_hold_ns, &token)))
+    if (!hold || !(claim = take_idle(lock, mode, lock->max_hold_ns, &token)))
         return false;
     lock->spare = NULL;
     pawl__hold_begin(hold, lock, claim, owner, mode, token);
@@ -158,7 +160,7 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
     }
     if (other)
         enter_beside(other, waiter);
-    else if (enter_idle(cohort, waiter))
+    else if (enter_idle(waiter))
         return;
     else if ((claim = joinable(cohort, waiter->mode, waiter->max_hold_ns)))
         join(claim, waiter);

@@ -10,6 +10,7 @@
  *     acquire, same mode        shared: enters. exclusive: waits     enters, if it is certainly held; else withdrawn, and a new claim
  *     acquire, other mode       a new claim behind it                withdrawn first, then a new claim
  *     ... with max_hold         likewise                             likewise: it has all of its time from its own grant
+ *     ... with another label    shared: enters. exclusive: waits     enters; where nobody asked for it to be kept, as another mode
  *     ... another kind          the engine's matter                  withdrawn first (pawl__lock_make_way)
  *     a try                     EHELD                                enters
  *     last release              kept, if nobody wants it (*)         -
@@ -38,6 +39,8 @@
  * holds there have been. A claim that it finds kept, with the same number, `keep_ns` later, goes back. Locks that are kept for the same
  * time are looked at together.
  */
+#include <string.h>
+
 #include "core/claim.h"
 #include "base/error.h"
 #include "base/lease.h"
@@ -130,6 +133,11 @@ bool pawl__keep_is_bounded(struct claim *claim) {
     if (!claim->wanted && looks_wanted(claim))
         pawl__keep_wanted(claim);
     return claim->wanted;
+}
+
+/* Where nobody asked for it to be kept, nobody is to see that it was. */
+bool pawl__keep_fits(const struct claim *claim, const struct label *label) {
+    return claim->seam.keep_ns != PAWL__NEVER || (claim->label && label && strcmp(claim->label->text, label->text) == 0);
 }
 
 void pawl__keep_note(const struct claim *claim, bool alone) {

@@ -182,6 +182,7 @@ static void cohort_free(struct cohort *cohort) {
 
     while ((claim = TAILQ_FIRST(&cohort->leaving))) { /* the client was closed before the engine had settled them */
         TAILQ_REMOVE(&cohort->leaving, claim, link);
+        pawl__label_put(claim->label);
         free(claim);
     }
     TAILQ_REMOVE(bucket_of(client, cohort->name_hash), cohort, link);
@@ -212,6 +213,11 @@ void pawl__cohort_put(struct cohort *cohort) {
 
 /* ---- Handles -------------------------------------------------------------------------------------------------------------- */
 
+void pawl__label_put(struct label *label) {
+    if (label && --label->references == 0)
+        free(label);
+}
+
 void pawl__lock_put(struct pawl_lock *lock) {
     struct pawl *client = lock->client;
     struct cohort *cohort = lock->cohort;
@@ -219,6 +225,8 @@ void pawl__lock_put(struct pawl_lock *lock) {
 
     pthread_mutex_lock(&cohort->mutex);
     last = --lock->references == 0;
+    if (last)
+        pawl__label_put(lock->label);
     pthread_mutex_unlock(&cohort->mutex);
     if (!last)
         return;

@@ -86,6 +86,7 @@ int contract_run_async(void);
 int contract_run_callbacks(void);
 int contract_run_deadlock(void);
 int contract_run_keep(void);
+int contract_run_label(void);
 int contract_run_lease(void);
 int contract_run_observe(void);
 int contract_run_operator(void);

@@ -488,8 +488,8 @@ static void skip_engine(const char *reason) {
 
 static int run_groups(void) {
     return contract_run_locks() + contract_run_async() + contract_run_callbacks() + contract_run_lease() + contract_run_operator() +
-           contract_run_sets() + contract_run_signals() + contract_run_stress() + contract_run_values() + contract_run_observe() +
-           contract_run_deadlock();
+           contract_run_label() + contract_run_sets() + contract_run_signals() + contract_run_stress() + contract_run_values() +
+           contract_run_observe() + contract_run_deadlock();
 }
 
 /* With an argument: that engine alone; with a second one: those tests of it that the pattern fits. */
