@@ -86,6 +86,8 @@ static int set_up_handle(struct py_lock *lock, struct pawl *pawl) {
         rc = pawl_set_max_hold(handle, lock->max_hold_ms, &error);
     if (rc == 0 && lock->keep_ms >= 0)
         rc = pawl_set_keep(handle, lock->keep_ms, &error);
+    if (rc == 0 && lock->label)
+        rc = pawl_set_label(handle, lock->label, &error);
     if (rc == 0 && lock->loss)
         rc = pawl_on_loss(handle, py_loss_note, (void *)(uintptr_t)lock->loss, &error);
     if (rc < 0) {

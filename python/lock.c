@@ -300,7 +300,7 @@ static int lock_init(PyObject *self, PyObject *args, PyObject *unused) {
     PyObject *timeout, *max_hold, *keep;
     unsigned long long loss;
     struct py_client *client;
-    const char *name;
+    const char *name, *label;
     int kind, mode;
 
     (void)unused;
@@ -308,13 +308,14 @@ static int lock_init(PyObject *self, PyObject *args, PyObject *unused) {
         PyErr_SetString(PyExc_TypeError, "a lock is initialized once");
         return -1;
     }
-    if (!PyArg_ParseTuple(args, "O!siO&IiO&OOOK:Lock", py_client_type, &client, &name, &kind, py_permits, &lock->limit,
-                          &lock->flags, &mode, py_permits, &lock->part.permits, &timeout, &max_hold, &keep, &loss) ||
+    if (!PyArg_ParseTuple(args, "O!siO&IiO&OOOzK:Lock", py_client_type, &client, &name, &kind, py_permits, &lock->limit,
+                          &lock->flags, &mode, py_permits, &lock->part.permits, &timeout, &max_hold, &keep, &label, &loss) ||
         py_milliseconds(timeout, PAWL_FOREVER, &lock->part.timeout_ms) < 0 ||
         py_milliseconds(max_hold, 0, &lock->max_hold_ms) < 0 || py_milliseconds(keep, -1, &lock->keep_ms) < 0)
         return -1;
     lock->name = strdup(name);
-    if (!lock->name) {
+    lock->label = label ? strdup(label) : NULL;
+    if (!lock->name || (label && !lock->label)) {
         PyErr_NoMemory();
         return -1;
     }
@@ -375,6 +376,7 @@ static void lock_dealloc(PyObject *self) {
         py_lock_free_handle(lock);
     Py_XDECREF(lock->client);
     free(lock->name);
+    free(lock->label);
     free(lock->holders.list);
     py_free(self);
 }
@@ -419,7 +421,7 @@ static PyType_Slot part_slots[] = {
 };
 
 static PyType_Slot lock_slots[] = {
-    {Py_tp_doc, "Lock(client, name, kind, limit, flags, mode, permits, timeout, max_hold, keep, loss, /)\n--\n\n"},
+    {Py_tp_doc, "Lock(client, name, kind, limit, flags, mode, permits, timeout, max_hold, keep, label, loss, /)\n--\n\n"},
     {Py_tp_init, lock_init},
     {Py_tp_finalize, lock_finalize},
     {Py_tp_dealloc, lock_dealloc},

@@ -107,6 +107,7 @@ struct py_lock {
     unsigned flags; /* of enum pawl_lock_flags */
     int64_t max_hold_ms;
     int64_t keep_ms; /* -1: as the client says */
+    char *label;     /* NULL: likewise */
     uint64_t loss;   /* its number in the notes of loss.c; 0: nobody wants to know */
     struct pawl_lock *handle;
     unsigned generation; /* in which the handle was made */

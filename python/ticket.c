@@ -146,6 +146,7 @@ static void free_handle(struct ticket *ticket) {
 struct wish {
     unsigned permits;
     int64_t timeout_ms, max_hold_ms;
+    const char *label; /* NULL: the client's */
     unsigned long long number;
 };
 
@@ -156,6 +157,8 @@ static int start(struct ticket *ticket, struct pawl *pawl, const struct py_kind 
 
     if (rc == 0 && wish->max_hold_ms)
         rc = pawl_set_max_hold(ticket->handle, wish->max_hold_ms, &error);
+    if (rc == 0 && wish->label)
+        rc = pawl_set_label(ticket->handle, wish->label, &error);
     if (rc == 0)
         rc = pawl_on_loss(ticket->handle, note_loss, number, &error);
     if (rc == 0)
@@ -177,8 +180,8 @@ static int ticket_init(PyObject *self, PyObject *args, PyObject *unused) {
     int number, mode, rc;
 
     (void)unused;
-    if (!PyArg_ParseTuple(args, "O!siO&iO&OOK:Ticket", py_client_type, &client, &kind.name, &number, py_permits, &kind.limit, &mode,
-                          py_permits, &wish.permits, &timeout, &max_hold, &wish.number) ||
+    if (!PyArg_ParseTuple(args, "O!siO&iO&OOzK:Ticket", py_client_type, &client, &kind.name, &number, py_permits, &kind.limit,
+                          &mode, py_permits, &wish.permits, &timeout, &max_hold, &wish.label, &wish.number) ||
         py_milliseconds(timeout, PAWL_FOREVER, &wish.timeout_ms) < 0 || py_milliseconds(max_hold, 0, &wish.max_hold_ms) < 0)
         return -1;
     if (ticket->client) {
@@ -308,7 +311,7 @@ static PyGetSetDef attributes[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Ticket(client, name, kind, limit, mode, permits, timeout, max_hold, number, /)\n--\n\n"},
+    {Py_tp_doc, "Ticket(client, name, kind, limit, mode, permits, timeout, max_hold, label, number, /)\n--\n\n"},
     {Py_tp_init, ticket_init},
     {Py_tp_dealloc, ticket_dealloc},
     {Py_tp_traverse, ticket_traverse},

@@ -34,6 +34,7 @@ class _Made(NamedTuple):
     timeout: Optional[float]
     max_hold: Optional[float]
     keep: Optional[float]
+    label: Optional[str]
     on_loss: Optional[_losses.OnLoss]
 
 
@@ -82,7 +83,7 @@ class _Handle(_pawl.Lock, Part, _losses.Told):
         self._made, self._mode, self._permits, self._flags = made, mode, permits, flags
         self._client = client_for(made.url, made.client)
         self.on_loss = made.on_loss
-        how = (made.limit, flags, mode.value, permits, made.timeout, made.max_hold, made.keep, _losses.want(self))
+        how = (made.limit, flags, mode.value, permits, made.timeout, made.max_hold, made.keep, made.label, _losses.want(self))
         super().__init__(self._client, made.name, made.kind.value, *how)
 
     def _handle(self) -> _Handle:
@@ -109,8 +110,9 @@ class Lock(_Handle):
 
     `url` says where it is; None: $PAWL_URL, else this machine. `with` waits `timeout` seconds, then raises Timeout; None: for ever. No hold
     lasts longer than `max_hold` seconds. `keep`: the process keeps the lock after release until another process wants it, or until nobody
-    has used it for so many seconds; None: as the URL says. `on_loss(error)` is called, on a thread of its own, when a hold is lost.
-    Threads share a lock as they share a threading.RLock; with `reentrant=False` a second acquire of the same thread is a DeadlockError.
+    has used it for so many seconds; None: as the URL says. `label` says what it is for, as inspect() shows it; None: as the client says.
+    `on_loss(error)` is called, on a thread of its own, when a hold is lost. Threads share a lock as they share a threading.RLock; with
+    `reentrant=False` a second acquire of the same thread is a DeadlockError.
     """
 
     def __init__(
@@ -122,10 +124,11 @@ class Lock(_Handle):
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
         keep: Optional[float] = None,
+        label: Optional[str] = None,
         on_loss: Optional[_losses.OnLoss] = None,
         reentrant: bool = True,
     ) -> None:
-        made = _Made(Kind.MUTEX, name, 1, url, client, timeout, max_hold, keep, on_loss)
+        made = _Made(Kind.MUTEX, name, 1, url, client, timeout, max_hold, keep, label, on_loss)
         super().__init__(made, Mode.EXCLUSIVE, 1, 0 if reentrant else _NONREENTRANT)
 
 
@@ -141,9 +144,10 @@ class Semaphore(_Handle):
         client: Optional[Client] = None,
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
+        label: Optional[str] = None,
         on_loss: Optional[_losses.OnLoss] = None,
     ) -> None:
-        super().__init__(_Made(Kind.SEMAPHORE, name, limit, url, client, timeout, max_hold, None, on_loss), Mode.PERMITS, 1, 0)
+        super().__init__(_Made(Kind.SEMAPHORE, name, limit, url, client, timeout, max_hold, None, label, on_loss), Mode.PERMITS, 1, 0)
 
     @property
     def limit(self) -> int:
@@ -167,9 +171,10 @@ class RWLock:
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
         keep: Optional[float] = None,
+        label: Optional[str] = None,
         on_loss: Optional[_losses.OnLoss] = None,
     ) -> None:
-        self._lock = _Handle(_Made(Kind.RWLOCK, name, 1, url, client, timeout, max_hold, keep, on_loss), Mode.EXCLUSIVE, 1, 0)
+        self._lock = _Handle(_Made(Kind.RWLOCK, name, 1, url, client, timeout, max_hold, keep, label, on_loss), Mode.EXCLUSIVE, 1, 0)
 
     def read(self) -> ReadSide:
         """The side of those who only look: many at a time."""

@@ -77,6 +77,7 @@ class Lock(Part):
         timeout: Optional[float],
         max_hold: Optional[float],
         keep: Optional[float],
+        label: Optional[str],
         loss: int,
         /,
     ) -> None: ...
@@ -93,6 +94,7 @@ class Ticket:
         permits: int,
         timeout: Optional[float],
         max_hold: Optional[float],
+        label: Optional[str],
         number: int,
         /,
     ) -> None: ...

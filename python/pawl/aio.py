@@ -155,7 +155,7 @@ class Hold:
     async def _acquire(self, made: _Made, mode: Mode, permits: int, timeout: Optional[float]) -> None:
         self._max_hold, self._mode = made.max_hold, mode
         self._ticket = _pawl.Ticket(
-            self._client, made.name, made.kind.value, made.limit, mode.value, permits, timeout, made.max_hold, self._number
+            self._client, made.name, made.kind.value, made.limit, mode.value, permits, timeout, made.max_hold, made.label, self._number
         )
         self._client._holds[self._number] = self
         try:
@@ -326,6 +326,7 @@ class _Made(NamedTuple):
     client: Optional[Client]
     timeout: Optional[float]
     max_hold: Optional[float]
+    label: Optional[str]
     on_loss: OnLoss
 
 
@@ -412,9 +413,10 @@ class Lock(_Part[Hold]):
         client: Optional[Client] = None,
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
+        label: Optional[str] = None,
         on_loss: OnLoss = CANCEL,
     ) -> None:
-        super().__init__(_Made(Kind.MUTEX, name, 1, url, client, timeout, max_hold, on_loss), Mode.EXCLUSIVE)
+        super().__init__(_Made(Kind.MUTEX, name, 1, url, client, timeout, max_hold, label, on_loss), Mode.EXCLUSIVE)
 
 
 class Permits(_Part[Hold]):
@@ -437,9 +439,10 @@ class Semaphore(_Part[Hold]):
         client: Optional[Client] = None,
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
+        label: Optional[str] = None,
         on_loss: OnLoss = CANCEL,
     ) -> None:
-        super().__init__(_Made(Kind.SEMAPHORE, name, limit, url, client, timeout, max_hold, on_loss), Mode.PERMITS)
+        super().__init__(_Made(Kind.SEMAPHORE, name, limit, url, client, timeout, max_hold, label, on_loss), Mode.PERMITS)
 
     def permits(self, count: int) -> Permits:
         """So many permits at once."""
@@ -469,9 +472,10 @@ class RWLock:
         client: Optional[Client] = None,
         timeout: Optional[float] = None,
         max_hold: Optional[float] = None,
+        label: Optional[str] = None,
         on_loss: OnLoss = CANCEL,
     ) -> None:
-        self._made = _Made(Kind.RWLOCK, name, 1, url, client, timeout, max_hold, on_loss)
+        self._made = _Made(Kind.RWLOCK, name, 1, url, client, timeout, max_hold, label, on_loss)
         self._insiders: _Insiders = []
 
     def read(self) -> ReadSide:

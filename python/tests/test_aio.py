@@ -388,6 +388,9 @@ def test_client_of_its_own(url: str, name: str) -> None:
         lock = aio.Lock(name, client=client)
         async with lock:
             assert [entry.label for entry in client.inspect(name)] == ["mine"]
+        async with aio.Lock(name, client=client, label="its own"):
+            assert "its own" in [entry.label for entry in client.inspect(name)]
+        async with lock:
             waiting = asyncio.ensure_future(lock.acquire())
             await asyncio.sleep(0)
             await asyncio.get_running_loop().run_in_executor(None, client.close)

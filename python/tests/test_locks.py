@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, List, Tuple
@@ -281,6 +282,25 @@ def test_a_lock_that_is_kept(url: str, name: str) -> None:
         assert other.token > first
     with pytest.raises(pawl.Error):
         pawl.Lock(name, url=url, keep=10**9).acquire()
+
+
+def test_labels(url: str, name: str) -> None:
+    with pawl.Client(url, label="the client's") as client:
+
+        def shows(label: str) -> bool:
+            return label in [entry.label for entry in client.inspect(name)]  # a voter that is late shows what was released, too
+
+        lock = pawl.Lock(name, client=client, label="order 4711")
+        with pickle.loads(pickle.dumps(pawl.Lock(name, url=url, label="订单"))):
+            assert shows("订单")
+        with lock:
+            assert shows("order 4711")
+        with lock.hold():
+            assert shows("order 4711")
+        with pawl.Lock(name, client=client):
+            assert shows("the client's")
+        with pytest.raises(pawl.Error):
+            pawl.Lock(name, client=client, label="two\nlines").acquire()
 
 
 def test_a_class_that_forgets_its_base(url: str) -> None:
