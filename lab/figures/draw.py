@@ -20,7 +20,7 @@ svg { --ink: #1f2328; --soft: #656d76; --line: #b6bec8; --paper: #ffffff; --box:
 @media (prefers-color-scheme: dark) { svg { --ink: #e4e8ee; --soft: #98a2ae; --line: #56606c; --paper: #14181d; --box: #222830;
     --good: #5fcf92; --bad: #ff8278; --blue: #7fb2f5; --alarm: #4a2320; --hold: #1f5a3b; } }
 .paper { fill: var(--paper); } .title { font-size: 17px; font-weight: 600; } .head { font-weight: 600; }
-.soft { fill: var(--soft); font-size: 12px; } .mono { font: 12px ui-monospace, "DejaVu Sans Mono", monospace; }
+.soft { fill: var(--soft); font-size: 12px; } .mono { font: 12px ui-monospace, "DejaVu Sans Mono", "Noto Sans CJK SC", monospace; }
 .middle { text-anchor: middle; } .end { text-anchor: end; } .good { fill: var(--good); } .bad { fill: var(--bad); }
 .blue { fill: var(--blue); } .bold { font-weight: 600; } .life { stroke: var(--line); }
 .grid { stroke: var(--line); stroke-width: .5; } .paused { stroke: var(--line); stroke-dasharray: 2 5; stroke-width: 2; }
@@ -203,6 +203,7 @@ class Sequence:
                 elif verb == "resume":
                     change(who, "life")
                 self.draw_note(canvas, place, who, rest[0], rest[1] if len(rest) > 1 else "", step)
+                canvas.y += 4
             canvas.y += 8
         canvas.y += 14
         for name in list(life):
@@ -210,6 +211,7 @@ class Sequence:
         for name in list(state):
             hold(name, None)
         self.draw_bars(canvas, place, bars)
+        canvas.y += 8  # Chinese letters are higher than Latin ones
         assert canvas.y > top
 
     @staticmethod
@@ -237,6 +239,8 @@ class Sequence:
 
     @staticmethod
     def draw_bars(canvas, place, bars):
+        alarm, first = ("two at once", "同时持有"), min(place.values())
+        left = 20 if 20 + wide(said(alarm, canvas.language)) < first - 8 else first + 12
         for name, kind, top, bottom in bars:
             canvas.box(place[name] - 5, top, 10, max(bottom - top, 4), kind, below=True)
         for index, (name, _, top, bottom) in enumerate(bars):
@@ -244,7 +248,7 @@ class Sequence:
                 if other != name and min(bottom, end) - max(top, begin) > 8:
                     y, height = max(top, begin), min(bottom, end) - max(top, begin)
                     canvas.under.insert(0, f'<rect x="12" y="{y}" width="{WIDTH - 24}" height="{height}" class="alarm"/>')
-                    canvas.text(20, y + 14, ("two at once", "两个同时持有"), "soft bold bad over alarmed")
+                    canvas.text(left, y + 14, alarm, "soft bold bad over alarmed")
 
 
 class Trees:
@@ -395,12 +399,13 @@ class Figure:
         if self.under:
             canvas.paragraph(self.under, "soft")
         command = f"lab/figures/run {self.name}"
-        canvas.paragraph((f"drawn from a run on a real server: {command}", f"由真实服务器上的一次运行画出：{command}"), "soft")
+        canvas.paragraph((f"drawn from a run on a real server: {command}", f"据真实服务器上的一次运行绘制：{command}"), "soft")
         height = canvas.y + 4
         story = escape(json.dumps(self.story(), ensure_ascii=False))
         label = quoteattr(said(self.title, language))
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label={label}>\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" lang="{("en", "zh-CN")[language]}" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
+            f"aria-label={label}>\n"
             f"<metadata>{story}</metadata>\n<style>{STYLE}</style>\n<defs>{MARKERS}</defs>\n"
             f'<rect width="{WIDTH}" height="{height:.0f}" class="paper"/>\n' + "\n".join(canvas.under + canvas.out) + "\n</svg>\n"
         )

@@ -81,7 +81,7 @@ def play_setnx(scene):
     under = (
         "They were sent at the same moment. The order is that of the server (MONITOR): all are carried out, one after the other, and NX"
         " lets only the first succeed.",
-        "它们在同一时刻发出。次序是服务器的（MONITOR）：全部都会执行，一个接一个，是 NX 让只有第一个成功。",
+        "四条命令同时发出，先后由服务器定（MONITOR）：都会执行，一条接一条；因为有 NX，只有第一条成功。",
     )
     return Figure("setnx", ("SET NX: in a row at the server", "SET NX：在服务器上排成一行"), sequence, under=under)
 
@@ -110,7 +110,7 @@ def play_wrong_delete(scene):
     good.ask("1", "redis", ("acquire", "加锁"), tokens.said(one.do("acquire", "own", LONG)))
     good.hold("1", "holds")
     one.stop()
-    good.pause("1", ("stopped for longer than its lease", "停顿，比租约更久"))
+    good.pause("1", ("stopped for longer than its lease", "停顿，超过了租约"))
     second = two.do("acquire", "own", LONG)
     good.hold("1", None)
     good.ask("2", "redis", ("acquire", "加锁"), tokens.said(second))
@@ -202,8 +202,8 @@ def play_reentry(scene):
             good.ask("1", "redis", text, both(("count at the server: {n}", "服务器上的计数：{n}"), n=counts[0] if counts else 0))
             good.hold("1", "holds" if counts else None)
         else:
-            good.note("1", (f"{text[0]}: no request", f"{text[1]}：没有请求"), "good")
-    return Figure("reentry", ("Counting re-entries", "可重入的计数"), sequence, good)
+            good.note("1", (f"{text[0]}: no request", f"{text[1]}：不发请求"), "good")
+    return Figure("reentry", ("Counting re-entries", "重入计数"), sequence, good)
 
 
 def pair(stage):
@@ -217,21 +217,21 @@ def pair(stage):
 
 
 def play_failover(scene):
-    stage, lanes = scene.stage, [ONE, ("primary", ("primary", "主")), ("replica", ("replica", "从")), TWO]
+    stage, lanes = scene.stage, [ONE, ("primary", ("primary", "主节点")), ("replica", ("replica", "从节点")), TWO]
     broken = Sequence(("replication is asynchronous", "复制是异步的"), lanes)
     primary, valve, _, follower = pair(stage)
     valve.shut.set()
     broken.ask("1", "primary", "SET lock 1 NX PX …", raw.Redis(primary.port).do("SET", "lock", "1", "NX", "PX", LONG))
     broken.hold("1", "holds")
     primary.kill()
-    broken.crash("primary", ("dies before the replica has heard", "从还没收到就宕机"))
+    broken.crash("primary", ("dies before the replica has heard", "从节点还没收到，它就宕机了"))
     follower.do("REPLICAOF", "NO", "ONE")
-    broken.note("replica", ("promoted", "升为主"))
+    broken.note("replica", ("promoted", "升为主节点"))
     broken.hold("1", "believes")
     broken.ask("2", "replica", "SET lock 2 NX PX …", follower.do("SET", "lock", "2", "NX", "PX", LONG))
     broken.hold("2", "holds")
-    broken.note("2", ("both were told OK", "两个都得到了 OK"), "bad")
-    good = Sequence(("pawl with ?replicas=1: granted when the replica has it", "pawl 加 ?replicas=1：从收到才算加锁成功"), lanes)
+    broken.note("2", ("both were told OK", "两个都收到了 OK"), "bad")
+    good = Sequence(("pawl with ?replicas=1: granted when the replica has it", "pawl 加 ?replicas=1：从节点收到，才算加锁成功"), lanes)
     primary, valve, replica, follower = pair(stage)
     one = stage.actor("pawl", f"redis://127.0.0.1:{primary.port}?replicas=1", LONG)
     answer, copied = one.do("acquire", "lock", LONG), follower.do("EXISTS", "lock")
@@ -244,7 +244,7 @@ def play_failover(scene):
     primary.kill()
     good.crash("primary", ("dies", "宕机"))
     follower.do("REPLICAOF", "NO", "ONE")
-    good.note("replica", ("promoted", "升为主"))
+    good.note("replica", ("promoted", "升为主节点"))
     two = stage.actor("pawl", f"redis://127.0.0.1:{replica}", LONG)
     good.ask("2", "replica", ("try", "尝试加锁"), two.do("acquire", "lock", 0))
     good.note("2", ("the lock is there", "锁还在"), "good")

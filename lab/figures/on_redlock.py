@@ -9,7 +9,7 @@ NAMES = "ABCDE"
 UNDER = (
     "Redlock's majority rests on servers that remember, on clocks that run alike, and on clients that look at the time."
     " Each of these can fail.",
-    "Redlock 的多数派依赖三件事：服务器不会忘、时钟走得一样、客户端会看时间。每一件都可能不成立。",
+    "Redlock 的多数派依赖三件事：服务器不忘事，时钟走得一样快，客户端会看时间。哪一件都可能落空。",
 )
 
 WORDS = {"written": ("written", "已写入"), "refused": ("refused", "拒绝")}
@@ -54,7 +54,7 @@ def play_majority(scene):
     sequence.note("2", ("2 of 5: it takes its votes back", "5 票得 2：撤回自己的票"))
     for name in "ED":
         gone = scene.servers.redis[name].do("EVAL", DELETE_IF_OWN, 1, "lock", "2")
-        sequence.ask("2", name, ("DEL if mine", "是自己的才 DEL"), gone)
+        sequence.ask("2", name, ("DEL if mine", "比对后 DEL"), gone)
     return Figure("redlock-majority", ("Redlock: a majority of five servers", "Redlock：五台服务器的多数派"), sequence)
 
 
@@ -114,7 +114,7 @@ def play_pause(scene):
         sequence.ask("1", "redlock", ("acquire", "加锁"), tokens.said(first))
         sequence.hold("1", "holds")
         one.stop()
-        sequence.pause("1", ("a pause, longer than the lease", "停顿，比租约更久"))
+        sequence.pause("1", ("a pause, longer than the lease", "停顿，超过了租约"))
         second = two.do("acquire", name, LONG)
         sequence.hold("1", "believes")
         sequence.ask("2", "redlock", ("acquire", "加锁"), tokens.said(second))
@@ -128,7 +128,7 @@ def play_pause(scene):
         sequence.resume("1", ("goes on where it was", "从原处继续运行"))
         if fenced:
             assert write(store, sequence, "1", first, "of 1") == "refused"
-            sequence.note("1", ("nothing was overwritten", "什么也没被覆盖"), "good")
+            sequence.note("1", ("nothing was overwritten", "没有数据被覆盖"), "good")
         else:
             sequence.ask("1", "store", ("write", "写入"), WORDS["written"] if store.put("of 1") >= 0 else "?")
             assert store.value() == "of 1"

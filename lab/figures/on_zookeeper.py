@@ -79,7 +79,7 @@ def play_znodes(scene):
         return found
 
     trees = Trees("", "/kinds")
-    trees.stage(("a client makes one node of each kind", "一个客户端建了四种节点各一个"), nodes())
+    trees.stage(("a client makes one node of each kind", "一个客户端把四种节点各建一个"), nodes())
     client.end()
     until(lambda: len(zookeeper.children("/kinds")) == 2, "the ephemeral nodes are gone")
     trees.stage(("after its session ended", "它的会话结束之后"), nodes())
@@ -153,7 +153,7 @@ def play_queue(scene):
     for count, caption in (
         (1, ("client 1 comes: its node is the first, it holds", "客户端 1 到来：它的节点最靠前，获得锁")),
         (2, ("client 2 watches the node ahead of its own", "客户端 2 监听排在自己前面的节点")),
-        (3, ("client 3 watches that of client 2, not the first", "客户端 3 监听客户端 2 的节点，而不是第一个")),
+        (3, ("client 3 watches that of client 2, not the first", "客户端 3 监听的是前一个，不是第一个")),
     ):
         names = {node[0] for node in nodes[:count]}
         trees.stage(caption, nodes[:count], [watch for watch in watches if watch[1] in names and watch[0] in CLIENTS[:count]])
@@ -253,7 +253,7 @@ def play_herd(scene):
     )
     chart.line(("all watch the directory", "都监听父节点"), herd, measured(herd))
     chart.line(("each watches the one ahead (pawl)", "各自监听前一个（pawl）"), chain, measured(chain))
-    return Figure("herd", ("The herd, and the chain", "羊群效应，与排队链"), chart)
+    return Figure("herd", ("The herd, and the chain", "羊群效应与排队链"), chart)
 
 
 def play_missed(scene):
@@ -290,7 +290,7 @@ def play_missed(scene):
             answer = two.exists(node, True)
             sequence.ask("b", "zk", f"exists(…{node[-5:]}, watch)", "NONODE" if answer == raw.ZooKeeper.NONODE else "?")
             assert len(scene.watchers()) == watches + 1
-            sequence.note("b", ("a number never comes again: it waits for ever", "序号不会再次出现：永远等下去"), "bad")
+            sequence.note("b", ("a number never comes again: it waits for ever", "序号不会再次出现：永远等不到"), "bad")
         for client in (one, two):
             client.end()
         until(lambda: not zookeeper.children("/missed"), "the nodes are gone")
@@ -311,7 +311,7 @@ def play_paused(scene):
     until(lambda: len(scene_children(scene, "/pawl/paused")) == 2, "the second one has queued")
     sequence.ask("2", "zk", ("acquire", "加锁"), ("queued", "排队等待"))
     one.stop()
-    sequence.pause("1", ("a pause (SIGSTOP), longer than its session", "停顿（SIGSTOP），比会话超时更久"))
+    sequence.pause("1", ("a pause (SIGSTOP), longer than its session", "停顿（SIGSTOP），超过了会话超时"))
     second = two.hear()
     sequence.hold("1", "believes")
     sequence.ask("zk", "2", tokens.said(second))
