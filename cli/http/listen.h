@@ -16,8 +16,8 @@ struct listening {
     const char *path; /* of a unix socket, borrowed; else NULL */
 };
 
-/* ADDRESS:PORT, [ADDRESS]:PORT, localhost:PORT, or unix:PATH; port 0: one that is free. Returns 0, or the exit status after having said what is
- * wrong. */
+/* ADDRESS:PORT, [ADDRESS]:PORT, localhost:PORT, or unix:PATH; port 0: one that is free. Returns 0, or the exit status after having said
+ * what is wrong. */
 int listen_open(const char *where, struct listening *ret);
 /* --host, several times. */
 enum { HOSTS_MOST = 4 };

@@ -156,7 +156,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     claim->seam.keep_ns = pawl__keep_ns(cohort, wish);
     claim->seam.hears = pawl__keep_hears(cohort, wish);
     atomic_init(&claim->seam.handed_on, false);
-    atomic_init(&claim->seam.place, PLACE_UNKNOWN);
+    atomic_init(&claim->seam.place, 0);
     claim->seam.token = 0;
     claim->seam.token_count = 0;
     claim->seam.wanted = false;

@@ -170,12 +170,12 @@ static void see_holds(struct view *view, const struct claim *claim) {
     }
 }
 
-/* Does it stand in the engine's queue where it stands in the cohort? A try may pass those who wait for room. */
-static bool has_its_place(const struct claim *claim) {
-    return claim->state == CLAIM_PENDING && !claim->seam.try_only && atomic_load(&claim->seam.place) == PLACE_OWN;
+/* Where it stands in the engine's queue. A try may pass those who wait for room. */
+static uint32_t place_of(const struct claim *claim) {
+    return claim->state == CLAIM_PENDING && !claim->seam.try_only ? atomic_load(&claim->seam.place) : 0;
 }
 
-static void see_waiters(struct view *view, const struct claim *claim, uint32_t place) {
+static void see_waiters(struct view *view, const struct claim *claim) {
     const struct waiter *waiter;
 
     TAILQ_FOREACH(waiter, &claim->waiters, link) {
@@ -183,7 +183,7 @@ static void see_waiters(struct view *view, const struct claim *claim, uint32_t p
             add_stake(view, claim,
                       (struct pawl__stake){
                           .waits = true,
-                          .place = has_its_place(claim) ? place : 0,
+                          .place = place_of(claim),
                           .may_end = claim->cohort->client->options.deadlock == DEADLOCK_BREAK,
                           .owner = waiter->blocked,
                           .id = {0, 0, waiter->number},
@@ -197,13 +197,12 @@ static void see_waiters(struct view *view, const struct claim *claim, uint32_t p
 static void see(struct cohort *cohort, void *data) {
     struct view *view = data;
     const struct claim *claim;
-    uint32_t place = 0;
 
     if (!TAILQ_EMPTY(&cohort->claims))
         add_cohort(view, cohort);
     TAILQ_FOREACH(claim, &cohort->claims, link) {
         see_holds(view, claim);
-        see_waiters(view, claim, ++place);
+        see_waiters(view, claim);
     }
     pawl__cohort_let_go(cohort);
 }

@@ -48,13 +48,6 @@ struct pawl__observer;
 /* Answers of the operations that start something. Negative: a PAWL_E..., and the claim is gone. */
 enum { PAWL__PENDING = 0, PAWL__DONE = 1 };
 
-/* Where a claim that is pending stands among what this client has submitted for the name. */
-enum pawl__place {
-    PLACE_UNKNOWN, /* the server has not said that it is in the queue */
-    PLACE_OWN,     /* ahead of all that were submitted after it, and has been so since it was */
-    PLACE_LOST,    /* it came into the queue late, or once more: it may be behind what was submitted later. That stays so */
-};
-
 /* What a claim asks for and what it got. The core fills the first part before submit and does not change it while the claim lives
  * (but for `mode`, by downgrade); the engine fills the second when it grants. The engine's own state follows the struct in memory:
  * see pawl__claim_state. */
@@ -82,7 +75,9 @@ struct pawl__claim {
     _Atomic uint32_t
         token_want; /* how many tokens may be of use: one for each acquire that the claim will serve; may rise. Fewer will do */
 
-    _Atomic int place; /* pending: enum pawl__place. Set by the engine, with pawl__place_own() and pawl__place_lost() */
+    /* Pending: the claims of this client stand in the queue of the name in the order of these numbers. 0: nobody knows where it stands, or
+     * the server has not said that it is there. Set by the engine, with pawl__place_take() and pawl__place_lost(). */
+    _Atomic uint32_t place;
 
     uint64_t token;       /* the first of ... */
     uint32_t token_count; /* ... so many that belong to this claim alone; the core adds those of tokens() */
@@ -90,15 +85,6 @@ struct pawl__claim {
     int64_t lease_ns;     /* what it asked for; PAWL__NEVER: the hold does not expire */
     bool wanted;          /* with keep_ns or hears: others waited for it already when it was granted */
 };
-
-static inline void pawl__place_own(struct pawl__claim *claim) {
-    if (atomic_load(&claim->place) == PLACE_UNKNOWN)
-        atomic_store(&claim->place, PLACE_OWN);
-}
-
-static inline void pawl__place_lost(struct pawl__claim *claim) {
-    atomic_store(&claim->place, PLACE_LOST);
-}
 
 /* What an engine is opened with. Borrowed for the call of open(). */
 struct pawl__setup {
@@ -142,12 +128,23 @@ struct pawl__engine {
     void *note_data;
     void (*warn)(void *warn_data, const char *text); /* for an operator; NULL: silence */
     void *warn_data;
+    _Atomic uint32_t places;                     /* see struct pawl__claim */
     bool interruptible;                          /* park() answers PENDING when a signal has ended its sleep. Set before open() */
     const struct pawl__engine_impl *traced_impl; /* engine/trace.c: what it stands in front of */
     pawl__tell_fn *traced_tell;
     pawl__changed_fn *traced_changed;
     void *traced_core;
 };
+
+/* The server says that the claim has come into the queue, and said so before of all that came before it. */
+static inline void pawl__place_take(struct pawl__engine *engine, struct pawl__claim *claim) {
+    atomic_store(&claim->place, atomic_fetch_add(&engine->places, 1) + 1);
+}
+
+/* It may not be there any more, or somewhere else. */
+static inline void pawl__place_lost(struct pawl__claim *claim) {
+    atomic_store(&claim->place, 0);
+}
 
 /* The operations. An optional one may be NULL in its table. */
 

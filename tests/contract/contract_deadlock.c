@@ -288,6 +288,19 @@ static void test_only_where_it_is_wanted(void **state) {
     pawl_close(clients[1]);
 }
 
+static int count_waiter(const struct pawl_entry *entry, void *data) {
+    *(unsigned *)data += (entry->flags & PAWL_ENTRY_WAITER) != 0;
+    return 0;
+}
+
+/* How many does the server have in the queue? */
+static unsigned queued(struct pawl *client, const char *name) {
+    unsigned waiters = 0;
+
+    assert_works(pawl_inspect(client, name, count_waiter, &waiters, &error), &error);
+    return waiters;
+}
+
 /* One reads A and wants B; another, with nothing, wants to write A; the third has B, and wants to read A behind that one. */
 static void test_ahead(void **state) {
     struct pawl *client = open_with("?deadlock=break");
@@ -304,6 +317,7 @@ static void test_ahead(void **state) {
     for (size_t i = 0; i < 3; i++) {
         send(&players[i]);
         await(i == 2 || waiting(client) == i + 1, "player %zu does not wait", i);
+        await(i != 1 || queued(client, "a") == 1, "the one who writes is not in the queue");
     }
     finish();
     assert_int_equal(players[2].result, PAWL_EDEADLK);

@@ -151,7 +151,7 @@ static APART int submit_slowly(struct local *local, struct guard_visit *visit, s
 
     if (verdict == VERDICT_WAITING) {
         queued(local, visit, state, &position);
-        pawl__place_own(state->claim);
+        pawl__place_take(&local->engine, state->claim);
     }
     pawl__local_leave(local, visit);
     note_position(local, state, &position);

@@ -157,16 +157,6 @@ void pawl__claim_due(struct redis *redis, struct rclaim *claim) {
     }
 }
 
-/* It is in the queue. Unless its first question put it there, and it has been there since, others may have come first. */
-static void note_place(const struct rclaim *claim, const redisReply *reply) {
-    bool was_there = pawl__reply_number(reply, 6, 0) == 1;
-
-    if (claim->ask_number == 1 && !was_there)
-        pawl__place_own(claim->kit.claim);
-    else if (!was_there || atomic_load(&claim->kit.claim->place) == PLACE_UNKNOWN)
-        pawl__place_lost(claim->kit.claim);
-}
-
 static void queued(struct redis *redis, struct rclaim *claim, const redisReply *reply) {
     int64_t ms_left = pawl__reply_span(reply, 1), position = pawl__reply_number(reply, 2, 0);
     bool seen_foreign;
@@ -182,7 +172,6 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
             pawl__claim_drive(redis, claim);
         return;
     }
-    note_place(claim, reply);
     claim->position = place(position);
     seen_foreign = claim->foreign_held;
     claim->foreign_held = pawl__reply_number(reply, 4, 0) == 1;
@@ -235,6 +224,14 @@ static uint64_t short_grant(const struct rclaim *claim, const redisReply *reply)
     return reply->integer < claim->want_sent ? 0 : (uint64_t)(reply->integer - claim->want_sent + 1);
 }
 
+/* It is in the queue; if it was not there before, behind all of which that was said before. So says also an answer that was overtaken by
+ * another question. */
+static void note_place(struct redis *redis, const struct rclaim *claim, const redisReply *reply) {
+    if (reply && reply->type == REDIS_REPLY_ARRAY && pawl__reply_number(reply, 0, -1) == 0 &&
+        pawl__reply_number(reply, 2, -1) >= 0 && pawl__reply_number(reply, 6, 0) != 1)
+        pawl__place_take(&redis->base, claim->kit.claim);
+}
+
 static void acquire_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct rclaim *claim = request->claim;
     struct pawl_error why;
@@ -243,7 +240,10 @@ static void acquire_answered(struct redis *redis, const struct request *request,
 
     if (rclaim_holds(claim) && reply && pawl__reply_grants(reply) && pawl__reply_number(reply, 4, 0) == 1)
         pawl__kept_wanted(redis, claim); /* it was granted by a push meanwhile */
-    if (!current(request) || (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING))
+    if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
+        return;
+    note_place(redis, claim, reply);
+    if (!current(request))
         return;
     if (!without_result(redis, request, reply, &why)) {
         result = pawl__reply_number(reply, 0, -3);

@@ -53,6 +53,10 @@ void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kin
     }
 }
 
+bool pawl__redis_is_hash(const struct redis *redis, enum pawl_kind kind) {
+    return kind == PAWL_MUTEX && redis->options.layout == LAYOUT_REDISSON;
+}
+
 void pawl__redis_part_key(const struct redis *redis, const char *name, enum pawl__part part, char ret[REDIS_KEY_MAX]) {
     static const char *const prefixes[PARTS] = {[PART_VALUE] = "pawl:value", [PART_NOTE] = "pawl:note"};
     char lock[REDIS_KEY_MAX];

@@ -18,6 +18,8 @@ struct redis_keys {
 void pawl__redis_keys(const struct redis *redis, const char *name, enum pawl_kind kind, struct redis_keys *ret);
 /* The key of what lies beside it. */
 void pawl__redis_part_key(const struct redis *redis, const char *name, enum pawl__part part, char ret[REDIS_KEY_MAX]);
+/* Is the record of a hold in the lock's own key, which is a hash? */
+bool pawl__redis_is_hash(const struct redis *redis, enum pawl_kind kind);
 /* Has the layout locks of this kind? */
 int pawl__redis_check_kind(const struct redis *redis, const char *name, enum pawl_kind kind, struct pawl_error *reterr);
 /* How many keys a renewal names for each hold: the lock's own, that of the record, and that which says whether the hold is there. */

@@ -148,7 +148,7 @@ static void sign(struct pawl__engine *engine, struct pawl__claim *claim, struct 
     struct redis_author *author = (struct redis_author *)ret->bytes;
 
     strcpy(author->owner, rclaim_of(claim)->owner);
-    author->in_hash = claim->kind == PAWL_MUTEX && redis_of(engine)->options.layout == LAYOUT_REDISSON;
+    author->in_hash = pawl__redis_is_hash(redis_of(engine), claim->kind);
 }
 
 /* A name that no other write has, of this client or of another. */

@@ -53,16 +53,13 @@ static enum zk_event await_room(struct zk_claim *claim) {
     return ZK_NOTHING;
 }
 
-/* Later than it was submitted. */
 static enum zk_event enter(struct zk_claim *claim) {
-    pawl__place_lost(claim->claim);
     claim->stalled = false;
     return pawl__zk_admission(claim);
 }
 
 static enum zk_event begin(struct zk_claim *claim) {
-    if (claim->state != ZK_NEW && claim->state != ZK_OFFLINE && claim->state != ZK_ADMISSION)
-        pawl__place_lost(claim->claim);
+    pawl__place_lost(claim->claim);
     pawl__zk_sweep_claim(claim);
     pawl__zk_next_number(claim);
     leave_admission(claim);
@@ -121,16 +118,11 @@ static enum zk_event list_again(struct zk_claim *claim) {
 
 /* If the znode was made by a shortcut, is the one that it waits for really ahead? */
 static enum zk_event created(struct zk_claim *claim) {
-    pawl__place_own(claim->claim);
+    pawl__place_take(&claim->zk->base, claim->claim);
     if (pawl__zk_is_behind(claim))
         return ZK_NOTHING;
     pawl__zk_say_of(claim, "it is not ahead: looking");
     return ZK_LIST_AGAIN;
-}
-
-static enum zk_event found(struct zk_claim *claim) {
-    pawl__place_own(claim->claim);
-    return list_again(claim);
 }
 
 static enum zk_event wait_behind(struct zk_claim *claim) {
@@ -360,7 +352,7 @@ static const struct move {
         [ZK_BUSY] = {ZK_OFFLINE, stall},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_CREATING, stall}, [ZK_RESUME] = {ZK_FINDING, pawl__zk_znode_seek}, PENDING},
     [ZK_FINDING] = {
-        [ZK_NAMED] = {ZK_FINDING, pawl__zk_znode_read}, [ZK_FOUND] = {ZK_QUEUED, found},
+        [ZK_NAMED] = {ZK_FINDING, pawl__zk_znode_read}, [ZK_FOUND] = {ZK_QUEUED, list_again},
         [ZK_NEAR_END] = {ZK_CLEARING, pawl__zk_directory_clear},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_FINDING, stall}, [ZK_RESUME] = {ZK_FINDING, pawl__zk_znode_seek}, PENDING},
     [ZK_CLEARING] = {

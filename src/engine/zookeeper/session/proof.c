@@ -43,7 +43,7 @@
  *     that answer, and the follower's report on it reaches the leader before our second request does. The leader counts anew from there.
  *   - A cut that began later than `after`: the bound holds from `after` on, as if it had been the last that the leader heard of us.
  * So it is `after` that counts. Who holds sends in short intervals, and can do better: where no two requests before `after` left more than
- * T/6 after each other, for half a tick or longer, and ours no more than T/6 after `after`, the leader has heard of something that left after
+ * T/6 after each other, for half a tick or longer, and ours no more than T/6 after `after`, the leader has heard of what left after
  *     after - tick/2 - T/6 >= sent_at - tick/2 - T/3
  * and so `sent_at` counts. A new connection is a sign of life that the leader hears of at once; it counts as an answer. */
 int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns) {
