@@ -281,6 +281,23 @@ static void test_curator_206_460_half_open(void **state) {
     pawl_close(other);
 }
 
+/* A young hold takes two heartbeats to be confirmed, and they follow each other at once. */
+static void test_extended_when_it_is_young(void **state) {
+    struct pawl *client = open_direct("?session=6000");
+    struct pawl_lock *lock = new_mutex(client, 0);
+    int64_t began;
+
+    (void)state;
+    assert_works(pawl_set_max_hold(lock, 60000, &error), &error);
+    acquire(lock);
+    began = pawl__boottime();
+    assert_works(pawl_extend(lock, 60000, 5000, &error), &error);
+    assert_true(pawl__boottime() - began < 100 * ZK_MS);
+    release(lock);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* Also 645, 504: the one ahead leaves, and the next one keeps its own node. */
 static void test_curator_644_no_reset(void **state) {
     struct pawl *a = open_direct(""), *b = open_direct(""), *c = open_direct("");
@@ -659,6 +676,7 @@ int main(int argc, char **argv) {
         TEST(test_curator_79_given_up_before_the_reply),
         TEST(test_sequence_near_its_end),
         TEST(test_curator_206_460_half_open),
+        TEST(test_extended_when_it_is_young),
         TEST(test_curator_644_no_reset),
         TEST(test_curator_621_downgrade),
         TEST(test_kazoo_649_later_writers_do_not_count),

@@ -199,11 +199,13 @@ static enum zk_event hold(struct zk_claim *claim) {
 }
 
 static enum zk_event renewed(struct zk_claim *claim) {
-    if (claim->zk->session.proofs.assured <= claim->claim->sent_at)
-        return want_beat(claim); /* the first of two */
-    take_proof(claim);
-    pawl__zk_tell(claim, ZK_TELL_RENEWED);
-    return ZK_NOTHING;
+    const struct zk_session *session = &claim->zk->session;
+
+    if (session->proofs.assured > claim->claim->sent_at) {
+        take_proof(claim);
+        pawl__zk_tell(claim, ZK_TELL_RENEWED);
+    }
+    return session->proofs.assured < claim->waits_since ? want_beat(claim) : ZK_NOTHING; /* that was the first of two */
 }
 
 static enum zk_event watch(struct zk_claim *claim) {

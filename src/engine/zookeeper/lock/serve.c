@@ -208,9 +208,9 @@ void pawl__zk_wake(struct pawl__engine *engine) {
 void pawl__zk_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct zk_engine *zk = zk_of(engine);
 
-    (void)claim; /* all that is held is renewed by the same request */
     pawl__zk_lock();
-    zk->beat_due = true;
+    zk_claim_of(claim)->waits_since = pawl__boottime();
+    zk->beat_due = true; /* all that is held is renewed by the same request */
     pawl__zk_leave(zk);
     pawl__zk_wake(engine);
 }
