@@ -418,13 +418,13 @@ static void test_stopped_inside_the_guard(void **data) {
     assert_true(await_word(&board->words[0], 1));
     stop_and_wait(pid);
     assert_int_equal(acquire(engine, claim, 300 * MS), PAWL__PENDING); /* the deadline is kept */
+    assert_int_equal(engine->impl->operators->survey(engine, GUARDED, count_stopped, &stopped, NULL), 0);
+    assert_true(stopped > 0);
     assert_int_equal(engine->impl->withdraw(engine, claim), PAWL__PENDING);
     assert_int_equal(engine->impl->withdraw(engine, held), PAWL__PENDING);
     assert_int_equal(park(engine, held, 50 * MS), PAWL__PENDING);
     assert_int_equal(engine->impl->extras->retoken(engine, held), 0);
     assert_string_equal(warning, ""); /* it may be waiting for a processor, and none of its fault */
-    assert_int_equal(engine->impl->operators->survey(engine, GUARDED, count_stopped, &stopped, NULL), 0);
-    assert_true(stopped > 0);
     assert_true(pawl__boottime() - start < 20 * SECOND);
     atomic_store(&board->words[0], 2);
     kill(pid, SIGCONT);
