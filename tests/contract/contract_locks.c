@@ -295,8 +295,9 @@ static void test_cancelled_thread(void **state) {
     pawl_lock_free(other);
 }
 
+/* It waits without a deadline: at that it would look once more, and take what nobody called it for. */
 static void start_and_let_sleep(struct contract_thread *thread, struct pawl_lock *lock) {
-    contract_start(thread, lock, PAWL_EXCLUSIVE, PATIENCE_MS);
+    contract_start(thread, lock, PAWL_EXCLUSIVE, PAWL_FOREVER);
     nanosleep(&(struct timespec){.tv_nsec = 2000000},
               NULL); /* nobody is told of a thread that waits behind one of its own process */
 }
