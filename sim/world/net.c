@@ -402,7 +402,7 @@ static void deliver(struct link *link, struct lane *lane) {
     free(segment);
 }
 
-/* A socket whose bytes are not acknowledged for longer than it wants gives up. Returns when the next one would. */
+/* A socket whose bytes are not acknowledged for longer than it wants gives up, and sends them no more. Returns when the next one would. */
 static int64_t give_up(void) {
     int64_t next = WORLD_NEVER;
     struct link *link;
@@ -414,9 +414,10 @@ static int64_t give_up(void) {
             continue;
         int64_t at = first->sent + link->socket->user_timeout_ns;
 
-        if (at <= world.now)
+        if (at <= world.now) {
+            lane_clear(&link->to_server);
             break_socket(link, ETIMEDOUT);
-        else if (at < next)
+        } else if (at < next)
             next = at;
     }
     return next;
