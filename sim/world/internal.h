@@ -187,6 +187,7 @@ struct file {
     size_t in_at, in_used, in_room;
     size_t dribble; /* so many bytes of it are read one at a time */
     int64_t receive_ns, user_timeout_ns;
+    bool forgets; /* when it is closed, what was not acknowledged */
     unsigned port;
 };
 
@@ -221,7 +222,7 @@ int net_connect(struct file *file, unsigned port);
 /* How much of it the connection takes; 0: nothing now. */
 size_t net_send(struct link *link, const void *bytes, size_t size);
 size_t net_room(const struct link *link);
-/* The client's end is closed. */
-void net_close(struct link *link);
+/* The client's end is closed. `forgets`: what has not arrived yet never does (SO_LINGER of 0). */
+void net_close(struct link *link, bool forgets);
 
 #endif

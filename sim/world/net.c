@@ -195,10 +195,14 @@ size_t net_send(struct link *link, const void *bytes, size_t size) {
     return size;
 }
 
-void net_close(struct link *link) {
+/* What a hole swallowed lies with the sender, which goes on sending it after the end, unless it forgets it. What else is on its way
+ * arrives. */
+void net_close(struct link *link, bool forgets) {
     link->socket = NULL;
     link->process = NULL;
     lane_clear(&link->to_client);
+    if (forgets && link->hole)
+        lane_clear(&link->to_server);
     lane_add(link, &link->to_server, SEGMENT_END, NULL, 0);
 }
 

@@ -60,7 +60,7 @@ void socket_close(struct file *file) {
     if (file->client != NULL)
         link_close(file->client);
     if (file->far != NULL)
-        net_close(file->far);
+        net_close(file->far, file->forgets);
     file->far = file->client = NULL;
 }
 
@@ -236,6 +236,10 @@ int sim_setsockopt(int fd, int level, int option, const void *value, socklen_t s
         file->receive_ns = time->tv_sec * WORLD_SECOND + time->tv_usec * 1000;
     } else if (level == IPPROTO_TCP && option == TCP_USER_TIMEOUT) {
         file->user_timeout_ns = *(const unsigned *)value * WORLD_MS;
+    } else if (level == SOL_SOCKET && option == SO_LINGER) {
+        const struct linger *linger = value;
+
+        file->forgets = linger->l_onoff && linger->l_linger == 0;
     }
     return 0;
 }

@@ -61,3 +61,9 @@ ssize_t pawl__socket_read(int fd, void *buffer, size_t size) {
 
     return n > 0 ? n : n < 0 && not_now() ? 0 : -1;
 }
+
+void pawl__socket_forget(int fd) {
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}

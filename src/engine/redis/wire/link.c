@@ -397,6 +397,10 @@ void pawl__link_drop(struct link *link, int code, const char *format, ...) {
         if (link->addresses)
             pawl__addresses_failed(link->addresses, link->address_number);
     }
+    /* What had no answer is asked again, or given up. It must not come to the server after that: a claim that has ended would stand in the
+     * queue, or hold. For a subscriber nothing is asked, and the server has to hear of the end: it counts those who listen. */
+    if (link->fd >= 0 && !link->subscriber)
+        pawl__socket_forget(link->fd);
     close_link(link);
     link->news.fell = true;
     speak(link);
