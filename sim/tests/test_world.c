@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,6 +373,61 @@ static void test_what_was_held_up_comes_later_and_the_killed_hang_up(void **stat
     assert_int_equal(run(1, hold_up, &echo), WORLD_DONE);
 }
 
+/* Connected before the hole, it says its word into it. */
+static int speak_into_a_hole(const char *word) {
+    int fd = open_connection(7);
+
+    world_sleep(world_now() + 20 * WORLD_MS);
+    return sim_send(fd, word, 1, 0) == 1 ? fd : -1;
+}
+
+static int hang_up(void *data) {
+    (void)data;
+    return sim_close(speak_into_a_hole("a"));
+}
+
+static int wait_for_the_kernel(void *data) {
+    const unsigned patience_ms = 100;
+    int fd = speak_into_a_hole("b");
+    char byte;
+
+    (void)data;
+    sim_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+    return sim_recv(fd, &byte, 1, 0) < 0 && errno == ETIMEDOUT ? 0 : 1;
+}
+
+static int hang_up_and_forget(void *data) {
+    const struct linger at_once = {.l_onoff = 1};
+    int fd = speak_into_a_hole("c");
+
+    (void)data;
+    sim_setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    return sim_close(fd);
+}
+
+static void give_up(void *data) {
+    struct site *site = world_site(7, "echo", &echo_ops, data);
+    struct process *processes[] = {world_spawn("first", hang_up, NULL), world_spawn("second", wait_for_the_kernel, NULL),
+                                   world_spawn("third", hang_up_and_forget, NULL)};
+
+    world_sleep(world_now() + 10 * WORLD_MS);
+    world_hole(site, NULL, true);
+    for (int i = 0; i < 3; i++) {
+        assert_true(world_wait(has_ended, processes[i], world_now() + WORLD_SECOND));
+        assert_int_equal(world_status(processes[i]), 0);
+    }
+    world_hole(site, NULL, false);
+    world_sleep(world_now() + WORLD_SECOND);
+}
+
+static void test_what_was_given_up_comes_no_more(void **state) {
+    struct echo echo = {.used = 0};
+
+    (void)state;
+    assert_int_equal(run(1, give_up, &echo), WORLD_DONE);
+    assert_string_equal(echo.got, "a");
+}
+
 static void pause_client(void *data) {
     int64_t answered = 0, resumed;
     struct process *process;
@@ -545,6 +601,7 @@ int main(void) {
         cmocka_unit_test(test_a_reply_is_lost_and_the_request_carried_out),
         cmocka_unit_test(test_a_server_that_is_down_refuses),
         cmocka_unit_test(test_what_was_held_up_comes_later_and_the_killed_hang_up),
+        cmocka_unit_test(test_what_was_given_up_comes_no_more),
         cmocka_unit_test(test_a_thread_may_listen),
         cmocka_unit_test(test_a_stopped_process_does_not_run),
         cmocka_unit_test(test_what_is_not_freed_is_counted),
