@@ -95,12 +95,6 @@ static int confirm(const struct extension *extension, struct pawl_error *reterr)
     struct pawl_lock *lock = extension->lock;
     int rc;
 
-    if (pawl__service_calls(lock->client)) {
-        pawl__cohort_unlock(lock->cohort);
-        return pawl__fail(reterr, PAWL_EDEADLK,
-                          "'%s' can't be extended in this callback, which runs in the thread that renews: do it in another",
-                          lock->cohort->name);
-    }
     lock->references++;
     lock->extending++;
     atomic_fetch_add(&lock->client->inside, 1);
@@ -122,6 +116,11 @@ static int check_times(int64_t max_hold_ms, int64_t timeout_ms, struct pawl_erro
     return 0;
 }
 
+/* Is this the thread that would hear the answer? What has no lease needs none. */
+static bool waits_for_itself(const struct hold *hold) {
+    return hold->claim->lease.ns != PAWL__NEVER && pawl__service_calls(hold->lock->client);
+}
+
 /* The cohort is locked, and unlocked afterwards. */
 static int extend(struct extension *extension, int64_t max_hold_ms, struct pawl_error *reterr) {
     struct pawl_lock *lock = extension->lock;
@@ -132,6 +131,10 @@ static int extend(struct extension *extension, int64_t max_hold_ms, struct pawl_
         rc = pawl__lock_fail_not_held(lock, false, reterr);
     else if (hold->lost)
         rc = fail_lost(lock, reterr);
+    else if (waits_for_itself(hold))
+        rc = pawl__fail(reterr, PAWL_EDEADLK,
+                        "'%s' can't be extended in this callback, which runs in the thread that renews: do it in another",
+                        lock->cohort->name);
     else
         extension->token = pawl__hold_token(hold);
     if (rc == 0 && !pawl__claim_extend(hold->claim, pawl__deadline(extension->asked_at, max_hold_ms)))
