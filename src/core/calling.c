@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calling.c - callbacks of the user's that run in this thread, and what would wait for them if it were called in them.
+ * calling.c - callbacks of the user's that run in this thread. What would wait for their end must not be called in them, and is refused.
  *
  * Each callback has a frame on the stack of its thread for as long as it runs; one may run within another. Not those of asynchronous
  * acquires: nothing waits for them, and all of pawl may be called.
@@ -29,8 +29,8 @@ int pawl__fail_in_log(struct pawl_error *reterr) {
     return pawl__fail(reterr, PAWL_EDEADLK, "nothing of pawl may be called in the callback for its log: note it, and call later");
 }
 
-/* Would the end of this client wait for the callback? */
-static bool keeps(const struct calling *calling, const struct pawl *client) {
+/* Would pawl_close of this client wait for the callback? */
+static bool is_waited_for(const struct calling *calling, const struct pawl *client) {
     if (calling->client == client)
         return true;
     for (struct pawl *const *other = calling->others; other && *other; other++)
@@ -39,9 +39,9 @@ static bool keeps(const struct calling *calling, const struct pawl *client) {
     return false;
 }
 
-const char *pawl__calling_keeps(const struct pawl *client) {
+const char *pawl__close_waits_for(const struct pawl *client) {
     for (const struct calling *calling = pawl__calling; calling; calling = calling->around)
-        if (keeps(calling, client) || calling->kind == CALLING_LOG)
+        if (is_waited_for(calling, client) || calling->kind == CALLING_LOG)
             return names[calling->kind];
     return NULL;
 }

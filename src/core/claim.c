@@ -312,8 +312,8 @@ static void note_lease(struct claim *claim) {
     lease->renew_at = pawl__lease_renew_at(lease->sent_at, lease->ns);
     lease->suspect_at = pawl__lease_suspect_at(lease->sent_at, lease->ns);
     lease->assured_until = pawl__lease_assured_until(lease->sent_at, lease->ns);
-    if (lease->hold_until <=
-        pawl__time_add(lease->sent_at, lease->ns)) { /* the last one before max_hold: never renewed or suspect */
+    /* The last one before max_hold: never renewed or suspect. */
+    if (lease->hold_until <= pawl__time_add(lease->sent_at, lease->ns)) {
         lease->renew_at = lease->suspect_at = PAWL__NEVER;
         if (lease->hold_until < lease->assured_until)
             lease->assured_until = lease->hold_until;
@@ -599,7 +599,7 @@ void pawl__claim_forget_value(struct claim *claim) {
 
 /* ---- Kept ----------------------------------------------------------------------------------------------------------------- */
 
-/* May it be kept beside all that may? Counted once, since a claim that is kept often is entered often. */
+/* Is there room for one more that is kept? A claim is counted the first time, until it ends: it may be kept and entered often. */
 static bool begin_to_keep(struct claim *claim) {
     _Atomic unsigned *keeping = &claim->cohort->client->keeping;
 

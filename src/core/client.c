@@ -535,7 +535,7 @@ int pawl_close(struct pawl *client) {
         return 0;
     if (atomic_load(&client->forked))
         return PAWL_EFORKED;
-    if ((callback = pawl__calling_keeps(client)))
+    if ((callback = pawl__close_waits_for(client)))
         return refuse_close(client, callback);
     if (atomic_exchange(&client->closed, true))
         return PAWL_ECLOSED;

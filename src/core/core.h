@@ -51,7 +51,7 @@
 #define PAWL__LOOK_AGAIN_NS (4 * PAWL__LOOK_NS)
 /* How many claims are asked for at once, at most: a server with one thread works on all of them at a stretch, while others wait. */
 enum { PAWL__TOGETHER_MAX = 32 };
-/* How many claims a client keeps at most: who uses ever new names must not fill a server with what it renews. */
+/* How many claims a client keeps at most: a program with ever new names must not fill a server with what is renewed. */
 enum { PAWL__KEEPS_MAX = 65536 };
 
 struct claim_wish;
@@ -169,7 +169,7 @@ struct pawl {
     _Atomic bool ended;       /* the engine is closed: what it never settled may be freed */
     _Atomic unsigned inside;  /* calls under way that let go of a cohort's mutex and come back: pawl_close waits for them */
     _Atomic unsigned leaving; /* claims that the engine has yet to settle */
-    _Atomic unsigned keeping; /* claims that may be kept, held or not */
+    _Atomic unsigned keeping; /* claims that are kept, or were and are held again */
 
     struct service service;
     struct events events;
@@ -433,9 +433,9 @@ void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count);
 
 /* service.c */
 
-/* Is this thread the service thread, in a callback of the user's? */
+/* Is this thread the client's service thread, in a callback of the user's? */
 bool pawl__service_calls(struct pawl *client);
-/* ... of an engine that nobody else hears? Then PAWL_EDEADLK: it can't be asked anything. */
+/* May this thread ask the engine something and wait? 0, or PAWL_EDEADLK: it is in such a callback, and it alone reads answers. */
 int pawl__client_check_asks(struct pawl *client, struct pawl_error *reterr);
 
 /* Make sure that the service thread runs. False: it can't be started. */
@@ -463,8 +463,8 @@ struct calling {
     struct calling *around;
     enum callback kind;
     const struct pawl *client;   /* its pawl_close would wait for the callback, ... */
-    struct pawl *const *others;  /* ... and that of these; NULL-terminated, or NULL */
-    const struct cohort *cohort; /* its thread waits for this lock, and goes on when the callback has returned; or NULL */
+    struct pawl *const *others;  /* ... and that of these, up to a NULL; or NULL */
+    const struct cohort *cohort; /* of the lock that this thread waits for, or NULL */
 };
 
 /* The innermost of them, in the initial TLS block: every call looks. */
@@ -477,10 +477,10 @@ static inline bool pawl__in_log(void) {
     return pawl__calling && pawl__calling->kind == CALLING_LOG;
 }
 int pawl__fail_in_log(struct pawl_error *reterr);
-/* In which callback is this thread for which pawl_close would wait? NULL: in none. */
-const char *pawl__calling_keeps(const struct pawl *client);
-/* Is the wait of this thread to end, since a signal has come? `cohort`: what it waits for and may have at any moment; or NULL. No mutex is
- * held. */
+/* The callback in which this thread is, if pawl_close would wait for its end; else NULL. */
+const char *pawl__close_waits_for(const struct pawl *client);
+/* Ask the user whether the wait of this thread is to end, since a signal has come. `cohort`: of the lock that it waits for, or NULL. No
+ * mutex is held. */
 bool pawl__ask_interrupted(const struct pawl *client, const struct cohort *cohort);
 /* Is this thread in a callback while it waits for this lock? */
 bool pawl__calling_waits_for(const struct cohort *cohort);
