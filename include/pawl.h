@@ -42,7 +42,8 @@
  *     success, `reterr` only on failure; `reterr` may be NULL. There is no thread-local error state.
  *   - Strings passed in are copied. Strings handed to a callback are borrowed for the call.
  *   - All functions may be called from any thread. The library installs no signal handler, prints nothing (but for PAWL_TRACE, see
- *     pawl_open), and keeps no state outside its clients but a list of them for fork and a counter that numbers owners.
+ *     pawl_open), and keeps no state outside its clients but a list of them for fork, a counter that numbers owners, and for each thread
+ *     which callbacks run in it.
  *   - A wait is not ended by EINTR: it goes on until its deadline, unless pawl_options.interrupted says otherwise. Nor is any function
  *     a cancellation point: a thread that pthread_cancel() asks to end does so after the call has returned, at its next cancellation
  *     point. (Not with PTHREAD_CANCEL_ASYNCHRONOUS.) pawl_cancel() is what ends a wait.
@@ -71,7 +72,7 @@
  *   pawl_close                                              | every pending acquire ends with PAWL_ECLOSED, holds are released,
  *                                                           |   releases nobody waited for are flushed; takes 2 s at most
  *   any call on a handle after pawl_close                   | PAWL_ECLOSED (pawl_lock_free still frees it)
- *   a call in a callback that would have to wait for that   | PAWL_EDEADLK, and nothing is done
+ *   a call that would wait for the callback it is made in   | PAWL_EDEADLK, and nothing is done
  *   any call in a child after fork                          | PAWL_EFORKED; the parent's holds do not depend on the child
  *   the name is in use as another kind of lock              | PAWL_EKIND
  *   the name is in use as a semaphore of another limit      | PAWL_ELIMIT
@@ -263,9 +264,9 @@ struct pawl_options {
 PAWL_PUBLIC int pawl_open(const char *url, const struct pawl_options *options, struct pawl **ret, struct pawl_error *reterr);
 #define PAWL_HANDOFFS 127 /* the default of ?handoff=: for so many each engine has tokens */
 
-/* End every pending acquire, release every hold, close. NULL is fine. Handles that still exist answer PAWL_ECLOSED. 0, or nothing was done:
- * PAWL_EDEADLK, it was called in a callback for which it would have to wait, and the log has a sentence; PAWL_ECLOSED, it is being closed
- * already. In those of asynchronous acquires it may be called. */
+/* End every pending acquire, release every hold, close. NULL is fine. Handles that still exist answer PAWL_ECLOSED. In the callback of an
+ * asynchronous acquire it may be called. Returns 0, or what kept it from doing anything. PAWL_EDEADLK: it would have to wait for the
+ * callback that it was called in; the log says which. PAWL_ECLOSED: it is being closed already. PAWL_EFORKED. */
 PAWL_PUBLIC int pawl_close(struct pawl *client);
 
 struct pawl_info {
@@ -329,9 +330,8 @@ PAWL_PUBLIC int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, s
  * The price: to others a lock that is kept is held. They wait for the time that it takes to tell this process; if it is stopped, killed, or
  * ends without pawl_close, for the rest of the lease, as for any holder. pawl_inspect shows it as a holder.
  *
- * Mutexes and both sides of read-write locks are kept, at most 65,536 by a client, beyond which release gives back; not semaphores
- * (PAWL_EKIND), nor holds with a max_hold. PAWL_EOPTION: the engine
- * can't (redlock:), or the client was opened with ?handoff=0. */
+ * Mutexes and both sides of read-write locks are kept; not semaphores (PAWL_EKIND), nor holds with a max_hold. A client keeps 65,536 at
+ * most; beyond that release gives back. PAWL_EOPTION: the engine can't (redlock:), or the client was opened with ?handoff=0. */
 PAWL_PUBLIC int pawl_set_keep(struct pawl_lock *lock, int64_t keep_ms, struct pawl_error *reterr);
 #define PAWL_KEEP_MS_MAX 86400000
 

@@ -132,8 +132,8 @@ static int open_at(const char *where, const struct addrinfo *found, struct liste
     return 0;
 }
 
-/* Browsers try ::1 first where it is asked for localhost: what listens there is to be us. -1: it is somebody else (errno EADDRINUSE), or
- * this machine has no such address. */
+/* A browser that is sent to localhost may try ::1 first: nobody else is to listen there. -1: somebody does (errno EADDRINUSE), or this
+ * machine has no such address. */
 static int open_beside(unsigned port) {
     const struct sockaddr_in6 address = {
         .sin6_family = AF_INET6, .sin6_port = htons((in_port_t)port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
