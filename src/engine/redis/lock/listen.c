@@ -40,11 +40,6 @@ struct subscription {
     char channel[];
 };
 
-/* Else the one channel of this client is for all. */
-static bool has_lock_channels(const struct redis *redis) {
-    return redis->traits.lock_channels;
-}
-
 static unsigned bucket_of(const char *channel) {
     unsigned hash = 2166136261u;
 
@@ -100,7 +95,7 @@ bool pawl__subscription_on(const struct rclaim *claim) {
 }
 
 int64_t pawl__subscription_since(const struct rclaim *claim) {
-    if (!has_lock_channels(claim->home->server.redis))
+    if (!redis_has_lock_channels(claim->home->server.redis))
         return 0;
     return pawl__subscription_on(claim) ? claim->subscription->since : PAWL__NEVER;
 }
@@ -122,7 +117,7 @@ static void attach(struct redis *redis, struct rclaim *claim, bool needs) {
     struct redis_keys keys;
     struct subscription *subscription;
 
-    if (claim->subscription || !has_lock_channels(redis))
+    if (claim->subscription || !redis_has_lock_channels(redis))
         return;
     pawl__redis_keys(redis, claim->kit.claim->name, claim->kit.claim->kind, &keys);
     snprintf(channel, sizeof channel, "%s%s", keys.inbox, redis->uuid);
@@ -134,7 +129,7 @@ static void attach(struct redis *redis, struct rclaim *claim, bool needs) {
 }
 
 bool pawl__subscription_suffices(struct redis *redis, struct rclaim *claim) {
-    if (!has_lock_channels(redis))
+    if (!redis_has_lock_channels(redis))
         return true;
     attach(redis, claim, false);
     return pawl__subscription_on(claim);
@@ -330,7 +325,7 @@ static void track(struct home *home) {
 
 /* Only for observers? */
 static bool tracks_for_watches(const struct redis *redis) {
-    return redis->options.layout == LAYOUT_REDISSON || has_lock_channels(redis);
+    return redis->options.layout == LAYOUT_REDISSON || redis_has_lock_channels(redis);
 }
 
 /* In a cluster the inbox may have no channel yet: what is told before it has this one is lost. And what is said of channels there answers
@@ -341,7 +336,7 @@ void pawl__listen_track(struct home *home) {
     home->tracks = false;
     if (!home->server.inbox_number || (tracks_for_watches(redis) && !home->watch_count))
         return;
-    if (has_lock_channels(redis))
+    if (redis_has_lock_channels(redis))
         pawl__link_say(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", INVALIDATE}, NULL);
     else if (send_words(&home->server.inbox, 2, (const char *[]){"SUBSCRIBE", INVALIDATE}, ASKED_NOTHING))
         track(home);

@@ -241,7 +241,7 @@ static bool subscribe(struct link *link) {
     /* It can't be asked for later, by one that is subscribed; whether it is of use is seen then. */
     if (!pawl__link_greet(link, GREET_NUMBER, 2, (const char *[]){"CLIENT", "ID"}))
         return false;
-    if (link->redis->traits.lock_channels) /* when they are waited for: listen.c */
+    if (redis_has_lock_channels(link->redis)) /* when they are waited for: listen.c */
         return pawl__link_greet(link, GREET_SUBSCRIBE, 1, (const char *[]){"PING"});
     snprintf(channel, sizeof channel, "pawl:inbox:%s", link->redis->uuid);
     return pawl__link_greet(link, GREET_SUBSCRIBE, 2, (const char *[]){"SUBSCRIBE", channel});

@@ -210,14 +210,10 @@ bool pawl__link_say(struct link *link, int argc, const char **argv, const struct
     return pawl__link_send(link, argc, argv, lengths, request);
 }
 
-static bool has_lock_channels(const struct link *link) {
-    return link->redis->traits.lock_channels;
-}
-
 void pawl__link_subscribe(struct link *link, bool on, const char *channel, int what) {
     static const char *const verbs[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"}, {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
     struct request request = {.what = what, .script = -1};
-    bool of_locks = has_lock_channels(link);
+    bool of_locks = redis_has_lock_channels(link->redis);
 
     if (link->state == LINK_UP)
         pawl__link_say(link, 2, (const char *[]){verbs[of_locks][on], channel}, of_locks ? NULL : &request);
@@ -227,7 +223,7 @@ void pawl__link_subscribe(struct link *link, bool on, const char *channel, int w
 
 /* What comes on a subscriber without being the answer to a request, or in turn: messages; and in a cluster all that is said of channels. */
 static bool is_push(const struct link *link, const redisReply *reply) {
-    bool unasked = has_lock_channels(link) && link->subscriber && link->state == LINK_UP;
+    bool unasked = redis_has_lock_channels(link->redis) && link->subscriber && link->state == LINK_UP;
     const char *word;
 
     if (unasked && reply->type == REDIS_REPLY_ERROR) /* to SSUBSCRIBE */

@@ -234,6 +234,11 @@ static inline struct redis *redis_of(struct pawl__engine *engine) {
     return (struct redis *)engine;
 }
 
+/* Else the one channel of a client is for all its locks. */
+static inline bool redis_has_lock_channels(const struct redis *redis) {
+    return redis->traits.lock_channels;
+}
+
 static inline void pawl__redis_lock(struct redis *redis) {
     pawl__kit_lock(&redis->kit);
 }
@@ -363,7 +368,7 @@ struct pawl__script {
 };
 
 /* script.c */
-/* Of how many locks, of so many, may a script be? */
+/* So many locks, of `count`, one script may be about. */
 size_t pawl__script_locks(const struct redis *redis, size_t count);
 /* Ask the server to run a script. */
 bool pawl__script_send(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
