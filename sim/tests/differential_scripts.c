@@ -245,8 +245,8 @@ static void fill_one(struct call *call, int layout, int number, int kind) {
         snprintf(call->number[0], sizeof call->number[0], "%llu", (unsigned long long)(clock_us + draw(4)));
         add_word(call, "3");
         add_word(call, call->number[0]);
-    } else if (number ==
-               SCRIPT_SURVEY) { /* its keys are those of all scripts about one lock; as arguments where it was only found */
+    } else if (number == SCRIPT_SURVEY) {
+        /* Its keys are those of all scripts about one lock; as arguments where that was only found. */
         begin_call(call, kind, "0 0");
         call->count = call->keys;
         if (draw(2))

@@ -1,9 +1,9 @@
 -- All that there is to see of locks: of each {type, ms left, what it holds, counter of tokens, records, queue, permits that are out, their
--- holds' ms left, time}. KEYS: 4 of each, as everywhere. ARGV: one if who waits is not asked for.
--- Those that were found by what outlives a hold come as arguments and not as keys, and are 0 if nobody holds them: a user has no right to
--- some of them, and those are passed over.
--- Each call costs about a microsecond, and each part of an answer a tenth. So the usual mutex is given as it lies in its key, by two calls
--- and its counter, and ends there; and whether anybody waits is asked about all at once.
+-- holds' ms left, time}; see view.h. KEYS: 4 of each, as everywhere. ARGV: one if who waits is not asked for.
+-- Locks that were found by a counter of tokens come as arguments and not as keys, since a user may have no right to some of them: those are
+-- passed over. The answer about them, and about what nobody holds, is 0.
+-- Each call costs about a microsecond, and each part of an answer a tenth. So what is said of the usual mutex ends with the counter, and
+-- its records are left where they lie, among what it holds; and whether anybody waits is asked about all at once.
 local LIST, FOUND = KEYS[1] and KEYS or ARGV, not KEYS[1]
 
 local function read_who()

@@ -91,8 +91,9 @@ struct server *pawl__route_next(const struct redis *redis, const struct server *
 void pawl__route_want(struct server *server);
 /* The one that has all locks; NULL: there may be others. */
 struct server *pawl__route_only(const struct redis *redis);
-/* It is not up, but may well be in a moment, since it is connected when it is first wanted; it was wanted so, and could not be. */
+/* A node of a cluster is connected when it is first wanted. One that is not up: may it well be in a moment? */
 bool pawl__route_hopeful(struct server *server);
+/* ... Or was it wanted, and could not be connected? */
 bool pawl__route_hopeless(struct server *server);
 
 static inline int pawl__route_ready(struct redis *redis, bool late, struct pawl_error *reterr) {

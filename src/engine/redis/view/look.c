@@ -35,13 +35,13 @@ static bool is_list_of_texts(const redisReply *reply) {
 /* Is it what the script says of one lock? Then it can be read without looking at types. */
 static bool is_view(const redisReply *reply) {
     redisReply *const *part = reply->element;
-    bool is = reply->type == REDIS_REPLY_ARRAY && (reply->elements == AT_WHO || reply->elements == AT_COUNT) &&
-              part[AT_TYPE]->type == REDIS_REPLY_STRING && part[AT_LEFT]->type == REDIS_REPLY_INTEGER &&
-              is_list_of_texts(part[AT_CONTENT]) && part[AT_LAST]->type == REDIS_REPLY_STRING;
+    bool fits = reply->type == REDIS_REPLY_ARRAY && (reply->elements == AT_WHO || reply->elements == AT_COUNT) &&
+                part[AT_TYPE]->type == REDIS_REPLY_STRING && part[AT_LEFT]->type == REDIS_REPLY_INTEGER &&
+                is_list_of_texts(part[AT_CONTENT]) && part[AT_LAST]->type == REDIS_REPLY_STRING;
 
-    for (int i = AT_WHO; is && i < AT_HOLDS && reply->elements == AT_COUNT; i++)
-        is = is_list_of_texts(part[i]);
-    return is && (strcmp(part[AT_TYPE]->str, "string") != 0 || part[AT_CONTENT]->elements > 0);
+    for (int i = AT_WHO; fits && i < AT_HOLDS && reply->elements == AT_COUNT; i++)
+        fits = is_list_of_texts(part[i]);
+    return fits && (strcmp(part[AT_TYPE]->str, "string") != 0 || part[AT_CONTENT]->elements > 0);
 }
 
 int pawl__look_check(const redisReply *reply, size_t count, bool found, struct pawl_error *reterr) {

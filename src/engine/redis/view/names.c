@@ -65,16 +65,16 @@ static int add_spot(struct sights *sights, const char *name, redisReply *reply, 
 }
 
 /* By name, and of one name first what was seen. */
-static int compare_sights(const void *a, const void *b) {
+static int compare_spots(const void *a, const void *b) {
     const struct spot *x = a, *y = b;
     int order = strcmp(x->name, y->name);
 
     return order ? order : !x->reply - !y->reply;
 }
 
-static void free_spot(struct spot *sight) {
-    free(sight->name);
-    freeReplyObject(sight->reply);
+static void free_spot(struct spot *spot) {
+    free(spot->name);
+    freeReplyObject(spot->reply);
 }
 
 /* Sort those from `first` on, each once. */
@@ -82,7 +82,7 @@ static void sort_sights(struct sights *sights, size_t first) {
     size_t kept = first;
 
     if (sights->count > first)
-        qsort(sights->list + first, sights->count - first, sizeof *sights->list, compare_sights);
+        qsort(sights->list + first, sights->count - first, sizeof *sights->list, compare_spots);
     for (size_t i = first; i < sights->count; i++)
         if (kept > first && strcmp(sights->list[i].name, sights->list[kept - 1].name) == 0)
             free_spot(&sights->list[i]);
@@ -185,8 +185,8 @@ static int read_page(struct server *server, const redisReply *keys, const struct
     return rc;
 }
 
-/* A pattern that each of the prefixes fits: of each place the characters that they have there, as far as the shortest goes. Each SCAN goes
- * through all keys of the server, so there is one, which may find a few keys of others. */
+/* One pattern for all prefixes, since each SCAN goes through all keys of the server: in each place any of the characters that they have
+ * there, as far as the shortest goes. It may find a few keys of others. */
 static void make_pattern(const struct tracks *tracks, char ret[PATTERN_MAX]) {
     const char *first = tracks->prefixes[0], *second = tracks->prefixes[1], *third = tracks->counter ? tracks->counter : first;
     char *to = ret;

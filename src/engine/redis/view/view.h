@@ -74,19 +74,20 @@ enum { LOOK_MOST = 100 };
 /* The keys of one lock, which are all that the script is sent about it, in the memory that is returned; NULL: there is none. */
 enum { LOOK_KEYS = VIEW_KEYS };
 typedef void *view_fill_fn(const struct redis *redis, const char *name, const char *argv[LOOK_KEYS]);
-/* One answer for each, at most LOOK_MOST, to be made a lock_view. `found`: only of those that are held, and that the user has a right to; a
- * number for any other. The caller frees the reply. */
+/* One answer for each, at most LOOK_MOST, to be made a lock_view. `found`: by a counter alone; then the answer is a number about those
+ * that nobody holds, or that the user has no right to. The caller frees the reply. */
 int pawl__look(struct server *server, char *const names[], size_t count, bool found, view_fill_fn *fill, redisReply **ret,
                struct pawl_error *reterr);
 /* Is it an answer of the script, about so many locks? */
 int pawl__look_check(const redisReply *reply, size_t count, bool found, struct pawl_error *reterr);
 
 /* names.c: all locks of a server. */
+struct spot {
+    char *name;
+    redisReply *reply; /* what the script said of it; NULL: it was not looked at yet */
+};
 struct sights {
-    struct spot {
-        char *name;
-        redisReply *reply; /* what the script said of it */
-    } * list;
+    struct spot *list;
     size_t count, size;
 };
 /* By which keys they are found. */
