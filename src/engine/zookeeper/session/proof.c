@@ -3,8 +3,8 @@
  * proof.c - when was the session last proved to live, and how long is it assured from then on?
  *
  * Why pings are not enough: a follower that is cut off from its leader goes on answering pings and reads for a while, though the leader
- * has let the session expire and others hold its locks. A request that goes through the leader can't be answered then: its answer is the
- * proof, and it counts from when the request left.
+ * has let the session expire and others hold its locks. A request that goes through the leader can't be answered then. Two answers in a row
+ * are the proof, and it counts from when the first of these requests left; while there are many, from the second (FROM WHEN ON).
  */
 #include "engine/zookeeper/session/session.h"
 
@@ -35,15 +35,16 @@
  * and by 0.2 T. No bound closes that, since a server may stand still for as long as it likes; a longer session makes it rarer in
  * proportion. (docs/guarantees.md: what is not promised.)
  *
- * FROM WHEN ON? A follower that was cut off and is joined again may forward a request of ours that the leader lets through, and whose
- * session the leader ends before the follower's report is there: the leader looks at the session when a request comes, and counts from the
- * reports. So an answer by itself says nothing of the time before; two in a row do. Let `after` be when a request left that was answered
- * before ours was sent, at `sent_at`.
+ * FROM WHEN ON? The leader looks at the session when a request comes, but counts from the followers' reports. So a follower that was cut
+ * off and is joined again may forward a request of ours that is let through, and then the session ends before the report is there. An
+ * answer by itself says nothing of the time before; two in a row do. Let `after` be when a request left that was answered before ours was
+ * sent, at `sent_at`.
  *   - A cut that was over when the first answer came: the leader sends its pings all the time, so one that was kept back comes before
  *     that answer, and the follower's report on it reaches the leader before our second request does. The leader counts anew from there.
  *   - A cut that began later than `after`: the bound holds from `after` on, as if it had been the last that the leader heard of us.
- * So it is `after` that counts. Who holds sends in short intervals, and can do better: where no two requests before `after` left more than
- * T/6 after each other, for half a tick or longer, and ours no more than T/6 after `after`, the leader has heard of what left after
+ * So it is `after` that counts. Who holds sends in short intervals, and can do better. Suppose that for half a tick or longer before
+ * `after` no two requests in a row left more than T/6 apart, and that ours left no more than T/6 after `after`. Then the leader has heard
+ * of something that left after
  *     after - tick/2 - T/6 >= sent_at - tick/2 - T/3
  * and so `sent_at` counts. A new connection is a sign of life that the leader hears of at once; it counts as an answer. */
 int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns) {
