@@ -166,6 +166,7 @@ static int call_everything(struct pawl_error *reterr) {
         pawl_mutex_new(client, "made", 0, &made, reterr),
         pawl_set_max_hold(lock, 0, reterr),
         pawl_set_keep(lock, 0, reterr),
+        pawl_set_label(lock, "label", reterr),
         pawl_acquire(lock, 0, reterr),
         pawl_release(lock, reterr),
         pawl_extend(lock, 1000, 0, reterr),
