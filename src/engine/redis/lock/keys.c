@@ -72,16 +72,11 @@ int pawl__redis_check_kind(const struct redis *redis, const char *name, enum paw
                       name);
 }
 
-/* Does the record lie in a key of its own? A key that is not there must not be named: while its slot moves to another node of a cluster, a
- * script whose keys are not all there is refused. */
-static bool record_beside(const struct redis *redis, enum pawl_kind kind) {
-    return kind != PAWL_MUTEX || redis->options.layout == LAYOUT_PLAIN;
-}
-
-/* In a cluster the key that decides is named, too: else, while its slot moves, a script that finds the lock at one node would take a hold
- * for lost that is at the other. */
+/* A key that is not there must not be named: while its slot moves to another node of a cluster, a script whose keys are not all there is
+ * refused. In a cluster the key that decides is named, too: else, while its slot moves, a script that finds the lock at one node would take
+ * a hold for lost that is at the other. */
 size_t pawl__redis_renew_keys(const struct redis *redis, enum pawl_kind kind) {
-    if (!record_beside(redis, kind))
+    if (pawl__redis_is_hash(redis, kind))
         return 1;
     return kind != PAWL_MUTEX && redis->traits.sharded ? REDIS_RENEW_KEYS : 2;
 }
