@@ -140,6 +140,40 @@ static void test_a_write_crosses_a_move(void **state) {
     pawl_close(two);
 }
 
+static int see(const struct pawl_entry *entry, void *data) {
+    (void)entry;
+    (void)data;
+    return 0;
+}
+
+static void assert_no_node_yet(int rc) {
+    assert_fails(PAWL_ECONNLOST, rc, &error);
+    assert_contains(error.text, "MOVED");
+    assert_null(strstr(error.text, "redis-cluster:"));
+}
+
+/* Each of two nodes says that the other one has the slot. Calls end in time, and don't say that the URL, which names a cluster, should. */
+static void test_nodes_disagree_about_a_slot(void **state) {
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to = another(from);
+    struct pawl *client = open_client(LEASE_MS, "%s", cluster.url);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+    unsigned slot = redis_cluster_slot(&cluster, "lock");
+    const struct pawl_value *value;
+
+    (void)state;
+    freeReplyObject(
+        redis_server_command(from, "CLUSTER SETSLOT %u NODE %s", slot, redis_cluster_id(redis_cluster_index(&cluster, to))));
+    assert_no_node_yet(pawl_value_read(client, "lock", &value, &error));
+    assert_no_node_yet(pawl_value_set_as(client, "lock", 1, "one", 3, &error));
+    assert_no_node_yet(pawl_inspect(client, "lock", see, NULL, &error));
+    assert_fails(PAWL_ETIMEOUT, pawl_acquire(lock, 300, &error), &error);
+    freeReplyObject(
+        redis_server_command(from, "CLUSTER SETSLOT %u NODE %s", slot, redis_cluster_id(redis_cluster_index(&cluster, from))));
+    await(pawl_value_read(client, "lock", &value, &error) == 0, "it is never there again");
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 static _Atomic unsigned told;
 
 static void hear(void *core, struct pawl__observer *observer) {
@@ -221,6 +255,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_follows_its_slot, set_up_cluster),
         cmocka_unit_test_setup(test_a_write_crosses_a_move, set_up_cluster),
+        cmocka_unit_test_setup(test_nodes_disagree_about_a_slot, set_up_cluster),
         cmocka_unit_test_setup(test_observed_slot_moves, set_up_cluster),
         cmocka_unit_test_setup(test_over_a_failover, set_up_watched),
         cmocka_unit_test_setup(test_too_few_replicas, set_up_watched),

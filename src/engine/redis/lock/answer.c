@@ -58,7 +58,7 @@ static bool without_result(struct redis *redis, const struct request *request, c
         pawl__link_drop(&request->server->commands, why->code, "%s", why->text);
         return true;
     case REPLY_MOVED:
-        if (!pawl__cluster_moved(request->server, reply))
+        if (!pawl__cluster_moved(request->server, reply, why))
             return false;
         /* The node names itself, or the nodes send the claim back and forth: ask again later. */
         if (!pawl__claim_slot_moved(redis, claim) || (claim->kit.claim->try_only && rclaim_moved_lately(claim, pawl__boottime())))

@@ -149,7 +149,7 @@ void pawl__watch_read(struct redis *redis, const struct request *request, const 
     if (!watch || !reply)
         return;
     if (pawl__reply_class(reply, &why) == REPLY_MOVED)
-        pawl__cluster_moved(request->server, reply);
+        pawl__cluster_moved(request->server, reply, NULL);
     tell(redis, watch);
     if (reply->type == REDIS_REPLY_ERROR) /* while its slot moves, say: then nothing is told of its keys */
         set_timer(watch, watch->told_at + POLL_NS);

@@ -90,7 +90,7 @@ void pawl__renew_answer(struct redis *redis, const struct request *request, cons
     }
     free(batch);
     if (class == REPLY_MOVED)
-        pawl__cluster_moved(request->server, reply);
+        pawl__cluster_moved(request->server, reply, NULL);
     if (class == REPLY_READONLY)
         pawl__link_drop(&request->server->commands, why.code, "%s", why.text);
 }

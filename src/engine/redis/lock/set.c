@@ -165,7 +165,7 @@ void pawl__redis_set_answer(struct redis *redis, const struct request *request, 
         }
         break;
     case REPLY_MOVED:
-        pawl__cluster_moved(request->server, reply);
+        pawl__cluster_moved(request->server, reply, &why);
         all_not_now(redis, group, &why);
         break;
     case REPLY_ASK:

@@ -94,9 +94,16 @@ static bool call_server(struct server *server, const struct redis_ask *ask, bool
     return ret->reply;
 }
 
+/* The second MOVED in a row: nodes do not agree yet who has the slot, and would say so as fast as they are asked. */
+static void rest_if_moved(enum reply_class class, bool *moved) {
+    if (class == REPLY_MOVED && *moved)
+        pawl__pause(AGAIN_NS);
+    *moved = class == REPLY_MOVED;
+}
+
 /* Whom to ask again after an error; NULL: that would not help. */
-static struct server *ask_again(struct server *server, const redisReply *reply, enum reply_class class) {
-    return class == REPLY_NOSCRIPT ? server : pawl__cluster_again(server, reply, class);
+static struct server *ask_again(struct server *server, const redisReply *reply, enum reply_class class, struct pawl_error *why) {
+    return class == REPLY_NOSCRIPT ? server : pawl__cluster_again(server, reply, class, why);
 }
 
 redisReply *pawl__server_call(struct server *server, int script, int keys, int argc, const char **argv, const size_t *lengths,
@@ -105,6 +112,7 @@ redisReply *pawl__server_call(struct server *server, int script, int keys, int a
     struct redis_answer answer = {0};
     struct pawl_error why = {0};
     enum reply_class class;
+    bool moved = false;
 
     for (int tries = 0; server && tries < 50; tries++) {
         if (!call_server(server, &ask, false, 0, pawl__boottime() + CALL_NS, &answer, reterr))
@@ -112,7 +120,8 @@ redisReply *pawl__server_call(struct server *server, int script, int keys, int a
         class = pawl__reply_class(answer.reply, &why);
         if (class == REPLY_OK)
             return answer.reply;
-        server = ask_again(server, answer.reply, class);
+        server = ask_again(server, answer.reply, class, &why);
+        rest_if_moved(class, &moved);
         freeReplyObject(answer.reply);
     }
     if (reterr)
@@ -123,7 +132,7 @@ redisReply *pawl__server_call(struct server *server, int script, int keys, int a
 /* ---- Until a deadline -------------------------------------------------------------------------------------------------------- */
 
 /* What an error that may pass asks for. `asked`: the node that may have the keys already. False: it will not pass. */
-static bool may_pass(struct server *server, const redisReply *reply, const struct pawl_error *why, enum reply_class class,
+static bool may_pass(struct server *server, const redisReply *reply, struct pawl_error *why, enum reply_class class,
                      struct server **asked) {
     bool passes = class != REPLY_REFUSED;
 
@@ -131,7 +140,7 @@ static bool may_pass(struct server *server, const redisReply *reply, const struc
     if (class == REPLY_READONLY)
         pawl__link_drop(&server->commands, why->code, "%s", why->text);
     else if (class == REPLY_MOVED)
-        passes = pawl__cluster_moved(server, reply);
+        passes = pawl__cluster_moved(server, reply, why);
     else if (class == REPLY_ASK && !*asked)
         *asked = pawl__cluster_asked(server, reply);
     else
@@ -144,6 +153,7 @@ int pawl__call_until(struct redis *redis, const char *name, const struct redis_a
                      struct pawl_error *reterr) {
     struct server *asked = NULL;
     enum reply_class class;
+    bool moved = false;
     int64_t now;
 
     *reterr = (struct pawl_error){0};
@@ -166,6 +176,7 @@ int pawl__call_until(struct redis *redis, const char *name, const struct redis_a
             return reterr->code;
         if (class == REPLY_AGAIN || (class == REPLY_ASK && !asked))
             pawl__pause(AGAIN_NS);
+        rest_if_moved(class, &moved);
     }
     return reterr->code ? reterr->code : pawl__fail(reterr, PAWL_ETIMEOUT, "the time is over");
 }

@@ -258,7 +258,7 @@ static struct server *named_node(struct redis *redis, const struct server *from,
     return node_at(redis, length ? host : pawl__addresses_host(from->addresses), (unsigned)strtoul(colon + 1, NULL, 10));
 }
 
-bool pawl__cluster_moved(struct server *from, const redisReply *reply) {
+bool pawl__cluster_moved(struct server *from, const redisReply *reply, struct pawl_error *why) {
     struct redis *redis = from->redis;
     struct server *server;
     unsigned slot;
@@ -269,6 +269,7 @@ bool pawl__cluster_moved(struct server *from, const redisReply *reply) {
     set_slot(redis, slot, server);
     route_of(redis)->cluster.moved = true;
     pawl__cluster_refresh(redis);
+    pawl__fail(why, PAWL_ECONNLOST, "the server said '%.100s', and the node that it names has not answered yet: wait", reply->str);
     return true;
 }
 
@@ -282,14 +283,14 @@ struct server *pawl__cluster_asked(struct server *from, const redisReply *reply)
     return server;
 }
 
-struct server *pawl__cluster_again(struct server *from, const redisReply *reply, enum reply_class class) {
+struct server *pawl__cluster_again(struct server *from, const redisReply *reply, enum reply_class class, struct pawl_error *why) {
     struct server *other = NULL;
 
     if (!from->redis->traits.sharded)
         return NULL;
     if (class == REPLY_MOVED) {
         pawl__redis_lock(from->redis);
-        if (pawl__cluster_moved(from, reply))
+        if (pawl__cluster_moved(from, reply, why))
             other = pawl__cluster_asked(from, reply);
         pawl__redis_unlock(from->redis);
         return other;

@@ -132,10 +132,11 @@ void pawl__sentinel_free(struct redis *redis);
 void pawl__cluster_settle(struct redis *redis);
 /* Ask for the map again, soon. */
 void pawl__cluster_refresh(struct redis *redis);
-/* Take the answer MOVED; false: it is of no known form. Take the answer ASK: the node for this one request; NULL: of no known form. */
-bool pawl__cluster_moved(struct server *from, const redisReply *reply);
+/* Take the answer MOVED; false: it is of no known form. *why, which may be NULL, is then what is told where nothing comes after it: not
+ * that the URL is wrong, as where there is no cluster. Take the answer ASK: the node for this one request; NULL: of no known form. */
+bool pawl__cluster_moved(struct server *from, const redisReply *reply, struct pawl_error *why);
 struct server *pawl__cluster_asked(struct server *from, const redisReply *reply);
 /* After this error: who is to be asked again, by a caller without the mutex; NULL: that would not help. Waits for a slot that moves. */
-struct server *pawl__cluster_again(struct server *from, const redisReply *reply, enum reply_class class);
+struct server *pawl__cluster_again(struct server *from, const redisReply *reply, enum reply_class class, struct pawl_error *why);
 
 #endif
