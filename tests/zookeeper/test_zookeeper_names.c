@@ -65,8 +65,23 @@ static void test_names_are_not_waited_for_without_end(void **state) {
     open_gate();
 }
 
+/* What `pawl doctor` asks every server, and an open that nobody answered. */
+static void test_words_do_not_wait_for_names(void **state) {
+    struct zk_host host = {.name = "slow.test", .port = 2181, .where = "slow.test:2181"};
+    const struct zk_options options = {.hosts = &host, .host_count = 1};
+    char text[64];
+
+    (void)state;
+    gate.is_open = false;
+    assert_int_equal(pawl__zk_word(&host, "srvr", pawl__boottime() + 100 * ZK_MS, text, sizeof text), ZK_WORD_NOBODY);
+    pawl__zk_word_why(&options, text, sizeof text);
+    assert_string_equal(text, "look whether the servers run and can be reached");
+    open_gate();
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names_are_not_waited_for_without_end)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names_are_not_waited_for_without_end),
+                                       cmocka_unit_test(test_words_do_not_wait_for_names)};
 
     return cmocka_run_group_tests_name("zookeeper_names", tests, NULL, NULL);
 }

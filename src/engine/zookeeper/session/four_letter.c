@@ -8,12 +8,12 @@
 #include "engine/zookeeper/session/session.h"
 
 #include <ctype.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "os/resolve.h"
 #include "os/sleep.h"
 #include "os/socket.h"
 
@@ -29,8 +29,8 @@ static bool ready(int fd, short events, int64_t deadline) {
     return false;
 }
 
-static int connect_to(const struct addrinfo *info, int64_t deadline) {
-    int error, fd = pawl__socket_connect((const void *)info->ai_addr, info->ai_addrlen, deadline - pawl__boottime(), &error);
+static int connect_to(const struct sockaddr_storage *address, socklen_t length, int64_t deadline) {
+    int error, fd = pawl__socket_connect((const void *)address, length, deadline - pawl__boottime(), &error);
 
     if (fd >= 0 && (error || !ready(fd, POLLOUT, deadline) || pawl__socket_error(fd) != 0)) {
         close(fd);
@@ -39,18 +39,24 @@ static int connect_to(const struct addrinfo *info, int64_t deadline) {
     return fd;
 }
 
+/* Its name is looked up in a thread: a DNS server that says nothing must not hold us longer than the server itself might. */
 static int connect_any(const struct zk_host *host, int64_t deadline) {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    struct addrinfo *found;
-    char port[8];
+    struct addresses *addresses = pawl__addresses_new(host->name, host->port);
+    struct sockaddr_storage address;
+    socklen_t length;
+    size_t number;
     int fd = -1;
 
-    snprintf(port, sizeof port, "%u", host->port);
-    if (getaddrinfo(host->name, port, &hints, &found) != 0)
+    if (!addresses)
         return -1;
-    for (const struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
-        fd = connect_to(info, deadline);
-    freeaddrinfo(found);
+    pawl__addresses_begin(addresses);
+    pawl__addresses_await(addresses, deadline);
+    for (size_t left = pawl__addresses_count(addresses); left > 0 && fd < 0; left--) {
+        length = pawl__addresses_choose(addresses, &address, &number);
+        fd = connect_to(&address, length, deadline);
+        pawl__addresses_failed(addresses, number); /* so that the next one is chosen */
+    }
+    pawl__addresses_put(addresses);
     return fd;
 }
 
