@@ -459,7 +459,7 @@ void pawl__bid_step(struct redlock *redlock, struct bid *bid, enum bid_event eve
         act(redlock, bid, move.actions, input);
 }
 
-int64_t pawl__bids_tick(struct redlock *redlock, int64_t now) {
+void pawl__bids_tick(struct redlock *redlock, int64_t now) {
     struct kit_timers due;
     struct kit_timer *timer;
 
@@ -470,7 +470,6 @@ int64_t pawl__bids_tick(struct redlock *redlock, int64_t now) {
         if (timer->at == PAWL__NEVER) /* else one of the others has set it anew */
             pawl__bid_step(redlock, bid, BID_TIMER, &(struct bid_input){.now = now});
     }
-    return pawl__kit_timers_next(&redlock->wire.kit.timers);
 }
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */

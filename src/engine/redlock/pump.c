@@ -101,6 +101,13 @@ static void tick(struct redlock *redlock, int64_t now) {
     pawl__redlock_hear(redlock);
 }
 
+/* What is due, and then what came of it. Returns when the next bid is: it may have been set by what was heard last. */
+static int64_t tend(struct redlock *redlock, int64_t now) {
+    pawl__bids_tick(redlock, now);
+    pawl__redlock_hear(redlock);
+    return pawl__kit_timers_next(&redlock->wire.kit.timers);
+}
+
 /* What is to be watched, and until when. */
 struct watch {
     struct pollfd fds[2 + 2 * REDLOCK_MOST];
@@ -161,14 +168,12 @@ void pawl__redlock_serve(struct pawl__engine *engine, int64_t deadline) {
 
     pawl__kit_lock(&redlock->wire.kit);
     pawl__seats_look(redlock);
-    due = sooner(deadline, pawl__bids_tick(redlock, now));
-    pawl__redlock_hear(redlock);
+    due = sooner(deadline, tend(redlock, now));
     owed = oldest(redlock, must_read(redlock) ? PAWL__NEVER : now - LATE_NS, &late);
     due = sooner(due, pawl__time_add(owed, LATE_NS));
     pawl__redlock_run(redlock, due, late);
     pawl__seats_look(redlock);
-    pawl__bids_tick(redlock, pawl__boottime());
-    pawl__redlock_hear(redlock);
+    tend(redlock, pawl__boottime());
     pawl__kit_tell_all(&redlock->wire.kit);
     pawl__kit_unlock(&redlock->wire.kit);
 }
@@ -188,12 +193,11 @@ static bool is_eager(const struct redlock *redlock, const struct bid *bid) {
 /* Sleep until an answer comes, or until time asks for something. `claim` NULL: for a call that is about none. */
 static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_claim *claim, int64_t deadline) {
     struct redlock *redlock = redlock_of(kit->engine);
-    int64_t due = sooner(deadline, pawl__bids_tick(redlock, pawl__boottime()));
+    int64_t due = sooner(deadline, tend(redlock, pawl__boottime()));
     struct pollfd fds[1 + REDLOCK_MOST] = {{.fd = redlock->read_bell, .events = POLLIN}};
     bool eager;
     int came;
 
-    pawl__redlock_hear(redlock);
     if (claim && claim->news & KIT_PARKED)
         return;
     eager = claim && is_eager(redlock, (struct bid *)claim);

@@ -337,8 +337,8 @@ struct bid_move pawl__bid_move(enum bid_state state, enum bid_event event);
 void pawl__bid_step(struct redlock *redlock, struct bid *bid, enum bid_event event, const struct bid_input *input);
 /* Others wait for a lock that we let go: for a moment it is theirs first. */
 void pawl__bid_yield(struct redlock *redlock, uint32_t name_hash);
-/* What the clock asks for; returns the next moment at which it will. */
-int64_t pawl__bids_tick(struct redlock *redlock, int64_t now);
+/* What the clock asks for. */
+void pawl__bids_tick(struct redlock *redlock, int64_t now);
 
 /* lua/ */
 extern const struct pawl__script pawl__redlock_scripts[SCRIPT_COUNT];
