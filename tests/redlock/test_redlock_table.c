@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redlock_table.c - every cell of the tables of bids and votes: what is not written down here is ignored.
+ * test_redlock_table.c - every cell of the tables of bids and votes: what is not written down here is ignored; and what is done where there
+ * is no memory.
  */
 #include "../support/test.h"
 
@@ -117,8 +118,46 @@ static void test_bids(void **state) {
         }
 }
 
+/* ---- No memory ------------------------------------------------------------------------------------------------------------ */
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have one of their own */
+#define HAVE_NO_MEMORY
+static bool no_memory;
+static void *(*volatile take)(size_t) = malloc; /* or the compiler makes one calloc() of both */
+
+/* The linker takes this one for the library's. */
+void *calloc(size_t count, size_t size) {
+    void *memory = no_memory ? NULL : take(count * size);
+
+    return memory ? memset(memory, 0, count * size) : NULL;
+}
+
+/* A renewal for which there is no memory is put off, not asked for again as fast as can be. */
+static void test_renewals_rest_without_memory(void **state) {
+    static struct redlock redlock;
+    static struct seat seat = {.server.commands.state = LINK_UP};
+    struct vote vote = {.state = VOTE_GRANTED};
+
+    (void)state;
+    redlock.seats[0] = &seat;
+    TAILQ_INIT(&seat.to_renew);
+    pawl__vote_renew(&redlock, &vote);
+    no_memory = true;
+    pawl__seat_renew(&redlock, &seat);
+    no_memory = false;
+    assert_true(seat.renew_at > pawl__boottime());
+    assert_ptr_equal(TAILQ_FIRST(&seat.to_renew), &vote);
+}
+#endif
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_votes), cmocka_unit_test(test_bids)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_votes),
+        cmocka_unit_test(test_bids),
+#ifdef HAVE_NO_MEMORY
+        cmocka_unit_test(test_renewals_rest_without_memory),
+#endif
+    };
 
     return cmocka_run_group_tests_name("redlock_table", tests, NULL, NULL);
 }

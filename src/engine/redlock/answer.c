@@ -228,9 +228,9 @@ static void renewal_answered(struct redlock *redlock, const struct request *requ
             renewal->votes[i]->renew_sent = false;
             pawl__vote_renew(redlock, renewal->votes[i]);
         }
-        seat->renew_at = class == REPLY_NOSCRIPT || !reply ? 0 : pawl__boottime() + 100 * REDLOCK_MS;
-        if (seat->renew_at) /* else now, below; and 0 would turn the timer off */
-            pawl__redlock_due(redlock, seat->renew_at);
+        seat->renew_at = 0;
+        if (class != REPLY_NOSCRIPT && reply) /* else now, below */
+            pawl__seat_renew_later(redlock, seat);
         if (class == REPLY_READONLY)
             pawl__link_drop(&seat->server.commands, why.code, "%s", why.text);
         pawl__seat_renew(redlock, seat);

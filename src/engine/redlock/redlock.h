@@ -254,6 +254,7 @@ void pawl__vote_try_later(struct redlock *redlock, struct vote *vote);
 void pawl__vote_renew(struct redlock *redlock, struct vote *vote);
 void pawl__vote_forget_renewal(struct redlock *redlock, struct vote *vote);
 void pawl__seat_renew(struct redlock *redlock, struct seat *seat);
+void pawl__seat_renew_later(struct redlock *redlock, struct seat *seat);
 /* Renew a granted vote, and have no later holder get a token below `token + count`; its record gets this token. */
 void pawl__vote_raise(struct redlock *redlock, struct vote *vote, uint64_t token, uint32_t count);
 /* Have the voter tell of changes of keys, if it can and we may. */

@@ -19,6 +19,7 @@
 #define NS_PER_S INT64_C(1000000000)
 #define AGAIN_NS (50 * REDLOCK_MS)
 #define AGAIN_MOST_NS (1600 * REDLOCK_MS)
+#define RENEW_AGAIN_NS (100 * REDLOCK_MS)
 
 void pawl__redlock_due(struct redlock *redlock, int64_t when) {
     struct itimerspec at = {.it_value = {.tv_sec = when / NS_PER_S, .tv_nsec = when % NS_PER_S}};
@@ -206,21 +207,33 @@ static bool send_renewal(struct redlock *redlock, struct seat *seat, struct rene
     return ok;
 }
 
+void pawl__seat_renew_later(struct redlock *redlock, struct seat *seat) {
+    seat->renew_at = pawl__boottime() + RENEW_AGAIN_NS;
+    pawl__redlock_due(redlock, seat->renew_at);
+}
+
+/* They were not sent. Where the connection is there, there is no memory: it is tried again, and not as fast as we can. */
+static void put_back(struct redlock *redlock, struct seat *seat, struct renewal *renewal) {
+    for (size_t i = 0; renewal && i < renewal->count; i++) {
+        renewal->votes[i]->renew_sent = false;
+        pawl__vote_renew(redlock, renewal->votes[i]);
+    }
+    free(renewal);
+    if (seat->server.commands.state == LINK_UP)
+        pawl__seat_renew_later(redlock, seat);
+}
+
 void pawl__seat_renew(struct redlock *redlock, struct seat *seat) {
     struct renewal *renewal;
 
     while (!TAILQ_EMPTY(&seat->to_renew) && seat->server.commands.state == LINK_UP && pawl__boottime() >= seat->renew_at) {
-        if (!(renewal = collect(redlock, seat)))
+        renewal = collect(redlock, seat);
+        if (renewal)
+            pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewing %zu holds in one script", seat->where, renewal->count);
+        if (!renewal || !send_renewal(redlock, seat, renewal)) {
+            put_back(redlock, seat, renewal);
             return;
-        pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewing %zu holds in one script", seat->where, renewal->count);
-        if (send_renewal(redlock, seat, renewal))
-            continue;
-        for (size_t i = 0; i < renewal->count; i++) {
-            renewal->votes[i]->renew_sent = false;
-            pawl__vote_renew(redlock, renewal->votes[i]);
         }
-        free(renewal);
-        return;
     }
 }
 
