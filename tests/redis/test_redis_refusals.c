@@ -100,6 +100,27 @@ static void test_too_few_replicas(void **state) {
     refused_for_a_while("NOREPLICAS", PAWL_EREPLICAS, need_no_replicas);
 }
 
+#ifdef PAWL_IN_WORLD /* where it takes no time, and is exact */
+/* A renewal that was refused for a while is asked for again in a moment, and not when something else happens. */
+static void test_refused_renewal_is_tried_again(void **state) {
+    struct pawl *client = open_at(server.port, "", 30000);
+    struct pawl_lock *lock = mutex_of(client, "lock");
+
+    (void)state;
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    nanosleep(&(struct timespec){.tv_sec = 9}, NULL);
+    need_no_replicas(false);
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* at a third of the lease a renewal was refused */
+    assert_true(redis_server_integer(&server, "PTTL lock") < 20000);
+    need_no_replicas(true);
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    assert_true(redis_server_integer(&server, "PTTL lock") > 29000);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+#endif
+
 static void let_it_save(bool possible) {
     redis_server_let_save(&server, possible);
 }
@@ -244,9 +265,17 @@ static void test_bad_addresses(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        TEST(test_out_of_memory),           TEST(test_renewed_out_of_memory),  TEST(test_too_few_replicas),
-        TEST(test_server_that_cannot_save), TEST(test_server_that_is_loading), TEST(test_readonly_replica),
-        TEST(test_shut_out_later),          TEST(test_bad_addresses),
+#ifdef PAWL_IN_WORLD
+        TEST(test_refused_renewal_is_tried_again),
+#endif
+        TEST(test_out_of_memory),
+        TEST(test_renewed_out_of_memory),
+        TEST(test_too_few_replicas),
+        TEST(test_server_that_cannot_save),
+        TEST(test_server_that_is_loading),
+        TEST(test_readonly_replica),
+        TEST(test_shut_out_later),
+        TEST(test_bad_addresses),
     };
 
     return run_redis_tests(argc, argv, "redis refusals", tests, "", NULL, stop_server);

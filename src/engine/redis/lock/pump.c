@@ -109,6 +109,8 @@ int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
             due = sooner(due, home->inbox_due);
         if (home->answers_due)
             due = sooner(due, home->answers_due);
+        if (!TAILQ_EMPTY(&home->to_renew) && home->server.commands.state == LINK_UP)
+            due = sooner(due, home->renew_at);
         for (int i = 0; i < HEARERS; i++)
             if (home->hearers[i].look_at)
                 due = sooner(due, home->hearers[i].look_at);

@@ -13,6 +13,8 @@
 #include "engine/redis/lock/lock.h"
 
 enum { BATCH = 100, ARGS_EACH = 4 };
+/* When what the server refuses for a while is asked for again, or what there was no memory for. */
+#define AGAIN_NS (100 * REDIS_MS)
 
 void pawl__renew_want(struct rclaim *claim) {
     if (claim->renewal.listed || claim->renewal.sent || !rclaim_holds(claim))
@@ -85,7 +87,7 @@ void pawl__renew_answer(struct redis *redis, const struct request *request, cons
                 pawl__renew_put_back(batch->members[i].claim);
         home_of(request->server)->renew_at = class == REPLY_NOSCRIPT || class == REPLY_MOVED || !reply
                                                  ? 0
-                                                 : pawl__boottime() + 100 * REDIS_MS;
+                                                 : pawl__boottime() + AGAIN_NS;
         pawl__redis_due(redis, home_of(request->server)->renew_at);
     }
     free(batch);
@@ -206,13 +208,16 @@ void pawl__renew_flush(struct home *home) {
             struct group *batch = collect(home, (enum pawl_kind)kind);
             struct request request = {.what = ASKED_RENEWAL, .data = batch};
 
-            if (!batch)
+            if (!batch) {
+                home->renew_at = pawl__boottime() + AGAIN_NS;
                 return;
+            }
             pawl__kit_note(&home->server.redis->kit, NULL, "renewing %zu holds in one script", batch->count);
             if (!send_batch(home, (enum pawl_kind)kind, batch, &request)) {
                 for (size_t i = 0; i < batch->count; i++)
                     pawl__renew_put_back(batch->members[i].claim);
                 free(batch);
+                home->renew_at = home->server.commands.state == LINK_UP ? pawl__boottime() + AGAIN_NS : 0; /* no memory */
                 return;
             }
         }
