@@ -90,12 +90,14 @@ def contend(open_lock, board, number, ready, result):
 
 def turns(open_lock, number, ms):
     board, ready, result = Board(), multiprocessing.Semaphore(0), multiprocessing.SimpleQueue()
-    workers = [multiprocessing.Process(target=contend, args=(open_lock, board, i, ready, result)) for i in range(number)]
+    workers = [multiprocessing.Process(target=contend, args=(open_lock, board, i, ready, result), daemon=True) for i in range(number)]
     for process in workers:
         process.start()
-    for _ in workers:
-        if not ready.acquire(timeout=60):
-            return {"missing": "not all clients could be opened"}
+    if not all(ready.acquire(timeout=60) for _ in workers):
+        for process in workers:  # else they would wait for ever, beside all that is measured later
+            process.kill()
+            process.join()
+        return {"missing": "not all clients could be opened"}
     board.set_phase(WARM)
     time.sleep(ms / 4000)
     changes, begin = board.get(CHANGES), time.monotonic()
