@@ -144,10 +144,11 @@ static int begin_write(struct call *call, struct pawl__write *write, struct pawl
     return 0;
 }
 
-/* Written while no other write was under way, and none before it can come any more: that is what lies there. */
+/* Written while no other write was under way, and none before it can come any more: that is what lies there, if the engine can tell (a
+ * version). */
 static void remember_written(const struct call *call, struct claim *claim, const struct pawl__write *write,
                              const struct pawl__stamp *stamp) {
-    if (call->part != PART_VALUE || !call->alone || claim->value.writes != write->number || is_unsure(claim))
+    if (call->part != PART_VALUE || !call->alone || claim->value.writes != write->number || is_unsure(claim) || !stamp->version)
         return;
     pawl__value_stock_fill(&claim->value.stock, write->bytes ? pawl__value_new(write->bytes, write->size, stamp) : NULL);
     claim->value.known = !write->bytes || claim->value.stock.value;

@@ -295,8 +295,9 @@ struct pawl__values {
     /* Write, in one step at the server that nobody else's step comes between: is the author's entry there, exclusive, and not broken; and
      * has it not written this part with a higher number; then write, with its token and a version above all earlier ones, also those
      * of what was deleted.
-     *   0              written (or deleted; also what was not there). `ret` says how. Also if a higher number of the same author
-     *                  came first: then this one was overwritten before it was seen, and `ret` may be of that.
+     *   0              written (or deleted; also what was not there). `ret` says how; version 0: this can't be said, and what is there now
+     *                  may be another's. Also if a higher number of the same author came first: then this one was overwritten before
+     *                  it was seen, and `ret` may be of that.
      *   PAWL_ELOST     nothing was written: the entry is gone, broken or shared.
      *   PAWL_ETOKEN    the same, of one who is named by the token: it is not among those of an exclusive entry that stands. A broken one
      *                  does not stand.

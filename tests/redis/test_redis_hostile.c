@@ -189,6 +189,7 @@ static void test_what_says_that_it_was_written(void **state) {
     (void)state;
     assert_true(is_written("$16\r\n1700000000000000\r\n"));
     assert_true(is_written("*3\r\n:1\r\n$16\r\n8000000000000001\r\n$16\r\n1700000000000000\r\n"));
+    assert_true(is_written("*1\r\n:2\r\n"));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_false(is_written(others[i]));
 }

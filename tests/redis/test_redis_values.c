@@ -200,6 +200,43 @@ static void test_answer_to_a_write_is_lost(void **state) {
     drop(lock);
 }
 
+/* Another may have written in the same hold's name before it was asked again: so what is there is not what this one wrote, nor is the
+ * version. */
+static void test_written_and_overwritten_by_token(void **state) {
+    const struct pawl_value *value;
+
+    (void)state;
+    take(lock);
+    assert_works(put(lock, "zero"), &error);
+    proxy_drop_answer_to(proxy, "pawl:value:{lock}");
+    assert_works(put(lock, "one"), &error);
+    assert_true(proxy_dropped(proxy));
+    assert_works(pawl_value_set_as(near, "lock", pawl_token(lock), "two", 3, &error), &error);
+    assert_works(pawl_value_get(lock, &value, &error), &error);
+    assert_int_equal(value->size, 3);
+    assert_memory_equal(value->bytes, "two", 3);
+    pawl_value_free(value);
+    drop(lock);
+}
+
+/* So it is with a deletion. */
+static void test_deleted_and_written_by_token(void **state) {
+    const struct pawl_value *value;
+
+    (void)state;
+    take(lock);
+    assert_works(put(lock, "zero"), &error);
+    proxy_drop_answer_to(proxy, "pawl:value:{lock}");
+    assert_works(pawl_value_set(lock, NULL, 0, &error), &error);
+    assert_true(proxy_dropped(proxy));
+    assert_works(pawl_value_set_as(near, "lock", pawl_token(lock), "two", 3, &error), &error);
+    assert_works(pawl_value_get(lock, &value, &error), &error);
+    assert_non_null(value);
+    assert_memory_equal(value->bytes, "two", 3);
+    pawl_value_free(value);
+    drop(lock);
+}
+
 /* It was carried out, and before it could ask again the hold was broken: that is no loss of the write. */
 static void test_written_and_then_broken(void **state) {
     (void)state;
@@ -308,7 +345,6 @@ static void test_by_its_token(void **state) {
     assert_stored("one");
 }
 
-/* The answer is lost, and is asked for again: what another wrote meanwhile stays. */
 /* A program that is not pawl may call itself nothing at all: it has no token either. */
 static void test_by_a_token_of_nobody(void **state) {
     (void)state;
@@ -320,6 +356,7 @@ static void test_by_a_token_of_nobody(void **state) {
     assert_stored(NULL);
 }
 
+/* The answer is lost, and is asked for again: what another wrote meanwhile stays. */
 static void test_by_its_token_twice(void **state) {
     (void)state;
     take(other);
@@ -487,6 +524,8 @@ int main(int argc, char **argv) {
         TEST(test_read_write_lock),
         TEST(test_one_that_entered_beside),
         TEST(test_answer_to_a_write_is_lost),
+        TEST(test_written_and_overwritten_by_token),
+        TEST(test_deleted_and_written_by_token),
         TEST(test_written_and_then_broken),
         TEST(test_broken_and_not_gone),
         TEST(test_a_write_that_is_overtaken),

@@ -2,8 +2,8 @@
 -- 2 the hash that is written; where the hold is not a mutex's in Redisson's layout 3 the lock's records; by token also 4 its counter of
 -- tokens. ARGV: 1 the owner of the hold, or '': the one who has the token; 2 the token; 3 the writer, or '': the owner itself; 4 the
 -- number of this write of its; 5 the bytes, or nothing: delete.
--- The answer: {1, version, server time}, or as a text the version that is both; {0}: no such hold; {-1}: it was broken; {-2}: this is no
--- lock that one can hold alone.
+-- The answer: {1, version, server time}, or as a text the version that is both; {2}: it was carried out before, and others may have written
+-- since; {0}: no such hold; {-1}: it was broken; {-2}: this is no lock that one can hold alone.
 -- `by` is `OWNER NUMBER VERSION`: the hold, its own last write, and the version of the last one; and a line `WRITER NUMBER` for each other
 -- writer under it. By its number a write is known that was carried out: sent again it does nothing; and one that comes late, over a
 -- connection that was cut, when its writer has written again, counts as overwritten.
@@ -30,7 +30,7 @@ NUMBER = tonumber(NUMBER)
 by, version = by or '', tonumber(call('HGET', VALUE, 'version') or '') or 0
 for writer, number in string.gmatch(by, '(%S+) (%d+)') do
     if writer == WRITER and tonumber(number) >= NUMBER then
-        return {1, call('HGET', VALUE, 'version'), call('HGET', VALUE, 'time')}
+        return {2}
     end
 end
 

@@ -63,6 +63,10 @@ bool pawl__redis_stamp(const redisReply *reply, struct pawl__stamp *ret) {
     bool list = is_number_first(reply, 3) && reply->element[0]->integer == 1;
     int64_t version, written_us;
 
+    if (is_number_first(reply, 1) && reply->element[0]->integer == 2) {
+        *ret = (struct pawl__stamp){0};
+        return true;
+    }
     if (reply->type != REDIS_REPLY_STRING && !list)
         return false;
     if (!take_digits(list ? reply->element[1] : reply, &version))
