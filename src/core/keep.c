@@ -48,7 +48,8 @@
 enum { KEEP_RESTS = 63 };
 /* Where nobody asked for it, a claim is kept after so many in a row that nobody else wanted: those who take turns are not held up. */
 enum { KEEP_ALONE = 8 };
-/* It is looked at so often in its time, at most; and no more often than ... */
+/* Those that are due in the same eighth of their time are looked at together, and those within a millisecond. So one goes back after 1 to
+ * 1.125 times its time if nobody entered it, and after 2.25 times at most from the last hold. */
 enum { KEEP_LOOKS = 8 };
 #define KEEP_LOOK_NS INT64_C(1000000)
 
