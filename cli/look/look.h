@@ -21,7 +21,7 @@ enum lock_state {
     LOCK_STOPPED, /* a process stopped where it keeps all others from moving */
     LOCK_SUSPECT, /* less than a third of a lease is left: its renewals do not get through */
     LOCK_BROKEN,  /* a holder was asked to give up, and has not yet */
-    LOCK_FOREIGN, /* a holder is not a pawl */
+    LOCK_FOREIGN, /* a holder is not pawl */
     LOCK_HELD,
     LOCK_FREE, /* only waited for: the next one is being let in */
     LOCK_STATES,

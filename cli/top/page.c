@@ -241,7 +241,7 @@ static void draw_help(struct page *page) {
         "",
         "cycle: part of a likely deadlock. stopped: a stopped process is in everybody's way.",
         "suspect: less than a third of the lease is left. broken: asked to give up.",
-        "foreign: not a pawl. ~ before a time: by another host's clock.",
+        "foreign: not pawl. ~ before a time: by another host's clock.",
     };
 
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)

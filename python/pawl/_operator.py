@@ -54,7 +54,7 @@ class Entry(NamedTuple):
     remaining: Optional[float]  # seconds; infinite: it never ends by itself
     broken: bool  # asked to give up
     stopped: bool  # stopped in the middle of an acquire: nobody on this lock moves until it goes on
-    foreign: bool  # not a pawl
+    foreign: bool  # not pawl
     raw: str  # what the engine stores, in its own words
 
     @classmethod

@@ -63,7 +63,7 @@ endless() {
     check "... nobody is left in the queue" eventually waits "$1" 0
     token=$(json 'l[0]["holders"][0]["token"]' "$1")
     status_is 64 "... it can't be asked to give up" "$PAWL" break "$1" --token "$token"
-    matches "... which is said" "*not a pawl*--now*" "$said"
+    matches "... which is said" "*not pawl*--now*" "$said"
     status_is 0 "... but be freed" "$PAWL" break "$1" --now --token "$token"
     check "... and the lock is free" is_free "$1"
 }

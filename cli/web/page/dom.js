@@ -97,7 +97,7 @@ const number = n => n.toLocaleString('en');
 const rateText = r => r === null ? '–' : r === 0 ? '0' : r >= 100 ? number(Math.round(r)) : r >= 1 ? r.toFixed(1) : r.toFixed(2);
 const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
 const where = p => p.host ? p.host + (p.pid ? ':' + p.pid : '') : 'host not known';
-const command = p => p.command || (p.foreign ? 'another program' : 'not known');
+const command = p => p.command || (p.foreign ? 'a program that is not pawl' : 'not known');
 const clock = ms => new Date(ms).toLocaleTimeString('en-GB');
 const shortToken = token => token.length > 10 ? '…' + token.slice(-9) : token;
 /* Commands to paste. Others' names may have anything in them: so they are quoted, behind all options, without control characters. */

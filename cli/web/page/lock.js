@@ -62,7 +62,7 @@ function link(lock, p, index) {
         lock.kind === 'rwlock' && h('span.tag', {class: p.mode === 'exclusive' && 'hard'}, p.mode),
         p.permits && h('span.tag', plural(p.permits, 'permit', 'permits')), p.keeps && keeps(),
         p.broken && h('span.tag.broken', 'asked to give up'), p.stopped && h('span.tag.bad', 'stopped'),
-        p.foreign && h('span.tag', 'not a pawl')
+        p.foreign && h('span.tag', 'not pawl')
     ].filter(Boolean);
     return h('div.link', h('div'),
         h('div.who',

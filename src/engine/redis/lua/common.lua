@@ -10,7 +10,7 @@
 --   announce()                    tell waiters that are not pawl that something is free; how many have heard it?
 --   others_wait()                 do such wait?
 --   left()                        ms until a holder may end by itself; -1: never
---   foreign()                     is a holder not a pawl?
+--   foreign()                     is a holder not pawl?
 --   holders()                     the owners that hold, as far as they may hear
 --   record_of(owner)              a holder's record, if there is one; put_record(owner, record) writes it
 -- Every call costs about a microsecond of the server's only thread: so there are as few as can be.

@@ -73,7 +73,7 @@ int pawl__lock_view_break(const struct lock_view *view, struct server *server, i
         return pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", view->name,
                           (unsigned long long)token);
     if (!search.found.facts.known && !now)
-        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the holder of '%s' is not a pawl and can't be asked: only --now frees it",
+        return pawl__fail(reterr, PAWL_EUNSUPPORTED, "the holder of '%s' is not pawl and can't be asked: only --now frees it",
                           view->name);
     argv[VIEW_OWNER] = search.found.owner;
     argv[VIEW_LAST] = now ? "1" : "0";
