@@ -49,7 +49,7 @@ enum { P = CLAIM_PENDING, H = CLAIM_HELD, O = CLAIM_OPEN, K = CLAIM_KEPT, L = CL
 static const uint8_t moves[CLAIM_STATES][CLAIM_OUTCOMES] = {
     /* GRANTED REFUSED GONE DOWNGRADED RENEWED LOST BROKEN WANTED | QUEUED LEAVES OPENS RESTS RESUMES */
     [CLAIM_NEW] = {H, G, x, x, x, x, x, x, P, x, x, x, x},     /* made, and not submitted yet */
-    [CLAIM_PENDING] = {H, G, G, i, i, i, i, P, P, W, x, x, x}, /* submitted */
+    [CLAIM_PENDING] = {H, G, G, i, i, P, P, P, P, W, x, x, x}, /* submitted */
     [CLAIM_HELD] = {i, x, G, H, H, L, L, H, x, W, O, K, x},    /* granted */
     [CLAIM_OPEN] = {i, x, G, x, O, L, L, O, x, W, O, K, H},    /* granted, and for the first thread of this process that comes */
     [CLAIM_KEPT] = {i, x, G, x, K, L, L, K, x, W, x, x, H},    /* granted, and nobody in this process holds it */
@@ -445,6 +445,15 @@ static int broken(struct claim *claim, struct pawl_error *ret) {
     return NEWS_BROKEN;
 }
 
+int pawl__claim_lose_early(struct claim *claim, struct pawl_error *ret) {
+    if (!claim->lost_early)
+        return CLAIM_NOTHING;
+    if (claim->lost_early == NEWS_BROKEN)
+        return broken(claim, ret);
+    pawl__fail(ret, PAWL_ELOST, "the hold of '%s' was lost as soon as it was granted", claim->cohort->name);
+    return lost(claim);
+}
+
 static int expired(struct claim *claim, struct pawl_error *ret) {
     if (claim->lease.renew_at == PAWL__NEVER)
         pawl__fail(ret, PAWL_EEXPIRED, "'%s' was held for %lld ms, as long as its max-hold allows", claim->cohort->name,
@@ -749,9 +758,15 @@ int pawl__claim_news(struct claim *claim, enum pawl__news news, struct pawl_erro
             return CLAIM_NOTHING;
         pawl__keep_wanted(claim);
         return NEWS_WANTED;
+    case NEWS_LOST:
     case NEWS_BROKEN:
-        why->code = PAWL_EBROKEN;
-        return NEWS_BROKEN;
+        if (claim->state == CLAIM_PENDING) {
+            claim->lost_early = news;
+            return CLAIM_NOTHING;
+        }
+        if (news == NEWS_BROKEN)
+            why->code = PAWL_EBROKEN;
+        return (int)news;
     default:
         return (int)news;
     }

@@ -102,6 +102,7 @@ struct claim {
     bool adopted;           /* serve() waits for it */
     bool withdraw_after_park; /* to be withdrawn by the thread that is parked */
     bool downgrading;         /* held, and on its way from exclusive to shared */
+    int lost_early;           /* PENDING: it was told NEWS_LOST or NEWS_BROKEN, and not yet that it is granted; else 0 */
     bool wanted;              /* another process waits behind it: it is not kept, and ends at its bounds */
     pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
     struct claim_bounds bounds;
@@ -230,6 +231,8 @@ bool pawl__claim_extend(struct claim *claim, int64_t until);
 bool pawl__claim_is_over(const struct claim *claim);
 /* Is it lost by now? NEWS_LOST, NEWS_BROKEN or CLAIM_NOTHING. */
 int pawl__claim_look_at(struct claim *claim, struct pawl_error *ret);
+/* It is granted, and its waiters have it: was it lost or broken before that? NEWS_LOST, NEWS_BROKEN or CLAIM_NOTHING. */
+int pawl__claim_lose_early(struct claim *claim, struct pawl_error *ret);
 /* Expiry, suspicion, renewal; and when to look again. */
 int pawl__claim_tick(struct claim *claim, int64_t now, int64_t *retdue, struct pawl_error *ret);
 /* What the engine tells. `why` is read, and may be written. */

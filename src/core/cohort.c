@@ -311,10 +311,6 @@ int pawl__cohort_retire(struct claim *claim) {
 static void share_out(struct claim *claim) {
     struct waiter *waiter;
 
-    if (TAILQ_EMPTY(&claim->waiters)) {
-        pawl__cohort_retire(claim);
-        return;
-    }
     while ((waiter = TAILQ_FIRST(&claim->waiters)) && pawl__waiter_grant(claim, waiter))
         if (claim->seam.mode != PAWL_SHARED)
             return;
@@ -360,6 +356,21 @@ static void lose(struct claim *claim, bool broken, const struct pawl_error *why)
     pawl__cohort_retire(claim);
 }
 
+/* The service thread may hear of a loss before the thread that parks has said that it is granted: that counts now. */
+static void granted(struct claim *claim) {
+    struct pawl_error why;
+    int outcome;
+
+    if (TAILQ_EMPTY(&claim->waiters)) {
+        pawl__cohort_retire(claim);
+        return;
+    }
+    share_out(claim);
+    outcome = pawl__claim_lose_early(claim, &why);
+    if (outcome != CLAIM_NOTHING)
+        lose(claim, outcome == NEWS_BROKEN, &why);
+}
+
 /* Its lease is not renewed for long; or it is, after all. */
 static void tell_holders(const struct claim *claim, enum pawl_state state) {
     struct pawl_error why;
@@ -392,7 +403,7 @@ void pawl__cohort_settle(struct claim *claim, int outcome, const struct pawl_err
             pawl__cohort_nudge(claim);
         break;
     case NEWS_GRANTED:
-        share_out(claim);
+        granted(claim);
         break;
     case NEWS_REFUSED:
         refuse(claim, why);

@@ -109,7 +109,8 @@ enum pawl__news {
 };
 
 /* The upcall: only from within serve(), with no lock held. `why`: for REFUSED, LOST and BROKEN, else NULL. An engine with park() may tell
- * RENEWED, WANTED, LOST and BROKEN for claims that nobody adopted, too; then no park() for the claim may answer while it does. */
+ * RENEWED, WANTED, LOST and BROKEN for claims that nobody adopted, too; then no park() for the claim may answer while it does. So the core
+ * may hear LOST and BROKEN before it hears, from park(), that the claim was granted: then they count from there on. */
 typedef void pawl__tell_fn(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why);
 
 /* The other upcall: what the observer looks at may have changed. From any thread, also with a mutex of the engine's held: it only takes a

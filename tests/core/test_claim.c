@@ -27,8 +27,8 @@ static void test_every_cell(void **state) {
     (void)state;
     /*              GRANTED  REFUSED  GONE  DOWNGRADED  RENEWED  LOST  BROKEN  WANTED  QUEUED  LEAVES  OPENS  RESTS  RESUMES */
     assert_row(CLAIM_NEW, (const char *const[]){"held", "gone", "-", "-", "-", "-", "-", "-", "pending", "-", "-", "-", "-"});
-    assert_row(CLAIM_PENDING,
-               (const char *const[]){"held", "gone", "gone", ".", ".", ".", ".", "pending", "pending", "leaving", "-", "-", "-"});
+    assert_row(CLAIM_PENDING, (const char *const[]){"held", "gone", "gone", ".", ".", "pending", "pending", "pending", "pending",
+                                                    "leaving", "-", "-", "-"});
     assert_row(CLAIM_HELD, (const char *const[]){".", "-", "gone", "held", "held", "lost", "lost", "held", "-", "leaving", "open",
                                                  "kept", "-"});
     assert_row(CLAIM_OPEN, (const char *const[]){".", "-", "gone", "-", "open", "lost", "lost", "open", "-", "leaving", "open",

@@ -375,6 +375,33 @@ static void test_lost_or_broken_while_kept(void **state) {
     pawl_lock_free(lock);
 }
 
+/* The thread that parks for the grant is told of it after the service thread heard of the loss: it holds, and is told. */
+static void test_lost_or_broken_before_the_grant(void **state) {
+    static const enum pawl__news news[] = {NEWS_LOST, NEWS_BROKEN};
+    struct pawl_lock *lock = mutex("lock", PAWL_TASK);
+
+    (void)state;
+    fake.queues = true;
+    assert_works(pawl_on_loss(lock, count_loss, NULL, &error), &error);
+    for (size_t i = 0; i < 2; i++) {
+        losses = outcomes = 0;
+        assert_works(pawl_acquire_start(lock, PAWL_EXCLUSIVE, 1, PAWL_FOREVER, count_outcome, NULL, &error), &error);
+        tell(lock, news[i]);
+        assert_asked("s");
+        fill(fake.last);
+        tell(lock, NEWS_GRANTED);
+        pawl_dispatch(client);
+        pawl__events_serve(client);
+        assert_int_equal(outcomes, 1);
+        assert_int_equal(losses, 1);
+        assert_int_equal(pawl_state(lock), PAWL_LOST);
+        assert_asked(news[i] == NEWS_LOST ? "w" : ""); /* what was broken is in the way until it is released */
+        assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+        assert_asked(news[i] == NEWS_LOST ? "" : "w");
+    }
+    pawl_lock_free(lock);
+}
+
 static void test_broken_while_used(void **state) {
     struct pawl_lock *lock = mutex("lock", 0);
 
@@ -737,6 +764,7 @@ int main(void) {
         KEEP_TEST(test_set_keep),
         KEEP_TEST(test_close),
         KEEP_TEST(test_lost_or_broken_while_kept),
+        KEEP_TEST(test_lost_or_broken_before_the_grant),
         KEEP_TEST(test_broken_while_used),
         KEEP_TEST(test_doubted_while_used),
         KEEP_TEST(test_token_after_a_loss),
