@@ -137,6 +137,10 @@ void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, co
     pawl__claim_step(redis, claim, broken ? RCLAIM_BROKEN : RCLAIM_NOT_MINE);
 }
 
+void pawl__claim_broken(struct redis *redis, struct rclaim *claim) {
+    pawl__claim_lost(redis, claim, true, "the hold of '%s' was broken by an operator: stop and release it", claim->kit.claim->name);
+}
+
 void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
     claim->kit.why = *why;
     pawl__claim_step(redis, claim, RCLAIM_REFUSED);

@@ -339,6 +339,8 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
 void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
 void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* It is held, and an operator wants it back. */
+void pawl__claim_broken(struct redis *redis, struct rclaim *claim);
 /* Replicas are to confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`: the next
  * round is about it. */
 void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
@@ -360,7 +362,7 @@ void pawl__renew_all(struct home *home);
 /* Renew one, to see whether it is there. */
 void pawl__renew_want(struct rclaim *claim);
 void pawl__renew_answer(struct redis *redis, const struct request *request, const redisReply *reply);
-/* The server has renewed the claim, or not: it is not its owner's any more. */
+/* The server has renewed the claim, or not: it is not its owner's any more. `held`: see lua/renew.lua. */
 void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sent_at, int64_t lease_ns, int64_t held);
 /* Look for those who wait for kept locks and can't say so, if it is time. */
 void pawl__renew_look(struct home *home, int64_t now);

@@ -99,10 +99,11 @@ static void take_head(struct redis *redis, struct rclaim *claim, const struct nu
 }
 
 static void take_break(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
-    bool gone = said->count > BREAK_NOW && said->n[BREAK_NOW] == 1;
-
-    pawl__claim_lost(redis, claim, !gone, "the hold of '%s' was broken by an operator: stop and release it",
-                     claim->kit.claim->name);
+    if (said->count > BREAK_NOW && said->n[BREAK_NOW] == 1)
+        pawl__claim_lost(redis, claim, false, "the hold of '%s' was broken by an operator: stop and release it",
+                         claim->kit.claim->name);
+    else
+        pawl__claim_broken(redis, claim);
 }
 
 /* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */

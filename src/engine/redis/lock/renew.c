@@ -3,8 +3,9 @@
  * renew.c - renewals: many holds in one script, each only as long as it is its owner's.
  *
  * The core says when a hold is to be renewed; those of one round go together, up to BATCH of a kind. Their answers are a list; what is
- * not its owner's any more is lost. A renewal that found no connection, or no answer, is asked for again when there is one, unless
- * the core has given the hold up meanwhile: it does so by its own clock, and asks for nothing after that.
+ * not its owner's any more is lost, and so is what an operator has broken: the message of that is lost where a connection is. A renewal
+ * that found no connection, or no answer, is asked for again when there is one, unless the core has given the hold up meanwhile: it does
+ * so by its own clock, and asks for nothing after that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,8 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
         pawl__claim_lost(redis, claim, false,
                          "a RReadWriteLock of Redisson's has entered '%s' beside this hold: give it another name",
                          claim->kit.claim->name);
+    } else if (held == -2) {
+        pawl__claim_broken(redis, claim);
     } else {
         pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
                          claim->kit.claim->name);

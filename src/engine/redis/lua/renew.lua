@@ -1,13 +1,12 @@
 -- Renew many holds, each only if it is still its owner's: KEYS are the locks, each with its record where that is a key of its own (and in
 -- a cluster a third, see renew.c); ARGV per lock its owner, the lease, what lies beside it, and the number of permits. A list with 1
--- (renewed), 2 (likewise, and others want it: renew_wanted.lua), 0 (not its owner's) or -1 (not its owner's alone) for each.
+-- (renewed), 2 (likewise, and others want it: renew_wanted.lua), 0 (not its owner's), -1 (not its owner's alone) or -2 (renewed, and
+-- broken by an operator) for each.
+-- The message of a break may be lost with a connection, or come before the grant is known: so each renewal looks. What it reads for that
+-- it knows the hold by, too, so that it costs no call more.
 local result, each = {}, #KEYS * 4 / #ARGV
 for i = 1, #KEYS / each do
-    local lock, who, at = KEYS[(i - 1) * each + 1], each > 1 and KEYS[(i - 1) * each + 2], i * 4
-    local lease = ARGV[at - 2]
-    result[i] = renew(lock, ARGV[at - 3], lease, ARGV[at - 1], tonumber(ARGV[at]))
-    if who and result[i] > 0 and redis.call('PTTL', who) < tonumber(lease) then
-        redis.call('PEXPIRE', who, lease)
-    end
+    local key, at = (i - 1) * each + 1, i * 4
+    result[i] = renew(KEYS[key], each > 1 and KEYS[key + 1], ARGV[at - 3], ARGV[at - 2], ARGV[at - 1], tonumber(ARGV[at]))
 end
 return result

@@ -7,7 +7,7 @@ local function is_wanted(lock)
     return redis.pcall('EXISTS', 'pawl:queue' .. rest) == 1 or aliens_wait(rest)
 end
 
-local function renew(lock, owner, lease, beside, permits)
-    local result = renew_only(lock, owner, lease, beside, permits)
+local function renew(lock, who, owner, lease, beside, permits)
+    local result = renew_only(lock, who, owner, lease, beside, permits)
     return result == 1 and string.byte(owner, 38) == 43 and is_wanted(lock) and 2 or result
 end
