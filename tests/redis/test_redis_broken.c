@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redis_broken.c - who was broken is told, also if the message of that was lost.
+ * test_redis_broken.c - who was broken is told, also if the message of that was lost, or came before it knew that it holds.
  */
 #include "../support/redis_far.h"
 #include "../support/redis_keep.h"
@@ -36,6 +36,15 @@ static void mark_broken(void) {
         "return count");
 
     assert_int_equal(marked, 1);
+}
+
+/* It is held by the test, whichever thread has acquired it. */
+static struct pawl_lock *task_mutex_of(struct pawl *client) {
+    struct pawl_lock *lock;
+
+    assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error);
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    return lock;
 }
 
 static void await_break(struct pawl_lock *lock) {
@@ -151,6 +160,69 @@ static void test_the_connections_were_cut(void **state) {
     pawl_close(client);
 }
 
+/* ---- Before the grant is known ------------------------------------------------------------------------------------------------- */
+
+/* Who waits is granted the lock, which is broken, while it is stopped: what it hears of both, in that order, may be all, or half. The grant
+ * is too old to be believed. */
+static void test_broken_before_the_grant_is_read(void **state) {
+    static const char *const heard[] = {"gb", "g", "b"};
+    struct pawl *client = open_at(server.port, "", LONG_MS);
+    struct pawl_lock *lock = task_mutex_of(client);
+    struct taker taker;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof heard / sizeof heard[0]; i++) {
+        losses.lost = 0;
+        freeReplyObject(redis_server_command(&server, "HSET lock foreign 1"));
+        start_holder(&taker, lock, PAWL_FOREVER);
+        await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+        assert_int_equal(
+            redis_server_integer(&server, "EVAL %s 0 %s",
+                                 "local owner = string.match(redis.call('ZRANGE', 'pawl:queue:{lock}', 0, 0)[1], '^%S+') "
+                                 "local uuid, number = string.match(owner, '(.*):(.*)') "
+                                 "redis.call('DEL', 'lock', 'pawl:queue:{lock}') "
+                                 "redis.call('HSET', 'lock', owner, 1, '@' .. owner, '4000000000000000 1 X 1 1 pawl1') "
+                                 "redis.call('PEXPIRE', 'lock', 30000) "
+                                 "local function say(verb, rest) "
+                                 "  if not string.find(ARGV[1], verb) then return 0 end "
+                                 "  return redis.call('PUBLISH', 'pawl:inbox:' .. uuid, verb .. ' ' .. number .. rest) "
+                                 "end "
+                                 "return say('g', ' 4000000000000000 1 1 2000') + say('b', ' 0')",
+                                 heard[i]),
+            (int)strlen(heard[i]));
+        assert_int_equal(end_taker(&taker), 0);
+        assert_true(taker.token == 4000000000000000);
+        assert_broken(lock);
+    }
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* The answer to acquire is on its way when the break is told: it may have been written before that. */
+static void test_broken_before_the_answer_is_read(void **state) {
+    (void)state;
+    for (unsigned i = 1; i <= 2; i++) { /* one of them is the connection of the commands */
+        struct pawl *client = open_at(proxy_port(proxy), "", LONG_MS);
+        struct pawl_lock *lock = task_mutex_of(client);
+        unsigned connections = proxy_connections(proxy);
+        struct taker taker;
+        redisReply *token;
+
+        losses.lost = 0;
+        proxy_begin(proxy, MISCHIEF_ANSWERS, 1000, connections + 1 - i, 2000);
+        start_holder(&taker, lock, PAWL_FOREVER);
+        await_integer(&server, "EXISTS lock", 1);
+        token = redis_server_command(&server, "GET redisson_lock_token:{lock}");
+        assert_works(pawl_break(near, "lock", strtoull(token->str, NULL, 10), 0, &error), &error);
+        freeReplyObject(token);
+        assert_int_equal(end_taker(&taker), 0);
+        assert_broken(lock);
+        proxy_end(proxy);
+        pawl_lock_free(lock);
+        pawl_close(client);
+    }
+}
+
 static int tear_down_broken(void **state) {
     int rc = tear_down(state);
 
@@ -168,6 +240,8 @@ int main(int argc, char **argv) {
         BROKEN_TEST(test_a_kept_lock_is_not_entered),
         BROKEN_TEST(test_a_write_tells),
         BROKEN_TEST(test_the_connections_were_cut),
+        BROKEN_TEST(test_broken_before_the_grant_is_read),
+        BROKEN_TEST(test_broken_before_the_answer_is_read),
     };
 
     return run_redis_tests(argc, argv, "redis broken", tests, "", NULL, stop_server);

@@ -270,6 +270,41 @@ static void test_a_renewal_after_a_break(void **state) {
     pawl_close(operator);
 }
 
+/* A hold is broken while its grant is on the way to the replicas: who has just acquired it is told. Or it is gone with that: then there
+ * was none, and the acquire goes on. */
+static void test_a_grant_that_is_broken(void **state) {
+    (void)state;
+    for (unsigned flags = 0; flags <= PAWL_BREAK_NOW; flags += PAWL_BREAK_NOW) {
+        struct losses losses = LOSSES_INIT;
+        struct pawl *client = open_at(primary->port, "?replicas=1&command=20000", 6 * PATIENCE_MS);
+        struct pawl *operator= open_at(primary->port, "", 0);
+        struct pawl_lock *lock;
+        struct taker taker;
+
+        assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error);
+        assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+        replicas_signal(SIGSTOP);
+        freeReplyObject(redis_server_command(primary, "DEL pawl:witness:{lock}"));
+        start_holder(&taker, lock, PATIENCE_MS);
+        await_integer(primary, "EXISTS pawl:witness:{lock}", 1); /* the grant is being secured */
+        assert_works(
+            pawl_break(operator, "lock", (uint64_t)redis_server_integer(primary, "GET redisson_lock_token:{lock}"), flags, &error),
+            &error);
+        let_replicas_go();
+        assert_int_equal(end_taker(&taker), 0);
+        assert_int_equal(redis_server_integer(primary, "EXISTS lock"), 1);
+        if (!flags) {
+            await_loss(&losses);
+            assert_int_equal(losses.why.code, PAWL_EBROKEN);
+        }
+        assert_int_equal(pawl_release(lock, &error), flags ? 0 : PAWL_ELOST);
+        assert_int_equal(redis_server_integer(primary, "EXISTS lock"), 0);
+        pawl_lock_free(lock);
+        pawl_close(client);
+        pawl_close(operator);
+    }
+}
+
 /* The connection breaks while WAIT is under way: nobody knows, so it is asked again. */
 static void test_the_witness_is_cut_off(void **state) {
     struct pawl *client = open_at(primary->port, "?replicas=1&command=20000", 0);
@@ -561,6 +596,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_not_entered_short_of_replicas, set_up),
         cmocka_unit_test_setup(test_a_hold_survives_a_pause_of_the_replicas, set_up),
         cmocka_unit_test_setup(test_a_renewal_after_a_break, set_up),
+        cmocka_unit_test_setup(test_a_grant_that_is_broken, set_up),
         cmocka_unit_test_setup(test_the_witness_is_cut_off, set_up),
         cmocka_unit_test_setup(test_many_at_once, set_up),
         cmocka_unit_test_setup(test_fewer_than_asked_for, set_up),

@@ -211,6 +211,7 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
 void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
     pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
     claim->home->contended = claim->state == RCLAIM_WAITING;
+    claim->securing.broken = pawl__reply_number(reply, 5, 0) == 1;
     if (pawl__reply_number(reply, 4, 0) == 1)
         pawl__kept_wanted(redis, claim);
     pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),

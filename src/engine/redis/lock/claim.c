@@ -91,8 +91,10 @@ bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_eve
     if (event == RCLAIM_UNSECURED || event == RCLAIM_TOO_LATE || event == RCLAIM_STALE) /* it was granted, which may be over */
         pawl__place_lost(claim->kit.claim);
     pawl__kept_follow(claim);
-    if (move.actions & RCLAIM_ANEW)
+    if (move.actions & RCLAIM_ANEW) {
         claim->held_since = 0;
+        claim->securing.broken = false;
+    }
     if (move.actions & RCLAIM_HEARS)
         pawl__subscription_open(redis, claim);
     if (move.actions & RCLAIM_WAS_LOST)
@@ -184,6 +186,8 @@ void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
     claim->failures = 0;
     pawl__claim_step(redis, claim, RCLAIM_GRANTED);
     pawl__kept_confirmed(claim, claim->kit.grant.sent_at);
+    if (claim->securing.broken)
+        pawl__claim_broken(redis, claim);
 }
 
 bool pawl__claim_never_sent(const struct rclaim *claim) {

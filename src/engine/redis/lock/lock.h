@@ -7,7 +7,7 @@
  *        ^               | 0: queued         push 'g', in time                       ^  |  downgrade
  *        |               v        .--------------------------------------------------'  v
  *        +---- again -- WAITING --+                                                  DOWNGRADING
- *        |     (timer)            | push 'g', too old to be believed: acquire tells
+ *        |     (timer)            | push 'g', too old to be believed, or 'b': acquire tells
  *        +------------------------'
  *
  *     withdraw: of a hold -> RELEASING, else LEAVING --(reply)--> gone          the hold is gone, or broken -> LOST, until it is withdrawn
@@ -50,7 +50,7 @@ enum rclaim_event {
     RCLAIM_UNSECURED, /* ... and they are to have it first; */
     RCLAIM_TOO_LATE,  /* ... but its lease ended before we read that; */
     RCLAIM_REFUSED,   /* ... or it will not let us, or can't be reached */
-    RCLAIM_STALE,     /* a push says that it is ours, and can't be believed */
+    RCLAIM_STALE,     /* a push says that it is ours, or was broken, and the server is to say which */
     RCLAIM_SHORT,     /* too few replicas have it; ... */
     RCLAIM_UNSURE,    /* ... nobody knows */
     RCLAIM_NOT_MINE,  /* the hold is not on the server any more */
@@ -90,6 +90,7 @@ struct rclaim_renewal {
 struct rclaim_securing {
     TAILQ_ENTRY(rclaim) entry; /* home->secure.waiting, or .asked */
     bool listed, in_round;
+    bool broken;               /* granted, and not held yet: an operator wants it back */
     int64_t sent_at, lease_ns; /* of the renewal */
 };
 

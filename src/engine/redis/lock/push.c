@@ -6,7 +6,8 @@
  *                                     behind it
  *     h NUMBER MS FOREIGN             it is the first that waits, and the holder's time ends in MS (-1: never). FOREIGN 1: the holder is a
  *                                     program that is not pawl; 0: it is pawl. Earlier versions say nothing of it
- *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already
+ *     b NUMBER NOW                    its hold is broken; NOW 1: and gone already. It may come before we know of the hold, or after that
+ *                                     has expired: then acquire is asked, and tells
  *     w NUMBER                        others wait for it: kept.c
  *
  * When does a pushed grant begin? No request of ours left for it, and it may have lain in the socket, or on its way, for seconds. How long,
@@ -50,6 +51,13 @@ static void read_numbers(const char *text, struct numbers *ret) {
     }
 }
 
+/* The server has the last word, by acquire: whether it is held, with which token, and whether it was broken. */
+static void ask_anew(struct redis *redis, struct rclaim *claim) {
+    pawl__claim_leave_round(claim);
+    claim->ask_number++;
+    pawl__claim_step(redis, claim, RCLAIM_STALE);
+}
+
 static void take_grant(struct home *home, struct rclaim *claim, const struct numbers *said) {
     struct redis *redis = home->server.redis;
     int64_t ms = said->n[GRANT_MS], at = said->n[GRANT_TIME], begin, lease;
@@ -74,10 +82,8 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
     }
     pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted, but %s: asking the server",
                    redis->options.replicas ? "replicas must have it" : "maybe long ago");
-    /* By acquire, which tells the token too: a claim that was granted, expired, queued again and granted again has a later one than the
-     * first message says. */
-    claim->ask_number++;
-    pawl__claim_step(redis, claim, RCLAIM_STALE);
+    /* A claim that was granted, expired, queued again and granted again has a later token than the first message says. */
+    ask_anew(redis, claim);
 }
 
 /* It may overtake the answer to acquire, which was written before: then it counts when that has come. */
@@ -99,11 +105,17 @@ static void take_head(struct redis *redis, struct rclaim *claim, const struct nu
 }
 
 static void take_break(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
-    if (said->count > BREAK_NOW && said->n[BREAK_NOW] == 1)
+    bool gone = said->count > BREAK_NOW && said->n[BREAK_NOW] == 1;
+
+    if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING || claim->state == RCLAIM_SECURING) {
+        pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: broken: asking the server");
+        ask_anew(redis, claim);
+    } else if (gone) {
         pawl__claim_lost(redis, claim, false, "the hold of '%s' was broken by an operator: stop and release it",
                          claim->kit.claim->name);
-    else
+    } else {
         pawl__claim_broken(redis, claim);
+    }
 }
 
 /* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */

@@ -28,6 +28,7 @@ static const struct rclaim_move moves[RCLAIM_STATES][RCLAIM_EVENTS] = {
                          [RCLAIM_TOO_LATE] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_ASKS},
                          [RCLAIM_SHORT] = {RCLAIM_UNDOING, 0, RCLAIM_ASKS},
                          [RCLAIM_UNSURE] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_ASKS},
+                         [RCLAIM_STALE] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_ASKS},
                          [RCLAIM_MOVED] = {RCLAIM_ASKING, 0, RCLAIM_ANEW},
                          GIVES_UP},
     [RCLAIM_UNDOING] =

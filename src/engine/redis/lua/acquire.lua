@@ -1,9 +1,9 @@
 -- Acquire, or queue. Running it again is the same as running it once: who holds keeps its token, who waits keeps its place.
---   {1, first token, how many, server time, wanted}   held, for LEASE; or, from the fast path, the last token
+--   {1, first token, how many, server time, wanted, broken}   held, for LEASE; or, from the fast path, the last token
 --   {0, ms left or -1, position, server time, foreign, kept, again}   queued (position -1: not queued, it was a try)
 --   {-1, kept}: another kind of lock is here   {-2}: a semaphore of another limit is here
--- wanted: who hears is told whether others wait behind it. kept 1: all who hold it may be idle, and were told that it is wanted.
--- again 1: it was in the queue before.
+-- wanted: who hears is told whether others wait behind it. broken 1: it held before, and an operator wants that back. kept 1: all who hold
+-- it may be idle, and were told that it is wanted. again 1: it was in the queue before.
 -- EXTRA is `LIMIT TRY`; TRY 0: it queues; 1: not; 2: only where all who are before it may be idle.
 -- ARGV: 4 the lease, 5 the record, `0 WANT MODE PERMITS SINCE WHO`, 6 WANT if it is more than 1.
 local LEASE, WANT, TRY = ARGV[4], ARGV[6] or '1', string.sub(EXTRA, -1)
@@ -16,11 +16,13 @@ local function wanted()
 end
 
 local function mine()
-    local first, want = string.match(keep(OWNER, LEASE) or '', '^([1-9]%d*) (%d+) ')
+    local record = keep(OWNER, LEASE)
+    local first, want = string.match(record or '', '^([1-9]%d*) (%d+) ')
     if not first then
         first, want = take_tokens(WANT)
     end
-    return {1, first, want, text(NOW), wanted()}
+    local broken = is_broken(record)
+    return {1, first, want, text(NOW), wanted() or broken and 0 or nil, broken and 1 or nil}
 end
 
 local function enter(queued)

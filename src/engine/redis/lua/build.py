@@ -35,12 +35,12 @@ def scripts_of_layout(plain):
     key, look, holder = f"{family}_key", f"{family}_look", f"{family}_holder"
     mutex = ["common", "with_token", look, "mutex"]  # and before it "foreign"
     rw, semaphore = ["common", "holders", "rw"], ["common", "holders", "semaphore"]
-    acquire = ["queue", "recover", "probe", "acquire"]
+    acquire = ["queue", "recover", "probe", "is_broken", "acquire"]
     all_kinds = ["as_kind_0", key, "foreign", *mutex, *acquire, "as_kind_1", *rw, *acquire, "as_kind_2", *semaphore, *acquire, "kinds_end"]
     return {
-        "SCRIPT_ACQUIRE": [key, "fast_acquire", holder, "fast_queue", "foreign", *mutex, "queue", "recover", "acquire"],
-        "SCRIPT_ACQUIRE + PAWL_RWLOCK": [*rw, "queue", "recover", "acquire"],
-        "SCRIPT_ACQUIRE + PAWL_SEMAPHORE": [*semaphore, "queue", "recover", "acquire"],
+        "SCRIPT_ACQUIRE": [key, "fast_acquire", holder, "fast_queue", "foreign", *mutex, "queue", "recover", "is_broken", "acquire"],
+        "SCRIPT_ACQUIRE + PAWL_RWLOCK": [*rw, "queue", "recover", "is_broken", "acquire"],
+        "SCRIPT_ACQUIRE + PAWL_SEMAPHORE": [*semaphore, "queue", "recover", "is_broken", "acquire"],
         "SCRIPT_RELEASE": [key, "foreign", "fast_release", *mutex, "queue", "release"],
         "SCRIPT_RELEASE + PAWL_RWLOCK": ["no_fast_path", *rw, "queue", "release"],
         "SCRIPT_RELEASE + PAWL_SEMAPHORE": ["no_fast_path", *semaphore, "queue", "release"],
