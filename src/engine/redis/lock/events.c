@@ -68,8 +68,9 @@ static void take_up(struct link *link) {
     home->up_since = pawl__boottime();
     if (link == &link->server->inbox)
         pawl__listen_again(home);
-    if (link == &link->server->commands)
-        pawl__renew_all(home); /* it may be another server than before, or have forgotten */
+    /* It may be another server than before, or have forgotten; or have told us of a break while we were deaf. */
+    if (link != &link->server->replicas)
+        pawl__renew_all(home);
     changed(home);
 }
 
