@@ -267,6 +267,33 @@ static void test_a_kept_lock(void **state) {
     keepers_free();
 }
 
+/* Who tries can't be told that it is its turn, and so can't queue: it asks once more when the time for that is over. */
+static void test_a_try_that_can_not_be_told(void **state) {
+    struct pawl *one = open_url("", LEASE_MS), *deaf;
+    struct keeper *keeper;
+    struct pawl_lock *lock;
+
+    (void)state;
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        freeReplyObject(redis_server_command(&cluster.nodes[i], "ACL SETUSER deaf on >deaf ~* &* +@all -ssubscribe"));
+    deaf = open_client(LEASE_MS, "redis-cluster://deaf:deaf@127.0.0.1:%u", redis_cluster_node(&cluster, "lock", -1)->port);
+    lock = mutex_of(deaf, "lock");
+    keeper = keep_mutex(one, "lock");
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
+    assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error); /* it does not go back */
+    keeper_leave(keeper);
+    keeper = keep_mutex(one, "lock");
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
+    keeper_idles(keeper);
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    keeper_leave(keeper);
+    pawl_lock_free(lock);
+    pawl_close(deaf);
+    pawl_close(one);
+    keepers_free();
+}
+
 /* The channel of a kept lock went off with its slot, and nobody has that: it is not entered until it can be heard again. */
 static void test_a_kept_lock_without_its_channel(void **state) {
     struct pawl *client = open_url("", LEASE_MS);
@@ -537,6 +564,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_break_that_nobody_hears_at_first, set_up),
         cmocka_unit_test_setup(test_a_holder_hears_again, set_up),
         cmocka_unit_test_setup(test_a_kept_lock, set_up),
+        cmocka_unit_test_setup(test_a_try_that_can_not_be_told, set_up),
         cmocka_unit_test_setup(test_a_kept_lock_without_its_channel, set_up),
         cmocka_unit_test_setup(test_doctor_looks_at_all_primaries, set_up),
         cmocka_unit_test_setup(test_a_slot_moves_mid_call, set_up),

@@ -120,9 +120,9 @@ static bool is_patient(struct rclaim *claim, int64_t sent_at) {
     int64_t now = pawl__boottime(), trips = PATIENCE_TRIPS * (now - sent_at);
     int64_t span = trips < PATIENCE_NS ? PATIENCE_NS : trips;
 
-    if (!claim->patience)
-        claim->patience = (span < PATIENCE_MOST_NS ? now + span : sent_at + PATIENCE_MOST_NS);
-    return now < claim->patience;
+    if (!claim->trying.until)
+        claim->trying.until = (span < PATIENCE_MOST_NS ? now + span : sent_at + PATIENCE_MOST_NS);
+    return now < claim->trying.until;
 }
 
 /* A try ends, unless it is in the queue behind those who keep it, or will be when it can hear. */
@@ -138,7 +138,8 @@ static void tried(struct redis *redis, struct rclaim *claim, const struct reques
     claim->home->contended = true;
     pawl__claim_step(redis, claim, RCLAIM_QUEUED);
     pawl__kit_note(&redis->kit, &claim->kit, "kept by others, who were told");
-    pawl__claim_set_timer(redis, claim, claim->patience, true);
+    pawl__claim_set_timer(redis, claim, claim->trying.until, true);
+    claim->trying.in_queue = in_queue;
     if (in_queue)
         return;
     pawl__subscription_open(redis, claim);
@@ -146,10 +147,16 @@ static void tried(struct redis *redis, struct rclaim *claim, const struct reques
         pawl__claim_drive(redis, claim);
 }
 
+/* Its time is over, and nobody could tell it that it is free: the answer to one more question decides. */
+static bool looks_once_more(const struct rclaim *claim) {
+    return !claim->trying.in_queue && pawl__server_up(&claim->home->server);
+}
+
 void pawl__claim_due(struct redis *redis, struct rclaim *claim) {
     struct pawl_error why;
 
-    if (claim->state == RCLAIM_WAITING && claim->kit.claim->try_only && pawl__boottime() >= claim->patience) {
+    if (claim->state == RCLAIM_WAITING && claim->kit.claim->try_only && pawl__boottime() >= claim->trying.until &&
+        !looks_once_more(claim)) {
         pawl__claim_misfit(claim->kit.claim, 0, &why);
         refuse_and_undo(redis, claim, false, &why);
     } else {

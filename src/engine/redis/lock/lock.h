@@ -102,6 +102,12 @@ struct rclaim_keeping {
     _Atomic bool wanted, heard; /* others wait for it; they would be heard of. Written with the mutex held, read without it */
 };
 
+/* answer.c: it has met others that may only keep what it wants. */
+struct rclaim_trying {
+    int64_t until; /* so long it waits for them; 0: it has met none */
+    bool in_queue; /* else it can't be told that it is its turn */
+};
+
 /* Whether it gets more tokens: see tokens() in engine.h. REFUSED is for the rest of the hold. */
 enum tokens_state { TOKENS_NOT_ASKED, TOKENS_ASKED, TOKENS_GIVEN, TOKENS_REFUSED };
 
@@ -114,6 +120,7 @@ struct rclaim {
     struct rclaim_renewal renewal;
     struct rclaim_securing securing;
     struct rclaim_keeping keeping;
+    struct rclaim_trying trying;
     struct home *home; /* where its lock is */
     unsigned slot;     /* in a cluster */
     int64_t moved_at;
@@ -136,7 +143,6 @@ struct rclaim {
     enum tokens_state tokens;
     uint32_t tokens_added; /* GIVEN: so many */
     int64_t held_since;    /* HOLDING: sent_at of the grant */
-    int64_t patience;      /* so long it waits for others that may only keep what it wants: see answer.c; 0: it has met none */
 };
 
 TAILQ_HEAD(subscription_list, subscription);
