@@ -108,6 +108,91 @@ static void test_record_outlives_its_hold(void **state) {
     pawl_close(client);
 }
 
+/* As `pawl break` does it, and its messages are lost. */
+static void mark_broken(int from, int to) {
+    for (int i = from; i <= to; i++)
+        assert_int_equal(redis_server_integer(&servers[i], "EVAL %s 0",
+                                              "local ballot, done = string.gsub(redis.call('GET', 'pawl:vote:{lock}'), "
+                                              "  '^(%d+ %d+ %d+ %S+) x ', '%1 X ') "
+                                              "redis.call('SET', 'pawl:vote:{lock}', ballot) return done"),
+                         1);
+}
+
+static void assert_broken(struct losses *losses, struct pawl_lock *lock) {
+    await_loss(losses);
+    assert_int_equal(losses->why.code, PAWL_EBROKEN);
+    assert_int_equal(nodes_with_lock(0, 4), 5); /* in the way until it is released */
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    await_free(0, 4);
+}
+
+/* The next renewal finds it out; and there is one when the inboxes are made anew. */
+static void test_a_renewal_tells_of_a_break(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct losses losses = LOSSES_INIT;
+        struct pawl *client = open_all("?retry=10,200", i ? LONG_MS : 1500, NULL);
+        struct pawl_lock *lock = mutex_of(client, "lock");
+
+        assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        await(nodes_with_lock(0, 4) == 5, "not all have voted");
+        mark_broken(0, 4);
+        for (int j = 0; j < NODES && i; j++)
+            redis_server_integer(&servers[j], "CLIENT KILL TYPE pubsub");
+        assert_broken(&losses, lock);
+        pawl_lock_free(lock);
+        pawl_close(client);
+    }
+}
+
+/* A vote is on its way when its voter tells of the break. */
+static void test_broken_before_the_vote_is_known(void **state) {
+    (void)state;
+    use_proxies();
+    for (unsigned i = 0; i < 2; i++) { /* one of the two connections is that of the commands */
+        struct losses losses = LOSSES_INIT;
+        struct pawl *client = open_all("", LONG_MS, NULL);
+        struct pawl_lock *lock = mutex_of(client, "lock");
+
+        assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+        proxy_begin(proxies[0], MISCHIEF_ANSWERS, 1000, proxy_connections(proxies[0]) - i, 300);
+        assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+        await(nodes_with_lock(0, 4) == 5, "not all have voted");
+        assert_int_equal(redis_server_integer(&servers[0], "EVAL %s 0",
+                                              "local ballot = redis.call('GET', 'pawl:vote:{lock}') "
+                                              "local uuid, number = string.match(ballot, '^%d+ %d+ %d+ (%S+):(%d+)') "
+                                              "redis.call('SET', 'pawl:vote:{lock}', (string.gsub(ballot, ' x ', ' X '))) "
+                                              "return redis.call('PUBLISH', 'pawl:inbox:' .. uuid, 'b ' .. number .. ' 0')"),
+                         1);
+        assert_broken(&losses, lock);
+        proxy_end(proxies[0]);
+        pawl_lock_free(lock);
+        pawl_close(client);
+    }
+}
+
+/* The answer of a voter is lost, and it breaks the hold before it is asked again. */
+static void test_broken_before_it_is_asked_again(void **state) {
+    struct losses losses = LOSSES_INIT;
+    struct pawl_lock *lock;
+    struct pawl *client;
+
+    (void)state;
+    use_proxies();
+    client = open_all("?retry=500,500", LONG_MS, NULL);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
+    proxy_drop_answer_to(proxies[0], "pawl:vote:{lock}");
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    await(proxy_dropped(proxies[0]), "there was no answer");
+    await(nodes_with_lock(0, 4) == 5, "not all have voted");
+    mark_broken(0, 0);
+    assert_broken(&losses, lock);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* ---- Turns ------------------------------------------------------------------------------------------------------------------ */
 
 /* Clients that wait, as far as a server can see: one that waits longest and has died, and two that live if anybody listens. */
@@ -306,6 +391,9 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_foreign_holder),
         TEST(test_record_outlives_its_hold),
+        TEST(test_a_renewal_tells_of_a_break),
+        TEST(test_broken_before_the_vote_is_known),
+        TEST(test_broken_before_it_is_asked_again),
         TEST(test_the_end_is_told_to_one),
         TEST(test_nobody_has_a_majority),
         TEST(test_of_many_waiters_one_asks),

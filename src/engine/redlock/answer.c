@@ -79,8 +79,10 @@ static void set_clock(struct seat *seat, int64_t local, int64_t us) {
 /* An answer that says nothing about the vote: what is to be done? True: that is done. */
 static bool without_result(struct redlock *redlock, struct vote *vote, const redisReply *reply, struct pawl_error *why) {
     vote->asked = false;
-    if (!reply)
+    if (!reply) {
+        vote->doubted = true;
         return true; /* asked again once the connection is there */
+    }
     switch (pawl__reply_class(reply, why)) {
     case REPLY_OK:
         vote->failures = 0;
@@ -113,7 +115,8 @@ static void granted(struct redlock *redlock, struct vote *vote, const struct req
     vote->seen_at = pawl__boottime();
     pawl__kit_timer_end(&redlock->retries, &vote->timer);
     step(redlock, vote, VOTE_YES, BID_YES, &grant, NULL);
-    if (bid && bid->votes[seat] == vote && atomic_load(&bid->kit.claim->hold_until)) /* the limit was changed meanwhile */
+    /* It may have been broken meanwhile, or its limit changed. */
+    if (bid && bid->votes[seat] == vote && (vote->doubted || atomic_load(&bid->kit.claim->hold_until)))
         pawl__vote_renew(redlock, vote);
 }
 
@@ -193,8 +196,12 @@ static void release_answered(struct redlock *redlock, const struct request *requ
     end(redlock, vote, BID_RETURNED, NULL);
 }
 
-/* The voter has renewed it, or not: it is not its owner's any more. */
-static void renewed(struct redlock *redlock, struct vote *vote, const struct kit_grant *grant, bool held) {
+#define BROKEN_WHY "was broken by an operator: stop and release it"
+
+/* The voter has renewed it, or not: it is not its owner's any more. `result`: see renew.lua. */
+static void renewed(struct redlock *redlock, struct vote *vote, const struct kit_grant *grant, int64_t result) {
+    bool held = result == 1;
+
     vote->renew_sent = false;
     if (vote->state != VOTE_GRANTED)
         return;
@@ -202,6 +209,8 @@ static void renewed(struct redlock *redlock, struct vote *vote, const struct kit
         pawl__vote_renew(redlock, vote);
     if (held)
         step(redlock, vote, VOTE_RENEWED, BID_RENEWED, grant, NULL);
+    else if (result == -2)
+        lost(redlock, vote, BID_BROKEN, BROKEN_WHY);
     else
         lost(redlock, vote, BID_FORGOTTEN, "is not on the server any more: its key expired, or was deleted");
 }
@@ -218,7 +227,7 @@ static void renewal_answered(struct redlock *redlock, const struct request *requ
 
             grant.sent_at = request->sent_at;
             grant.lease_ns = renewal->lease_ns[i];
-            renewed(redlock, renewal->votes[i], &grant, pawl__reply_number(reply, i, 0) == 1);
+            renewed(redlock, renewal->votes[i], &grant, pawl__reply_number(reply, i, 0));
         }
     } else {
         if (reply)
@@ -243,7 +252,7 @@ static void raise_answered(struct redlock *redlock, const struct request *reques
     struct kit_grant grant = vote->grant;
     struct pawl_error why;
     enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
-    bool held = class == REPLY_OK && pawl__reply_grants(reply);
+    bool held = class == REPLY_OK && pawl__reply_grants(reply), broken = held && pawl__reply_number(reply, 3, 0) == 1;
 
     vote->renew_sent = false;
     if (class != REPLY_OK && class != REPLY_NOSCRIPT)
@@ -252,7 +261,7 @@ static void raise_answered(struct redlock *redlock, const struct request *reques
         grant = (struct kit_grant){(uint64_t)pawl__reply_number(reply, 1, 0), (uint32_t)pawl__reply_number(reply, 2, 1),
                                    request->sent_at, request->step * REDLOCK_MS};
     /* NOSCRIPT: nothing new, so it is asked for again, with the script's body. */
-    renewed(redlock, vote, &grant, held || class == REPLY_NOSCRIPT);
+    renewed(redlock, vote, &grant, broken ? -2 : held || class == REPLY_NOSCRIPT);
 }
 
 static void call_answered(struct redlock *redlock, const struct request *request, redisReply **reply) {
@@ -305,7 +314,9 @@ static void take_message(struct redlock *redlock, const struct seat *seat, const
     if (text[0] == 'w' && (vote->state == VOTE_WAITS || vote->state == VOTE_ASKED))
         look_again(redlock, vote);
     else if (text[0] == 'b' && vote->state == VOTE_GRANTED)
-        lost(redlock, vote, strtol(end, NULL, 10) == 1 ? BID_FREED : BID_BROKEN, "was broken by an operator: stop and release it");
+        lost(redlock, vote, strtol(end, NULL, 10) == 1 ? BID_FREED : BID_BROKEN, BROKEN_WHY);
+    else if (text[0] == 'b' && vote->state == VOTE_ASKED)
+        vote->doubted = true;
 }
 
 static bool names_key(const redisReply *keys, const char *lock) {
@@ -393,11 +404,11 @@ static void take_up(struct redlock *redlock, struct link *link) {
     struct seat *seat = seat_of(link->server);
     struct vote *vote;
 
-    if (link == &link->server->commands) /* it may be another server than before, or have forgotten */
-        TAILQ_FOREACH(vote, &redlock->votes, all) {
-            if (vote->seat == seat->index)
-                pawl__vote_renew(redlock, vote);
-        }
+    /* It may be another server than before, or have forgotten; or have told us of a break while we were deaf. */
+    TAILQ_FOREACH(vote, &redlock->votes, all) {
+        if (vote->seat == seat->index)
+            pawl__vote_renew(redlock, vote);
+    }
     changed(redlock, seat);
 }
 

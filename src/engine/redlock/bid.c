@@ -357,9 +357,9 @@ static void forget(struct redlock *redlock, const struct bid *bid, struct vote *
 #define COUNTING(state)                                                                                                            \
     [BID_TIMER] = {state, BID_GIVE_UP}, [BID_WENT] = {state, BID_JUDGE}, [BID_YES] = {state, BID_JUDGE},                           \
     [BID_NO] = {state, BID_JUDGE}, [BID_RENEWED] = {state, BID_JUDGE}, [BID_FORGOTTEN] = {state, BID_FORGET | BID_JUDGE},          \
-    [BID_FREED] = {state, BID_FORGET | BID_JUDGE}, [BID_REFUSED] = {state, BID_TALLY | BID_JUDGE},                                 \
-    [BID_IMPOSSIBLE] = {BID_RESTING, BID_PAUSE}, [BID_HOPELESS] = {BID_NONE, BID_REFUSE},                                          \
-    [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}
+    [BID_FREED] = {state, BID_FORGET | BID_JUDGE}, [BID_BROKEN] = {state, BID_RETURN | BID_JUDGE},                                 \
+    [BID_REFUSED] = {state, BID_TALLY | BID_JUDGE}, [BID_IMPOSSIBLE] = {BID_RESTING, BID_PAUSE},                                   \
+    [BID_HOPELESS] = {BID_NONE, BID_REFUSE}, [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}
 
 /* What is not here is ignored. */
 static const struct bid_move moves[BID_STATES][BID_EVENTS] = {
@@ -376,6 +376,7 @@ static const struct bid_move moves[BID_STATES][BID_EVENTS] = {
                      [BID_NO] = {BID_RESTING, BID_PLAN},
                      [BID_FORGOTTEN] = {BID_RESTING, BID_FORGET},
                      [BID_FREED] = {BID_RESTING, BID_FORGET},
+                     [BID_BROKEN] = {BID_RESTING, BID_RETURN},
                      [BID_RETURNED] = {BID_RESTING, BID_PLAN},
                      [BID_WITHDRAW] = {BID_LEAVING, BID_LEAVE}},
     [BID_HOLDING] = {[BID_CAME] = {BID_HOLDING, BID_TOP_UP},

@@ -181,29 +181,31 @@ static struct renewal *collect(struct redlock *redlock, struct seat *seat) {
     return renewal;
 }
 
-/* KEYS: the locks; ARGV: of each its owner, its lease, nothing beside, one permit. See renew.lua. */
+/* KEYS: of each the lock and the ballot; ARGV: its owner, its lease, nothing beside, one permit. See renew.lua. */
 static bool send_renewal(struct redlock *redlock, struct seat *seat, struct renewal *renewal) {
-    char(*locks)[REDIS_KEY_MAX] = calloc(renewal->count, sizeof *locks), leases[RENEW_BATCH][24];
-    const char *argv[RENEW_BATCH * 5];
-    int keys = (int)renewal->count, used = keys;
+    struct seat_keys *all = calloc(renewal->count, sizeof *all);
+    char leases[RENEW_BATCH][24];
+    const char *argv[RENEW_BATCH * 6];
+    int count = (int)renewal->count, keys = 2 * count, used = keys;
     bool ok;
 
-    if (!locks)
+    if (!all)
         return false;
-    for (int i = 0; i < keys; i++) {
+    for (int i = 0; i < count; i++) {
         const struct vote *vote = renewal->votes[i];
 
         renewal->lease_ns[i] = pawl__vote_lease_ns(redlock, vote);
-        strcpy(stpcpy(locks[i], redlock->wire.options.prefix), vote->name);
+        pawl__seat_keys(redlock, vote->name, &all[i]);
         pawl__put_number(leases[i], (uint64_t)(renewal->lease_ns[i] / REDLOCK_MS));
-        argv[i] = locks[i];
+        argv[2 * i] = all[i].lock;
+        argv[2 * i + 1] = all[i].ballot;
         argv[used++] = vote->owner;
         argv[used++] = leases[i];
         argv[used++] = "";
         argv[used++] = "1";
     }
     ok = send_script(redlock, seat->index, SCRIPT_RENEW, keys, used, argv, &(struct request){.data = renewal});
-    free(locks);
+    free(all);
     return ok;
 }
 

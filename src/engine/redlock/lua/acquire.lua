@@ -43,6 +43,8 @@ if holder == OWNER then
     if not taken then
         call('PEXPIRE', LOCK, LEASE)
         old = call('GET', BALLOT)
+        local voted, mode = string.match(old or '', '^%d+ %d+ %d+ (%S+) (%u)')
+        WISH = voted == OWNER and mode .. string.sub(WISH, 2) or WISH -- an operator wants it back, and that stays so
     end
     return take(tonumber(string.match(old or '', '^%d+') or 0))
 end
