@@ -199,6 +199,54 @@ static inline bool is_waiting(struct pawl__engine *engine, struct pawl__claim *c
     return ref != 0 && state_of(GET(table_of(engine)->nodes[ref - 1].state)) == NODE_WAITING;
 }
 
+/* ---- A core that only counts ---- */
+
+struct log {
+    int granted, refused, settled, downgraded, lost;
+    struct pawl_error error;
+    struct pawl__claim *last;
+};
+
+static inline void on_news(void *core, struct pawl__claim *claim, enum pawl__news news, const struct pawl_error *why) {
+    struct log *log = core;
+
+    log->granted += news == NEWS_GRANTED;
+    log->refused += news == NEWS_REFUSED;
+    log->settled += news == NEWS_GONE;
+    log->downgraded += news == NEWS_DOWNGRADED;
+    log->lost += news == NEWS_LOST || news == NEWS_BROKEN;
+    log->last = claim;
+    if (why)
+        log->error = *why;
+}
+
+static inline struct pawl__engine *open_served(const char *directory, struct log *log) {
+    struct pawl__engine *engine = engine_open(directory);
+
+    memset(log, 0, sizeof *log);
+    engine->tell = on_news;
+    engine->core = log;
+    return engine;
+}
+
+/* Serve until the count is reached. */
+static inline void serve_until(struct pawl__engine *engine, const int *count, int wanted) {
+    for (int64_t end = pawl__boottime() + LONG; *count < wanted && pawl__boottime() < end;)
+        engine->impl->serve(engine, pawl__boottime() + 100 * MS);
+    assert_int_equal(*count, wanted);
+}
+
+static inline void serve_briefly(struct pawl__engine *engine, int64_t ns) {
+    for (int64_t end = pawl__boottime() + ns; pawl__boottime() < end;)
+        engine->impl->serve(engine, end);
+}
+
+static inline void adopt_pending(struct pawl__engine *engine, struct pawl__claim *claim) {
+    assert_int_equal(submit(engine, claim), PAWL__PENDING);
+    engine->impl->parking->adopt(engine, claim);
+    engine->impl->wake(engine);
+}
+
 /* ---- Other processes ---- */
 
 static inline void sleep_ms(int ms) {
