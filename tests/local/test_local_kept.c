@@ -637,7 +637,7 @@ static void test_race(void **data) {
     board_free(board);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
         T(test_held_again),
@@ -667,5 +667,6 @@ int main(void) {
         T(test_race),
     };
 
+    choose_tests(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

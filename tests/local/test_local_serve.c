@@ -570,7 +570,7 @@ static void test_doctor_of_a_directory_that_is_gone(void **data) {
     engine_close(engine);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
         T(test_adopted_claim_is_granted),
@@ -596,5 +596,6 @@ int main(void) {
         T(test_doctor_of_a_directory_that_is_gone),
     };
 
+    choose_tests(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -502,7 +502,7 @@ static void test_full_disk(void **data) {
     assert_int_equal(status, 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
         T(test_killed_while_it_writes),
@@ -518,5 +518,6 @@ int main(void) {
         T(test_lock_is_taken_away_while_it_writes),
     };
 
+    choose_tests(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,12 @@ static inline int teardown_directory(void **data) {
     return 0;
 }
 
+/* The tests of this program that fit the pattern; without one, all. */
+static inline void choose_tests(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+}
+
 /* ---- Engines ---- */
 
 static inline int try_open_url(const char *text, bool inherit, struct pawl__engine **ret, struct pawl_error *reterr) {
