@@ -76,6 +76,27 @@ static void test_adopted_claim_gives_up(void **data) {
     free(held), free(adopted);
 }
 
+/* It was let in, and the service thread has not come to it: the next one is. */
+static void test_adopted_claim_gives_up_what_it_was_granted(void **data) {
+    struct log log;
+    struct pawl__engine *engine = open_served(*data, &log), *other = engine_open(*data);
+    struct pawl__claim *held = mutex_claim("name"), *adopted = mutex_claim("name"), *behind = mutex_claim("name");
+
+    assert_int_equal(acquire(other, held, 0), PAWL__DONE);
+    adopt_pending(engine, adopted);
+    assert_int_equal(submit(other, behind), PAWL__PENDING);
+    release(other, held);
+    assert_int_equal(engine->impl->withdraw(engine, adopted), PAWL__PENDING);
+    assert_int_equal(park(other, behind, 0), PAWL__PENDING);
+    serve_until(engine, &log.settled, 1);
+    assert_int_equal(log.granted, 0);
+    assert_int_equal(park(other, behind, LONG), PAWL__DONE);
+    release(other, behind);
+    engine_close(other);
+    engine_close(engine);
+    free(held), free(adopted), free(behind);
+}
+
 static void test_adopted_claim_notices_death(void **data) {
     struct board *board = board_new();
     struct keeper keeper = {.directory = *data, .name = "name", .permits = 1, .limit = 1, .board = board, .hold_ms = -1};
@@ -576,6 +597,7 @@ int main(int argc, char **argv) {
         T(test_adopted_claim_is_granted),
         T(test_adopted_claim_is_let_go_at_once),
         T(test_adopted_claim_gives_up),
+        T(test_adopted_claim_gives_up_what_it_was_granted),
         T(test_adopted_claim_notices_death),
         T(test_adopted_try_is_refused),
         T(test_many_adopted_claims),

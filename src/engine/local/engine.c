@@ -130,13 +130,12 @@ static void describe(const struct pawl__engine *engine, struct pawl_info *ret) {
     ret->flags |= local->inherit ? PAWL_OPEN_INHERIT : 0;
 }
 
-/* Only the serving thread changes an adopted claim. */
+/* An adopted claim is the serving thread's to change. */
 static int withdraw(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct local_claim *state = state_of_claim(claim);
 
     if (!state->adopted)
         return pawl__local_withdraw(local_of(engine), state);
-    pawl__local_let_go(local_of(engine), state);
     pawl__local_serve_wants(local_of(engine), state, EVENT_WITHDRAWN);
     return PAWL__PENDING;
 }

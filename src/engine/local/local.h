@@ -210,7 +210,8 @@ struct local_claim {
 
     /* adopted ones */
     bool adopted;
-    _Atomic int wanted; /* EVENT_WITHDRAWN or EVENT_DOWNGRADED, for serve() to start; 0: nothing */
+    _Atomic int wanted;   /* EVENT_WITHDRAWN or EVENT_DOWNGRADED, for serve() to start; 0: nothing */
+    _Atomic bool at_rest; /* held, and serve() has nothing to do for it: its node is the core's threads' */
     struct local_claim *next;
     struct wait *wait;
     uint32_t seen;    /* the node's state when we looked last */
@@ -474,7 +475,7 @@ int pawl__local_tokens_extend(struct local *local, int64_t deadline, struct pawl
 /* ---- claim.c ---- */
 
 pawl__submit_fn pawl__local_submit;
-/* It is to be withdrawn, which takes a while. */
+/* It is to be withdrawn, which takes a while. For the thread whose the node is: adopted claims have `at_rest`. */
 void pawl__local_let_go(struct local *local, struct local_claim *state);
 /* Of a claim that is not adopted. */
 int pawl__local_withdraw(struct local *local, struct local_claim *state);

@@ -8,6 +8,11 @@
  *
  * Only the serving thread changes an adopted claim and takes it off the list; others put claims on it (under served.mutex) and leave
  * word in state->wanted. So the list may be walked without the mutex from a head read with it, and upcalls are made with nothing held.
+ *
+ * Nor may others touch its node: what they find in state->ref may be on a shelf by then, or in another claim of this process, since the
+ * serving thread gives a node away without the cohort's mutex. Between the news that it is held, or was made shared, and the next word
+ * that is left, it does not come near the claim: then it is `at_rest`, and who withdraws it lets go of its node at once. A claim is
+ * withdrawn once: that `at_rest` is set too late, when word was left meanwhile, does no harm.
  */
 #include <errno.h>
 #include <poll.h>
@@ -45,6 +50,8 @@ void pawl__local_adopt(struct pawl__engine *engine, struct pawl__claim *claim) {
 }
 
 void pawl__local_serve_wants(struct local *local, struct local_claim *state, enum phase_event wanted) {
+    if (atomic_exchange(&state->at_rest, false) && wanted == EVENT_WITHDRAWN)
+        pawl__local_let_go(local, state);
     atomic_store(&state->wanted, (int)wanted);
     pawl__local_wake(&local->engine);
 }
@@ -106,6 +113,7 @@ static bool settle(struct local *local, struct local_claim *state, int rc, const
     state->retry_at = PAWL__NEVER;
     end_wait(local, state);
     if (rc == PAWL__DONE) {
+        atomic_store(&state->at_rest, true);
         local->engine.tell(local->engine.core, claim, NEWS_GRANTED, NULL);
     } else {
         remove_adopted(local, state);
@@ -170,6 +178,7 @@ static bool attend_finish(struct local *local, struct local_claim *state) {
         remove_adopted(local, state);
         local->engine.tell(local->engine.core, claim, NEWS_GONE, NULL);
     } else {
+        atomic_store(&state->at_rest, true);
         local->engine.tell(local->engine.core, claim, NEWS_DOWNGRADED, NULL);
     }
     return true;
