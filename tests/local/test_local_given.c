@@ -137,11 +137,16 @@ static void test_withdrawn_while_it_is_downgraded(void **data) {
     check_revoked_before_its_downgrade(*data, withdraw, PAWL__PENDING);
 }
 
+static void test_checked_while_it_is_downgraded(void **data) {
+    check_revoked_before_its_downgrade(*data, check, PAWL_ELOST);
+}
+
 int main(int argc, char **argv) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
         T(test_withdrawn_while_it_is_refused),
         T(test_withdrawn_while_it_is_downgraded),
+        T(test_checked_while_it_is_downgraded),
     };
 
     choose_tests(argc, argv);

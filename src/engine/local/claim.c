@@ -129,11 +129,12 @@ static void note_position(struct local *local, struct local_claim *state, const 
 /* The claim is over, and its node is in no list. */
 static void put_back(struct local *local, struct local_claim *state) {
     struct node *node = node_of(local, state);
+    uint32_t ref = GET(state->ref);
 
     take_label_off(node, state->claim);
     node_move(node, NODE_LEAVE);
-    pawl__local_node_put(local, GET(state->ref), state->claim->name_hash);
-    SET(state->ref, 0);
+    SET(state->ref, 0); /* before another may have the node: see check() */
+    pawl__local_node_put(local, ref, state->claim->name_hash);
     pawl__local_step(state, EVENT_GONE);
 }
 
@@ -423,6 +424,7 @@ static int leave_and_note(struct local *local, struct guard_visit *visit, struct
     bool reuse, waited = state_of(GET(node->state)) == NODE_WAITING;
     int rc = leave(local, visit, state, node, &reuse);
 
+    SET(state->ref, 0); /* before another may have the node: see check() */
     reuse = reuse && !pawl__local_put_spare(local, ref, hash);
     pawl__local_leave(local, visit);
     if (reuse)
@@ -430,7 +432,6 @@ static int leave_and_note(struct local *local, struct guard_visit *visit, struct
     if (state->keeps)
         atomic_fetch_sub(&local->keeping, 1);
     state->keeps = false;
-    SET(state->ref, 0);
     pawl__local_step(state, EVENT_GONE);
     if (pawl__noting(&local->engine))
         pawl__note(&local->engine, state->claim, rc < 0 ? "released, and had been broken" : waited ? "gave up" : "released");
@@ -582,14 +583,15 @@ uint64_t pawl__local_retoken(struct pawl__engine *engine, struct pawl__claim *cl
 int pawl__local_check(const struct pawl__engine *engine, const struct pawl__claim *claim) {
     struct local *local = local_of(engine);
     const struct local_claim *state = (const struct local_claim *)(const void *)(claim + 1);
-    uint32_t word;
+    uint32_t ref = GET(state->ref), word;
 
-    if (GET(state->ref) == 0)
+    if (ref == 0)
         return PAWL_ELOST;
     if (pawl__local_gone_roughly(local))
         return PAWL_EGONE;
-    word = atomic_load_explicit(&node_of(local, state)->state, memory_order_acquire);
+    word = atomic_load_explicit(&local->table->nodes[ref - 1].state, memory_order_acquire);
     if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD && state_of(word) != NODE_KEPT)
         return PAWL_ELOST;
-    return 0;
+    /* Else a downgrade found it revoked, and what was read may be another claim's. */
+    return GET(state->ref) == ref ? 0 : PAWL_ELOST;
 }
