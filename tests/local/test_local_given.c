@@ -141,12 +141,34 @@ static void test_checked_while_it_is_downgraded(void **data) {
     check_revoked_before_its_downgrade(*data, check, PAWL_ELOST);
 }
 
+/* It was revoked before its downgrade could have the guard: there is nothing left, neither to be kept. */
+static void test_downgrade_of_what_was_revoked(void **data) {
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+    struct pawl__claim *writer = claim_new("name", PAWL_RWLOCK, PAWL_EXCLUSIVE, 1, 1);
+    struct guard_visit visit;
+
+    assert_int_equal(acquire(engine, writer, 0), PAWL__DONE);
+    assert_true(pawl__local_enter_try(local_of(other), &visit, writer->name_hash));
+    assert_int_equal(engine->impl->extras->downgrade(engine, writer), PAWL__PENDING);
+    pawl__local_leave(local_of(other), &visit);
+    assert_int_equal(other->impl->operators->break_hold(other, "name", writer->token, true, NULL), 0);
+    assert_int_equal(park(engine, writer, LONG), PAWL_ELOST);
+    assert_int_equal(check(engine, writer), PAWL_ELOST);
+    assert_int_equal(rest(engine, writer), PAWL_EHELD);
+    assert_int_equal(local_of(engine)->keeping, 0);
+    assert_int_equal(engine->impl->withdraw(engine, writer), PAWL__DONE);
+    engine_close(other);
+    engine_close(engine);
+    free(writer);
+}
+
 int main(int argc, char **argv) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
         T(test_withdrawn_while_it_is_refused),
         T(test_withdrawn_while_it_is_downgraded),
         T(test_checked_while_it_is_downgraded),
+        T(test_downgrade_of_what_was_revoked),
     };
 
     choose_tests(argc, argv);

@@ -514,6 +514,8 @@ int pawl__local_abandon(struct local *local, struct local_claim *state, int64_t 
 
 /* May this claim's node stay in the table though nobody holds it? There is room for so many only, and no thread that would end them. */
 static COLD bool begin_to_keep(struct local *local, struct local_claim *state) {
+    if (GET(state->ref) == 0) /* its downgrade found it revoked, and the core has yet to see that */
+        return false;
     if (!state->claim->keep_ns || state->claim->mode == PAWL_PERMITS || GET(local->table->header.block_high) > BLOCK_COUNT / 2)
         return false;
     state->keeps = atomic_fetch_add(&local->keeping, 1) < KEEPS_MAX;
@@ -528,10 +530,11 @@ static COLD bool begin_to_keep(struct local *local, struct local_claim *state) {
 int pawl__local_rest(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct local *local = local_of(engine);
     struct local_claim *state = state_of_claim(claim);
-    struct node *node = node_of(local, state);
+    struct node *node;
 
     if ((!LIKELY(state->keeps) && !begin_to_keep(local, state)) || pawl__local_gone_roughly(local))
         return PAWL_EHELD;
+    node = node_of(local, state);
     if (GET(node->owner) != local->owner || !node_move(node, NODE_REST))
         return PAWL_EHELD;
     if (pawl__noting(engine))
