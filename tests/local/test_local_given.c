@@ -162,13 +162,41 @@ static void test_downgrade_of_what_was_revoked(void **data) {
     free(writer);
 }
 
+/* Who was granted the lock and did not claim it in time has done so, and its node is granted another lock, with the same token: tokens are
+ * counted by bucket. */
+static void test_slow_claimer_in_another_bucket(void **data) {
+    struct pawl__engine *engine = engine_open(*data), *other = engine_open(*data);
+    struct pawl__claim *held = mutex_claim("one"), *granted = mutex_claim("one"), *elsewhere = mutex_claim("two");
+    struct guard_visit visit;
+    uint32_t ref;
+
+    assert_int_equal(acquire(other, held, 0), PAWL__DONE);
+    assert_int_equal(submit(engine, granted), PAWL__PENDING);
+    ref = inner(granted)->ref;
+    release(other, held);
+    assert_true((held->name_hash ^ elsewhere->name_hash) & (BUCKET_COUNT - 1));
+    assert_true(pawl__local_enter_try(local_of(other), &visit, elsewhere->name_hash));
+    assert_null(pawl__local_find_granted(local_of(other), &visit, ref, held->token + 1));
+    pawl__local_leave(local_of(other), &visit);
+    assert_true(pawl__local_enter_try(local_of(other), &visit, held->name_hash));
+    assert_null(pawl__local_find_granted(local_of(other), &visit, ref, held->token));
+    assert_ptr_equal(pawl__local_find_granted(local_of(other), &visit, ref, held->token + 1), &table_of(other)->nodes[ref - 1]);
+    pawl__local_leave(local_of(other), &visit);
+    assert_int_equal(park(engine, granted, LONG), PAWL__DONE);
+    assert_true(pawl__local_enter_try(local_of(other), &visit, held->name_hash));
+    assert_null(pawl__local_find_granted(local_of(other), &visit, ref, held->token + 1));
+    pawl__local_leave(local_of(other), &visit);
+    assert_int_equal(release(engine, granted), PAWL__DONE);
+    engine_close(other);
+    engine_close(engine);
+    free(held), free(granted), free(elsewhere);
+}
+
 int main(int argc, char **argv) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
-        T(test_withdrawn_while_it_is_refused),
-        T(test_withdrawn_while_it_is_downgraded),
-        T(test_checked_while_it_is_downgraded),
-        T(test_downgrade_of_what_was_revoked),
+        T(test_withdrawn_while_it_is_refused), T(test_withdrawn_while_it_is_downgraded), T(test_checked_while_it_is_downgraded),
+        T(test_downgrade_of_what_was_revoked), T(test_slow_claimer_in_another_bucket),
     };
 
     choose_tests(argc, argv);

@@ -289,6 +289,7 @@ static int mind_slow_claimer(struct local *local, struct local_claim *state, con
     int64_t age_ms = pawl__local_wall_ms() - peer->granted_ms;
     struct slow_claimer *slow_claimer = &state->slow_claimer;
     struct guard_visit visit;
+    struct node *node;
     bool passed;
 
     if (slow_claimer->ref != peer->ref || slow_claimer->token != peer->token) {
@@ -302,7 +303,8 @@ static int mind_slow_claimer(struct local *local, struct local_claim *state, con
         return PAWL__DONE;
     if (pawl__local_enter(local, &visit, state->claim->name_hash, deadline, &state->unparked) != PAWL__DONE)
         return PAWL__PENDING;
-    passed = lags(local, slow_claimer) && pawl__local_pass_over(local, &visit, &local->table->nodes[slow_claimer->ref - 1]);
+    node = pawl__local_find_granted(local, &visit, slow_claimer->ref, slow_claimer->token);
+    passed = node && pawl__local_pass_over(local, &visit, node);
     pawl__local_leave(local, &visit);
     if (passed)
         pawl__local_note_passed_over(local, slot_of(peer->owner));

@@ -426,6 +426,14 @@ void pawl__local_drop(struct local *local, struct guard_visit *visit, uint32_t r
     }
 }
 
+struct node *pawl__local_find_granted(struct local *local, struct guard_visit *visit, uint32_t ref, uint64_t token) {
+    struct node *node = &local->table->nodes[ref - 1];
+
+    if (!pawl__local_linked(local, visit, ref) || state_of(GET(node->state)) != NODE_GRANTED || GET(node->token) != token)
+        return NULL;
+    return node;
+}
+
 bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer) {
     if (!node_move(slow_claimer, NODE_PASS_OVER))
         return false;

@@ -294,6 +294,9 @@ void pawl__local_repair(struct local *local, struct guard_visit *visit);
 void pawl__local_regrant_all(struct local *local, struct guard_visit *visit);
 /* Time is up for one that was granted and does not claim: out with it; it queues again. False: it has claimed. */
 bool pawl__local_pass_over(struct local *local, struct guard_visit *visit, struct node *slow_claimer);
+/* The node, of which that was read before, outside of the guard: if it is still granted with this token. Meanwhile it may have gone to
+ * another bucket, where tokens are counted anew, and is to be left alone in the guard of this one: NULL. */
+struct node *pawl__local_find_granted(struct local *local, struct guard_visit *visit, uint32_t ref, uint64_t token);
 /* Take it from its holder, who does not know. False: it does not hold. */
 bool pawl__local_revoke(struct local *local, struct guard_visit *visit, struct node *holder);
 /* Walk: first (ref 0) or next node; NULL at the end, or with visit->damaged. *steps bounds it. */
