@@ -192,11 +192,29 @@ static void test_slow_claimer_in_another_bucket(void **data) {
     free(held), free(granted), free(elsewhere);
 }
 
+/* It can't be waited for any more: nobody rings for it, nor for who has its node next. */
+static void test_abandoned_node_has_no_channel(void **data) {
+    struct pawl__engine *engine = engine_open(*data);
+    struct pawl__claim *held = mutex_claim("name"), *waits = mutex_claim("name");
+    _Atomic uint32_t *channel;
+
+    assert_int_equal(acquire(engine, held, 0), PAWL__DONE);
+    assert_int_equal(submit(engine, waits), PAWL__PENDING);
+    channel = &table_of(engine)->nodes[inner(waits)->ref - 1].channel;
+    atomic_store(channel, 3);
+    assert_int_equal(pawl__local_abandon(local_of(engine), inner(waits), pawl__boottime() + LONG, PAWL_ENOSPACE), PAWL_ENOSPACE);
+    assert_int_equal(inner(waits)->ref, 0);
+    assert_int_equal(atomic_load(channel), 0);
+    assert_int_equal(release(engine, held), PAWL__DONE);
+    engine_close(engine);
+    free(held), free(waits);
+}
+
 int main(int argc, char **argv) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_directory, teardown_directory)
     const struct CMUnitTest tests[] = {
         T(test_withdrawn_while_it_is_refused), T(test_withdrawn_while_it_is_downgraded), T(test_checked_while_it_is_downgraded),
-        T(test_downgrade_of_what_was_revoked), T(test_slow_claimer_in_another_bucket),
+        T(test_downgrade_of_what_was_revoked), T(test_slow_claimer_in_another_bucket),   T(test_abandoned_node_has_no_channel),
     };
 
     choose_tests(argc, argv);

@@ -508,6 +508,7 @@ int pawl__local_abandon(struct local *local, struct local_claim *state, int64_t 
         return rc;
     if (pawl__local_enter(local, &visit, state->claim->name_hash, deadline, NULL) != PAWL__DONE)
         return PAWL__PENDING;
+    atomic_store(&node_of(local, state)->channel, 0); /* afterwards it is not ours to say so */
     leave_and_note(local, &visit, state);
     return rc;
 }

@@ -458,8 +458,10 @@ static int wait_for_grant(struct local *local, struct local_claim *state, int64_
     atomic_store(&state->channel, channel);
     atomic_store(&node->channel, channel ? channel->number + 1 : 0);
     rc = watch_and_wait(local, state, channel, deadline, reterr);
-    atomic_store(&node->channel, 0);
-    SET(node->watching, WATCHING_NOTHING);
+    if (GET(state->ref) != 0) { /* else it was abandoned, and another thread may wait with this node */
+        atomic_store(&node->channel, 0);
+        SET(node->watching, WATCHING_NOTHING);
+    }
     atomic_store(&state->channel, NULL);
     if (channel)
         pawl__local_channel_put(local, channel);
