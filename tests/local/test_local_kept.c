@@ -6,6 +6,13 @@
 
 static const char NAME[] = "kept";
 
+/* What a child is given. */
+struct family {
+    const char *directory;
+    bool inherit;
+    struct board *board; /* word 0: the pid of a child that lives on; or: 0: it holds, 1: it may let go */
+};
+
 /* Two processes, as far as the table knows; and a third. */
 struct scene {
     struct pawl__engine *one, *two, *three;
@@ -182,6 +189,94 @@ static void test_let_go_before_one_that_waits(void **data) {
         assert_int_equal(release(scene.two, scene.second), PAWL__DONE);
     }
     scene_free(&scene);
+}
+
+static int release_with_a_busy_guard(struct scene *scene, struct pawl__engine *engine, struct pawl__claim *claim) {
+    struct guard_visit visit;
+    int rc;
+
+    assert_true(pawl__local_enter_try(local_of(scene->three), &visit, claim->name_hash));
+    rc = engine->impl->withdraw(engine, claim);
+    pawl__local_leave(local_of(scene->three), &visit);
+    return rc;
+}
+
+/* One of three readers has let go, and stands before, between or behind the others: it keeps no reader out, and no writer longer than
+ * those do. */
+static void check_let_go_among_readers(const char *directory, int gone, int first, bool writer_waits) {
+    struct scene scene = scene_new(directory, PAWL_RWLOCK, PAWL_SHARED);
+    struct pawl__engine *engines[] = {scene.one, scene.two, scene.three};
+    struct pawl__claim *readers[] = {scene.first, scene.second, scene.third},
+                       *late = claim_new(NAME, PAWL_RWLOCK, PAWL_SHARED, 1, 1),
+                       *writer = claim_new(NAME, PAWL_RWLOCK, PAWL_EXCLUSIVE, 1, 1);
+    int last = 3 - gone - first;
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(submit(engines[i], readers[i]), PAWL__DONE);
+    if (writer_waits)
+        assert_int_equal(submit(scene.one, writer), PAWL__PENDING);
+    assert_int_equal(release_with_a_busy_guard(&scene, engines[gone], readers[gone]), PAWL__PENDING);
+    assert_int_equal(state_in_table(engines[gone], readers[gone]), NODE_KEPT);
+    if (!writer_waits) {
+        assert_int_equal(acquire_now(scene.two, late), PAWL__DONE);
+        assert_int_equal(release(scene.two, late), PAWL__DONE);
+        assert_int_equal(submit(scene.one, writer), PAWL__PENDING);
+    }
+    assert_int_equal(release(engines[first], readers[first]), PAWL__DONE);
+    assert_int_equal(state_in_table(scene.one, writer), NODE_WAITING);
+    assert_int_equal(release(engines[last], readers[last]), PAWL__DONE);
+    assert_int_equal(state_in_table(scene.one, writer), NODE_GRANTED); /* by that release, not by its own look */
+    assert_int_equal(park(scene.one, writer, LONG), PAWL__DONE);
+    assert_int_equal(park(engines[gone], readers[gone], LONG), PAWL__DONE); /* and not lost */
+    assert_int_equal(release(scene.one, writer), PAWL__DONE);
+    free(late), free(writer);
+    scene_free(&scene);
+}
+
+static void test_let_go_among_readers(void **data) {
+    for (int gone = 0; gone < 3; gone++)
+        for (int first = 0; first < 3; first++)
+            for (int waits = 0; waits < 2 && first != gone; waits++)
+                check_let_go_among_readers(*data, gone, first, waits);
+}
+
+/* It can't leave any more: who waits for the lock has it, and so does who only tries. */
+static void let_go_and_die(void *data) {
+    struct family *family = data;
+    struct pawl__engine *engine = engine_open(family->directory), *other = engine_open(family->directory);
+    struct pawl__claim *claim = mutex_claim(NAME);
+    struct guard_visit visit;
+
+    if (acquire(engine, claim, LONG) != PAWL__DONE)
+        _exit(1);
+    atomic_store(&family->board->words[0], 1);
+    if (!await_word(&family->board->words[1], 1) || !pawl__local_enter_try(local_of(other), &visit, claim->name_hash) ||
+        engine->impl->withdraw(engine, claim) != PAWL__PENDING || state_in_table(engine, claim) != NODE_KEPT)
+        _exit(2);
+    pawl__local_leave(local_of(other), &visit);
+    kill(getpid(), SIGKILL);
+}
+
+static void test_let_go_by_one_that_died_then(void **data) {
+    for (int waits = 0; waits < 2; waits++) {
+        struct board *board = board_new();
+        struct family family = {.directory = *data, .board = board};
+        struct pawl__engine *engine = engine_open(*data);
+        struct pawl__claim *claim = mutex_claim(NAME);
+        pid_t pid = spawn(let_go_and_die, &family);
+
+        assert_true(await_word(&board->words[0], 1));
+        if (waits)
+            assert_int_equal(submit(engine, claim), PAWL__PENDING);
+        atomic_store(&board->words[1], 1);
+        assert_true(WIFSIGNALED(reap(pid)));
+        assert_int_equal(waits ? park(engine, claim, LONG) : acquire_now(engine, claim), PAWL__DONE);
+        assert_int_equal(release(engine, claim), PAWL__DONE);
+        assert_int_equal(GET(table_of(engine)->buckets[claim->name_hash & (BUCKET_COUNT - 1)].head), 0);
+        engine_close(engine);
+        free(claim);
+        board_free(board);
+    }
 }
 
 /* One that was broken before is lost. */
@@ -444,12 +539,6 @@ static void test_status_and_break(void **data) {
 
 /* ---- The end of the keeper ---- */
 
-struct family {
-    const char *directory;
-    bool inherit;
-    struct board *board; /* word 0: the pid of a child that lives on */
-};
-
 static void keep_and_die(void *data) {
     struct family *family = data;
     struct pawl__engine *engine = NULL;
@@ -666,6 +755,8 @@ int main(int argc, char **argv) {
         T(test_no_token_and_a_busy_guard),
         T(test_let_go_with_a_busy_guard),
         T(test_let_go_before_one_that_waits),
+        T(test_let_go_among_readers),
+        T(test_let_go_by_one_that_died_then),
         T(test_broken_and_let_go),
         T(test_not_kept_while_another_waits),
         T(test_wanted_when_granted),

@@ -21,6 +21,7 @@ struct scene {
     uint64_t token;                             /* the highest seen */
     int64_t worst;                              /* the longest that anybody had to wait after a kill */
     bool first_held;
+    struct guard_visit visit; /* the parent's, by `one` */
 };
 
 struct scenario {
@@ -203,6 +204,26 @@ static void queue_both(struct scene *scene) {
     submit(scene->two, scene->second);
 }
 
+/* ---- The same while the parent stands in the guard ---- */
+
+static void queue_both_and_enter(struct scene *scene) {
+    queue_both(scene);
+    assert_true(pawl__local_enter_try(local_of(scene->one), &scene->visit, scene->own->name_hash));
+}
+
+static void enter_guard(struct scene *scene) {
+    assert_true(pawl__local_enter_try(local_of(scene->one), &scene->visit, scene->own->name_hash));
+}
+
+static void leave_guard(struct scene *scene) {
+    pawl__local_leave(local_of(scene->one), &scene->visit);
+}
+
+static void after_queue_and_guard(struct scene *scene) {
+    leave_guard(scene);
+    after_queue(scene);
+}
+
 /* ---- Readers ---- */
 
 static void before_readers(struct scene *scene) {
@@ -366,6 +387,12 @@ static const struct scenario scenarios[] = {
     {.name = "take it from readers", .before = before_kept_by_readers, .act = act_pair, .after = after_kept_by_readers},
     {.name = "wait", .before = before_hold, .act = act_wait, .nudge = let_go, .after = let_go},
     {.name = "release to a queue", .prepare = prepare_hold, .nudge = queue_both, .act = act_release, .after = after_queue},
+    {.name = "let go", .prepare = prepare_hold, .nudge = enter_guard, .act = act_release, .after = leave_guard},
+    {.name = "let go to a queue",
+     .prepare = prepare_hold,
+     .nudge = queue_both_and_enter,
+     .act = act_release,
+     .after = after_queue_and_guard},
     {.name = "release to readers",
      .before = before_readers,
      .prepare = prepare_hold,
