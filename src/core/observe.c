@@ -11,6 +11,8 @@
  *                 seen      what it was told last, or is about to be (`posted`)
  *
  * A look is for all observers of that name: a thousand of one lock cost no more requests than one.
+ * One thread looks at all names. So a look at what is at a server that is down fails at once (FRESH_TOLD), and the engine tells when that
+ * is back: else each of its names would keep the thread from those of the other servers, for as long as a look may take.
  *
  * Invariants
  *   - observers.mutex guards all of it, and is a leaf: engines call changed() with mutexes of their own. No engine is called, and no

@@ -260,7 +260,9 @@ enum pawl__part {
 enum pawl__fresh {
     FRESH_LATEST, /* no older than any write that was answered before the call */
     FRESH_GRANT,  /* this client holds the lock while the call runs: as new as the connection that brought the grant shows it */
-    FRESH_TOLD,   /* it observes the lock: as new as the connection that told of a change shows it; the next change is told, too */
+    /* It observes the lock: as new as the connection that told of a change shows it; the next change is told, too. Where locks are at
+     * several servers, one that is down is not waited for: changed() is said when it is back. */
+    FRESH_TOLD,
 };
 
 /* Who writes: what the engine needs to know of a claim to write in its name, though the claim may be gone meanwhile. Opaque. */
@@ -323,7 +325,8 @@ struct pawl__values {
     /* No changed() for it is under way, or comes, once this has returned. Not called from within changed(). */
     void (*unobserve)(struct pawl__engine *, struct pawl__observer *);
     /* Who holds one lock, as survey() shows it: the first one will do, and who waits need not be shown. By the deadline, since pawl_close
-     * waits for it, and by requests whose number and size do not depend on those who wait. Optional, where survey() does no worse. */
+     * waits for it, and by requests whose number and size do not depend on those who wait. As FRESH_TOLD: one thread looks at all locks,
+     * and those of a server that is down must not keep it from the others. Optional, where survey() does no worse. */
     int (*look)(struct pawl__engine *, const char *name, pawl_visit_fn *visit, void *data, int64_t deadline,
                 struct pawl_error *reterr);
 };

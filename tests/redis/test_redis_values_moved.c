@@ -204,6 +204,50 @@ static void test_observed_slot_moves(void **state) {
     pawl_close(client);
 }
 
+static void count(const struct pawl_observed *seen, void *data) {
+    (void)seen;
+    atomic_fetch_add((_Atomic unsigned *)data, 1);
+}
+
+static struct pawl_observer *observe(struct pawl *client, const char *name, _Atomic unsigned *ret_told) {
+    struct pawl_observer *observer;
+
+    assert_works(pawl_observe(client, name, count, ret_told, &observer, &error), &error);
+    return observer;
+}
+
+/* One thread looks at all that a client observes. Locks of a node that is down don't keep it from those of the others; and are told of,
+ * too, as soon as another node has them. */
+static void test_observed_beside_a_node_that_is_down(void **state) {
+    enum { LOCKS = 20 };
+    struct pawl *client = open_client(LEASE_MS, "%s", cluster.url);
+    struct redis_server *from = redis_cluster_node(&cluster, "lock", -1), *to;
+    _Atomic unsigned there = 0, elsewhere = 0;
+    char name[16] = "a";
+    int64_t begin;
+
+    (void)state;
+    while (redis_cluster_node(&cluster, name, -1) == from)
+        name[0]++;
+    redis_server_stop(from, SIGKILL);
+    begin = pawl__boottime();
+    for (int i = 0; i < LOCKS; i++) {
+        char one[16];
+
+        snprintf(one, sizeof one, "{lock}%d", i);
+        observe(client, one, &there);
+    }
+    observe(client, name, &elsewhere);
+    await(atomic_load(&elsewhere) == 1, "who observes a lock is never told of it");
+    assert_true(pawl__boottime() - begin < PAWL__NS_PER_S); /* the others' node is not replaced yet */
+    assert_int_equal(atomic_load(&there), 0);
+    to = redis_cluster_node(&cluster, "lock", redis_cluster_index(&cluster, from));
+    await(atomic_load(&there) == LOCKS, "who observes a lock is not told of it when its node was replaced");
+    redis_server_start(from);
+    redis_await_replicas(to, 1);
+    pawl_close(client); /* which ends its observers */
+}
+
 /* ---- Replicas ------------------------------------------------------------------------------------------------------------- */
 
 /* What was answered survives the primary, and so does the hold, which goes on writing. */
@@ -257,6 +301,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_write_crosses_a_move, set_up_cluster),
         cmocka_unit_test_setup(test_nodes_disagree_about_a_slot, set_up_cluster),
         cmocka_unit_test_setup(test_observed_slot_moves, set_up_cluster),
+        cmocka_unit_test_setup(test_observed_beside_a_node_that_is_down, set_up_cluster),
         cmocka_unit_test_setup(test_over_a_failover, set_up_watched),
         cmocka_unit_test_setup(test_too_few_replicas, set_up_watched),
     };

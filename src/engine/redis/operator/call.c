@@ -95,10 +95,11 @@ static bool call_server(struct server *server, const struct redis_ask *ask, bool
 }
 
 /* The second MOVED in a row: nodes do not agree yet who has the slot, and would say so as fast as they are asked. */
-static void rest_if_moved(enum reply_class class, bool *moved) {
-    if (class == REPLY_MOVED && *moved)
-        pawl__pause(AGAIN_NS);
+static bool moved_again(enum reply_class class, bool *moved) {
+    bool again = class == REPLY_MOVED && *moved;
+
     *moved = class == REPLY_MOVED;
+    return again;
 }
 
 /* Whom to ask again after an error; NULL: that would not help. */
@@ -121,7 +122,8 @@ redisReply *pawl__server_call(struct server *server, int script, int keys, int a
         if (class == REPLY_OK)
             return answer.reply;
         server = ask_again(server, answer.reply, class, &why);
-        rest_if_moved(class, &moved);
+        if (moved_again(class, &moved))
+            pawl__pause(AGAIN_NS);
         freeReplyObject(answer.reply);
     }
     if (reterr)
@@ -149,6 +151,11 @@ static bool may_pass(struct server *server, const redisReply *reply, struct pawl
     return passes;
 }
 
+/* How long a server that is down is waited for before it is looked again who has the lock. */
+static int64_t wait_for_up(const struct redis_ask *ask, int64_t now, int64_t deadline) {
+    return ask->hurried ? now : now + AGAIN_NS < deadline ? now + AGAIN_NS : deadline;
+}
+
 int pawl__call_until(struct redis *redis, const char *name, const struct redis_ask *ask, int64_t deadline, struct redis_answer *ret,
                      struct pawl_error *reterr) {
     struct server *asked = NULL;
@@ -158,10 +165,11 @@ int pawl__call_until(struct redis *redis, const char *name, const struct redis_a
 
     *reterr = (struct pawl_error){0};
     for (now = pawl__boottime(); now < deadline; now = pawl__boottime()) {
-        int64_t up_by = now + AGAIN_NS < deadline ? now + AGAIN_NS : deadline;
         struct server *server = asked ? asked : pawl__server_having(redis, name);
 
-        if (!call_server(server, ask, asked, up_by, deadline, ret, reterr)) {
+        if (!call_server(server, ask, asked, wait_for_up(ask, now, deadline), deadline, ret, reterr)) {
+            if (ask->hurried)
+                break;
             asked = NULL;
             continue;
         }
@@ -169,14 +177,15 @@ int pawl__call_until(struct redis *redis, const char *name, const struct redis_a
         if (class == REPLY_OK)
             return 0;
         bool passes = may_pass(server, ret->reply, reterr, class, &asked);
+        bool rests = class == REPLY_AGAIN || (class == REPLY_ASK && !asked);
 
+        rests |= moved_again(class, &moved);
         freeReplyObject(ret->reply);
         ret->reply = NULL;
-        if (!passes)
+        if (!passes || (rests && ask->hurried))
             return reterr->code;
-        if (class == REPLY_AGAIN || (class == REPLY_ASK && !asked))
+        if (rests)
             pawl__pause(AGAIN_NS);
-        rest_if_moved(class, &moved);
     }
     return reterr->code ? reterr->code : pawl__fail(reterr, PAWL_ETIMEOUT, "the time is over");
 }

@@ -17,6 +17,7 @@ struct redis_ask {
     int script, keys, argc;
     const char **argv;
     const size_t *lengths;
+    bool hurried; /* only of a server that is up: what is down, or can't answer now, is not waited for */
 };
 struct redis_answer {
     redisReply *reply;
@@ -24,8 +25,8 @@ struct redis_answer {
     unsigned number;
     bool unsure; /* it was sent before, and no answer came: it may have been carried out. Only ever set, never cleared */
 };
-/* Ask who has the lock of this name until there is an answer that is not an error, or an error that will not pass, or the deadline. It may
- * be carried out more than once. No mutex held. */
+/* Ask who has the lock of this name until there is an answer that is not an error, or an error that will not pass, or the deadline; what is
+ * hurried follows a slot that has moved, and ends at what else would be waited for. It may be carried out more than once. No mutex held. */
 int pawl__call_until(struct redis *redis, const char *name, const struct redis_ask *ask, int64_t deadline, struct redis_answer *ret,
                      struct pawl_error *reterr);
 /* The next server that has locks, after `server` or from the first; NULL: there are no more. No mutex held. */

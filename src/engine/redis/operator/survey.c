@@ -38,7 +38,7 @@ int pawl__redis_look_by(struct pawl__engine *engine, const char *name, pawl_visi
                         struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     const char *argv[LOOK_KEYS + 1];
-    const struct redis_ask ask = {.script = SCRIPT_SURVEY, .keys = LOOK_KEYS, .argc = LOOK_KEYS + 1, .argv = argv};
+    const struct redis_ask ask = {.script = SCRIPT_SURVEY, .keys = LOOK_KEYS, .argc = LOOK_KEYS + 1, .argv = argv, .hurried = true};
     struct redis_answer answer = {0};
     struct lock_view view;
     int rc = pawl__redis_check_name(redis, name, reterr);

@@ -274,7 +274,7 @@ static int redis_get(struct pawl__engine *engine, const char *name, enum pawl__p
     struct pawl_error why = {0};
     char key[REDIS_KEY_MAX], most[24];
     const char *argv[] = {key, most};
-    const struct redis_ask read = {.script = SCRIPT_READ, .keys = 1, .argc = 2, .argv = argv};
+    const struct redis_ask read = {.script = SCRIPT_READ, .keys = 1, .argc = 2, .argv = argv, .hurried = fresh == FRESH_TOLD};
     int rc = pawl__redis_check_name(redis, name, reterr);
 
     if (rc < 0)
