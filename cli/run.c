@@ -65,14 +65,17 @@ static bool linger(struct run *run, int64_t until) {
     return !run->over && !is_asked_to_end(run);
 }
 
-/* Servers that are away are waited for as long as the hold stands without them. */
-static int note_in_time(struct run *run, struct pawl_error *error) {
+/* Servers that are away are waited for as long as the hold stands without them. `ret_unsure`: one of the attempts may have been written,
+ * though another after it was refused. */
+static int note_in_time(struct run *run, bool *ret_unsure, struct pawl_error *error) {
     enum { PAUSE_MS = 200 };
     bool told = false;
 
+    *ret_unsure = false;
     for (;;) {
         int result = once_note(&run->take, run->granted, run->options.record_name, error);
 
+        *ret_unsure |= result == PAWL_EUNKNOWN || result == PAWL_EREPLICAS;
         if (!once_may_pass(result) || now_ms() >= run->max_hold_at)
             return result;
         if (!told)
@@ -86,17 +89,18 @@ static int note_in_time(struct run *run, struct pawl_error *error) {
 /* --once-per: note the success. */
 static void note_success(struct run *run) {
     struct pawl_error error;
+    bool unsure;
 
     if (!run->options.once.wanted || run->over || run->status != 0)
         return;
-    int result = note_in_time(run, &error);
+    int result = note_in_time(run, &unsure, &error);
     if (result >= 0) {
         if (run->options.take.verbose)
             say("noted beside '%s' that the command succeeded", run->options.take.names[0]);
         return;
     }
-    say("the command succeeded, but that %s noted, so it may be run again in this period: %s",
-        result == PAWL_EUNKNOWN || result == PAWL_EREPLICAS ? "may not be" : "is not", error.text);
+    say("the command succeeded, but that %s noted, so it may be run again in this period: %s", unsure ? "may not be" : "is not",
+        error.text);
     run->status = exit_of(result);
     run->over |= result == PAWL_ELOST;
     run->take.loss_told |= result == PAWL_ELOST;

@@ -262,6 +262,18 @@ if start_redis; then
     check "... which is said" says "the command succeeded, but that may not be noted, so it may be run again in this period"
     kill -CONT "$server"
     check "... it is run again" runs too-late
+    forgotten() { # LOCK
+        [ "$(redis-cli -p "$port" DEL "$1")" = 1 ]
+    }
+    hangs lost-then 60
+    check "an answer to the note is lost" eventually says "is tried again"
+    kill -STOP "$started"
+    kill -CONT "$server"
+    check "... and then the hold" forgotten lost-then
+    kill -CONT "$started"
+    ended "$started"
+    equal "... so that the next try is refused" 76 "$status"
+    check "... which does not say that nothing was noted" says "the command succeeded, but that may not be noted, so it may be run again"
 else
     skip "Redis" "$missing"
 fi
