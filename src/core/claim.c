@@ -470,6 +470,8 @@ static int look(struct claim *claim, struct pawl_error *ret) {
 
     if (rc >= 0)
         return CLAIM_NOTHING;
+    if (rc != PAWL_EGONE && claim->state == CLAIM_KEPT)
+        pawl__keep_learn(claim); /* who wanted it took it away */
     if (rc != PAWL_EGONE)
         return broken(claim, ret);
     pawl__fail(ret, PAWL_ELOST,
