@@ -323,9 +323,9 @@ PAWL_PUBLIC int pawl_set_max_hold(struct pawl_lock *lock, int64_t max_hold_ms, s
  *
  * A lock that is kept is held by the process, and by nobody in it: the next acquire, through any handle of its name, enters without asking
  * the server, and its hold has a token of its own, as ever. It goes back as soon as another process waits for it; when nobody in this one
- * has entered it for `keep_ms` (at most 2.25 times that, and a few ms); when another mode of it is wanted here; and with pawl_close. pawl_lock_free does not
- * give it back. Where those who wait can't make themselves heard (docs/redis.md), it goes back `keep_ms` after its grant. If its lease
- * can't be renewed while it is kept, nobody is told, and the next acquire asks the server.
+ * has entered it for `keep_ms` (at most 2.25 times that, and a few ms); when another mode of it is wanted here; and with pawl_close.
+ * pawl_lock_free does not give it back. Where those who wait can't make themselves heard (docs/redis.md), it goes back `keep_ms` after its
+ * grant. If its lease can't be renewed while it is kept, nobody is told, and the next acquire asks the server.
  *
  * The price: to others a lock that is kept is held. They wait for the time that it takes to tell this process; if it is stopped, killed, or
  * ends without pawl_close, for the rest of the lease, as for any holder. pawl_inspect shows it as a holder.
