@@ -187,6 +187,10 @@ void exchange_say(struct exchange *exchange, unsigned status, const char *format
     document_drop(document);
 }
 
+static void say_ending(struct exchange *exchange) {
+    exchange_say(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "pawl is ending\n");
+}
+
 static ssize_t pull(void *data, uint64_t position, char *out, size_t room) {
     struct exchange *exchange = data;
     ssize_t length = exchange->http->stopping ? -1 : exchange->pull(exchange->stream, out, room);
@@ -434,7 +438,10 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
             visitor->deadline = PAWL_FOREVER;
         }
         exchange->served = true;
-        exchange->route->serve(exchange, http->data);
+        if (http->stopping) /* nobody would resume it any more */
+            say_ending(exchange);
+        else
+            exchange->route->serve(exchange, http->data);
     }
     if (exchange->answered)
         return send_answer(exchange);
@@ -584,7 +591,8 @@ void http_run(struct http *http) {
     MHD_run(http->daemon);
 }
 
-/* Bounded: each one that is resumed has its answer or its end, and nobody is let in any more. */
+/* Bounded: each one that is resumed has its answer or its end, and nobody is let in any more. A request that arrives in the last run is
+ * answered in it: libmicrohttpd does not end while one is suspended. */
 void http_stop(struct http *http) {
     http->stopping = true;
     MHD_socket listening = MHD_quiesce_daemon(http->daemon);
@@ -593,7 +601,7 @@ void http_stop(struct http *http) {
         struct exchange *exchange = LIST_FIRST(&http->suspended);
 
         if (exchange->pull == NULL)
-            exchange_say(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "pawl web is ending\n");
+            say_ending(exchange);
         else
             resume(exchange);
     }

@@ -30,7 +30,7 @@ struct route {
 /* On a socket that listens, and another one beside it, or -1; they stay the caller's. `routes` end with a NULL path. NULL: it can't be
  * started. */
 struct http *http_start(int socket, int beside, const struct gate *gate, const struct route *routes, void *data);
-/* What waits for an answer gets 503. */
+/* What waits for an answer gets 503, and so does a request that arrives meanwhile. */
 void http_stop(struct http *http);
 /* Readable when http_run() has something to do; it has, too, when http_due() is over, a moment of now_ms(). */
 int http_fd(const struct http *http);

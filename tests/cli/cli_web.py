@@ -360,6 +360,22 @@ def closed_within(web, crowd, seconds):
     return time.monotonic() - began if sockets_of(web) <= 1 else None
 
 
+def ends_while_asked():
+    """A request that arrives together with the signal is read in the server's last run, when no look is taken any more."""
+    web = Web()
+    before = sockets_of(web)
+    with web.connect() as connection:
+        assert eventually(lambda: sockets_of(web) == before + 1)
+        web.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, web.process.pid, os.WSTOPPED)
+        connection.sendall(web.head("GET", f"/api/lock?url={LOCKS}&name=deploy"))
+        web.process.terminate()
+        web.process.send_signal(signal.SIGCONT)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    check("who asks while it ends is told so", answer.startswith(b"HTTP/1.1 503") and answer.endswith(b"pawl is ending\n"), answer)
+    equal("... and it ends as it should", 128 + signal.SIGTERM, web.process.wait(PATIENCE) % 256)
+
+
 def slow_readers():
     """Those who ask at once and take the answer slowly: they are closed after a while, and at once where there are too many."""
     url, path = "local:" + os.path.join(scratch, "many"), os.path.join(scratch, "readers")
@@ -607,6 +623,7 @@ def main():
     many_streams(web)
     equal("it ends when it is told to", 128 + signal.SIGTERM, web.stop() % 256)
     equal("... and has said nothing", "", web.process.stderr.read())
+    ends_while_asked()
     breaks()
     unreachable()
     silent()
