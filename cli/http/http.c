@@ -7,6 +7,7 @@
  */
 #include "http.h"
 
+#include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <stdarg.h>
@@ -31,6 +32,7 @@ enum {
     STREAM_BLOCK = 16 * 1024,
     PATH_MOST = 64,
     TICK_MS = 1000,
+    RETRY_MS = 100, /* who could not be let in is tried again */
 };
 
 struct visitor {
@@ -69,6 +71,7 @@ struct document {
 struct http {
     struct MHD_Daemon *daemon;
     int beside;   /* listens, too; libmicrohttpd knows of one alone */
+    bool waits;   /* there may be somebody at `beside` who could not be let in */
     int watching; /* an epoll set: libmicrohttpd's own, and `beside` */
     const struct gate *gate;
     const struct route *routes;
@@ -523,12 +526,13 @@ static void sweep(struct http *http) {
 
 /* ---- the server ----------------------------------------------------------------------------------------------------------- */
 
+/* Of `beside` each arrival is told once: who can't be let in must not keep us awake. */
 static bool watch(const struct http *http) {
     int own = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    struct epoll_event readable = {.events = EPOLLIN};
+    struct epoll_event readable = {.events = EPOLLIN}, arrival = {.events = EPOLLIN | EPOLLET};
 
     return http->watching >= 0 && epoll_ctl(http->watching, EPOLL_CTL_ADD, own, &readable) == 0 &&
-           (http->beside < 0 || epoll_ctl(http->watching, EPOLL_CTL_ADD, http->beside, &readable) == 0);
+           (http->beside < 0 || epoll_ctl(http->watching, EPOLL_CTL_ADD, http->beside, &arrival) == 0);
 }
 
 static void end(struct http *http) {
@@ -564,22 +568,27 @@ int http_fd(const struct http *http) {
 
 int64_t http_due(const struct http *http) {
     MHD_UNSIGNED_LONG_LONG ms = 0;
-    int64_t due = TAILQ_EMPTY(&http->visitors) ? PAWL_FOREVER : deadline_in(TICK_MS);
+    int64_t wait_ms = http->waits ? RETRY_MS : TAILQ_EMPTY(&http->visitors) ? PAWL_FOREVER : TICK_MS;
 
-    if (MHD_get_timeout(http->daemon, &ms) == MHD_YES && ms < TICK_MS)
-        due = deadline_in((int64_t)ms);
-    return due;
+    if (MHD_get_timeout(http->daemon, &ms) == MHD_YES && ms < (uint64_t)wait_ms)
+        wait_ms = (int64_t)ms;
+    return deadline_in(wait_ms);
 }
 
-/* No more than may come in at once: who is beyond that is let in when others have gone. */
+/* No more than may come in at once, and no more than there are descriptors for: who is beyond that is let in when others have gone. */
 static void accept_beside(struct http *http) {
+    struct epoll_event told[2];
     struct sockaddr_storage peer;
     socklen_t size = sizeof peer;
 
+    epoll_wait(http->watching, told, 2, 0); /* takes what was told of arrivals; what is there is found by asking */
+    http->waits = true;
     for (int fd; http->count < VISITORS_MOST + VISITORS_SPARE; size = sizeof peer) {
         fd = accept4(http->beside, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
+        if (fd < 0) {
+            http->waits = errno != EAGAIN;
             return;
+        }
         MHD_add_connection(http->daemon, fd, (struct sockaddr *)&peer, size); /* closes it where it fails */
     }
 }

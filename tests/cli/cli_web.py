@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -118,10 +119,42 @@ def both_loopbacks():
             equal(f"who comes by ::1 and asks for {host} is answered", b"HTTP/1.1 200", connection.recv(12))
     equal("... and by 127.0.0.1", 200, web.get("/api/state")[0])
     web.stop()
+    out_of_descriptors()
     taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
     port = taken.getsockname()[1]
     refused("somebody else at ::1", 71, rf"can't listen at \[::1\]:{port}", "--listen", f"localhost:{port}")
     taken.close()
+
+
+def cpu_time(web):
+    with open(f"/proc/{web.process.pid}/stat", encoding="ascii") as file:
+        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def out_of_descriptors():
+    """Who comes by ::1 and can't be let in waits, and so does the server: it does not ask again and again."""
+    web = Web(listen="localhost:0")
+    pid, crowd = web.process.pid, []
+    most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    highest = max(map(int, os.listdir(f"/proc/{pid}/fd")))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, most[1]))
+    try:
+        for _ in range(64):
+            crowd.append(socket.create_connection(("::1", web.port), PATIENCE))
+        crowd[-1].sendall(web.head("GET", "/"))
+
+        def rests():
+            before = cpu_time(web)
+            time.sleep(0.5)
+            return cpu_time(web) - before < 0.1
+
+        check("without descriptors it rests", eventually(rests))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, most)
+        equal("... and lets in who has waited when there are some", b"HTTP/1.1 200", crowd[-1].recv(12))
+    finally:
+        for connection in crowd:
+            connection.close()
+        web.stop()
 
 
 def shown_addresses():
