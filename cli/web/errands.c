@@ -20,8 +20,8 @@ struct errands {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct looker *looker;
-    struct watch watch; /* the thread's own; no clients until the first errand */
-    struct list waiting, done;
+    struct watch watch;              /* the thread's own; no clients until the first errand */
+    struct list breaks, looks, done; /* breaks go first: an operator waits, and a look may take long */
     bool stopping;
     int event;
 };
@@ -168,12 +168,18 @@ static void do_errand(struct errands *errands, struct errand *errand) {
 
 /* ---- the thread ----------------------------------------------------------------------------------------------------------- */
 
+static struct errand *take_next(struct errands *errands) {
+    struct errand *errand = take_first(&errands->breaks);
+
+    return errand != NULL ? errand : take_first(&errands->looks);
+}
+
 static void *run(void *data) {
     struct errands *errands = data;
 
     pthread_mutex_lock(&errands->mutex);
     while (!errands->stopping) {
-        struct errand *errand = take_first(&errands->waiting);
+        struct errand *errand = take_next(errands);
 
         if (errand == NULL) {
             pthread_cond_wait(&errands->changed, &errands->mutex);
@@ -195,7 +201,8 @@ struct errands *errands_start(const char *const urls[], size_t count, struct loo
     if (errands == NULL)
         return NULL;
     *errands = (struct errands){.looker = looker, .event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    errands->waiting.end = &errands->waiting.first;
+    errands->breaks.end = &errands->breaks.first;
+    errands->looks.end = &errands->looks.first;
     errands->done.end = &errands->done.first;
     pthread_mutex_init(&errands->mutex, NULL);
     pthread_cond_init(&errands->changed, NULL);
@@ -215,7 +222,7 @@ void errands_stop(struct errands *errands) {
     pthread_cond_signal(&errands->changed);
     pthread_mutex_unlock(&errands->mutex);
     pthread_join(errands->thread, NULL);
-    while ((errand = take_first(&errands->waiting)) != NULL || (errand = take_first(&errands->done)) != NULL)
+    while ((errand = take_next(errands)) != NULL || (errand = take_first(&errands->done)) != NULL)
         errand_free(errand);
     watch_close(&errands->watch);
     close(errands->event);
@@ -224,7 +231,7 @@ void errands_stop(struct errands *errands) {
 
 void errands_add(struct errands *errands, struct errand *errand) {
     pthread_mutex_lock(&errands->mutex);
-    put(&errands->waiting, errand);
+    put(errand->breaks ? &errands->breaks : &errands->looks, errand);
     pthread_cond_signal(&errands->changed);
     pthread_mutex_unlock(&errands->mutex);
 }

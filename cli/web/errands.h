@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * errands.h - what a request wants of a server, and the one who serves must not wait for: a look at one lock, and a break. A
- * thread of its own does them, one after the other, with clients of its own: a look at all locks may take long.
+ * thread of its own does them, one after the other and breaks first, with clients of its own: a look at all locks may take long.
  */
 #ifndef PAWL_CLI_ERRANDS_H
 #define PAWL_CLI_ERRANDS_H

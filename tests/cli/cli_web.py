@@ -634,6 +634,36 @@ def silent():
     nobody.close()
 
 
+def breaks_first():
+    """A break goes before looks that were asked for earlier, which may take long: what such a look shows has happened after the break."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    url = f"redis://127.0.0.1:{port}"
+    server = start("redis-server", "--port", str(port), "--save", "", stdout=subprocess.DEVNULL)
+    web = Web("--allow-break", "-u", url + "?command=30000")
+    check("a look at a server", eventually(lambda: web.get(f"/api/lock?url={url}&name=slow")[0] == 200))
+    hold("urgent")
+    wish = {"url": LOCKS, "name": "urgent", "token": status("urgent")[0]["holders"][0]["token"], "now": False}
+    body = json.dumps(wish).encode()
+    server.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, server.pid, os.WSTOPPED)
+    slow, behind, urgent = [web.connect() for _ in range(3)]
+    slow.sendall(web.head("GET", f"/api/lock?url={url}&name=slower"))
+    behind.sendall(web.head("GET", f"/api/lock?url={LOCKS}&name=urgent"))
+    urgent.sendall(web.head("POST", "/api/break", more=[f"Content-Length: {len(body)}"]) + body)
+    for _ in range(2):
+        web.get("/", key=False)  # when the second is answered, all three were read
+    server.send_signal(signal.SIGCONT)
+    equal("a break behind two looks", b"HTTP/1.1 200", urgent.recv(12))
+    answer = b"".join(iter(lambda: behind.recv(65536), b"")).split(b"\r\n\r\n", 1)[1]
+    seen = [holder["broken"] for lock in json.loads(answer)["seen"]["locks"] for holder in lock["holders"]]
+    check("... goes before the second, which sees it", False not in seen, seen)
+    for connection in slow, behind, urgent:
+        connection.close()
+    web.stop()
+    server.kill()
+
+
 def main():
     command_line()
     keys()
@@ -664,6 +694,7 @@ def main():
     slow_goes_first()
     if b"redis" in subprocess.run([PAWL, "--version"], stdout=subprocess.PIPE, check=True).stdout:
         crowded_export()
+        breaks_first()
 
 
 if __name__ == "__main__":
