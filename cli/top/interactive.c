@@ -115,14 +115,15 @@ static void look_on(struct top *top) {
 
 /* ---- what keys do --------------------------------------------------------------------------------------------------------- */
 
+/* The names are another program's words, and the line is pasted into a shell. */
 static void copy_command(struct top *top) {
-    char name[QUOTED_SIZE], url[QUOTED_SIZE], command[2 * QUOTED_SIZE + 64];
+    char word[WORD_SIZE], name[QUOTED_SIZE], url[QUOTED_SIZE], command[2 * QUOTED_SIZE + 64];
     const struct lock_seen *lock = shown_lock(top->shown, look_now(top));
 
     if (lock == NULL)
         return;
-    shell_quote(name, sizeof name, lock->name);
-    shell_quote(url, sizeof url, lock->place->url);
+    shell_quote(name, sizeof name, printable(word, sizeof word, lock->name));
+    shell_quote(url, sizeof url, printable(word, sizeof word, lock->place->url));
     if (top->shown->view == VIEW_LOCK && lock->holders > 0)
         snprintf(command, sizeof command, "pawl break -u %s --token %" PRIu64 " -- %s", url, lock->entries[0].token, name);
     else

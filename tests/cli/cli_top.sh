@@ -108,6 +108,15 @@ same() { [ -s "$scratch/after" ] && cmp -s "$scratch/before" "$scratch/after"; }
 check "... and the terminal is as it was" eventually same
 equal "... the screen, too" 0 "$(tmux display-message -p '#{alternate_on}')"
 
+odd='{"format":1,"url":"x:/","locks":[{"name":"odd\u001b[201~\nreboot","holders":[{"token":"7"}]}]}'
+printf '%s\n' "$odd" >"$scratch/odd"
+open 100 20 --from "$scratch/odd"
+tmux set -s set-clipboard on
+check "a name that plays with the terminal is shown" eventually shows 'odd?[201~?reboot'
+keys Enter y
+check "... copied" eventually shows 'copied: '
+equal "... and pasted as it is shown" "pawl break -u 'x:/' --token 7 -- 'odd?[201~?reboot'" "$(tmux show-buffer)"
+
 # ---- Live: signals, breaking ----
 
 mkfifo "$scratch/never"
