@@ -124,6 +124,8 @@ static ssize_t pull(void *data, char *out, size_t room) {
     if (stream->ended)
         return -1;
     if (!frames_read(&stream->site->frames, &stream->reader, out, room, &length)) {
+        if (stream->reader.offset > 0) /* amid an event: what we say now would be taken for the rest of it */
+            return -1;
         stream->ended = true;
         length = sizeof anew - 1;
         memcpy(out, anew, length);

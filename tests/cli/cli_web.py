@@ -492,6 +492,29 @@ def many_streams(web):
     check("... and streams, when they have gone", eventually(again))
 
 
+def reader_that_stands_still():
+    """A reader that stands still amid an event, until what it needs is not kept any more: nothing is written into the event."""
+    url, path = "local:" + os.path.join(scratch, "long"), os.path.join(scratch, "still")
+    names = [f"a lock with a long name, so that what differs between two looks is long: {i}" for i in range(1000)]
+    web = Web("--interval", "100", url=url, listen="unix:" + path)
+
+    def count():
+        return len(web.json("/api/state")["places"][0]["locks"])
+
+    equal("nothing is held", 0, count())
+    one = Stream(web, web.json("/api/state")["look"])
+    for _ in range(4):
+        holder = start(PAWL, "run", "-u", url, *names, "--", "sleep", "600")
+        check("all is held", eventually(lambda: count() == len(names)))
+        holder.terminate()
+        check("... and free", eventually(lambda: count() == 0))
+    got = one.rest + b"".join(iter(one.more, b""))
+    check("it has the beginning of an event", b"event: state" in got and not got.endswith(b"\n\n"), got[-200:])
+    equal("... and nothing is written into it", 0, got.count(b"anew"))
+    one.close()
+    web.stop()
+
+
 def crowded_export():
     """Many who ask while a look takes long: no more wait for it than may, and others are answered."""
     nobody = socket.create_server(("127.0.0.1", 0))
@@ -692,6 +715,7 @@ def main():
     silent()
     slow_readers()
     slow_goes_first()
+    reader_that_stands_still()
     if b"redis" in subprocess.run([PAWL, "--version"], stdout=subprocess.PIPE, check=True).stdout:
         crowded_export()
         breaks_first()
