@@ -61,12 +61,14 @@ static void *run(void *data) {
     return NULL;
 }
 
-/* Signals are for the thread that has the terminal. */
+/* Signals are for the thread that has the terminal. Where it can't be started that is tried again, with the descriptors there are. */
 static bool start_thread(struct source *source) {
     sigset_t all, before;
 
-    source->ask_fd = eventfd(0, EFD_CLOEXEC);
-    source->done_fd = eventfd(0, EFD_CLOEXEC);
+    if (source->ask_fd < 0)
+        source->ask_fd = eventfd(0, EFD_CLOEXEC);
+    if (source->done_fd < 0)
+        source->done_fd = eventfd(0, EFD_CLOEXEC);
     if (source->ask_fd < 0 || source->done_fd < 0)
         return false;
     sigfillset(&all);
