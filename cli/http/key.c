@@ -49,13 +49,21 @@ static int make(const char *path, char ret[KEY_DIGITS + 1]) {
     return status;
 }
 
-/* From an open file: a line of 32 hex digits. */
+/* From an open file, which nobody else can read or write: a line of 32 hex digits. */
 static int read_from(int fd, const char *path, char ret[KEY_DIGITS + 1]) {
     char line[KEY_DIGITS + 3];
     struct stat info;
 
     if (fstat(fd, &info) < 0)
         return storage_error(path);
+    if (!S_ISREG(info.st_mode)) {
+        say("%s is no regular file: --key-file wants one, or the name of one to be made", path);
+        return EXIT_STORAGE;
+    }
+    if (info.st_uid != geteuid() && info.st_uid != 0) {
+        say("%s is another user's, who knows the key in it: use a file of your own", path);
+        return EXIT_PERMISSION;
+    }
     if (info.st_mode & (S_IRWXG | S_IRWXO)) {
         say("others may use the key in %s; type: chmod 600 %s", path, path);
         return EXIT_PERMISSION;
@@ -77,7 +85,7 @@ static int read_from(int fd, const char *path, char ret[KEY_DIGITS + 1]) {
 int key_get(const char *path, char ret[KEY_DIGITS + 1]) {
     if (path == NULL)
         return draw(ret);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* it may be anything: don't wait for it */
     if (fd < 0)
         return errno == ENOENT ? make(path, ret) : storage_error(path);
     int status = read_from(fd, path, ret);

@@ -78,6 +78,13 @@ def keys():
     with open(path, "w", encoding="ascii") as file:
         file.write("secret\n")
     refused("a file without a key", 74, "has no key in it", "--key-file", path)
+    refused("a directory", 74, "no regular file", "--key-file", scratch)
+    fifo = os.path.join(scratch, "fifo")
+    os.mkfifo(fifo, 0o600)
+    refused("a fifo that nobody writes to", 74, "no regular file", "--key-file", fifo)
+    if os.geteuid() == 0:
+        os.chown(path, 65534, -1)
+        refused("a key that another user knows", 77, "is another user's", "--key-file", path)
 
 
 def sockets():
