@@ -73,8 +73,8 @@ struct look {
 /* ---- the URLs that are looked at ------------------------------------------------------------------------------------------ */
 
 struct watched {
-    const char *url; /* as given; NULL: $PAWL_URL, else local: */
-    struct pawl *client;
+    const char *url;             /* as given; NULL: $PAWL_URL, else local: */
+    struct pawl *_Atomic client; /* opened by who looks; pawl top breaks by it meanwhile, see watch_client() */
     struct findings findings;
     int64_t examined_at; /* of now_ms(); 0: not yet */
     uint64_t failures;
@@ -97,7 +97,7 @@ int watch_open(struct watch *watch, const char *const urls[], size_t count, pawl
 /* The same, and nothing is opened yet. False: out of memory. */
 bool watch_prepare(struct watch *watch, const char *const urls[], size_t count, pawl_log_fn *log);
 void watch_close(struct watch *watch);
-/* The client of a place, by its URL in a look; NULL: there is none, or it is not open. */
+/* The client of a place, by its URL in a look; NULL: there is none, or it is not open. May be called while another thread takes a look. */
 struct pawl *watch_client(const struct watch *watch, const char *url);
 /* The same; those that are not open yet are opened to find it, but not at once again where that has just failed. */
 struct pawl *watch_reach(struct watch *watch, const char *url);

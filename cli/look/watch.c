@@ -25,8 +25,14 @@ static double exact_ms(void) {
 
 static int open_watched(struct watched *watched, pawl_log_fn *log, struct pawl_error *error) {
     struct pawl_options options = {.size = sizeof options, .flags = PAWL_OPEN_LOOK, .log = log, .connect_ms = CONNECT_MS};
+    struct pawl *client;
 
-    return watched->client != NULL ? 0 : pawl_open(watched->url, &options, &watched->client, error);
+    if (watched->client != NULL)
+        return 0;
+    int result = pawl_open(watched->url, &options, &client, error);
+    if (result == 0)
+        watched->client = client;
+    return result;
 }
 
 bool watch_prepare(struct watch *watch, const char *const urls[], size_t count, pawl_log_fn *log) {
