@@ -9,6 +9,7 @@
 #include "read.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,15 +238,16 @@ static enum pawl_kind kind_of(const char *name) {
     return strcmp(name, "rwlock") == 0 ? PAWL_RWLOCK : strcmp(name, "semaphore") == 0 ? PAWL_SEMAPHORE : PAWL_MUTEX;
 }
 
-/* Where the place has no lease, null is 'never'; else it is 'not known'. */
+/* `position`: among the waiters of the list; 0: it holds. The file can't make a holder of a waiter. Where the place has no lease, null is
+ * 'never'; else it is 'not known'. */
 static bool add_entry(struct place *place, const struct value *lock, const struct value *entry, unsigned position) {
-    int64_t unknown = place->lease_ms == PAWL_FOREVER ? PAWL_FOREVER : -1;
+    int64_t unknown = place->lease_ms == PAWL_FOREVER ? PAWL_FOREVER : -1, told = number_of(entry, "position", 0);
     struct pawl_entry copy = {
         .name = string_of(lock, "name"),
         .kind = kind_of(string_of(lock, "kind")),
         .mode = mode_of(string_of(entry, "mode")),
         .flags = flags_of(entry) | (position > 0 ? PAWL_ENTRY_WAITER : 0),
-        .position = position > 0 ? (unsigned)number_of(entry, "position", position) : 0,
+        .position = position > 0 && told > 0 && told <= UINT_MAX ? (unsigned)told : position,
         .permits = (unsigned)number_of(entry, "permits", 0),
         .limit = (unsigned)number_of(lock, "limit", 0),
         .token = strtoull(string_of(entry, "token"), NULL, 10),

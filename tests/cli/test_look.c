@@ -655,6 +655,26 @@ static void test_json_and_back(void **state) {
     look_finish(&again);
 }
 
+/* Holders come first, also where a file has odd places for its waiters. */
+static void test_waiters_stay_behind_holders(void **state) {
+    static const char text[] =
+        "{\"format\":1,\"url\":\"u\",\"locks\":[{\"name\":\"a\",\"holders\":[{\"token\":\"7\"}],\"waiters\":["
+        "{\"position\":0,\"pid\":1},{\"position\":4294967296,\"pid\":2},{\"position\":-1,\"pid\":3}]}]}";
+    struct look look;
+    int64_t ignored;
+
+    (void)state;
+    assert_true(look_start(&look, 1, 0));
+    assert_true(place_read(text, &look.places[0], &ignored) && look_settle(&look));
+    assert_int_equal(look.places[0].count, 1);
+    assert_int_equal(look.places[0].locks[0].holders, 1);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(look.places[0].locks[0].entries[i].pid, i);
+        assert_int_equal(look.places[0].locks[0].entries[i].position, i);
+    }
+    look_finish(&look);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_needs_attention_first),
@@ -686,6 +706,7 @@ int main(void) {
         cmocka_unit_test(test_what_has_no_end_does_not_change),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_and_back),
+        cmocka_unit_test(test_waiters_stay_behind_holders),
     };
 
     return cmocka_run_group_tests_name("look", tests, NULL, NULL);
