@@ -89,7 +89,8 @@ static struct glance *begin(struct glances *glances, const char *url, const char
     return NULL;
 }
 
-enum glance_asked glances_ask(struct glances *glances, const char *url, const char *name, struct exchange *exchange) {
+enum glance_asked glances_ask(struct glances *glances, const char *url, const char *name, struct exchange *exchange,
+                              bool has_room) {
     drop_until(glances, now_ms());
     struct glance *glance = find(glances, url, name);
     struct onlooker *onlooker;
@@ -99,6 +100,8 @@ enum glance_asked glances_ask(struct glances *glances, const char *url, const ch
         exchange_answer(exchange, glance->status, glance->document);
         return GLANCE_ANSWERED;
     }
+    if (!has_room)
+        return GLANCE_FULL;
     onlooker = malloc(sizeof *onlooker);
     if (onlooker != NULL && glance == NULL)
         glance = begin(glances, url, name);

@@ -198,11 +198,12 @@ static bool send(struct site *site, struct exchange *exchange, const struct erra
     return true;
 }
 
-static bool is_full(const struct site *site, struct exchange *exchange) {
-    if (site->errand_count < ERRANDS_MOST)
-        return false;
+static bool has_room(const struct site *site) {
+    return site->errand_count < ERRANDS_MOST;
+}
+
+static void refuse_errand(struct exchange *exchange) {
     refuse(exchange, "who wait for a lock");
-    return true;
 }
 
 static void serve_lock(struct exchange *exchange, void *data) {
@@ -212,11 +213,17 @@ static void serve_lock(struct exchange *exchange, void *data) {
     enum glance_asked asked = GLANCE_NO_MEMORY;
 
     if (url == NULL || name == NULL || name[0] == '\0' || strlen(url) >= sizeof errand->what.url ||
-        strlen(name) >= sizeof errand->what.name)
+        strlen(name) >= sizeof errand->what.name) {
         exchange_say(exchange, 400, "this wants url= and name=\n");
-    else if (!is_full(site, exchange) &&
-             (errand == NULL || (asked = glances_ask(&site->glances, url, name, exchange)) == GLANCE_NO_MEMORY))
+        errand_free(errand);
+        return;
+    }
+    if (errand != NULL)
+        asked = glances_ask(&site->glances, url, name, exchange, has_room(site));
+    if (asked == GLANCE_NO_MEMORY)
         exchange_say(exchange, 503, "out of memory\n");
+    else if (asked == GLANCE_FULL)
+        refuse_errand(exchange);
     site->errand_count += asked == GLANCE_LOOK || asked == GLANCE_WAITS;
     if (asked == GLANCE_LOOK) {
         strcpy(errand->what.url, url);
@@ -253,8 +260,10 @@ static void serve_break(struct exchange *exchange, void *data) {
         snprintf(errand.who, sizeof errand.who, "uid %u", (unsigned)uid);
     else if (exchange_address(exchange, address, sizeof address))
         snprintf(errand.who, sizeof errand.who, "somebody with the key at %s", address);
-    if (!is_full(site, exchange))
+    if (has_room(site))
         site->errand_count += send(site, exchange, &errand);
+    else
+        refuse_errand(exchange);
 }
 
 /* Who asks after a break sees what came of it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_web.c - what decides in pawl web, without a network: who is let in, what a break asks for, who reads which difference.
+ * test_web.c - what decides in pawl web, without a network: who is let in, what a break asks for, who reads which difference, who is
+ * answered by which look.
  */
 #include "../support/test.h"
 
@@ -8,6 +9,8 @@
 
 #include "../../cli/web/breaking.h"
 #include "../../cli/web/frames.h"
+#include "../../cli/web/glances.h"
+#include "../../cli/common/cli.h"
 #include "../../cli/http/gate.h"
 
 #define KEY "0123456789abcdef0123456789abcdef"
@@ -355,6 +358,64 @@ static void test_frames_are_bounded_in_number(void **state) {
     frames_finish(&frames);
 }
 
+/* ---- glances -------------------------------------------------------------------------------------------------------------- */
+
+/* Instead of http.c: what was answered. */
+struct exchange {
+    unsigned answers, status;
+};
+struct document {
+    unsigned owners;
+};
+
+void exchange_answer(struct exchange *exchange, unsigned status, struct document *document) {
+    (void)document;
+    exchange->answers++;
+    exchange->status = status;
+}
+
+struct document *document_keep(struct document *document) {
+    document->owners++;
+    return document;
+}
+
+void document_drop(struct document *document) {
+    if (document != NULL)
+        document->owners--;
+}
+
+static enum glance_asked ask(struct glances *glances, const char *name, struct exchange *exchange, bool has_room) {
+    return glances_ask(glances, "local:", name, exchange, has_room);
+}
+
+/* Who is answered at once needs no room; who would have to wait does. */
+static void test_glances_without_room(void **state) {
+    struct document document = {.owners = 1};
+    struct exchange first = {0}, late = {0}, next = {0};
+    struct glances glances;
+    enum glance_asked asked;
+    int64_t began;
+
+    (void)state;
+    glances_init(&glances);
+    assert_int_equal(ask(&glances, "other", &late, false), GLANCE_FULL);
+    do { /* until it is not the machine's fault that the look is too old */
+        glances_forget(&glances);
+        first = (struct exchange){0};
+        began = now_ms();
+        assert_int_equal(ask(&glances, "lock", &first, true), GLANCE_LOOK);
+        assert_int_equal(ask(&glances, "lock", &late, false), GLANCE_FULL);
+        assert_int_equal(glances_answer(&glances, "local:", "lock", 200, &document), 1);
+        asked = ask(&glances, "lock", &next, false);
+    } while (asked == GLANCE_FULL && now_ms() - began > 500);
+    assert_int_equal(asked, GLANCE_ANSWERED);
+    assert_int_equal(first.status, 200);
+    assert_int_equal(next.answers, 1);
+    assert_int_equal(late.answers, 0);
+    glances_finish(&glances);
+    assert_int_equal(document.owners, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_our_hosts),
@@ -369,6 +430,7 @@ int main(void) {
         cmocka_unit_test(test_who_falls_behind_begins_anew),
         cmocka_unit_test(test_a_frame_that_is_too_long),
         cmocka_unit_test(test_frames_are_bounded_in_number),
+        cmocka_unit_test(test_glances_without_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
