@@ -259,15 +259,15 @@ static int survey_one(struct server *server, const char *name, pawl_visit_fn *vi
 
 static int survey_server(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     static const struct tracks tracks = {.prefixes = {"pawl:wait", "pawl:wait"}, .counter = "pawl:vote", .fill = fill_look};
-    struct sights sights = {0};
+    struct spots spots = {0};
     int rc;
 
     if (name)
         return survey_one(server, name, visit, data, reterr);
-    rc = pawl__sights_find(server, &tracks, &sights, reterr);
+    rc = pawl__spots_find(server, &tracks, &spots, reterr);
     if (rc == 0)
-        rc = pawl__sights_show(server->redis, &sights, visit, data, reterr);
-    pawl__sights_free(&sights);
+        rc = pawl__spots_show(server->redis, &spots, visit, data, reterr);
+    pawl__spots_free(&spots);
     return rc;
 }
 

@@ -77,7 +77,7 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
                                   .counter = redis->options.layout == LAYOUT_REDISSON ? REDIS_TOKEN_PREFIX : NULL,
                                   .fill = fill};
     struct server *server = NULL;
-    struct sights sights = {0};
+    struct spots spots = {0};
     struct pawl_error local;
     int rc = 0;
 
@@ -85,9 +85,9 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
     if (name)
         return survey_one(redis, name, visit, data, reterr);
     while (rc == 0 && (server = pawl__server_next(redis, server)))
-        rc = pawl__sights_find(server, &tracks, &sights, reterr);
+        rc = pawl__spots_find(server, &tracks, &spots, reterr);
     if (rc == 0)
-        rc = pawl__sights_show(redis, &sights, visit, data, reterr);
-    pawl__sights_free(&sights);
+        rc = pawl__spots_show(redis, &spots, visit, data, reterr);
+    pawl__spots_free(&spots);
     return rc;
 }

@@ -37,29 +37,29 @@ const char *pawl__names_of_key(const struct redis *redis, const char *key, size_
     return buffer + own;
 }
 
-static bool make_room(struct sights *sights) {
-    size_t size = sights->size * 2 + 64;
-    struct spot *bigger = sights->count < sights->size ? sights->list : realloc(sights->list, size * sizeof *bigger);
+static bool make_room(struct spots *spots) {
+    size_t size = spots->size * 2 + 64;
+    struct spot *bigger = spots->count < spots->size ? spots->list : realloc(spots->list, size * sizeof *bigger);
 
     if (!bigger)
         return false;
-    if (sights->count == sights->size)
-        sights->size = size;
-    sights->list = bigger;
+    if (spots->count == spots->size)
+        spots->size = size;
+    spots->list = bigger;
     return true;
 }
 
 /* Add one; the reply is kept with it, or freed. */
-static int add_spot(struct sights *sights, const char *name, redisReply *reply, struct pawl_error *reterr) {
+static int add_spot(struct spots *spots, const char *name, redisReply *reply, struct pawl_error *reterr) {
     char *copy = strdup(name);
 
-    if (copy && sights->count < NAMES_MOST && make_room(sights)) {
-        sights->list[sights->count++] = (struct spot){copy, reply};
+    if (copy && spots->count < NAMES_MOST && make_room(spots)) {
+        spots->list[spots->count++] = (struct spot){copy, reply};
         return 0;
     }
     free(copy);
     freeReplyObject(reply);
-    return sights->count < NAMES_MOST
+    return spots->count < NAMES_MOST
                ? pawl__fail(reterr, PAWL_ENOMEM, "out of memory")
                : pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
 }
@@ -78,23 +78,23 @@ static void free_spot(struct spot *spot) {
 }
 
 /* Sort those from `first` on, each once. */
-static void sort_sights(struct sights *sights, size_t first) {
+static void sort_spots(struct spots *spots, size_t first) {
     size_t kept = first;
 
-    if (sights->count > first)
-        qsort(sights->list + first, sights->count - first, sizeof *sights->list, compare_spots);
-    for (size_t i = first; i < sights->count; i++)
-        if (kept > first && strcmp(sights->list[i].name, sights->list[kept - 1].name) == 0)
-            free_spot(&sights->list[i]);
+    if (spots->count > first)
+        qsort(spots->list + first, spots->count - first, sizeof *spots->list, compare_spots);
+    for (size_t i = first; i < spots->count; i++)
+        if (kept > first && strcmp(spots->list[i].name, spots->list[kept - 1].name) == 0)
+            free_spot(&spots->list[i]);
         else
-            sights->list[kept++] = sights->list[i];
-    sights->count = kept;
+            spots->list[kept++] = spots->list[i];
+    spots->count = kept;
 }
 
-void pawl__sights_free(struct sights *sights) {
-    for (size_t i = 0; i < sights->count; i++)
-        free_spot(&sights->list[i]);
-    free(sights->list);
+void pawl__spots_free(struct spots *spots) {
+    for (size_t i = 0; i < spots->count; i++)
+        free_spot(&spots->list[i]);
+    free(spots->list);
 }
 
 /* ---- Looking at those that were found ------------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static redisReply *take_out(redisReply *reply, size_t which) {
 }
 
 /* Of those that have a counter, add what is held. */
-static int look_at_found(struct server *server, const struct tracks *tracks, const struct sights *found, struct sights *sights,
+static int look_at_found(struct server *server, const struct tracks *tracks, const struct spots *found, struct spots *spots,
                          struct pawl_error *reterr) {
     size_t batch = pawl__script_locks(server->redis, LOOK_MOST), count;
     char *names[LOOK_MOST];
@@ -123,14 +123,14 @@ static int look_at_found(struct server *server, const struct tracks *tracks, con
             break;
         for (size_t i = 0; i < count && rc == 0; i++)
             if (reply->element[i]->type == REDIS_REPLY_ARRAY)
-                rc = add_spot(sights, names[i], take_out(reply, i), reterr);
+                rc = add_spot(spots, names[i], take_out(reply, i), reterr);
         freeReplyObject(reply);
     }
     return rc;
 }
 
 /* Look at those from `first` on that were not seen yet. */
-static int look_at_rest(struct server *server, const struct tracks *tracks, struct sights *sights, size_t first,
+static int look_at_rest(struct server *server, const struct tracks *tracks, struct spots *spots, size_t first,
                         struct pawl_error *reterr) {
     struct spot *rest[LOOK_MOST];
     size_t batch = pawl__script_locks(server->redis, LOOK_MOST), count;
@@ -138,11 +138,11 @@ static int look_at_rest(struct server *server, const struct tracks *tracks, stru
     redisReply *reply;
     int rc = 0;
 
-    while (first < sights->count && rc == 0) {
-        for (count = 0; first < sights->count && count < batch; first++)
-            if (!sights->list[first].reply) {
-                rest[count] = &sights->list[first];
-                names[count++] = sights->list[first].name;
+    while (first < spots->count && rc == 0) {
+        for (count = 0; first < spots->count && count < batch; first++)
+            if (!spots->list[first].reply) {
+                rest[count] = &spots->list[first];
+                names[count++] = spots->list[first].name;
             }
         if (count == 0 || (rc = pawl__look(server, names, count, false, tracks->fill, &reply, reterr)) < 0)
             break;
@@ -156,32 +156,32 @@ static int look_at_rest(struct server *server, const struct tracks *tracks, stru
 /* ---- Finding them --------------------------------------------------------------------------------------------------------- */
 
 /* Add the name that the key has behind this prefix. */
-static int add_key(const struct redis *redis, const redisReply *key, const char *prefix, struct sights *sights,
+static int add_key(const struct redis *redis, const redisReply *key, const char *prefix, struct spots *spots,
                    struct pawl_error *reterr) {
     char buffer[REDIS_KEY_MAX];
     const char *name = pawl__names_of_key(redis, key->str, key->len, prefix, buffer);
 
     /* Other programs may have keys that look like ours: what can't be a name of a lock is none, and must reach no terminal. */
-    return name && pawl__name_check(name, NULL) == 0 ? add_spot(sights, name, NULL, reterr) : 0;
+    return name && pawl__name_check(name, NULL) == 0 ? add_spot(spots, name, NULL, reterr) : 0;
 }
 
 /* Take the names out of one answer to SCAN. */
-static int read_page(struct server *server, const redisReply *keys, const struct tracks *tracks, struct sights *sights,
+static int read_page(struct server *server, const redisReply *keys, const struct tracks *tracks, struct spots *spots,
                      struct pawl_error *reterr) {
     const struct redis *redis = server->redis;
-    struct sights found = {0};
+    struct spots found = {0};
     int rc = 0;
 
     for (size_t i = 0; i < keys->elements && rc == 0; i++) {
         const redisReply *key = keys->element[i];
 
-        if (key->type == REDIS_REPLY_STRING && (rc = add_key(redis, key, tracks->prefixes[0], sights, reterr)) == 0 &&
-            (rc = add_key(redis, key, tracks->prefixes[1], sights, reterr)) == 0 && tracks->counter)
+        if (key->type == REDIS_REPLY_STRING && (rc = add_key(redis, key, tracks->prefixes[0], spots, reterr)) == 0 &&
+            (rc = add_key(redis, key, tracks->prefixes[1], spots, reterr)) == 0 && tracks->counter)
             rc = add_key(redis, key, tracks->counter, &found, reterr);
     }
     if (rc == 0)
-        rc = look_at_found(server, tracks, &found, sights, reterr);
-    pawl__sights_free(&found);
+        rc = look_at_found(server, tracks, &found, spots, reterr);
+    pawl__spots_free(&found);
     return rc;
 }
 
@@ -196,7 +196,7 @@ static void make_pattern(const struct tracks *tracks, char ret[PATTERN_MAX]) {
     strcpy(to, "*");
 }
 
-static int scan(struct server *server, const struct tracks *tracks, struct sights *sights, struct pawl_error *reterr) {
+static int scan(struct server *server, const struct tracks *tracks, struct spots *spots, struct pawl_error *reterr) {
     char cursor[24] = "0", match[PATTERN_MAX];
     int rc = 0;
 
@@ -209,7 +209,7 @@ static int scan(struct server *server, const struct tracks *tracks, struct sight
             return reterr->code;
         if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
             snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
-            rc = read_page(server, reply->element[1], tracks, sights, reterr);
+            rc = read_page(server, reply->element[1], tracks, spots, reterr);
         } else {
             rc = pawl__fail(reterr, PAWL_EFORMAT,
                             "the server's answer to SCAN is of no known form: check that the URL names a Redis server itself");
@@ -221,22 +221,21 @@ static int scan(struct server *server, const struct tracks *tracks, struct sight
     return pawl__fail(reterr, PAWL_EFULL, "the server has too many keys to look through: ask for a lock by its name");
 }
 
-int pawl__sights_find(struct server *server, const struct tracks *tracks, struct sights *sights, struct pawl_error *reterr) {
-    size_t first = sights->count;
-    int rc = scan(server, tracks, sights, reterr);
+int pawl__spots_find(struct server *server, const struct tracks *tracks, struct spots *spots, struct pawl_error *reterr) {
+    size_t first = spots->count;
+    int rc = scan(server, tracks, spots, reterr);
 
-    sort_sights(sights, first);
-    return rc < 0 ? rc : look_at_rest(server, tracks, sights, first, reterr);
+    sort_spots(spots, first);
+    return rc < 0 ? rc : look_at_rest(server, tracks, spots, first, reterr);
 }
 
-int pawl__sights_show(const struct redis *redis, struct sights *sights, pawl_visit_fn *visit, void *data,
-                      struct pawl_error *reterr) {
+int pawl__spots_show(const struct redis *redis, struct spots *spots, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct lock_view view;
     int rc = 0;
 
-    sort_sights(sights, 0);
-    for (size_t i = 0; i < sights->count && rc == 0; i++) {
-        pawl__lock_view_take(redis, sights->list[i].name, sights->list[i].reply, &view);
+    sort_spots(spots, 0);
+    for (size_t i = 0; i < spots->count && rc == 0; i++) {
+        pawl__lock_view_take(redis, spots->list[i].name, spots->list[i].reply, &view);
         rc = pawl__lock_view_show(&view, visit, data, reterr);
         if (rc == PAWL_EKIND) /* it does not keep the others from being shown */
             rc = 0;

@@ -86,7 +86,7 @@ struct spot {
     char *name;
     redisReply *reply; /* what the script said of it; NULL: it was not looked at yet */
 };
-struct sights {
+struct spots {
     struct spot *list;
     size_t count, size;
 };
@@ -100,11 +100,10 @@ struct tracks {
 const char *pawl__names_of_key(const struct redis *redis, const char *key, size_t length, const char *prefix,
                                char buffer[REDIS_KEY_MAX]);
 /* Add all locks of this server, looked at. */
-int pawl__sights_find(struct server *server, const struct tracks *tracks, struct sights *sights, struct pawl_error *reterr);
+int pawl__spots_find(struct server *server, const struct tracks *tracks, struct spots *spots, struct pawl_error *reterr);
 /* Show them by name, each once; what is no lock is passed over. */
-int pawl__sights_show(const struct redis *redis, struct sights *sights, pawl_visit_fn *visit, void *data,
-                      struct pawl_error *reterr);
-void pawl__sights_free(struct sights *sights);
+int pawl__spots_show(const struct redis *redis, struct spots *spots, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+void pawl__spots_free(struct spots *spots);
 
 /* warn.c: what about a server endangers locks. */
 /* Once: what an operator should know. No mutex held. */
