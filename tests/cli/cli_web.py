@@ -469,7 +469,7 @@ def slow_goes_first():
         for _ in range(255):
             assert eventually(lambda: sockets_of(web) == len(crowd) + 2)
             crowd.append(web.connect())
-        time.sleep(1)
+        # All others were here before it is answered, from when on it has its time anew, and more of it: so it has used up the least.
         first.sendall(request[-2:])
         head = first.recv(1000)
         for _ in range(5):
