@@ -284,13 +284,14 @@ static bool add_lock(struct place *place, const struct value *lock) {
 
 static bool fill_place(struct place *place, const struct value *document) {
     const struct value *took = member(document, "took_ms");
+    bool fits = took != NULL && took->type == VALUE_NUMBER && took->number >= 0 && took->number < 9e15;
 
     place->url = strdup(string_of(document, "url"));
     place->engine = strdup(string_of(document, "engine"));
     place->error = strdup(string_of(document, "error"));
     place->lease_ms = number_of(document, "lease_ms", PAWL_FOREVER);
     place->notice_ms = number_of(document, "notice_ms", 0);
-    place->took_ms = took != NULL && took->type == VALUE_NUMBER ? took->number : 0;
+    place->took_ms = fits ? took->number : 0;
     if (place->url == NULL || place->engine == NULL || place->error == NULL || place->url[0] == '\0')
         return false;
     place->code = place->error[0] != '\0' ? PAWL_ECONNLOST : 0;
