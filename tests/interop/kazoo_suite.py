@@ -21,11 +21,7 @@ import peer_suite  # noqa: E402
 from peer_suite import ECANCELED, ELIMIT, ETIMEOUT, LOST, PAWL_FOREVER, PAWL_TASK, TEST_S, Options, call  # noqa: E402
 from zookeeper_peers import Missing, Servers, end_all, free_port  # noqa: E402
 
-SOURCES = (
-    "kazoo-2.10.0",
-    "ff/01/75d0baf017c89de8909e4429a1865a17e45d9b787ce8084a2c55c95a79c9",
-    "905796ae4f4c12bd4e4ae92e6e5d018439e6b56c8cfbb24825362e79b230dab1",
-)
+SOURCES = ("kazoo-2.10.0", "905796ae4f4c12bd4e4ae92e6e5d018439e6b56c8cfbb24825362e79b230dab1")
 SESSION_MS = 2000
 NOT_PAWLS = {
     "test_lock_ephemeral": "a lock of pawl's ends with its session; it has none that stay",

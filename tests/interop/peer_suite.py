@@ -2,31 +2,28 @@
 """What the runners of peers' own tests share: the peer's sources, libpawl through ctypes, and TAP."""
 
 import ctypes
-import hashlib
-import io
 import os
 import signal
+import sys
 import tarfile
 import tempfile
-import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../lab/bench/peers"))
+import pypi  # noqa: E402
+
 BUILD = os.environ.get("BUILD_DIR", os.path.join(HERE, "../../build"))
 TEST_S = 60
 
 
-def fetch(name, place, sha256):
-    """The directory of the sources NAME (kazoo-2.10.0), from PLACE at PyPI. Raises OSError."""
+def fetch(name, sha256):
+    """The directory of the sources NAME (kazoo-2.10.0). Raises OSError."""
     directory = os.path.join(BUILD, "interop", name)
     if not os.path.isdir(directory):
-        address = f"https://files.pythonhosted.org/packages/{place}/{name}.tar.gz"
-        with urllib.request.urlopen(address, timeout=60) as answer:
-            data = answer.read()
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise OSError("it is not the archive that was meant")
+        archive = pypi.fetch(f"{name}.tar.gz", sha256, os.path.join(BUILD, "interop"))
         with tempfile.TemporaryDirectory(dir=BUILD) as scratch:
-            tarfile.open(fileobj=io.BytesIO(data)).extractall(scratch)
-            os.makedirs(os.path.dirname(directory), exist_ok=True)
+            with tarfile.open(archive) as files:
+                files.extractall(scratch)
             os.rename(os.path.join(scratch, name), directory)
     return directory
 

@@ -3,7 +3,6 @@
 
 A peer gives open(name) -> (acquire, release, close)."""
 
-import hashlib
 import json
 import mmap
 import multiprocessing
@@ -12,7 +11,8 @@ import struct
 import sys
 import threading
 import time
-import urllib.request
+
+import pypi
 
 WAIT, WARM, COUNT, STOP = range(4)
 # Byte 0: the phase. 8: the owner; 16: when it was released; 24: changes of owner. Written by who holds. 64 and on: who waits.
@@ -157,24 +157,14 @@ def missing(peer, why):
 
 
 def choose(peer, wheel, sha256):
-    """Have the library imported from this wheel of PyPI, which is fetched once; with a second argument `debian`, as it is installed."""
+    """Have the library imported from this wheel of PyPI; with a second argument `debian`, as it is installed."""
     if sys.argv[2:] == ["debian"]:
         return
     build = os.environ.get("BUILD_DIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../build")
-    path = os.path.join(build, "bench-peers", os.path.basename(wheel))
     try:
-        if not os.path.exists(path):
-            with urllib.request.urlopen(f"https://files.pythonhosted.org/packages/{wheel}", timeout=60) as answer:
-                data = answer.read()
-            if hashlib.sha256(data).hexdigest() != sha256:
-                missing(peer, f"PyPI sent another file than {os.path.basename(wheel)}")
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path + ".new", "wb") as file:
-                file.write(data)
-            os.rename(path + ".new", path)
-    except OSError:
-        missing(peer, f"PyPI can't be reached for {peer}")
-    sys.path.insert(0, path)
+        sys.path.insert(0, pypi.fetch(wheel, sha256, os.path.join(build, "bench-peers")))
+    except OSError as error:
+        missing(peer, f"{peer} can't be fetched: {error}")
 
 
 def run(peer, version, open_lock, clean, without=None):
