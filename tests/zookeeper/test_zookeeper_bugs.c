@@ -281,7 +281,7 @@ static void test_curator_206_460_half_open(void **state) {
     pawl_close(other);
 }
 
-/* A young hold takes two heartbeats to be confirmed, and they follow each other at once. */
+/* Also a young hold is confirmed by its first heartbeat. */
 static void test_extended_when_it_is_young(void **state) {
     struct pawl *client = open_direct("?session=6000");
     struct pawl_lock *lock = new_mutex(client, 0);
@@ -294,6 +294,26 @@ static void test_extended_when_it_is_young(void **state) {
     assert_works(pawl_extend(lock, 60000, 5000, &error), &error);
     assert_true(pawl__boottime() - began < 100 * ZK_MS);
     release(lock);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* However long it was idle: there is always a recent answer to count from, so its second request proves the session. */
+static void test_acquired_after_a_rest(void **state) {
+    struct pawl *client = open_direct("?session=6000");
+    struct pawl_lock *lock = new_mutex(client, 0);
+
+    (void)state;
+    for (int64_t rest_ms = 500; rest_ms < 20000; rest_ms += 700) {
+        int64_t began;
+
+        nanosleep(&(struct timespec){.tv_sec = rest_ms / 1000, .tv_nsec = rest_ms % 1000 * ZK_MS}, NULL);
+        began = pawl__boottime();
+        acquire(lock);
+        assert_true(pawl__boottime() - began < 100 * ZK_MS);
+        assert_true(pawl_remaining_ms(lock) > 800); /* a third of 2,500 */
+        release(lock);
+    }
     pawl_lock_free(lock);
     pawl_close(client);
 }
@@ -677,6 +697,7 @@ int main(int argc, char **argv) {
         TEST(test_sequence_near_its_end),
         TEST(test_curator_206_460_half_open),
         TEST(test_extended_when_it_is_young),
+        TEST(test_acquired_after_a_rest),
         TEST(test_curator_644_no_reset),
         TEST(test_curator_621_downgrade),
         TEST(test_kazoo_649_later_writers_do_not_count),

@@ -189,54 +189,111 @@ static void test_who_may_be_recalled(void **state) {
 
 static void test_how_long_a_hold_is_assured(void **state) {
     (void)state;
-    assert_int_equal(pawl__zk_assured(12000, 0, 0), 5000);    /* 5T/12 */
-    assert_int_equal(pawl__zk_assured(12000, 2000, 0), 7000); /* T - T/3 - tick/2 */
-    assert_int_equal(pawl__zk_assured(12000, 0, 3000), 2000); /* pings were late */
-    assert_int_equal(pawl__zk_assured(12000, 0, 100000), 0);  /* very late: nothing is assured */
+    assert_int_equal(pawl__zk_assured(12000, 0), 5000);    /* 5T/12 */
+    assert_int_equal(pawl__zk_assured(12000, 2000), 7000); /* T - T/3 - tick/2 */
+    assert_int_equal(pawl__zk_assured(12000, 24000), 0);   /* a tick that no server has with it: nothing is assured */
     for (int64_t t = 1; t < 100000; t += 97)
-        assert_true(pawl__zk_assured(t, 0, 0) <= t * 5 / 12 + 2);
+        assert_true(pawl__zk_assured(t, 0) <= t * 5 / 12 + 2);
 }
 
-/* A request that left at `sent_at` is answered; it was sent when those before it had been. */
-static int64_t proved(struct zk_session *session, int64_t sent_at) {
-    const struct zk_op op = {.sent_at = sent_at, .after = session->proofs.sent};
+/* A request that leaves at `sent_at` and is answered at `at`, before any other one leaves. Returns from when on the leader has heard. */
+static int64_t asked(struct zk_session *session, int64_t sent_at, int64_t at, bool writes) {
+    struct zk_op op = {.session = session};
 
-    pawl__zk_proved(session, &op);
-    return session->proofs.assured;
+    pawl__zk_leaves(&op, sent_at);
+    pawl__zk_answered(session, &op, at);
+    if (writes)
+        pawl__zk_proved(session, &op);
+    return session->proofs.heard;
 }
 
-static void test_from_when_on_it_is_assured(void **state) {
-    struct zk_session session = {.timeout_ns = 12000};
+static void test_what_the_leader_has_heard(void **state) {
+    struct zk_session session = {.timeout_ns = 12000}; /* half a tick may be 3000 */
 
     (void)state;
     pawl__zk_proved_anew(&session, 1000);
-    assert_int_equal(session.proofs.assured, 0);
-    assert_int_equal(proved(&session, 1100), 1000); /* a new connection counts as an answer */
-    assert_int_equal(proved(&session, 9000), 1100); /* the first after a rest: the follower may have been cut off meanwhile */
-    assert_int_equal(proved(&session, 9010), 9000); /* and the second */
-    for (int64_t t = 10000; t < 12000; t += 1000)
-        assert_int_equal(proved(&session, t), t == 10000 ? 9010 : t - 1000);
-    assert_int_equal(proved(&session, 12000), 11000); /* dense for less than half a tick, which may be 3000 */
-    assert_int_equal(proved(&session, 13000), 13000);
-    assert_int_equal(proved(&session, 14990), 14990);
-    assert_int_equal(proved(&session, 17000), 14990); /* 2010: more than T/6 */
-    assert_int_equal(proved(&session, 18000), 17000); /* and it begins anew */
+    assert_int_equal(session.proofs.heard, 1000); /* a new connection is made known to it */
+    assert_int_equal(asked(&session, 2000, 2100, false), 1000);
+    assert_int_equal(asked(&session, 5099, 5100, true), 1000); /* less than half a tick after the answer */
+    assert_int_equal(asked(&session, 5101, 5102, true), 1000);
+    assert_int_equal(asked(&session, 5103, 5104, true), 2000); /* the first that left behind another */
+    assert_int_equal(asked(&session, 5105, 5106, false), 2000);
+    assert_int_equal(asked(&session, 9000, 9001, true), 2000);
+    assert_int_equal(asked(&session, 9002, 9003, false), 2000); /* it is read at the follower */
+    assert_int_equal(asked(&session, 9004, 9005, true), 5099);  /* what left within a 64th of T is noted once */
 
     session.options.tick_ns = 1000;
-    assert_int_equal(proved(&session, 19000), 19000); /* half a tick is 500 */
+    assert_int_equal(asked(&session, 9510, 9511, true), 5099);
+    assert_int_equal(asked(&session, 9512, 9513, true), 9000);
+}
+
+/* A follower stands still, and has read nothing from us before it goes on: that it then answers several at once says nothing. */
+static void test_a_follower_that_stood_still(void **state) {
+    struct zk_session session = {.timeout_ns = 12000, .options.tick_ns = 2000};
+    struct zk_op first = {.session = &session}, second = {.session = &session};
+
+    (void)state;
+    pawl__zk_proved_anew(&session, 1000);
+    pawl__zk_leaves(&first, 3000);
+    pawl__zk_leaves(&second, 7000);
+    for (struct zk_op *op = &first; op; op = op == &first ? &second : NULL) {
+        pawl__zk_answered(&session, op, 8400);
+        pawl__zk_proved(&session, op);
+    }
+    for (int64_t at = 8401; at < 9400; at += 10)
+        assert_int_equal(asked(&session, at, at + 5, true), 1000);
+    assert_int_equal(asked(&session, 9401, 9402, true), 1000);
+    assert_int_equal(asked(&session, 9403, 9404, true), 7000); /* half a tick after they were answered */
 }
 
 static void test_several_are_answered_at_once(void **state) {
     struct zk_session session = {.timeout_ns = 12000};
-    struct zk_op first = {.sent_at = 8000}, second = {.sent_at = 8010};
+    struct zk_op first = {.session = &session}, second = {.session = &session};
 
     (void)state;
     pawl__zk_proved_anew(&session, 1000);
-    first.after = second.after = session.proofs.sent;
+    asked(&session, 2000, 2010, false);
+    pawl__zk_leaves(&first, 8000);
+    pawl__zk_leaves(&second, 8010);
     pawl__zk_proved(&session, &first);
     pawl__zk_proved(&session, &second);
-    assert_int_equal(session.proofs.assured, 1000); /* neither was sent when the other had been answered */
-    assert_int_equal(proved(&session, 8020), 8010);
+    assert_int_equal(session.proofs.heard, 1000); /* neither left when the other had been answered */
+    assert_int_equal(asked(&session, 8020, 8030, true), 2000);
+}
+
+/* Among many answers the last one that counts is found, and those of before a new connection say nothing. */
+static void test_many_answers(void **state) {
+    struct zk_session session = {.timeout_ns = 12000};
+    int64_t at;
+
+    (void)state;
+    pawl__zk_proved_anew(&session, 1000);
+    for (at = 2000; at < 60000; at += 10) {
+        int64_t heard = asked(&session, at, at + 5, at % 20 == 0);
+
+        if (at > 10000)
+            assert_in_range(heard, at - 3000 - 12000 / 64 - 60, at - 3000);
+    }
+    pawl__zk_proved_anew(&session, at);
+    assert_int_equal(asked(&session, at + 1, at + 2, true), at);
+    assert_int_equal(asked(&session, at + 3, at + 4, true), at);
+}
+
+/* Never longer than the session after what the leader has heard, nor than a hold is assured after the last request. */
+static void test_until_when_it_is_assured(void **state) {
+    struct zk_session session = {.timeout_ns = 12 * ZK_S};
+
+    (void)state;
+    assert_int_equal(pawl__zk_assured_until(&session), 0);
+    pawl__zk_proved_anew(&session, ZK_S);
+    assert_int_equal(pawl__zk_assured_until(&session), 6 * ZK_S);
+    session.proofs.sent = 2 * ZK_S;
+    assert_int_equal(pawl__zk_assured_until(&session), 7 * ZK_S);
+    session.proofs.sent = 12 * ZK_S;
+    assert_in_range(pawl__zk_assured_until(&session), 12 * ZK_S + 800 * ZK_MS, 13 * ZK_S - 1);
+    assert_false(pawl__zk_more_is_known(&session));
+    session.proofs.passed = 2 * ZK_S;
+    assert_true(pawl__zk_more_is_known(&session));
 }
 
 int main(void) {
@@ -249,8 +306,11 @@ int main(void) {
         cmocka_unit_test(test_own_node_must_be_there),
         cmocka_unit_test(test_guids),
         cmocka_unit_test(test_how_long_a_hold_is_assured),
-        cmocka_unit_test(test_from_when_on_it_is_assured),
+        cmocka_unit_test(test_what_the_leader_has_heard),
+        cmocka_unit_test(test_a_follower_that_stood_still),
         cmocka_unit_test(test_several_are_answered_at_once),
+        cmocka_unit_test(test_many_answers),
+        cmocka_unit_test(test_until_when_it_is_assured),
         cmocka_unit_test(test_who_is_last_behind),
     };
 

@@ -128,7 +128,8 @@ static void play(enum zk_state from, enum zk_event event, bool connected, char r
     char told[8] = "", asked[12] = "";
     size_t count = 0;
 
-    zk.session.proofs.assured = 1;
+    claim->claim->lease_ns = PAWL__NEVER;
+    pawl__zk_proved_anew(&zk.session, pawl__boottime());
     zk.session.number += event == ZK_SESSION_LOST;
     pawl__zk_step(claim, event);
     for (int i = 0; i < 7; i++)
@@ -172,6 +173,7 @@ static const struct row {
     [ZK_FIRST] = {". . . . . . Hg@ Hg@ Hg@ . . . .", NULL},
     [ZK_UNPROVED] = {". . . . . . P? P? . . . . .", NULL},
     [ZK_CHECKED] = {". . . . . . . . Hg@ Hr . . .", NULL},
+    [ZK_CONNECTED_AGAIN] = {". . . . . . . . . Hr Dr . .", NULL},
     [ZK_GONE] = {". . . . . . . . C2+! Sl Sld . .", ". . . . . . . . O!* Sl Sld . ."},
     [ZK_BROKEN] = {". . . . . . . . C2+! Sl Sld . .", ". . . . . . . . O!* Sl Sld . ."},
     [ZK_OWN_GONE] = {". . . . . . Q+ . P? Sl . S? .", NULL},
@@ -199,6 +201,7 @@ static int begin(void **state) {
     zk.session.engine = &zk.base;
     zk.session.event_fd = -1;
     zk.session.number = 1;
+    zk.session.timeout_ns = 12 * ZK_S;
     zk.session.options.base_path = base_path;
     zk.session.options.acl = &ZOO_OPEN_ACL_UNSAFE;
     TAILQ_INIT(&zk.session.ops);
@@ -237,20 +240,53 @@ static void test_every_cell_of_the_claim(void **state) {
     }
 }
 
-/* The first answer after a rest is not enough, the second is. */
+/* After a rest the first answer is not enough, and the second is; or others, which are not asked for in a hurry. */
 static void test_two_heartbeats_are_wanted(void **state) {
     struct zk_claim *claim = claim_in(ZK_QUEUED, ZK_UNPROVED, true);
+    int64_t now = pawl__boottime();
 
     (void)state;
-    zk.session.proofs.assured = 1;
+    pawl__zk_proved_anew(&zk.session, now - zk.session.timeout_ns);
     pawl__zk_step(claim, ZK_UNPROVED);
+    assert_true(zk.beat_due);
     zk.beat_due = false;
+    zk.session.proofs.sent = now;
+    pawl__zk_step(claim, ZK_CHECKED);
+    assert_int_equal(claim->state, ZK_PROVING);
+    assert_false(zk.beat_due); /* nothing more would be known */
+    assert_true(claim->look_at > now && claim->look_at < now + zk.session.timeout_ns);
+    zk.session.proofs.passed = now;
     pawl__zk_step(claim, ZK_CHECKED);
     assert_int_equal(claim->state, ZK_PROVING);
     assert_true(zk.beat_due);
-    zk.session.proofs.assured = claim->waits_since;
+    zk.session.proofs.heard = now;
     pawl__zk_step(claim, ZK_CHECKED);
     assert_int_equal(claim->state, ZK_HELD);
+    clean_up(claim, ZK_QUEUED);
+}
+
+/* The session moves to a server that grants less: who held by the longer one is told. */
+static void test_a_session_that_is_shorter(void **state) {
+    struct zk_claim *claim = claim_in(ZK_QUEUED, ZK_FIRST, true);
+    struct pawl__claim *seam = claim->claim;
+    int64_t now = pawl__boottime(), before;
+
+    (void)state;
+    pawl__zk_proved_anew(&zk.session, now - ZK_S);
+    pawl__zk_step(claim, ZK_FIRST);
+    before = seam->lease_ns;
+    claim->tell = 0;
+    TAILQ_INIT(&zk.news);
+    pawl__zk_proved_anew(&zk.session, now);
+    pawl__zk_step(claim, ZK_CONNECTED_AGAIN);
+    assert_int_equal(claim->tell, 0); /* as long as before: it is no renewal, for nobody has looked for the znode */
+    assert_int_equal(seam->lease_ns, before);
+    zk.session.timeout_ns /= 4;
+    pawl__zk_step(claim, ZK_CONNECTED_AGAIN);
+    assert_int_equal(claim->tell, ZK_TELL_RENEWED);
+    assert_int_equal(seam->sent_at, now - ZK_S);
+    assert_int_equal(seam->sent_at + seam->lease_ns, pawl__zk_assured_until(&zk.session));
+    assert_true(seam->lease_ns < before);
     clean_up(claim, ZK_QUEUED);
 }
 
@@ -259,6 +295,7 @@ int main(void) {
         cmocka_unit_test(test_every_cell_of_the_session),
         cmocka_unit_test_setup(test_every_cell_of_the_claim, begin),
         cmocka_unit_test_setup(test_two_heartbeats_are_wanted, begin),
+        cmocka_unit_test_setup(test_a_session_that_is_shorter, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

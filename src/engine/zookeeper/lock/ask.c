@@ -103,9 +103,9 @@ void pawl__zk_tell(struct zk_claim *claim, unsigned what) {
 
 enum zk_event pawl__zk_first(const struct zk_claim *claim) {
     const struct zk_session *session = &claim->zk->session;
+    int64_t most = pawl__zk_assured(session->timeout_ns, session->options.tick_ns);
 
-    return pawl__boottime() - session->proofs.assured < pawl__zk_lease_ns(session, session->proofs.assured) / 3 ? ZK_FIRST
-                                                                                                                : ZK_UNPROVED;
+    return pawl__zk_assured_until(session) - pawl__boottime() > most / 3 ? ZK_FIRST : ZK_UNPROVED;
 }
 
 enum zk_event pawl__zk_refuse(struct zk_claim *claim, int code, const char *format, ...) {

@@ -162,23 +162,23 @@ static enum zk_event want_beat(struct zk_claim *claim) {
     return ZK_NOTHING;
 }
 
-static enum zk_event prove(struct zk_claim *claim) {
-    claim->waits_since = pawl__boottime();
-    return want_beat(claim);
-}
-
-/* After a rest it takes two heartbeats (session/proof.c); and no more, however long each takes. */
+/* The second of two heartbeats follows at once; where that was not enough, others when they may be. */
 static enum zk_event checked(struct zk_claim *claim) {
-    if (pawl__zk_first(claim) == ZK_FIRST || claim->zk->session.proofs.assured >= claim->waits_since)
+    const struct zk_session *session = &claim->zk->session;
+
+    if (pawl__zk_first(claim) == ZK_FIRST)
         return ZK_FIRST;
-    return want_beat(claim);
+    if (pawl__zk_more_is_known(session))
+        return want_beat(claim);
+    pawl__zk_look_at(claim, pawl__boottime() + pawl__zk_ask_again_ns(session));
+    return ZK_NOTHING;
 }
 
 static void take_proof(struct zk_claim *claim) {
     struct zk_session *session = &claim->zk->session;
 
-    claim->claim->sent_at = session->proofs.assured;
-    claim->claim->lease_ns = pawl__zk_lease_ns(session, session->proofs.assured);
+    claim->claim->sent_at = session->proofs.sent;
+    claim->claim->lease_ns = pawl__zk_assured_until(session) - session->proofs.sent;
 }
 
 static enum zk_event hold(struct zk_claim *claim) {
@@ -198,14 +198,26 @@ static enum zk_event hold(struct zk_claim *claim) {
     return ZK_NOTHING;
 }
 
+/* After a rest, and when it is young, the first of two heartbeats proves less than the second. */
 static enum zk_event renewed(struct zk_claim *claim) {
     const struct zk_session *session = &claim->zk->session;
 
-    if (session->proofs.assured > claim->claim->sent_at) {
+    if (session->proofs.sent > claim->claim->sent_at) {
         take_proof(claim);
         pawl__zk_tell(claim, ZK_TELL_RENEWED);
     }
-    return session->proofs.assured < claim->waits_since ? want_beat(claim) : ZK_NOTHING; /* that was the first of two */
+    return pawl__zk_first(claim) == ZK_UNPROVED && pawl__zk_more_is_known(session) ? want_beat(claim) : ZK_NOTHING;
+}
+
+/* A server that the session has moved to grants less time than the one before. It says nothing of the znodes. */
+static enum zk_event shorten(struct zk_claim *claim) {
+    int64_t until = pawl__zk_assured_until(&claim->zk->session), left = until - claim->claim->sent_at;
+
+    if (left < claim->claim->lease_ns) {
+        claim->claim->lease_ns = left;
+        pawl__zk_tell(claim, ZK_TELL_RENEWED);
+    }
+    return ZK_NOTHING;
 }
 
 static enum zk_event watch(struct zk_claim *claim) {
@@ -363,13 +375,13 @@ static const struct move {
     [ZK_QUEUED] = {
         [ZK_LIST_AGAIN] = {ZK_QUEUED, list_again}, [ZK_BEHIND] = {ZK_QUEUED, wait_behind}, [ZK_LOOK_TWICE] = {ZK_QUEUED, look_twice},
         [ZK_CHECK_KIND] = {ZK_QUEUED, pawl__zk_check_kind}, [ZK_WATCH_AGAIN] = {ZK_QUEUED, pawl__zk_watch_ahead_again},
-        [ZK_LEASE] = {ZK_LEASING, pawl__zk_lease}, [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, prove},
+        [ZK_LEASE] = {ZK_LEASING, pawl__zk_lease}, [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, want_beat},
         [ZK_OWN_GONE] = {ZK_QUEUED, list_again}, [ZK_OWN_BROKEN] = {ZK_QUEUED, list_again}, [ZK_MISSED] = {ZK_QUEUED, look_now},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_QUEUED, stall}, [ZK_RESUME] = {ZK_QUEUED, list_again}, PENDING},
     [ZK_LEASING] = {
         [ZK_LEASE] = {ZK_LEASING, pawl__zk_lease}, [ZK_NO_LEASES] = {ZK_LEASING, pawl__zk_leases_make_directory},
         [ZK_TOO_MANY] = {ZK_LEASING, pawl__zk_leases_watch}, [ZK_CHECK_KIND] = {ZK_LEASING, pawl__zk_check_kind},
-        [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, prove}, [ZK_MISSED] = {ZK_LEASING, look_now},
+        [ZK_FIRST] = {ZK_HELD, hold}, [ZK_UNPROVED] = {ZK_PROVING, want_beat}, [ZK_MISSED] = {ZK_LEASING, look_now},
         [ZK_BUSY] = {ZK_QUEUED, stall},
         [ZK_BEGIN] = {ZK_OFFLINE, begin}, [ZK_STALLED] = {ZK_LEASING, stall}, [ZK_RESUME] = {ZK_LEASING, pawl__zk_leases_resume}, PENDING},
     [ZK_PROVING] = {
@@ -377,12 +389,14 @@ static const struct move {
         [ZK_BROKEN] = {ZK_OFFLINE, begin},
         [ZK_OWN_GONE] = {ZK_PROVING, want_beat}, [ZK_OWN_BROKEN] = {ZK_PROVING, want_beat}, [ZK_RESUME] = {ZK_PROVING, want_beat}, PENDING},
     [ZK_HELD] = {
-        [ZK_CHECKED] = {ZK_HELD, renewed}, [ZK_RESUME] = {ZK_HELD, watch}, [ZK_OWN_MISSED] = {ZK_HELD, look_now},
+        [ZK_CHECKED] = {ZK_HELD, renewed}, [ZK_CONNECTED_AGAIN] = {ZK_HELD, shorten},
+        [ZK_RESUME] = {ZK_HELD, watch}, [ZK_OWN_MISSED] = {ZK_HELD, look_now},
         [ZK_GONE] = {ZK_LOST, lose_gone}, [ZK_OWN_GONE] = {ZK_LOST, lose_gone}, [ZK_BROKEN] = {ZK_LOST, lose_broken},
         [ZK_OWN_BROKEN] = {ZK_LOST, lose_broken}, [ZK_SESSION_LOST] = {ZK_LOST, lose_session},
         [ZK_QUEUE_CHANGED] = {ZK_HELD, pawl__zk_keep_look}, [ZK_QUEUE_MISSED] = {ZK_HELD, pawl__zk_keep_missed},
         [ZK_WANTED] = {ZK_HELD, pawl__zk_keep_wanted}, [ZK_DOWNGRADE] = {ZK_DOWNGRADING, pawl__zk_downgrade_begin}, ENDS},
     [ZK_DOWNGRADING] = {
+        [ZK_CONNECTED_AGAIN] = {ZK_DOWNGRADING, shorten},
         [ZK_EXCHANGE] = {ZK_DOWNGRADING, pawl__zk_downgrade_exchange}, [ZK_EXCHANGED] = {ZK_HELD, exchanged},
         [ZK_WAS_EXCHANGED] = {ZK_HELD, was_exchanged}, [ZK_GONE] = {ZK_LOST, lose_gone}, [ZK_BROKEN] = {ZK_LOST, lose_broken},
         [ZK_SESSION_LOST] = {ZK_LOST, lose_session}, [ZK_STALLED] = {ZK_DOWNGRADING, stall},

@@ -79,9 +79,10 @@ enum zk_event {
     ZK_FIRST,        /* and the session was proved lately */
     ZK_UNPROVED,     /* first; it was not */
     ZK_CHECKED,      /* a heartbeat found all its znodes */
-    ZK_GONE,         /* a heartbeat did not, or the exchange */
-    ZK_BROKEN,       /* it found one changed, as an operator does it */
-    ZK_OWN_GONE,     /* likewise, told by the watch on its own znode */
+    ZK_CONNECTED_AGAIN,
+    ZK_GONE,     /* a heartbeat did not, or the exchange */
+    ZK_BROKEN,   /* it found one changed, as an operator does it */
+    ZK_OWN_GONE, /* likewise, told by the watch on its own znode */
     ZK_OWN_BROKEN,
     ZK_MISSED,       /* the watch on the one ahead, or on the leases, by a cut */
     ZK_OWN_MISSED,   /* on its own znode */
@@ -205,7 +206,7 @@ struct zk_claim {
     bool kind_seen;      /* contenders of another kind were in the lock's path */
     bool gone_already; /* whom it waited for was gone before it could be watched; only the answer about our own znode is missing */
     int64_t look_at;   /* when to look again; PAWL__NEVER: an event will tell. Set by pawl__zk_look_at() */
-    int64_t waits_since;  /* since when it has watched the one ahead, or asked whether that one is still there, or for a proof */
+    int64_t waits_since;  /* since when it has watched the one ahead, or asked whether that one is still there */
     int64_t try_until;    /* a semaphore's try: how long others may pass through `locks` ahead of it */
     int64_t recall_until; /* how long it waits for claims that are kept: a try, or one of another kind; 0: it met none */
     unsigned tell;

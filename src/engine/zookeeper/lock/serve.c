@@ -49,6 +49,7 @@ static void take_session_news(struct zk_engine *zk) {
         tell_claims(zk, ZK_GIVE_UP);
     if (news & ZK_NEWS_UP) {
         check_tick(zk);
+        tell_claims(zk, ZK_CONNECTED_AGAIN);
         pawl__zk_beat(zk); /* if one is due: ahead of those who wait */
         tell_claims(zk, ZK_RESUME);
         pawl__zk_sweep_resume(zk, true);
@@ -208,8 +209,8 @@ void pawl__zk_wake(struct pawl__engine *engine) {
 void pawl__zk_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
     struct zk_engine *zk = zk_of(engine);
 
+    (void)claim;
     pawl__zk_lock();
-    zk_claim_of(claim)->waits_since = pawl__boottime();
     zk->beat_due = true; /* all that is held is renewed by the same request */
     pawl__zk_leave(zk);
     pawl__zk_wake(engine);

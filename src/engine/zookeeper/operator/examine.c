@@ -55,7 +55,7 @@ static void take_times(struct examination *it, const struct zk_host *host) {
 
 /* How often heartbeats leave, in ms; a hold is suspect after two of that. */
 static int64_t beat_ms(const struct examination *it) {
-    return pawl__zk_assured(it->granted, it->session->options.tick_ns / ZK_MS, 0) / 3;
+    return pawl__zk_assured(it->granted, it->session->options.tick_ns / ZK_MS) / 3;
 }
 
 /* A server that once took long to answer, since it began to count, may do so again. */
@@ -148,7 +148,7 @@ static void examine_session(struct examination *it) {
                     tick);
     else
         pawl__found(&it->exam, PAWL_FINDING_GOOD, "", "tickTime is %lld ms: a hold is assured for %lld ms after a heartbeat%s",
-                    tick, (long long)(pawl__zk_assured(granted * ZK_MS, named * ZK_MS, 0) / ZK_MS),
+                    tick, (long long)(pawl__zk_assured(granted * ZK_MS, named * ZK_MS) / ZK_MS),
                     named ? "" : ", and for longer with ?tick= in the URL");
 }
 

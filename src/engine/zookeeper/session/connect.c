@@ -176,7 +176,7 @@ static int open_handle(struct zk_session *session, const char *servers, struct p
 
     session->number++;
     session->fresh = true;
-    session->proofs.assured = 0;
+    session->proofs = (struct zk_proofs){0};
     session->handle = zookeeper_init2(servers, on_session_event, (int)options->asked_ms, NULL, session, 0, drop_log);
     saved = errno;
     if (!session->handle)
@@ -261,16 +261,11 @@ static int64_t interest(struct zk_session *session, int64_t now, int *ret_fd, sh
     *ret_events = 0;
     if (!had && now < session->attempts.next)
         return session->attempts.next;
-    if (zk_is_connected(session) && session->pings.due && now > session->pings.due) {
-        session->pings.late_ns = now - session->pings.due;
-        session->pings.late_at = now;
-    }
     if (!had)
         session->attempts.began = now;
     if (ask_interest(session, &fd, &events, &span) != ZOK)
         fd = -1;
     due = now + span.tv_sec * ZK_S + span.tv_usec * 1000;
-    session->pings.due = due;
     if (fd >= 0 && fd != atomic_load(&session->fd))
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     atomic_store(&session->fd, fd);
@@ -331,14 +326,27 @@ void pawl__zk_session_named(struct zk_session *session, char *servers, int64_t n
     free(servers);
 }
 
+/* Something leaves at least four times in a session, so that there is always a recent answer (proof.c). The library pings three times, and
+ * tells nobody when it is answered. */
+static int64_t show_life(struct zk_session *session, int64_t now) {
+    int64_t span = session->timeout_ns / 4;
+    struct zk_op *op;
+
+    if (!zk_is_connected(session))
+        return PAWL__NEVER;
+    if (now >= session->sent_at + span && (op = pawl__zk_op_new(session, NULL, NULL, NULL)))
+        pawl__zk_exists(op, "/", NULL);
+    return session->sent_at + span;
+}
+
 int64_t pawl__zk_session_tend(struct zk_session *session, int64_t now) {
     if (!zk_is_connected(session))
         pawl__zk_watches_miss(session); /* before the library connects again */
     if (session->state == ZK_TORN)
         mend(session);
     pawl__zk_ops_fail(session, false);
-    if (attempt_due(session) > now)
-        return attempt_due(session);
+    if (zk_is_connected(session) || attempt_due(session) > now)
+        return zk_is_connected(session) ? show_life(session, now) : attempt_due(session);
     pawl__zk_leave_server(session);
     return PAWL__NEVER;
 }

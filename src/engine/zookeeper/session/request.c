@@ -76,6 +76,8 @@ static void answer(struct zk_op *op, const struct zk_reply *reply) {
     session->op_count--;
     if (asker)
         TAILQ_REMOVE(&asker->ops, op, of_asker);
+    if (!op->failed && !pawl__zk_reply_lost(reply->rc))
+        pawl__zk_answered(session, op, pawl__boottime());
     if (op->writes && reply->rc == ZOK)
         pawl__zk_proved(session, op);
     if (op->done)
@@ -173,8 +175,7 @@ static void sent(struct zk_op *op, int rc) {
 
 /* False: there is no handle, and the request has failed already. */
 static bool sendable(struct zk_op *op) {
-    op->sent_at = pawl__boottime();
-    op->after = op->session->proofs.sent;
+    pawl__zk_leaves(op, pawl__boottime());
     if (op->session->handle && zk_is_connected(op->session)) {
         pawl__zk_cork(op->session);
         return true;

@@ -21,7 +21,6 @@ static void go_up(struct zk_session *session) {
     session->timeout_ns = zoo_recv_timeout(session->handle) * ZK_MS;
     session->attempts.failed = 0;
     session->fresh = false;
-    session->pings.late_at = session->pings.due = 0;
     pawl__zk_proved_anew(session, session->attempts.began);
     session->news |= ZK_NEWS_UP;
     pthread_cond_broadcast(&session->answered);

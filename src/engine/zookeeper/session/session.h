@@ -40,6 +40,7 @@ enum {
     ZK_MARK_SIZE = 40,
     ZK_LARGE = 4096, /* bytes */
     ZK_DEEP = 8,     /* with so many requests on their way the service thread sees to what the socket did not take */
+    ZK_ANSWERED = 32,
 };
 
 struct zk_op;
@@ -81,8 +82,8 @@ struct zk_op {
     bool failed; /* the library did not take it */
     int error;   /* why */
     int64_t sent_at;
-    int64_t after; /* when it was sent: session->proofs.sent */
-    void *data;    /* of the sender */
+    int64_t before, after; /* when it was sent: what its answer, and with others that of another one, will prove (proof.c) */
+    void *data;            /* of the sender */
     struct zk_watch *watch;
     char mark[ZK_MARK_SIZE];  /* create: so that the znode can be found if the reply is lost */
     char *where;              /* create: its directory */
@@ -251,16 +252,18 @@ struct zk_attempts {
     unsigned random;
 };
 
-/* How late the library's pings were. */
-struct zk_pings {
-    int64_t due, late_ns, late_at;
+/* When a request left, and when its answer was read. */
+struct zk_answered {
+    int64_t sent_at, at;
 };
 
-/* What has proved that the session lives: proof.c. */
+/* What has proved that the session lives: proof.c. Points in time at which something left. */
 struct zk_proofs {
-    int64_t sent; /* when the last request left that went through the leader and was answered; or an attempt began that connected */
-    int64_t dense;   /* from then on they left in short intervals */
-    int64_t assured; /* from then on the session is assured */
+    struct zk_answered answered[ZK_ANSWERED]; /* the last ones, some way apart; a ring */
+    unsigned answered_count;                  /* so many were noted, since the connection is there */
+    int64_t sent;   /* the last request that went through the leader and was answered, or the attempt that connected */
+    int64_t passed; /* the leader has heard of what left then, or later, when a request is answered that leaves from now on */
+    int64_t heard;  /* the leader has */
 };
 
 /* All watches of a session. */
@@ -286,8 +289,8 @@ struct zk_session {
     int event_fd;
     _Atomic bool woken;
     struct zk_attempts attempts;
-    struct zk_pings pings;
     struct zk_proofs proofs;
+    int64_t sent_at;   /* the last request */
     uint64_t requests; /* sent so far; for tests */
     unsigned op_count;
     TAILQ_HEAD(, zk_op) ops;
@@ -353,12 +356,21 @@ char *pawl__zk_text(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* ---- How long is it assured? proof.c --------------------------------------------------------------------------------------- */
 
-int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns, int64_t late_ns);
-/* How long after a request that left at `sent_at`. */
-int64_t pawl__zk_lease_ns(const struct zk_session *session, int64_t sent_at);
+/* At most so long after a request left. */
+int64_t pawl__zk_assured(int64_t timeout_ns, int64_t tick_ns);
+/* Until then it is, by what has been proved. */
+int64_t pawl__zk_assured_until(const struct zk_session *session);
+/* Would it be for longer if a request that goes through the leader left now, and was answered? */
+bool pawl__zk_more_is_known(const struct zk_session *session);
+/* When to ask at the earliest if it would not. */
+int64_t pawl__zk_ask_again_ns(const struct zk_session *session);
 /* Connected, after an attempt that began then. */
 void pawl__zk_proved_anew(struct zk_session *session, int64_t began);
-/* A request that went through the leader was answered: the session lived then. */
+/* A request is about to leave. */
+void pawl__zk_leaves(struct zk_op *op, int64_t now);
+/* It was answered, by the server. */
+void pawl__zk_answered(struct zk_session *session, const struct zk_op *op, int64_t now);
+/* ... which went through the leader, and had success. */
 void pawl__zk_proved(struct zk_session *session, const struct zk_op *op);
 /* With a tick longer than the session nearly nothing of it is assured: a hold would be lost as soon as it was granted. Servers may grant
  * less than they did before, when the connection is made anew. */
