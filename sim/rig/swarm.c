@@ -154,12 +154,15 @@ static void draw_url(struct plan *plan) {
     bool spin = dice_percent(&dice, 30), plain = dice_percent(&dice, 12), retry = dice_percent(&dice, 20),
          command = dice_percent(&dice, 20), claim = dice_percent(&dice, 20);
     bool redis = strncmp(plan->service->prefix, "redis", 5) == 0;
-    bool kazoo = strncmp(plan->service->prefix, "zk", 2) == 0 && dice_percent(&dice, 12);
+    bool zookeeper = strncmp(plan->service->prefix, "zk", 2) == 0;
+    bool kazoo = zookeeper && dice_percent(&dice, 12), tick = zookeeper && dice_percent(&dice, 25);
 
     plan->url[0] = '\0';
     add_handoff(plan, handoff);
     if (kazoo)
         add_option(plan, "compat=kazoo");
+    if (tick)
+        add_option(plan, "tick=500"); /* service_zookeeper.c */
     if (!redis)
         return;
     if (spin)

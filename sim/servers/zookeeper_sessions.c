@@ -180,13 +180,15 @@ static int64_t first_ping(struct zookeeper_member *member) {
     return member->down_at;
 }
 
+/* What it has read since it answered the last ping before the cut. */
 void zk_sessions_heard(struct zookeeper_member *member) {
     int64_t half_tick = (int64_t)member->zk->options.tick_ms * ZK_MS / 2, when = answered_ping(member, first_ping(member));
+    int64_t reported = next_ping(member, member->cut_at) - half_tick;
 
     for (struct zk_conn *conn = member->conns; conn; conn = conn->after) {
         struct zk_session *session = conn->state == CONN_OPEN ? zk_session_find(member->zk, conn->session) : NULL;
 
-        if (session && conn->touched_at >= member->cut_at - half_tick)
+        if (session && conn->touched_at >= reported)
             tell_at(member, session, conn->timeout_ms, when);
     }
 }
