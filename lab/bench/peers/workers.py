@@ -11,6 +11,7 @@ import struct
 import sys
 import threading
 import time
+import zipfile
 
 import pypi
 
@@ -161,10 +162,16 @@ def choose(peer, wheel, sha256):
     if sys.argv[2:] == ["debian"]:
         return
     build = os.environ.get("BUILD_DIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../build")
+    directory = os.path.join(build, "bench-peers", wheel.removesuffix(".whl"))
     try:
-        sys.path.insert(0, pypi.fetch(wheel, sha256, os.path.join(build, "bench-peers")))
+        if not os.path.isdir(directory):
+            # Not from the wheel itself: processes that were forked would read one file by one position.
+            with zipfile.ZipFile(pypi.fetch(wheel, sha256, os.path.dirname(directory))) as files:
+                files.extractall(directory + ".new")
+            os.rename(directory + ".new", directory)
     except OSError as error:
         missing(peer, f"{peer} can't be fetched: {error}")
+    sys.path.insert(0, directory)
 
 
 def run(peer, version, open_lock, clean, without=None):
