@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heirs.c - those who have inherited the hold: every process that has the other end of the witness (child.c), wherever it went.
+ * heirs.c - those who have inherited the hold: every process that has the other end of the pipe that child.c made, wherever it went.
  *
  * The command's process group can be signalled as one; who has left it (setsid) can't. But it is found by what it has: a pipe has a number
  * that no other pipe has, and /proc shows who has it open. Processes of other users can neither be looked at nor be signalled.

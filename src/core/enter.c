@@ -77,7 +77,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
     } else if (waiter->try_only) {
         pawl__cohort_end(waiter, PAWL_EHELD, "'%s' is held by another thread of this process, or others wait ahead", cohort->name);
     } else {
-        /* A thread that is parked need not look: it stays the first. */
+        /* A parked thread need not be woken: it is still the first. */
         bool more = pawl__waiter_attach(claim, waiter);
 
         if (more || !claim->parked)

@@ -7,7 +7,8 @@
  *
  *   down  submit, submit_all, withdraw, downgrade start something and never block; they answer DONE or PENDING (or an error that ends the
  *         claim). What is PENDING is finished by park() or by serve().
- *   up    the engine calls up only from within serve(), with no lock of its own held. The other operations answer by returning.
+ *   up    the engine tells news of claims only from within serve(), with no lock of its own held. The other operations answer by
+ *         returning. That a lock should be looked at again, for observers, it may say at any time (changed).
  *
  * Who waits for a claim that is PENDING? Either one thread of the caller's, in park(); or, once adopt() was called for the claim,
  * serve(), for the rest of the claim's life. Never both. An engine without parking (it needs its loop anyway) has every claim served.
@@ -160,7 +161,7 @@ typedef void pawl__forked_fn(struct pawl__engine *);
  * as long as the engine. */
 typedef void pawl__describe_fn(const struct pawl__engine *, struct pawl_info *ret);
 
-/* Ask for the claim. DONE: granted. PENDING: queued, or not even that yet. try_only claims are never queued. */
+/* Ask for the claim. DONE: granted. PENDING: not decided yet. try_only claims are never queued. */
 typedef int pawl__submit_fn(struct pawl__engine *, struct pawl__claim *, struct pawl_error *reterr);
 /* Optional: ask for all of these claims at once: all are granted, or none. They are try_only, and of different names. The answer is one
  * for all: DONE, PENDING (then each is decided like any other, all of them alike if the engine has its way), or an error, and all

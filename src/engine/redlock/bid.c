@@ -97,7 +97,7 @@ static void say_why(const struct redlock *redlock, struct bid *bid) {
         pawl__fail(&bid->kit.why, PAWL_EHELD, "'%s' is held by another, or others want it at this moment", bid->kit.claim->name);
 }
 
-/* The next bid needs a quorum that is free of us, and no more. */
+/* The next bid can start once a quorum has none of our votes any more. */
 static void look_whether_free(struct redlock *redlock, struct bid *bid) {
     unsigned left = 0;
 

@@ -85,7 +85,7 @@ struct vote {
     struct bid *bid;       /* NULL: it is over, but for this vote */
     unsigned seat;
     enum vote_state state;
-    unsigned crowd;         /* WAITS: how many others do */
+    unsigned crowd;         /* WAITS: how many others wait there */
     struct kit_grant grant; /* GRANTED */
     int64_t held_since;     /* when the request left that was granted; 0: none was */
     int64_t seen_at;        /* GRANTED: when we heard of it */
@@ -159,7 +159,7 @@ enum {
     BID_LOOK = 1 << 17,     /* is a quorum free of us? */
     BID_REFUSE = 1 << 18,   /* give the votes back, and say why */
     BID_END = 1 << 19,      /* it is gone */
-    BID_SAY_GONE = 1 << 20, /* it was gone before, unless that is being told just now */
+    BID_SAY_GONE = 1 << 20, /* gone already: tell it, unless that is under way */
 };
 struct bid_move {
     uint8_t next;
@@ -285,7 +285,7 @@ unsigned pawl__seats_usable(const struct redlock *redlock);
 void pawl__seat_silent(struct redlock *redlock, unsigned seat);
 /* It has said something. */
 void pawl__seat_heard(struct redlock *redlock, unsigned seat);
-/* If it owes nothing any more, it has. */
+/* If it owes no answer any more, it counts as heard. */
 void pawl__seat_listen(struct redlock *redlock, unsigned seat, int64_t now);
 /* Before an attempt: who is silent? */
 void pawl__seats_listen(struct redlock *redlock, int64_t now);

@@ -171,7 +171,7 @@ struct zk_claim_keep {
 
 /* Who comes last in a claim's queue: shortcut.c. */
 struct zk_claim_last {
-    char *name; /* who stood last behind it, by the latest list; NULL: not two, or of no use */
+    char *name; /* who stood last behind it, by the latest list; NULL: fewer than two stood there, or their names say nothing */
     int64_t at;
 };
 
