@@ -563,7 +563,8 @@ typedef void pawl_observed_fn(const struct pawl_observed *observed, void *data);
 struct pawl_observer;
 PAWL_PUBLIC int pawl_observe(struct pawl *client, const char *name, pawl_observed_fn *fn, void *data, struct pawl_observer **ret,
                              struct pawl_error *reterr);
-/* After this no call of `fn` runs or will run, but the one that this is called from. pawl_close does it for those that are left. NULL is fine. */
+/* After this no call of `fn` runs or will run, but the one that this is called from. pawl_close does it for those that are left. NULL is
+ * fine. */
 PAWL_PUBLIC void pawl_unobserve(struct pawl_observer *observer);
 
 enum pawl_break_flags {

@@ -2,11 +2,12 @@
  *
  * test_zookeeper_proof.c - what session/proof.c believes, against what a leader may do: random histories, in which anybody stands still.
  *
- * A client, a follower and the leader. The follower has two threads, one that reads what clients send, notes whose it is and forwards it, and
- * one that hears the leader: it answers pings by what was noted since, and hands results on. All of them, and each way between two of
- * them, take as long as they like; what is on one way keeps its order. The leader sends its pings in time: that is what the rule rests on.
- * It ends the session when T has gone by since it heard of it. As long as it has not been cut off it hears all reports, sooner or later; at
- * some moment the follower is cut off for good. Then the client must not believe that it is assured after the end.
+ * A client, a follower and the leader. The follower has two threads, one that reads what clients send, notes whose it is and
+ * forwards it, and one that hears the leader: it answers pings by what was noted since, and hands results on. All of them, and each
+ * way between two of them, take as long as they like; what is on one way keeps its order. The leader sends its pings in time: that
+ * is what the rule rests on. It ends the session when T has gone by since it heard of it. As long as it has not been cut off it
+ * hears all reports, sooner or later; at some moment the follower is cut off for good. Then the client must not believe that it is
+ * assured after the end.
  */
 #include "engine/zookeeper/session/session.h"
 

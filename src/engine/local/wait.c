@@ -61,7 +61,8 @@ struct view {
     struct node *slow_claimer; /* was granted and has not claimed */
 };
 
-/* Our own session is left out: nobody waits for their own death. Most that hold twice stand side by side; the others are sorted out later, outside of the guard. */
+/* Our own session is left out: nobody waits for their own death. Most that hold twice stand side by side; the others are sorted out
+ * later, outside of the guard. */
 static void view_add(struct local *local, struct view *view, struct wait *wait, uint64_t owner) {
     if (owner == local->owner || (view->count > 0 && view->count <= wait->room && wait->owners[view->count - 1] == owner))
         return;

@@ -2,11 +2,11 @@
  *
  * proof.c - when was the session last proved to live, and how long is it assured from then on?
  *
- * A session of T expires at the leader T after the last sign of life that the leader has heard of; it rounds up, never down. What a server
- * answers is no such sign by itself: a follower that is cut off from its leader goes on answering reads for a while, though the leader has
- * let the session expire and others hold its locks; and a request that a follower forwards is checked against the session, and does
- * not prolong it. A follower notes which sessions it reads something from, and tells the leader of these when it answers the leader's pings,
- * every half tick.
+ * A session of T expires at the leader T after the last sign of life that the leader has heard of; it rounds up, never down. What a
+ * server answers is no such sign by itself: a follower that is cut off from its leader goes on answering reads for a while, though
+ * the leader has let the session expire and others hold its locks; and a request that a follower forwards is checked against the
+ * session, and does not prolong it. A follower notes which sessions it reads something from, and tells the leader of these when it
+ * answers the leader's pings, every half tick.
  *
  * THE RULE. Three requests of ours: `noted`, any one; `first` and `second`, which go through the leader. `first` left half a tick or more
  * after the answer to `noted` was read here, and `second` after the answer to `first`. When `second` is answered, the leader has heard
@@ -22,9 +22,9 @@
  * still, nor when the library sent its pings. Who is connected to the leader itself is heard at once, and a new connection is made known
  * to the leader before it is there.
  *
- * What it rests on: that the leader sends its pings in time. One that stands still for longer than is left of T when we stop, and looks at
- * its clock before the next report, ends a session that was proved a moment ago. No bound closes that, since a server may stand still for as
- * long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.)
+ * What it rests on: that the leader sends its pings in time. If it sends none for longer than T less what a hold is assured, and looks at
+ * its clock before the next report, it ends a session that was proved a moment ago. No bound closes that, since a server may stand still
+ * for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.)
  *
  * The client is not told the tick. A server does not grant sessions of less than two ticks unless its administrator says otherwise, so
  * half a tick is at most T/4. `?tick=` says better.
