@@ -115,8 +115,8 @@ static const struct row {
 } table[] = {
     {"redis", 1, 5977},
     {"redis", OBSERVERS, 5977},
-    {"zookeeper", 1, 12840},
-    {"zookeeper", OBSERVERS, 12840},
+    {"zookeeper", 1, 12832},
+    {"zookeeper", OBSERVERS, 12832},
 };
 
 static void play_row(void *data) {
