@@ -19,11 +19,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/descriptor.h"
 #include "engine/local/local.h"
 #include "base/error.h"
@@ -110,7 +110,7 @@ static int publish_by_link(int at, const char *from, const char *to) {
 static int make_draft(int at, mode_t type, char *ret, size_t size) {
     uint64_t number;
 
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
+    if (!pawl__random(&number, sizeof number))
         return -1;
     snprintf(ret, size, "%s%016" PRIx64, NEW, number);
     return make_here(at, ret, type);
