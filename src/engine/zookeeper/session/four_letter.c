@@ -79,7 +79,7 @@ enum zk_word pawl__zk_word(const struct zk_host *host, const char *word, int64_t
     *ret = '\0';
     if (fd < 0)
         return ZK_WORD_NOBODY;
-    if (send(fd, word, strlen(word), MSG_NOSIGNAL) == (ssize_t)strlen(word))
+    if (pawl__socket_write(fd, word, strlen(word)) == (ssize_t)strlen(word))
         read_all(fd, deadline, ret, size);
     close(fd);
     if (!*ret)
