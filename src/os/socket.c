@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 
 #include "os/clock.h"
 #include "os/descriptor.h"
@@ -60,6 +61,12 @@ ssize_t pawl__socket_read(int fd, void *buffer, size_t size) {
     ssize_t n = recv(fd, buffer, size, 0);
 
     return n > 0 ? n : n < 0 && not_now() ? 0 : -1;
+}
+
+bool pawl__socket_silent(int fd) {
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+    return poll(&readable, 1, 0) == 0;
 }
 
 void pawl__socket_forget(int fd) {

@@ -19,6 +19,8 @@ int pawl__socket_error(int fd);
 /* How many bytes; 0: none just now; -1: the end, or broken. */
 ssize_t pawl__socket_write(int fd, const void *data, size_t size);
 ssize_t pawl__socket_read(int fd, void *buffer, size_t size);
+/* Is nothing there to be read, and no end either? */
+bool pawl__socket_silent(int fd);
 /* Before it is closed: what has not arrived yet shall not arrive any more. */
 void pawl__socket_forget(int fd);
 

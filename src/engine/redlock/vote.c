@@ -6,11 +6,11 @@
  *
  * A vote is memory of its own: a voter that does not answer must not keep its bid from being over.
  */
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/redlock/redlock.h"
+#include "os/socket.h"
 #include "base/lease.h"
 
 /* A voter that has owed an answer for so long is silent, if there are enough others. */
@@ -77,10 +77,9 @@ unsigned pawl__seats_usable(const struct redlock *redlock) {
 
 bool pawl__seat_owes(const struct redlock *redlock, unsigned seat, int64_t then) {
     const struct link *link = &redlock->seats[seat]->server.commands;
-    struct pollfd answer = {.fd = link->fd, .events = POLLIN};
 
     return link->state == LINK_UP && !TAILQ_EMPTY(&link->sent) && TAILQ_FIRST(&link->sent)->sent_at < then &&
-           poll(&answer, 1, 0) == 0;
+           pawl__socket_silent(link->fd);
 }
 
 /* Nothing is asked of a silent one, so it owes nothing any more once it has answered, or its connection has ended. */
