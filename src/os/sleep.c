@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <sys/epoll.h>
 
 #include "os/clock.h"
 
@@ -68,4 +69,10 @@ int pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *sp
     for (nfds_t i = 0; i < count && came <= 0; i++)
         fds[i].revents = 0;
     return came < 0 && errno != EINTR ? 0 : came;
+}
+
+int pawl__sleep_epoll(int epoll_fd, struct epoll_event *events, int most, int64_t until) {
+    int64_t ns = pawl__nap_ns(pawl__boottime(), until);
+
+    return epoll_wait(epoll_fd, events, most, (int)((ns + PAWL__NS_PER_MS - 1) / PAWL__NS_PER_MS));
 }

@@ -43,4 +43,8 @@ int64_t pawl__nap_ns(int64_t now, int64_t until);
  * anything has come; negative: a signal ended it. */
 int pawl__sleep(struct pollfd *fds, nfds_t count, int64_t until, struct spin *spin);
 
+/* The same of epoll_wait(). */
+struct epoll_event;
+int pawl__sleep_epoll(int epoll_fd, struct epoll_event *events, int most, int64_t until);
+
 #endif

@@ -141,13 +141,12 @@ static void handle_events(struct redis *redis, const struct epoll_event *events,
 /* Sleep until something is to be done. The mutex is held, and released meanwhile. */
 static void sleep_until(struct redis *redis, int64_t until) {
     struct epoll_event events[4];
-    int64_t left = pawl__nap_ns(pawl__boottime(), until);
     int count;
 
     redis->kit.asleep_until = until;
     redis->kit.wakes = false; /* we are awake */
     pawl__redis_unlock(redis);
-    count = epoll_wait(claims_of(redis)->epoll_fd, events, 4, (int)((left + REDIS_MS - 1) / REDIS_MS));
+    count = pawl__sleep_epoll(claims_of(redis)->epoll_fd, events, 4, until);
     pawl__redis_lock(redis);
     redis->kit.asleep_until = 0;
     redis->kit.telling = true;
