@@ -5,7 +5,10 @@
 #include "os/clock.h"
 
 #include <sys/random.h>
+#include <sys/timerfd.h>
 #include <time.h>
+
+#include "os/descriptor.h"
 
 int64_t pawl__boottime(void) {
     struct timespec now;
@@ -42,6 +45,16 @@ void pawl__wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t
     moment.tv_sec += left / PAWL__NS_PER_S;
     moment.tv_nsec = left % PAWL__NS_PER_S;
     pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &moment);
+}
+
+int pawl__timer(void) {
+    return above_stdio(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+}
+
+void pawl__timer_set(int fd, int64_t when) {
+    struct itimerspec at = {.it_value = {.tv_sec = when / PAWL__NS_PER_S, .tv_nsec = when % PAWL__NS_PER_S}};
+
+    timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 bool pawl__random(void *buffer, size_t size) {

@@ -31,6 +31,10 @@ void pawl__pause(int64_t ns);
 /* Wait for the condition until `until`, or earlier without a reason. */
 void pawl__wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until);
 
+/* A descriptor that can be read from a moment on, until bell_silence(); never before it is set. -1 with errno. */
+int pawl__timer(void);
+void pawl__timer_set(int fd, int64_t when);
+
 /* Fill the buffer with random bytes. False: there are none; errno says why. */
 bool pawl__random(void *buffer, size_t size);
 

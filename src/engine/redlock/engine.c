@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "engine/redlock/redlock.h"
 #include "engine/redis/view/view.h"
+#include "os/clock.h"
 #include "os/descriptor.h"
 #include "base/error.h"
 #include "base/url.h"
@@ -247,7 +247,7 @@ static void warn_of_voters(struct redlock *redlock) {
 static int make_descriptors(struct redlock *redlock, struct pawl_error *reterr) {
     redlock->wire.kit.bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     redlock->read_bell = above_stdio(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    redlock->timer_fd = above_stdio(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+    redlock->timer_fd = pawl__timer();
     if (redlock->wire.kit.bell < 0 || redlock->read_bell < 0 || redlock->timer_fd < 0)
         return pawl__fail_errno(reterr, "cannot create an eventfd");
     return 0;

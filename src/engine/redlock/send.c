@@ -9,25 +9,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
 
 #include "engine/redlock/redlock.h"
 #include "base/lease.h"
 #include "engine/kit/retry.h"
 #include "os/bell.h"
+#include "os/clock.h"
 
-#define NS_PER_S INT64_C(1000000000)
 #define AGAIN_NS (50 * REDLOCK_MS)
 #define AGAIN_MOST_NS (1600 * REDLOCK_MS)
 #define RENEW_AGAIN_NS (100 * REDLOCK_MS)
 
 void pawl__redlock_due(struct redlock *redlock, int64_t when) {
-    struct itimerspec at = {.it_value = {.tv_sec = when / NS_PER_S, .tv_nsec = when % NS_PER_S}};
-
     if (when >= redlock->wire.kit.asleep_until)
         return;
     redlock->wire.kit.asleep_until = when;
-    timerfd_settime(redlock->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    pawl__timer_set(redlock->timer_fd, when);
 }
 
 void pawl__redlock_wake_reader(struct redlock *redlock) {
