@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tools/layers finds what it is there to find, in a small tree of its own: an include that goes up, a folder without a line, files that
-# call each other in a circle. It has nothing to say of a tree without them.
+# call each other in a circle, a clock that is read outside os/. It has nothing to say of a tree without them.
 # shellcheck source=tests/cli/cli_common.sh
 . "$(dirname "$0")/../cli/cli_common.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -52,6 +52,12 @@ echo >src/attic/old.h
 layers 'each folder has its line' 1 "src/attic/old.h: tools/layers has no line for the folder 'attic'"
 
 rm -r src/attic
+file core/upper.c '#include <time.h>' 'void lower(void); void upper(void); void upper(void) { time(NULL); lower(); }'
+layers 'only os/ asks for the time' 1 'src/core/upper.c calls time: that is for src/os/'
+
+file core/upper.c '#include "core/upper.h"' 'void lower(void); void upper(void) { lower(); }'
+mkdir src/os
+file os/clock.c '#include <time.h>' 'void lower(void); time_t now(void); time_t now(void) { lower(); return time(NULL); }'
 layers 'and without all that it is good again' 0 ''
 
 done_testing
