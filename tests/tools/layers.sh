@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tools/layers finds what it is there to find, in a small tree of its own: an include that goes up, a folder without a line, files that
-# call each other in a circle, a clock that is read outside os/. It has nothing to say of a tree without them.
+# call each other in a circle, a clock that is read outside os/, a program that looks into the library. It has nothing to say of a tree
+# without them.
 # shellcheck source=tests/cli/cli_common.sh
 . "$(dirname "$0")/../cli/cli_common.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -56,6 +57,16 @@ file core/upper.c '#include <time.h>' 'void lower(void); void upper(void); void 
 layers 'only os/ asks for the time' 1 'src/core/upper.c calls time: that is for src/os/'
 
 file core/upper.c '#include "core/upper.h"' 'void lower(void); void upper(void) { lower(); }'
+mkdir -p cli/common lab/bench
+echo '#include "../src/core/upper.h"' >cli/main.c
+echo '#include "common/cli.h"' >cli/run.c
+echo '#include "core/upper.h"' >lab/bench/bench.h
+echo '#include "../../cli/common/cli.h"' >lab/bench/bench.c
+touch cli/common/cli.h
+layers 'a program does not look into the library' 1 'cli/main.c:1: cli may not include ../src/core/upper.h
+lab/bench/bench.h:1: lab may not include core/upper.h'
+
+rm cli/main.c lab/bench/bench.h
 mkdir src/os
 file os/clock.c '#include <time.h>' 'void lower(void); time_t now(void); time_t now(void) { lower(); return time(NULL); }'
 layers 'and without all that it is good again' 0 ''
