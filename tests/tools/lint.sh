@@ -30,7 +30,7 @@ breaks 'no struct has more than 30 fields' src/large.h "struct large {
 $(lines 31 'int field;')
 };" 'src/large.h:1: struct large has 31 fields'
 
-breaks 'few places ask for the layout' src/engine/redis/lock/asks.c "$(lines 11 'if (options->layout == LAYOUT_PLAIN)')" \
+breaks 'few places ask for the layout' src/engine/redis/lock/asks.c "$(lines 11 'switch (options->layout) {')" \
     'src/engine/redis/lock/asks.c:1:*more than 10 places *'
 
 mkdir src/core
