@@ -8,7 +8,7 @@
  * Invariants
  *   - A claim is in cohort->claims while it is PENDING, HELD, KEPT or LOST, in the order of submission, and in cohort->leaving while it is
  *     LEAVING. It is in cohort->unsettled too while its withdrawal or downgrade is under way and nobody looks after it: the thread that
- *     unlocks the cohort next does.
+ *     unlocks the cohort next does, or comes back to it (sets), or nobody can for now (no service thread).
  *   - PENDING: it has waiters and no holds; or neither, with withdraw_after_park: the thread that is parked on it withdraws it.
  *   - HELD: it has holds; it has waiters only if it is exclusive.
  *   - OPEN: it is exclusive, has waiters and no holds, and the first waiter is a thread that was called (handoff.c).
@@ -666,8 +666,16 @@ bool pawl__claim_resume(struct claim *claim) {
 
 /* What was asked is under way. Unless serve() sees to it, somebody else has to. */
 static void leave_unsettled(struct claim *claim) {
-    if (!pawl__claim_is_adopted(claim))
-        TAILQ_INSERT_TAIL(&claim->cohort->unsettled, claim, unsettled);
+    if (pawl__claim_is_adopted(claim))
+        return;
+    TAILQ_INSERT_TAIL(&claim->cohort->unsettled, claim, unsettled);
+    claim->is_unsettled = true;
+}
+
+void pawl__claim_take_up(struct claim *claim) {
+    if (claim->is_unsettled)
+        TAILQ_REMOVE(&claim->cohort->unsettled, claim, unsettled);
+    claim->is_unsettled = false;
 }
 
 int pawl__claim_withdraw(struct claim *claim) {
@@ -679,6 +687,7 @@ int pawl__claim_withdraw(struct claim *claim) {
     if (claim->tokens.used)
         cohort->tokens_used = claim->tokens.used;
     pawl__claim_forget_value(claim);
+    pawl__claim_take_up(claim); /* its downgrade may be under way, and nobody looks after that yet */
     rc = engine->impl->withdraw(engine, &claim->seam);
     if (rc != PAWL__PENDING) {
         step(claim, NEWS_GONE);

@@ -100,6 +100,7 @@ struct claim {
     enum claim_state state; /* the first of those that are zeroed for every claim anew, up to `seam` */
     bool parked;            /* a thread is in the engine's park() for it: it alone may call the engine, and cleans up afterwards */
     bool adopted;           /* serve() waits for it */
+    bool is_unsettled;      /* in cohort->unsettled */
     bool withdraw_after_park; /* to be withdrawn by the thread that is parked */
     bool downgrading;         /* held, and on its way from exclusive to shared */
     int lost_early;           /* PENDING: it was told NEWS_LOST or NEWS_BROKEN, and not yet that it is granted; else 0 */
@@ -207,6 +208,8 @@ bool pawl__claim_rest(struct claim *claim);
 bool pawl__claim_resume(struct claim *claim);
 /* Withdraw it. 0, or PAWL_ELOST: it had been lost. Afterwards it is LEAVING or GONE. */
 int pawl__claim_withdraw(struct claim *claim);
+/* The caller looks after it from now on: it is not in cohort->unsettled any more. */
+void pawl__claim_take_up(struct claim *claim);
 /* Let readers in: NEWS_DOWNGRADED, NEWS_LOST, NEWS_BROKEN, or CLAIM_NOTHING: it is under way. */
 int pawl__claim_downgrade(struct claim *claim, struct pawl_error *reterr);
 /* Finish, in this thread, a withdrawal or downgrade that nobody looks after; the mutex is released meanwhile. If that takes longer than a

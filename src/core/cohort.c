@@ -200,7 +200,7 @@ void pawl__cohort_adopt_unsettled(struct cohort *cohort) {
     struct claim *claim;
 
     while ((claim = TAILQ_FIRST(&cohort->unsettled)) && pawl__claim_adopt(claim))
-        TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+        pawl__claim_take_up(claim);
 }
 
 void pawl__cohort_give_back(struct cohort *cohort) {
@@ -490,7 +490,7 @@ int pawl__cohort_finish(struct cohort *cohort) {
     if (!TAILQ_EMPTY(&cohort->unsettled)) {
         atomic_fetch_add(&cohort->client->inside, 1);
         while ((claim = TAILQ_FIRST(&cohort->unsettled))) {
-            TAILQ_REMOVE(&cohort->unsettled, claim, unsettled);
+            pawl__claim_take_up(claim);
             one = false;
             outcome = pawl__claim_finish(claim, &one);
             lost |= one;
