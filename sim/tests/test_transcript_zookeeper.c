@@ -168,13 +168,13 @@ static void test_lost_reply_to_create(void **state) {
                  "A 0.040s 'm' > submit: exclusive\n"
                  "A 0.040s 'm' < pending\n"
                  "A 0.042s disconnected\n"
-                 "A 0.148s session 0x1beeb8da1650000 connected again, 6000 ms\n"
-                 "A 0.152s 'm' created lock-0000000001\n"
-                 "A 0.154s 'm' holds\n"
-                 "A 0.154s 'm' < granted, token 1280\n"
-                 "a again 0.154s acquired, token 1280, assured for 2462 ms\n"
-                 "A 0.977s 'm' > renew\n"
-                 "A 0.979s 'm' < renewed\n");
+                 "A 0.046s session 0x1beeb8da1650000 connected again, 6000 ms\n"
+                 "A 0.050s 'm' created lock-0000000001\n"
+                 "A 0.052s 'm' holds\n"
+                 "A 0.052s 'm' < granted, token 1280\n"
+                 "a again 0.052s acquired, token 1280, assured for 2462 ms\n"
+                 "A 0.837s 'm' > renew\n"
+                 "A 0.839s 'm' < renewed\n");
 }
 
 /* Nothing comes through: suspect, and lost before the server ends the session, which lets the next one in. */
@@ -250,11 +250,11 @@ static void test_session_expires(void **state) {
                  "B 0.022s 'm' created lock-0000000001\n"
                  "B 0.022s 'm' not lowest, watching lock-0000000000\n"
                  "B 0.041s disconnected\n"
-                 "B 0.147s session 0x1beeb8da1650001 is over\n"
-                 "B 0.147s 'm' the session is gone: queueing anew\n"
-                 "B 0.151s session 0x1beeb8da1650002 opened, 6000 ms\n"
-                 "B 0.153s 'm' created lock-0000000002\n"
-                 "B 0.153s 'm' not lowest, watching lock-0000000000\n"
+                 "B 0.045s session 0x1beeb8da1650001 is over\n"
+                 "B 0.045s 'm' the session is gone: queueing anew\n"
+                 "B 0.049s session 0x1beeb8da1650002 opened, 6000 ms\n"
+                 "B 0.051s 'm' created lock-0000000002\n"
+                 "B 0.051s 'm' not lowest, watching lock-0000000000\n"
                  "A 0.541s 'm' the node is gone: lost\n"
                  "A 0.541s disconnected\n"
                  "A 0.541s 'm' < lost: the node that held 'm' was deleted by somebody else\n"
@@ -264,11 +264,11 @@ static void test_session_expires(void **state) {
                  "B 0.541s 'm' woken: it was deleted\n"
                  "B 0.541s 'm' holds\n"
                  "B 0.541s 'm' < granted, token 1920\n"
-                 "b 0.541s acquired, token 1920, assured for 2082 ms\n"
-                 "A 0.645s session 0x1beeb8da1650000 is over\n"
-                 "A 0.649s session 0x1beeb8da1650003 opened, 6000 ms\n"
-                 "B 0.984s 'm' > renew\n"
-                 "B 0.986s 'm' < renewed\n");
+                 "b 0.541s acquired, token 1920, assured for 1980 ms\n"
+                 "A 0.545s session 0x1beeb8da1650000 is over\n"
+                 "A 0.549s session 0x1beeb8da1650003 opened, 6000 ms\n"
+                 "B 0.882s 'm' > renew\n"
+                 "B 0.884s 'm' < renewed\n");
 }
 
 /* The connection of a waiter drops and comes back: its session lives on, and with it its place in the queue; that its turn had come

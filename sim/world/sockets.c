@@ -212,8 +212,8 @@ int sim_shutdown(int fd, int how) {
     struct file *file = file_of(fd, FILE_SOCKET);
 
     (void)how;
-    if (file == NULL)
-        return -1;
+    if (file == NULL) /* on a real machine its number may be another's by now */
+        process_die(-6, "shutdown() of a descriptor that is closed");
     if (file->state == SOCKET_NEW)
         return fail(ENOTCONN);
     socket_close(file);

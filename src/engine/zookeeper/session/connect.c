@@ -254,15 +254,16 @@ static void attempt_failed(struct zk_session *session, int64_t now) {
 static int64_t interest(struct zk_session *session, int64_t now, int *ret_fd, short *ret_events) {
     struct timeval span = {0, 0};
     int fd = -1, events = 0;
-    bool had = atomic_load(&session->fd) >= 0;
+    bool open = atomic_load(&session->fd) >= 0, had = open || session->attempts.broke;
     int64_t due;
 
     *ret_fd = -1;
     *ret_events = 0;
     if (!had && now < session->attempts.next)
         return session->attempts.next;
-    if (!had)
+    if (!open)
         session->attempts.began = now;
+    session->attempts.broke = false;
     if (ask_interest(session, &fd, &events, &span) != ZOK)
         fd = -1;
     due = now + span.tv_sec * ZK_S + span.tv_usec * 1000;
@@ -299,6 +300,10 @@ static void process(struct zk_session *session, short revents) {
         if (!zk_is_connected(session) || session->news) /* which its owner pulls before anything else is taken */
             break;
     }
+    if (rc == ZOK || rc == ZNOTHING)
+        return;
+    atomic_store(&session->fd, -1); /* the library has closed it: the number may be another's by now */
+    session->attempts.broke = true;
 }
 
 /* Is there no session, nor will this handle ever have one again? */
@@ -334,9 +339,11 @@ static int64_t show_life(struct zk_session *session, int64_t now) {
 
     if (!zk_is_connected(session))
         return PAWL__NEVER;
-    if (now >= session->sent_at + span && (op = pawl__zk_op_new(session, NULL, NULL, NULL)))
+    if (now < session->sent_at + span)
+        return session->sent_at + span;
+    if ((op = pawl__zk_op_new(session, NULL, NULL, NULL)))
         pawl__zk_exists(op, "/", NULL);
-    return session->sent_at + span;
+    return now + span; /* also if there was no memory */
 }
 
 int64_t pawl__zk_session_tend(struct zk_session *session, int64_t now) {

@@ -40,7 +40,7 @@ enum {
     ZK_MARK_SIZE = 40,
     ZK_LARGE = 4096, /* bytes */
     ZK_DEEP = 8,     /* with so many requests on their way the service thread sees to what the socket did not take */
-    ZK_ANSWERED = 32,
+    ZK_ANSWERED = 64,
 };
 
 struct zk_op;
@@ -249,6 +249,7 @@ struct zk_attempts {
     int64_t began, next; /* this attempt to connect, and not before when the next */
     int64_t resolve_at;
     unsigned failed; /* since the last success */
+    bool broke;      /* the last one, or the connection that it made, and the library has not gone on yet */
     unsigned random;
 };
 
@@ -262,8 +263,8 @@ struct zk_proofs {
     struct zk_answered answered[ZK_ANSWERED]; /* the last ones, some way apart; a ring */
     unsigned answered_count;                  /* so many were noted, since the connection is there */
     int64_t sent;   /* the last request that went through the leader and was answered, or the attempt that connected */
-    int64_t passed; /* the leader has heard of what left then, or later, when a request is answered that leaves from now on */
-    int64_t heard;  /* the leader has */
+    int64_t passed; /* a request that leaves from now on and is answered proves that the leader has heard of what left then */
+    int64_t heard;  /* the leader has heard of what left then, or later */
 };
 
 /* All watches of a session. */
