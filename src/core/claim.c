@@ -586,6 +586,10 @@ bool pawl__claim_extend(struct claim *claim, int64_t until) {
 static int renewed(struct claim *claim) {
     int outcome = claim->lease.suspect ? CLAIM_RECOVERED : NEWS_RENEWED;
 
+    if (claim->seam.sent_at == claim->lease.sent_at && claim->seam.lease_ns < claim->lease.ns) { /* it is only shorter */
+        note_lease(claim);
+        return CLAIM_NOTHING;
+    }
     pawl__count_renewed(claim->cohort, claim->lease.suspect, claim->lease.assured_until - pawl__boottime());
     claim->lease.renewing = false;
     claim->lease.suspect = false;

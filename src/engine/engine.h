@@ -103,7 +103,7 @@ enum pawl__news {
     NEWS_REFUSED, /* pending, and over without ever having been held: PAWL_EHELD, PAWL_EKIND, PAWL_ECONNLOST, ... The claim is gone */
     NEWS_GONE,    /* its withdrawal has come through */
     NEWS_DOWNGRADED, /* its downgrade has come through. The claim may have been withdrawn while this was on its way */
-    NEWS_RENEWED,    /* held: sent_at and lease_ns are new */
+    NEWS_RENEWED,    /* held: sent_at and lease_ns are new; if lease_ns alone is, and less, it is no renewal */
     NEWS_LOST,       /* held, and not any more. Not gone: the core answers with withdraw, at once */
     NEWS_BROKEN, /* likewise, by an operator: the claim is in the way until its holder has let go, and the core withdraws it then */
     NEWS_WANTED, /* pending or held, with keep_ns or hears: another waits behind it. May be told twice, and for one that has given up */
