@@ -467,7 +467,8 @@ static void test_stdio_is_closed(void **state) {
 
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in a child of a process that has some */
+    print_message("# ThreadSanitizer allows no threads in a child of a process that has some\n");
+    skip();
 #endif
     fflush(NULL);
     pid = fork();

@@ -151,7 +151,8 @@ static void test_agent_is_the_process(void **state) {
     assert_string_equal(pawl_agent(one), pawl_agent(two));
     assert_int_equal(strspn(pawl_agent(one), "0123456789abcdef"), 16);
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in a child of a process that has some */
+    print_message("# ThreadSanitizer allows no threads in a child of a process that has some\n");
+    skip();
 #endif
     pid = fork();
     if (pid == 0)
