@@ -482,16 +482,22 @@ int pawl__zk_submit(struct pawl__engine *engine, struct pawl__claim *seam, struc
 /* As long as its znode is not there, nobody else is in its way. */
 int pawl__zk_why(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *ret) {
     struct zk_session *session = &zk_of(engine)->session;
-    bool connected, queued;
+    enum zk_state state;
+    bool connected;
 
     pawl__zk_lock();
     connected = zk_is_connected(session);
-    queued = zk_claim_of(seam)->state >= ZK_QUEUED;
+    state = zk_claim_of(seam)->state;
     pawl__zk_unlock(session);
     if (!connected)
         return pawl__fail(ret, PAWL_ECONNLOST, "no connection to %s; check that the servers are running", session->options.url);
-    return queued ? 0
-                  : pawl__fail(ret, PAWL_ETIMEOUT, "ZooKeeper has not queued it yet: it is slow, or refuses requests for a while");
+    if (state == ZK_PROVING)
+        return pawl__fail(ret, PAWL_ETIMEOUT,
+                          "it is its turn, but ZooKeeper answers too slowly to know that the session lives: ask for a longer one "
+                          "(?session=)");
+    return state >= ZK_QUEUED
+               ? 0
+               : pawl__fail(ret, PAWL_ETIMEOUT, "ZooKeeper has not queued it yet: it is slow, or refuses requests for a while");
 }
 
 int pawl__zk_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {

@@ -8,7 +8,7 @@
  * session, and does not prolong it. A follower notes which sessions it reads something from, and tells the leader of these when it
  * answers the leader's pings, every half tick.
  *
- * THE RULE. Three requests of ours: `noted`, any one; `first` and `second`, which go through the leader. `first` left half a tick or more
+ * THE RULE. Three requests of ours, all answered: `noted`, any one; `first` and `second`, which go through the leader. `first` left half a tick or more
  * after the answer to `noted` was read here, and `second` after the answer to `first`. When `second` is answered, the leader has heard
  * from us when `noted` left, or later.
  *
@@ -22,12 +22,15 @@
  * still, nor when the library sent its pings. Who is connected to the leader itself is heard at once, and a new connection is made known
  * to the leader before it is there.
  *
- * What it rests on: that the leader sends its pings in time. If it sends none for longer than T less what a hold is assured, and looks at
- * its clock before the next report, it ends a session that was proved a moment ago. No bound closes that, since a server may stand still
- * for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.)
+ * What it rests on: that the leader sends its pings in time. Where one is late it may have heard only of what left before `noted`,
+ * which is T/4 earlier at the most, since so often something leaves. What a hold is assured for at most leaves T/12 beyond that, for
+ * the way and for pings that are a little late, as they all are; for a follower that loses a note while it writes its report; and for
+ * an observer that reports to a follower, which takes a whole tick. If a ping is later than that, and the follower is cut off at that
+ * moment, a session ends before a hold that was proved. No bound closes that, since a leader may stand still for as long as it likes; a
+ * longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.)
  *
  * The client is not told the tick. A server does not grant sessions of less than two ticks unless its administrator says otherwise, so
- * half a tick is at most T/4. `?tick=` says better.
+ * half a tick is at most T/4. `?tick=` says better: the largest of the servers'.
  *
  * So that there is always something noted, a request leaves after each T/4 in which none did (connect.c): an idle client that acquires
  * has its proof with its second request. */
