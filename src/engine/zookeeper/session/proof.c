@@ -8,9 +8,9 @@
  * session, and does not prolong it. A follower notes which sessions it reads something from, and tells the leader of these when it
  * answers the leader's pings, every half tick.
  *
- * THE RULE. Three requests of ours, all answered: `noted`, any one; `first` and `second`, which go through the leader. `first` left half a tick or more
- * after the answer to `noted` was read here, and `second` after the answer to `first`. When `second` is answered, the leader has heard
- * from us when `noted` left, or later.
+ * THE RULE. Three requests of ours, all answered: `noted`, any one; `first` and `second`, which go through the leader. `first` left
+ * half a tick or more after the answer to `noted` was read here, and `second` after the answer to `first`. When `second` is answered,
+ * the leader has heard from us when `noted` left, or later.
  *
  *     here        noted ---->  answer     (half a tick or more)     first ------> answer  second -----> answer
  *     follower            o noted                          (A) o        forwards                forwards
