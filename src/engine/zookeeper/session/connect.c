@@ -148,6 +148,12 @@ static int ask_interest(struct zk_session *session, int *ret_fd, int *ret_events
     return rc;
 }
 
+/* The library has closed it: its number may be another's by now. */
+static void forget_socket(struct zk_session *session) {
+    atomic_store(&session->fd, -1);
+    session->attempts.broke = true;
+}
+
 static void mend(struct zk_session *session) {
     const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     struct timeval span;
@@ -155,6 +161,7 @@ static void mend(struct zk_session *session) {
 
     for (int i = 0; i < 8 && unanswered(session); i++) {
         fd = -1;
+        forget_socket(session);
         if (ask_interest(session, &fd, &events, &span) != ZOK || fd < 0)
             continue; /* that was an error too; or it pauses before it connects */
         shutdown(fd, SHUT_RDWR);
@@ -300,10 +307,8 @@ static void process(struct zk_session *session, short revents) {
         if (!zk_is_connected(session) || session->news) /* which its owner pulls before anything else is taken */
             break;
     }
-    if (rc == ZOK || rc == ZNOTHING)
-        return;
-    atomic_store(&session->fd, -1); /* the library has closed it: the number may be another's by now */
-    session->attempts.broke = true;
+    if (rc != ZOK && rc != ZNOTHING)
+        forget_socket(session);
 }
 
 /* Is there no session, nor will this handle ever have one again? */
