@@ -358,21 +358,31 @@ static void put_for_another(struct thread *thread) {
 
 /* ---- Holding on ----------------------------------------------------------------------------------------------------------- */
 
-/* Mostly a moment; sometimes some ms; now and then so long that the lease must be renewed. */
+/* Who was told that its hold is lost, and an operator may have asked for it back, takes its time now and then. */
+static void linger(struct thread *thread) {
+    const struct page *page = thread->client->page;
+
+    if (page->breaks > 0 && dice_percent(&thread->dice, 30))
+        nap(dice_between(&thread->dice, 0, page->lease_ms / 2));
+}
+
+/* Mostly a moment; sometimes some ms; now and then so long that the lease must be renewed, and often where holds are asked back. */
 static void dwell(struct thread *thread, const struct wish *wish) {
     const struct page *page = thread->client->page;
     uint64_t roll = dice_below(&thread->dice, 1000);
     int64_t usual = page->hold_ms > 0 ? dice_between(&thread->dice, 0, page->hold_ms)
                     : roll < 50       ? dice_between(&thread->dice, 1, 20)
                                       : 0;
-    int64_t until = now_ms() + (roll < 1 ? page->longest_ms : usual);
+    int64_t until = now_ms() + (roll < (page->breaks > 0 ? 300 : 1) ? page->longest_ms : usual);
 
     while (now_ms() < until && atomic_load(&page->phase) == PHASE_RUN) {
         int64_t left = until - now_ms();
 
         nap(left < 100 ? left : 100);
-        if (!is_sure(thread, wish))
+        if (!is_sure(thread, wish)) {
+            linger(thread);
             return;
+        }
     }
 }
 

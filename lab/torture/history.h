@@ -42,6 +42,7 @@
     X(HUNG, "hung", "p")                                                                                                           \
     X(SEEN, "seen", "lnt")                                                                                                         \
     X(BROKE, "broke", "l")                                                                                                         \
+    X(ASKED_BACK, "asked-back", "lpnn")                                                                                            \
     X(WAKES, "wakes", "n")                                                                                                         \
     X(RESIDUE, "residue", "t")                                                                                                     \
     X(END, "end", "")                                                                                                              \

@@ -59,6 +59,7 @@ struct page {
     int by_token;     /* of 100 writes so many are in the name of a hold that is known by its token */
     int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
     int64_t watch_ms; /* ... which is told of the last state within so long */
+    int breaks;       /* of 100 times that a hold is seen, so often its holder is asked to give it up (pawl break without --now) */
     struct rig_lock lock[RIG_LOCKS_MAX];
     struct rig_slot slots[RIG_CLIENTS_MAX];
     _Atomic int phase;
