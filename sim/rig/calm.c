@@ -186,8 +186,15 @@ static void by_client(struct calm *calm, const struct record *record) {
         look(calm, record->lock, record->time);
         break;
     case RECORD_DOWN:
+        if (self->lost)
+            break;
+        self->downs = true;
         self->mode = 's';
         look(calm, record->lock, record->time);
+        break;
+    case RECORD_LOST: /* it may have been lost before it could be downgraded */
+        self->lost = true;
+        self->mode = self->downs ? 'x' : self->mode;
         break;
     case RECORD_DROP:
         self->drops = true;

@@ -25,7 +25,7 @@ struct calm_thread {
     int64_t able;   /* since when it could have it; INT64_MAX: it could not */
     short lock;     /* -1: it neither waits nor holds */
     char mode;
-    bool holds, drops;
+    bool holds, drops, downs, lost;
     int64_t permits;
     unsigned life;
     unsigned passed; /* how often the lock had been handed on when it asked */

@@ -44,6 +44,7 @@
     X(nonsense, 1000000) /* one in so many answers is well-formed and makes no sense; 0: none */                                   \
     X(throttle, 1000000) /* ZooKeeper: one in so many requests is refused, for there are too many; 0: none */                      \
     X(keep, 600000)      /* a lock that nobody holds stays with its client for so long; 0: it is given back at once */             \
+    X(breaks, 100)       /* of 100 times that the observer sees a hold, so often it is asked back: pawl break without --now */     \
     X(patience, 600000)  /* nobody waits for longer for a lock that it could have, under any fault; 0: as calm and faults allow */ \
     X(requests, 1000000) /* so many hundredths of a message per hold at most, in a calm run without an observer; 0: any number */
 
@@ -88,6 +89,10 @@ static inline bool plan_keeps(const struct plan *plan) {
 }
 /* So long it may take in the end until the last deadlocks are ended: who waits is looked at after a second, and then every four. */
 enum { PLAN_DEADLOCKS_MS = 10000 };
+/* Are holds asked back? Not where locks are nested: who was told of its loss while it waits in a deadlock gives nothing back. */
+static inline bool plan_breaks(const struct plan *plan) {
+    return plan->breaks > 0 && plan->observer != 0 && plan->nests == 0;
+}
 /* Is there no fault in it at all? */
 static inline bool plan_is_calm(const struct plan *plan) {
     return plan->strokes.count == 0;

@@ -220,6 +220,7 @@ static void set_up_page(struct rig *rig) {
     page->notes = (int)plan->notes;
     page->by_token = (int)plan->bytoken;
     page->watch_ms = watch_ms_of(plan);
+    page->breaks = plan_breaks(plan) ? (int)plan->breaks : 0;
     page->watch = plan_refuses_often(plan) ? 0 : (int)plan->watch;
     for (int i = 0, kind = 0; i < page->locks; i++, kind++) {
         while (!plan->kinds[kind % 3])

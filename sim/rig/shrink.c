@@ -236,7 +236,7 @@ unsigned shrink_plan(struct plan *plan, const char *rule, int64_t budget_ms) {
         {offsetof(struct plan, preempt), 0}, {offsetof(struct plan, priorities), 0}, {offsetof(struct plan, onebyte), 0},
         {offsetof(struct plan, clients), 1}, {offsetof(struct plan, threads), 1},    {offsetof(struct plan, locks), 1},
         {offsetof(struct plan, time), 1},    {offsetof(struct plan, observer), 0},   {offsetof(struct plan, keep), 0},
-        {offsetof(struct plan, watch), 0},   {offsetof(struct plan, values), 0},
+        {offsetof(struct plan, watch), 0},   {offsetof(struct plan, values), 0},     {offsetof(struct plan, breaks), 0},
     };
     struct attempt *attempt = malloc(sizeof *attempt);
     bool any = true;

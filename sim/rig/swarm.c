@@ -270,7 +270,7 @@ static void draw_observer(struct plan *plan) {
     /* Looking costs as much as all the rest. Without somebody who looks, nobody breaks a hold. */
     plan->observer = dice_percent(&dice, 40);
     plan->faults[FAULT_BREAK_NOW] = plan->faults[FAULT_BREAK_NOW] && plan->observer != 0;
-    plan->requests = plan->patience = 0;
+    plan->requests = plan->patience = plan->breaks = 0;
     plan->textbook = 0;
 }
 

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "breaks.h"
 #include "buffer.h"
 #include "calm.h"
 #include "circles.h"
 #include "plan.h"
 #include "torture/check.h"
 
-static const char *const own_rules[] = {"calm", "hung", "livelock", "stuck", "late", "leak", "requests", "deadlock"};
+static const char *const own_rules[] = {"calm", "hung", "livelock", "stuck", "late", "leak", "requests", "deadlock", "broken"};
 enum { OWN_RULES = sizeof own_rules / sizeof own_rules[0] };
 
 bool verdict_knows(const char *rule) {
@@ -78,7 +79,8 @@ static bool has_stroke(const struct plan *plan, int fault) {
 }
 
 /* Of servers that lie nothing can be held against pawl, but that it lives and ends; of those that break off a script nothing but what they
- * left half done: docs/guarantees.md, "What is not promised". */
+ * left half done: docs/guarantees.md, "What is not promised". Who is asked to give a lock back before it knows that it has it, queues
+ * anew. */
 static bool counts(const struct plan *plan, const char *rule) {
     static const char *const always[] = {"crash", "livelock", "stuck", "late", "leak"}, *const of_halves[] = {"error", "residue",
                                                                                                               "try", "wakeup",
@@ -90,10 +92,13 @@ static bool counts(const struct plan *plan, const char *rule) {
     for (size_t i = 0; has_stroke(plan, SIM_WRITE_INSIDE) && i < sizeof of_halves / sizeof of_halves[0]; i++)
         if (strcmp(of_halves[i], rule) == 0)
             return false;
+    if (plan_breaks(plan) && strcmp(rule, "order") == 0)
+        return false;
     return plan->nonsense == 0;
 }
 
-static void judge_history(const struct plan *plan, struct outcome *ret, struct calm *calm, struct circles *circles) {
+static void judge_history(const struct plan *plan, struct outcome *ret, struct calm *calm, struct circles *circles,
+                          struct breaks *breaks) {
     struct check *check = check_new(oracle_text);
     struct verdict *verdict = malloc(sizeof *verdict);
     size_t size;
@@ -105,6 +110,8 @@ static void judge_history(const struct plan *plan, struct outcome *ret, struct c
         calm_line(calm, line, (size_t)(newline - line));
         if (plan->nests > 0)
             circles_line(circles, line, (size_t)(newline - line));
+        if (plan_breaks(plan))
+            breaks_line(breaks, line, (size_t)(newline - line));
     }
     check_finish(check, verdict);
     for (size_t i = 0; i < verdict->texts; i++)
@@ -182,7 +189,7 @@ static bool spares_holders(const struct plan *plan) {
             (stroke->fault != FAULT_SLOT_MIGRATION || stroke->span_ms > plan->lease / 3 || strstr(plan->url, "claim=") != NULL))
             return false;
     }
-    return counts(plan, "calm") && !plan_has_foreigners(plan);
+    return counts(plan, "calm") && !plan_has_foreigners(plan) && !plan_breaks(plan);
 }
 
 /* Those who are handed the lock by each other leave a turn to foreigners that listen: after one release in 16, drawn by lot. That none came
@@ -223,12 +230,47 @@ static void judge_circles(const struct plan *plan, const struct circles *circles
              circles->worst.life, circles->worst.thread, (double)circles->worst_ns / 1e9, (double)circles->worst_at / 1e9);
 }
 
+/* How often something is under way, at the most, until who is asked to give a hold back is told; and what else that may take. */
+enum { BREAK_TRIPS = 60 };
+#define BREAK_TOLD (300 * WORLD_MS)
+
+static void begin_breaks(const struct plan *plan, struct breaks *breaks) {
+    bool calm = plan_is_calm(plan) && plan->throttle == 0 && !plan_has_foreigners(plan);
+    int64_t moment_ns = BREAK_TOLD + BREAK_TRIPS * plan->far * 1000;
+
+    /* On ZooKeeper who has several permits has as many nodes, and watches one: by the others it is told by a heartbeat. */
+    if (strncmp(plan->service->prefix, "zk", 2) == 0)
+        moment_ns += plan->lease * WORLD_MS / 3;
+    breaks_begin(breaks, service_oracle(plan->service), moment_ns, calm);
+}
+
+static void judge_breaks(const struct plan *plan, struct breaks *breaks, struct outcome *ret) {
+    static const char *const words[BREAKS_WRONGS] = {
+        [BREAKS_RENEWED] = "was renewed after that: assured for a lease and more after it, by",
+        [BREAKS_NOT_TOLD] = "was not told of it for",
+        [BREAKS_NOT_IN_THE_WAY] = "was in nobody's way before it was released, by",
+    };
+
+    if (!plan_breaks(plan) || !counts(plan, "broken"))
+        return;
+    breaks_judge(breaks);
+    for (int i = 0; i < BREAKS_WRONGS; i++) {
+        const struct breaks_hold *hold = breaks->first[i].hold;
+
+        if (hold != NULL)
+            find(ret, "broken", "client %d.%u: its hold of lock %d with token %" PRIu64 " was broken at %.6f s, and %s %.3f s",
+                 hold->who.slot, hold->who.life, hold->lock, hold->token, (double)breaks->first[i].asked->known / 1e9, words[i],
+                 (double)breaks->first[i].ns / 1e9);
+    }
+}
+
 /* So long a write may take from one server of an ensemble to the leader and back: one that was asked for later may be ahead of it. */
 #define THROUGH_ENSEMBLE (5 * WORLD_MS)
 
 void verdict_give(const struct plan *plan, const struct facts *facts, struct outcome *ret) {
     static struct calm calm;
     static struct circles circles;
+    static struct breaks breaks;
     int64_t more;
 
     *ret = (struct outcome){.hash = facts->hash,
@@ -249,9 +291,12 @@ void verdict_give(const struct plan *plan, const struct facts *facts, struct out
     }
     close_history(facts, ret);
     circles_begin(&circles, (int)plan->threads);
-    judge_history(plan, ret, &calm, &circles);
+    if (plan_breaks(plan))
+        begin_breaks(plan, &breaks);
+    judge_history(plan, ret, &calm, &circles, &breaks);
     judge_waits(plan, &calm, ret);
     judge_circles(plan, &circles, ret);
+    judge_breaks(plan, &breaks, ret);
     if (calm.hung > 0 && counts(plan, "hung"))
         find(ret, "hung", "%u clients did not come to an end", calm.hung);
     if (facts->leaked > 0)

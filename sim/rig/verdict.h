@@ -14,6 +14,8 @@
  *   leak      a client that closes what it opened has given back all of its memory
  *   requests  without faults, no more messages per hold than the plan says
  *   deadlock  no wait is ended for a deadlock that is none; and without faults each deadlock is ended, where that is asked for
+ *   broken    a hold that was asked back (pawl break without --now) is told of that, and never renewed again; and it stays in the way
+ *             until it is released (breaks.h)
  */
 #ifndef PAWL_SIM_VERDICT_H
 #define PAWL_SIM_VERDICT_H

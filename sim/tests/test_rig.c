@@ -9,6 +9,7 @@
 #include "../../tests/support/test.h"
 
 #include "rig/calm.h"
+#include "rig/breaks.h"
 #include "rig/circles.h"
 #include "rig/plan.h"
 #include "rig/regressions.h"
@@ -353,6 +354,70 @@ static void test_waiting_in_a_circle(void **state) {
     assert_int_equal(circles->worst_ns, 0);
 }
 
+/* ---- Breaks -------------------------------------------------------------------------------------------------------------------- */
+
+/* What is wrong with it, where a moment is 10; 0: nothing. */
+static unsigned wrongs_of(bool calm, const char *const *lines) {
+    static struct breaks breaks;
+    unsigned wrongs = 0;
+
+    breaks_begin(&breaks, service_oracle(redis()), 10, calm);
+    for (; *lines != NULL; lines++)
+        breaks_line(&breaks, *lines, strlen(*lines));
+    breaks_judge(&breaks);
+    for (int i = 0; i < BREAKS_WRONGS; i++)
+        wrongs |= breaks.wrong[i] > 0 ? 1U << i : 0;
+    return wrongs;
+}
+#define WRONGS(calm, ...) wrongs_of(calm, (const char *const[]){__VA_ARGS__, NULL})
+#define IS_HELD "0 rig lease 100", "10 0.1.0 want 0 x 1 -1", "11 0.1.0 got 0 5 90"
+#define IS_ASKED_BACK IS_HELD, "20 rig asked-back 0 0.1 5 19"
+#define ENDS "70 0.1.0 drop 0", "71 0.1.0 gone 0 0"
+
+static void test_broken_and_not_told(void **state) {
+    (void)state;
+    /* It may have been renewed before it was broken; and it may be told and renewed at once. */
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "60 0.1.0 sure 0 60", ENDS), 0);
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "60 0.1.0 sure 0 61", ENDS), 1 << BREAKS_RENEWED);
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "29 0.1.0 sure 0 99", "30 0.1.0 lost 0 5", ENDS), 0);
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "60 0.1.0 lost 0 5", ENDS), 0);
+    assert_int_equal(WRONGS(true, IS_ASKED_BACK, "30 0.1.0 lost 0 5", ENDS), 0);
+    assert_int_equal(WRONGS(true, IS_ASKED_BACK, "31 0.1.0 lost 0 5", ENDS), 1 << BREAKS_NOT_TOLD);
+    assert_int_equal(WRONGS(true, IS_ASKED_BACK, "25 rig kill 0.1", "31 rig exit 0.1 9"), 0);
+    /* The lease is not what it was; and a fault that makes servers forget, or one that does not. */
+    assert_int_equal(WRONGS(false, IS_HELD, "19 rig fault 0 flushall 1", "19 rig healed 0 1", "20 rig asked-back 0 0.1 5 19",
+                            "60 0.1.0 sure 0 61", ENDS),
+                     0);
+    assert_int_equal(WRONGS(false, IS_HELD, "19 rig fault 0 cut 1", "19 rig healed 0 1", "20 rig asked-back 0 0.1 5 19",
+                            "60 0.1.0 sure 0 61", ENDS),
+                     1 << BREAKS_RENEWED);
+}
+
+#define HANDS_ON "23 0.1.0 drop 0", "24 0.1.0 gone 0 0", "30 0.1.1 want 0 x 1 -1", "31 0.1.1 got 0 6 80"
+
+static void test_broken_and_handed_on(void **state) {
+    (void)state;
+    /* The next hold is by the same claim if that was seen on the servers after it was granted. */
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, HANDS_ON, "40 rig asked-back 0 0.1 5 32", "60 0.1.1 sure 0 61"),
+                     1 << BREAKS_RENEWED);
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, HANDS_ON, "40 rig asked-back 0 0.1 5 30", "60 0.1.1 sure 0 61"), 0);
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, HANDS_ON, "40 rig asked-back 0 1.1 5 32", "60 0.1.1 sure 0 61"), 0);
+}
+
+static void test_broken_and_in_the_way(void **state) {
+    (void)state;
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "21 0.1.0 lost 0 5", "22 1.1.0 want 0 x 1 -1", "40 1.1.0 got 0 9 90", ENDS),
+                     1 << BREAKS_NOT_IN_THE_WAY);
+    assert_int_equal(
+        WRONGS(false, IS_ASKED_BACK, "21 0.1.0 lost 0 5", "22 1.1.0 want 0 x 1 -1", "30 0.1.0 drop 0", "40 1.1.0 got 0 9 90"), 0);
+    /* Its time was over; what was granted is over, too; or an operator insisted. */
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "21 0.1.0 lost 0 5", "22 1.1.0 want 0 x 1 -1", "101 1.1.0 got 0 9 90"), 0);
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "21 0.1.0 lost 0 5", "22 1.1.0 want 0 x 1 -1", "40 1.1.0 got 0 9 0", ENDS), 0);
+    assert_int_equal(WRONGS(false, IS_ASKED_BACK, "21 0.1.0 lost 0 5", "22 1.1.0 want 0 x 1 -1", "30 rig fault 0 break-now 1",
+                            "40 1.1.0 got 0 9 90", ENDS),
+                     0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strokes_as_text),
@@ -369,6 +434,9 @@ int main(void) {
         cmocka_unit_test(test_waiting_behind_a_foreigner),
         cmocka_unit_test(test_passing_a_foreigner),
         cmocka_unit_test(test_waiting_in_a_circle),
+        cmocka_unit_test(test_broken_and_not_told),
+        cmocka_unit_test(test_broken_and_handed_on),
+        cmocka_unit_test(test_broken_and_in_the_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
