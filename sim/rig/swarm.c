@@ -33,6 +33,7 @@ enum purpose {
     FOR_BY_TOKEN = 116,
     FOR_NESTS = 117,
     FOR_NOTES = 118,
+    FOR_BREAKS = 119,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -270,8 +271,17 @@ static void draw_observer(struct plan *plan) {
     /* Looking costs as much as all the rest. Without somebody who looks, nobody breaks a hold. */
     plan->observer = dice_percent(&dice, 40);
     plan->faults[FAULT_BREAK_NOW] = plan->faults[FAULT_BREAK_NOW] && plan->observer != 0;
-    plan->requests = plan->patience = plan->breaks = 0;
+    plan->requests = plan->patience = 0;
     plan->textbook = 0;
+}
+
+/* In some of the runs with somebody who looks holds are asked back: a few of them, or nearly all. */
+static void draw_breaks(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_BREAKS);
+    bool any = dice_percent(&dice, 50);
+    int64_t breaks = dice_percent(&dice, 60) ? dice_between(&dice, 1, 10) : dice_between(&dice, 10, 100);
+
+    plan->breaks = any && plan->observer != 0 && plan->nests == 0 ? breaks : 0;
 }
 
 /* What a foreigner does not survive, with pawl or without: a script of its own that ends half way; and, for those that write down
@@ -351,6 +361,7 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_by_token(plan);
     draw_watch(plan);
     draw_observer(plan);
+    draw_breaks(plan);
     draw_actors(plan);
     plan_draw_strokes(plan);
 }

@@ -418,6 +418,24 @@ static void test_broken_and_in_the_way(void **state) {
                      0);
 }
 
+/* In some runs, and only where somebody looks; and not in those whose options are from before. */
+static void test_breaks_are_drawn(void **state) {
+    enum { SEEDS = 400 };
+    struct plan plan;
+    char why[160];
+    int drawn = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        plan_draw(&plan, redis(), plan_seed(1, seed));
+        assert_true(plan.breaks == 0 || (plan_breaks(&plan) && plan.observer == 1));
+        drawn += plan.breaks > 0;
+        assert_true(plan_read_options(&plan, "clients=2", why, sizeof why));
+        assert_int_equal(plan.breaks, 0);
+    }
+    assert_in_range(drawn, SEEDS / 10, SEEDS / 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strokes_as_text),
@@ -437,6 +455,7 @@ int main(void) {
         cmocka_unit_test(test_broken_and_not_told),
         cmocka_unit_test(test_broken_and_handed_on),
         cmocka_unit_test(test_broken_and_in_the_way),
+        cmocka_unit_test(test_breaks_are_drawn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
