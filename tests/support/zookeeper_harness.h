@@ -18,7 +18,7 @@
 #define PATIENCE_MS 60000
 
 /* Request types on the wire; and the events that the server sends by itself. */
-enum { OP_EVENT = -1, OP_DELETE = 2, OP_EXISTS = 3, OP_GET = 4, OP_LIST = 8, OP_MULTI = 14, OP_CREATE = 15 };
+enum { OP_EVENT = -1, OP_DELETE = 2, OP_EXISTS = 3, OP_GET = 4, OP_SET = 5, OP_LIST = 8, OP_MULTI = 14, OP_CREATE = 15 };
 
 /* Where the proxy strikes: at the `skip`th next request of this type, or at its reply. */
 struct strike {

@@ -192,6 +192,37 @@ static void test_doctor_stops_when_told(void **state) {
     pawl_close(client);
 }
 
+/* The hold of a writer, which becomes a reader when its node is about to be marked. */
+static void downgrade(void *lock) {
+    assert_works(pawl_downgrade(lock, &error), &error);
+    await(strstr(raw_list("").names[0], "__READ__"), "it was not downgraded");
+}
+
+static void break_while_it_downgrades(unsigned flags) {
+    struct pawl *client = open_direct(""), *operator= open_proxied("");
+    struct pawl_error why;
+    struct pawl_lock *lock = new_rwlock(client, PAWL_TASK);
+    uint64_t token;
+
+    acquire(lock);
+    token = pawl_token(lock);
+    strike_hook(OP_SET, downgrade, lock);
+    assert_works(pawl_break(operator, "lock", token, flags, &why), &why);
+    assert_int_equal(strike.hits, 1);
+    await_state(lock, PAWL_LOST);
+    assert_fails(PAWL_ELOST, pawl_release_shared(lock, &why), &why);
+    await_nodes("", 0);
+    pawl_lock_free(lock);
+    pawl_close(operator);
+    pawl_close(client);
+}
+
+static void test_broken_while_it_is_downgraded(void **state) {
+    (void)state;
+    break_while_it_downgrades(0);
+    break_while_it_downgrades(PAWL_BREAK_NOW);
+}
+
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -199,7 +230,7 @@ int main(int argc, char **argv) {
         TEST(test_doctor_looks_at_access),           TEST(test_doctor_warns_of_a_sequence_near_its_end),
         TEST(test_doctor_asks_every_host),           TEST(test_doctor_without_four_letter_words),
         TEST(test_doctor_stops_when_told),           TEST(test_doctor_warns_of_a_lock_below_a_lock),
-        TEST(test_many_locks_are_looked_at_at_once),
+        TEST(test_many_locks_are_looked_at_at_once), TEST(test_broken_while_it_is_downgraded),
     };
 
     return harness_run(argc, argv, "test_zookeeper_operator", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);

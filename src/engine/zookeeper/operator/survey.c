@@ -686,37 +686,64 @@ static const struct entry *find_token(const struct entries *entries, uint64_t to
     return NULL;
 }
 
+/* All who hold or wait, as they are now. */
+static int look_at_all(struct survey *survey, const char *home, struct entries *ret) {
+    struct zk_call *listing;
+    int rc = list(survey, home, &listing);
+
+    if (rc < 0)
+        return rc;
+    rc = list_queue(survey, home, listing, ret);
+    if (rc == 0)
+        rc = read_lock(survey, home, listing, ret);
+    pawl__zk_call_free(listing);
+    return rc;
+}
+
+/* Marked first in any case: so that the holder hears of it before the next one is let in. ZNONODE: its node is gone. */
+static int break_entry(struct survey *survey, const struct entry *entry, bool now) {
+    int answer = change(survey, entry), removed = ZOK;
+
+    if (now && (answer == ZOK || answer == ZNONODE))
+        removed = remove_hold(survey, entry);
+    return removed == ZOK ? answer : removed;
+}
+
+/* A node that is gone is what was asked for; but a writer that has become a reader has the same hold by another node. So it is looked for
+ * once more: that happens to a hold once at most. */
+static int break_token(struct survey *survey, const char *home, const char *name, uint64_t token, bool now) {
+    bool found = false, again = true;
+    int rc = 0;
+
+    while (rc == 0 && again) {
+        struct entries entries = {0};
+        const struct entry *entry;
+
+        rc = look_at_all(survey, home, &entries);
+        entry = rc == 0 ? find_token(&entries, token) : NULL;
+        int answer = entry ? break_entry(survey, entry, now) : ZOK;
+
+        if (answer != ZOK && answer != ZNONODE)
+            rc = explain(survey, answer, entry->path);
+        found = found || entry;
+        again = answer == ZNONODE;
+        entries_free(&entries);
+    }
+    if (rc == 0 && !found)
+        rc = pawl__fail(survey->reterr, PAWL_ETOKEN, "no hold of '%s' has the token %llu: look at who holds it now", name,
+                        (unsigned long long)token);
+    return rc;
+}
+
 int pawl__zk_break(struct zk_session *session, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {
     struct survey survey = {.session = session, .deadline = pawl__boottime() + PATIENCE_NS, .reterr = reterr};
-    struct entries entries = {0};
-    const struct entry *entry;
-    struct zk_call *listing;
-    int rc = 0, answer;
+    int rc = 0;
     char *home = pawl__zk_home(session->options.base_path, name, reterr, &rc);
 
     if (!home)
         return rc;
     pawl__zk_lock();
-    rc = list(&survey, home, &listing);
-    if (rc == 0) {
-        rc = list_queue(&survey, home, listing, &entries);
-        if (rc == 0)
-            rc = read_lock(&survey, home, listing, &entries);
-        pawl__zk_call_free(listing);
-    }
-    entry = rc == 0 ? find_token(&entries, token) : NULL;
-    if (entry) {
-        /* Marked first in any case: so that the holder hears of it before the next one is let in. */
-        answer = change(&survey, entry);
-        if (now && (answer == ZOK || answer == ZNONODE))
-            answer = remove_hold(&survey, entry);
-        if (answer != ZOK && answer != ZNONODE) /* gone: that is what was asked for */
-            rc = explain(&survey, answer, entry->path);
-    } else if (rc == 0) {
-        rc = pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has the token %llu: look at who holds it now", name,
-                        (unsigned long long)token);
-    }
-    entries_free(&entries);
+    rc = break_token(&survey, home, name, token, now);
     pawl__zk_unlock(session);
     free(home);
     return rc;
