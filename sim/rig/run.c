@@ -187,7 +187,7 @@ static const char *const kind_names[] = {[PAWL_MUTEX] = "mutex", [PAWL_RWLOCK] =
 /* Until observers know the last state. Where nothing struck, and nothing is left to a lease, they are told of it at once; else their own
  * look at its end may have to do. And the last deadlocks may have to be ended before. */
 static int64_t watch_ms_of(const struct plan *plan) {
-    bool calm = plan_is_calm(plan) && !plan_keeps(plan) && plan->throttle == 0 && !plan_has_foreigners(plan);
+    bool calm = plan_is_calm(plan) && !plan_keeps(plan) && plan->throttle == 0 && !plan_has_foreigners(plan) && !plan_breaks(plan);
 
     return (calm ? 2000 : 4000 + 2 * plan->lease) + (plan->nests > 0 ? PLAN_DEADLOCKS_MS : 0);
 }

@@ -231,7 +231,7 @@ static void judge_circles(const struct plan *plan, const struct circles *circles
 }
 
 /* How often something is under way, at the most, until who is asked to give a hold back is told; and what else that may take. */
-enum { BREAK_TRIPS = 60 };
+enum { BREAK_TRIPS = 12 };
 #define BREAK_TOLD (300 * WORLD_MS)
 
 static void begin_breaks(const struct plan *plan, struct breaks *breaks) {
