@@ -362,7 +362,7 @@ static void put_for_another(struct thread *thread) {
 static void linger(struct thread *thread) {
     const struct page *page = thread->client->page;
 
-    if (page->breaks > 0 && dice_percent(&thread->dice, 30))
+    if (page->breaks.share > 0 && dice_percent(&thread->dice, 30))
         nap(dice_between(&thread->dice, 0, page->lease_ms / 2));
 }
 
@@ -373,7 +373,7 @@ static void dwell(struct thread *thread, const struct wish *wish) {
     int64_t usual = page->hold_ms > 0 ? dice_between(&thread->dice, 0, page->hold_ms)
                     : roll < 50       ? dice_between(&thread->dice, 1, 20)
                                       : 0;
-    int64_t until = now_ms() + (roll < (page->breaks > 0 ? 300 : 1) ? page->longest_ms : usual);
+    int64_t until = now_ms() + (roll < (page->breaks.share > 0 ? 300 : 1) ? page->longest_ms : usual);
 
     while (now_ms() < until && atomic_load(&page->phase) == PHASE_RUN) {
         int64_t left = until - now_ms();

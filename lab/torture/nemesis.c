@@ -95,7 +95,7 @@ static unsigned begin_fault(struct rig *rig, const struct stroke *stroke) {
         return address != 0 ? service_count_from(&rig->servers, address) : 0;
     }
     case FAULT_BREAK_NOW:
-        atomic_store(&rig->page->breaks_wanted, atomic_load(&rig->page->breaks_done) + 1);
+        atomic_store(&rig->page->breaks.wanted, atomic_load(&rig->page->breaks.done) + 1);
         return 0;
     case FAULT_CORRUPTION: {
         unsigned hits;
@@ -128,12 +128,12 @@ static unsigned heal_fault(struct rig *rig, const struct active *active) {
         /* The observer does it as soon as it sees a holder; a moment is enough where locks are in use all the time. */
         int64_t deadline = deadline_in(5000);
 
-        while (atomic_load(&rig->page->breaks_done) < atomic_load(&rig->page->breaks_wanted) && poll_timeout(deadline) > 0)
+        while (atomic_load(&rig->page->breaks.done) < atomic_load(&rig->page->breaks.wanted) && poll_timeout(deadline) > 0)
             poll(NULL, 0, 5);
         /* What has not come about by now is not to come when nobody expects it any more. */
-        uint64_t done = atomic_load(&rig->page->breaks_done);
+        uint64_t done = atomic_load(&rig->page->breaks.done);
 
-        return done >= atomic_exchange(&rig->page->breaks_wanted, done);
+        return done >= atomic_exchange(&rig->page->breaks.wanted, done);
     }
     default:
         return service_heal(rig->options->service, &rig->servers, &active->stroke);

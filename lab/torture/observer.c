@@ -47,11 +47,11 @@ static bool find_client(const struct page *page, int64_t pid, int *ret_slot, uns
 static void choose_holder(struct view *view, const struct pawl_entry *entry) {
     struct asked asked = {.token = entry->token};
 
-    if (view->page->breaks == 0 || !find_client(view->page, entry->pid, &asked.holder.slot, &asked.holder.life))
+    if (view->page->breaks.share == 0 || !find_client(view->page, entry->pid, &asked.holder.slot, &asked.holder.life))
         return;
     if (entry->flags & PAWL_ENTRY_BROKEN)
         view->broken = asked;
-    else if (dice_percent(view->dice, (unsigned)view->page->breaks))
+    else if (dice_percent(view->dice, (unsigned)view->page->breaks.share))
         view->back = asked;
 }
 
@@ -82,12 +82,12 @@ static int note_entry(const struct pawl_entry *entry, void *data) {
 static bool try_break(const struct history *history, struct pawl *pawl, int lock, const struct view *view) {
     struct page *page = view->page;
 
-    if (view->token == 0 || atomic_load(&page->breaks_wanted) <= atomic_load(&page->breaks_done))
+    if (view->token == 0 || atomic_load(&page->breaks.wanted) <= atomic_load(&page->breaks.done))
         return true;
     if (!history_append(history, history_now(history), history_rig, RECORD_BROKE, "%d", lock))
         return false;
     if (pawl_break(pawl, view->name, view->token, PAWL_BREAK_NOW, NULL) == 0)
-        atomic_fetch_add(&page->breaks_done, 1);
+        atomic_fetch_add(&page->breaks.done, 1);
     return true;
 }
 
@@ -111,7 +111,7 @@ static bool ask_back(const struct history *history, struct pawl *pawl, int lock,
 
 /* Where holds are asked back it looks at any moment, also soon after they were granted. */
 static int pause_of(const struct page *page, struct dice *dice) {
-    return page->breaks > 0 ? (int)dice_between(dice, 1, PAUSE_MS) : PAUSE_MS;
+    return page->breaks.share > 0 ? (int)dice_between(dice, 1, PAUSE_MS) : PAUSE_MS;
 }
 
 static volatile sig_atomic_t asked_to_leave;

@@ -40,6 +40,12 @@ struct rig_slot {
     _Atomic int holds; /* how many of its threads hold something */
 };
 
+/* What the observer is to break. */
+struct rig_breaks {
+    int share; /* of 100 times that a hold is seen, so often its holder is asked to give it up: pawl break without --now */
+    _Atomic uint64_t wanted, done; /* with it */
+};
+
 struct page {
     char url[RIG_URL];    /* for clients: through the proxies, if there are any */
     char direct[RIG_URL]; /* for the observer */
@@ -59,14 +65,13 @@ struct page {
     int by_token;     /* of 100 writes so many are in the name of a hold that is known by its token */
     int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
     int64_t watch_ms; /* ... which is told of the last state within so long */
-    int breaks;       /* of 100 times that a hold is seen, so often its holder is asked to give it up (pawl break without --now) */
     struct rig_lock lock[RIG_LOCKS_MAX];
     struct rig_slot slots[RIG_CLIENTS_MAX];
     _Atomic int phase;
     _Atomic int idle;                           /* clients that have finished */
     _Atomic uint64_t granted[RIG_LOCKS_MAX][2]; /* the tokens of the last two exclusive holds, the later one first */
     _Atomic uint64_t acquired, failed, lost;
-    _Atomic uint64_t breaks_wanted, breaks_done;
+    struct rig_breaks breaks;
 };
 
 /* Behind the common locks each client has one of its own, where locks are nested. */

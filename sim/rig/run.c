@@ -33,18 +33,18 @@ void rig_note(struct rig *rig, enum record_kind kind, const char *format, ...) {
 /* ---- Strokes -------------------------------------------------------------------------------------------------------------- */
 
 static int begin_break(struct rig *rig) {
-    atomic_store(&rig->page->breaks_wanted, atomic_load(&rig->page->breaks_done) + 1);
+    atomic_store(&rig->page->breaks.wanted, atomic_load(&rig->page->breaks.done) + 1);
     rig->break_by = world_now() + BREAK;
     return 0;
 }
 
 /* The observer does it as soon as it sees a holder. What has not come about by then is not to come when nobody expects it any more. */
 static int heal_break(struct rig *rig) {
-    uint64_t done = atomic_load(&rig->page->breaks_done);
+    uint64_t done = atomic_load(&rig->page->breaks.done);
 
-    if (done < atomic_load(&rig->page->breaks_wanted) && world_now() < rig->break_by)
+    if (done < atomic_load(&rig->page->breaks.wanted) && world_now() < rig->break_by)
         return NOT_YET;
-    return done >= atomic_exchange(&rig->page->breaks_wanted, done);
+    return done >= atomic_exchange(&rig->page->breaks.wanted, done);
 }
 
 static int begin_fault(struct rig *rig, const struct sim_stroke *stroke) {
@@ -220,7 +220,7 @@ static void set_up_page(struct rig *rig) {
     page->notes = (int)plan->notes;
     page->by_token = (int)plan->bytoken;
     page->watch_ms = watch_ms_of(plan);
-    page->breaks = plan_breaks(plan) ? (int)plan->breaks : 0;
+    page->breaks.share = plan_breaks(plan) ? (int)plan->breaks : 0;
     page->watch = plan_refuses_often(plan) ? 0 : (int)plan->watch;
     for (int i = 0, kind = 0; i < page->locks; i++, kind++) {
         while (!plan->kinds[kind % 3])
