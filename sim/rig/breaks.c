@@ -172,8 +172,8 @@ static void complain(struct breaks *breaks, enum breaks_wrong wrong, const struc
     breaks->first[wrong].ns = ns;
 }
 
-/* May a fault have taken the break with it, or made the client count wrongly, until then? And `also_freed` by an operator who insisted? What
- * a server forgets may come out a lease after the fault. */
+/* May a fault have taken the break with it, or made the client count wrongly, until then? And `also_freed`: or an operator have insisted?
+ * What a server forgets may come out a lease after the fault. */
 static bool is_excused(const struct breaks *breaks, const struct breaks_asked *asked, int64_t until, bool also_freed) {
     for (int i = 0; i < breaks->stroke_count; i++) {
         const struct breaks_stroke *stroke = &breaks->strokes[i];
@@ -221,7 +221,7 @@ static void judge_hold(struct breaks *breaks, const struct breaks_hold *hold, co
         judge_way(breaks, hold, asked, from);
 }
 
-/* Is this a hold by that claim? What a process is granted alone while its claim is on the servers, it is granted by that claim. */
+/* Is this a hold by that claim? What a process is granted alone while its claim is on the servers is granted by it. */
 static bool is_by(const struct breaks_hold *hold, const struct breaks_asked *asked) {
     return hold->lock == asked->lock && is_of(hold->who, asked) &&
            (hold->token == asked->token || (hold->token > asked->token && hold->mode == 'x' && hold->granted < asked->seen));
