@@ -163,6 +163,7 @@ equal "--at-least ends by itself" 0 "$status"
 lingers() {
     local name=$1
     shift
+    : >"$scratch/said" # else what an earlier one said is read, and this one is killed too early
     "$PAWL" run -v --at-least 1d "$@" "$name" -- true 2>"$scratch/said" &
     started=$!
     pids+=("$started")
@@ -180,7 +181,8 @@ check "... and the lock is free" is_free by-term
 lingers by-kill
 quit "$started"
 check "... killed while it keeps the lock on local, it keeps it no longer" eventually is_free by-kill
-(trap - INT && exec "$PAWL" run -v --at-least 1d by-int -- true) 2>"$scratch/said" &
+: >"$scratch/said"
+(trap - INT EXIT && exec "$PAWL" run -v --at-least 1d by-int -- true) 2>"$scratch/said" &
 started=$!
 pids+=("$started")
 check "by-int: one that may be interrupted" eventually says "as --at-least says"
