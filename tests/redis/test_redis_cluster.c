@@ -234,6 +234,17 @@ static void test_a_slot_moves_mid_call(void **state) {
     }
 }
 
+/* What `keeping` keeps goes back when another client tries. */
+static void assert_given_to_a_try(struct pawl *keeping, struct pawl_lock *lock, const char *name) {
+    struct keeper *keeper = keep_mutex(keeping, name);
+
+    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
+    keeper_idles(keeper);
+    assert_works(pawl_acquire(lock, 0, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    keeper_leave(keeper);
+}
+
 /* A kept lock is entered once its channel is subscribed to and the server has said since that nobody waits. Who waits tells, also at the
  * node to which the slot has moved; a try does not fail, though it must subscribe first. */
 static void test_a_kept_lock(void **state) {
@@ -255,12 +266,7 @@ static void test_a_kept_lock(void **state) {
     redis_cluster_move(&cluster, "lock", from);
     pawl_lock_free(lock);
     lock = mutex_of(two, "other");
-    keeper = keep_mutex(one, "other");
-    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
-    keeper_idles(keeper);
-    assert_works(pawl_acquire(lock, 0, &error), &error);
-    assert_works(pawl_release(lock, &error), &error);
-    keeper_leave(keeper);
+    assert_given_to_a_try(one, lock, "other");
     pawl_lock_free(lock);
     pawl_close(one);
     pawl_close(two);
@@ -282,12 +288,7 @@ static void test_a_try_that_can_not_be_told(void **state) {
     await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
     assert_fails(PAWL_EHELD, pawl_acquire(lock, 0, &error), &error); /* it does not go back */
     keeper_leave(keeper);
-    keeper = keep_mutex(one, "lock");
-    await(keeper_resumes(keeper) == PAWL__DONE, "it is never entered");
-    keeper_idles(keeper);
-    assert_works(pawl_acquire(lock, 0, &error), &error);
-    assert_works(pawl_release(lock, &error), &error);
-    keeper_leave(keeper);
+    assert_given_to_a_try(one, lock, "lock");
     pawl_lock_free(lock);
     pawl_close(deaf);
     pawl_close(one);
