@@ -692,65 +692,6 @@ static void test_sets(void **state) {
     pawl_lock_free(d);
 }
 
-/* Without ?keep=, an engine whose waiters take what is kept by themselves keeps what nobody else has wanted for a while. */
-static void test_unasked_only_after_some_alone(void **state) {
-    struct pawl_lock *lock;
-
-    (void)state;
-    client->options.keep_ns = PAWL__NEVER;
-    lock = mutex("unasked", 0);
-    for (int i = 0; i < 8; i++)
-        use(lock);
-    assert_asked("swswswswswswswsw");
-    use(lock);
-    use(lock);
-    assert_asked("sktk");
-    fake.resume_fails = true; /* another process took it */
-    use(lock);
-    assert_asked("Twsw");
-    fake.resume_fails = false;
-    use(lock);
-    assert_asked("sw");
-    pawl_lock_free(lock);
-}
-
-static bool taken;
-
-static int fake_check(const struct pawl__engine *engine, const struct pawl__claim *claim) {
-    (void)engine, (void)claim;
-    return taken ? PAWL_ELOST : 0;
-}
-
-/* The same where the service thread finds it taken first, since somebody wants to be told of losses. */
-static void test_unasked_and_found_taken(void **state) {
-    static struct pawl__engine_impl impl;
-    static struct pawl__extras extras;
-    struct pawl_lock *lock;
-
-    (void)state;
-    impl = fake_impl;
-    impl.extras = &extras;
-    extras = fake_extras;
-    extras.check = fake_check;
-    client->engine->impl = &impl;
-    client->options.keep_ns = PAWL__NEVER;
-    losses = 0;
-    lock = mutex("unasked", 0);
-    assert_works(pawl_on_loss(lock, count_loss, NULL, &error), &error);
-    for (int i = 0; i < 9; i++)
-        use(lock);
-    assert_asked("swswswswswswswswsk");
-    taken = true;
-    tick(lock, pawl__boottime());
-    taken = false;
-    assert_asked("w");
-    use(lock);
-    assert_asked("sw");
-    pawl__events_serve(client);
-    assert_int_equal(losses, 0);
-    pawl_lock_free(lock);
-}
-
 /* A server that has lost a hold may have let others in, who keep it: they are withdrawn for those who wait for what is lost now. */
 static void test_lost_before_one_that_is_kept(void **state) {
     struct pawl_lock *first = rwlock("lock"), *writer = rwlock("lock"), *next = rwlock("lock"), *reader = rwlock("lock");
@@ -815,8 +756,6 @@ int main(void) {
         KEEP_TEST(test_wanted_with_a_queue),
         KEEP_TEST(test_pending_is_not_looked_at),
         KEEP_TEST(test_sets),
-        KEEP_TEST(test_unasked_only_after_some_alone),
-        KEEP_TEST(test_unasked_and_found_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
