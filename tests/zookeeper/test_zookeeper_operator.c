@@ -223,6 +223,29 @@ static void test_broken_while_it_is_downgraded(void **state) {
     break_while_it_downgrades(PAWL_BREAK_NOW);
 }
 
+static void hear(void *data) {
+    (void)data;
+}
+
+/* A hold of many permits is many nodes, and only one of them is marked. Its holder hears of that by an event, not by the next heartbeat. */
+static void test_broken_permits_are_told_at_once(void **state) {
+    struct pawl *client = open_proxied(""), *operator= open_direct("");
+    struct pawl_lock *lock = new_semaphore(client, 40);
+
+    (void)state;
+    assert_works(pawl_acquire_permits(lock, 40, PATIENCE_MS, &error), &error);
+    await_watches(1);
+    strike_hook(OP_EVENT, hear, NULL);
+    assert_works(pawl_break(operator, "lock", pawl_token(lock), 0, &error), &error);
+    await_state(lock, PAWL_LOST);
+    assert_int_equal(strike.hits, 1);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    await_nodes("/leases", 0);
+    pawl_lock_free(lock);
+    pawl_close(operator);
+    pawl_close(client);
+}
+
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -231,6 +254,7 @@ int main(int argc, char **argv) {
         TEST(test_doctor_asks_every_host),           TEST(test_doctor_without_four_letter_words),
         TEST(test_doctor_stops_when_told),           TEST(test_doctor_warns_of_a_lock_below_a_lock),
         TEST(test_many_locks_are_looked_at_at_once), TEST(test_broken_while_it_is_downgraded),
+        TEST(test_broken_permits_are_told_at_once),
     };
 
     return harness_run(argc, argv, "test_zookeeper_operator", 1, &(struct zookeeper_how){0}, tests, sizeof tests / sizeof tests[0]);

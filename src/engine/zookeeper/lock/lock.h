@@ -139,7 +139,7 @@ struct zk_znodes {
     char *dir;     /* where its queue is: home, or home/locks */
     char *own;     /* full path of its znode there; NULL: none, or not known */
     char *twin;    /* compat=kazoo: of the second one; downgrade: of the read znode */
-    char **leases; /* semaphores: lease_count paths */
+    char **leases; /* semaphores: lease_count paths; the first one is that of the znode with data */
     uint32_t lease_count;
     int64_t czxid;
     uint64_t session; /* the handle under which they were made */

@@ -22,6 +22,21 @@ static char *leases_dir(const struct zk_claim *claim) {
     return pawl__zk_text("%s/leases", claim->at.home);
 }
 
+/* The one that was made first has the data, by which an operator finds the hold, and marks it: so that one is watched (renew.c). */
+static void put_marked_first(char **leases, uint32_t count) {
+    int64_t lowest = INT64_MAX, number;
+
+    for (uint32_t i = 0; i < count; i++) {
+        char *lease = leases[i];
+
+        if (!pawl__zk_number(lease, &number) || number >= lowest)
+            continue;
+        lowest = number;
+        leases[i] = leases[0];
+        leases[0] = lease;
+    }
+}
+
 /* Note the paths of our leases. False: no memory. */
 static bool note_leases(struct zk_claim *claim, const struct String_vector *children) {
     uint32_t count = 0;
@@ -41,6 +56,7 @@ static bool note_leases(struct zk_claim *claim, const struct String_vector *chil
             return false;
         claim->at.lease_count = ++count;
     }
+    put_marked_first(claim->at.leases, count);
     return true;
 }
 
