@@ -94,6 +94,31 @@ static void test_cut_at_the_reply_to_the_watch(void **state) {
     cut_a_waiter(OP_GET, true);
 }
 
+static void hear(void *data) {
+    (void)data;
+}
+
+/* The watch by which a holder hears of a break at once: its setting is lost, and it is set anew. */
+static void test_cut_at_the_reply_to_the_watch_of_a_holder(void **state) {
+    struct pawl *client = open_proxied(""), *operator= open_direct("");
+    struct pawl_lock *lock = new_mutex(client, PAWL_TASK);
+
+    (void)state;
+    strike_at(OP_GET, true, PROXY_CUT_BEFORE);
+    acquire(lock);
+    await_strike();
+    await_link(client, true);
+    await_watches(1);
+    strike_hook(OP_EVENT, hear, NULL);
+    assert_works(pawl_break(operator, "lock", pawl_token(lock), 0, &error), &error);
+    await_state(lock, PAWL_LOST);
+    assert_int_equal(strike.hits, 1);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(operator);
+    pawl_close(client);
+}
+
 static void test_cut_while_waiting_keeps_the_place(void **state) {
     struct pawl *client = open_proxied(""), *other = open_direct(""), *third = open_direct("");
     struct pawl_lock *lock = new_mutex(client, 0), *held = new_mutex(other, 0), *late = new_mutex(third, 0);
@@ -408,6 +433,7 @@ int main(int argc, char **argv) {
         TEST(test_cut_at_the_reply_to_delete),
         TEST(test_cut_before_the_watch),
         TEST(test_cut_at_the_reply_to_the_watch),
+        TEST(test_cut_at_the_reply_to_the_watch_of_a_holder),
         TEST(test_cut_while_waiting_keeps_the_place),
         TEST(test_drop_while_waiting_ends_at_the_deadline),
         TEST(test_release_wakes_one),

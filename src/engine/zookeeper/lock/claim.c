@@ -225,6 +225,12 @@ static enum zk_event watch(struct zk_claim *claim) {
     return pawl__zk_keep_look(claim);
 }
 
+/* A server that had too much to do to set it is left alone for a while. */
+static enum zk_event watch_again(struct zk_claim *claim) {
+    pawl__zk_look_at(claim, pawl__boottime() + (zk_is_connected(&claim->zk->session) ? STALL_NS : 0));
+    return ZK_NOTHING;
+}
+
 static enum zk_event exchanged(struct zk_claim *claim) {
     free(claim->at.own);
     claim->at.own = claim->at.twin;
@@ -390,7 +396,7 @@ static const struct move {
         [ZK_OWN_GONE] = {ZK_PROVING, want_beat}, [ZK_OWN_BROKEN] = {ZK_PROVING, want_beat}, [ZK_RESUME] = {ZK_PROVING, want_beat}, PENDING},
     [ZK_HELD] = {
         [ZK_CHECKED] = {ZK_HELD, renewed}, [ZK_CONNECTED_AGAIN] = {ZK_HELD, shorten},
-        [ZK_RESUME] = {ZK_HELD, watch}, [ZK_OWN_MISSED] = {ZK_HELD, look_now},
+        [ZK_RESUME] = {ZK_HELD, watch}, [ZK_OWN_MISSED] = {ZK_HELD, watch_again},
         [ZK_GONE] = {ZK_LOST, lose_gone}, [ZK_OWN_GONE] = {ZK_LOST, lose_gone}, [ZK_BROKEN] = {ZK_LOST, lose_broken},
         [ZK_OWN_BROKEN] = {ZK_LOST, lose_broken}, [ZK_SESSION_LOST] = {ZK_LOST, lose_session},
         [ZK_QUEUE_CHANGED] = {ZK_HELD, pawl__zk_keep_look}, [ZK_QUEUE_MISSED] = {ZK_HELD, pawl__zk_keep_missed},

@@ -92,8 +92,8 @@ static int on_own_watched(struct zk_op *op, const struct zk_reply *reply) {
         return ZK_NOTHING;
     if (changed || reply->rc == ZNONODE)
         return changed ? ZK_OWN_BROKEN : ZK_OWN_GONE;
-    if (claim->state != ZK_QUEUED || !claim->gone_already)
-        return ZK_NOTHING;
+    if (claim->state != ZK_QUEUED || !claim->gone_already) /* one that was never set is missed by no cut */
+        return pawl__zk_reply_lost(reply->rc) ? ZK_OWN_MISSED : ZK_NOTHING;
     return zk_is_next(claim) ? pawl__zk_first(claim) : ZK_STALLED;
 }
 
