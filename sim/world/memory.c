@@ -8,6 +8,7 @@
  * block has pages of its own, and a read of what is freed is fatal as well; that is slow.
  */
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -147,10 +148,17 @@ void *sim_malloc(size_t size) {
     return pointer;
 }
 
+/* There is memory for everything but what no machine has. */
 void *sim_calloc(size_t count, size_t size) {
-    void *pointer = take(count * size, 16);
+    size_t all;
+    void *pointer;
 
-    memset(pointer, 0, count * size);
+    if (__builtin_mul_overflow(count, size, &all) || all > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    pointer = take(all, 16);
+    memset(pointer, 0, all);
     return pointer;
 }
 
