@@ -65,6 +65,8 @@ static enum proxy_verdict judge(void *data, unsigned connection, enum proxy_side
         if (!strike.reply)
             verdict = hit();
     } else if (strike.op && from == PROXY_SERVER && strike.reply && strike.connection == connection && xid == strike.xid) {
+        if (strike.change) /* the proxy passes on what lies there */
+            strike.change((unsigned char *)(uintptr_t)message, length);
         verdict = hit();
     } else if (strike.op == OP_EVENT && from == PROXY_SERVER && xid == -1) {
         verdict = hit();
@@ -73,8 +75,10 @@ static enum proxy_verdict judge(void *data, unsigned connection, enum proxy_side
     return verdict;
 }
 
-static void arm(int op, bool reply, enum proxy_verdict verdict, void (*hook)(void *), void *data) {
+static void arm(int op, bool reply, enum proxy_verdict verdict, void (*hook)(void *), void *data,
+                void (*change)(unsigned char *, size_t)) {
     pthread_mutex_lock(&strike.mutex);
+    strike.change = change;
     strike.reply = reply;
     strike.verdict = verdict;
     strike.hook = hook;
@@ -87,11 +91,15 @@ static void arm(int op, bool reply, enum proxy_verdict verdict, void (*hook)(voi
 }
 
 void strike_at(int op, bool reply, enum proxy_verdict verdict) {
-    arm(op, reply, verdict, NULL, NULL);
+    arm(op, reply, verdict, NULL, NULL, NULL);
 }
 
 void strike_hook(int op, void (*hook)(void *), void *data) {
-    arm(op, false, PROXY_PASS, hook, data);
+    arm(op, false, PROXY_PASS, hook, data, NULL);
+}
+
+void strike_change(int op, void (*change)(unsigned char *message, size_t length)) {
+    arm(op, true, PROXY_PASS, NULL, NULL, change);
 }
 
 void await_strike(void) {

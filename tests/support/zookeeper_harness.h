@@ -18,7 +18,18 @@
 #define PATIENCE_MS 60000
 
 /* Request types on the wire; and the events that the server sends by itself. */
-enum { OP_EVENT = -1, OP_DELETE = 2, OP_EXISTS = 3, OP_GET = 4, OP_SET = 5, OP_LIST = 8, OP_MULTI = 14, OP_CREATE = 15 };
+enum {
+    OP_EVENT = -1,
+    OP_DELETE = 2,
+    OP_EXISTS = 3,
+    OP_GET = 4,
+    OP_SET = 5,
+    OP_ACL = 6,
+    OP_LIST = 8,
+    OP_LIST_STAT = 12,
+    OP_MULTI = 14,
+    OP_CREATE = 15
+};
 
 /* Where the proxy strikes: at the `skip`th next request of this type, or at its reply. */
 struct strike {
@@ -29,7 +40,8 @@ struct strike {
     enum proxy_verdict verdict;
     void (*hook)(void *data); /* instead of a verdict: called, then the message passes */
     void *hook_data;
-    int32_t xid; /* whose reply is waited for */
+    void (*change)(unsigned char *message, size_t length); /* likewise: it passes as it is then */
+    int32_t xid;                                           /* whose reply is waited for */
     unsigned connection;
     _Atomic unsigned hits;
 };
@@ -61,6 +73,8 @@ struct pawl_lock *new_semaphore(struct pawl *client, unsigned limit);
 /* Strike at a request or at its reply. */
 void strike_at(int op, bool reply, enum proxy_verdict verdict);
 void strike_hook(int op, void (*hook)(void *), void *data);
+/* At the reply to a request: alter it. */
+void strike_change(int op, void (*change)(unsigned char *message, size_t length));
 void await_strike(void);
 
 /* An acquire in a thread of its own; the lock is a task's. */

@@ -422,6 +422,66 @@ static void test_why_time_is_up(void **state) {
     pawl_close(client);
 }
 
+/* Where the body of a reply begins: behind its length, its number, a zxid and a code. */
+enum { BODY = 20 };
+
+static void less_than_none(unsigned char *message, size_t length) {
+    if (length >= BODY + 4)
+        memset(message + BODY, 0xff, 4);
+}
+
+static int count_entry(const struct pawl_entry *entry, void *data) {
+    (void)entry;
+    ++*(int *)data;
+    return 0;
+}
+
+/* A list whose length is -1 is how others would write that there is none. */
+static void test_a_list_of_less_than_none(void **state) {
+    struct pawl *client = open_proxied("");
+    struct pawl_lock *lock = new_mutex(client, PAWL_TASK);
+    int count = 0;
+
+    (void)state;
+    acquire(lock); /* so that its directory is there */
+    release(lock);
+    strike_change(OP_LIST, less_than_none);
+    acquire(lock);
+    await_strike();
+    strike_change(OP_LIST_STAT, less_than_none);
+    pawl_inspect(client, "lock", count_entry, &count, &error);
+    await_strike();
+    release(lock);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+static void no_scheme(unsigned char *message, size_t length) {
+    if (length >= BODY + 12)
+        memset(message + BODY + 8, 0xff, 4);
+}
+
+static int ignore_finding(const struct pawl_finding *finding, void *data) {
+    (void)finding;
+    (void)data;
+    return 0;
+}
+
+/* Likewise in the list of those who have rights to a node. */
+static void test_rights_of_nobody(void **state) {
+    struct pawl *client = open_proxied("");
+    struct pawl_lock *lock = new_mutex(client, PAWL_TASK);
+
+    (void)state;
+    acquire(lock); /* so that the URL's path is there */
+    release(lock);
+    pawl_lock_free(lock);
+    strike_change(OP_ACL, no_scheme);
+    assert_works(pawl_examine(client, ignore_finding, NULL, &error), &error);
+    await_strike();
+    pawl_close(client);
+}
+
 /* With an argument: only the tests whose names match it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -444,6 +504,8 @@ int main(int argc, char **argv) {
         TEST(test_a_delete_that_is_refused_is_tried_again),
         TEST(test_a_quota_is_exceeded),
         TEST(test_why_time_is_up),
+        TEST(test_a_list_of_less_than_none),
+        TEST(test_rights_of_nobody),
     };
 
     return harness_run(argc, argv, "test_zookeeper_faults", 1, &(struct zookeeper_how){.quota = true}, tests,

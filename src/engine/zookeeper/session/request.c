@@ -111,8 +111,10 @@ static void on_text(int rc, const char *text, const void *data) {
     answer(op_of(data), &reply);
 }
 
-/* The library leaves NULL where a server gave a name of no length at all. */
+/* The library passes on a list that has less than no names, and leaves NULL where a server gave a name of no length at all. */
 static bool has_gaps(const struct String_vector *children) {
+    if (children->count < 0)
+        return true;
     for (int i = 0; i < children->count; i++)
         if (!children->data[i])
             return true;
@@ -138,8 +140,15 @@ static void on_data(int rc, const char *value, int length, const struct Stat *st
     answer(op_of(data), &reply);
 }
 
+static bool names_nobody(const struct ACL_vector *acl) {
+    for (int i = 0; i < acl->count; i++)
+        if (!acl->data[i].id.scheme || !acl->data[i].id.id)
+            return true;
+    return false;
+}
+
 static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data) {
-    const struct zk_reply reply = {.rc = rc, .acl = acl, .stat = stat};
+    const struct zk_reply reply = {.rc = rc == ZOK && names_nobody(acl) ? ZMARSHALLINGERROR : rc, .acl = acl, .stat = stat};
 
     answer(op_of(data), &reply);
 }
