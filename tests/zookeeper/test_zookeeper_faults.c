@@ -3,6 +3,7 @@
  * test_zookeeper_faults.c - what is between a client and its server fails: cuts at every request of an acquire and a release, wake-ups
  * that go astray. The bugs that others had, by name, are in test_zookeeper_bugs.c.
  */
+#include <arpa/inet.h>
 #include <poll.h>
 
 #include "../support/zookeeper_harness.h"
@@ -456,6 +457,32 @@ static void test_a_list_of_less_than_none(void **state) {
     pawl_close(client);
 }
 
+static void no_transaction(unsigned char *message, size_t length) {
+    uint32_t path;
+
+    memcpy(&path, message + BODY, sizeof path);
+    path = ntohl(path);
+    if (length >= BODY + 4 + path + 8)
+        memset(message + BODY + 4 + path, 0, 8);
+}
+
+/* A node's token comes of the transaction that made it, and none is 0. */
+static void test_a_node_of_no_transaction(void **state) {
+    struct pawl *client = open_proxied("");
+    struct pawl_lock *lock = new_mutex(client, PAWL_TASK);
+
+    (void)state;
+    acquire(lock);
+    release(lock);
+    strike_change(OP_CREATE, no_transaction);
+    assert_fails(PAWL_EFORMAT, pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    await_nodes("", 0);
+    acquire(lock);
+    release(lock);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 static void no_scheme(unsigned char *message, size_t length) {
     if (length >= BODY + 12)
         memset(message + BODY + 8, 0xff, 4);
@@ -505,6 +532,7 @@ int main(int argc, char **argv) {
         TEST(test_a_quota_is_exceeded),
         TEST(test_why_time_is_up),
         TEST(test_a_list_of_less_than_none),
+        TEST(test_a_node_of_no_transaction),
         TEST(test_rights_of_nobody),
     };
 

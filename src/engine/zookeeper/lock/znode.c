@@ -138,6 +138,9 @@ static enum zk_event take_znode(struct zk_claim *claim, const char *path, const 
     if (stat->czxid >> (63 - ZK_TOKEN_BITS))
         return pawl__zk_refuse(claim, PAWL_EOVERFLOW, "'%s': the ensemble's epoch is too high for fencing tokens",
                                claim->claim->name);
+    if (stat->czxid == 0) /* so no server says, and 0 is no token */
+        return pawl__zk_refuse(claim, PAWL_EFORMAT, "'%s': ZooKeeper says that transaction 0 made %.190s: that can't be",
+                               claim->claim->name, claim->at.own);
     if (pawl__zk_number(claim->at.own, &number) && (number < 0 || number >= pawl__zk_sequence_limit))
         return ZK_NEAR_END;
     return event;
