@@ -9,8 +9,11 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lab/servers"))
+from launch import Missing, Servers, free_port  # noqa: E402
 from web_common import (
     LOCKS,
     PATIENCE,
@@ -133,9 +136,14 @@ def both_loopbacks():
     taken.close()
 
 
+def stat_of(pid):
+    """What /proc says of a process, from its state on."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()
+
+
 def cpu_time(web):
-    with open(f"/proc/{web.process.pid}/stat", encoding="ascii") as file:
-        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, stat_of(web.process.pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def out_of_descriptors():
@@ -628,12 +636,7 @@ def breaks():
 
 
 def unreachable():
-    nobody = socket.create_server(("127.0.0.1", 0))
-    port = nobody.getsockname()[1]
-    nobody.close()
-    if b"redis" not in subprocess.run([PAWL, "--version"], stdout=subprocess.PIPE, check=True).stdout:
-        skip("a server that is not there", "no engine for Redis in this build")
-        return
+    port = free_port()
     web = Web("-u", f"redis://127.0.0.1:{port}")
     places = web.json("/api/state")["places"]
     check(
@@ -643,14 +646,14 @@ def unreachable():
     )
     wish = {"url": places[1]["url"], "name": "deploy", "token": "1", "now": False}
     equal("a lock there can't be looked at", 404, web.get(f"/api/lock?url={wish['url']}&name=deploy")[0])
-    server = start("redis-server", "--port", str(port), "--save", "", stdout=subprocess.DEVNULL)
+    server = Servers("redis", port=port)
     check("it is seen once it is there", eventually(lambda: web.json("/api/state")["places"][1]["error"] is None))
     seen = web.json("/api/state")
     equal("... under the same name", wish["url"], seen["places"][1]["url"])
     kinds = [event["kind"] for event in seen["events"] if event["url"] == wish["url"]]
     equal("... and that is an event", ["reached", "unreachable"], kinds)
     check("... its locks, too", eventually(lambda: web.get(f"/api/lock?url={wish['url']}&name=deploy")[0] == 200))
-    server.terminate()
+    server.end()
     web.stop()
 
 
@@ -667,24 +670,22 @@ def silent():
 
 def breaks_first():
     """A break goes before looks that were asked for earlier, which may take long: what such a look shows has happened after the break."""
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-    url = f"redis://127.0.0.1:{port}"
-    server = start("redis-server", "--port", str(port), "--save", "", stdout=subprocess.DEVNULL)
+    server = Servers("redis")
+    pid, url = server.pids[0], f"redis://127.0.0.1:{server.port}"
     web = Web("--allow-break", "-u", url + "?command=30000")
     check("a look at a server", eventually(lambda: web.get(f"/api/lock?url={url}&name=slow")[0] == 200))
     hold("urgent")
     wish = {"url": LOCKS, "name": "urgent", "token": status("urgent")[0]["holders"][0]["token"], "now": False}
     body = json.dumps(wish).encode()
-    server.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, server.pid, os.WSTOPPED)
+    os.kill(pid, signal.SIGSTOP)
+    check("the server stands still", eventually(lambda: stat_of(pid)[0] == "T"))
     slow, behind, urgent = [web.connect() for _ in range(3)]
     slow.sendall(web.head("GET", f"/api/lock?url={url}&name=slower"))
     behind.sendall(web.head("GET", f"/api/lock?url={LOCKS}&name=urgent"))
     urgent.sendall(web.head("POST", "/api/break", more=[f"Content-Length: {len(body)}"]) + body)
     for _ in range(2):
         web.get("/", key=False)  # when the second is answered, all three were read
-    server.send_signal(signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     equal("a break behind two looks", b"HTTP/1.1 200", urgent.recv(12))
     answer = b"".join(iter(lambda: behind.recv(65536), b"")).split(b"\r\n\r\n", 1)[1]
     seen = [holder["broken"] for lock in json.loads(answer)["seen"]["locks"] for holder in lock["holders"]]
@@ -692,7 +693,14 @@ def breaks_first():
     for connection in slow, behind, urgent:
         connection.close()
     web.stop()
-    server.kill()
+    server.end()
+
+
+def with_server(test):
+    try:
+        test()
+    except Missing as missing:
+        skip(test.__name__.replace("_", " "), missing)
 
 
 def main():
@@ -719,14 +727,16 @@ def main():
     equal("... and has said nothing", "", web.process.stderr.read())
     ends_while_asked()
     breaks()
-    unreachable()
-    silent()
     slow_readers()
     slow_goes_first()
     reader_that_stands_still()
     if b"redis" in subprocess.run([PAWL, "--version"], stdout=subprocess.PIPE, check=True).stdout:
+        silent()
         crowded_export()
-        breaks_first()
+        with_server(unreachable)
+        with_server(breaks_first)
+    else:
+        skip("servers", "no engine for Redis in this build")
 
 
 if __name__ == "__main__":
