@@ -10,18 +10,14 @@ failure."""
 import importlib.util
 import inspect
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
 import traceback
 import types
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import peer_suite  # noqa: E402
-from zookeeper_peers import free_port  # noqa: E402
+from zookeeper_peers import Missing, Servers  # noqa: E402
 
 SOURCES = ("redis-6.4.0", "b01bc7282b8444e28ec36b261df5375183bb47a07eb9c603f284e89cbc5ef010")
 KNOWN = {
@@ -31,7 +27,6 @@ KNOWN = {
 }
 TIMED = "measures to 50 ms, which a machine with other work need not keep; the contract's tests have time-outs"
 NOT_PLAYED = {"test_blocking_timeout": TIMED, "test_context_manager_blocking_timeout": TIMED}
-port = free_port()
 
 
 def load_tests(directory):
@@ -52,15 +47,15 @@ def load_tests(directory):
     return module
 
 
-def run(case, name, method):
+def run(case, name, method, port):
     """What failed, a list of texts."""
-    failures = run_alone(case, method)
+    failures = run_alone(case, method, port)
     if name not in KNOWN:
         return failures
     return [] if failures else [f"{name} passes: take it out of KNOWN"]
 
 
-def run_alone(case, method):
+def run_alone(case, method, port):
     import redis
     from pawl._clients import client_for
     from pawl.compat.redis import url_of
@@ -78,23 +73,7 @@ def run_alone(case, method):
     return []
 
 
-def start_server(directory):
-    server = subprocess.Popen(
-        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", directory],
-        stdout=subprocess.DEVNULL,
-    )
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True).stdout == b"PONG\n":
-            return server
-        time.sleep(0.05)
-    raise OSError("no redis-server could be started")
-
-
 def main():
-    if not shutil.which("redis-server"):
-        print("1..0 # SKIP there is no redis-server (Debian: redis-server)")
-        return 0
     try:
         directory = peer_suite.fetch(*SOURCES)
         sys.path[:0] = [directory, os.path.join(peer_suite.BUILD, "python")]
@@ -102,16 +81,19 @@ def main():
     except (OSError, ImportError) as error:
         print(f"1..0 # SKIP redis-py's tests can't be fetched, or the package pawl is not built: {error}")
         return 0
-    with tempfile.TemporaryDirectory() as scratch:
-        server = start_server(scratch)
-        tests = []
-        for case in (module.TestLock, module.TestLockClassSelection):
-            for name, method in vars(case).items():
-                if name.startswith("test_"):
-                    tests.append((f"{case.__name__}.{name}", lambda case=case, name=name, method=method: run(case(), name, method)))
-        status = peer_suite.play(tests, NOT_PLAYED)
-        server.terminate()
-        server.wait()
+    try:
+        server = Servers("redis")
+    except Missing as missing:
+        print(f"1..0 # SKIP {missing}")
+        return 0
+    tests = []
+    for case in (module.TestLock, module.TestLockClassSelection):
+        for name, method in vars(case).items():
+            if name.startswith("test_"):
+                play = lambda case=case, name=name, method=method: run(case(), name, method, server.port)  # noqa: E731
+                tests.append((f"{case.__name__}.{name}", play))
+    status = peer_suite.play(tests, NOT_PLAYED)
+    server.end()
     return status
 
 
