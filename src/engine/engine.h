@@ -171,8 +171,12 @@ typedef int pawl__submit_all_fn(struct pawl__engine *, struct pawl__claim *const
 typedef int pawl__withdraw_fn(struct pawl__engine *, struct pawl__claim *);
 /* Make a held exclusive claim a shared one, with the same token; claim->mode is still exclusive and is changed by the core. */
 typedef int pawl__downgrade_fn(struct pawl__engine *, struct pawl__claim *);
-/* Optional: a fresh token for a claim that is handed on inside the process, or kept there; 0: not now. Never blocks. Without it, only the
- * claim's token_count are there. */
+/* Where tokens come from once the claim's token_count are drawn; an engine has one of these two, or neither. They are not one operation,
+ * since a token that is made at once costs nothing, is there for any mode, and need not follow the last, while more of them cost a
+ * request, are ordered before they are needed, for an exclusive claim that nobody wants, and lengthen its stock. Under one name the core
+ * would need a mark for which of the two it has, and would look at it wherever it asks. */
+
+/* Optional: a fresh token for a claim that is handed on inside the process, or kept there; 0: not now. Never blocks. */
 typedef uint64_t pawl__retoken_fn(struct pawl__engine *, struct pawl__claim *);
 /* Optional: `want` more tokens for a held exclusive claim. PENDING: asked, call again. DONE: `ret` of them follow those that it has; the
  * next call asks anew. PAWL_EHELD: it gets none, however often it asks. Never blocks. */
