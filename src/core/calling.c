@@ -25,7 +25,7 @@ void pawl__calling_end(const struct calling *calling) {
     pawl__calling = calling->around;
 }
 
-int pawl__fail_in_log(struct pawl_error *reterr) {
+int pawl__refuse_in_log(struct pawl_error *reterr) {
     return pawl__fail(reterr, PAWL_EDEADLK, "nothing of pawl may be called in the callback for its log: note it, and call later");
 }
 

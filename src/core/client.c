@@ -251,7 +251,7 @@ static int64_t tick_all(struct pawl *client, int64_t now) {
     pthread_mutex_unlock(&client->mutex);
     if (client->look_due) {
         client->look_due = false;
-        pawl__deadlock_look(client->look_since);
+        pawl__stakes_look(client->look_since);
     }
     return due;
 }
@@ -357,7 +357,7 @@ int pawl_open(const char *url_text, const struct pawl_options *given, struct paw
     if (!ret)
         return pawl__fail(reterr, PAWL_EINVAL, "there is no place for the client: ret is NULL");
     if (pawl__in_log())
-        return pawl__fail_in_log(reterr);
+        return pawl__refuse_in_log(reterr);
     rc = take_options(given, &options, reterr);
     if (rc < 0)
         return rc;

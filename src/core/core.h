@@ -476,7 +476,7 @@ void pawl__calling_end(const struct calling *calling);
 static inline bool pawl__in_log(void) {
     return pawl__calling && pawl__calling->kind == CALLING_LOG;
 }
-int pawl__fail_in_log(struct pawl_error *reterr);
+int pawl__refuse_in_log(struct pawl_error *reterr);
 /* The callback in which this thread is, if pawl_close would wait for its end; else NULL. */
 const char *pawl__close_waits_for(const struct pawl *client);
 /* Ask the user whether the wait of this thread is to end, since a signal has come. `cohort`: of the lock that it waits for, or NULL. No
@@ -512,7 +512,7 @@ void pawl__fork_agent(uint64_t client_id, char ret[PAWL__AGENT_SIZE]);
 
 /* Look for deadlocks in this process, unless somebody has looked after `since`; tell, and end one acquire of each if that is wanted. No
  * mutex is held. */
-void pawl__deadlock_look(int64_t since);
+void pawl__stakes_look(int64_t since);
 
 /* handle.c */
 

@@ -586,7 +586,7 @@ static void find_and_act(struct finding *finding) {
         walk(act, finding);
 }
 
-void pawl__deadlock_look(int64_t since) {
+void pawl__stakes_look(int64_t since) {
     static int64_t last; /* when the last look began; guarded by the list of the clients */
     struct finding finding = {.reports = NULL};
     struct report *report;

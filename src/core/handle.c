@@ -79,7 +79,7 @@ int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *rete
         return pawl__fail(reterr, PAWL_EFORKED, "the client was opened before fork(): open one of its own in the child");
     if (atomic_load_explicit(&lock->client->closed, memory_order_acquire))
         return pawl__fail(reterr, PAWL_ECLOSED, "the client of '%s' is closed", lock->cohort->name);
-    return pawl__in_log() ? pawl__fail_in_log(reterr) : 0;
+    return pawl__in_log() ? pawl__refuse_in_log(reterr) : 0;
 }
 
 int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
@@ -357,7 +357,7 @@ static void look(struct cohort *cohort, struct waiter *waiter) {
     pawl__cohort_let_go(cohort);
     pawl__calling_begin(&calling, CALLING_DEADLOCK, cohort->client);
     calling.cohort = cohort;
-    pawl__deadlock_look(since);
+    pawl__stakes_look(since);
     pawl__calling_end(&calling);
     pthread_mutex_lock(&cohort->mutex);
     waiter->look_at = pawl__boottime() + PAWL__LOOK_AGAIN_NS;

@@ -12,7 +12,7 @@ int pawl__client_check(const struct pawl *client, struct pawl_error *reterr) {
         return pawl__fail(reterr, PAWL_EINVAL, "the client is NULL");
     if (atomic_load(&client->forked))
         return pawl__fail(reterr, PAWL_EFORKED, "the client was opened before fork(): open one of its own in the child");
-    return pawl__in_log() ? pawl__fail_in_log(reterr) : 0;
+    return pawl__in_log() ? pawl__refuse_in_log(reterr) : 0;
 }
 
 int pawl_inspect(struct pawl *client, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {

@@ -76,7 +76,7 @@ static void end_all(void) {
 static void test_behind_who_waits(void **state) {
     (void)state;
     wait_for_each_other();
-    pawl__deadlock_look(pawl__boottime());
+    pawl__stakes_look(pawl__boottime());
     assert_int_equal(told, 1);
     assert_int_equal(waiters[4].state, WAITER_ENDED);
     assert_int_equal(waiters[4].error.code, PAWL_EDEADLK);
@@ -88,7 +88,7 @@ static void test_not_behind_who_queued_again(void **state) {
     (void)state;
     wait_for_each_other();
     pawl__place_lost(&waiters[3].claim->seam);
-    pawl__deadlock_look(pawl__boottime());
+    pawl__stakes_look(pawl__boottime());
     assert_int_equal(told, 0);
     assert_int_equal(waiters[4].state, WAITER_WAITING);
     end_all();
@@ -99,7 +99,7 @@ static void test_who_queued_again_is_behind_nobody(void **state) {
     (void)state;
     wait_for_each_other();
     pawl__place_lost(&waiters[4].claim->seam);
-    pawl__deadlock_look(pawl__boottime());
+    pawl__stakes_look(pawl__boottime());
     assert_int_equal(told, 0);
     end_all();
 }
@@ -109,7 +109,7 @@ static void test_behind_who_came_before_it(void **state) {
     (void)state;
     wait_for_each_other();
     pawl__place_take(client->engine, &waiters[3].claim->seam);
-    pawl__deadlock_look(pawl__boottime());
+    pawl__stakes_look(pawl__boottime());
     assert_int_equal(told, 0);
     assert_int_equal(waiters[4].state, WAITER_WAITING);
     end_all();
@@ -121,7 +121,7 @@ static void test_behind_who_queued_again_before(void **state) {
     wait_for_each_other();
     for (int i = 3; i < 5; i++)
         pawl__place_take(client->engine, &waiters[i].claim->seam);
-    pawl__deadlock_look(pawl__boottime());
+    pawl__stakes_look(pawl__boottime());
     assert_int_equal(told, 1);
     end_all();
 }
@@ -131,7 +131,7 @@ static void test_a_try_is_behind_nobody(void **state) {
     (void)state;
     wait_for_each_other();
     waiters[4].claim->seam.try_only = true;
-    pawl__deadlock_look(pawl__boottime());
+    pawl__stakes_look(pawl__boottime());
     assert_int_equal(told, 0);
     end_all();
 }
