@@ -126,8 +126,8 @@ static int look_at_nonsense(const char *type, int count, int which, const char *
     redis.call = answer_nonsense;
     if ((rc = pawl__look(&asked, names, 1, false, ask_nothing, &reply, &error)) < 0)
         return rc;
-    pawl__lock_view_take(&redis, names[0], reply->element[0], &view);
-    rc = pawl__lock_view_show(&view, see_entry, seen, &error);
+    pawl__view_take(&redis, names[0], reply->element[0], &view);
+    rc = pawl__view_show(&view, see_entry, seen, &error);
     freeReplyObject(reply);
     return rc == PAWL_EKIND ? 0 : rc;
 }

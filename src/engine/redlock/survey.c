@@ -241,7 +241,7 @@ static int look_at(struct server *server, const char *name, struct lock_view *re
     int rc = pawl__look(server, names, 1, false, fill_look, retreply, reterr);
 
     if (rc == 0)
-        pawl__lock_view_take(server->redis, name, (*retreply)->element[0], ret);
+        pawl__view_take(server->redis, name, (*retreply)->element[0], ret);
     return rc;
 }
 
@@ -252,7 +252,7 @@ static int survey_one(struct server *server, const char *name, pawl_visit_fn *vi
 
     if (rc < 0)
         return rc;
-    rc = pawl__lock_view_show(&view, visit, data, reterr);
+    rc = pawl__view_show(&view, visit, data, reterr);
     freeReplyObject(reply);
     return rc;
 }
@@ -280,7 +280,7 @@ static int break_at(struct server *server, const char *name, uint64_t token, boo
     if (rc < 0)
         return rc;
     fill_break((struct redlock *)server->redis, name, &call);
-    rc = pawl__lock_view_break(&view, server, SCRIPT_BREAK, call.argv, token, now, reterr);
+    rc = pawl__view_break(&view, server, SCRIPT_BREAK, call.argv, token, now, reterr);
     freeReplyObject(reply);
     return rc;
 }

@@ -18,8 +18,7 @@ int pawl__redis_break(struct pawl__engine *engine, const char *name, uint64_t to
     if (rc < 0)
         return rc;
     pawl__call_fill(redis, NULL, name, view.kind, "", &call);
-    rc = pawl__lock_view_break(&view, pawl__server_having(redis, name), SCRIPT_BREAK + (int)view.kind, call.argv, token, now,
-                               reterr);
+    rc = pawl__view_break(&view, pawl__server_having(redis, name), SCRIPT_BREAK + (int)view.kind, call.argv, token, now, reterr);
     freeReplyObject(reply);
     return rc;
 }

@@ -30,7 +30,7 @@ int pawl__redis_look(struct redis *redis, const char *name, struct lock_view *re
     if (rc == 0)
         rc = pawl__look(pawl__server_having(redis, name), names, 1, false, fill, retreply, reterr);
     if (rc == 0)
-        pawl__lock_view_take(redis, name, (*retreply)->element[0], ret);
+        pawl__view_take(redis, name, (*retreply)->element[0], ret);
     return rc;
 }
 
@@ -51,8 +51,8 @@ int pawl__redis_look_by(struct pawl__engine *engine, const char *name, pawl_visi
     if (rc == 0)
         rc = pawl__look_check(answer.reply, 1, false, reterr);
     if (rc == 0) {
-        pawl__lock_view_take(redis, name, answer.reply->element[0], &view);
-        rc = pawl__lock_view_show(&view, visit, data, reterr);
+        pawl__view_take(redis, name, answer.reply->element[0], &view);
+        rc = pawl__view_show(&view, visit, data, reterr);
     }
     freeReplyObject(answer.reply);
     free(memory);
@@ -66,7 +66,7 @@ static int survey_one(struct redis *redis, const char *name, pawl_visit_fn *visi
 
     if (rc < 0)
         return rc;
-    rc = pawl__lock_view_show(&view, visit, data, reterr);
+    rc = pawl__view_show(&view, visit, data, reterr);
     freeReplyObject(reply);
     return rc;
 }

@@ -63,12 +63,12 @@ static int run_break(const struct breaking *breaking, const char *name, bool now
     return rc;
 }
 
-int pawl__lock_view_break(const struct lock_view *view, struct server *server, int script, const char *argv[VIEW_ARGS],
-                          uint64_t token, bool now, struct pawl_error *reterr) {
+int pawl__view_break(const struct lock_view *view, struct server *server, int script, const char *argv[VIEW_ARGS], uint64_t token,
+                     bool now, struct pawl_error *reterr) {
     struct search search = {.token = token};
     struct breaking breaking = {.server = server, .script = script, .argv = argv};
 
-    pawl__lock_view_holders(view, match_token, &search);
+    pawl__view_holders(view, match_token, &search);
     if (!search.any)
         return pawl__fail(reterr, PAWL_ETOKEN, "no hold of '%s' has token %llu: pawl status shows them", view->name,
                           (unsigned long long)token);

@@ -154,7 +154,7 @@ static int each_permit(const struct lock_view *view, holder_fn *fn, void *data) 
     return 0;
 }
 
-int pawl__lock_view_holders(const struct lock_view *view, holder_fn *fn, void *data) {
+int pawl__view_holders(const struct lock_view *view, holder_fn *fn, void *data) {
     const redisReply *content = lock_view_part(view, AT_CONTENT);
     struct holder holder;
 
@@ -170,7 +170,7 @@ int pawl__lock_view_holders(const struct lock_view *view, holder_fn *fn, void *d
     return fn(view, &holder, data);
 }
 
-void pawl__lock_view_take(const struct redis *redis, const char *name, const redisReply *reply, struct lock_view *ret) {
+void pawl__view_take(const struct redis *redis, const char *name, const redisReply *reply, struct lock_view *ret) {
     *ret = (struct lock_view){.redis = redis, .name = name, .reply = reply, .limit = 1};
     ret->kind = kind_of(ret);
     ret->now_ms = pawl__reply_number(reply, AT_TIME, 0) / 1000;
@@ -278,14 +278,14 @@ static bool is_no_lock(const struct lock_view *view) {
     return strcmp(type, "none") != 0 && strcmp(type, "hash") != 0 && strcmp(type, "string") != 0;
 }
 
-int pawl__lock_view_show(const struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+int pawl__view_show(const struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct showing showing = {visit, data};
     int rc;
 
     if (is_no_lock(view))
         rc = pawl__fail(reterr, PAWL_EKIND, "the key of '%s' holds a %s, which is no lock", view->name,
                         lock_view_part(view, AT_TYPE)->str);
-    else if ((rc = pawl__lock_view_holders(view, show_holder, &showing)) == 0)
+    else if ((rc = pawl__view_holders(view, show_holder, &showing)) == 0)
         rc = show_waiters(view, &showing);
     return rc;
 }

@@ -235,8 +235,8 @@ int pawl__spots_show(const struct redis *redis, struct spots *spots, pawl_visit_
 
     sort_spots(spots, 0);
     for (size_t i = 0; i < spots->count && rc == 0; i++) {
-        pawl__lock_view_take(redis, spots->list[i].name, spots->list[i].reply, &view);
-        rc = pawl__lock_view_show(&view, visit, data, reterr);
+        pawl__view_take(redis, spots->list[i].name, spots->list[i].reply, &view);
+        rc = pawl__view_show(&view, visit, data, reterr);
         if (rc == PAWL_EKIND) /* it does not keep the others from being shown */
             rc = 0;
     }

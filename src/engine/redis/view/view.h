@@ -55,19 +55,19 @@ struct holder {
 
 /* lock_view.c */
 /* Make it of the script's answer, in which it stays. */
-void pawl__lock_view_take(const struct redis *redis, const char *name, const redisReply *reply, struct lock_view *ret);
+void pawl__view_take(const struct redis *redis, const char *name, const redisReply *reply, struct lock_view *ret);
 /* Call `fn` for each holder, until it returns something else than 0: that is returned. */
 typedef int holder_fn(const struct lock_view *view, const struct holder *holder, void *data);
-int pawl__lock_view_holders(const struct lock_view *view, holder_fn *fn, void *data);
+int pawl__view_holders(const struct lock_view *view, holder_fn *fn, void *data);
 /* Show holders and those that wait as entries. */
-int pawl__lock_view_show(const struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
+int pawl__view_show(const struct lock_view *view, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
 
 /* break.c */
 /* What scripts that begin with common.lua are sent to break: keys, then arguments. */
 enum { VIEW_KEYS = 4, VIEW_OWNER = VIEW_KEYS, VIEW_LAST = 7, VIEW_ARGS = 8 };
 /* Break the hold with this token by the script, whose owner and last argument are filled in. */
-int pawl__lock_view_break(const struct lock_view *view, struct server *server, int script, const char *argv[VIEW_ARGS],
-                          uint64_t token, bool now, struct pawl_error *reterr);
+int pawl__view_break(const struct lock_view *view, struct server *server, int script, const char *argv[VIEW_ARGS], uint64_t token,
+                     bool now, struct pawl_error *reterr);
 
 /* look.c: looking at several locks of one server by one script. */
 enum { LOOK_MOST = 100 };
