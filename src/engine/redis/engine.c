@@ -92,7 +92,7 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
     TAILQ_FOREACH(link, &redis->links, entry) {
         pawl__link_close(link);
     }
-    pawl__events_end(redis);
+    pawl__redis_end_events(redis);
     while (!TAILQ_EMPTY(&redis->servers))
         pawl__server_free(TAILQ_FIRST(&redis->servers));
     if (claims->epoll_fd >= 0)

@@ -243,7 +243,7 @@ static void take_event(struct redis *redis, const struct wire_event *event) {
     free(event->request);
 }
 
-void pawl__events_take(struct redis *redis) {
+void pawl__redis_take_events(struct redis *redis) {
     struct wire_event event;
 
     for (;;) {
@@ -255,7 +255,7 @@ void pawl__events_take(struct redis *redis) {
     }
 }
 
-void pawl__events_end(struct redis *redis) {
+void pawl__redis_end_events(struct redis *redis) {
     struct wire_event event;
 
     while (pawl__wire_next(redis, &event)) {

@@ -412,13 +412,13 @@ void pawl__push_listened(struct redis *redis, const redisReply *reply);
 
 /* events.c: what is pulled, and handed on. */
 /* Work on what connections have to say; before the mutex is let go. */
-void pawl__events_take(struct redis *redis);
+void pawl__redis_take_events(struct redis *redis);
 /* At close: hand on the answers that are still owed, and drop all other events. */
-void pawl__events_end(struct redis *redis);
+void pawl__redis_end_events(struct redis *redis);
 /* Take what connections have to say and let the mutex go, right after a request whose caller reads the answer: the service thread is not
  * woken for it. */
 static inline void pawl__redis_unlock_asked(struct redis *redis) {
-    pawl__events_take(redis);
+    pawl__redis_take_events(redis);
     pawl__kit_unlock_quietly(&redis->kit);
 }
 

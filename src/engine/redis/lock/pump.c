@@ -53,7 +53,7 @@ static void unlocking(struct kit *kit) {
     struct redis *redis = redis_of(kit->engine);
     struct link *link;
 
-    pawl__events_take(redis);
+    pawl__redis_take_events(redis);
     TAILQ_FOREACH(link, &redis->links, entry) {
         watch(link);
     }
@@ -79,7 +79,7 @@ static void run_timers(struct redis *redis, int64_t now) {
         }
         for (int i = 0; (link = pawl__server_link(server, i)); i++)
             pawl__link_tick(link, now);
-        pawl__events_take(redis);
+        pawl__redis_take_events(redis);
         pawl__renew_look(home, now);
         pawl__renew_flush(home);
     }
@@ -133,7 +133,7 @@ static void handle_events(struct redis *redis, const struct epoll_event *events,
             claims_of(redis)->woken = true;
         } else if (link->fd >= 0) {
             pawl__link_progress(link);
-            pawl__events_take(redis);
+            pawl__redis_take_events(redis);
         }
     }
 }
@@ -236,7 +236,7 @@ static void read_home(struct kit *kit, struct kit_reader *reader, struct kit_cla
         pawl__link_read(&server->commands);
     if (waits && fds[2].revents && server->inbox.state == LINK_UP)
         pawl__link_read(&server->inbox);
-    pawl__events_take(server->redis);
+    pawl__redis_take_events(server->redis);
 }
 
 static void wake_reader(struct kit *kit, struct kit_reader *reader) {
@@ -263,7 +263,7 @@ bool pawl__home_wait(struct home *home, const bool *done, int64_t deadline) {
     struct kit *kit = &home->server.redis->kit;
     bool reads = false;
 
-    pawl__events_take(home->server.redis);
+    pawl__redis_take_events(home->server.redis);
     while (!*done && pawl__boottime() < deadline) {
         if (reads && !can_read(&home->reader)) {
             pawl__kit_pass_reading(kit, &home->reader);
@@ -292,5 +292,5 @@ void pawl__home_look(struct home *home) {
     if (home->reader.taken || home->server.commands.state != LINK_UP)
         return;
     pawl__link_read(&home->server.commands);
-    pawl__events_take(home->server.redis);
+    pawl__redis_take_events(home->server.redis);
 }

@@ -168,7 +168,7 @@ int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int6
 
     pawl__redis_lock(redis);
     pawl__claim_want_more(redis, claim);
-    pawl__events_take(redis);
+    pawl__redis_take_events(redis);
     rc = pawl__kit_park(&redis->kit, &claim->kit, deadline, reterr);
     pawl__redis_unlock(redis);
     return rc;
