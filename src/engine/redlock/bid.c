@@ -242,7 +242,7 @@ static void hold(struct redlock *redlock, struct bid *bid) {
     make_way(redlock, bid);
     pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_GRANTED);
     bid->began_at = pawl__boottime();
-    pawl__hold_count(redlock, bid);
+    pawl__bid_recount(redlock, bid);
     bid->held_since = bid->kit.grant.sent_at;
     redlock->attempt_ns = pawl__boottime() - bid->started_at;
     for (unsigned i = 0; i < redlock->count; i++)
@@ -411,7 +411,7 @@ static void act(struct redlock *redlock, struct bid *bid, uint32_t actions, cons
     if (actions & BID_JUDGE)
         judge(redlock, bid);
     if (actions & BID_COUNT)
-        pawl__hold_count(redlock, bid);
+        pawl__bid_recount(redlock, bid);
     if (actions & BID_PLAN)
         plan(redlock, bid);
     if (actions & BID_ATTEMPT)
@@ -423,7 +423,7 @@ static void act(struct redlock *redlock, struct bid *bid, uint32_t actions, cons
     if (actions & BID_CHOOSE)
         choose_token(redlock, bid, input->now);
     if (actions & BID_TOP_UP)
-        pawl__hold_top_up(redlock, bid, input->seat);
+        pawl__bid_top_up(redlock, bid, input->seat);
     if (actions & BID_SOON)
         set_timer(redlock, bid, pawl__boottime());
 }
@@ -433,7 +433,7 @@ static void conclude(struct redlock *redlock, struct bid *bid, uint32_t actions,
     if (actions & BID_HOLD)
         hold(redlock, bid);
     if (actions & (BID_LOSE | BID_BREAK))
-        pawl__hold_lost(redlock, bid, actions & BID_BREAK ? KIT_BROKEN : KIT_LOST, input->why);
+        pawl__bid_lose(redlock, bid, actions & BID_BREAK ? KIT_BROKEN : KIT_LOST, input->why);
     if (actions & BID_PASS_ON)
         pass_on(redlock, bid);
     if (actions & BID_LEAVE)

@@ -20,7 +20,7 @@
 /* The part of the lease by which a hold must last longer for the core to hear of it. */
 enum { WORTH = 16 };
 
-void pawl__hold_lost(struct redlock *redlock, struct bid *bid, unsigned news, const struct pawl_error *why) {
+void pawl__bid_lose(struct redlock *redlock, struct bid *bid, unsigned news, const struct pawl_error *why) {
     if (bid->lost)
         return;
     bid->lost = true;
@@ -95,7 +95,7 @@ static void lose_majority(struct redlock *redlock, struct bid *bid) {
 
     pawl__fail(&why, PAWL_ELOST, "the hold of '%s' is on fewer than %u of the %u servers any more", bid->kit.claim->name,
                redlock->quorum, redlock->count);
-    pawl__hold_lost(redlock, bid, KIT_LOST, &why);
+    pawl__bid_lose(redlock, bid, KIT_LOST, &why);
 }
 
 /* Tell the core only if the end moved noticeably, or if it asked. */
@@ -106,7 +106,7 @@ static bool is_news(const struct redlock *redlock, const struct bid *bid, const 
            (bid->renewing_since && vote->grant.sent_at >= bid->renewing_since);
 }
 
-void pawl__hold_count(struct redlock *redlock, struct bid *bid) {
+void pawl__bid_recount(struct redlock *redlock, struct bid *bid) {
     int64_t now = pawl__boottime();
     const struct vote *vote;
 
@@ -128,7 +128,7 @@ void pawl__hold_count(struct redlock *redlock, struct bid *bid) {
         pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_RENEWED);
 }
 
-void pawl__hold_top_up(struct redlock *redlock, struct bid *bid, unsigned seat) {
+void pawl__bid_top_up(struct redlock *redlock, struct bid *bid, unsigned seat) {
     if (bid->lost || bid->votes[seat])
         return;
     bid->owner = ++redlock->next_id;
@@ -149,7 +149,7 @@ void pawl__redlock_renew(struct pawl__engine *engine, struct pawl__claim *claim)
         if (vote && vote->state == VOTE_GRANTED)
             pawl__vote_renew(redlock, vote);
         else
-            pawl__hold_top_up(redlock, bid, i);
+            pawl__bid_top_up(redlock, bid, i);
     }
     pawl__token_raise(redlock, bid);
     redlock->wire.kit.wakes = true;

@@ -315,11 +315,11 @@ void pawl__token_raise(struct redlock *redlock, struct bid *bid);
 /* hold.c: a bid that holds. */
 pawl__renew_fn pawl__redlock_renew;
 /* How long its votes assure it has changed. */
-void pawl__hold_count(struct redlock *redlock, struct bid *bid);
+void pawl__bid_recount(struct redlock *redlock, struct bid *bid);
 /* Ask the voter for its vote, if it has not given it. */
-void pawl__hold_top_up(struct redlock *redlock, struct bid *bid, unsigned seat);
+void pawl__bid_top_up(struct redlock *redlock, struct bid *bid, unsigned seat);
 /* `news`: KIT_LOST or KIT_BROKEN. */
-void pawl__hold_lost(struct redlock *redlock, struct bid *bid, unsigned news, const struct pawl_error *why);
+void pawl__bid_lose(struct redlock *redlock, struct bid *bid, unsigned news, const struct pawl_error *why);
 
 /* bid.c */
 pawl__submit_fn pawl__redlock_submit;
