@@ -9,7 +9,7 @@
  *     renew_script     only in BROKEN_TOKEN: a renewal that confirms a grant, and does not tell which
  *     hand_on          queue.lua: the first in the queue that hears (PUBLISH > 0) is made the holder for the time of a claim; who
  *                      does not hear is passed over; who is first afterwards is told so, and its timer is set
- *     drive            pawl__claim_drive: ask, ask again, leave
+ *     drive            pawl__rclaim_drive: ask, ask again, leave
  *     take_answer      acquire_answered, release_answered: only the answer to what was asked last counts (`turn`)
  *     take_push        push.c: take_grant (in time: held; too old: asked for again), take_head, take_foreign, look_again
  *     cut, cut_inbox   a connection is lost: what was asked may be carried out, then or later (`limbo`), or not; pushes are lost

@@ -68,7 +68,7 @@ static void test_every_cell(void **unused) {
     (void)unused;
     for (int state = 0; state < RCLAIM_STATES; state++)
         for (int event = 0; event < RCLAIM_EVENTS; event++) {
-            bool moves = pawl__claim_moves((enum rclaim_state)state, (enum rclaim_event)event, &move);
+            bool moves = pawl__rclaim_moves((enum rclaim_state)state, (enum rclaim_event)event, &move);
             const struct cell *cell = find(state, event);
 
             if (moves != (cell != NULL) || (cell && memcmp(&move, &cell->move, sizeof move) != 0))
@@ -83,7 +83,7 @@ static void test_ways_out(void **unused) {
     (void)unused;
     for (int state = RCLAIM_ASKING; state < RCLAIM_STATES; state++)
         for (int event = 0; event < RCLAIM_EVENTS; event++)
-            if (pawl__claim_moves((enum rclaim_state)state, (enum rclaim_event)event, &move)) {
+            if (pawl__rclaim_moves((enum rclaim_state)state, (enum rclaim_event)event, &move)) {
                 if (state >= RCLAIM_RELEASING)
                     assert_true(move.next == RCLAIM_NONE || move.next == RCLAIM_LEAVING);
                 assert_int_equal(move.next == RCLAIM_NONE, (move.actions & RCLAIM_ENDS) != 0);

@@ -34,7 +34,7 @@ static void refused_for_now(struct redis *redis, struct rclaim *claim, const str
     pawl__kit_note(&redis->kit, &claim->kit, "%s", why->text);
     if (claim->state == RCLAIM_ASKING || claim->state == RCLAIM_WAITING)
         claim->kit.why = *why; /* for pawl__redis_why(); later on it says why it was lost */
-    pawl__claim_try_later(redis, claim);
+    pawl__rclaim_try_later(redis, claim);
 }
 
 /* An answer that says nothing about the claim: what is to be done? Returns true if it was dealt with. */
@@ -49,7 +49,7 @@ static bool without_result(struct redis *redis, const struct request *request, c
         claim->failures = 0;
         return false;
     case REPLY_NOSCRIPT:
-        pawl__claim_drive(redis, claim);
+        pawl__rclaim_drive(redis, claim);
         return true;
     case REPLY_AGAIN:
         refused_for_now(redis, claim, why);
@@ -61,8 +61,8 @@ static bool without_result(struct redis *redis, const struct request *request, c
         if (!pawl__cluster_moved(request->server, reply, why))
             return false;
         /* The node names itself, or the nodes send the claim back and forth: ask again later. */
-        if (!pawl__claim_slot_moved(redis, claim) || (claim->kit.claim->try_only && rclaim_moved_lately(claim, pawl__boottime())))
-            pawl__claim_try_later(redis, claim);
+        if (!pawl__rclaim_slot_moved(redis, claim) || (claim->kit.claim->try_only && rclaim_moved_lately(claim, pawl__boottime())))
+            pawl__rclaim_try_later(redis, claim);
         return true;
     case REPLY_ASK: /* the slot is on its way, and the keys are at two nodes: see cluster.c */
         pawl__cluster_asked(request->server, reply);
@@ -82,11 +82,11 @@ static void wait_more(struct redis *redis, struct rclaim *claim, int64_t ms_left
     int64_t ends = (ms_left + 2 + (int64_t)claim->position * 50) * REDIS_MS;
 
     if (ms_left >= 0 && claim->position < EXACT_POSITIONS && ends < alive) {
-        pawl__claim_set_timer(redis, claim, now + ends, true);
+        pawl__rclaim_set_timer(redis, claim, now + ends, true);
         return;
     }
     alive += (int64_t)claim->position * 5 * REDIS_MS;
-    pawl__claim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
+    pawl__rclaim_set_timer(redis, claim, now + (alive < ALIVE_MOST_NS ? alive : ALIVE_MOST_NS), false);
 }
 
 /* The same, unless it was told meanwhile that it is the first, and when to ask. */
@@ -96,7 +96,7 @@ static void wait_as_told(struct redis *redis, struct rclaim *claim, int64_t ms_l
     claim->head_until = PAWL__NEVER;
     wait_more(redis, claim, ms_left);
     if (told < claim->timer.at)
-        pawl__claim_set_timer(redis, claim, told, true);
+        pawl__rclaim_set_timer(redis, claim, told, true);
 }
 
 /* A position in the queue, as far as it matters. */
@@ -110,7 +110,7 @@ static unsigned place(int64_t position) {
 static void refuse_and_undo(struct redis *redis, struct rclaim *claim, bool wrote, const struct pawl_error *why) {
     bool undo = wrote || claim->state == RCLAIM_WAITING;
 
-    pawl__claim_refuse(redis, claim, why);
+    pawl__rclaim_refuse(redis, claim, why);
     if (undo)
         pawl__send_undo(redis, claim);
 }
@@ -131,20 +131,20 @@ static void tried(struct redis *redis, struct rclaim *claim, const struct reques
     struct pawl_error why;
 
     if (pawl__reply_number(reply, 5, 0) != 1 || !is_patient(claim, request->sent_at)) {
-        pawl__claim_misfit(claim->kit.claim, 0, &why);
+        pawl__rclaim_misfit(claim->kit.claim, 0, &why);
         refuse_and_undo(redis, claim, in_queue, &why);
         return;
     }
     claim->home->contended = true;
-    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
+    pawl__rclaim_step(redis, claim, RCLAIM_QUEUED);
     pawl__kit_note(&redis->kit, &claim->kit, "kept by others, who were told");
-    pawl__claim_set_timer(redis, claim, claim->trying.until, true);
+    pawl__rclaim_set_timer(redis, claim, claim->trying.until, true);
     claim->trying.in_queue = in_queue;
     if (in_queue)
         return;
     pawl__subscription_open(redis, claim);
     if (pawl__subscription_on(claim))
-        pawl__claim_drive(redis, claim);
+        pawl__rclaim_drive(redis, claim);
 }
 
 /* Its time is over, and nobody could tell it that it is free: the answer to one more question decides. */
@@ -152,15 +152,15 @@ static bool looks_once_more(const struct rclaim *claim) {
     return !claim->trying.in_queue && pawl__server_up(&claim->home->server);
 }
 
-void pawl__claim_due(struct redis *redis, struct rclaim *claim) {
+void pawl__rclaim_due(struct redis *redis, struct rclaim *claim) {
     struct pawl_error why;
 
     if (claim->state == RCLAIM_WAITING && claim->kit.claim->try_only && pawl__boottime() >= claim->trying.until &&
         !looks_once_more(claim)) {
-        pawl__claim_misfit(claim->kit.claim, 0, &why);
+        pawl__rclaim_misfit(claim->kit.claim, 0, &why);
         refuse_and_undo(redis, claim, false, &why);
     } else {
-        pawl__claim_drive(redis, claim);
+        pawl__rclaim_drive(redis, claim);
     }
 }
 
@@ -169,14 +169,14 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     bool seen_foreign;
 
     claim->home->contended = true;
-    pawl__claim_step(redis, claim, RCLAIM_QUEUED);
+    pawl__rclaim_step(redis, claim, RCLAIM_QUEUED);
     if (position < 0) { /* it has not queued, since it could not be told */
         pawl__kit_note(&redis->kit, &claim->kit, "held, PTTL %lld; listening", (long long)ms_left);
         claim->position = 0;
         wait_more(redis, claim, ms_left);
         pawl__subscription_open(redis, claim);
         if (pawl__subscription_on(claim))
-            pawl__claim_drive(redis, claim);
+            pawl__rclaim_drive(redis, claim);
         return;
     }
     claim->position = place(position);
@@ -192,12 +192,12 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     /* Once more: it may have been let go since; or so that the server tracks what it reads. */
     if (claim->asks_again || (claim->home->tracks && claim->foreign_held && !seen_foreign && claim->position < EXACT_POSITIONS)) {
         claim->asks_again = false;
-        pawl__claim_drive(redis, claim);
+        pawl__rclaim_drive(redis, claim);
     }
-    pawl__claim_want_more(redis, claim);
+    pawl__rclaim_want_more(redis, claim);
 }
 
-void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
+void pawl__rclaim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
     if (result == 0)
         pawl__fail(ret, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->name);
     else if (result == -2)
@@ -215,14 +215,14 @@ void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct 
                    claim->name);
 }
 
-void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
+void pawl__rclaim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
     pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
     claim->home->contended = claim->state == RCLAIM_WAITING;
     claim->securing.broken = pawl__reply_number(reply, 5, 0) == 1;
     if (pawl__reply_number(reply, 4, 0) == 1)
         pawl__kept_wanted(redis, claim);
-    pawl__claim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
-                        request->sent_at, pawl__claim_lease_ns(redis, claim));
+    pawl__rclaim_granted(redis, claim, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
+                         request->sent_at, pawl__rclaim_lease_ns(redis, claim));
 }
 
 /* The first token, if this is the short answer: the last of them. */
@@ -259,9 +259,9 @@ static void acquire_answered(struct redis *redis, const struct request *request,
             refuse_and_undo(redis, claim, true, &why);
         } else if ((first = short_grant(claim, reply))) {
             claim->home->contended = false;
-            pawl__claim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__claim_lease_ns(redis, claim));
+            pawl__rclaim_granted(redis, claim, first, claim->want_sent, request->sent_at, pawl__rclaim_lease_ns(redis, claim));
         } else if (pawl__reply_grants(reply)) {
-            pawl__claim_entered(redis, claim, request, reply);
+            pawl__rclaim_entered(redis, claim, request, reply);
         } else if (result == 0) {
             pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
             if (claim->kit.claim->try_only)
@@ -270,15 +270,15 @@ static void acquire_answered(struct redis *redis, const struct request *request,
                 queued(redis, claim, reply);
         } else if (result == -1 && claim->state == RCLAIM_ASKING && pawl__reply_number(reply, 1, 0) == 1 &&
                    is_patient(claim, request->sent_at)) {
-            pawl__claim_set_timer(redis, claim, pawl__boottime() + ASK_AGAIN_NS, true);
+            pawl__rclaim_set_timer(redis, claim, pawl__boottime() + ASK_AGAIN_NS, true);
         } else {
-            pawl__claim_misfit(claim->kit.claim, result, &why);
+            pawl__rclaim_misfit(claim->kit.claim, result, &why);
             refuse_and_undo(redis, claim, result > 0, &why);
         }
     } else if (claim->kit.claim->try_only && reply && claim->failures) {
         bool undo = claim->state == RCLAIM_WAITING;
 
-        pawl__claim_not_now(redis, claim, &why);
+        pawl__rclaim_not_now(redis, claim, &why);
         if (undo)
             pawl__send_undo(redis, claim);
     }
@@ -292,9 +292,9 @@ static void undone(struct redis *redis, struct rclaim *claim) {
 
     if (claim->kit.claim->try_only) {
         pawl__secure_failed(claim->home, claim->kit.claim->name, &why);
-        pawl__claim_not_now(redis, claim, &why);
+        pawl__rclaim_not_now(redis, claim, &why);
     } else {
-        pawl__claim_try_later(redis, claim);
+        pawl__rclaim_try_later(redis, claim);
     }
 }
 
@@ -318,11 +318,11 @@ static void release_answered(struct redis *redis, const struct request *request,
 
         if (refused && !undoes)
             release_refused(redis, claim, &why);
-        pawl__claim_step(redis, claim, !refused && reply->integer == 0 ? RCLAIM_NOTHING : RCLAIM_RELEASED);
+        pawl__rclaim_step(redis, claim, !refused && reply->integer == 0 ? RCLAIM_NOTHING : RCLAIM_RELEASED);
         if (undoes)
             undone(redis, claim);
     } else if (!reply) {
-        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
+        pawl__rclaim_step(redis, claim, RCLAIM_UNANSWERED);
     }
 }
 
@@ -333,9 +333,9 @@ static void downgrade_answered(struct redis *redis, const struct request *reques
     if (current(request) && (rclaim_holds(claim) || claim->state == RCLAIM_LOST) && !without_result(redis, request, reply, &why)) {
         claim->mode = PAWL_SHARED;
         if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
-            pawl__claim_step(redis, claim, RCLAIM_DOWNGRADED);
+            pawl__rclaim_step(redis, claim, RCLAIM_DOWNGRADED);
         else
-            pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->kit.claim->name);
+            pawl__rclaim_lost(redis, claim, false, "the hold of '%s' is not on the server any more", claim->kit.claim->name);
     }
 }
 

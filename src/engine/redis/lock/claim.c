@@ -6,7 +6,7 @@
  *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: where it stands in the lock's key, this claim holds. So acquire and
  *     release may be run again after a lost answer, and do the same.
  *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. Answers may be
- *     due if it ends otherwise (?retry= is used up), and in a cluster from a node that had it before: pawl__claim_detach cuts them off.
+ *     due if it ends otherwise (?retry= is used up), and in a cluster from a node that had it before: pawl__rclaim_detach cuts them off.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
     return &claims_of(redis)->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
 }
 
-struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id) {
+struct rclaim *pawl__rclaim_find(struct redis *redis, uint64_t id) {
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, bucket_of(redis, id), bucket) {
@@ -44,21 +44,21 @@ static void insert(struct redis *redis, struct rclaim *claim) {
     claims->adopted_count += claim->kit.adopted;
 }
 
-void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
+void pawl__rclaim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns) {
     claim->securing.listed = true;
     claim->securing.sent_at = sent_at;
     claim->securing.lease_ns = lease_ns;
     TAILQ_INSERT_TAIL(&claim->home->secure.waiting, claim, securing.entry);
 }
 
-void pawl__claim_leave_round(struct rclaim *claim) {
+void pawl__rclaim_leave_round(struct rclaim *claim) {
     if (claim->securing.listed)
         TAILQ_REMOVE(claim->securing.in_round ? &claim->home->secure.asked : &claim->home->secure.waiting, claim, securing.entry);
     claim->securing.listed = claim->securing.in_round = false;
 }
 
-void pawl__claim_unlist(struct rclaim *claim) {
-    pawl__claim_leave_round(claim);
+void pawl__rclaim_unlist(struct rclaim *claim) {
+    pawl__rclaim_leave_round(claim);
     if (claim->renewal.listed)
         TAILQ_REMOVE(&claim->home->to_renew, claim, renewal.entry);
     claim->renewal.listed = false;
@@ -71,8 +71,8 @@ static void forget(struct redis *redis, struct rclaim *claim) {
     pawl__listen_no_more(redis, claim);
     pawl__subscription_leave(redis, claim);
     if (!pawl__route_only(redis))
-        pawl__claim_detach(redis, claim); /* else one server answers in order: nothing is on its way when it has ended a claim */
-    pawl__claim_unlist(claim);
+        pawl__rclaim_detach(redis, claim); /* else one server answers in order: nothing is on its way when it has ended a claim */
+    pawl__rclaim_unlist(claim);
     TAILQ_REMOVE(&claims->all, claim, all);
     TAILQ_REMOVE(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
     pawl__kit_untell(&redis->kit, &claim->kit);
@@ -82,10 +82,10 @@ static void forget(struct redis *redis, struct rclaim *claim) {
     claims->adopted_count -= claim->kit.adopted;
 }
 
-bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event) {
+bool pawl__rclaim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event) {
     struct rclaim_move move;
 
-    if (!pawl__claim_moves(claim->state, event, &move))
+    if (!pawl__rclaim_moves(claim->state, event, &move))
         return false;
     claim->state = (enum rclaim_state)move.next;
     if (event == RCLAIM_UNSECURED || event == RCLAIM_TOO_LATE || event == RCLAIM_STALE) /* it was granted, which may be over */
@@ -105,29 +105,29 @@ bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_eve
         pawl__kit_tell(&redis->kit, &claim->kit, move.news);
     if (move.actions & RCLAIM_ASKS) {
         claim->asked = false;
-        pawl__claim_drive(redis, claim);
+        pawl__rclaim_drive(redis, claim);
     }
     return true;
 }
 
-void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
+void pawl__rclaim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact) {
     pawl__kit_timer_set(&redis->kit.timers, &claim->timer, when, exact);
     pawl__redis_due(redis, when);
 }
 
-void pawl__claim_try_later(struct redis *redis, struct rclaim *claim) {
+void pawl__rclaim_try_later(struct redis *redis, struct rclaim *claim) {
     int64_t wait = kit_back_off(AGAIN_NS, AGAIN_MOST_NS, claim->failures++);
 
-    pawl__claim_set_timer(redis, claim, pawl__boottime() + kit_between(&redis->kit.random, wait, 2 * wait), true);
+    pawl__rclaim_set_timer(redis, claim, pawl__boottime() + kit_between(&redis->kit.random, wait, 2 * wait), true);
 }
 
-bool pawl__claim_slot_moved(struct redis *redis, const struct rclaim *claim) {
+bool pawl__rclaim_slot_moved(struct redis *redis, const struct rclaim *claim) {
     const struct server *server = pawl__route_at(redis, claim->slot);
 
     return server && server != &claim->home->server;
 }
 
-void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
+void pawl__rclaim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...) {
     va_list args;
 
     if (!rclaim_holds(claim))
@@ -136,28 +136,29 @@ void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, co
     va_start(args, format);
     vsnprintf(claim->kit.why.text, sizeof claim->kit.why.text, format, args);
     va_end(args);
-    pawl__claim_step(redis, claim, broken ? RCLAIM_BROKEN : RCLAIM_NOT_MINE);
+    pawl__rclaim_step(redis, claim, broken ? RCLAIM_BROKEN : RCLAIM_NOT_MINE);
 }
 
-void pawl__claim_broken(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_lost(redis, claim, true, "the hold of '%s' was broken by an operator: stop and release it", claim->kit.claim->name);
+void pawl__rclaim_broken(struct redis *redis, struct rclaim *claim) {
+    pawl__rclaim_lost(redis, claim, true, "the hold of '%s' was broken by an operator: stop and release it",
+                      claim->kit.claim->name);
 }
 
-void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+void pawl__rclaim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
     claim->kit.why = *why;
-    pawl__claim_step(redis, claim, RCLAIM_REFUSED);
+    pawl__rclaim_step(redis, claim, RCLAIM_REFUSED);
 }
 
-void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
+void pawl__rclaim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
     struct pawl_error reason = *why;
 
     if (claim->in_set)
         reason.code = PAWL_EUNSUPPORTED;
-    pawl__claim_refuse(redis, claim, &reason);
+    pawl__rclaim_refuse(redis, claim, &reason);
 }
 
-void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
-                         int64_t lease_ns) {
+void pawl__rclaim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
+                          int64_t lease_ns) {
     pawl__listen_no_more(redis, claim);
     claim->timer.at = PAWL__NEVER;
     claim->kit.grant.token = token;
@@ -165,10 +166,10 @@ void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t tok
     claim->kit.grant.sent_at = claim->held_since = sent_at;
     claim->kit.grant.lease_ns = lease_ns;
     if (redis->options.replicas) {
-        pawl__claim_step(redis, claim, RCLAIM_UNSECURED);
-        pawl__claim_to_secure(claim, sent_at, lease_ns);
+        pawl__rclaim_step(redis, claim, RCLAIM_UNSECURED);
+        pawl__rclaim_to_secure(claim, sent_at, lease_ns);
     } else {
-        pawl__claim_hold(redis, claim);
+        pawl__rclaim_hold(redis, claim);
     }
 }
 
@@ -177,32 +178,32 @@ static bool came_too_late(struct redis *redis, struct rclaim *claim) {
     if (pawl__boottime() < pawl__lease_assured_until(claim->kit.grant.sent_at, claim->kit.grant.lease_ns))
         return false;
     pawl__kit_note(&redis->kit, &claim->kit, "granted, but its lease is over: asking again");
-    return pawl__claim_step(redis, claim, RCLAIM_TOO_LATE);
+    return pawl__rclaim_step(redis, claim, RCLAIM_TOO_LATE);
 }
 
-void pawl__claim_hold(struct redis *redis, struct rclaim *claim) {
+void pawl__rclaim_hold(struct redis *redis, struct rclaim *claim) {
     if (came_too_late(redis, claim))
         return;
     claim->failures = 0;
-    pawl__claim_step(redis, claim, RCLAIM_GRANTED);
+    pawl__rclaim_step(redis, claim, RCLAIM_GRANTED);
     pawl__kept_confirmed(claim, claim->kit.grant.sent_at);
     if (claim->securing.broken)
-        pawl__claim_broken(redis, claim);
+        pawl__rclaim_broken(redis, claim);
 }
 
-bool pawl__claim_never_sent(const struct rclaim *claim) {
+bool pawl__rclaim_never_sent(const struct rclaim *claim) {
     return claim->state == RCLAIM_ASKING && claim->ask_number == 0;
 }
 
-void pawl__claim_want_more(struct redis *redis, struct rclaim *claim) {
+void pawl__rclaim_want_more(struct redis *redis, struct rclaim *claim) {
     if (claim->state == RCLAIM_WAITING && !claim->asked &&
         atomic_load_explicit(&claim->kit.claim->token_want, memory_order_relaxed) > claim->want_sent)
-        pawl__claim_drive(redis, claim);
+        pawl__rclaim_drive(redis, claim);
 }
 
 /* ---- Its beginning ------------------------------------------------------------------------------------------------------- */
 
-int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
+int pawl__rclaim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr) {
     int rc = pawl__redis_check_kind(redis, claim->name, claim->kind, reterr);
 
     if (rc < 0)
@@ -214,7 +215,7 @@ int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim
     return pawl__redis_check_name(redis, claim->name, reterr);
 }
 
-void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home) {
+void pawl__rclaim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home) {
     struct rclaim *claim = rclaim_of(seam);
 
     claim->kit.claim = seam;
@@ -222,7 +223,7 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
     claim->home = home;
     claim->slot = pawl__route_slot(redis, seam->name);
     pawl__route_want(&home->server);
-    pawl__claim_step(redis, claim, RCLAIM_SUBMIT);
+    pawl__rclaim_step(redis, claim, RCLAIM_SUBMIT);
     claim->mode = seam->mode;
     pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
     pawl__kit_timer_init(&claim->timer);
@@ -233,40 +234,40 @@ void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct hom
 
 /* ---- The connection ------------------------------------------------------------------------------------------------------ */
 
-void pawl__claims_drive(struct home *home) {
+void pawl__rclaims_drive(struct home *home) {
     struct rclaim *claim, *next;
 
     for (claim = TAILQ_FIRST(&claims_of(home->server.redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
         if (claim->home == home)
-            pawl__claim_drive(home->server.redis, claim);
+            pawl__rclaim_drive(home->server.redis, claim);
     }
 }
 
-void pawl__claims_refuse_tries(struct home *home) {
+void pawl__rclaims_refuse_tries(struct home *home) {
     struct rclaim *claim, *next;
     struct pawl_error why;
 
     pawl__fail(&why, pawl__server_errorcode(&home->server), "%s", pawl__server_errortext(&home->server));
     for (claim = TAILQ_FIRST(&claims_of(home->server.redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (claim->home == home && pawl__claim_never_sent(claim) && claim->kit.claim->try_only)
-            pawl__claim_refuse(home->server.redis, claim, &why);
+        if (claim->home == home && pawl__rclaim_never_sent(claim) && claim->kit.claim->try_only)
+            pawl__rclaim_refuse(home->server.redis, claim, &why);
     }
 }
 
 /* The inbox alone may be down: then what is asked on the other connection is answered yet, and what the server has of the claim is taken
  * back. */
 static void give_up(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
-    bool undo = claim->home->server.commands.state == LINK_UP && !pawl__claim_never_sent(claim);
+    bool undo = claim->home->server.commands.state == LINK_UP && !pawl__rclaim_never_sent(claim);
 
-    pawl__claim_detach(redis, claim);
-    pawl__claim_refuse(redis, claim, why);
+    pawl__rclaim_detach(redis, claim);
+    pawl__rclaim_refuse(redis, claim, why);
     if (undo)
         pawl__send_undo(redis, claim);
 }
 
-void pawl__claims_give_up(struct home *home) {
+void pawl__rclaims_give_up(struct home *home) {
     struct redis *redis = home->server.redis;
     struct rclaim *claim, *next;
     struct pawl_error why;

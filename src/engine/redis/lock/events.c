@@ -18,10 +18,10 @@ static void check_retries(struct home *home) {
     unsigned failures = pawl__server_failures(&home->server);
 
     if (pawl__route_hopeless(&home->server)) /* tries have waited for its first connection */
-        pawl__claims_refuse_tries(home);
+        pawl__rclaims_refuse_tries(home);
     if (redis->options.retry.tries && failures >= redis->options.retry.tries) {
         home->gave_up = true;
-        pawl__claims_give_up(home);
+        pawl__rclaims_give_up(home);
     }
 }
 
@@ -57,7 +57,7 @@ static void changed(struct home *home) {
         check_retries(home);
     }
     if (home->server.commands.state == LINK_UP) {
-        pawl__claims_drive(home);
+        pawl__rclaims_drive(home);
         pawl__renew_flush(home);
     }
 }
@@ -84,7 +84,7 @@ static void take_refusal(struct link *link, const redisReply *reply) {
     pawl__kit_note(&link->redis->kit, NULL, "connection (%s): %.100s", link->what, reply->str);
     TAILQ_FOREACH(claim, &claims_of(link->redis)->all, all) {
         if (rclaim_holds(claim) && pawl__subscription_asked(claim, home)) /* who waits asks again by its timer */
-            pawl__claim_try_later(link->redis, claim);
+            pawl__rclaim_try_later(link->redis, claim);
     }
     pawl__subscriptions_refused(home);
     pawl__listen_deaf(home);
@@ -116,15 +116,15 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
     claim->moved_at = now;
     pawl__place_lost(claim->kit.claim); /* it may ask there later than others do */
     pawl__kit_note(&redis->kit, &claim->kit, "slot %u is at %s now", claim->slot, pawl__addresses_where(home->server.addresses));
-    pawl__claim_detach(redis, claim);
-    pawl__claim_unlist(claim);
+    pawl__rclaim_detach(redis, claim);
+    pawl__rclaim_unlist(claim);
     pawl__listen_no_more(redis, claim);
     /* A release that is on its way may be carried out yet, and the keys move without what it freed. */
     if (claim->asked)
-        pawl__claim_step(redis, claim, RCLAIM_UNANSWERED);
+        pawl__rclaim_step(redis, claim, RCLAIM_UNANSWERED);
     claim->renewal.sent = claim->asked = false;
     claim->ask_number += claim->ask_number > 0;
-    pawl__claim_step(redis, claim, RCLAIM_MOVED);
+    pawl__rclaim_step(redis, claim, RCLAIM_MOVED);
     pawl__kept_unlist(claim);
     pawl__kit_move(&redis->kit, &claim->kit, &home->reader);
     claim->home->server.users--;
@@ -136,11 +136,11 @@ static void move(struct redis *redis, struct rclaim *claim, struct home *home) {
     if (rclaim_holds(claim))
         pawl__subscription_open(redis, claim);
     if (restless) {
-        pawl__claim_set_timer(redis, claim, now + REDIS_MOVE_NS, true);
+        pawl__rclaim_set_timer(redis, claim, now + REDIS_MOVE_NS, true);
         home->renew_at = now + REDIS_MOVE_NS;
         return;
     }
-    pawl__claim_drive(redis, claim);
+    pawl__rclaim_drive(redis, claim);
     pawl__renew_flush(home);
 }
 
@@ -150,7 +150,7 @@ static void follow_slots(struct redis *redis) {
 
     for (claim = TAILQ_FIRST(&claims_of(redis)->all); claim; claim = next) {
         next = TAILQ_NEXT(claim, all);
-        if (pawl__claim_slot_moved(redis, claim)) {
+        if (pawl__rclaim_slot_moved(redis, claim)) {
             server = pawl__route_at(redis, claim->slot);
             home_of(server)->clock.floor = 0; /* it was set when others had the lock's counter */
             move(redis, claim, home_of(server));

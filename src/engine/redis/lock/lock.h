@@ -221,7 +221,7 @@ struct group {
 /* ---- The files, from the bottom to the top: each calls those before it. keys.h and home.h have the first two. ---- */
 
 /* state.c: the table. False: it is ignored. */
-bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
+bool pawl__rclaim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
 
 /* listen.c */
 void pawl__subscriptions_init(struct redis *redis);
@@ -307,60 +307,60 @@ void pawl__kept_drive(struct redis *redis, struct rclaim *claim);
 
 /* send.c: what is asked about a claim. */
 /* The lease to ask for now: the engine's, or what the claim's max_hold leaves of it. */
-int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim);
+int64_t pawl__rclaim_lease_ns(const struct redis *redis, const struct rclaim *claim);
 /* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
-void pawl__claim_drive(struct redis *redis, struct rclaim *claim);
-void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
+void pawl__rclaim_drive(struct redis *redis, struct rclaim *claim);
+void pawl__rclaim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
 /* Take back what the server may have of a claim that was refused; its answer is ignored. */
 void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
 /* Ask for `count` more tokens. False: it could not be sent. */
 bool pawl__send_more_tokens(struct redis *redis, struct rclaim *claim, uint32_t count);
 /* The claim ends, or is elsewhere now: replies to what was sent are ignored. */
-void pawl__claim_detach(struct redis *redis, struct rclaim *claim);
+void pawl__rclaim_detach(struct redis *redis, struct rclaim *claim);
 
 /* claim.c */
 /* Can there be such a claim? */
-int pawl__claim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
+int pawl__rclaim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
 /* The claim is there from here on, and is to be asked for. */
-void pawl__claim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
-struct rclaim *pawl__claim_find(struct redis *redis, uint64_t id);
+void pawl__rclaim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
+struct rclaim *pawl__rclaim_find(struct redis *redis, uint64_t id);
 /* The only one to change a claim's state: by the table, whose actions it carries out. False: it is ignored in this state. */
-bool pawl__claim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
+bool pawl__rclaim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
 /* Was the server never asked about it? Then there is nothing to undo. */
-bool pawl__claim_never_sent(const struct rclaim *claim);
+bool pawl__rclaim_never_sent(const struct rclaim *claim);
 /* In a cluster: is its slot at another server than the claim's home? Then it is about to move there. */
-bool pawl__claim_slot_moved(struct redis *redis, const struct rclaim *claim);
+bool pawl__rclaim_slot_moved(struct redis *redis, const struct rclaim *claim);
 /* Drive the claim at `when`; to the moment, or together with others. */
-void pawl__claim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
+void pawl__rclaim_set_timer(struct redis *redis, struct rclaim *claim, int64_t when, bool exact);
 /* The same a little later each time: the server can't just now. */
-void pawl__claim_try_later(struct redis *redis, struct rclaim *claim);
+void pawl__rclaim_try_later(struct redis *redis, struct rclaim *claim);
 /* It is over without ever having been held. */
-void pawl__claim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
+void pawl__rclaim_refuse(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
 /* The same for a try that does not wait until the server can; one of several that are asked for together may be had by itself. */
-void pawl__claim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
+void pawl__rclaim_not_now(struct redis *redis, struct rclaim *claim, const struct pawl_error *why);
 /* More threads wait for the claim than the server knows: tell it. */
-void pawl__claim_want_more(struct redis *redis, struct rclaim *claim);
-void pawl__claim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
-                         int64_t lease_ns);
-/* It is held from now on: what pawl__claim_granted does where no replicas are asked for, and secure.c where they have it. */
-void pawl__claim_hold(struct redis *redis, struct rclaim *claim);
-void pawl__claim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
+void pawl__rclaim_want_more(struct redis *redis, struct rclaim *claim);
+void pawl__rclaim_granted(struct redis *redis, struct rclaim *claim, uint64_t token, uint32_t count, int64_t sent_at,
+                          int64_t lease_ns);
+/* It is held from now on: what pawl__rclaim_granted does where no replicas are asked for, and secure.c where they have it. */
+void pawl__rclaim_hold(struct redis *redis, struct rclaim *claim);
+void pawl__rclaim_lost(struct redis *redis, struct rclaim *claim, bool broken, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* It is held, and an operator wants it back. */
-void pawl__claim_broken(struct redis *redis, struct rclaim *claim);
+void pawl__rclaim_broken(struct redis *redis, struct rclaim *claim);
 /* Replicas are to confirm the grant of a claim in SECURING, or the renewal of one that holds, whose request left at `sent_at`: the next
  * round is about it. */
-void pawl__claim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
+void pawl__rclaim_to_secure(struct rclaim *claim, int64_t sent_at, int64_t lease_ns);
 /* No round is about it any more. */
-void pawl__claim_leave_round(struct rclaim *claim);
+void pawl__rclaim_leave_round(struct rclaim *claim);
 /* No renewal and no round is about it any more: its withdrawal leaves, and with the answer to that the claim is gone. */
-void pawl__claim_unlist(struct rclaim *claim);
+void pawl__rclaim_unlist(struct rclaim *claim);
 /* The server is unreachable: refuse pending tries. */
-void pawl__claims_refuse_tries(struct home *home);
+void pawl__rclaims_refuse_tries(struct home *home);
 /* ?retry= is used up: refuse those who wait. */
-void pawl__claims_give_up(struct home *home);
+void pawl__rclaims_give_up(struct home *home);
 /* Go on with all claims of a node. */
-void pawl__claims_drive(struct home *home);
+void pawl__rclaims_drive(struct home *home);
 
 /* renew.c */
 void pawl__renew_flush(struct home *home);
@@ -392,11 +392,11 @@ void pawl__secure_failed(const struct home *home, const char *name, struct pawl_
 /* answer.c */
 void pawl__answer(struct redis *redis, const struct request *request, const redisReply *reply);
 /* The claim's timer is due. */
-void pawl__claim_due(struct redis *redis, struct rclaim *claim);
+void pawl__rclaim_due(struct redis *redis, struct rclaim *claim);
 /* The answer to acquire says that it is held. */
-void pawl__claim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
+void pawl__rclaim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
 /* The answer says why it is not: 0, -1, -2, or something strange. */
-void pawl__claim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
+void pawl__rclaim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
 
 /* set.c */
 /* Ask for several claims at once: PAWL__PENDING, or why not. */

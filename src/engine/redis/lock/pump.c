@@ -85,7 +85,7 @@ static void run_timers(struct redis *redis, int64_t now) {
     }
     pawl__kit_timers_take(&redis->kit.timers, now, &due);
     TAILQ_FOREACH(timer, &due, due) { /* driving one may end others, but frees none while the mutex is held */
-        pawl__claim_due(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
+        pawl__rclaim_due(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
     }
     pawl__kit_timers_take(&claims_of(redis)->watch_timers, now, &due);
     TAILQ_FOREACH(timer, &due, due) {

@@ -53,9 +53,9 @@ static void read_numbers(const char *text, struct numbers *ret) {
 
 /* The server has the last word, by acquire: whether it is held, with which token, and whether it was broken. */
 static void ask_anew(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_leave_round(claim);
+    pawl__rclaim_leave_round(claim);
     claim->ask_number++;
-    pawl__claim_step(redis, claim, RCLAIM_STALE);
+    pawl__rclaim_step(redis, claim, RCLAIM_STALE);
 }
 
 static void take_grant(struct home *home, struct rclaim *claim, const struct numbers *said) {
@@ -77,7 +77,7 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
         pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted for %lld ms", (long long)ms);
         if (said->count > GRANT_WANTED && said->n[GRANT_WANTED] == 1)
             pawl__kept_wanted(redis, claim);
-        pawl__claim_granted(redis, claim, token, count, begin, lease);
+        pawl__rclaim_granted(redis, claim, token, count, begin, lease);
         return;
     }
     pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: granted, but %s: asking the server",
@@ -101,7 +101,7 @@ static void take_head(struct redis *redis, struct rclaim *claim, const struct nu
     if (claim->asked)
         claim->head_until = ends;
     if (claim->state == RCLAIM_WAITING && ends < claim->timer.at)
-        pawl__claim_set_timer(redis, claim, ends, true);
+        pawl__rclaim_set_timer(redis, claim, ends, true);
 }
 
 static void take_break(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
@@ -111,17 +111,17 @@ static void take_break(struct redis *redis, struct rclaim *claim, const struct n
         pawl__kit_note(&redis->kit, &claim->kit, "PUBLISH: broken: asking the server");
         ask_anew(redis, claim);
     } else if (gone) {
-        pawl__claim_lost(redis, claim, false, "the hold of '%s' was broken by an operator: stop and release it",
-                         claim->kit.claim->name);
+        pawl__rclaim_lost(redis, claim, false, "the hold of '%s' was broken by an operator: stop and release it",
+                          claim->kit.claim->name);
     } else {
-        pawl__claim_broken(redis, claim);
+        pawl__rclaim_broken(redis, claim);
     }
 }
 
 /* Something was let go. An answer that is on its way may have been written before that: then it is followed by another question. */
 static void look_again(struct redis *redis, struct rclaim *claim) {
     claim->asks_again = claim->asked;
-    pawl__claim_drive(redis, claim);
+    pawl__rclaim_drive(redis, claim);
 }
 
 static void take_message(struct home *home, const char *text) {
@@ -132,7 +132,7 @@ static void take_message(struct home *home, const char *text) {
     if (!text[0])
         return;
     read_numbers(text + 1, &said);
-    if (!said.count || !(claim = pawl__claim_find(redis, (uint64_t)said.n[NUMBER])))
+    if (!said.count || !(claim = pawl__rclaim_find(redis, (uint64_t)said.n[NUMBER])))
         return;
     if (text[0] == 'g')
         take_grant(home, claim, &said);
@@ -217,7 +217,7 @@ static void drive_claims(struct redis *redis, const struct rclaim_list *claims) 
     for (claim = TAILQ_FIRST(claims); claim; claim = next) {
         next = TAILQ_NEXT(claim, subscribed);
         if (claim->state == RCLAIM_WAITING || claim->state == RCLAIM_ASKING)
-            pawl__claim_drive(redis, claim);
+            pawl__rclaim_drive(redis, claim);
         else if (rclaim_holds(claim))
             hear_again(redis, claim);
     }

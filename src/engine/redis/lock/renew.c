@@ -52,18 +52,18 @@ void pawl__renew_answered(struct redis *redis, struct rclaim *claim, int64_t sen
         pawl__kept_wanted(redis, claim);
     if (held > 0 && redis->options.replicas) {
         claim->renewal.sent = true;
-        pawl__claim_to_secure(claim, sent_at, lease_ns);
+        pawl__rclaim_to_secure(claim, sent_at, lease_ns);
     } else if (held > 0) {
         pawl__renew_done(redis, claim, sent_at, lease_ns);
     } else if (held == -1) {
-        pawl__claim_lost(redis, claim, false,
-                         "a RReadWriteLock of Redisson's has entered '%s' beside this hold: give it another name",
-                         claim->kit.claim->name);
+        pawl__rclaim_lost(redis, claim, false,
+                          "a RReadWriteLock of Redisson's has entered '%s' beside this hold: give it another name",
+                          claim->kit.claim->name);
     } else if (held == -2) {
-        pawl__claim_broken(redis, claim);
+        pawl__rclaim_broken(redis, claim);
     } else {
-        pawl__claim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
-                         claim->kit.claim->name);
+        pawl__rclaim_lost(redis, claim, false, "the hold of '%s' is not on the server any more: its key expired, or was deleted",
+                          claim->kit.claim->name);
     }
 }
 
@@ -160,7 +160,7 @@ static bool send_batch(struct home *home, enum pawl_kind kind, struct group *bat
         const struct rclaim *claim = batch->members[i].claim ? batch->members[i].claim : any_of(batch);
 
         pawl__redis_keys(redis, claim->kit.claim->name, kind, &texts[i].keys);
-        batch->members[i].lease_ns = pawl__claim_lease_ns(redis, claim);
+        batch->members[i].lease_ns = pawl__rclaim_lease_ns(redis, claim);
         snprintf(texts[i].permits, sizeof texts[i].permits, "%u", claim->kit.claim->permits);
         snprintf(texts[i].lease, sizeof texts[i].lease, "%lld", (long long)(batch->members[i].lease_ns / REDIS_MS));
         argv[i * each] = texts[i].keys.lock;

@@ -8,7 +8,7 @@
 int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
     struct home *home;
-    int rc = pawl__claim_check(redis, seam, reterr);
+    int rc = pawl__rclaim_check(redis, seam, reterr);
 
     if (rc < 0)
         return rc;
@@ -19,8 +19,8 @@ int pawl__redis_submit(struct pawl__engine *engine, struct pawl__claim *seam, st
         pawl__redis_unlock(redis);
         return rc;
     }
-    pawl__claim_begin(redis, seam, home);
-    pawl__claim_drive(redis, rclaim_of(seam));
+    pawl__rclaim_begin(redis, seam, home);
+    pawl__rclaim_drive(redis, rclaim_of(seam));
     pawl__redis_unlock_asked(redis);
     return PAWL__PENDING;
 }
@@ -31,7 +31,7 @@ int pawl__redis_submit_all(struct pawl__engine *engine, struct pawl__claim *cons
     int rc = 0;
 
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = pawl__claim_check(redis, seams[i], reterr);
+        rc = pawl__rclaim_check(redis, seams[i], reterr);
     if (rc < 0)
         return rc;
     pawl__redis_lock(redis);
@@ -56,13 +56,13 @@ int pawl__redis_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) 
     claim->kit.news &= ~(unsigned)(KIT_GRANTED | KIT_DOWNGRADED);
     if (claim->kit.telling == KIT_LAST) {
         /* It was refused, and the core is hearing so just now: that is its end. */
-    } else if (pawl__claim_never_sent(claim)) {
-        pawl__claim_step(redis, claim, RCLAIM_UNSENT);
+    } else if (pawl__rclaim_never_sent(claim)) {
+        pawl__rclaim_step(redis, claim, RCLAIM_UNSENT);
     } else {
-        pawl__claim_unlist(claim);
+        pawl__rclaim_unlist(claim);
         claim->timer.at = PAWL__NEVER;
         claim->failures = 0;
-        pawl__claim_step(redis, claim, RCLAIM_WITHDRAW);
+        pawl__rclaim_step(redis, claim, RCLAIM_WITHDRAW);
     }
     unlock_asked(redis, claim);
     return PAWL__PENDING;
@@ -73,7 +73,7 @@ int pawl__redis_downgrade(struct pawl__engine *engine, struct pawl__claim *seam)
     struct rclaim *claim = rclaim_of(seam);
 
     pawl__redis_lock(redis);
-    pawl__claim_step(redis, claim, RCLAIM_DOWNGRADE);
+    pawl__rclaim_step(redis, claim, RCLAIM_DOWNGRADE);
     unlock_asked(redis, claim);
     return PAWL__PENDING;
 }
@@ -167,7 +167,7 @@ int pawl__redis_park(struct pawl__engine *engine, struct pawl__claim *seam, int6
     int rc;
 
     pawl__redis_lock(redis);
-    pawl__claim_want_more(redis, claim);
+    pawl__rclaim_want_more(redis, claim);
     pawl__redis_take_events(redis);
     rc = pawl__kit_park(&redis->kit, &claim->kit, deadline, reterr);
     pawl__redis_unlock(redis);

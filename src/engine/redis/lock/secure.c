@@ -27,26 +27,26 @@
 #include "base/error.h"
 
 static void secured(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_leave_round(claim);
+    pawl__rclaim_leave_round(claim);
     if (claim->state == RCLAIM_SECURING)
-        pawl__claim_hold(redis, claim);
+        pawl__rclaim_hold(redis, claim);
     else
         pawl__renew_done(redis, claim, claim->securing.sent_at, claim->securing.lease_ns);
 }
 
 /* Too few replicas have it. */
 static void fell_short(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_leave_round(claim);
+    pawl__rclaim_leave_round(claim);
     pawl__kept_doubt(claim);
-    if (!pawl__claim_step(redis, claim, RCLAIM_SHORT))
+    if (!pawl__rclaim_step(redis, claim, RCLAIM_SHORT))
         pawl__renew_put_back(claim);
 }
 
 /* It is not known how many have it. */
 static void unknown(struct redis *redis, struct rclaim *claim) {
-    pawl__claim_leave_round(claim);
+    pawl__rclaim_leave_round(claim);
     pawl__kept_doubt(claim);
-    if (!pawl__claim_step(redis, claim, RCLAIM_UNSURE))
+    if (!pawl__rclaim_step(redis, claim, RCLAIM_UNSURE))
         pawl__renew_put_back(claim);
 }
 

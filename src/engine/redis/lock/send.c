@@ -9,7 +9,7 @@
 
 #include "engine/redis/lock/lock.h"
 
-int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
+int64_t pawl__rclaim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
     int64_t left = claim->kit.claim->max_hold_ns, until = atomic_load(&claim->kit.claim->hold_until);
 
     if (!left || until == PAWL__NEVER)
@@ -23,7 +23,7 @@ int64_t pawl__claim_lease_ns(const struct redis *redis, const struct rclaim *cla
 
 static void fill_call(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
     pawl__call_fill(redis, claim->home, claim->kit.claim->name, claim->kit.claim->kind, claim->owner, call);
-    pawl__put_number(call->lease, (uint64_t)(pawl__claim_lease_ns(redis, claim) / REDIS_MS));
+    pawl__put_number(call->lease, (uint64_t)(pawl__rclaim_lease_ns(redis, claim) / REDIS_MS));
 }
 
 static void send_call(struct rclaim *claim, int script, int extra, struct redis_call *call, enum asked what) {
@@ -45,7 +45,7 @@ static void put_wish(const struct rclaim *claim, char *to) {
     pawl__record_put(to, claims_of(claim->home->server.redis)->record, claim->kit.claim->label);
 }
 
-void pawl__claim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
+void pawl__rclaim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call) {
     const struct pawl__claim *seam = claim->kit.claim;
     uint32_t want = atomic_load_explicit(&seam->token_want, memory_order_relaxed);
 
@@ -65,7 +65,7 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
     enum pawl_kind kind = claim->kit.claim->kind;
     struct redis_call call;
 
-    pawl__claim_fill_acquire(redis, claim, &call);
+    pawl__rclaim_fill_acquire(redis, claim, &call);
     pawl__listen_track_next(claim);
     /* One token is what is wanted if nothing is said. */
     send_call(claim, SCRIPT_ACQUIRE + (int)kind, REDIS_ACQUIRE_ARGS - REDIS_CALL_COMMON - (claim->want_sent == 1), &call,
@@ -122,7 +122,7 @@ bool pawl__send_more_tokens(struct redis *redis, struct rclaim *claim, uint32_t 
 
 /* ---- What a claim needs next --------------------------------------------------------------------------------------------- */
 
-void pawl__claim_drive(struct redis *redis, struct rclaim *claim) {
+void pawl__rclaim_drive(struct redis *redis, struct rclaim *claim) {
     if (claim->asked || claim->home->server.commands.state != LINK_UP)
         return;
     switch (claim->state) {
@@ -169,7 +169,7 @@ static void detach(struct request *request, struct rclaim *claim) {
     }
 }
 
-void pawl__claim_detach(struct redis *redis, struct rclaim *claim) {
+void pawl__rclaim_detach(struct redis *redis, struct rclaim *claim) {
     struct request *request;
     struct server *server;
 

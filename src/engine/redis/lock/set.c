@@ -5,13 +5,13 @@
  * The claims are ordinary ones that are asked for by one request. Its answer decides all of them; from then on, and if no answer comes,
  * each is on its own: a claim whose answer was lost asks again by itself, finds what the script has done for it, and the core gives
  * back what it got if others got nothing. After an error that will pass the claims are refused as unsupported
- * (pawl__claim_not_now), and the core acquires them one by one.
+ * (pawl__rclaim_not_now), and the core acquires them one by one.
  *
  * In a cluster they go together if their names have one slot. While that moves, its keys are at two nodes, and scripts over several of them
  * at neither.
  *
  * A claim that was withdrawn before the answer came has another ask_number by then, and is passed over. One server answers in order,
- * so it can't be gone; in a cluster, where its release may be answered by another node, it is cut out (pawl__claim_detach).
+ * so it can't be gone; in a cluster, where its release may be answered by another node, it is cut out (pawl__rclaim_detach).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,14 +52,14 @@ static void send_all(struct redis *redis, struct group *group) {
     for (size_t i = 0; i < group->count && calls; i++) {
         struct rclaim *claim = group->members[i].claim;
 
-        pawl__claim_fill_acquire(redis, claim, &calls[i]);
+        pawl__rclaim_fill_acquire(redis, claim, &calls[i]);
         claim->asked = true;
         group->members[i].ask_number = ++claim->ask_number;
     }
     if (!calls || !send_calls(group, calls, &request)) {
         for (size_t i = 0; i < group->count; i++) {
             group->members[i].claim->asked = false;
-            pawl__claim_drive(redis, group->members[i].claim);
+            pawl__rclaim_drive(redis, group->members[i].claim);
         }
         free(group);
     }
@@ -68,7 +68,7 @@ static void send_all(struct redis *redis, struct group *group) {
 
 /* ---- The answer ----------------------------------------------------------------------------------------------------------- */
 
-/* Was nothing else asked about it since? In a cluster it may be gone: pawl__claim_detach. */
+/* Was nothing else asked about it since? In a cluster it may be gone: pawl__rclaim_detach. */
 static bool still_asks(const struct group_member *member) {
     return member->claim && member->claim->ask_number == member->ask_number && member->claim->state == RCLAIM_ASKING;
 }
@@ -89,15 +89,15 @@ static void sift(struct group *group) {
 static void all_refused(struct redis *redis, struct group *group, const struct pawl_error *why) {
     sift(group);
     for (size_t i = 0; i < group->count; i++)
-        pawl__claim_refuse(redis, group->members[i].claim, why);
+        pawl__rclaim_refuse(redis, group->members[i].claim, why);
 }
 
 /* Those that follow their slot to another server ask there, each by itself. */
 static void all_not_now(struct redis *redis, struct group *group, const struct pawl_error *why) {
     sift(group);
     for (size_t i = 0; i < group->count; i++)
-        if (!pawl__claim_slot_moved(redis, group->members[i].claim))
-            pawl__claim_not_now(redis, group->members[i].claim, why);
+        if (!pawl__rclaim_slot_moved(redis, group->members[i].claim))
+            pawl__rclaim_not_now(redis, group->members[i].claim, why);
 }
 
 static void all_granted(struct redis *redis, struct group *group, const struct request *request, const redisReply *reply) {
@@ -105,7 +105,7 @@ static void all_granted(struct redis *redis, struct group *group, const struct r
         const struct group_member *member = &group->members[i];
 
         if (still_asks(member))
-            pawl__claim_entered(redis, member->claim, request, reply->element[i + 1]);
+            pawl__rclaim_entered(redis, member->claim, request, reply->element[i + 1]);
     }
 }
 
@@ -125,7 +125,7 @@ static void part_ways(struct redis *redis, struct group *group, bool now) {
     for (size_t i = 0; i < group->count; i++) {
         group->members[i].claim->asked = false;
         if (now)
-            pawl__claim_drive(redis, group->members[i].claim);
+            pawl__rclaim_drive(redis, group->members[i].claim);
     }
 }
 
@@ -141,7 +141,7 @@ static void decided(struct redis *redis, struct group *group, const struct reque
     if (pawl__reply_number(reply, 2, 0) == 1) { /* they may only be kept: each waits a little for its own */
         part_ways(redis, group, true);
     } else if (misfit) {
-        pawl__claim_misfit(misfit->kit.claim, pawl__reply_number(reply, 0, -3), &why);
+        pawl__rclaim_misfit(misfit->kit.claim, pawl__reply_number(reply, 0, -3), &why);
         all_refused(redis, group, &why);
     } else {
         part_ways(redis, group, true);
@@ -212,7 +212,7 @@ int pawl__redis_set_ask(struct redis *redis, struct pawl__claim *const seams[], 
     for (size_t i = 0; i < count; i++) {
         group->members[i].claim = rclaim_of(seams[i]);
         group->members[i].claim->in_set = true;
-        pawl__claim_begin(redis, seams[i], home);
+        pawl__rclaim_begin(redis, seams[i], home);
     }
     send_all(redis, group);
     return PAWL__PENDING;

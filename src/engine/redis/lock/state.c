@@ -4,7 +4,7 @@
  *
  * The caller has looked at everything else (is it the answer to what was asked last? is the grant still worth something? does
  * the URL ask for replicas?), and chooses the event by that. What is not in the table is ignored. What is asked of the server in a
- * state, and again after a lost answer, is pawl__claim_drive's to know.
+ * state, and again after a lost answer, is pawl__rclaim_drive's to know.
  */
 #include "engine/redis/lock/lock.h"
 
@@ -49,7 +49,7 @@ static const struct rclaim_move moves[RCLAIM_STATES][RCLAIM_EVENTS] = {
     [RCLAIM_LEAVING] = {[RCLAIM_RELEASED] = RELEASED, [RCLAIM_NOTHING] = RELEASED},
 };
 
-bool pawl__claim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret) {
+bool pawl__rclaim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret) {
     *ret = moves[state][event];
     return ret->next || ret->news;
 }
