@@ -22,7 +22,7 @@ static struct simple *simple_of(struct pawl__engine *engine) {
 }
 
 static struct simple_claim *state_of(struct pawl__claim *claim) {
-    return pawl__claim_state(claim);
+    return pawl__engine_state(claim);
 }
 
 /* ---- States --------------------------------------------------------------------------------------------------------------- */

@@ -141,7 +141,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     cohort->claim_count++;
     cohort->counts.claims++;
     memset((char *)claim + offsetof(struct claim, state), 0, offsetof(struct claim, seam) - offsetof(struct claim, state));
-    memset(pawl__claim_state(&claim->seam), 0, cohort->engine->impl->claim_size);
+    memset(pawl__engine_state(&claim->seam), 0, cohort->engine->impl->claim_size);
     claim->bounds.serves_most = 1 + cohort->client->options.handoffs;
     claim->label = wish->label;
     if (wish->label)

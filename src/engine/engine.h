@@ -51,7 +51,7 @@ enum { PAWL__PENDING = 0, PAWL__DONE = 1 };
 
 /* What a claim asks for and what it got. The core fills the first part before submit and does not change it while the claim lives
  * (but for `mode`, by downgrade); the engine fills the second when it grants. The engine's own state follows the struct in memory:
- * see pawl__claim_state. */
+ * see pawl__engine_state. */
 struct pawl__claim {
     uint64_t id[2]; /* unique: the client's random number, and a count */
     const char *name;
@@ -369,7 +369,7 @@ struct pawl__engine_impl {
 };
 
 /* The engine's own state of a claim. */
-static inline void *pawl__claim_state(struct pawl__claim *claim) {
+static inline void *pawl__engine_state(struct pawl__claim *claim) {
     return claim + 1;
 }
 

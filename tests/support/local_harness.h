@@ -160,7 +160,7 @@ static inline void claim_reset(struct pawl__claim *claim) {
 }
 
 static inline struct local_claim *inner(struct pawl__claim *claim) {
-    return pawl__claim_state(claim);
+    return pawl__engine_state(claim);
 }
 
 static inline int submit(struct pawl__engine *engine, struct pawl__claim *claim) {

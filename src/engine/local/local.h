@@ -237,7 +237,7 @@ static inline struct local *local_of(const struct pawl__engine *engine) {
     return (struct local *)engine;
 }
 static inline struct local_claim *state_of_claim(struct pawl__claim *claim) {
-    return pawl__claim_state(claim);
+    return pawl__engine_state(claim);
 }
 
 /* ---- guard.c: inside a bucket ---- */

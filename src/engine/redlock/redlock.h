@@ -228,7 +228,7 @@ static inline struct redlock *redlock_of(struct pawl__engine *engine) {
 }
 
 static inline struct bid *bid_of(struct pawl__claim *claim) {
-    return pawl__claim_state(claim);
+    return pawl__engine_state(claim);
 }
 
 static inline struct seat *seat_of(struct server *server) {

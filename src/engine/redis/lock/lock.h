@@ -178,7 +178,7 @@ static inline struct claims *claims_of(struct redis *redis) {
 }
 
 static inline struct rclaim *rclaim_of(struct pawl__claim *claim) {
-    return pawl__claim_state(claim);
+    return pawl__engine_state(claim);
 }
 
 static inline bool rclaim_holds(const struct rclaim *claim) {

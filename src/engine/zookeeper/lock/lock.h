@@ -260,7 +260,7 @@ static inline struct zk_engine *zk_of_op(const struct zk_op *op) {
 }
 
 static inline struct zk_claim *zk_claim_of(struct pawl__claim *claim) {
-    return pawl__claim_state(claim);
+    return pawl__engine_state(claim);
 }
 
 static inline struct zk_claim *zk_claim_of_asker(struct zk_asker *asker) {
