@@ -75,6 +75,10 @@ void shell_quote(char *out, size_t size, const char *text);
 enum { WORD_SIZE = 1100, QUOTED_SIZE = 4 * WORD_SIZE + 3 };
 /* With quotes, as JSON has it. */
 void json_string(FILE *out, const char *text);
+/* Behind the spaces of JSON. */
+void json_skip(const char **at);
+/* Behind this word, if it is next. */
+bool json_word(const char **at, const char *word);
 /* What a letter means behind a backslash in JSON; '\0': nothing, or it is the 'u'. */
 char json_escape(char letter);
 /* The four digits behind \u. False: there are none. */

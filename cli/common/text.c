@@ -174,6 +174,19 @@ void json_string(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+void json_skip(const char **at) {
+    *at += strspn(*at, " \t\r\n");
+}
+
+bool json_word(const char **at, const char *word) {
+    size_t length = strlen(word);
+
+    if (strncmp(*at, word, length) != 0)
+        return false;
+    *at += length;
+    return true;
+}
+
 char json_escape(char letter) {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     const char *found = letter != '\0' ? strchr(letters, letter) : NULL;

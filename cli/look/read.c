@@ -37,10 +37,6 @@ static void value_free(struct value *value) {
     }
 }
 
-static void skip_blanks(const char **at) {
-    *at += strspn(*at, " \t\r\n");
-}
-
 /* \uNNNN. Half of a pair, which we never write, and 0, which would end the string, become U+FFFD. */
 static bool read_code(const char **at, char *out, size_t *used) {
     uint32_t code;
@@ -94,7 +90,7 @@ static bool read_members(const char **at, struct value *value, char closing, int
     struct value **end = &value->first;
 
     ++*at;
-    skip_blanks(at);
+    json_skip(at);
     if (**at == closing) {
         ++*at;
         return true;
@@ -102,10 +98,10 @@ static bool read_members(const char **at, struct value *value, char closing, int
     for (;;) {
         char *key = NULL;
 
-        skip_blanks(at);
+        json_skip(at);
         if (closing == '}') {
             key = read_string(at);
-            skip_blanks(at);
+            json_skip(at);
             if (key == NULL || *(*at)++ != ':') {
                 free(key);
                 return false;
@@ -118,7 +114,7 @@ static bool read_members(const char **at, struct value *value, char closing, int
         }
         (*end)->key = key;
         end = &(*end)->next;
-        skip_blanks(at);
+        json_skip(at);
         char separator = *(*at)++;
         if (separator == closing)
             return true;
@@ -127,24 +123,15 @@ static bool read_members(const char **at, struct value *value, char closing, int
     }
 }
 
-static bool read_word(const char **at, const char *word) {
-    size_t length = strlen(word);
-
-    if (strncmp(*at, word, length) != 0)
-        return false;
-    *at += length;
-    return true;
-}
-
 static bool read_scalar(const char **at, struct value *value) {
     char *end;
 
     value->type = VALUE_BOOLEAN;
     value->number = **at == 't';
-    if (read_word(at, "true") || read_word(at, "false"))
+    if (json_word(at, "true") || json_word(at, "false"))
         return true;
     value->type = VALUE_NULL;
-    if (read_word(at, "null"))
+    if (json_word(at, "null"))
         return true;
     value->type = VALUE_NUMBER;
     if (strspn(*at, "-0123456789") == 0)
@@ -158,7 +145,7 @@ static struct value *read_value(const char **at, int depth) {
     struct value *value = calloc(1, sizeof *value);
     bool good = false;
 
-    skip_blanks(at);
+    json_skip(at);
     if (value == NULL || depth == DEEPEST) {
         free(value);
         return NULL;
@@ -307,7 +294,7 @@ bool place_read(const char *text, struct place *ret, int64_t *time_ms) {
 
     if (document == NULL)
         return false;
-    skip_blanks(&text);
+    json_skip(&text);
     bool good = *text == '\0' && document->type == VALUE_OBJECT && number_of(document, "format", 0) == 1 &&
                 fill_place(ret, document);
     *time_ms = number_of(document, "time_ms", 0);

@@ -15,26 +15,12 @@ struct cursor {
     const char *at; /* the body ends with a NUL */
 };
 
-static void skip_spaces(struct cursor *cursor) {
-    cursor->at += strspn(cursor->at, " \t\r\n");
-}
-
 /* Skip spaces, and this one if it is next. */
 static bool take(struct cursor *cursor, char wanted) {
-    skip_spaces(cursor);
+    json_skip(&cursor->at);
     if (*cursor->at != wanted)
         return false;
     cursor->at++;
-    return true;
-}
-
-static bool take_word(struct cursor *cursor, const char *word) {
-    size_t length = strlen(word);
-
-    skip_spaces(cursor);
-    if (strncmp(cursor->at, word, length) != 0)
-        return false;
-    cursor->at += length;
     return true;
 }
 
@@ -45,10 +31,7 @@ static bool take_unicode(struct cursor *cursor, char *out, size_t *length) {
     if (!json_code(&cursor->at, &code) || code == 0 || (code >= 0xdc00 && code < 0xe000))
         return false;
     if (code >= 0xd800 && code < 0xdc00) {
-        if (strncmp(cursor->at, "\\u", 2) != 0)
-            return false;
-        cursor->at += 2;
-        if (!json_code(&cursor->at, &low) || low < 0xdc00 || low >= 0xe000)
+        if (!json_word(&cursor->at, "\\u") || !json_code(&cursor->at, &low) || low < 0xdc00 || low >= 0xe000)
             return false;
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -90,8 +73,9 @@ static bool take_text(struct cursor *cursor, char *out, size_t room) {
 }
 
 static bool take_flag(struct cursor *cursor, bool *ret) {
-    *ret = take_word(cursor, "true");
-    return *ret || take_word(cursor, "false");
+    json_skip(&cursor->at);
+    *ret = json_word(&cursor->at, "true");
+    return *ret || json_word(&cursor->at, "false");
 }
 
 static bool take_value(struct cursor *cursor, const char *key, struct breaking *breaking) {
@@ -124,7 +108,7 @@ const char *breaking_read(const char *body, size_t length, struct breaking *ret)
     } while (take(&cursor, ','));
     if (!take(&cursor, '}'))
         return usage;
-    skip_spaces(&cursor);
+    json_skip(&cursor.at);
     if (*cursor.at != '\0' || ret->name[0] == '\0' || ret->url[0] == '\0' || ret->token == 0)
         return usage;
     return NULL;
