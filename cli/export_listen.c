@@ -16,16 +16,11 @@
 #include "http/http.h"
 #include "http/key.h"
 #include "http/listen.h"
+#include "http/patients.h"
 #include "look/source.h"
 
-enum { FRESH_MS = 1000, PATIENTS_MOST = 64 /* far fewer than there may be connections: others are always let in */ };
+enum { FRESH_MS = 1000 };
 enum form { FORM_TEXT, FORM_OPENMETRICS, FORMS };
-
-struct patient {
-    LIST_ENTRY(patient) link;
-    struct exchange *exchange;
-    enum form form;
-};
 
 struct server {
     const struct export_options *options;
@@ -34,8 +29,7 @@ struct server {
     struct look look; /* the last; count 0: none yet */
     struct document *documents[FORMS];
     int64_t fresh_until; /* of now_ms() */
-    LIST_HEAD(, patient) patients;
-    size_t patient_count;
+    struct patients patients;
     struct listening listening;
     struct gate gate;
     struct http *http;
@@ -54,21 +48,12 @@ static void serve_metrics(struct exchange *exchange, void *data) {
     struct server *server = data;
     const char *accepted = exchange_header(exchange, "Accept");
     enum form form = accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL ? FORM_OPENMETRICS : FORM_TEXT;
-    struct patient *patient = malloc(sizeof *patient);
+    bool fresh = server->documents[form] != NULL && now_ms() < server->fresh_until;
 
-    if (server->patient_count == PATIENTS_MOST) {
+    if (patients_are_full(&server->patients))
         exchange_say(exchange, 503, "as many wait for this look as may; try again later\n");
-        free(patient);
-        return;
-    }
-    if (patient == NULL || (server->documents[form] != NULL && now_ms() < server->fresh_until) || !source_ask(&server->source)) {
+    else if (fresh || !source_ask(&server->source) || !patients_add(&server->patients, exchange, (int)form))
         answer(server, exchange, form);
-        free(patient);
-        return;
-    }
-    *patient = (struct patient){.exchange = exchange, .form = form};
-    LIST_INSERT_HEAD(&server->patients, patient, link);
-    server->patient_count++;
 }
 
 static void serve_front(struct exchange *exchange, void *data) {
@@ -121,14 +106,11 @@ static void take_in(struct server *server, struct look *look) {
 }
 
 static void answer_patients(struct server *server) {
-    while (!LIST_EMPTY(&server->patients)) {
-        struct patient *patient = LIST_FIRST(&server->patients);
+    struct exchange *exchange;
+    int form;
 
-        LIST_REMOVE(patient, link);
-        server->patient_count--;
-        answer(server, patient->exchange, patient->form);
-        free(patient);
-    }
+    while ((exchange = patients_take(&server->patients, &form)) != NULL)
+        answer(server, exchange, (enum form)form);
 }
 
 /* ---- the server ----------------------------------------------------------------------------------------------------------- */
@@ -158,12 +140,7 @@ static int set_up(struct server *server) {
 static void tear_down(struct server *server) {
     if (server->http != NULL)
         http_stop(server->http);
-    while (!LIST_EMPTY(&server->patients)) {
-        struct patient *patient = LIST_FIRST(&server->patients);
-
-        LIST_REMOVE(patient, link);
-        free(patient);
-    }
+    patients_finish(&server->patients);
     for (int form = 0; form < FORMS; form++)
         document_drop(server->documents[form]);
     source_close(&server->source);
@@ -212,7 +189,7 @@ int export_listen(const struct export_options *options) {
     struct server server = {.options = options, .listening = {.fd = -1, .beside = -1}, .source = {.ask_fd = -1, .done_fd = -1}};
     int number = 0;
 
-    LIST_INIT(&server.patients);
+    patients_init(&server.patients);
     if (!signals_take())
         return EXIT_SYSTEM;
     int status = set_up(&server);

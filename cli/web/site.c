@@ -14,13 +14,7 @@
 #include "assets.h"
 
 /* Far fewer than there may be connections, so that a request for anything else is always let in. */
-enum { SILENCE_MS = 15000, STREAMS_MOST = 64, PATIENTS_MOST = 64, ERRANDS_MOST = 64 };
-
-struct patient {
-    LIST_ENTRY(patient) link;
-    struct exchange *exchange;
-    enum view view;
-};
+enum { SILENCE_MS = 15000, STREAMS_MOST = 64, ERRANDS_MOST = 64 };
 
 struct stream {
     LIST_ENTRY(stream) link;
@@ -32,7 +26,7 @@ struct stream {
 };
 
 static void want_looks(struct site *site) {
-    looker_want(site->looker, site->record || !LIST_EMPTY(&site->streams) || !LIST_EMPTY(&site->patients));
+    looker_want(site->looker, site->record || !LIST_EMPTY(&site->streams) || site->patients.count > 0);
 }
 
 /* ---- the page ------------------------------------------------------------------------------------------------------------- */
@@ -73,23 +67,14 @@ static void answer_view(struct site *site, struct exchange *exchange, enum view 
 
 /* From the last look, or from the next. */
 static void serve_view(struct exchange *exchange, struct site *site, enum view view) {
-    struct patient *patient = malloc(sizeof *patient);
+    bool fresh = site->views[view] != NULL && now_ms() < site->good_until;
 
-    if (patient == NULL || (site->views[view] != NULL && now_ms() < site->good_until)) {
-        answer_view(site, exchange, view);
-        free(patient);
-        return;
-    }
-    if (site->patient_count == PATIENTS_MOST) {
+    if (!fresh && patients_are_full(&site->patients))
         refuse(exchange, "who wait for a look");
-        free(patient);
-        return;
-    }
-    patient->exchange = exchange;
-    patient->view = view;
-    LIST_INSERT_HEAD(&site->patients, patient, link);
-    site->patient_count++;
-    want_looks(site);
+    else if (fresh || !patients_add(&site->patients, exchange, (int)view))
+        answer_view(site, exchange, view);
+    else
+        want_looks(site);
 }
 
 static void serve_state(struct exchange *exchange, void *data) {
@@ -104,14 +89,11 @@ static void serve_metrics(struct exchange *exchange, void *data) {
 }
 
 static void answer_patients(struct site *site) {
-    while (!LIST_EMPTY(&site->patients)) {
-        struct patient *patient = LIST_FIRST(&site->patients);
+    struct exchange *exchange;
+    int view;
 
-        LIST_REMOVE(patient, link);
-        site->patient_count--;
-        answer_view(site, patient->exchange, patient->view);
-        free(patient);
-    }
+    while ((exchange = patients_take(&site->patients, &view)) != NULL)
+        answer_view(site, exchange, (enum view)view);
 }
 
 /* ---- the stream ----------------------------------------------------------------------------------------------------------- */
@@ -302,7 +284,7 @@ const struct route site_routes[] = {
 bool site_init(struct site *site) {
     frames_init(&site->frames);
     LIST_INIT(&site->streams);
-    LIST_INIT(&site->patients);
+    patients_init(&site->patients);
     glances_init(&site->glances);
     for (int i = 0; i < ASSETS; i++) {
         site->pages[i] = document_of(assets[i].type, assets[i].text, assets[i].length, assets[i].tag);
@@ -315,12 +297,7 @@ bool site_init(struct site *site) {
 }
 
 void site_finish(struct site *site) {
-    while (!LIST_EMPTY(&site->patients)) {
-        struct patient *patient = LIST_FIRST(&site->patients);
-
-        LIST_REMOVE(patient, link);
-        free(patient);
-    }
+    patients_finish(&site->patients);
     glances_finish(&site->glances);
     for (int i = 0; i < ASSETS; i++) {
         document_drop(site->pages[i]);

@@ -8,6 +8,7 @@
 
 #include <sys/queue.h>
 
+#include "../http/patients.h"
 #include "errands.h"
 #include "frames.h"
 #include "glances.h"
@@ -24,10 +25,10 @@ struct site {
     struct document *views[VIEW_DIFFERENCE]; /* of the last look; NULL: there was none yet */
     int64_t good_until;                      /* a moment of now_ms() */
     LIST_HEAD(, stream) streams;
-    LIST_HEAD(, patient) patients; /* wait for a look */
+    struct patients patients; /* wait for a look */
     struct glances glances;
-    size_t stream_count, patient_count, errand_count; /* errands: those who wait for one */
-    bool record;                                      /* look also while nobody is here */
+    size_t stream_count, errand_count; /* errands: those who wait for one */
+    bool record;                       /* look also while nobody is here */
 };
 
 extern const struct route site_routes[];
