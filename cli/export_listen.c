@@ -9,7 +9,6 @@
 
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 
 #include "common/signals.h"
@@ -46,8 +45,7 @@ static void answer(struct server *server, struct exchange *exchange, enum form f
 
 static void serve_metrics(struct exchange *exchange, void *data) {
     struct server *server = data;
-    const char *accepted = exchange_header(exchange, "Accept");
-    enum form form = accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL ? FORM_OPENMETRICS : FORM_TEXT;
+    enum form form = exchange_accepts(exchange, "application/openmetrics-text") ? FORM_OPENMETRICS : FORM_TEXT;
     bool fresh = server->documents[form] != NULL && now_ms() < server->fresh_until;
 
     if (patients_are_full(&server->patients))

@@ -238,6 +238,12 @@ const char *exchange_header(struct exchange *exchange, const char *name) {
     return text_value(exchange, MHD_HEADER_KIND, name);
 }
 
+bool exchange_accepts(struct exchange *exchange, const char *type) {
+    const char *accepted = exchange_header(exchange, "Accept");
+
+    return accepted != NULL && strstr(accepted, type) != NULL;
+}
+
 const char *exchange_body(const struct exchange *exchange, size_t *ret_length) {
     *ret_length = exchange->length;
     return exchange->body;

@@ -53,6 +53,8 @@ void document_drop(struct document *document);
 /* Of the query; NULL: not given, or not a text. */
 const char *exchange_argument(struct exchange *exchange, const char *name);
 const char *exchange_header(struct exchange *exchange, const char *name);
+/* Does its Accept name this type? */
+bool exchange_accepts(struct exchange *exchange, const char *type);
 /* Ends with a NUL that is not part of it. */
 const char *exchange_body(const struct exchange *exchange, size_t *ret_length);
 /* Who is at the other end of a unix socket; false: it can't be told. */

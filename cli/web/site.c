@@ -82,10 +82,7 @@ static void serve_state(struct exchange *exchange, void *data) {
 }
 
 static void serve_metrics(struct exchange *exchange, void *data) {
-    const char *accepted = exchange_header(exchange, "Accept");
-    bool open = accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL;
-
-    serve_view(exchange, data, open ? VIEW_OPENMETRICS : VIEW_METRICS);
+    serve_view(exchange, data, exchange_accepts(exchange, "application/openmetrics-text") ? VIEW_OPENMETRICS : VIEW_METRICS);
 }
 
 static void answer_patients(struct site *site) {
