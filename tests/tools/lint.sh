@@ -74,6 +74,12 @@ breaks_built 'names say whose they are' src/engine/inline.c 'static int pawl__al
 int pawl_open(void); int pawl_open(void) { return pawl__alone(); }' \
     'src/engine/inline.c:1: pawl__alone is static, and bears the prefix of what is not'
 
+mkdir -p demo examples python debian/tests lab/servers
+echo 'execlp("redis-server", "redis-server", path, NULL);' >lab/servers/redis.c
+breaks 'servers are started at one place' tests/own.sh 'redis-server --port 7000 &' 'tests/own.sh:1:*'
+breaks 'servers are started at one place' lab/own.py 'Popen(["redis-server", "--port", port])' 'lab/own.py:1:*'
+rm lab/servers/redis.c
+
 breaks 'plain words' docs/page.md "This is $(head -n 1 tools/words)." 'docs/page.md:1:This is *'
 
 breaks 'licence lines' cli/bare.c 'int main(void);' 'cli/bare.c: its first line names no licence'
@@ -83,7 +89,6 @@ api='#include <stddef.h>
 #define PAWL_PUBLIC __attribute__((visibility("default")))'
 printf '%s\n' "$api" 'PAWL_PUBLIC int pawl_open(const char *url);' >include/pawl.h
 printf '%s\n' '#include "pawl.h"' 'inline int pawl_open_here() { return pawl_open(nullptr); }' >include/pawl.hpp
-mkdir -p debian
 printf '%s\n' 'PAWL_0.1 {' 'global:' '    pawl_open;' 'local:' '    *;' '};' >src/pawl.map
 printf '%s\n' 'libpawl.so.0 libpawl0 #MINVER#' ' PAWL_0.1@PAWL_0.1 0.1' ' pawl_open@PAWL_0.1 0.1' >debian/libpawl0.symbols
 exported() { # SONAME
