@@ -10,12 +10,10 @@
 
 #include "../../tests/support/test.h"
 
-#include "rig/plan.h"
-#include "world/world.h"
+#include "rows.h"
 
 enum { PROCESSES = 4, CLIENTS = 100, OBSERVERS = 10, TERMS = 4, LEASE_MS = 50000, PATIENCE_MS = 10000, WITHIN_MS = 100 };
 
-static struct sim_servers servers;
 static char url[512];
 static unsigned ready; /* processes that observe */
 static size_t each;    /* observers of a client */
@@ -119,18 +117,20 @@ static const struct row {
     {"zookeeper", OBSERVERS, 12832},
 };
 
-static void play_row(void *data) {
+static void name_of(const void *data, char ret[ROW_NAME]) {
     const struct row *row = data;
-    struct plan *plan = calloc(1, sizeof *plan);
+
+    snprintf(ret, ROW_NAME, "%s: %d clients, %zu each", row->service, CLIENTS, row->each);
+}
+
+static void play_terms(const void *data) {
+    const struct row *row = data;
     struct process *processes[PROCESSES];
     struct pawl *keeper, *holders[2];
     struct pawl_lock *gate, *locks[2];
     struct pawl_error error;
     uint64_t requests = 0;
 
-    plan->service = service_find(row->service, strlen(row->service));
-    plan->lease = plan->down = LEASE_MS;
-    servers_start(&servers, plan);
     servers_url(&servers, "", url, sizeof url);
     memset(heard, 0, sizeof heard);
     ready = 0;
@@ -156,26 +156,19 @@ static void play_row(void *data) {
     pawl_close(keeper);
     pawl_close(holders[0]);
     pawl_close(holders[1]);
-    free(plan);
     if (requests != row->requests)
         fail_msg("%d terms take %" PRIu64 " requests", TERMS, requests);
 }
 
-static void test_observers(void **state) {
-    struct world_options options = {.seed = 1, .near_ns = WORLD_MS, .far_ns = WORLD_MS, .limit_ns = 600 * WORLD_SECOND};
-
-    assert_int_equal(world_run(&options, play_row, *state), WORLD_DONE);
-    servers_stop(&servers);
-}
-
 int main(void) {
-    static struct CMUnitTest tests[sizeof table / sizeof table[0]];
-    static char names[sizeof table / sizeof table[0]][40];
+    static const struct rows rows = {.group = "observers",
+                                     .table = table,
+                                     .count = sizeof table / sizeof table[0],
+                                     .size = sizeof table[0],
+                                     .name = name_of,
+                                     .play = play_terms,
+                                     .lease_ms = LEASE_MS,
+                                     .limit_ns = 600 * WORLD_SECOND};
 
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        snprintf(names[i], sizeof names[i], "%s: %d clients, %zu each", table[i].service, CLIENTS, table[i].each);
-        tests[i] = (struct CMUnitTest){
-            .name = names[i], .test_func = test_observers, .initial_state = (void *)(uintptr_t)&table[i]};
-    }
-    return _cmocka_run_group_tests("observers", tests, sizeof tests / sizeof tests[0], NULL, NULL);
+    return rows_run(&rows);
 }

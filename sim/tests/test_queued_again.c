@@ -10,15 +10,13 @@
 
 #include "../../tests/support/test.h"
 
-#include "rig/plan.h"
+#include "rows.h"
 #include "servers/redis.h"
 #include "servers/zookeeper.h"
 #include "world/names.h"
-#include "world/world.h"
 
 enum { LEASE_MS = 30000 };
 
-static struct sim_servers servers;
 static struct pawl *ours, *others;
 static struct pawl_lock *a, *b, *foreign;
 static int told;
@@ -164,37 +162,30 @@ static void play_scene(enum trouble trouble) {
     finish(&writer);
 }
 
-static void play_row(void *data) {
+static void name_of(const void *data, char ret[ROW_NAME]) {
+    static const char *const troubles[] = {[IN_ORDER] = "in order", [REFUSED] = "refused", [FORGOTTEN] = "forgotten"};
     const struct row *row = data;
-    struct plan *plan = calloc(1, sizeof *plan);
 
-    plan->service = service_find(row->service, strlen(row->service));
-    plan->lease = plan->down = LEASE_MS;
-    servers_start(&servers, plan);
-    while (!plan->service->whole(&servers))
-        world_sleep(world_now() + WORLD_MS);
+    snprintf(ret, ROW_NAME, "%s: %s", row->service, troubles[row->trouble]);
+}
+
+static void play_row(const void *data) {
+    const struct row *row = data;
+
     open_all();
     play_scene(row->trouble);
     close_all();
-    free(plan);
-}
-
-static void test_queued_again(void **state) {
-    struct world_options options = {.seed = 1, .near_ns = WORLD_MS, .far_ns = WORLD_MS, .limit_ns = 3600 * WORLD_SECOND};
-
-    assert_int_equal(world_run(&options, play_row, *state), WORLD_DONE);
-    servers_stop(&servers);
 }
 
 int main(void) {
-    static const char *const troubles[] = {[IN_ORDER] = "in order", [REFUSED] = "refused", [FORGOTTEN] = "forgotten"};
-    static struct CMUnitTest tests[sizeof table / sizeof table[0]];
-    static char names[sizeof table / sizeof table[0]][40];
+    static const struct rows rows = {.group = "queued again",
+                                     .table = table,
+                                     .count = sizeof table / sizeof table[0],
+                                     .size = sizeof table[0],
+                                     .name = name_of,
+                                     .play = play_row,
+                                     .lease_ms = LEASE_MS,
+                                     .limit_ns = 3600 * WORLD_SECOND};
 
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        snprintf(names[i], sizeof names[i], "%s: %s", table[i].service, troubles[table[i].trouble]);
-        tests[i] = (struct CMUnitTest){
-            .name = names[i], .test_func = test_queued_again, .initial_state = (void *)(uintptr_t)&table[i]};
-    }
-    return _cmocka_run_group_tests("queued again", tests, sizeof tests / sizeof tests[0], NULL, NULL);
+    return rows_run(&rows);
 }

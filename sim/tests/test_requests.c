@@ -11,8 +11,7 @@
 
 #include "../../tests/support/test.h"
 
-#include "rig/plan.h"
-#include "world/world.h"
+#include "rows.h"
 
 enum { WARM_UP = 3, ROUNDS = 10, LEASE_MS = 50000, PATIENCE_MS = 10000 };
 
@@ -20,7 +19,6 @@ struct cost {
     uint64_t requests, deliveries, watches;
 };
 
-static struct sim_servers servers;
 static struct cost now;
 
 static void on_event(struct process *process, enum world_event event) {
@@ -182,18 +180,17 @@ static const struct row {
     {"zookeeper3", "read", MUTEX, play_read, {40, 20, 0}},
 };
 
-static void play_row(void *data) {
+static void name_of(const void *data, char ret[ROW_NAME]) {
     const struct row *row = data;
-    struct plan *plan = calloc(1, sizeof *plan);
+
+    snprintf(ret, ROW_NAME, "%s: %s", row->service, row->scene);
+}
+
+static void play_rounds(const void *data) {
+    const struct row *row = data;
     struct stage stage = {.holder = 0};
     struct cost before, after;
 
-    plan->service = service_find(row->service, strlen(row->service));
-    plan->lease = LEASE_MS;
-    plan->down = LEASE_MS;
-    servers_start(&servers, plan);
-    while (!plan->service->whole(&servers))
-        world_sleep(world_now() + WORLD_MS);
     set_up(&stage, row->kind);
     for (int i = 0; i < WARM_UP; i++)
         row->play(&stage);
@@ -208,24 +205,18 @@ static void play_row(void *data) {
                  spent.deliveries, spent.watches);
     for (int i = 0; i < 2; i++)
         pawl_close(stage.clients[i]);
-    free(plan);
-}
-
-static void test_requests(void **state) {
-    struct world_options options = {.seed = 1, .near_ns = WORLD_MS, .far_ns = WORLD_MS, .limit_ns = 600 * WORLD_SECOND};
-
-    world_on_event(on_event);
-    assert_int_equal(world_run(&options, play_row, *state), WORLD_DONE);
-    servers_stop(&servers);
 }
 
 int main(void) {
-    static struct CMUnitTest tests[sizeof table / sizeof table[0]];
-    static char names[sizeof table / sizeof table[0]][40];
+    static const struct rows rows = {.group = "requests",
+                                     .table = table,
+                                     .count = sizeof table / sizeof table[0],
+                                     .size = sizeof table[0],
+                                     .name = name_of,
+                                     .play = play_rounds,
+                                     .lease_ms = LEASE_MS,
+                                     .limit_ns = 600 * WORLD_SECOND};
 
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        snprintf(names[i], sizeof names[i], "%s: %s", table[i].service, table[i].scene);
-        tests[i] = (struct CMUnitTest){.name = names[i], .test_func = test_requests, .initial_state = (void *)(uintptr_t)&table[i]};
-    }
-    return _cmocka_run_group_tests("requests", tests, sizeof tests / sizeof tests[0], NULL, NULL);
+    world_on_event(on_event);
+    return rows_run(&rows);
 }
