@@ -33,6 +33,9 @@
 enum { ORDER_LEAST = 1 + PAWL_HANDOFFS, ORDER_MOST = 1024, ORDER_LAST = 1 << 30 };
 /* How many tokens are asked for with a claim that may be kept: each engine has so many. */
 enum { KEEP_TOKENS = 1 + PAWL_HANDOFFS };
+/* A cohort takes so many numbers for its claims at a time: a program that makes a handle for each use has a new cohort each time, and 2^47
+ * of them are enough. */
+enum { NUMBERS = 1 << 16 };
 /* Less assured time than that is none: pawl_remaining_ms() says 0 of it. */
 #define LEAST_NS INT64_C(1000000)
 /* The clock's ticks are relied on while so much is left: they come late where the CPU that makes them is not run. */
@@ -132,6 +135,14 @@ static struct claim *make_claim(struct cohort *cohort) {
     return claim;
 }
 
+/* Of one client no two claims have the same, and a cohort's rise. Servers send them back, and are read by strtoll(): all that a client will
+ * ever need must be positive. */
+static uint64_t take_number(struct cohort *cohort) {
+    if (cohort->next_id % NUMBERS == 0)
+        cohort->next_id = atomic_fetch_add(&cohort->client->blocks, 1) * NUMBERS;
+    return cohort->next_id++;
+}
+
 struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wish) {
     struct claim *claim = cohort->spare ? cohort->spare : make_claim(cohort);
 
@@ -147,7 +158,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     if (wish->label)
         wish->label->references++;
     claim->seam.label = wish->label ? wish->label->text : NULL;
-    claim->seam.id[1] = cohort->next_id++;
+    claim->seam.id[1] = take_number(cohort);
     claim->seam.mode = wish->mode;
     claim->seam.permits = wish->permits;
     claim->seam.try_only = wish->try_only;

@@ -144,7 +144,6 @@ struct cohort_table {
     size_t bucket_count;         /* a power of two, which grows with their number */
     struct cohort_list every;
     size_t cohorts; /* there are now */
-    uint64_t made;  /* ever */
 };
 
 struct pawl {
@@ -152,10 +151,11 @@ struct pawl {
     unsigned flags; /* enum pawl_open_flags */
     struct client_options options;
     struct client_callbacks callbacks;
-    uint64_t id;       /* random; the first half of every claim's id */
-    int64_t opened_at; /* the trace counts from here */
-    bool does_io;      /* no thread is cancelled where it calls the engine; `local:` rarely does any, and takes care of it itself */
-    bool notes;        /* somebody hears each step: then no thread is cancelled anywhere in a call */
+    uint64_t id;             /* random; the first half of every claim's id */
+    _Atomic uint64_t blocks; /* of second halves: so many were given to cohorts */
+    int64_t opened_at;       /* the trace counts from here */
+    bool does_io; /* no thread is cancelled where it calls the engine; `local:` rarely does any, and takes care of it itself */
+    bool notes;   /* somebody hears each step: then no thread is cancelled anywhere in a call */
     struct pawl_info info;        /* as described by the engine */
     char agent[PAWL__AGENT_SIZE]; /* of this process */
 
@@ -190,7 +190,7 @@ struct cohort {
     unsigned references;    /* handles; guarded by client->mutex */
     _Atomic unsigned users; /* of these, those that the user has not freed */
     unsigned claim_count;   /* claims that are not gone: without handles, they keep the cohort alive */
-    uint64_t next_id;       /* the second half of the next claim's id; each cohort has a range of its own */
+    uint64_t next_id; /* the second half of the next claim's id, in a block of the cohort's own; where one begins: it has none */
     enum pawl_kind kind;
     uint32_t limit;
     bool nonreentrant;

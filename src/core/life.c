@@ -155,7 +155,6 @@ struct cohort *pawl__cohort_get(struct pawl *client, const char *name, enum pawl
     cohort->engine = client->engine;
     cohort->references = 1;
     atomic_init(&cohort->users, 1);
-    cohort->next_id = client->table.made++ << 40;
     cohort->kind = kind;
     cohort->limit = limit;
     cohort->nonreentrant = nonreentrant;

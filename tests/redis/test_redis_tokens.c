@@ -236,7 +236,7 @@ enum { HANDOFFS = 4, SERVES = 1 + HANDOFFS, ORDERS_IN = 3 };
 
 /* How many claims were made so far. */
 static uint64_t claims_made(const struct crowd *crowd) {
-    return crowd->holder->cohort->next_id & ((UINT64_C(1) << 40) - 1);
+    return crowd->holder->cohort->counts.claims;
 }
 
 static int keep_entry(const struct pawl_entry *entry, void *data) {

@@ -21,7 +21,7 @@
 #define AGAIN_MOST_NS (1600 * REDIS_MS)
 
 static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
-    return &claims_of(redis)->buckets[(id ^ id >> 40) % REDIS_BUCKETS];
+    return &claims_of(redis)->buckets[(id ^ id >> 16) % REDIS_BUCKETS];
 }
 
 struct rclaim *pawl__rclaim_find(struct redis *redis, uint64_t id) {
