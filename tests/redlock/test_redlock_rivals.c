@@ -253,6 +253,49 @@ static void test_the_end_is_told_to_one(void **state) {
     redisFree(first);
 }
 
+enum { BURST = 3000, AHEAD_MS = 1000 };
+
+/* How much later than by the server's clock the only one that waits says that it began to. */
+static double ms_ahead(void) {
+    redisReply *reply = redis_server_command(&servers[0], "ZRANGE pawl:wait:{lock} 0 0 WITHSCORES");
+    double ahead;
+
+    assert_int_equal(reply->elements, 2);
+    ahead = strtod(strstr(reply->element[0]->str, " x 1 ") + 5, NULL) - strtod(reply->element[1]->str, NULL);
+    freeReplyObject(reply);
+    return ahead;
+}
+
+static void no_matter(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock, (void)result, (void)why, (void)data;
+}
+
+/* A client that asks for locks more than once a millisecond does not seem to have waited the less for it: else all others would always have
+ * their turns before it. */
+static void test_a_busy_client_has_its_turn(void **state) {
+    struct pawl *client = open_all("", LONG_MS, NULL), *busy = open_all("?handoff=0", LONG_MS, NULL);
+    struct pawl_lock *held = mutex_of(client, "lock"), *lock = mutex_of(busy, "lock"), *locks[BURST];
+    struct taker taker;
+
+    (void)state;
+    for (int i = 0; i < BURST; i++) {
+        assert_works(pawl_mutex_new(busy, "other", PAWL_TASK, &locks[i], &error), &error);
+        assert_works(pawl_acquire_start(locks[i], PAWL_EXCLUSIVE, 1, PAWL_FOREVER, no_matter, NULL, &error), &error);
+    }
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, lock, PATIENCE_MS);
+    await_integer(&servers[0], "ZCARD pawl:wait:{lock}", 1);
+    assert_true(ms_ahead() <= AHEAD_MS);
+    assert_works(pawl_release(held, &error), &error);
+    assert_int_equal(end_taker(&taker), 0);
+    for (int i = 0; i < BURST; i++)
+        pawl_lock_free(locks[i]);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(busy);
+    pawl_close(client);
+}
+
 /* ---- Many waiters of one client --------------------------------------------------------------------------------------------- */
 
 enum { WAITERS = 16, CHANGES = 8 };
@@ -395,6 +438,7 @@ int main(int argc, char **argv) {
         TEST(test_broken_before_the_vote_is_known),
         TEST(test_broken_before_it_is_asked_again),
         TEST(test_the_end_is_told_to_one),
+        TEST(test_a_busy_client_has_its_turn),
         TEST(test_nobody_has_a_majority),
         TEST(test_of_many_waiters_one_asks),
         TEST(test_who_releases_lets_others_go_first),

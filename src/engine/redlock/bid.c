@@ -34,7 +34,7 @@
 #define YIELD_NS REDLOCK_MS
 #define CROWD_NS (100 * REDLOCK_MS)
 #define APART_NS (5 * REDLOCK_MS)
-enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, CROWD_MOST = 10 };
+enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, CROWD_MOST = 10, SINCE_MOST_MS = 1000 };
 
 static int64_t between(struct redlock *redlock, int64_t low, int64_t high) {
     return kit_between(&redlock->wire.kit.random, low, high);
@@ -475,11 +475,12 @@ void pawl__bids_tick(struct redlock *redlock, int64_t now) {
 
 /* ---- The seam ------------------------------------------------------------------------------------------------------------- */
 
-/* Since when it wants the lock. No two bids of a client have the same: that is how an operator's view tells them apart. */
+/* Since when it wants the lock. Two bids that wait have not the same, or an operator would see one. But those of a client that makes more
+ * than one in a millisecond, or whose clock was set back, must stay near the time: who waits longest has the next turn. */
 static int64_t new_since(struct redlock *redlock) {
-    int64_t ms = pawl__wall_us() / 1000;
+    int64_t ms = pawl__wall_us() / 1000, next = redlock->last_since_ms + 1;
 
-    redlock->last_since_ms = ms > redlock->last_since_ms ? ms : redlock->last_since_ms + 1;
+    redlock->last_since_ms = next > ms && next <= ms + SINCE_MOST_MS ? next : ms;
     return redlock->last_since_ms;
 }
 
