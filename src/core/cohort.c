@@ -203,6 +203,19 @@ void pawl__cohort_adopt_unsettled(struct cohort *cohort) {
         pawl__claim_take_up(claim);
 }
 
+struct hold *pawl__cohort_hold(const struct cohort *cohort, uint64_t owner) {
+    struct claim *claim;
+    struct hold *hold;
+
+    TAILQ_FOREACH(claim, &cohort->claims, link) {
+        TAILQ_FOREACH(hold, &claim->holds, of_claim) {
+            if (hold->owner == owner && !hold->lost && !pawl__claim_is_over(claim))
+                return hold;
+        }
+    }
+    return NULL;
+}
+
 void pawl__cohort_give_back(struct cohort *cohort) {
     struct claim *claim = TAILQ_LAST(&cohort->claims, claim_list);
 

@@ -389,6 +389,8 @@ int64_t pawl__handoff_sleep(const struct pawl *client, struct waiter *waiter, in
 void pawl__cohort_unlock(struct cohort *cohort);
 /* Finish it in this thread, then unlock. 0, or PAWL_ELOST: what this thread withdrew had been lost before. */
 int pawl__cohort_finish(struct cohort *cohort);
+/* What the owner holds by any handle; NULL: nothing that is not lost. */
+struct hold *pawl__cohort_hold(const struct cohort *cohort, uint64_t owner);
 /* Give back what is kept, if anything is. */
 void pawl__cohort_give_back(struct cohort *cohort);
 /* What was withdrawn or downgraded, and nobody looks after, is the service thread's. */
@@ -418,6 +420,9 @@ pawl__tell_fn pawl__tell;
 
 /* enter.c: an acquire comes in. cohort->mutex is held. */
 
+/* Before all that, with no mutex held: what this process keeps of the same name as another kind of lock goes back. PAWL_EDEADLK: this
+ * thread, of that number, holds what differs only in PAWL_NONREENTRANT. */
+int pawl__lock_make_way(const struct pawl_lock *lock, uint64_t thread, struct pawl_error *reterr);
 /* Let the waiter join a claim or start one. Afterwards it waits, or was granted, or has ended. */
 void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 /* The same for a cohort without claims, and without a waiter: one is made only if the claim has to wait. `hold`: memory for the hold to
@@ -523,8 +528,6 @@ uint64_t pawl__owner_new(void);
 void pawl__owner_counts(const struct pawl_lock *lock, int acquires);
 /* May the handle be used? Not where its client is closed, or the parent's. */
 int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *reterr);
-/* Before an acquire, with no mutex held: what this process keeps of the same name as another kind of lock goes back. */
-void pawl__lock_make_way(const struct pawl_lock *lock);
 /* Lock the handle's cohort, unless the client is closed or belongs to the parent. */
 int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr);
 /* Does the request make sense? */

@@ -25,18 +25,9 @@ static struct claim *joinable(struct cohort *cohort, enum pawl_mode mode, int64_
 
 /* A hold that the waiter's thread has through another handle of the same name. */
 static struct hold *other_hold(const struct cohort *cohort, const struct waiter *waiter) {
-    struct claim *claim;
-    struct hold *hold;
-
     if (cohort->kind == PAWL_SEMAPHORE || waiter->lock->flags & PAWL_TASK)
         return NULL;
-    TAILQ_FOREACH(claim, &cohort->claims, link) {
-        TAILQ_FOREACH(hold, &claim->holds, of_claim) {
-            if (hold->owner == waiter->owner && !hold->lost && !pawl__claim_is_over(claim))
-                return hold;
-        }
-    }
-    return NULL;
+    return pawl__cohort_hold(cohort, waiter->owner);
 }
 
 /* The thread shares the lock already: its further hold comes under the same claim at once, since to wait behind a writer that
@@ -133,6 +124,37 @@ bool pawl__cohort_enter_idle(struct pawl_lock *lock, enum pawl_mode mode, uint64
     lock->spare = NULL;
     pawl__hold_begin(hold, lock, claim, owner, mode, token);
     return true;
+}
+
+/* Has this thread the same mutex by a handle that differs in PAWL_NONREENTRANT alone? */
+static bool holds_beside(const struct pawl_lock *lock, const struct cohort *sibling, uint64_t thread) {
+    return lock->cohort->kind == PAWL_MUTEX && sibling->kind == PAWL_MUTEX && !(lock->flags & PAWL_TASK) &&
+           pawl__cohort_hold(sibling, thread);
+}
+
+int pawl__lock_make_way(const struct pawl_lock *lock, uint64_t thread, struct pawl_error *reterr) {
+    struct pawl *client = lock->client;
+    struct cohort *cohort = NULL;
+    bool holds = false;
+
+    if (!atomic_load_explicit(&lock->cohort->has_siblings, memory_order_relaxed) || atomic_load(&client->forked) ||
+        atomic_load(&client->closed) || pawl__in_log())
+        return 0;
+    pthread_mutex_lock(&client->mutex);
+    while ((cohort = pawl__cohort_sibling(lock->cohort, cohort))) {
+        pthread_mutex_lock(&cohort->mutex);
+        holds |= holds_beside(lock, cohort, thread);
+        pawl__cohort_give_back(cohort);
+        pawl__cohort_unlock(cohort);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    if (!holds)
+        return 0;
+    pthread_mutex_lock(&lock->cohort->mutex);
+    pawl__count_end(lock->cohort, PAWL_EDEADLK);
+    pthread_mutex_unlock(&lock->cohort->mutex);
+    return pawl__fail(reterr, PAWL_EDEADLK, "this thread holds '%s' through another handle: it would wait for itself",
+                      lock->cohort->name);
 }
 
 /* Nobody waits in a thread of its own: the service thread keeps the time. */

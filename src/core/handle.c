@@ -216,22 +216,6 @@ int pawl_set_keep(struct pawl_lock *lock, int64_t keep_ms, struct pawl_error *re
 
 /* ---- Acquire -------------------------------------------------------------------------------------------------------------- */
 
-void pawl__lock_make_way(const struct pawl_lock *lock) {
-    struct pawl *client = lock->client;
-    struct cohort *cohort = NULL;
-
-    if (!atomic_load_explicit(&lock->cohort->has_siblings, memory_order_relaxed) || !impl_of(client)->keeping ||
-        atomic_load(&client->forked) || atomic_load(&client->closed) || pawl__in_log())
-        return;
-    pthread_mutex_lock(&client->mutex);
-    while ((cohort = pawl__cohort_sibling(lock->cohort, cohort))) {
-        pthread_mutex_lock(&cohort->mutex);
-        pawl__cohort_give_back(cohort);
-        pawl__cohort_unlock(cohort);
-    }
-    pthread_mutex_unlock(&client->mutex);
-}
-
 static int fail_deadlock(const struct pawl_lock *lock, const struct hold *hold, struct pawl_error *reterr) {
     if (hold->exclusive)
         return pawl__fail(reterr, PAWL_EDEADLK, "this owner holds the non-reentrant '%s' already: it would wait for itself",
@@ -458,8 +442,7 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     if (rc < 0)
         return rc;
     UNCANCELLED_IF(lock->client->notes);
-    pawl__lock_make_way(lock);
-    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
+    if ((rc = pawl__lock_make_way(lock, thread_owner(), reterr)) < 0 || (rc = pawl__lock_cohort(lock, reterr)) < 0)
         return rc;
     rc = pawl__lock_check_busy(lock, reterr);
     if (rc == 0)
@@ -562,7 +545,7 @@ int pawl_acquire_start(struct pawl_lock *lock, enum pawl_mode mode, unsigned per
     event = pawl__lock_event(lock, fn, data);
     if (!event)
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
-    pawl__lock_make_way(lock);
+    pawl__lock_make_way(lock, thread_owner(), NULL);
     rc = pawl__lock_cohort(lock, reterr);
     if (rc == 0) {
         rc = start(event, mode, permits, timeout_ms, reterr);

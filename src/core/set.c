@@ -101,10 +101,8 @@ static int enlist(struct part *part) {
     struct pawl_lock *lock = part->lock;
     int rc;
 
-    pawl__lock_make_way(lock);
-    rc = pawl__lock_cohort(lock, &part->set->error);
-
-    if (rc < 0)
+    if ((rc = pawl__lock_make_way(lock, pawl__owner_self(), &part->set->error)) < 0 ||
+        (rc = pawl__lock_cohort(lock, &part->set->error)) < 0)
         return rc;
     rc = pawl__lock_check_busy(lock, &part->set->error);
     if (rc == 0) {

@@ -157,6 +157,27 @@ static void test_same_thread_through_another_handle(void **state) {
     pawl_lock_free(other);
 }
 
+/* That one may be entered again and the other not makes two handles of one lock no less the same lock. */
+static void test_same_thread_through_a_nonreentrant_handle(void **state) {
+    struct pawl_lock *locks[] = {contract_mutex(one, 0), contract_mutex(one, PAWL_NONREENTRANT)};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct pawl_lock *lock = locks[i], *other = locks[1 - i];
+
+        assert_works(pawl_acquire(lock, PAWL_FOREVER, &error), &error);
+        assert_fails(PAWL_EDEADLK, pawl_acquire(other, PAWL_FOREVER, &error), &error);
+        assert_fails(PAWL_EDEADLK, pawl_acquire(other, 0, &error), &error);
+        assert_fails(PAWL_EDEADLK, pawl_acquire_all(&(struct pawl_part){other, PAWL_EXCLUSIVE, 0}, 1, PAWL_FOREVER, &error),
+                     &error);
+        assert_works(pawl_release(lock, &error), &error);
+        assert_works(pawl_acquire(other, PATIENCE_MS, &error), &error);
+        assert_works(pawl_release(other, &error), &error);
+    }
+    pawl_lock_free(locks[0]);
+    pawl_lock_free(locks[1]);
+}
+
 static void test_try_and_time_out(void **state) {
     struct pawl_lock *lock = contract_mutex(one, 0), *other = contract_mutex(two, 0);
     int64_t begin;
@@ -643,6 +664,7 @@ int contract_run_locks(void) {
         CONTRACT_TEST(test_downgrade_lets_no_writer_in),
         CONTRACT_TEST(test_shared_reentry_behind_a_queued_writer),
         CONTRACT_TEST(test_same_thread_through_another_handle),
+        CONTRACT_TEST(test_same_thread_through_a_nonreentrant_handle),
         CONTRACT_TEST(test_try_and_time_out),
         CONTRACT_TEST(test_threads_exclude_each_other_on_one_handle),
         CONTRACT_TEST(test_task_may_be_released_by_any_thread),
