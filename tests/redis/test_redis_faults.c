@@ -460,6 +460,33 @@ static void test_gives_up_while_an_answer_is_due(void **state) {
     pawl_close(client);
 }
 
+/* Those that were given up still stand in the queue of a server that could not be told. When it can be, they leave: each would have its
+ * turn, for as long as a grant waits to be confirmed, while all others wait. */
+static void test_given_up_and_still_in_the_queue(void **state) {
+    enum { WAITERS = 3 };
+    struct pawl *client = open_at(proxy_port(proxy), "?retry=1,5,3&handoff=0", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock"), *held = mutex_of(near, "lock");
+    struct taker takers[WAITERS];
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < WAITERS; i++)
+        start_taker(&takers[i], lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", WAITERS);
+    proxy_isolate(proxy, true);
+    for (int i = 0; i < WAITERS; i++)
+        assert_int_equal(end_taker(&takers[i]), PAWL_ECONNLOST);
+    assert_int_equal(redis_server_integer(&server, "ZCARD pawl:queue:{lock}"), WAITERS);
+    proxy_isolate(proxy, false);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 0);
+    assert_works(pawl_release(held, &error), &error);
+    assert_works(pawl_acquire(held, 0, &error), &error);
+    assert_works(pawl_release(held, &error), &error);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+}
+
 /* Redisson #6026: after a restart the subscription is made again, and the waiter asks again. */
 static void test_restart_of_the_server(void **state) {
     struct losses losses = LOSSES_INIT;
@@ -553,6 +580,7 @@ int main(int argc, char **argv) {
         TEST(test_try_without_a_connection),
         TEST(test_tries_to_reconnect_are_bounded),
         TEST(test_gives_up_while_an_answer_is_due),
+        TEST(test_given_up_and_still_in_the_queue),
         TEST(test_restart_of_the_server),
         TEST(test_slow_connection),
     };

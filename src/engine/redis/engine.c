@@ -47,6 +47,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__subscriptions_init(redis);
     pawl__watches_init(redis);
     TAILQ_INIT(&claims->all);
+    TAILQ_INIT(&claims->undos);
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&claims->buckets[i]);
     identity.lease_ms = redis->options.lease_ns / REDIS_MS;
@@ -93,6 +94,7 @@ static void redis_close(struct pawl__engine *engine, int64_t deadline) {
         pawl__link_close(link);
     }
     pawl__redis_end_events(redis);
+    pawl__undos_free(redis);
     while (!TAILQ_EMPTY(&redis->servers))
         pawl__server_free(TAILQ_FIRST(&redis->servers));
     if (claims->epoll_fd >= 0)

@@ -256,10 +256,10 @@ void pawl__rclaims_refuse_tries(struct home *home) {
     }
 }
 
-/* The inbox alone may be down: then what is asked on the other connection is answered yet, and what the server has of the claim is taken
+/* The inbox alone may be down: then what is asked on the other connection is answered yet. What the server has of the claim is taken
  * back. */
 static void give_up(struct redis *redis, struct rclaim *claim, const struct pawl_error *why) {
-    bool undo = claim->home->server.commands.state == LINK_UP && !pawl__rclaim_never_sent(claim);
+    bool undo = !pawl__rclaim_never_sent(claim);
 
     pawl__rclaim_detach(redis, claim);
     pawl__rclaim_refuse(redis, claim, why);

@@ -57,6 +57,7 @@ static void changed(struct home *home) {
         check_retries(home);
     }
     if (home->server.commands.state == LINK_UP) {
+        pawl__send_undos(redis);
         pawl__rclaims_drive(home);
         pawl__renew_flush(home);
     }
@@ -175,6 +176,9 @@ static void take_answer(struct redis *redis, struct request *request, redisReply
     case ASKED_DOWNGRADE:
     case ASKED_MORE_TOKENS:
         pawl__answer(redis, request, reply);
+        break;
+    case ASKED_UNDO:
+        pawl__undo_answered(redis, request, reply);
         break;
     case ASKED_RENEWAL:
         pawl__renew_answer(redis, request, reply);

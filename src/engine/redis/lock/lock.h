@@ -146,6 +146,7 @@ struct rclaim {
 };
 
 TAILQ_HEAD(subscription_list, subscription);
+TAILQ_HEAD(undo_list, undo);
 TAILQ_HEAD(watch_list, watch);
 
 /* The engine, with its claims. */
@@ -153,9 +154,10 @@ struct claims {
     struct route route; /* the first: claims_of() */
     char record[PAWL__RECORD_MAX];
     struct rclaim_list all, buckets[REDIS_BUCKETS];
-    size_t adopted_count;  /* those that serve() looks after */
-    size_t hearer_count;   /* those in lists of homes' hearers */
-    pthread_cond_t called; /* a call that is not about a claim was answered */
+    struct undo_list undos; /* send.c */
+    size_t adopted_count;   /* those that serve() looks after */
+    size_t hearer_count;    /* those in lists of homes' hearers */
+    pthread_cond_t called;  /* a call that is not about a claim was answered */
     bool woken;
     int64_t refusal_due; /* until then the log hears of no other release that was refused */
     int epoll_fd;
@@ -196,6 +198,7 @@ enum asked {
     ASKED_NOTHING, /* that is of use: the reply is ignored */
     ASKED_ACQUIRE,
     ASKED_RELEASE,
+    ASKED_UNDO, /* the release of a claim that was refused */
     ASKED_DOWNGRADE,
     ASKED_MORE_TOKENS,
     ASKED_RENEWAL,    /* of a group */
@@ -311,8 +314,11 @@ int64_t pawl__rclaim_lease_ns(const struct redis *redis, const struct rclaim *cl
 /* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
 void pawl__rclaim_drive(struct redis *redis, struct rclaim *claim);
 void pawl__rclaim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
-/* Take back what the server may have of a claim that was refused; its answer is ignored. */
+/* Take back what the server may have of a claim that was refused; without a connection, when there is one again: pawl__send_undos(). */
 void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
+void pawl__send_undos(struct redis *redis);
+void pawl__undo_answered(struct redis *redis, const struct request *request, const redisReply *reply);
+void pawl__undos_free(struct redis *redis);
 /* Ask for `count` more tokens. False: it could not be sent. */
 bool pawl__send_more_tokens(struct redis *redis, struct rclaim *claim, uint32_t count);
 /* The claim ends, or is elsewhere now: replies to what was sent are ignored. */

@@ -5,8 +5,10 @@
  * `ask_number` numbers what was asked about a claim's state. Only the answer to the last counts: an answer to acquire that comes after the
  * withdrawal was sent says nothing any more.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/name.h"
 #include "engine/redis/lock/lock.h"
 
 int64_t pawl__rclaim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
@@ -87,20 +89,109 @@ static void send_release(struct redis *redis, struct rclaim *claim) {
     send_call(claim, SCRIPT_RELEASE + (int)claim->kit.claim->kind, 1, &call, ASKED_RELEASE);
 }
 
-void pawl__send_undo(struct redis *redis, const struct rclaim *claim) {
-    struct redis_call call;
-
-    fill_release(redis, claim, &call);
-    pawl__script_send(&claim->home->server, SCRIPT_RELEASE + (int)claim->kit.claim->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1,
-                      call.argv, NULL, &(struct request){0});
-}
-
 static void send_downgrade(struct redis *redis, struct rclaim *claim) {
     struct redis_call call;
 
     fill_call(redis, claim, &call);
     call.argv[REDIS_CALL_COMMON] = call.lease;
     send_call(claim, SCRIPT_DOWNGRADE, 1, &call, ASKED_DOWNGRADE);
+}
+
+/* ---- What was refused here, and may be there ------------------------------------------------------------------------------
+ *
+ * The claim is over, and its memory the core's. If the server can't be told now it is told when there is a connection again: one that is
+ * left in the queue would have its turn, and nobody would hold. Asked twice it does no harm, since an owner's name is used once.
+ */
+
+struct undo {
+    TAILQ_ENTRY(undo) entry; /* claims->undos, while there is no connection */
+    enum pawl_kind kind;
+    unsigned sent; /* so often */
+    char owner[REDIS_OWNER_MAX], wish[PAWL__RECORD_MAX + 96], name[PAWL__NAME_MAX + 1];
+};
+
+/* How often one is sent: nodes may not agree who has the slot. */
+enum { UNDO_TRIES = 10 };
+
+static void undo_later(struct redis *redis, struct undo *undo) {
+    if (undo->sent < UNDO_TRIES)
+        TAILQ_INSERT_TAIL(&claims_of(redis)->undos, undo, entry);
+    else
+        free(undo);
+}
+
+static void send_undo(struct redis *redis, struct undo *undo) {
+    struct server *server = pawl__route_server(redis, undo->name);
+    const struct request request = {.what = ASKED_UNDO, .data = undo};
+    struct redis_call call;
+
+    pawl__call_fill(redis, home_of(server), undo->name, undo->kind, undo->owner, &call);
+    strcpy(call.extra, undo->wish);
+    call.argv[REDIS_CALL_COMMON] = call.keys.channel;
+    if (server->commands.state != LINK_UP || undo->sent++ >= UNDO_TRIES ||
+        !pawl__script_send(server, SCRIPT_RELEASE + (int)undo->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL,
+                           &request))
+        undo_later(redis, undo);
+}
+
+void pawl__send_undo(struct redis *redis, const struct rclaim *claim) {
+    struct undo *undo = calloc(1, sizeof *undo);
+
+    if (!undo) /* then it is as if we had died: it has its turn */
+        return;
+    undo->kind = claim->kit.claim->kind;
+    strcpy(undo->owner, claim->owner);
+    strcpy(undo->name, claim->kit.claim->name);
+    put_wish(claim, undo->wish);
+    send_undo(redis, undo);
+}
+
+void pawl__send_undos(struct redis *redis) {
+    struct undo *undo, *last = TAILQ_LAST(&claims_of(redis)->undos, undo_list);
+    bool more = last;
+
+    while (more) {
+        undo = TAILQ_FIRST(&claims_of(redis)->undos);
+        more = undo != last;
+        TAILQ_REMOVE(&claims_of(redis)->undos, undo, entry);
+        send_undo(redis, undo);
+    }
+}
+
+/* What is refused stays there for its time. */
+void pawl__undo_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
+    struct undo *undo = request->data;
+    struct pawl_error why;
+
+    if (!reply) {
+        undo_later(redis, undo);
+        return;
+    }
+    switch (pawl__reply_class(reply, &why)) {
+    case REPLY_READONLY:
+        undo_later(redis, undo);
+        pawl__link_drop(&request->server->commands, why.code, "%s", why.text);
+        break;
+    case REPLY_MOVED:
+        pawl__cluster_moved(request->server, reply, &why);
+        send_undo(redis, undo);
+        break;
+    case REPLY_NOSCRIPT:
+        send_undo(redis, undo);
+        break;
+    default:
+        free(undo);
+        break;
+    }
+}
+
+void pawl__undos_free(struct redis *redis) {
+    struct undo *undo;
+
+    while ((undo = TAILQ_FIRST(&claims_of(redis)->undos))) {
+        TAILQ_REMOVE(&claims_of(redis)->undos, undo, entry);
+        free(undo);
+    }
 }
 
 /* ---- More tokens --------------------------------------------------------------------------------------------------------- */
