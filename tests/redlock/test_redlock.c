@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/claim.h"
+#include "engine/redlock/redlock.h"
 #include "../support/redlock_test.h"
 
 /* ---- Limits ----------------------------------------------------------------------------------------------------------------- */
@@ -29,6 +31,46 @@ static void test_extended_at_the_servers(void **state) {
     assert_in_range(pawl_remaining_ms(lock), 1, 10000);
     assert_works(pawl_extend(lock, PAWL_FOREVER, PATIENCE_MS, &error), &error);
     assert_in_range(pawl_remaining_ms(lock), 20001, 30000);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
+/* Is the vote there? And how long it counts by the answer that granted it; 0: it was renewed since. */
+static bool has_vote(struct pawl *client, struct pawl_lock *lock, int node, int64_t *retlease_ms) {
+    struct redlock *redlock = redlock_of(client->engine);
+    struct pawl__claim *claim = &TAILQ_FIRST(&lock->cohort->claims)->seam;
+    const struct vote *vote;
+    bool has;
+
+    pawl__kit_lock(&redlock->wire.kit);
+    vote = bid_of(claim)->votes[node];
+    has = vote && vote->state == VOTE_GRANTED;
+    *retlease_ms = has && vote->grant.sent_at == vote->held_since ? vote->grant.lease_ns / REDLOCK_MS : 0;
+    pawl__kit_unlock(&redlock->wire.kit);
+    return has;
+}
+
+/* A server that comes later was asked by the old limit: until it has the new one, its vote counts for no longer than that. */
+static void test_extended_while_a_vote_is_on_its_way(void **state) {
+    enum { LAST = NODES - 1 };
+    struct pawl_lock *lock;
+    struct pawl *client;
+    int64_t lease_ms;
+
+    (void)state;
+    use_proxies();
+    client = open_all("?retry=10,50", 60000, NULL);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_set_max_hold(lock, 5000, &error), &error);
+    proxy_isolate(proxies[LAST], true);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    proxy_delay(proxies[LAST], 400);
+    proxy_isolate(proxies[LAST], false);
+    await_integer(&servers[LAST], "EXISTS lock", 1);
+    assert_works(pawl_extend(lock, 50000, PATIENCE_MS, &error), &error);
+    await(has_vote(client, lock, LAST, &lease_ms), "it has no vote");
+    assert_true(lease_ms <= 5000);
     assert_works(pawl_release(lock, &error), &error);
     pawl_lock_free(lock);
     pawl_close(client);
@@ -517,6 +559,7 @@ static void test_who_waits_for_returned_votes_rests(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_extended_at_the_servers),
+        TEST(test_extended_while_a_vote_is_on_its_way),
         TEST(test_one_node_stopped),
         TEST(test_two_nodes_stopped),
         TEST(test_three_nodes_stopped),

@@ -160,10 +160,10 @@ static void acquire_answered(struct redlock *redlock, const struct request *requ
     if (reply->type == REDIS_REPLY_ARRAY)
         set_clock(redlock->seats[vote->seat], request->sent_at, pawl__reply_number(reply, 3, 0));
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && vote->wish.floor) /* it agrees to what was proposed */
-        granted(redlock, vote, request, vote->wish.floor, vote->wish.want, pawl__vote_lease_ns(redlock, vote));
+        granted(redlock, vote, request, vote->wish.floor, vote->wish.want, vote->asked_ns);
     else if (pawl__reply_grants(reply))
         granted(redlock, vote, request, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
-                pawl__vote_lease_ns(redlock, vote));
+                vote->asked_ns);
     else
         not_granted(redlock, vote, reply);
 }

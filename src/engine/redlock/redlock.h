@@ -87,6 +87,7 @@ struct vote {
     enum vote_state state;
     unsigned crowd;         /* WAITS: how many others wait there */
     struct kit_grant grant; /* GRANTED */
+    int64_t asked_ns;       /* ASKED: for so long */
     int64_t held_since;     /* when the request left that was granted; 0: none was */
     int64_t seen_at;        /* GRANTED: when we heard of it */
     bool proven;            /* it was there before the hold, or together with a quorum of such votes: see hold.c */

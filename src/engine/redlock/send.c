@@ -109,7 +109,8 @@ static void send_acquire(struct redlock *redlock, struct vote *vote) {
     struct seat_keys keys;
 
     pawl__seat_keys(redlock, vote->name, &keys);
-    pawl__put_number(lease, (uint64_t)(pawl__vote_lease_ns(redlock, vote) / REDLOCK_MS));
+    vote->asked_ns = pawl__vote_lease_ns(redlock, vote);
+    pawl__put_number(lease, (uint64_t)(vote->asked_ns / REDLOCK_MS));
     put_ballot(redlock, vote, ballot);
     if (seat->tracks && vote->wish.alone)
         pawl__link_say(&seat->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, &(struct request){.script = -1});
