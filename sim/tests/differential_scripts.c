@@ -42,7 +42,7 @@ static const struct pawl__script *const tables[] = {pawl__redisson_scripts, pawl
 enum { LAYOUTS = sizeof tables / sizeof tables[0] };
 
 /* Which token was given last is known to the servers alone. And where several hold, which of them is seen hangs on the order of a hash. */
-static const char write_code[] = "if ARGV[2] == 'last' then ARGV[2] = KEYS[4] and redis.call('GET', KEYS[4]) or '0' end "
+static const char write_code[] = "if ARGV[2] == 'last' then ARGV[2] = redis.call('GET', KEYS[3]) or '0' end "
                                  "local fields = redis.pcall('HLEN', KEYS[1]) "
                                  "if type(fields) == 'number' and fields > 2 then return 'several' end\n";
 
@@ -208,13 +208,12 @@ static void fill_write(struct call *call) {
     const char *owner = draw(4) ? last.owner : draw_owner(call, (int)draw(3));
     bool by_token = draw(3) == 0;
 
-    call->keys = by_token ? 4 : 2 + (int)draw(3);
+    call->keys = by_token ? 4 : 3 + (int)draw(2);
     add_word(call, call->lock);
     add_word(call, call->value);
-    if (call->keys > 2)
-        add_word(call, call->who);
+    add_word(call, call->token);
     if (call->keys > 3)
-        add_word(call, call->token);
+        add_word(call, call->who);
     add_word(call, by_token ? "" : owner);
     add_word(call, PICK(tokens));
     add_word(call, !by_token ? "" : draw(4) ? "writer/1" : owner);

@@ -250,15 +250,16 @@ static void test_written_and_then_broken(void **state) {
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
 }
 
-/* As `pawl break` does it, without telling the holder. */
-static void mark_broken(void) {
+/* The holder's record, `FIRST COUNT MODE ...`, with another first token and another mode. */
+static void change_record(const char *first, char mode) {
     redisReply *fields = redis_server_command(&server, "HGETALL lock");
     int at = fields->element[0]->str[0] == '@' ? 0 : 2;
-    char *mode = strstr(fields->element[at + 1]->str, " x ");
+    char *rest = strchr(fields->element[at + 1]->str, ' '), *was = strstr(rest, " x "), record[512];
 
-    assert_non_null(mode);
-    mode[1] = 'X';
-    freeReplyObject(redis_server_command(&server, "HSET lock %s %s", fields->element[at]->str, fields->element[at + 1]->str));
+    assert_non_null(was);
+    was[1] = mode;
+    snprintf(record, sizeof record, "%s%s", first, rest);
+    freeReplyObject(redis_server_command(&server, "HSET lock %s %s", fields->element[at]->str, record));
     freeReplyObject(fields);
 }
 
@@ -267,7 +268,7 @@ static void test_broken_and_not_gone(void **state) {
     (void)state;
     take(lock);
     assert_works(put(lock, "one"), &error);
-    mark_broken();
+    change_record("0", 'X'); /* as `pawl break` does it, without telling the holder */
     assert_fails(PAWL_ELOST, put(lock, "two"), &error);
     assert_fails(PAWL_ETOKEN, pawl_value_set_as(near, "lock", pawl_token(lock), "two", 3, &error), &error);
     assert_stored("one");
@@ -314,6 +315,61 @@ static void test_a_write_of_the_deposed_is_late(void **state) {
     assert_stored("new");
     drop(other);
     assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+}
+
+/* What the server has when the claim of a hold that ended is granted once more, since acquire was on its way a second time. Another has
+ * held it meanwhile. */
+static void grant_again(const char *records) {
+    freeReplyObject(redis_server_command(&server, "RENAME lock aside"));
+    if (records)
+        freeReplyObject(redis_server_command(&server, "RENAME %s aside-who", records));
+    take(other);
+    drop(other);
+    freeReplyObject(redis_server_command(&server, "RENAME aside lock"));
+    if (records)
+        freeReplyObject(redis_server_command(&server, "RENAME aside-who %s", records));
+    freeReplyObject(redis_server_command(&server, "INCR redisson_lock_token:{lock}"));
+}
+
+/* As in the common case: the record says nothing of the token, since the counter does. */
+static void take_with_counter(void) {
+    take(lock);
+    drop(lock);
+    take(lock);
+    assert_works(put(lock, "one"), &error);
+}
+
+static void assert_writes_nothing(void) {
+    assert_fails(PAWL_ELOST, put(lock, "late"), &error);
+    assert_fails(PAWL_ELOST, put(lock, NULL), &error);
+    assert_fails(PAWL_ELOST, pawl_note_set(lock, "late", 4, &error), &error);
+    assert_fails(PAWL_ETOKEN, pawl_value_set_as(near, "lock", pawl_token(lock), "late", 4, &error), &error);
+    assert_stored("one");
+}
+
+static void test_a_write_of_an_earlier_grant(void **state) {
+    char token[24];
+
+    (void)state;
+    take_with_counter();
+    snprintf(token, sizeof token, "%llu", (unsigned long long)pawl_token(lock) + 2);
+    grant_again(NULL);
+    assert_writes_nothing();
+    change_record(token, 'x'); /* so it is after a grant out of the queue */
+    freeReplyObject(redis_server_command(&server, "DEL redisson_lock_token:{lock}"));
+    assert_writes_nothing();
+    pawl_release(lock, NULL);
+}
+
+/* With the records in a key of their own. */
+static void test_a_write_of_an_earlier_grant_plain(void **state) {
+    (void)state;
+    close_both();
+    open_both("?layout=plain");
+    take_with_counter();
+    grant_again("pawl:who:{lock}");
+    assert_writes_nothing();
+    pawl_release(lock, NULL);
 }
 
 static void test_nobody_answers(void **state) {
@@ -530,6 +586,8 @@ int main(int argc, char **argv) {
         TEST(test_broken_and_not_gone),
         TEST(test_a_write_that_is_overtaken),
         TEST(test_a_write_of_the_deposed_is_late),
+        TEST(test_a_write_of_an_earlier_grant),
+        TEST(test_a_write_of_an_earlier_grant_plain),
         TEST(test_nobody_answers),
         TEST(test_by_its_token),
         TEST(test_by_a_token_of_nobody),

@@ -8,7 +8,8 @@
  *       `-server can't now <-'
  *
  * Invariants
- *   - Whether the hold stands is decided by the server, in the script that writes (lua/write.lua): one request.
+ *   - Whether the hold stands is decided by the server, in the script that writes (lua/write.lua): one request. It knows a hold by its
+ *     owner, and by its token: one claim may be granted twice, with others between.
  *   - A write that is asked for again has the same number, by which the server knows it: it is carried out once, and never after a later
  *     one of the same writer.
  *   - Where an answer never came, no later refusal says that nothing was written: it is PAWL_EUNKNOWN then.
@@ -164,7 +165,7 @@ static void put_writer(struct redis *redis, char ret[REDIS_OWNER_MAX]) {
 
 static void fill_write(struct redis *redis, const struct pawl__write *write, struct write_call *call) {
     const struct redis_author *author = write->author ? (const struct redis_author *)write->author->bytes : NULL;
-    int keys = !author ? WRITE_KEYS : author->in_hash ? 2 : 3;
+    int keys = author && author->in_hash ? WRITE_KEYS - 1 : WRITE_KEYS;
     const char **args = call->argv + keys;
 
     pawl__redis_keys(redis, write->name, PAWL_MUTEX, &call->keys);
@@ -175,8 +176,8 @@ static void fill_write(struct redis *redis, const struct pawl__write *write, str
         put_writer(redis, call->writer);
     call->argv[0] = call->keys.lock;
     call->argv[1] = call->part;
-    call->argv[2] = call->keys.who;
-    call->argv[3] = call->keys.token;
+    call->argv[2] = call->keys.token;
+    call->argv[3] = call->keys.who;
     args[WRITE_OWNER] = author ? author->owner : "";
     args[WRITE_TOKEN] = call->token;
     args[WRITE_WRITER] = author ? "" : call->writer;
