@@ -194,6 +194,19 @@ static bool is_excused(const struct check *check, int64_t from, int64_t to, enum
     return false;
 }
 
+/* The end of a write, or when it was first seen: then it had been carried out. */
+static int64_t known_at(const struct value_op *op) {
+    return op->seen != NULL ? op->seen->end : op->end;
+}
+
+/* Of two operations, whichever came first: a server that knows again what it had forgotten takes writes of an earlier token once more. */
+static bool are_excused(const struct check *check, const struct value_op *one, const struct value_op *other, enum excuse excuse) {
+    int64_t from = one->begin < other->begin ? one->begin : other->begin;
+    int64_t to = known_at(one) > known_at(other) ? known_at(one) : known_at(other);
+
+    return is_excused(check, from, to, excuse, one->lock);
+}
+
 static bool was_carried_out(const struct value_op *write) {
     return write->code == 0 || write->seen != NULL; /* what too few replicas had may be lost with the primary */
 }
@@ -364,7 +377,7 @@ static void check_versions(const struct ranked *all) {
         if (write->seen == NULL)
             continue;
         if (before != NULL && before->rank < write->rank && write->seen->version <= before->seen->version &&
-            !is_excused(all->check, before->begin, write->seen->end, FORGETS, write->lock))
+            !are_excused(all->check, before, write, FORGETS))
             complain_of_read(all->check, write->seen, "whose version is not above that of an earlier token");
         if (before == NULL || before->rank < write->rank || before->seen->version < write->seen->version)
             before = write;
@@ -474,11 +487,7 @@ static void check_held_reads(const struct ranked *all) {
     for (size_t i = 0; i < all->read_count; i++) {
         const struct value_op *read = all->reads[i], *last = read->token > 0 ? last_before(all, read) : NULL;
 
-        if (last == NULL || read->rank >= last->rank)
-            continue;
-        int64_t until = last->seen != NULL && last->seen->end > read->end ? last->seen->end : read->end;
-
-        if (!is_excused(all->check, last->begin, until, FORGETS, read->lock))
+        if (last != NULL && read->rank < last->rank && !are_excused(all->check, last, read, FORGETS))
             complain_of_read(all->check, read, "and holds it: an earlier holder's write was forgotten, or was carried out later");
     }
 }

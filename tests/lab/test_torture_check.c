@@ -562,6 +562,20 @@ static void test_values_do_not_go_back(void **state) {
     holds(BACK("25 rig fault 0 failover 7\n26 rig healed 0 1\n", "1 70 5"));
     breaks(RULE_VALUE, BACK("25 rig fault 0 break-now 7\n26 rig healed 0 1\n", "1 70 5"));
 #undef BACK
+    /* A server that knows again what it had forgotten takes a write of an earlier token: a later one was read, or nothing was. */
+#define KNOWS_AGAIN(fault, later, saw)                                                                                             \
+    FIRST SECOND later "50 1.1.0 drop 0\n51 1.1.0 gone 0 0\n" fault "60 0.1.0 put-by-token 0 5 1\n61 0.1.0 stored 0 0\n" saw END
+#define LATER "45 1.1.0 put 0 8 2\n46 1.1.0 stored 0 0\n47 1.1.0 look 0 0\n48 1.1.0 saw 0 0 2 70 8\n"
+#define NOTHING "45 1.1.0 look 0 8\n46 1.1.0 saw 0 0 0 0 0\n"
+#define EARLIER "62 0.1.0 look 0 0\n63 0.1.0 saw 0 0 1 71 5\n"
+    holds(KNOWS_AGAIN("52 rig fault 0 failover 7\n53 rig healed 0 1\n", LATER, EARLIER));
+    holds(KNOWS_AGAIN("52 rig fault 0 failover 7\n53 rig healed 0 1\n", NOTHING, ""));
+    breaks(RULE_VALUE, KNOWS_AGAIN("", LATER, EARLIER));
+    breaks(RULE_VALUE, KNOWS_AGAIN("", NOTHING, ""));
+#undef EARLIER
+#undef NOTHING
+#undef LATER
+#undef KNOWS_AGAIN
     /* While it is written either may be seen, but not first the new one and then the old one. */
     holds(FIRST "20 0.1.0 put 0 5 1\n21 1.1.0 look 0 0\n22 1.1.0 saw 0 0 0 0 0\n23 1.1.0 look 0 0\n24 1.1.0 saw 0 0 1 70 5\n"
                 "25 0.1.0 stored 0 0\n" SECOND ENDED END);
