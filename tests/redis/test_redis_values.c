@@ -361,6 +361,30 @@ static void test_a_write_of_an_earlier_grant(void **state) {
     pawl_release(lock, NULL);
 }
 
+/* The server tells of a grant: to the holder of an earlier one it says that this is over. */
+static void test_told_of_a_later_grant(void **state) {
+    char owner[80], grant[128];
+    redisReply *fields;
+    uint64_t token;
+
+    (void)state;
+    take(lock);
+    token = pawl_token(lock);
+    fields = redis_server_command(&server, "HKEYS lock");
+    snprintf(owner, sizeof owner, "%s", strpbrk(fields->element[0]->str, "@") ? fields->element[1]->str : fields->element[0]->str);
+    freeReplyObject(fields);
+    owner[36] = '\0'; /* UUID:NUMBER */
+    for (unsigned later = 0; later < 2; later++) {
+        snprintf(grant, sizeof grant, "g %s %llu 1 %llu %d", owner + 37, (unsigned long long)token + later,
+                 (unsigned long long)token, LEASE_MS);
+        assert_int_equal(pawl_state(lock), PAWL_HELD);
+        assert_int_equal(redis_server_integer(&server, "PUBLISH pawl:inbox:%s %s", owner, grant), 1);
+    }
+    await(pawl_state(lock) == PAWL_LOST, "it is never told");
+    assert_fails(PAWL_ELOST, put(lock, "late"), &error);
+    assert_fails(PAWL_ELOST, pawl_release(lock, &error), &error);
+}
+
 /* With the records in a key of their own. */
 static void test_a_write_of_an_earlier_grant_plain(void **state) {
     (void)state;
@@ -588,6 +612,7 @@ int main(int argc, char **argv) {
         TEST(test_a_write_of_the_deposed_is_late),
         TEST(test_a_write_of_an_earlier_grant),
         TEST(test_a_write_of_an_earlier_grant_plain),
+        TEST(test_told_of_a_later_grant),
         TEST(test_nobody_answers),
         TEST(test_by_its_token),
         TEST(test_by_a_token_of_nobody),

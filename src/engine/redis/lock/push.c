@@ -67,6 +67,10 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
     if (said->count <= GRANT_MS || token == 0 || token > REDIS_TOKEN_MAX || said->n[GRANT_COUNT] <= 0 ||
         said->n[GRANT_COUNT] > REDIS_TOKENS_MOST || ms <= 0 || ms > REDIS_SPAN_MOST || !redis_time_makes_sense(at))
         return;
+    /* A later grant of a claim that holds, by an acquire that was still on its way: the hold ended, and others may have held since. */
+    if (home == claim->home && token > claim->kit.grant.token)
+        pawl__rclaim_lost(redis, claim, false, "the hold of '%s' ended on the server, which has granted it anew: release it",
+                          claim->kit.claim->name);
     if (claim->state != RCLAIM_ASKING && claim->state != RCLAIM_WAITING)
         return;
     begin = home == claim->home ? pawl__home_not_before(home, at) : 0; /* in a cluster, its slot may have moved since */
