@@ -423,6 +423,59 @@ static void test_why_time_is_up(void **state) {
     pawl_close(client);
 }
 
+static void on_permits(struct pawl_lock *lock, int result, const struct pawl_error *why, void *data) {
+    (void)lock;
+    (void)why;
+    *(int *)data = result;
+}
+
+static void start_permits(struct pawl_lock *lock, int *ret) {
+    *ret = PAWL_EHELD;
+    assert_works(pawl_acquire_start(lock, PAWL_PERMITS, 2, PATIENCE_MS, on_permits, ret, &error), &error);
+}
+
+static void await_permits(struct pawl *client, const int *result) {
+    for (int i = 0; i < PATIENCE_MS / 2 && *result != 0; i++) {
+        pawl_dispatch(client);
+        poll(NULL, 0, 2);
+    }
+    assert_int_equal(*result, 0);
+}
+
+/* Somebody deletes the place in the queue of one that has leases and waits for room: then another has leases, too, and there is room for
+ * neither. The first finds out, and queues anew. */
+static void test_a_place_is_taken_away_from_who_has_leases(void **state) {
+    int64_t sessions = pawl__zk_recheck_sessions;
+    struct pawl *clients[3];
+    struct pawl_lock *locks[3];
+    int results[3];
+
+    (void)state;
+    pawl__zk_recheck_sessions = 0;
+    for (int i = 0; i < 3; i++) {
+        clients[i] = open_direct("?session=2000");
+        locks[i] = new_semaphore(clients[i], 2);
+    }
+    acquire(locks[0]);
+    await_nodes("/locks", 0);
+    start_permits(locks[1], &results[1]);
+    await_nodes("/leases", 3);
+    raw_delete("/locks", raw_list("/locks").names[0]);
+    start_permits(locks[2], &results[2]);
+    await_nodes("/leases", 5);
+    release(locks[0]);
+    await_permits(clients[2], &results[2]);
+    release(locks[2]);
+    await_permits(clients[1], &results[1]);
+    release(locks[1]);
+    await_nodes("/leases", 0);
+    pawl__zk_recheck_sessions = sessions;
+    for (int i = 0; i < 3; i++) {
+        pawl_lock_free(locks[i]);
+        pawl_close(clients[i]);
+    }
+}
+
 /* Where the body of a reply begins: behind its length, its number, a zxid and a code. */
 enum { BODY = 20 };
 
@@ -531,6 +584,7 @@ int main(int argc, char **argv) {
         TEST(test_a_delete_that_is_refused_is_tried_again),
         TEST(test_a_quota_is_exceeded),
         TEST(test_why_time_is_up),
+        TEST(test_a_place_is_taken_away_from_who_has_leases),
         TEST(test_a_list_of_less_than_none),
         TEST(test_a_node_of_no_transaction),
         TEST(test_rights_of_nobody),

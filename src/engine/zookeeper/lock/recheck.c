@@ -12,7 +12,8 @@
  * what was missed.
  *
  * This is a net below the algorithm, not a part of it: a waiter asks every few sessions, some waiters at a time, and what is caught
- * is warned of. A semaphore's wait for leases is for no znode in particular: there the leases are listed again.
+ * is warned of. A semaphore's wait for leases is for no znode in particular: there the leases are listed again. Before that it asks for its
+ * own place in `locks`: where somebody has deleted that, another makes leases as well, and there may never be room for both.
  */
 #include "engine/zookeeper/lock/lock.h"
 
@@ -36,14 +37,23 @@ static int on_checked(struct zk_op *op, const struct zk_reply *reply) {
     return ZK_NOTHING;
 }
 
+static int on_place_checked(struct zk_op *op, const struct zk_reply *reply) {
+    struct zk_claim *claim = zk_asked(op);
+
+    if (!claim || !waits(claim) || (reply->rc != ZOK && reply->rc != ZNONODE))
+        return ZK_NOTHING;
+    return reply->rc == ZOK ? ZK_RESUME : ZK_BEGIN;
+}
+
 static void ask(struct zk_claim *claim) {
-    struct zk_op *op = pawl__zk_ask(claim, on_checked, NULL);
+    bool leases = claim->state == ZK_LEASING;
+    struct zk_op *op = pawl__zk_ask(claim, leases ? on_place_checked : on_checked, NULL);
     zoo_op_t check;
 
     if (!op)
         return; /* next time */
     pawl__zk_say_of(claim, "waits for long: asking the leader");
-    zoo_check_op_init(&check, claim->watch.ahead->path, -1);
+    zoo_check_op_init(&check, leases ? claim->at.own : claim->watch.ahead->path, -1);
     pawl__zk_multi(op, &check, 1);
 }
 
@@ -60,10 +70,7 @@ int64_t pawl__zk_recheck(struct zk_engine *zk, int64_t now) {
         if (!waits(claim) || now - claim->waits_since < pawl__zk_recheck_sessions * span)
             continue;
         claim->waits_since = now;
-        if (claim->state == ZK_LEASING)
-            claim->asker.step(&claim->asker, ZK_RESUME);
-        else
-            ask(claim);
+        ask(claim);
         if (++asked == AT_ONCE)
             break;
     }
