@@ -9,16 +9,38 @@ set -u
 
 scratch=$(mktemp -d)
 export PAWL_URL=local:$scratch/locks
+export TEST_SCRATCH=$scratch # by this finish() knows what the test has started
 count=0
 failures=0
 pids=()
 
+# The process and all below it: a subshell would go on with its next command.
+kill_below() { # PID
+    local children child
+    read -ra children <"/proc/$1/task/$1/children"
+    for child in "${children[@]}"; do
+        kill_below "$child"
+        kill -9 "$child"
+    done
+}
+
+# End all that was started, however deep, also what has lost its parent. A signal that ends the test comes here, too.
 finish() {
+    local left
     exec 2>/dev/null
     kill -9 "${pids[@]}"
+    kill_below $$
+    for _ in {1..100}; do # some start others meanwhile
+        left=$(env -u TEST_SCRATCH grep -lzFx "TEST_SCRATCH=$scratch" /proc/[0-9]*/environ)
+        left=${left//[!0-9$'\n']/}
+        [ "$left" ] || break
+        # shellcheck disable=SC2086 # one word each
+        kill -9 $left
+    done
     rm -rf "$scratch"
 }
 trap finish EXIT
+trap 'exit 130' INT # else it would go on when what stands in front ends without a signal
 
 # NAME, COMMAND...: fails when the command does.
 check() {

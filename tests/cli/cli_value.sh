@@ -141,7 +141,7 @@ fenced() {
 # ---- Watching, waiting ----
 
 watching() {
-    start "watch-$2" sh -c '"$PAWL" value watch watched >&3 2>/dev/null'
+    start "watch-$2" sh -c 'exec "$PAWL" value watch watched >&3 2>/dev/null'
     watcher=$started
     set_value first watched
     equal "$1: watch prints a value" first "$(hear)"
