@@ -65,10 +65,10 @@ static void take_label_off(struct node *node, const struct pawl__claim *claim) {
         node->labelled = 0;
 }
 
-/* Everything about a node that does not depend on the queue. It is in no list. */
+/* Everything about a node that does not depend on the queue. It is in no list; but who writes a value may look at it (value.c). */
 static void fill(struct node *node, const struct pawl__claim *claim, uint64_t owner, int64_t now_ms) {
-    SET(node->hash, claim->name_hash);
-    SET(node->mode, (uint8_t)claim->mode);
+    COMMIT(node->hash, claim->name_hash);
+    COMMIT(node->mode, (uint8_t)claim->mode);
     SET(node->watching, WATCHING_NOTHING);
     node->kind = (uint8_t)((unsigned)claim->kind | (claim->keep_ns ? NODE_KEEPS : 0));
     node->permits = claim->permits;
@@ -595,7 +595,7 @@ int pawl__local_check(const struct pawl__engine *engine, const struct pawl__clai
         return PAWL_ELOST;
     if (pawl__local_gone_roughly(local))
         return PAWL_EGONE;
-    word = atomic_load_explicit(&local->table->nodes[ref - 1].state, memory_order_acquire);
+    word = SEE(local->table->nodes[ref - 1].state);
     if ((word & (NODE_STATE_MASK | NODE_BROKEN)) != NODE_HELD && state_of(word) != NODE_KEPT)
         return PAWL_ELOST;
     /* Else a downgrade found it revoked, and what was read may be another claim's. */

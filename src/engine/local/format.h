@@ -250,6 +250,8 @@ static inline uint64_t session_word(uint32_t generation, uint64_t live) {
 /* Loads and stores under the guard, or of what only one process writes. */
 #define GET(place) atomic_load_explicit(&(place), memory_order_relaxed)
 #define SET(place, value) atomic_store_explicit(&(place), (value), memory_order_relaxed)
+/* A load without the guard: what is loaded after it in the program is not older. */
+#define SEE(place) atomic_load_explicit(&(place), memory_order_acquire)
 /* A store that commits: everything before it in the program is in memory first. */
 #define COMMIT(place, value) atomic_store_explicit(&(place), (value), memory_order_release)
 

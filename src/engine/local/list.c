@@ -334,8 +334,8 @@ static inline enum verdict link_node(struct local *local, struct guard_visit *vi
 
     if (event == NODE_HOLD && token == 0)
         return GET(bucket->token) > GET(local->table->header.token_ceiling) ? VERDICT_DAMAGED : VERDICT_TOKENS;
-    SET(node->token, token);
-    SET(node->ticket, ticket); /* before it is held: who writes a value knows its hold by that, and looks without the guard */
+    COMMIT(node->token, token);
+    COMMIT(node->ticket, ticket); /* before it is held: who writes a value knows its hold by that, and looks without the guard */
     node->granted_ms = node->since_ms;
     if (!node_move(node, event))
         return VERDICT_DAMAGED;

@@ -292,7 +292,8 @@ void pawl__local_value_sign(struct pawl__engine *engine, struct pawl__claim *cla
     memcpy(ret->bytes, &author, sizeof author);
 }
 
-/* Does the author hold it, exclusively, and was not told to give up? */
+/* Does the author hold it, exclusively, and was not told to give up? Without the guard: what is known of a node is committed by who fills it,
+ * and looked at between two looks at its state. So if a later claim's is seen, then also that the author's has left. */
 static bool still_holds(struct local *local, const struct author *author, const struct pawl__write *write) {
     const struct node *node;
     uint32_t word;
@@ -300,10 +301,10 @@ static bool still_holds(struct local *local, const struct author *author, const 
     if (author->ref == 0 || author->ref > NODE_COUNT)
         return false;
     node = &local->table->nodes[author->ref - 1];
-    word = atomic_load(&node->state);
-    return (word & (NODE_STATE_MASK | NODE_BROKEN)) == NODE_HELD && GET(node->owner) == author->owner &&
-           GET(node->ticket) == author->ticket && GET(node->hash) == write->name_hash && GET(node->mode) == PAWL_EXCLUSIVE &&
-           (write->author || GET(node->token) == write->token) && atomic_load(&node->state) == word;
+    word = SEE(node->state);
+    return (word & (NODE_STATE_MASK | NODE_BROKEN)) == NODE_HELD && SEE(node->owner) == author->owner &&
+           SEE(node->ticket) == author->ticket && SEE(node->hash) == write->name_hash && SEE(node->mode) == PAWL_EXCLUSIVE &&
+           (write->author || SEE(node->token) == write->token) && SEE(node->state) == word;
 }
 
 static int fail_deposed(const struct pawl__write *write, struct pawl_error *reterr) {
