@@ -7,8 +7,6 @@
  * with $PAWL_TEST_LONG set, if that fits into ten minutes each; else as many, evenly spread from a random start, as fit into a few
  * seconds.
  */
-#include <sys/ptrace.h>
-
 #include "../support/local_harness.h"
 
 static const char NAME[] = "stepped";
@@ -550,22 +548,6 @@ static void run_scenario(struct scene *scene, const struct scenario *scenario) {
     assert_true(kills > 0);
     print_message("%-22s %ld instructions, %ld kills, worst wait %.2f ms\n", scenario->name, whole, kills,
                   (double)scene->worst / MS);
-}
-
-static bool can_trace(void) {
-    pid_t pid = fork();
-    int status;
-
-    if (pid == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
-            _exit(1);
-        raise(SIGSTOP);
-        _exit(0);
-    }
-    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-        return false;
-    kill_and_reap(pid);
-    return true;
 }
 
 static void test_every_instruction(void **data) {

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -337,6 +338,23 @@ static inline void stop_and_wait(pid_t pid) {
     kill(pid, SIGSTOP);
     for (int i = 0; i < 5000 && !process_is(pid, 'T'); i++)
         sleep_ms(1);
+}
+
+/* Is a process to be stepped here? */
+static inline bool can_trace(void) {
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+            _exit(1);
+        raise(SIGSTOP);
+        _exit(0);
+    }
+    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+        return false;
+    kill_and_reap(pid);
+    return true;
 }
 
 /* A process that takes a lock, says so on the board, and keeps it. */
