@@ -4,10 +4,10 @@
  *
  * A client, a follower and the leader. The follower has two threads, one that reads what clients send, notes whose it is and
  * forwards it, and one that hears the leader: it answers pings by what was noted since, and hands results on. All of them, and each
- * way between two of them, take as long as they like; what is on one way keeps its order. The leader sends its pings in time: that
- * is what the rule rests on. It ends the session when T has gone by since it heard of it. As long as it has not been cut off it
- * hears all reports, sooner or later; at some moment the follower is cut off for good. Then the client must not believe that it is
- * assured after the end.
+ * way between two of them, take as long as they like; what is on one way keeps its order. The leader sends its pings half a tick apart,
+ * or later: by T/12 at most, which is what the rule rests on. It ends the session when T has gone by since it heard of it. As long as it
+ * has not been cut off it hears all reports, sooner or later; at some moment the follower is cut off for good. Since that may be at any
+ * moment, the client must never believe that it is assured for longer than T after the leader has heard of it.
  */
 #include "engine/zookeeper/session/session.h"
 
@@ -17,7 +17,7 @@
 #include "../support/test.h"
 
 /* In ms. */
-enum { T = 12000, HALF = 1500, MOST = 512 };
+enum { T = 12000, MOST = 512 };
 
 enum what { READ, WRITE, PING, RESULT, REPORT };
 
@@ -37,12 +37,15 @@ struct lane {
 
 static struct {
     int64_t now, heard, cut_at, believed;
+    int64_t half, late; /* half a tick; how late pings are at most */
+    int64_t ping_at;    /* when the leader sends the next one */
+    int64_t pace;       /* the client asks about so often */
     uint64_t random;
     bool noted;
     struct zk_session session;
     struct lane to_follower, to_leader, from_leader, to_client;
     struct zk_op ops[MOST];
-    unsigned op_count, unanswered;
+    unsigned op_count, unanswered, forwarded;
 } it;
 
 static int64_t draw(int64_t low, int64_t high) {
@@ -103,12 +106,7 @@ static bool is_cut(void) {
 static bool next_waits(void) {
     const struct lane *lane = &it.to_follower;
 
-    if (lane->first == lane->last || lane->messages[lane->first % MOST].what != READ)
-        return false;
-    for (const struct zk_op *op = it.ops; op < it.ops + it.op_count; op++)
-        if (op->writes && op->number == 1)
-            return true;
-    return false;
+    return it.forwarded > 0 && lane->first != lane->last && lane->messages[lane->first % MOST].what == READ;
 }
 
 static void follower_reads(void) {
@@ -116,7 +114,7 @@ static void follower_reads(void) {
 
     while (!next_waits() && take(&it.to_follower, &message)) {
         it.noted = true;
-        message.op->number = 1; /* on its way */
+        it.forwarded += message.what == WRITE;
         if (message.what == WRITE)
             put(&it.to_leader, message);
         else
@@ -133,7 +131,7 @@ static void follower_hears(void) {
             it.noted = false;
             continue;
         }
-        message.op->number = 2;
+        it.forwarded--;
         put(&it.to_client, message);
     }
 }
@@ -150,9 +148,12 @@ static void leader_hears(void) {
 }
 
 static void step(void) {
-    if (it.now % HALF == 0 && !is_cut())
-        put(&it.from_leader, (struct message){.what = PING});
-    if (!draw(0, 60))
+    if (it.now >= it.ping_at) {
+        it.ping_at += it.half + (draw(0, 1) ? 0 : draw(0, 1) ? it.late : draw(0, it.late));
+        if (!is_cut())
+            put(&it.from_leader, (struct message){.what = PING});
+    }
+    if (!draw(0, it.pace) || it.now * ZK_MS >= it.session.sent_at + it.session.timeout_ns / 4)
         client_asks();
     follower_reads();
     follower_hears();
@@ -160,41 +161,86 @@ static void step(void) {
     client_hears();
 }
 
-/* Returns whether the client has believed more than the connection told it. */
-static bool play(uint64_t seed) {
+/* Returns for how long the client believed in a session that had ended; 0: never. */
+static int64_t play(uint64_t seed, int64_t late) {
+    int64_t most = 0;
+
     memset(&it, 0, sizeof it);
     it.random = seed;
+    it.late = late;
+    it.half = draw(0, 1) ? T / 8 : T / 4;
     it.session.timeout_ns = T * ZK_MS;
-    it.session.options.tick_ns = draw(0, 1) ? 2 * HALF * ZK_MS : 0;
-    it.now = it.heard = 1000;
+    it.session.options.tick_ns = it.half < T / 4 || draw(0, 1) ? 2 * it.half * ZK_MS : 0;
+    it.now = 1000;
+    it.pace = draw(0, 1) ? 60 : draw(60, 3000);
     it.cut_at = draw(1000, 40000);
+    it.ping_at = it.now + draw(0, it.half);
     pawl__zk_proved_anew(&it.session, (it.now - draw(1, 50)) * ZK_MS);
+    it.session.sent_at = it.now * ZK_MS;
     it.heard = it.now; /* a connection is made known */
-    for (; it.now < it.heard + 2 * T; it.now++)
+    for (; it.now < it.heard + 2 * T; it.now++) {
         step();
-    if (it.believed > it.heard + T)
-        fail_msg("history %llu: believed until %lld, and it ended at %lld", (unsigned long long)seed, (long long)it.believed,
-                 (long long)(it.heard + T));
-    return it.session.proofs.heard > 1000 * ZK_MS;
+        if (most < it.believed - it.heard - T)
+            most = it.believed - it.heard - T;
+    }
+    return most;
 }
 
-static int histories = 500;
+static int histories = 1000;
 
-static void test_no_history_is_believed_too_long(void **state) {
-    int believed = 0;
+/* Returns in how many of the histories the client believed for too long. */
+static int play_all(int64_t late, uint64_t *ret_first) {
+    int wrong = 0, believed = 0;
+
+    for (int i = histories; i > 0; i--) {
+        uint64_t seed = (uint64_t)i * 0x9e3779b97f4a7c15u;
+
+        if (play(seed, late) > 0) {
+            *ret_first = seed;
+            wrong++;
+        }
+        believed += it.session.proofs.heard > 1000 * ZK_MS;
+    }
+    assert_true(believed > histories / 2);
+    return wrong;
+}
+
+static void must_hold(int64_t late) {
+    uint64_t seed;
+
+    if (play_all(late, &seed) > 0)
+        fail_msg("history %llu with pings %lld ms late: believed for %lld ms too long", (unsigned long long)seed, (long long)late,
+                 (long long)play(seed, late));
+}
+
+static void test_pings_in_time(void **state) {
+    (void)state;
+    must_hold(0);
+}
+
+static void test_pings_that_are_late(void **state) {
+    (void)state;
+    must_hold(T / 12);
+}
+
+/* Here the rule ends; and if it did not, the histories above would prove little. */
+static void test_pings_that_are_too_late(void **state) {
+    uint64_t seed;
 
     (void)state;
-    for (int i = 1; i <= histories; i++)
-        believed += play((uint64_t)i * 0x9e3779b97f4a7c15u);
-    assert_true(believed > histories / 2);
+    assert_true(play_all(T / 6, &seed) > 0);
 }
 
-/* An argument: so many histories. */
+/* Arguments: a pattern of names; so many histories. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_history_is_believed_too_long),
+        cmocka_unit_test(test_pings_in_time),
+        cmocka_unit_test(test_pings_that_are_late),
+        cmocka_unit_test(test_pings_that_are_too_late),
     };
 
-    histories = argc > 1 ? atoi(argv[1]) : histories;
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    histories = argc > 2 ? atoi(argv[2]) : histories;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

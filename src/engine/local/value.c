@@ -292,8 +292,8 @@ void pawl__local_value_sign(struct pawl__engine *engine, struct pawl__claim *cla
     memcpy(ret->bytes, &author, sizeof author);
 }
 
-/* Does the author hold it, exclusively, and was not told to give up? Without the guard: what is known of a node is committed by who fills it,
- * and looked at between two looks at its state. So if a later claim's is seen, then also that the author's has left. */
+/* Does the author hold it, exclusively, and was not told to give up? Without the guard: what is known of a node is committed by who fills
+ * it, and looked at between two looks at its state. So if a later claim's is seen, then also that the author's has left. */
 static bool still_holds(struct local *local, const struct author *author, const struct pawl__write *write) {
     const struct node *node;
     uint32_t word;

@@ -9,25 +9,27 @@
  * answers the leader's pings, every half tick.
  *
  * THE RULE. Three requests of ours, all answered: `noted`, any one; `first` and `second`, which go through the leader. `first` left
- * half a tick or more after the answer to `noted` was read here, and `second` after the answer to `first`. When `second` is answered,
- * the leader has heard from us when `noted` left, or later.
+ * half a tick and T/12 or more after the answer to `noted` was read here, and `second` after the answer to `first`. When `second` is
+ * answered, the leader has heard from us when `noted` left, or later.
  *
- *     here        noted ---->  answer     (half a tick or more)     first ------> answer  second -----> answer
+ *     here        noted ---->  answer  (half a tick, T/12 or more)  first ------> answer  second -----> answer
  *     follower            o noted                          (A) o        forwards                forwards
  *     leader                                                ping             carries out             carries out
  *
- * Why: the leader carried `first` out more than half a tick after the follower had noted us, so it sent a ping in between, (A). Pings
- * and results come to the follower in one row, so it had answered that ping, and told of us, before it could answer `first`. What it tells
- * and what it forwards go to the leader in one row, too: so that has come before `second`. It does not matter how long anybody stood
- * still, nor when the library sent its pings. Who is connected to the leader itself is heard at once, and a new connection is made known
- * to the leader before it is there.
+ * Why: the leader carried `first` out more than half a tick and T/12 after the follower had noted us, so it sent a ping in between, (A),
+ * even if that was T/12 late; all come a little late. Pings and results come to the follower in one row, so it had answered that ping,
+ * and told of us, before it could answer `first`. What it tells and what it forwards go to the leader in one row, too: so that has come
+ * before `second`. It does not matter how long anybody else stood still, nor when the library sent its pings. Who is connected to the
+ * leader itself is heard at once, and a new connection is made known to the leader before it is there.
  *
- * What it rests on: that the leader sends its pings in time. Where one is late it may have heard only of what left before `noted`,
- * which is T/4 earlier at the most, since so often something leaves. What a hold is assured for at most leaves T/12 beyond that, for
- * the way and for pings that are a little late, as they all are; for a follower that loses a note while it writes its report; and for
- * an observer that reports to a follower, which takes a whole tick. If a ping is later than that, and the follower is cut off at that
- * moment, a session ends before a hold that was proved. No bound closes that, since a leader may stand still for as long as it likes; a
- * longer session makes it rarer in proportion. (docs/guarantees.md: what is not promised.)
+ * What it rests on: that no two pings are further apart than half a tick and T/12. Then no history of messages breaks it, however long
+ * anything stands still on its way. Beyond that some do: the leader may have heard only of what had come to the follower before its last
+ * ping. If nothing stood still there, that left T/4 before `noted` at the most, since so often something leaves, and what a hold is
+ * assured for at most leaves T/12 beyond that: enough also for a follower that loses a note while it writes its report, and for an
+ * observer that reports to a follower, which takes a whole tick. But where requests stood still on their way to the follower, and a ping
+ * is later than T/12, and the follower is cut off at that moment, a session ends before a hold that was proved. No bound closes that,
+ * since a leader may stand still for as long as it likes; a longer session makes it rarer in proportion. (docs/guarantees.md: what is not
+ * promised. tests/zookeeper/test_zookeeper_proof.c plays histories on both sides of the limit.)
  *
  * The client is not told the tick. A server does not grant sessions of less than two ticks unless its administrator says otherwise, so
  * half a tick is at most T/4. `?tick=` says better: the largest of the servers'.
@@ -39,11 +41,16 @@
 #include "base/error.h"
 #include "base/lease.h"
 
-/* What was answered is noted at such distances, so that a few are enough to look back half a tick. */
+/* What was answered is noted at such distances, so that a few are enough to look back as far as two pings are apart. */
 enum { NOTES_IN_A_SESSION = 64 };
 
 static int64_t half_tick(const struct zk_session *session) {
     return session->options.tick_ns ? session->options.tick_ns / 2 : session->timeout_ns / 4;
+}
+
+/* So far apart two pings of the leader's may be. */
+static int64_t between_pings(const struct zk_session *session) {
+    return half_tick(session) + session->timeout_ns / 12;
 }
 
 /* However much was proved: a hold is lost for its owner so long after the last request that the leader answered. It is what is left of T
@@ -81,13 +88,13 @@ static const struct zk_answered *nth(const struct zk_proofs *proofs, unsigned n)
     return &proofs->answered[n % ZK_ANSWERED];
 }
 
-/* When the last one left of those that had been answered half a tick before `at`. */
+/* When the last one left of those that had been answered so long before `at` that the leader has sent a ping since. */
 static int64_t noted_before(const struct zk_session *session, int64_t at) {
     const struct zk_proofs *proofs = &session->proofs;
     unsigned count = proofs->answered_count, last = count > ZK_ANSWERED ? count - ZK_ANSWERED : 0;
 
     while (count-- > last)
-        if (nth(proofs, count)->at <= at - half_tick(session) && nth(proofs, count)->sent_at > proofs->passed)
+        if (nth(proofs, count)->at <= at - between_pings(session) && nth(proofs, count)->sent_at > proofs->passed)
             return nth(proofs, count)->sent_at;
     return proofs->passed;
 }
