@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_redis_table.c - every cell of the table of claims: what is not written down here is ignored.
+ * test_redis_table.c - every cell of the tables of claims, and of the tokens that they ask for: what is not written down here is ignored,
+ * and of tokens never happens.
  */
 #include "../support/test.h"
 
@@ -91,8 +92,33 @@ static void test_ways_out(void **unused) {
             }
 }
 
+/* ---- Tokens --------------------------------------------------------------------------------------------------------------- */
+
+static const int tokens_cells[TOKENS_STATES][TOKENS_EVENTS] = {
+    /* ASK, GIVE, REFUSE, TAKE */
+    [TOKENS_NOT_ASKED] = {TOKENS_ASKED, TOKENS_NEVER, TOKENS_REFUSED, TOKENS_NEVER},
+    [TOKENS_ASKED] = {TOKENS_NEVER, TOKENS_GIVEN, TOKENS_REFUSED, TOKENS_NEVER},
+    [TOKENS_GIVEN] = {TOKENS_NEVER, TOKENS_NEVER, TOKENS_NEVER, TOKENS_NOT_ASKED},
+    [TOKENS_REFUSED] = {TOKENS_NEVER, TOKENS_NEVER, TOKENS_NEVER, TOKENS_NEVER},
+};
+
+static void test_every_cell_of_the_tokens(void **unused) {
+    (void)unused;
+    for (int state = 0; state < TOKENS_STATES; state++)
+        for (int event = 0; event < TOKENS_EVENTS; event++) {
+            struct rclaim claim = {.tokens.state = (enum tokens_state)state};
+            int to = tokens_cells[state][event];
+
+            assert_int_equal(pawl__rclaim_tokens_move((enum tokens_state)state, (enum tokens_event)event), to);
+            if (to != TOKENS_NEVER)
+                pawl__rclaim_tokens_step(&claim, (enum tokens_event)event);
+            assert_int_equal(claim.tokens.state, to == TOKENS_NEVER ? state : to);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_cell), cmocka_unit_test(test_ways_out)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_cell), cmocka_unit_test(test_ways_out),
+                                       cmocka_unit_test(test_every_cell_of_the_tokens)};
 
     return cmocka_run_group_tests_name("redis_table", tests, NULL, NULL);
 }

@@ -343,11 +343,11 @@ static void downgrade_answered(struct redis *redis, const struct request *reques
 
 /* Any other answer, or none, means no more tokens. */
 static void more_tokens_answered(const struct request *request, const redisReply *reply) {
-    request->claim->tokens = TOKENS_REFUSED;
-    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST) {
-        request->claim->tokens_added = (uint32_t)reply->integer;
-        request->claim->tokens = TOKENS_GIVEN;
-    }
+    bool given = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST;
+
+    if (given)
+        request->claim->tokens.added = (uint32_t)reply->integer;
+    pawl__rclaim_tokens_step(request->claim, given ? TOKENS_GIVE : TOKENS_REFUSE);
 }
 
 void pawl__answer(struct redis *redis, const struct request *request, const redisReply *reply) {

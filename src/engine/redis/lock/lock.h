@@ -109,7 +109,21 @@ struct rclaim_trying {
 };
 
 /* Whether it gets more tokens: see tokens() in engine.h. REFUSED is for the rest of the hold. */
-enum tokens_state { TOKENS_NOT_ASKED, TOKENS_ASKED, TOKENS_GIVEN, TOKENS_REFUSED };
+enum tokens_state { TOKENS_NOT_ASKED, TOKENS_ASKED, TOKENS_GIVEN, TOKENS_REFUSED, TOKENS_STATES };
+enum { TOKENS_NEVER = TOKENS_STATES }; /* in the table: it can't happen */
+
+enum tokens_event {
+    TOKENS_ASK,    /* the core wants some, and they are asked for; ... */
+    TOKENS_GIVE,   /* ... here they are; ... */
+    TOKENS_REFUSE, /* ... or they can't be asked for, or the answer has none, or will not be heard */
+    TOKENS_TAKE,   /* the core has them */
+    TOKENS_EVENTS,
+};
+
+struct rclaim_tokens {
+    enum tokens_state state; /* written by pawl__rclaim_tokens_step() alone */
+    uint32_t added;          /* GIVEN: so many */
+};
 
 /* The engine's state of a claim. */
 struct rclaim {
@@ -140,9 +154,8 @@ struct rclaim {
     int64_t head_until; /* while an answer is on its way: it was told that it is first, and to ask then; else PAWL__NEVER */
     unsigned position;
     unsigned failures; /* retryable errors in a row */
-    enum tokens_state tokens;
-    uint32_t tokens_added; /* GIVEN: so many */
-    int64_t held_since;    /* HOLDING: sent_at of the grant */
+    struct rclaim_tokens tokens;
+    int64_t held_since; /* HOLDING: sent_at of the grant */
 };
 
 TAILQ_HEAD(subscription_list, subscription);
@@ -225,6 +238,9 @@ struct group {
 
 /* state.c: the table. False: it is ignored. */
 bool pawl__rclaim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret);
+/* The table of the tokens: the next state, or TOKENS_NEVER. */
+int pawl__rclaim_tokens_move(enum tokens_state state, enum tokens_event event);
+void pawl__rclaim_tokens_step(struct rclaim *claim, enum tokens_event event);
 
 /* listen.c */
 void pawl__subscriptions_init(struct redis *redis);

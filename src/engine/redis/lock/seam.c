@@ -104,15 +104,15 @@ int pawl__redis_tokens(struct pawl__engine *engine, struct pawl__claim *seam, ui
     int rc = PAWL__PENDING;
 
     pawl__redis_lock(redis);
-    if (claim->tokens == TOKENS_NOT_ASKED)
-        claim->tokens = ask_for_tokens(redis, claim, want) ? TOKENS_ASKED : TOKENS_REFUSED;
+    if (claim->tokens.state == TOKENS_NOT_ASKED)
+        pawl__rclaim_tokens_step(claim, ask_for_tokens(redis, claim, want) ? TOKENS_ASK : TOKENS_REFUSE);
     else
         pawl__home_look(claim->home);
-    if (claim->tokens == TOKENS_REFUSED) {
+    if (claim->tokens.state == TOKENS_REFUSED) {
         rc = PAWL_EHELD;
-    } else if (claim->tokens == TOKENS_GIVEN) {
-        claim->tokens = TOKENS_NOT_ASKED;
-        *ret = claim->tokens_added;
+    } else if (claim->tokens.state == TOKENS_GIVEN) {
+        pawl__rclaim_tokens_step(claim, TOKENS_TAKE);
+        *ret = claim->tokens.added;
         rc = PAWL__DONE;
     }
     pawl__redis_unlock_asked(redis);

@@ -253,7 +253,7 @@ static void detach(struct request *request, struct rclaim *claim) {
                 group->members[i].claim = NULL;
     } else if (request->claim == claim) {
         if (request->what == ASKED_MORE_TOKENS)
-            claim->tokens = TOKENS_REFUSED; /* an answer that is ignored gives none */
+            pawl__rclaim_tokens_step(claim, TOKENS_REFUSE); /* an answer that is ignored gives none */
         request->answered = NULL;
         request->what = ASKED_NOTHING;
         request->claim = NULL;

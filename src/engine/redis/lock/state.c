@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * state.c - what becomes of a claim: for each state, what an event makes of it. lock.h has the words.
+ * state.c - what becomes of a claim, and of the tokens that it asks for: for each state, what an event makes of it. lock.h has the words.
  *
  * The caller has looked at everything else (is it the answer to what was asked last? is the grant still worth something? does
  * the URL ask for replicas?), and chooses the event by that. What is not in the table is ignored. What is asked of the server in a
- * state, and again after a lost answer, is pawl__rclaim_drive's to know.
+ * state, and again after a lost answer, is pawl__rclaim_drive's to know. Of tokens nothing is ignored: what is not in their table never
+ * happens.
  */
+#include <assert.h>
+
 #include "engine/redis/lock/lock.h"
 
 /* Not granted yet: asking, and waiting in the queue, differ in little. */
@@ -52,4 +55,27 @@ static const struct rclaim_move moves[RCLAIM_STATES][RCLAIM_EVENTS] = {
 bool pawl__rclaim_moves(enum rclaim_state state, enum rclaim_event event, struct rclaim_move *ret) {
     *ret = moves[state][event];
     return ret->next || ret->news;
+}
+
+/* `x`: never. One answer comes to what was asked, if it is heard at all, and the core takes what is given before it asks again. */
+enum { x = TOKENS_NEVER };
+
+static const uint8_t tokens_moves[TOKENS_STATES][TOKENS_EVENTS] = {
+    /* ASK GIVE REFUSE TAKE */
+    [TOKENS_NOT_ASKED] = {TOKENS_ASKED, x, TOKENS_REFUSED, x},
+    [TOKENS_ASKED] = {x, TOKENS_GIVEN, TOKENS_REFUSED, x},
+    [TOKENS_GIVEN] = {x, x, x, TOKENS_NOT_ASKED},
+    [TOKENS_REFUSED] = {x, x, x, x},
+};
+
+int pawl__rclaim_tokens_move(enum tokens_state state, enum tokens_event event) {
+    return tokens_moves[state][event];
+}
+
+void pawl__rclaim_tokens_step(struct rclaim *claim, enum tokens_event event) {
+    int next = pawl__rclaim_tokens_move(claim->tokens.state, event);
+
+    assert(next != x);
+    if (next != x)
+        claim->tokens.state = (enum tokens_state)next;
 }
