@@ -38,7 +38,7 @@ static void end_all(struct claim *claim, const struct pawl_error *why) {
 
     while ((waiter = TAILQ_FIRST(&claim->waiters))) {
         waiter->error = *why;
-        pawl__waiter_conclude(waiter, WAITER_ENDED);
+        pawl__waiter_conclude(waiter, WAITER_END);
     }
 }
 
@@ -51,7 +51,7 @@ void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) 
     va_start(args, format);
     vsnprintf(waiter->error.text, sizeof waiter->error.text, format, args);
     va_end(args);
-    pawl__waiter_conclude(waiter, WAITER_ENDED);
+    pawl__waiter_conclude(waiter, WAITER_END);
     if (first && claim->state == CLAIM_OPEN) { /* it was to look */
         pass_on(claim, waiter->lock);
         return;
@@ -121,7 +121,7 @@ static void wait_once(struct cohort *cohort, struct waiter *waiter, int64_t now,
     if (first && claim->state == CLAIM_PENDING && !pawl__claim_is_adopted(claim) && !claim->parked) {
         wait_in_engine(claim, until);
     } else if (may_take(waiter)) {
-        waiter->turn = TURN_DUE;
+        pawl__waiter_step(waiter, WAITER_TURN);
         pass_on(claim, waiter->lock);
         pawl__cohort_adopt_unsettled(cohort); /* if it went back: this thread is about to wait for another */
     } else {
@@ -134,19 +134,19 @@ static void ask_interrupted(struct cohort *cohort, struct waiter *waiter) {
     const struct pawl *client = cohort->client;
     bool over;
 
-    if (!client->callbacks.interrupted || waiter->state != WAITER_WAITING)
+    if (!client->callbacks.interrupted || !is_waiting(waiter))
         return;
     UNCANCELLED;
     pawl__cohort_let_go(cohort);
     over = pawl__ask_interrupted(client, cohort);
     pthread_mutex_lock(&cohort->mutex);
-    if (over && waiter->state == WAITER_WAITING)
+    if (over && is_waiting(waiter))
         pawl__cohort_end(waiter, PAWL_ECANCELED, "the acquire of '%s' was ended: a signal interrupted it", cohort->name);
 }
 
 /* Is the claim still there that another thread holds? */
 static void look_beside(struct waiter *waiter) {
-    if (waiter->state != WAITER_WAITING || !needs_looks(waiter->claim))
+    if (!is_waiting(waiter) || !needs_looks(waiter->claim))
         return;
     pawl__cohort_refresh(waiter->claim);
     pawl__cohort_adopt_unsettled(waiter->lock->cohort); /* this thread is about to wait for another claim */
@@ -162,13 +162,13 @@ static bool refuse_wait(struct cohort *cohort, struct waiter *waiter) {
                          "'%s' can't be waited for in this callback, which runs in the thread that renews and hears of grants: "
                          "acquire it in another",
                          cohort->name);
-    return waiter->state != WAITER_WAITING;
+    return !is_waiting(waiter);
 }
 
 void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter) {
     if (pawl__calling && refuse_wait(cohort, waiter))
         return;
-    while (waiter->state == WAITER_WAITING) {
+    while (is_waiting(waiter)) {
         int64_t now = pawl__boottime(), until = waiter->deadline;
 
         if (now >= until && !may_take(waiter)) { /* it may be late because it was asleep */
@@ -238,11 +238,7 @@ static void move_waiters(struct claim *claim, struct claim *home) {
     struct waiter *waiter;
 
     while ((waiter = TAILQ_LAST(&claim->waiters, waiter_list))) {
-        TAILQ_REMOVE(&claim->waiters, waiter, link);
-        TAILQ_INSERT_HEAD(&home->waiters, waiter, link);
-        waiter->claim = home;
-        waiter->turn = TURN_LATER;
-        waiter->slice_until = 0;
+        pawl__waiter_change(home, waiter);
         pawl__waiter_count(home);
     }
 }

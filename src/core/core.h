@@ -222,16 +222,33 @@ struct hold {
     bool lost;
 };
 
-enum waiter_state { WAITER_WAITING, WAITER_GRANTED, WAITER_ENDED };
-/* The first waiter of a claim that is open: handoff.c. */
-enum waiter_turn { TURN_LATER, TURN_CALLED, TURN_DUE };
+/* The table is in waiter.c; what CALLED and DUE are for, in handoff.c. */
+enum waiter_state {
+    WAITER_NEW,
+    WAITER_WAITING, /* behind a claim, as in the next two; */
+    WAITER_CALLED,  /* ... which was left open for it; */
+    WAITER_DUE,     /* ... and which it is to have next */
+    WAITER_GRANTED,
+    WAITER_ENDED, /* without a hold */
+    WAITER_STATES,
+};
+
+enum waiter_event {
+    WAITER_QUEUE, /* it stands behind a claim, or behind another */
+    WAITER_CALL,  /* it is the first of a claim that is left open */
+    WAITER_TURN,  /* it was passed for long enough, or takes the claim */
+    WAITER_GRANT,
+    WAITER_END, /* it does not get the lock */
+    WAITER_EVENTS,
+};
+enum { WAITER_NEVER = WAITER_NEW, WAITER_IGNORED = WAITER_STATES };
 
 struct waiter {
     TAILQ_ENTRY(waiter) link; /* claim->waiters */
     struct pawl_lock *lock;
     struct claim *claim;
-    struct hold *hold; /* allocated beforehand: granting never fails */
-    enum waiter_state state;
+    struct hold *hold;       /* allocated beforehand: granting never fails */
+    enum waiter_state state; /* written by pawl__waiter_step() alone, but for the first */
     enum pawl_mode mode;
     uint32_t permits;
     uint64_t owner;
@@ -246,9 +263,8 @@ struct waiter {
     int64_t timeout_ms; /* for the error's text */
     int64_t max_hold_ns;
     bool try_only;
-    bool in_set; /* it waits for a part of a set, which ends it */
-    enum waiter_turn turn;
-    int64_t slice_until;       /* TURN_CALLED: when it is due; 0: it has not looked yet */
+    bool in_set;               /* it waits for a part of a set, which ends it */
+    int64_t slice_until;       /* CALLED: when it is due; 0: it has not looked yet */
     struct event *event;       /* asynchronous: its callback; else NULL, and a thread waits */
     _Atomic uint32_t sleeping; /* a futex: 1 while that thread sleeps */
     struct pawl_error error;   /* why it ended */
@@ -347,7 +363,16 @@ static inline void pawl__lock_ring(struct pawl_lock *lock) {
     futex_wake_own(&lock->changes, INT_MAX);
 }
 
+static inline bool is_waiting(const struct waiter *waiter) {
+    return waiter->state == WAITER_WAITING || waiter->state == WAITER_CALLED || waiter->state == WAITER_DUE;
+}
+
 /* waiter.c: one acquire. cohort->mutex is held. */
+
+/* The table: the next state, WAITER_IGNORED or WAITER_NEVER. */
+int pawl__waiter_move(enum waiter_state state, enum waiter_event event);
+/* The only one that changes the state. False: the event means nothing to it now. */
+bool pawl__waiter_step(struct waiter *waiter, enum waiter_event event);
 
 /* A claim for what this waiter wants. NULL: out of memory. */
 struct claim *pawl__waiter_claim(struct cohort *cohort, const struct waiter *waiter, bool try_only);
@@ -356,12 +381,14 @@ bool pawl__waiter_count(struct claim *claim);
 /* Let it wait for the claim; `attach` counts it, too. */
 void pawl__waiter_put(struct claim *claim, struct waiter *waiter);
 bool pawl__waiter_attach(struct claim *claim, struct waiter *waiter);
+/* Let it wait for this claim instead, before those who are there. */
+void pawl__waiter_change(struct claim *claim, struct waiter *waiter);
 /* It was neither granted nor refused at once. */
 void pawl__waiter_waits(struct waiter *waiter, int64_t now);
 /* Wake the waiter's thread, if it sleeps. */
 void pawl__waiter_wake(struct cohort *cohort, struct waiter *waiter);
-/* The waiter's fate is decided: tell it. */
-void pawl__waiter_conclude(struct waiter *waiter, enum waiter_state state);
+/* The waiter's fate is decided, GRANT or END: tell it. */
+void pawl__waiter_conclude(struct waiter *waiter, enum waiter_event fate);
 /* It holds from now on: with this token, or one of the claim's. False: the claim has none for it. */
 void pawl__waiter_grant_with(struct claim *claim, struct waiter *waiter, uint64_t token);
 bool pawl__waiter_grant(struct claim *claim, struct waiter *waiter);

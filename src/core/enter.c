@@ -188,7 +188,7 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
         join(claim, waiter);
     else
         start(cohort, waiter);
-    if (waiter->state == WAITER_WAITING && waiter->event)
+    if (is_waiting(waiter) && waiter->event)
         begin_async(waiter);
 }
 
@@ -246,6 +246,6 @@ void pawl__cohort_enter_all(struct waiter *const waiters[], size_t count) {
     for (size_t i = 0; i < count; i++)
         pawl__cohort_settle(claims[i], outcome, &why);
     for (size_t i = 0; i < count; i++)
-        if (waiters[i]->state == WAITER_WAITING && waiters[i]->event)
+        if (is_waiting(waiters[i]) && waiters[i]->event)
             begin_async(waiters[i]);
 }

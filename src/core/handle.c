@@ -302,7 +302,7 @@ static void fill_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl
     waiter->lock = lock;
     waiter->claim = NULL;
     waiter->hold = hold;
-    waiter->state = WAITER_WAITING;
+    waiter->state = WAITER_NEW;
     waiter->mode = mode_of(lock, mode);
     waiter->permits = permits;
     waiter->owner = owner_of(lock);
@@ -357,7 +357,7 @@ static void wait_for(struct pawl_lock *lock, struct waiter *waiter) {
     lock->pending++;
     atomic_fetch_add(&lock->client->inside, 1);
     waiter->thread = pthread_self();
-    while (pawl__cohort_wait(lock->cohort, waiter), waiter->state == WAITER_WAITING)
+    while (pawl__cohort_wait(lock->cohort, waiter), is_waiting(waiter))
         look(lock->cohort, waiter);
     pawl__count_waited(lock->cohort, pawl__boottime() - now);
     lock->pending--;
@@ -369,7 +369,7 @@ static void end_wait(struct pawl_lock *lock) {
 }
 
 int pawl__lock_await(struct pawl_lock *lock, struct waiter *waiter, struct pawl_error *reterr) {
-    bool waited = waiter->state == WAITER_WAITING;
+    bool waited = is_waiting(waiter);
 
     if (waited)
         wait_for(lock, waiter);

@@ -13,10 +13,10 @@
  * meanwhile, first waiter or newcomer, takes it. That goes on for a slice of time, counted from when the first waiter was awake; then it
  * is due, says so, and the next release gives it the claim. So threads have their turns by slices, and none is passed for longer.
  *
- *     turn            release                          the first waiter is awake, and the claim is in use
- *     TURN_LATER      opened, and the waiter called    -
- *     TURN_CALLED     opened                           sleeps until its slice is over: then TURN_DUE
- *     TURN_DUE        handed to it                     sleeps until that
+ *     first waiter    release                          it is awake, and the claim is in use
+ *     WAITING         opened, and the waiter CALLED    -
+ *     CALLED          opened                           sleeps until its slice is over: then DUE
+ *     DUE             handed to it                     sleeps until that
  *
  * An open claim has somebody who looks: its first waiter is awake, or will be when its slice is over, or when another process is said to
  * want the claim. When that one gives up, the next is called. A waiter that is no thread (asynchronous) can't be called, and has the claim
@@ -53,10 +53,8 @@ static bool may_be_handed_on(struct claim *claim) {
 /* Leave it to the first waiter, or to who comes before that one is awake. */
 static void open_for(struct claim *claim, struct waiter *first) {
     pawl__claim_open(claim);
-    if (first->turn == TURN_CALLED)
-        return;
-    first->turn = TURN_CALLED;
-    pawl__waiter_wake(claim->cohort, first);
+    if (pawl__waiter_step(first, WAITER_CALL))
+        pawl__waiter_wake(claim->cohort, first);
 }
 
 void pawl__handoff_hurry(struct claim *claim) {
@@ -69,7 +67,7 @@ bool pawl__handoff_next(struct claim *claim) {
 
     if (!next || claim->state == CLAIM_LOST || claim->downgrading || claim->seam.mode != next->mode || !may_be_handed_on(claim))
         return false;
-    if (claim->cohort->client->options.slice_ns && !next->event && next->turn != TURN_DUE && has_token(claim)) {
+    if (claim->cohort->client->options.slice_ns && !next->event && next->state != WAITER_DUE && has_token(claim)) {
         open_for(claim, next);
         return true;
     }
@@ -84,11 +82,11 @@ bool pawl__handoff_next(struct claim *claim) {
 }
 
 int64_t pawl__handoff_sleep(const struct pawl *client, struct waiter *waiter, int64_t now, int64_t until) {
-    if (waiter->turn != TURN_CALLED)
+    if (waiter->state != WAITER_CALLED)
         return until;
     if (!waiter->slice_until)
         waiter->slice_until = now + client->options.slice_ns;
     if (now >= waiter->slice_until)
-        waiter->turn = TURN_DUE;
-    return waiter->turn == TURN_CALLED && waiter->slice_until < until ? waiter->slice_until : until;
+        pawl__waiter_step(waiter, WAITER_TURN);
+    return waiter->state == WAITER_CALLED && waiter->slice_until < until ? waiter->slice_until : until;
 }

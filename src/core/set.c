@@ -149,7 +149,7 @@ static void end_waits(struct set *set, int code) {
         struct cohort *cohort = part->lock->cohort;
 
         pthread_mutex_lock(&cohort->mutex);
-        if (part->waiter && part->waiter->state == WAITER_WAITING)
+        if (part->waiter && is_waiting(part->waiter))
             pawl__cohort_end(part->waiter, code, "the acquire of '%s' was ended with the others of its set", cohort->name);
         pawl__cohort_finish(cohort);
     }
@@ -518,10 +518,8 @@ static int tell_later(struct part *part) {
     if (rc < 0)
         return rc;
     waiter = make_waiter(part);
-    if (waiter) {
-        waiter->state = WAITER_GRANTED;
-        pawl__event_post(part->lock->client, waiter->event);
-    }
+    if (waiter)
+        pawl__waiter_conclude(waiter, WAITER_GRANT);
     pawl__cohort_unlock(cohort);
     return waiter ? 1 : PAWL_ENOMEM;
 }

@@ -42,10 +42,6 @@ static enum waiter_state state_of(int number) {
     return sleepers[number].waiter.state;
 }
 
-static enum waiter_turn turn_of(int number) {
-    return sleepers[number].waiter.turn;
-}
-
 /* It looks what it waits for, and finds it open. */
 static void wake_up(int number) {
     struct sleeper *sleeper = &sleepers[number];
@@ -93,10 +89,8 @@ static struct pawl_lock *open_claim(int count) {
     release(lock);
     assert_asked("s");
     assert_int_equal(claim_state(lock), CLAIM_OPEN);
-    for (int i = 0; i < count; i++) {
-        assert_int_equal(state_of(i), WAITER_WAITING);
-        assert_int_equal(turn_of(i), i == 0 ? TURN_CALLED : TURN_LATER);
-    }
+    for (int i = 0; i < count; i++)
+        assert_int_equal(state_of(i), i == 0 ? WAITER_CALLED : WAITER_WAITING);
     return lock;
 }
 
@@ -111,7 +105,7 @@ static void test_the_first_waiter_takes_it(void **state) {
     assert_int_equal(claim_state(lock), CLAIM_HELD);
     release(sleepers[0].lock);
     assert_int_equal(claim_state(lock), CLAIM_OPEN);
-    assert_int_equal(turn_of(1), TURN_CALLED);
+    assert_int_equal(state_of(1), WAITER_CALLED);
     wake_up(1);
     release(sleepers[1].lock);
     assert_asked("k");
@@ -156,7 +150,7 @@ static void test_newcomers_pass_those_who_sleep(void **state) {
     assert_int_equal(pawl_dispatch(client), 1);
     assert_int_equal(outcomes, 1);
     release(task);
-    assert_int_equal(state_of(0), WAITER_WAITING);
+    assert_int_equal(state_of(0), WAITER_CALLED);
     wake_up(0);
     assert_true(pawl_token(sleepers[0].lock) > last);
     release(sleepers[0].lock);
@@ -179,7 +173,7 @@ static void test_due_after_its_slice(void **state) {
     assert_int_equal(claim_state(lock), CLAIM_OPEN);
     acquire(lock);
     assert_true(look(0, now + SLICE_NS) == PAWL__NEVER);
-    assert_int_equal(turn_of(0), TURN_DUE);
+    assert_int_equal(state_of(0), WAITER_DUE);
     release(lock);
     assert_int_equal(state_of(0), WAITER_GRANTED);
     release(sleepers[0].lock); /* the next has a slice of its own */
@@ -362,7 +356,7 @@ static void test_late_while_open(void **state) {
     assert_asked("sw");
     assert_int_equal(state_of(0), WAITER_GRANTED); /* by the new one */
     assert_int_equal(claim_state(lock), CLAIM_HELD);
-    assert_int_equal(turn_of(1), TURN_LATER);
+    assert_int_equal(state_of(1), WAITER_WAITING);
     release(sleepers[0].lock);
     wake_up(1);
     release(sleepers[1].lock);
@@ -454,7 +448,7 @@ static void test_the_next_is_called(void **state) {
     (void)state;
     give_up(0);
     assert_int_equal(claim_state(lock), CLAIM_OPEN);
-    assert_int_equal(turn_of(1), TURN_CALLED);
+    assert_int_equal(state_of(1), WAITER_CALLED);
     wake_up(1);
     release(sleepers[1].lock);
     assert_asked("k");
@@ -469,7 +463,7 @@ static void test_another_than_the_first_gives_up(void **state) {
     (void)state;
     give_up(1);
     assert_int_equal(claim_state(lock), CLAIM_OPEN);
-    assert_int_equal(turn_of(0), TURN_CALLED);
+    assert_int_equal(state_of(0), WAITER_CALLED);
     wake_up(0);
     release(sleepers[0].lock);
     assert_asked("k");
@@ -532,11 +526,11 @@ static void test_cancelled_while_open(void **state) {
     (void)state;
     assert_int_equal(pawl_cancel(sleepers[0].lock), 1);
     assert_int_equal(state_of(0), WAITER_ENDED);
-    assert_int_equal(turn_of(1), TURN_CALLED);
+    assert_int_equal(state_of(1), WAITER_CALLED);
     pawl_lock_free(sleepers[1].lock);
     assert_int_equal(state_of(1), WAITER_ENDED);
     free(sleepers[1].waiter.hold);
-    assert_int_equal(turn_of(2), TURN_CALLED);
+    assert_int_equal(state_of(2), WAITER_CALLED);
     wake_up(2);
     release(sleepers[2].lock);
     assert_asked("k");
@@ -587,7 +581,7 @@ static void lose_while_open(enum pawl__news news) {
     tell(lock, news);
     assert_asked("sw");
     assert_int_equal(state_of(0), WAITER_GRANTED);
-    assert_int_equal(turn_of(1), TURN_LATER);
+    assert_int_equal(state_of(1), WAITER_WAITING);
     pawl__events_serve(client);
     assert_int_equal(losses, 0);
     release(sleepers[0].lock);
