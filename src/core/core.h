@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * core.h - the objects between pawl.h and engine.h, and who owns and guards what. The claim itself is in claim.h, the set in set.h, what an
- * observer sees in sight.h.
+ * observer sees in sight.h, its states in observe.h.
  *
  *     struct pawl         a client: one engine, its cohorts, its service thread, its callbacks                     client.c
  *       struct cohort     everything this process does with one name and kind; has the mutex                       cohort.c
@@ -105,12 +105,15 @@ struct events {
     int fd;                    /* -1: nobody asked for it yet */
 };
 
+/* Of the thread that looks. OVER: to be joined. */
+enum looking_state { LOOKING_NONE, LOOKING_RUNS, LOOKING_OVER, LOOKING_STATES };
+
 /* Those who observe locks, and the thread that looks for them. */
 struct observers {
     pthread_mutex_t mutex;
     pthread_cond_t wake, idle; /* for the thread; for who waits until a callback has returned */
     struct observer_list list;
-    enum service_state state; /* OVER: to be joined */
+    enum looking_state state;
     bool stop;
     pthread_t thread;
 };

@@ -8,7 +8,7 @@
  *
  *     observer:   look_at   when it is to be looked at; changed() brings it forward, but no two looks begin within LOOK_NS
  *                 next      what the last look has shown, if that is news
- *                 seen      what it was told last, or is about to be (`posted`)
+ *                 seen      what it was told last, or is about to be (POSTED)
  *
  * A look is for all observers of that name: a thousand of one lock cost no more requests than one.
  * One thread looks at all names. So a look at what is at a server that is down fails at once (FRESH_TOLD), and the engine tells when that
@@ -22,9 +22,11 @@
  *     for a callback that runs, unless it is called in it.
  *   - The thread ends when nobody observes any more, and is joined by the next who needs one, or by pawl_close.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/observe.h"
 #include "core/sight.h"
 #include "base/error.h"
 #include "base/lease.h"
@@ -45,17 +47,65 @@ struct pawl_observer {
     pawl_observed_fn *fn;
     void *data;
     unsigned references;
-    bool ended;       /* it is told nothing any more */
-    bool posted;      /* its event is in the queue, or just run */
-    bool calling;     /* its callback runs, ... */
-    pthread_t caller; /* ... in this thread */
-    bool looks;       /* the look that goes on is for it, too */
-    bool changed;     /* since that look began */
+    enum telling_state state; /* written by step() alone */
+    pthread_t caller;         /* CALLING, LAST: the thread in which its callback runs */
+    bool looks;               /* the look that goes on is for it, too */
+    bool changed;             /* since that look began */
     int64_t look_at, looked_at;
     int warned_of; /* the error of its look that was last told of */
     struct sight *next, *seen;
     char name[];
 };
+
+/* ---- The states ----------------------------------------------------------------------------------------------------------- */
+
+/* What is seen while its callback runs is told after it: see run_event(). So no callback is called twice at a time, and no event is in
+ * the queue twice. An event that was posted comes in any case, and finds perhaps that nobody observes. */
+static const uint8_t telling_moves[TELLING_STATES][TELLING_EVENTS] = {
+    /* POST CALL RETURN END */
+    [TELLING_NOTHING] = {TELLING_POSTED, TELLING_CALLING, TELLING_NEVER, TELLING_OVER},
+    [TELLING_POSTED] = {TELLING_IGNORED, TELLING_CALLING, TELLING_NEVER, TELLING_OVER},
+    [TELLING_CALLING] = {TELLING_IGNORED, TELLING_NEVER, TELLING_NOTHING, TELLING_LAST},
+    [TELLING_LAST] = {TELLING_IGNORED, TELLING_NEVER, TELLING_OVER, TELLING_NEVER},
+    [TELLING_OVER] = {TELLING_IGNORED, TELLING_IGNORED, TELLING_NEVER, TELLING_NEVER},
+};
+
+static const uint8_t looking_moves[LOOKING_STATES][LOOKING_EVENTS] = {
+    /* START LEAVE JOIN */
+    [LOOKING_NONE] = {LOOKING_RUNS, LOOKING_NEVER, LOOKING_NEVER},
+    [LOOKING_RUNS] = {LOOKING_IGNORED, LOOKING_OVER, LOOKING_NEVER}, /* it looks for the new one, too */
+    [LOOKING_OVER] = {LOOKING_NEVER, LOOKING_NEVER, LOOKING_NONE},
+};
+
+int pawl__telling_move(enum telling_state state, enum telling_event event) {
+    return telling_moves[state][event];
+}
+
+int pawl__looking_move(enum looking_state state, enum looking_event event) {
+    return looking_moves[state][event];
+}
+
+/* The mutex is held. False: the event means nothing to it now. */
+static bool step(struct pawl_observer *observer, enum telling_event event) {
+    int next = pawl__telling_move(observer->state, event);
+
+    assert(next != TELLING_NEVER);
+    if (next >= TELLING_STATES)
+        return false;
+    observer->state = (enum telling_state)next;
+    return true;
+}
+
+/* Likewise, of the thread. */
+static void step_thread(struct observers *all, enum looking_event event) {
+    int next = pawl__looking_move(all->state, event);
+
+    assert(next != LOOKING_NEVER);
+    if (next < LOOKING_STATES)
+        all->state = (enum looking_state)next;
+}
+
+/* ---- Observers ------------------------------------------------------------------------------------------------------------ */
 
 static struct pawl_observer *observer_of(struct pawl__observer *seam) {
     return (struct pawl_observer *)((char *)seam - offsetof(struct pawl_observer, seam));
@@ -72,27 +122,31 @@ static void put(struct pawl_observer *observer) {
 
 /* ---- Telling -------------------------------------------------------------------------------------------------------------- */
 
-/* The mutex is held, but for the callback. True: more was seen meanwhile. */
+/* Unless nobody observes any more. The mutex is held, but for the callback. True: more was seen meanwhile. */
 static bool tell(struct pawl_observer *observer) {
     struct observers *all = &observer->client->observers;
-    struct sight *sight = pawl__sight_ref(observer->seen);
+    struct sight *sight;
+    struct pawl_observed observed;
     struct calling calling;
     bool more;
-    struct pawl_observed observed = {
+
+    if (!step(observer, TELLING_CALL))
+        return false;
+    sight = pawl__sight_ref(observer->seen);
+    observed = (struct pawl_observed){
         .name = observer->name,
         .holder = sight->held ? &sight->entry : NULL,
         .value = pawl__value_shown(sight->value),
         .holders_value = sight->value_is_holders ? pawl__value_shown(sight->value) : NULL,
     };
 
-    observer->calling = true;
     observer->caller = pthread_self();
     pthread_mutex_unlock(&all->mutex);
     pawl__calling_begin(&calling, CALLING_OBSERVED, observer->client);
     observer->fn(&observed, observer->data);
     pawl__calling_end(&calling);
     pthread_mutex_lock(&all->mutex);
-    observer->calling = false;
+    step(observer, TELLING_RETURN);
     pthread_cond_broadcast(&all->idle);
     more = observer->seen != sight;
     pawl__sight_put(sight);
@@ -100,7 +154,8 @@ static bool tell(struct pawl_observer *observer) {
 }
 
 static void post(struct pawl_observer *observer) {
-    observer->posted = true;
+    if (!step(observer, TELLING_POST))
+        return;
     observer->references++;
     pawl__event_post(observer->client, &observer->event);
 }
@@ -109,12 +164,9 @@ static void post(struct pawl_observer *observer) {
 static void run_event(struct event *event) {
     struct pawl_observer *observer = (struct pawl_observer *)event;
     struct observers *all = &observer->client->observers;
-    bool more;
 
     pthread_mutex_lock(&all->mutex);
-    more = !observer->ended && tell(observer);
-    observer->posted = false;
-    if (more && !observer->ended)
+    if (tell(observer))
         post(observer);
     put(observer);
     pthread_mutex_unlock(&all->mutex);
@@ -123,7 +175,7 @@ static void run_event(struct event *event) {
 static void tell_or_post(struct pawl_observer *observer) {
     if (!(observer->client->flags & PAWL_OPEN_LOSS_BY_DISPATCH))
         tell(observer);
-    else if (!observer->posted)
+    else
         post(observer);
 }
 
@@ -254,7 +306,7 @@ static void *observers_main(void *data) {
         else
             pawl__wait_until(&all->wake, &all->mutex, until);
     }
-    all->state = SERVICE_OVER;
+    step_thread(all, LOOKING_LEAVE);
     pthread_mutex_unlock(&all->mutex);
     return NULL;
 }
@@ -278,21 +330,21 @@ void pawl__observers_changed(void *core, struct pawl__observer *seam) {
 
 static void join_thread(struct observers *all) {
     pthread_join(all->thread, NULL);
-    all->state = SERVICE_NONE;
+    step_thread(all, LOOKING_JOIN);
 }
 
 /* Put it where the thread finds it, and see that there is one. The mutex is held. */
 static bool begin(struct pawl_observer *observer) {
     struct observers *all = &observer->client->observers;
 
-    if (all->state == SERVICE_OVER)
+    if (all->state == LOOKING_OVER)
         join_thread(all);
     TAILQ_INSERT_TAIL(&all->list, observer, link);
-    if (all->state == SERVICE_NONE && !pawl__service_thread(&all->thread, observers_main, observer->client)) {
+    if (all->state == LOOKING_NONE && !pawl__service_thread(&all->thread, observers_main, observer->client)) {
         TAILQ_REMOVE(&all->list, observer, link);
         return false;
     }
-    all->state = SERVICE_RUNS;
+    step_thread(all, LOOKING_START);
     pthread_cond_signal(&all->wake);
     return true;
 }
@@ -368,10 +420,10 @@ void pawl_unobserve(struct pawl_observer *observer) {
     all = &observer->client->observers;
     impl_of(observer->client)->values->unobserve(observer->client->engine, &observer->seam);
     pthread_mutex_lock(&all->mutex);
-    observer->ended = true;
+    step(observer, TELLING_END);
     TAILQ_REMOVE(&all->list, observer, link);
     pthread_cond_signal(&all->wake);
-    while (observer->calling && !pthread_equal(observer->caller, pthread_self()))
+    while (observer->state == TELLING_LAST && !pthread_equal(observer->caller, pthread_self()))
         pthread_cond_wait(&all->idle, &all->mutex);
     put(observer);
     pthread_mutex_unlock(&all->mutex);
@@ -390,7 +442,7 @@ void pawl__observers_end(struct pawl *client) {
     bool started;
 
     pthread_mutex_lock(&all->mutex);
-    started = all->state != SERVICE_NONE;
+    started = all->state != LOOKING_NONE;
     pthread_mutex_unlock(&all->mutex);
     if (started)
         join_thread(all);
