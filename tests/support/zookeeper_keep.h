@@ -50,7 +50,8 @@ static inline bool listens(struct pawl *client) {
 
     pawl__zk_lock();
     claim = TAILQ_FIRST(&zk->claims);
-    both = claim && claim->watch.queue && claim->watch.queue->armed && claim->watch.own && claim->watch.own->armed;
+    both = claim && claim->watch.queue && claim->watch.queue->state == ZK_WATCH_ARMED && claim->watch.own &&
+           claim->watch.own->state == ZK_WATCH_ARMED;
     pawl__zk_unlock(&zk->session);
     return both;
 }

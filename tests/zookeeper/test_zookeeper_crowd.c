@@ -223,7 +223,7 @@ static int armed(struct pawl *client) {
         most_on_their_way = requests_now;
     pawl__zk_lock();
     TAILQ_FOREACH(claim, &zk_of(client->engine)->claims, link) {
-        count += claim->watch.ahead && claim->watch.ahead->armed;
+        count += claim->watch.ahead && claim->watch.ahead->state == ZK_WATCH_ARMED;
     }
     pawl__zk_unlock(&zk_of(client->engine)->session);
     return count;

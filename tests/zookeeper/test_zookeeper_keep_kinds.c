@@ -202,7 +202,7 @@ static void await_rival(void *data) {
         poll(NULL, 0, 1);
         pawl__zk_lock();
         claim = TAILQ_FIRST(&zk->claims);
-        waits = claim && claim->watch.ahead && claim->watch.ahead->armed;
+        waits = claim && claim->watch.ahead && claim->watch.ahead->state == ZK_WATCH_ARMED;
         pawl__zk_unlock(&zk->session);
     }
 }

@@ -30,7 +30,7 @@ static bool watches(const char *child) {
     TAILQ_FOREACH(claim, &zk->claims, link) {
         const struct zk_watch *ahead = claim->watch.ahead;
 
-        found |= ahead && ahead->armed && strcmp(strrchr(ahead->path, '/') + 1, child) == 0;
+        found |= ahead && ahead->state == ZK_WATCH_ARMED && strcmp(strrchr(ahead->path, '/') + 1, child) == 0;
     }
     pawl__zk_unlock(&zk->session);
     return found;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_zookeeper_states.c - every cell of the two tables, of a session and of a claim, without a server: requests are counted, and then
+ * test_zookeeper_states.c - every cell of the tables of a session, of a watch and of a claim, without a server: requests are counted, and then
  * answered as if the connection had been lost.
  */
 #include "engine/zookeeper/lock/lock.h"
@@ -50,6 +50,26 @@ static void test_every_cell_of_the_session(void **state) {
         assert_int_equal(*row, 0);
     }
     zookeeper_close(session.handle);
+}
+
+/* ---- A watch -------------------------------------------------------------------------------------------------------------- */
+
+/* Asked, aRmed, Lost, Unwanted, reMoving, Gone; '.': the event is ignored, '-': it never happens. */
+static const char *const watch_rows[ZK_WATCH_STATES] = {
+    /* SET NOT_SET FIRED CUT DROPPED AGAIN REMOVED */
+    [ZK_WATCH_ASKED] = "RG--U.-",    [ZK_WATCH_ARMED] = "--GLM--",    [ZK_WATCH_LOST] = "----GA-",
+    [ZK_WATCH_UNWANTED] = "MG-----", [ZK_WATCH_REMOVING] = "--GG--G", [ZK_WATCH_GONE] = "-------",
+};
+
+static void test_every_cell_of_a_watch(void **state) {
+    (void)state;
+    for (int from = 0; from < ZK_WATCH_STATES; from++)
+        for (int event = 0; event < ZK_WATCH_EVENTS; event++) {
+            char got = "ARLUMG-."[pawl__zk_watch_move((enum zk_watch_state)from, (enum zk_watch_event)event)];
+
+            if (got != watch_rows[from][event])
+                fail_msg("event %d in state %d: %c, not %c", event, from, got, watch_rows[from][event]);
+        }
 }
 
 /* ---- The claim ------------------------------------------------------------------------------------------------------------ */
@@ -293,6 +313,7 @@ static void test_a_session_that_is_shorter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cell_of_the_session),
+        cmocka_unit_test(test_every_cell_of_a_watch),
         cmocka_unit_test_setup(test_every_cell_of_the_claim, begin),
         cmocka_unit_test_setup(test_two_heartbeats_are_wanted, begin),
         cmocka_unit_test_setup(test_a_session_that_is_shorter, begin),

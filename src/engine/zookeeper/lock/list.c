@@ -215,7 +215,7 @@ enum zk_event pawl__zk_watch_ahead(struct zk_claim *claim, const char *child) {
 
 /* After a cut: is whom we wait for still there? */
 enum zk_event pawl__zk_watch_ahead_again(struct zk_claim *claim) {
-    claim->watch.ahead->missed = false;
+    pawl__zk_watch_again(claim->watch.ahead);
     if (claim->try_until || claim->recall_until)
         pawl__zk_look_at(claim, claim->try_until ? claim->try_until : claim->recall_until);
     return send_watch(claim);

@@ -372,12 +372,14 @@ bool pawl__zk_is_behind(const struct zk_claim *claim);
 
 /* The one it waited for was deleted: does it hold, without a further list? */
 static inline bool zk_is_next(const struct zk_claim *claim) {
-    return claim->next_in == claim->zk->session.changes && claim->watch.own && claim->watch.own->armed && zk_is_of_session(claim);
+    return claim->next_in == claim->zk->session.changes && claim->watch.own && claim->watch.own->state == ZK_WATCH_ARMED &&
+           zk_is_of_session(claim);
 }
 
 /* It was gone before it could be watched, and the watch on our own znode is on its way: its answer decides. */
 static inline bool zk_is_nearly_next(const struct zk_claim *claim) {
-    return claim->next_in == claim->zk->session.changes && claim->watch.own && !claim->watch.own->armed && zk_is_of_session(claim);
+    return claim->next_in == claim->zk->session.changes && claim->watch.own && claim->watch.own->state != ZK_WATCH_ARMED &&
+           zk_is_of_session(claim);
 }
 
 /* recheck.c */

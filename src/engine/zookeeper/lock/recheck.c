@@ -23,7 +23,8 @@ enum { AT_ONCE = 64 };
 int64_t pawl__zk_recheck_sessions = 8; /* so many session times a claim waits before it looks again; tests lower it */
 
 static bool waits(const struct zk_claim *claim) {
-    return (claim->state == ZK_QUEUED || claim->state == ZK_LEASING) && claim->watch.ahead && claim->watch.ahead->armed;
+    return (claim->state == ZK_QUEUED || claim->state == ZK_LEASING) && claim->watch.ahead &&
+           claim->watch.ahead->state == ZK_WATCH_ARMED;
 }
 
 static int on_checked(struct zk_op *op, const struct zk_reply *reply) {

@@ -89,7 +89,7 @@ static enum zk_event timer(struct zk_claim *claim, int64_t now) {
         return ZK_RESUME;
     if (claim->try_until && now >= claim->try_until && (claim->state == ZK_QUEUED || claim->state == ZK_LEASING))
         return pawl__zk_refuse(claim, PAWL_EHELD, "others wait ahead for '%s'", claim->claim->name);
-    return claim->state == ZK_QUEUED && ahead && ahead->missed ? ZK_WATCH_AGAIN : ZK_RESUME;
+    return claim->state == ZK_QUEUED && ahead && ahead->state == ZK_WATCH_LOST ? ZK_WATCH_AGAIN : ZK_RESUME;
 }
 
 /* Claims that are to look again by now, as many as there is room for. Returns when the next one is. */

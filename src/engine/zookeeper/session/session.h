@@ -160,6 +160,29 @@ enum { ZK_WATCH_MISSED = 1000 };
 /* The event that it is to the asker. A watch that was missed is still there: set it again, or drop it. */
 typedef int zk_fired_fn(struct zk_asker *asker, int type);
 
+/* watch.c has the table, and draws it. */
+enum zk_watch_state {
+    ZK_WATCH_ASKED,    /* by a request that is on its way */
+    ZK_WATCH_ARMED,    /* the server has it */
+    ZK_WATCH_LOST,     /* the server had it before the connection was cut */
+    ZK_WATCH_UNWANTED, /* ASKED, and to be taken back once it is there */
+    ZK_WATCH_REMOVING, /* ARMED, and to be taken back: `remover` is the request, NULL until it can be sent */
+    ZK_WATCH_GONE,     /* its memory, too */
+    ZK_WATCH_STATES,
+};
+
+enum zk_watch_event {
+    ZK_WATCH_ON_SET,     /* the request was answered; ... */
+    ZK_WATCH_ON_NOT_SET, /* ... the server has not taken it, or who knows */
+    ZK_WATCH_ON_FIRED,
+    ZK_WATCH_ON_CUT,
+    ZK_WATCH_ON_DROPPED, /* nobody waits for it any more */
+    ZK_WATCH_ON_AGAIN,   /* another request is to set it */
+    ZK_WATCH_ON_REMOVED, /* the server says so, or has none any more */
+    ZK_WATCH_EVENTS,
+};
+enum { ZK_WATCH_NEVER = ZK_WATCH_STATES, ZK_WATCH_IGNORED };
+
 struct zk_watch {
     TAILQ_ENTRY(zk_watch) link;       /* session->watches.list */
     LIST_ENTRY(zk_watch) same_bucket; /* of session->watches.buckets */
@@ -167,12 +190,10 @@ struct zk_watch {
     struct zk_asker *asker; /* NULL: nobody waits for it any more */
     struct zk_watch **slot; /* where the asker keeps it; NULL there when it is gone */
     zk_fired_fn *fired;
-    watcher_fn told; /* the library's: one for all */
-    uint32_t hash;   /* of `path` */
-    bool children;   /* on a directory's children; else on a znode's data */
-    bool armed;      /* the server has it */
-    bool missed;     /* the server had it before the connection was cut */
-    bool removing;   /* to be taken back; `remover` is the request, NULL until it can be sent */
+    watcher_fn told;           /* the library's: one for all */
+    uint32_t hash;             /* of `path` */
+    bool children;             /* on a directory's children; else on a znode's data */
+    enum zk_watch_state state; /* written by step() in watch.c alone */
     struct zk_op *remover;
     char path[];
 };
@@ -182,12 +203,16 @@ LIST_HEAD(zk_bucket, zk_watch);
 /* For the next pawl__zk_get or _list; *slot is NULL: out of memory. */
 struct zk_watch *pawl__zk_watch_new(struct zk_session *session, struct zk_asker *asker, struct zk_watch **slot, const char *path,
                                     bool children, zk_fired_fn *fired);
+/* The table: the next state, IGNORED or NEVER. */
+int pawl__zk_watch_move(enum zk_watch_state state, enum zk_watch_event event);
 /* The request that was to set it was answered. False: it was not set, and is gone. */
 bool pawl__zk_watch_set(struct zk_watch *watch, int rc);
 /* Nobody waits for it any more: take it back from the server. NULL: nothing to do. */
 void pawl__zk_watch_drop(struct zk_watch *watch);
 /* Likewise, but it is about to fire by itself. */
 void pawl__zk_watch_leave(struct zk_watch *watch);
+/* It is about to be asked for once more, after a cut. */
+void pawl__zk_watch_again(struct zk_watch *watch);
 /* The connection is cut: the server has none of them any more. */
 void pawl__zk_watches_miss(struct zk_session *session);
 /* The handle is gone, and all watches with it. */

@@ -2,11 +2,13 @@
  *
  * watch.c - watches: one per waiter, and none left behind.
  *
- *     new --(get or list answered)--> armed --(event)--> gone
- *      ^ |                             | |
- *      | +--(not set)--> gone       cut| +--(drop)--> removing --(the server's answer, the event, or a cut)--> gone
- *      |                               v
- *      +--(when there is room)------ missed --(drop)--> gone
+ *     ASKED --(get or list answered)--> ARMED --(event)--> gone
+ *      ^ | |                             | |
+ *      | | +--(not set)--> gone       cut| +--(drop)--> REMOVING --(the server's answer, the event, or a cut)--> gone
+ *      | |                               |                 ^
+ *      | +--(drop)--> UNWANTED ----------|---(answered)----+     not set: gone
+ *      |                                 v
+ *      +--(when there is room)--------- LOST --(drop)--> gone
  *
  * The library has no way to take back one watcher of several on the same path at the server, only all of them; so while another of ours
  * watches the same path, a dropped one just stays until the event comes, and the last one to be dropped takes back all.
@@ -20,6 +22,7 @@
  */
 #include "engine/zookeeper/session/session.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +107,37 @@ static void watch_free(struct zk_watch *watch) {
     free(watch);
 }
 
+/* `i`: it means nothing, and is ignored. `x`: never. */
+enum { x = ZK_WATCH_NEVER, i = ZK_WATCH_IGNORED };
+enum { ASKED = ZK_WATCH_ASKED, ARMED = ZK_WATCH_ARMED, LOST = ZK_WATCH_LOST };
+enum { UNWANTED = ZK_WATCH_UNWANTED, REMOVING = ZK_WATCH_REMOVING, GONE = ZK_WATCH_GONE };
+
+static const uint8_t moves[ZK_WATCH_STATES][ZK_WATCH_EVENTS] = {
+    /* SET NOT_SET FIRED CUT DROPPED AGAIN REMOVED */
+    [ZK_WATCH_ASKED] = {ARMED, GONE, x, x, UNWANTED, i, x}, /* it hears of its answer alone */
+    [ZK_WATCH_ARMED] = {x, x, GONE, LOST, REMOVING, x, x},
+    [ZK_WATCH_LOST] = {x, x, x, x, GONE, ASKED, x},
+    [ZK_WATCH_UNWANTED] = {REMOVING, GONE, x, x, x, x, x},
+    [ZK_WATCH_REMOVING] = {x, x, GONE, GONE, x, x, GONE},
+    [ZK_WATCH_GONE] = {x, x, x, x, x, x, x},
+};
+
+int pawl__zk_watch_move(enum zk_watch_state state, enum zk_watch_event event) {
+    return moves[state][event];
+}
+
+/* The next state, or IGNORED. GONE: its memory is, too. */
+static int step(struct zk_watch *watch, enum zk_watch_event event) {
+    int next = moves[watch->state][event];
+
+    assert(next != ZK_WATCH_NEVER);
+    if (next == ZK_WATCH_GONE)
+        watch_free(watch);
+    else if (next < ZK_WATCH_STATES)
+        watch->state = (enum zk_watch_state)next;
+    return next;
+}
+
 /* Have the library forget it, without asking the server, which has it no more. */
 static void forget(const struct zk_watch *watch) {
     zhandle_t *handle = watch->session->handle;
@@ -125,10 +159,10 @@ static int on_removed(struct zk_op *op, const struct zk_reply *reply) {
     /* All watches on the path are gone; one that was set since is armed after this answer. */
     for (struct zk_watch *other = at_path(session, NULL, watch->path); other; other = next) {
         next = at_path(session, other, watch->path);
-        if (other != watch && other->armed && other->removing && !other->remover && other->children == watch->children)
-            watch_free(other);
+        if (other != watch && other->state == ZK_WATCH_REMOVING && !other->remover && other->children == watch->children)
+            step(other, ZK_WATCH_ON_REMOVED);
     }
-    watch_free(watch);
+    step(watch, ZK_WATCH_ON_REMOVED);
     return 0;
 }
 
@@ -136,7 +170,8 @@ static bool others_watch(const struct zk_watch *watch) {
     struct zk_watch *other = NULL;
 
     while ((other = at_path(watch->session, other, watch->path)))
-        if (other != watch && !other->removing && other->children == watch->children)
+        if (other != watch && other->state != ZK_WATCH_UNWANTED && other->state != ZK_WATCH_REMOVING &&
+            other->children == watch->children)
             return true;
     return false;
 }
@@ -155,27 +190,23 @@ static void take_back(struct zk_watch *watch) {
 }
 
 bool pawl__zk_watch_set(struct zk_watch *watch, int rc) {
-    if (rc != ZOK) {
-        watch_free(watch);
-        return false;
-    }
-    watch->armed = true;
-    if (watch->removing)
+    int next = step(watch, rc == ZOK ? ZK_WATCH_ON_SET : ZK_WATCH_ON_NOT_SET);
+
+    if (next == ZK_WATCH_REMOVING)
         take_back(watch);
-    return true;
+    return next != ZK_WATCH_GONE;
 }
 
 void pawl__zk_watch_drop(struct zk_watch *watch) {
     if (!watch)
         return;
     cut(watch);
-    if (watch->missed) {
-        watch_free(watch);
-        return;
-    }
-    watch->removing = true;
-    if (watch->armed)
+    if (step(watch, ZK_WATCH_ON_DROPPED) == ZK_WATCH_REMOVING)
         take_back(watch);
+}
+
+void pawl__zk_watch_again(struct zk_watch *watch) {
+    step(watch, ZK_WATCH_ON_AGAIN);
 }
 
 void pawl__zk_watch_leave(struct zk_watch *watch) {
@@ -190,16 +221,21 @@ static void tell(struct zk_asker *asker, int event) {
         asker->step(asker, event);
 }
 
+/* Does the server have it? */
+static bool is_set(const struct zk_watch *watch) {
+    return watch->state == ZK_WATCH_ARMED || watch->state == ZK_WATCH_REMOVING;
+}
+
 static void miss(struct zk_watch *watch) {
     struct zk_asker *asker = watch->asker;
 
     forget(watch);
-    watch->armed = false;
-    watch->missed = true;
+    if (step(watch, ZK_WATCH_ON_CUT) == ZK_WATCH_GONE)
+        return;
     if (asker)
         tell(asker, watch->fired(asker, ZK_WATCH_MISSED));
     else
-        watch_free(watch);
+        step(watch, ZK_WATCH_ON_DROPPED);
 }
 
 void pawl__zk_watches_miss(struct zk_session *session) {
@@ -207,7 +243,7 @@ void pawl__zk_watches_miss(struct zk_session *session) {
 
     for (watch = TAILQ_FIRST(&session->watches.list); watch; watch = next) {
         next = TAILQ_NEXT(watch, link);
-        if (watch->armed) /* one that is not will hear that its request was lost */
+        if (is_set(watch)) /* one that is not will hear that its request was lost */
             miss(watch);
     }
 }
@@ -223,7 +259,7 @@ void pawl__zk_watches_forget(struct zk_session *session) {
 }
 
 static bool is_told(const struct zk_watch *watch, int type) {
-    if (!watch->armed)
+    if (!is_set(watch))
         return false;
     return type == ZOO_DELETED_EVENT || watch->children == (type == ZOO_CHILD_EVENT);
 }
@@ -241,7 +277,7 @@ static void on_watch(zhandle_t *handle, int type, int state, const char *path, v
 
         if (!is_told(watch, type))
             continue;
-        watch_free(watch);
+        step(watch, ZK_WATCH_ON_FIRED);
         if (asker)
             tell(asker, fired(asker, type));
         watch = NULL; /* from the beginning: whom it told may have changed anything, but armed nothing */
