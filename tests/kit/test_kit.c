@@ -499,8 +499,27 @@ static void test_moved(void **state) {
     tear_down(&fake);
 }
 
+/* ---- The table of telling ------------------------------------------------------------------------------------------------ */
+
+static const int telling_cells[KIT_TELLINGS][KIT_TELLING_EVENTS] = {
+    /* HAS_NEWS, UNTELLS, CALLS, CALLS_LAST, RETURNS */
+    [KIT_IDLE] = {KIT_QUEUED, KIT_IGNORED, KIT_NEVER, KIT_NEVER, KIT_NEVER},
+    [KIT_QUEUED] = {KIT_IGNORED, KIT_IDLE, KIT_TELLING, KIT_LAST, KIT_NEVER},
+    [KIT_TELLING] = {KIT_IGNORED, KIT_IGNORED, KIT_NEVER, KIT_NEVER, KIT_IDLE},
+    [KIT_LAST] = {KIT_IGNORED, KIT_IGNORED, KIT_NEVER, KIT_NEVER, KIT_NEVER},
+};
+
+static void test_every_cell_of_telling(void **state) {
+    (void)state;
+    for (int from = 0; from < KIT_TELLINGS; from++)
+        for (int event = 0; event < KIT_TELLING_EVENTS; event++)
+            if (pawl__kit_telling_move((enum kit_telling)from, (enum kit_telling_event)event) != telling_cells[from][event])
+                fail_msg("state %d, event %d: not %d", from, event, telling_cells[from][event]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_cell_of_telling),
         cmocka_unit_test(test_notes_are_told_once_unlocked),
         cmocka_unit_test(test_timers),
         cmocka_unit_test(test_pauses),

@@ -4,6 +4,7 @@
  */
 #include "engine/kit/claim.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "os/bell.h"
@@ -70,14 +71,39 @@ void pawl__kit_warn(struct kit *kit, const struct kit_claim *claim, const char *
 
 /* ---- Telling -------------------------------------------------------------------------------------------------------------- */
 
+/* `I`: it means nothing now, and is ignored. `X`: never. */
+enum { X = KIT_NEVER, I = KIT_IGNORED };
+
+static const uint8_t telling_moves[KIT_TELLINGS][KIT_TELLING_EVENTS] = {
+    /* HAS_NEWS UNTELLS CALLS CALLS_LAST RETURNS */
+    [KIT_IDLE] = {KIT_QUEUED, I, X, X, X},
+    [KIT_QUEUED] = {I, KIT_IDLE, KIT_TELLING, KIT_LAST, X},
+    [KIT_TELLING] = {I, I, X, X, KIT_IDLE}, /* news of that time is queued afterwards */
+    [KIT_LAST] = {I, I, X, X, X},           /* who returns has the claim no more */
+};
+
+int pawl__kit_telling_move(enum kit_telling state, enum kit_telling_event event) {
+    return telling_moves[state][event];
+}
+
+/* False: the event means nothing to it now. */
+static bool step(struct kit_claim *claim, enum kit_telling_event event) {
+    int next = telling_moves[claim->telling][event];
+
+    assert(next != KIT_NEVER);
+    if (next >= KIT_TELLINGS)
+        return false;
+    claim->telling = (enum kit_telling)next;
+    return true;
+}
+
 static unsigned serves_news(const struct kit_claim *claim) {
     return claim->adopted ? claim->news : claim->news & ~(unsigned)KIT_PARKED;
 }
 
 static void queue(struct kit *kit, struct kit_claim *claim) {
-    if (!serves_news(claim) || claim->telling != KIT_IDLE)
+    if (!serves_news(claim) || !step(claim, KIT_HAS_NEWS))
         return;
-    claim->telling = KIT_QUEUED;
     TAILQ_INSERT_TAIL(&kit->outbox, claim, outbox);
     if (!kit->telling)
         kit->wakes = true;
@@ -99,9 +125,8 @@ void pawl__kit_tell(struct kit *kit, struct kit_claim *claim, unsigned news) {
 
 void pawl__kit_untell(struct kit *kit, struct kit_claim *claim) {
     claim->news &= KIT_PARKED;
-    if (claim->telling != KIT_QUEUED || serves_news(claim))
+    if (serves_news(claim) || !step(claim, KIT_UNTELLS))
         return;
-    claim->telling = KIT_IDLE;
     TAILQ_REMOVE(&kit->outbox, claim, outbox);
 }
 
@@ -143,14 +168,14 @@ static void tell_one(struct kit *kit, struct kit_claim *claim) {
 
     TAILQ_REMOVE(&kit->outbox, claim, outbox);
     claim->news &= ~news;
-    claim->telling = ends ? KIT_LAST : KIT_TELLING;
+    step(claim, ends ? KIT_CALLS_LAST : KIT_CALLS);
     fill_claim(claim, news);
     pawl__kit_unlock(kit);
     call_up(kit->engine, claim->claim, news, &why);
     pawl__kit_lock(kit);
     if (ends)
         return; /* its memory is not ours any more */
-    claim->telling = KIT_IDLE;
+    step(claim, KIT_RETURNS);
     queue(kit, claim);
     pawl__kit_wake_claim(kit, claim);
 }

@@ -39,7 +39,16 @@ enum {
     KIT_WHY = KIT_REFUSED | KIT_LOST | KIT_BROKEN, /* they have a reason */
 };
 
-enum kit_telling { KIT_IDLE, KIT_QUEUED, KIT_TELLING, KIT_LAST };
+enum kit_telling { KIT_IDLE, KIT_QUEUED, KIT_TELLING, KIT_LAST, KIT_TELLINGS };
+enum kit_telling_event {
+    KIT_HAS_NEWS,   /* for serve() */
+    KIT_UNTELLS,    /* what was queued is not worth telling any more */
+    KIT_CALLS,      /* serve() begins an upcall, ... */
+    KIT_CALLS_LAST, /* ... after which the claim is the core's */
+    KIT_RETURNS,    /* from it */
+    KIT_TELLING_EVENTS,
+};
+enum { KIT_NEVER = KIT_TELLINGS, KIT_IGNORED };
 /* Of the thread in park(): it is awake or reads, or there is none; it sleeps on its word; it is to read next, and was woken for that. */
 enum kit_waits { KIT_AWAKE, KIT_FOLLOWS, KIT_READS_NEXT };
 
@@ -55,7 +64,7 @@ struct kit_claim {
     struct kit_reader *reader; /* where its answers come in */
     TAILQ_ENTRY(kit_claim) outbox, follower;
     unsigned news;
-    enum kit_telling telling;
+    enum kit_telling telling; /* written by step() in claim.c alone */
     enum kit_waits waits;
     _Atomic uint32_t word; /* the futex of its follower: 1 while it sleeps */
     bool adopted, unparked;
@@ -119,6 +128,8 @@ void pawl__kit_unlock_quietly(struct kit *kit);
 void pawl__kit_note(struct kit *kit, const struct kit_claim *claim, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void pawl__kit_warn(struct kit *kit, const struct kit_claim *claim, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The table of telling: the next state, IGNORED or NEVER. */
+int pawl__kit_telling_move(enum kit_telling state, enum kit_telling_event event);
 /* Something has become of the claim. */
 void pawl__kit_tell(struct kit *kit, struct kit_claim *claim, unsigned news);
 /* Its end comes next: nothing else of it is worth telling. Else serve() would look at a claim that park() has ended. */
