@@ -24,7 +24,7 @@ static void test_every_cell_of_telling(void **state) {
                 fail_msg("state %d, event %d: not %d", from, event, telling_cells[from][event]);
 }
 
-/* Who does not observe any more is not called again, whatever comes. */
+/* After pawl_unobserve no event has the callback run again. */
 static void test_nothing_leads_back(void **state) {
     (void)state;
     for (int from = TELLING_LAST; from <= TELLING_OVER; from++)

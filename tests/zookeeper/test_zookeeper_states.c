@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_zookeeper_states.c - every cell of the tables of a session, of a watch and of a claim, without a server: requests are counted, and then
- * answered as if the connection had been lost.
+ * test_zookeeper_states.c - every cell of the tables of a session, of a watch and of a claim, without a server: requests are counted, and
+ * then answered as if the connection had been lost.
  */
 #include "engine/zookeeper/lock/lock.h"
 #include "../support/test.h"
