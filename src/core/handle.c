@@ -82,18 +82,20 @@ int pawl__lock_check_alive(const struct pawl_lock *lock, struct pawl_error *rete
     return pawl__in_log() ? pawl__refuse_in_log(reterr) : 0;
 }
 
-int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
-    int rc;
-
-    /* After fork the mutex may be one that a thread of the parent holds, in the log's callback one that this thread has: don't touch it. */
+/* Lock it, unless it must not be touched: after fork the mutex may be one that a thread of the parent holds, in the log's callback one that
+ * this thread has. False: it is not locked. */
+static inline bool lock_cohort(const struct pawl_lock *lock) {
     if (atomic_load_explicit(&lock->client->forked, memory_order_relaxed) || pawl__in_log())
-        return pawl__lock_check_alive(lock, reterr);
+        return false;
     pthread_mutex_lock(&lock->cohort->mutex);
     if (!atomic_load_explicit(&lock->client->closed, memory_order_acquire))
-        return 0;
-    rc = pawl__lock_check_alive(lock, reterr);
+        return true;
     pthread_mutex_unlock(&lock->cohort->mutex);
-    return rc;
+    return false;
+}
+
+int pawl__lock_cohort(const struct pawl_lock *lock, struct pawl_error *reterr) {
+    return lock_cohort(lock) ? 0 : pawl__lock_check_alive(lock, reterr);
 }
 
 /* ---- Handles -------------------------------------------------------------------------------------------------------------- */
@@ -442,8 +444,10 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
     if (rc < 0)
         return rc;
     UNCANCELLED_IF(lock->client->notes);
-    if ((rc = pawl__lock_make_way(lock, thread_owner(), reterr)) < 0 || (rc = pawl__lock_cohort(lock, reterr)) < 0)
+    if ((rc = pawl__lock_make_way(lock, thread_owner(), reterr)) < 0)
         return rc;
+    if (!lock_cohort(lock))
+        return pawl__lock_check_alive(lock, reterr);
     rc = pawl__lock_check_busy(lock, reterr);
     if (rc == 0)
         rc = pawl__lock_by_right(lock, mode, reterr);
@@ -608,8 +612,8 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
     if (!lock)
         return pawl__fail(reterr, PAWL_EINVAL, "the lock is NULL");
     UNCANCELLED_IF(lock->client->notes);
-    if ((rc = pawl__lock_cohort(lock, reterr)) < 0)
-        return rc;
+    if (!lock_cohort(lock))
+        return pawl__lock_check_alive(lock, reterr);
     hold = releasable(lock, shared, reterr, &rc);
     if (hold) {
         count_acquires(lock, -1);
