@@ -486,32 +486,24 @@ void pawl__tell(void *core, struct pawl__claim *seam, enum pawl__news news, cons
     pawl__cohort_unlock(cohort);
 }
 
-void pawl__cohort_unlock(struct cohort *cohort) {
-    pawl__cohort_adopt_unsettled(cohort);
-    pawl__cohort_let_go(cohort);
-}
-
-int pawl__cohort_finish(struct cohort *cohort) {
+int pawl__cohort_finish_unsettled(struct cohort *cohort) {
     bool lost = false, one;
     struct claim *claim;
     int outcome;
 
-    if (!TAILQ_EMPTY(&cohort->unsettled)) {
-        atomic_fetch_add(&cohort->client->inside, 1);
-        while ((claim = TAILQ_FIRST(&cohort->unsettled))) {
-            pawl__claim_take_up(claim);
-            one = false;
-            outcome = pawl__claim_finish(claim, &one);
-            lost |= one;
-            if (outcome == NEWS_GONE)
-                pawl__claim_free(claim);
-            else if (claim->withdraw_after_park &&
-                     claim->state != CLAIM_LEAVING) /* it was to be withdrawn while its downgrade was under way */
-                pawl__cohort_retire(claim);
-        }
-        pawl__client_one_less(cohort->client, &cohort->client->inside);
+    atomic_fetch_add(&cohort->client->inside, 1);
+    while ((claim = TAILQ_FIRST(&cohort->unsettled))) {
+        pawl__claim_take_up(claim);
+        one = false;
+        outcome = pawl__claim_finish(claim, &one);
+        lost |= one;
+        if (outcome == NEWS_GONE)
+            pawl__claim_free(claim);
+        else if (claim->withdraw_after_park &&
+                 claim->state != CLAIM_LEAVING) /* it was to be withdrawn while its downgrade was under way */
+            pawl__cohort_retire(claim);
     }
-    pawl__cohort_let_go(cohort);
+    pawl__client_one_less(cohort->client, &cohort->client->inside);
     return lost ? PAWL_ELOST : 0;
 }
 

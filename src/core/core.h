@@ -415,16 +415,27 @@ int64_t pawl__handoff_sleep(const struct pawl *client, struct waiter *waiter, in
 
 /* cohort.c: who waits and who holds. cohort->mutex is held unless said otherwise. */
 
+/* What was withdrawn or downgraded, and nobody looks after, is the service thread's. */
+void pawl__cohort_adopt_unsettled(struct cohort *cohort);
 /* Unlock. What was withdrawn or downgraded and nobody looks after, the service thread finishes. */
-void pawl__cohort_unlock(struct cohort *cohort);
-/* Finish it in this thread, then unlock. 0, or PAWL_ELOST: what this thread withdrew had been lost before. */
-int pawl__cohort_finish(struct cohort *cohort);
+static inline void pawl__cohort_unlock(struct cohort *cohort) {
+    if (!TAILQ_EMPTY(&cohort->unsettled))
+        pawl__cohort_adopt_unsettled(cohort);
+    pawl__cohort_let_go(cohort);
+}
+/* Finish it in this thread. 0, or PAWL_ELOST: what this thread withdrew had been lost before. */
+int pawl__cohort_finish_unsettled(struct cohort *cohort);
+/* The same, then unlock. */
+static inline int pawl__cohort_finish(struct cohort *cohort) {
+    int rc = TAILQ_EMPTY(&cohort->unsettled) ? 0 : pawl__cohort_finish_unsettled(cohort);
+
+    pawl__cohort_let_go(cohort);
+    return rc;
+}
 /* What the owner holds by any handle; NULL: nothing that is not lost. */
 struct hold *pawl__cohort_hold(const struct cohort *cohort, uint64_t owner);
 /* Give back what is kept, if anything is. */
 void pawl__cohort_give_back(struct cohort *cohort);
-/* What was withdrawn or downgraded, and nobody looks after, is the service thread's. */
-void pawl__cohort_adopt_unsettled(struct cohort *cohort);
 /* See that somebody waits, in park() or in serve(), for a pending claim. */
 void pawl__cohort_nudge(struct claim *claim);
 /* Ask for the claim, and do what follows. The claim may be freed. */
