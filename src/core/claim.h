@@ -129,6 +129,11 @@ static inline bool needs_looks(const struct claim *claim) {
     return claim->state == CLAIM_HELD && claim->cohort->engine->impl->extras->check;
 }
 
+/* If it was taken away, does the engine find that, too, when it is to be kept (see rest() in engine.h), and can it not end otherwise? */
+static inline bool rest_finds_loss(const struct claim *claim) {
+    return claim->lease.assured_until == PAWL__NEVER && claim->cohort->engine->impl->extras->check;
+}
+
 /* Will the engine tell when others want it? Then it has no bounds before that. */
 static inline bool is_told(const struct claim *claim) {
     return claim->seam.keep_ns || claim->seam.hears;
@@ -202,7 +207,7 @@ bool pawl__claim_is_adopted(const struct claim *claim);
 int pawl__claim_why(struct claim *claim, struct pawl_error *ret);
 /* Its last hold is over: leave it open. The next hold under it ends that. */
 void pawl__claim_open(struct claim *claim);
-/* Its last hold is over: keep it, if it may be kept. Else it is as before. */
+/* Its last hold is over, or ends before the mutex is released: keep it, if it may be kept. Else it is as before. */
 bool pawl__claim_rest(struct claim *claim);
 /* It is KEPT: take it again, if it is certainly held and has a token left. Else it is to be withdrawn. */
 bool pawl__claim_resume(struct claim *claim);

@@ -280,11 +280,9 @@ static int pass_on(struct claim *claim, const struct pawl_lock *lock) {
     return pawl__keep_may_rest(claim, lock) && pawl__claim_rest(claim) ? 0 : pawl__cohort_retire(claim);
 }
 
-int pawl__cohort_leave(struct hold *hold) {
+/* Take the hold away; its claim stays as it is. */
+static void end_hold(struct hold *hold) {
     struct claim *claim = hold->claim;
-    struct pawl_lock *lock = hold->lock;
-    bool lost = hold->lost || (claim && claim->lease.doubted_at); /* of a doubted one the server has said so, if only to a write */
-    int rc;
 
     if (claim)
         TAILQ_REMOVE(&claim->holds, hold, of_claim);
@@ -293,10 +291,29 @@ int pawl__cohort_leave(struct hold *hold) {
     if (claim && claim->value.known && claim->seam.mode == PAWL_EXCLUSIVE)
         pawl__claim_forget_value(claim);
     pawl__hold_drop(hold);
+}
+
+int pawl__cohort_leave(struct hold *hold) {
+    struct claim *claim = hold->claim;
+    struct pawl_lock *lock = hold->lock;
+    bool lost = hold->lost || (claim && claim->lease.doubted_at); /* of a doubted one the server has said so, if only to a write */
+    int rc;
+
+    end_hold(hold);
     if (!claim)
         return PAWL_ELOST;
     rc = TAILQ_EMPTY(&claim->holds) ? pass_on(claim, lock) : 0;
     return lost ? PAWL_ELOST : rc;
+}
+
+bool pawl__cohort_leave_kept(struct hold *hold) {
+    struct claim *claim = hold->claim;
+    bool alone = claim && TAILQ_FIRST(&claim->holds) == hold && !TAILQ_NEXT(hold, of_claim) && TAILQ_EMPTY(&claim->waiters);
+
+    if (!alone || !rest_finds_loss(claim) || !pawl__keep_may_rest(claim, hold->lock) || !pawl__claim_rest(claim))
+        return false;
+    end_hold(hold);
+    return true;
 }
 
 /* ---- What becomes of a claim ---------------------------------------------------------------------------------------------- */

@@ -450,6 +450,9 @@ void pawl__cohort_wait(struct cohort *cohort, struct waiter *waiter);
 void pawl__cohort_end(struct waiter *waiter, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The hold is over: hand its claim on, or withdraw it. 0, or PAWL_ELOST if it had been lost. Takes the hold away. */
 int pawl__cohort_leave(struct hold *hold);
+/* The same, if its claim is kept by that, and it is known by that as well that it was not lost: nobody need look first. False: not so, and
+ * the hold is as before. */
+bool pawl__cohort_leave_kept(struct hold *hold);
 /* Held exclusively by a hold that keeps only a shared acquire: let readers in, by the time the cohort is unlocked. 0, or PAWL_ELOST. */
 int pawl__cohort_downgrade(struct claim *claim);
 /* Look whether the claim is lost by now; if so, its holders are told. */

@@ -572,17 +572,29 @@ int pawl__lock_fail_not_held(const struct pawl_lock *lock, bool shared, struct p
     return pawl__fail(reterr, PAWL_ENOTHELD, "'%s' is not held%s through this handle", lock->cohort->name, how);
 }
 
-/* The calling owner's hold that has a (shared or exclusive) acquire to give back; NULL: none, and reterr says why. */
+/* Has it a (shared or exclusive) acquire to give back? */
+static bool has_acquire(const struct hold *hold, bool shared) {
+    return hold && (shared ? hold->shared : hold->exclusive);
+}
+
+/* The calling owner's hold that has one; NULL: none, and reterr says why. */
 static struct hold *releasable(const struct pawl_lock *lock, bool shared, struct pawl_error *reterr, int *ret_rc) {
     struct hold *hold = find_hold(lock, owner_of(lock));
 
-    if (hold && (shared ? hold->shared : hold->exclusive)) {
+    if (has_acquire(hold, shared)) {
         if (hold->claim)
             pawl__cohort_refresh(hold->claim);
         return hold;
     }
     *ret_rc = pawl__lock_fail_not_held(lock, shared, reterr);
     return NULL;
+}
+
+/* Give back the calling owner's last acquire, if the claim is kept then: in one step, since most are. Else nothing has changed. */
+static bool leave_kept(const struct pawl_lock *lock, bool shared) {
+    struct hold *hold = find_hold(lock, owner_of(lock));
+
+    return has_acquire(hold, shared) && hold->exclusive + hold->shared == 1 && pawl__cohort_leave_kept(hold);
 }
 
 /* One acquire less. */
@@ -614,6 +626,11 @@ static int release(struct pawl_lock *lock, bool shared, struct pawl_error *reter
     UNCANCELLED_IF(lock->client->notes);
     if (!lock_cohort(lock))
         return pawl__lock_check_alive(lock, reterr);
+    if (leave_kept(lock, shared)) {
+        count_acquires(lock, -1);
+        pawl__cohort_finish(lock->cohort);
+        return 0;
+    }
     hold = releasable(lock, shared, reterr, &rc);
     if (hold) {
         count_acquires(lock, -1);

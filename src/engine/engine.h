@@ -242,8 +242,8 @@ struct pawl__keeping {
      * claim is handed on (`handed_on`). */
     bool hears;
     /* The last hold under this held claim is over, and nobody in the process waits for it. DONE: it is kept. PAWL_EHELD:
-     * it can't be kept: others want it, or would not be heard, or there is no room. The core withdraws it. Neither this nor resume() is a
-     * point at which a thread may be cancelled. */
+     * it can't be kept: others want it, or would not be heard, or there is no room; or check(), where there is one, would say that it is
+     * lost. The core withdraws it. Neither this nor resume() is a point at which a thread may be cancelled. */
     int (*rest)(struct pawl__engine *, struct pawl__claim *);
     /* Somebody in the process wants the kept claim again. DONE: it is held. PAWL_EHELD: it was taken away, or may have been, or others may
      * want it and could not be heard: the core withdraws it and asks anew. */
