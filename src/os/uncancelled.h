@@ -25,7 +25,7 @@ static inline int cancel_off(bool needed) {
     return before;
 }
 
-static inline void cancel_restore(const int *before) {
+static inline __attribute__((always_inline)) void cancel_restore(const int *before) {
     int ignored;
 
     if (*before != CANCEL_LEFT_ALONE)
