@@ -138,18 +138,18 @@ void *calloc(size_t count, size_t size) {
 /* A renewal for which there is no memory is put off, not asked for again as fast as can be. */
 static void test_renewals_rest_without_memory(void **state) {
     static struct redlock redlock;
-    static struct seat seat = {.server.commands.state = LINK_UP};
+    static struct voter voter = {.server.commands.state = LINK_UP};
     struct vote vote = {.state = VOTE_GRANTED};
 
     (void)state;
-    redlock.seats[0] = &seat;
-    TAILQ_INIT(&seat.to_renew);
+    redlock.voters[0] = &voter;
+    TAILQ_INIT(&voter.to_renew);
     pawl__vote_renew(&redlock, &vote);
     no_memory = true;
-    pawl__seat_renew(&redlock, &seat);
+    pawl__voter_renew(&redlock, &voter);
     no_memory = false;
-    assert_true(seat.renew_at > pawl__boottime());
-    assert_ptr_equal(TAILQ_FIRST(&seat.to_renew), &vote);
+    assert_true(voter.renew_at > pawl__boottime());
+    assert_ptr_equal(TAILQ_FIRST(&voter.to_renew), &vote);
 }
 #endif
 

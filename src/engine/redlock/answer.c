@@ -17,10 +17,10 @@
 /* What the vote makes of it, and then its bid. */
 static void step(struct redlock *redlock, struct vote *vote, enum vote_event event, enum bid_event then,
                  const struct kit_grant *grant, const struct pawl_error *why) {
-    struct bid_input input = {.vote = vote, .seat = vote->seat, .why = why};
+    struct bid_input input = {.vote = vote, .voter = vote->voter, .why = why};
     unsigned means = vote->bid ? pawl__vote_step(vote, event) : 0;
 
-    pawl__seat_heard(redlock, vote->seat);
+    pawl__voter_heard(redlock, vote->voter);
     if (means & VOTE_TAKES)
         vote->grant = *grant;
     if (means & VOTE_ANSWERS)
@@ -31,10 +31,10 @@ static void step(struct redlock *redlock, struct vote *vote, enum vote_event eve
 
 /* The vote is no more: refused, or back at its voter. */
 static void end(struct redlock *redlock, struct vote *vote, enum bid_event event, const struct pawl_error *why) {
-    struct bid_input input = {.seat = vote->seat, .why = why};
+    struct bid_input input = {.voter = vote->voter, .why = why};
     struct bid *bid = vote->bid;
 
-    pawl__seat_heard(redlock, vote->seat);
+    pawl__voter_heard(redlock, vote->voter);
     pawl__vote_free(redlock, vote);
     if (bid)
         pawl__bid_step(redlock, bid, event, &input);
@@ -68,12 +68,12 @@ static void look_again(struct redlock *redlock, struct vote *vote) {
 /* ---- Answers -------------------------------------------------------------------------------------------------------------- */
 
 /* A request that left at `local` was worked on when the server's clock showed `us`. */
-static void set_clock(struct seat *seat, int64_t local, int64_t us) {
+static void set_clock(struct voter *voter, int64_t local, int64_t us) {
     if (us <= 0 || us > CLOCK_US_MAX)
         return;
-    seat->clock_number = seat->server.commands.number;
-    seat->clock_local = local;
-    seat->clock_us = us;
+    voter->clock_number = voter->server.commands.number;
+    voter->clock_local = local;
+    voter->clock_us = us;
 }
 
 /* An answer that says nothing about the vote: what is to be done? True: that is done. */
@@ -92,11 +92,11 @@ static bool without_result(struct redlock *redlock, struct vote *vote, const red
         return true;
     case REPLY_AGAIN:
     case REPLY_ASK:
-        pawl__kit_note(&redlock->wire.kit, NULL, "%s: '%s' %s", redlock->seats[vote->seat]->where, vote->name, why->text);
+        pawl__kit_note(&redlock->wire.kit, NULL, "%s: '%s' %s", redlock->voters[vote->voter]->where, vote->name, why->text);
         pawl__vote_try_later(redlock, vote);
         return true;
     case REPLY_READONLY:
-        pawl__link_drop(&redlock->seats[vote->seat]->server.commands, why->code, "%s", why->text);
+        pawl__link_drop(&redlock->voters[vote->voter]->server.commands, why->code, "%s", why->text);
         return true;
     case REPLY_MOVED:
     case REPLY_REFUSED:
@@ -109,14 +109,14 @@ static void granted(struct redlock *redlock, struct vote *vote, const struct req
                     int64_t lease_ns) {
     struct kit_grant grant = {token, count, request->sent_at, lease_ns};
     struct bid *bid = vote->bid;
-    unsigned seat = vote->seat;
+    unsigned voter = vote->voter;
 
     vote->held_since = request->sent_at;
     vote->seen_at = pawl__boottime();
     pawl__kit_timer_end(&redlock->retries, &vote->timer);
     step(redlock, vote, VOTE_YES, BID_YES, &grant, NULL);
     /* It may have been broken meanwhile, or its limit changed. */
-    if (bid && bid->votes[seat] == vote && (vote->doubted || atomic_load(&bid->kit.claim->hold_until)))
+    if (bid && bid->votes[voter] == vote && (vote->doubted || atomic_load(&bid->kit.claim->hold_until)))
         pawl__vote_renew(redlock, vote);
 }
 
@@ -158,7 +158,7 @@ static void acquire_answered(struct redlock *redlock, const struct request *requ
         return;
     }
     if (reply->type == REDIS_REPLY_ARRAY)
-        set_clock(redlock->seats[vote->seat], request->sent_at, pawl__reply_number(reply, 3, 0));
+        set_clock(redlock->voters[vote->voter], request->sent_at, pawl__reply_number(reply, 3, 0));
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && vote->wish.floor) /* it agrees to what was proposed */
         granted(redlock, vote, request, vote->wish.floor, vote->wish.want, vote->asked_ns);
     else if (pawl__reply_grants(reply))
@@ -217,7 +217,7 @@ static void renewed(struct redlock *redlock, struct vote *vote, const struct kit
 
 static void renewal_answered(struct redlock *redlock, const struct request *request, const redisReply *reply) {
     struct renewal *renewal = request->data;
-    struct seat *seat = seat_of(request->server);
+    struct voter *voter = voter_of(request->server);
     struct pawl_error why;
     enum reply_class class = reply ? pawl__reply_class(reply, &why) : REPLY_AGAIN;
 
@@ -231,18 +231,18 @@ static void renewal_answered(struct redlock *redlock, const struct request *requ
         }
     } else {
         if (reply)
-            pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewal of %zu holds: %s", seat->where, renewal->count,
+            pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewal of %zu holds: %s", voter->where, renewal->count,
                            class == REPLY_OK ? "a strange answer" : why.text);
         for (size_t i = 0; i < renewal->count; i++) {
             renewal->votes[i]->renew_sent = false;
             pawl__vote_renew(redlock, renewal->votes[i]);
         }
-        seat->renew_at = 0;
+        voter->renew_at = 0;
         if (class != REPLY_NOSCRIPT && reply) /* else now, below */
-            pawl__seat_renew_later(redlock, seat);
+            pawl__voter_renew_later(redlock, voter);
         if (class == REPLY_READONLY)
-            pawl__link_drop(&seat->server.commands, why.code, "%s", why.text);
-        pawl__seat_renew(redlock, seat);
+            pawl__link_drop(&voter->server.commands, why.code, "%s", why.text);
+        pawl__voter_renew(redlock, voter);
     }
     free(renewal);
 }
@@ -281,7 +281,7 @@ static void call_answered(struct redlock *redlock, const struct request *request
 
 static void take_answer(struct redlock *redlock, const struct request *request, redisReply *reply) {
     if (request->step == REDLOCK_TRACKING && request->script < 0 && !request->data)
-        seat_of(request->server)->tracks = reply && reply->type == REDIS_REPLY_STATUS;
+        voter_of(request->server)->tracks = reply && reply->type == REDIS_REPLY_STATUS;
     else if (!request->data)
         ; /* nobody wants to know */
     else if (request->script == SCRIPT_ACQUIRE)
@@ -300,13 +300,13 @@ static void take_answer(struct redlock *redlock, const struct request *request, 
 /* ---- Messages ------------------------------------------------------------------------------------------------------------- */
 
 /* w NUMBER: it is the turn of vote NUMBER. b NUMBER NOW: its hold is broken; NOW 1: and gone already. */
-static void take_message(struct redlock *redlock, const struct seat *seat, const char *text) {
+static void take_message(struct redlock *redlock, const struct voter *voter, const char *text) {
     char *end;
     unsigned long long id = text[0] ? strtoull(text + 1, &end, 10) : 0;
     struct vote *vote;
 
     TAILQ_FOREACH(vote, &redlock->votes, all) {
-        if (vote->wish.id == id && vote->seat == seat->index)
+        if (vote->wish.id == id && vote->voter == voter->index)
             break;
     }
     if (!vote || !id)
@@ -327,23 +327,23 @@ static bool names_key(const redisReply *keys, const char *lock) {
 }
 
 /* Keys have changed: those who wait for them look again. */
-static void take_changes(struct redlock *redlock, const struct seat *seat, const redisReply *changed) {
+static void take_changes(struct redlock *redlock, const struct voter *voter, const redisReply *changed) {
     struct vote *vote, *next;
-    struct seat_keys keys;
+    struct voter_keys keys;
 
     for (vote = TAILQ_FIRST(&redlock->votes); vote; vote = next) {
         next = TAILQ_NEXT(vote, all);
-        if (vote->seat != seat->index || !vote->wish.alone || (vote->state != VOTE_WAITS && vote->state != VOTE_ASKED))
+        if (vote->voter != voter->index || !vote->wish.alone || (vote->state != VOTE_WAITS && vote->state != VOTE_ASKED))
             continue;
-        pawl__seat_keys(redlock, vote->name, &keys);
+        pawl__voter_keys(redlock, vote->name, &keys);
         if (!names_key(changed, keys.lock))
             continue;
-        pawl__kit_note(&redlock->wire.kit, NULL, "%s: '%s' the key has changed", seat->where, vote->name);
+        pawl__kit_note(&redlock->wire.kit, NULL, "%s: '%s' the key has changed", voter->where, vote->name);
         look_again(redlock, vote);
     }
 }
 
-static void take_push(struct redlock *redlock, const struct seat *seat, const redisReply *reply) {
+static void take_push(struct redlock *redlock, const struct voter *voter, const redisReply *reply) {
     const redisReply *channel, *text;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3)
@@ -353,63 +353,63 @@ static void take_push(struct redlock *redlock, const struct seat *seat, const re
     if (channel->type != REDIS_REPLY_STRING)
         return;
     if (strcmp(channel->str, "__redis__:invalidate") == 0)
-        take_changes(redlock, seat, text);
+        take_changes(redlock, voter, text);
     else if (text->type == REDIS_REPLY_STRING && strncmp(channel->str, "pawl:inbox:", 11) == 0 &&
              strcmp(channel->str + 11, redlock->wire.uuid) == 0)
-        take_message(redlock, seat, text->str);
+        take_message(redlock, voter, text->str);
 }
 
 /* ---- Up and down ---------------------------------------------------------------------------------------------------------- */
 
 /* ?retry= is used up: refuse those who wait. */
-static void give_up(struct redlock *redlock, struct seat *seat) {
+static void give_up(struct redlock *redlock, struct voter *voter) {
     unsigned tries = redlock->wire.options.retry.tries;
     struct vote *vote, *next;
     struct pawl_error why;
 
-    if (!tries || pawl__server_failures(&seat->server) < tries)
+    if (!tries || pawl__server_failures(&voter->server) < tries)
         return;
-    pawl__fail(&why, pawl__server_errorcode(&seat->server), "%s (given up after %u tries)", pawl__server_errortext(&seat->server),
+    pawl__fail(&why, pawl__server_errorcode(&voter->server), "%s (given up after %u tries)", pawl__server_errortext(&voter->server),
                tries);
     for (vote = TAILQ_FIRST(&redlock->votes); vote; vote = next) {
         next = TAILQ_NEXT(vote, all);
-        if (vote->seat == seat->index && !vote->asked && (vote->state == VOTE_ASKED || vote->state == VOTE_WAITS))
+        if (vote->voter == voter->index && !vote->asked && (vote->state == VOTE_ASKED || vote->state == VOTE_WAITS))
             end(redlock, vote, BID_REFUSED, &why);
     }
 }
 
-/* The states of its connections have changed. Who counts the votes looks at the seats in serve(). */
-static void changed(struct redlock *redlock, struct seat *seat) {
-    bool up = pawl__server_up(&seat->server);
+/* The states of its connections have changed. Who counts the votes looks at the voters in serve(). */
+static void changed(struct redlock *redlock, struct voter *voter) {
+    bool up = pawl__server_up(&voter->server);
     struct vote *vote;
 
     redlock->wire.kit.wakes = true;
-    if (up && !pawl__server_is_one(&seat->server))
+    if (up && !pawl__server_is_one(&voter->server))
         return;
     pthread_cond_broadcast(&redlock->called);
     if (up)
-        pawl__seat_track(seat);
+        pawl__voter_track(voter);
     else
-        give_up(redlock, seat);
-    if (seat->server.commands.state != LINK_UP)
+        give_up(redlock, voter);
+    if (voter->server.commands.state != LINK_UP)
         return;
     TAILQ_FOREACH(vote, &redlock->votes, all) {
-        if (vote->seat == seat->index)
+        if (vote->voter == voter->index)
             pawl__vote_send(redlock, vote);
     }
-    pawl__seat_renew(redlock, seat);
+    pawl__voter_renew(redlock, voter);
 }
 
 static void take_up(struct redlock *redlock, struct link *link) {
-    struct seat *seat = seat_of(link->server);
+    struct voter *voter = voter_of(link->server);
     struct vote *vote;
 
     /* It may be another server than before, or have forgotten; or have told us of a break while we were deaf. */
     TAILQ_FOREACH(vote, &redlock->votes, all) {
-        if (vote->seat == seat->index)
+        if (vote->voter == voter->index)
             pawl__vote_renew(redlock, vote);
     }
-    changed(redlock, seat);
+    changed(redlock, voter);
 }
 
 /* A voter's clock is looked at before anything is asked of it. The greeting left after the connection was begun. */
@@ -419,7 +419,7 @@ static void take_greeting(const struct link *link, const struct request *request
     if (!pawl__server_said(link->server, request->step, reply))
         return;
     pawl__reply_info(reply->str, "server_time_usec", time, sizeof time);
-    set_clock(seat_of(link->server), link->started_at, strtoll(time, NULL, 10));
+    set_clock(voter_of(link->server), link->started_at, strtoll(time, NULL, 10));
     pawl__server_check(link->server);
 }
 
@@ -433,11 +433,11 @@ void pawl__redlock_hear(struct redlock *redlock) {
         } else if (event.kind == WIRE_GREETING) {
             take_greeting(event.link, event.request, event.reply);
         } else if (event.kind == WIRE_PUSH) {
-            take_push(redlock, seat_of(event.link->server), event.reply);
+            take_push(redlock, voter_of(event.link->server), event.reply);
         } else if (event.kind == WIRE_UP) {
             take_up(redlock, event.link);
         } else {
-            changed(redlock, seat_of(event.link->server));
+            changed(redlock, voter_of(event.link->server));
         }
         freeReplyObject(event.reply);
         free(event.request);

@@ -127,7 +127,7 @@ static int64_t quorum_free_at(const struct redlock *redlock, const struct bid *b
     for (unsigned i = 0; i < redlock->count; i++) {
         const struct vote *vote = bid->votes[i];
 
-        if (!pawl__seat_usable(redlock, i) || is_open(vote))
+        if (!pawl__voter_usable(redlock, i) || is_open(vote))
             times[i] = PAWL__NEVER;
         else
             times[i] = vote && vote->state == VOTE_WAITS ? vote->again_at : 0;
@@ -140,7 +140,7 @@ static bool quorum_tracks(const struct redlock *redlock) {
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++)
-        count += redlock->seats[i]->tracks;
+        count += redlock->voters[i]->tracks;
     return count >= redlock->quorum;
 }
 
@@ -184,7 +184,7 @@ static void plan(struct redlock *redlock, struct bid *bid) {
 
 /* What need not be taken back: a no, and what will be one in a moment, or else is taken back then. */
 static bool stays(const struct redlock *redlock, const struct vote *vote) {
-    return vote->state == VOTE_WAITS || (vote->state == VOTE_ASKED && pawl__seat_usable(redlock, vote->seat));
+    return vote->state == VOTE_WAITS || (vote->state == VOTE_ASKED && pawl__voter_usable(redlock, vote->voter));
 }
 
 /* Returns how many it had. */
@@ -254,7 +254,7 @@ static unsigned count_pending(const struct redlock *redlock, const struct bid *b
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++)
-        count += bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__seat_usable(redlock, i);
+        count += bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__voter_usable(redlock, i);
     return count;
 }
 
@@ -294,7 +294,7 @@ static void judge(struct redlock *redlock, struct bid *bid) {
 static void attempt(struct redlock *redlock, struct bid *bid, int64_t now) {
     uint64_t floor = pawl__token_floor(redlock);
 
-    pawl__seats_listen(redlock, now);
+    pawl__voters_listen(redlock, now);
     bid->started_at = now;
     bid->attempts++;
     bid->answered = bid->errors = 0;
@@ -310,8 +310,8 @@ static void attempt(struct redlock *redlock, struct bid *bid, int64_t now) {
 /* Those that have not answered are silent, or slow: it is decided without them. */
 static void give_up(struct redlock *redlock, struct bid *bid, int64_t now) {
     for (unsigned i = 0; i < redlock->count; i++)
-        if (bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__seat_owes(redlock, i, now))
-            pawl__seat_silent(redlock, i);
+        if (bid->votes[i] && bid->votes[i]->state == VOTE_ASKED && pawl__voter_owes(redlock, i, now))
+            pawl__voter_silent(redlock, i);
     fail_attempt(redlock, bid);
 }
 
@@ -347,7 +347,7 @@ static void leave(struct redlock *redlock, struct bid *bid) {
 }
 
 static void forget(struct redlock *redlock, const struct bid *bid, struct vote *vote) {
-    pawl__kit_note(&redlock->wire.kit, &bid->kit, "%s has forgotten it", redlock->seats[vote->seat]->where);
+    pawl__kit_note(&redlock->wire.kit, &bid->kit, "%s has forgotten it", redlock->voters[vote->voter]->where);
     pawl__vote_return(redlock, vote);
 }
 
@@ -423,7 +423,7 @@ static void act(struct redlock *redlock, struct bid *bid, uint32_t actions, cons
     if (actions & BID_CHOOSE)
         choose_token(redlock, bid, input->now);
     if (actions & BID_TOP_UP)
-        pawl__bid_top_up(redlock, bid, input->seat);
+        pawl__bid_top_up(redlock, bid, input->voter);
     if (actions & BID_SOON)
         set_timer(redlock, bid, pawl__boottime());
 }
@@ -537,7 +537,7 @@ int pawl__redlock_why(struct pawl__engine *engine, struct pawl__claim *claim, st
 
     (void)claim;
     pawl__kit_lock(&redlock->wire.kit);
-    usable = pawl__seats_usable(redlock);
+    usable = pawl__voters_usable(redlock);
     pawl__kit_unlock(&redlock->wire.kit);
     if (usable >= redlock->quorum)
         return 0;

@@ -104,58 +104,58 @@ static int take_options(struct redlock *redlock, const struct pawl__setup *setup
     return 0;
 }
 
-static int add_seat(struct redlock *redlock, const struct pawl__url_host *host, struct pawl_error *reterr) {
+static int add_voter(struct redlock *redlock, const struct pawl__url_host *host, struct pawl_error *reterr) {
     struct redis_options *options = &redlock->wire.options;
     struct server *server = pawl__server_new(&redlock->wire, reterr);
-    struct seat *seat = seat_of(server);
+    struct voter *voter = voter_of(server);
 
     if (!server)
         return reterr->code;
-    seat->index = redlock->count;
-    redlock->seats[redlock->count++] = seat;
+    voter->index = redlock->count;
+    redlock->voters[redlock->count++] = voter;
     if (strlen(host->name) >= sizeof options->hosts[0].host)
         return pawl__fail(reterr, PAWL_EURL, "the URL's host is longer than %zu bytes", sizeof options->hosts[0].host - 1);
     strcpy(options->hosts[0].host, host->name);
     options->hosts[0].port = port_of(host);
-    pawl__url_host_port(host->name, port_of(host), seat->where);
-    pawl__redis_describe_url(options, seat->url, sizeof seat->url);
-    server->url = seat->url;
+    pawl__url_host_port(host->name, port_of(host), voter->where);
+    pawl__redis_describe_url(options, voter->url, sizeof voter->url);
+    server->url = voter->url;
     if (!pawl__server_put_at(server, host->name, port_of(host)))
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     return 0;
 }
 
-static int seat_made(struct server *server) {
-    TAILQ_INIT(&seat_of(server)->to_renew);
+static int voter_made(struct server *server) {
+    TAILQ_INIT(&voter_of(server)->to_renew);
     return 0;
 }
 
-static void seat_gone(struct server *server) {
+static void voter_gone(struct server *server) {
     (void)server;
 }
 
 /* ---- Are they what a majority can be made of? ----------------------------------------------------------------------------- */
 
 /* The connection that failed, if one did. */
-static const struct link *weakest(const struct seat *seat) {
-    return seat->server.commands.failures ? &seat->server.commands : &seat->server.inbox;
+static const struct link *weakest(const struct voter *voter) {
+    return voter->server.commands.failures ? &voter->server.commands : &voter->server.inbox;
 }
 
 static int check_voter(const struct redlock *redlock, unsigned i, struct pawl_error *reterr) {
-    const struct seat *seat = redlock->seats[i];
-    const struct server_facts *facts = &seat->server.facts;
-    const struct link *link = weakest(seat);
+    const struct voter *voter = redlock->voters[i];
+    const struct server_facts *facts = &voter->server.facts;
+    const struct link *link = weakest(voter);
 
     if (facts->is_replica)
         return pawl__fail(reterr, PAWL_ETOPOLOGY,
-                          "%s is a replica: every server must be a primary of its own, or their majority is not one", seat->where);
+                          "%s is a replica: every server must be a primary of its own, or their majority is not one", voter->where);
     if (facts->in_cluster)
         return pawl__fail(reterr, PAWL_ETOPOLOGY,
-                          "%s is part of a Redis Cluster, which is one server to its users: name independent ones", seat->where);
+                          "%s is part of a Redis Cluster, which is one server to its users: name independent ones", voter->where);
     for (unsigned j = 0; j < i && facts->run_id[0]; j++)
-        if (strcmp(facts->run_id, redlock->seats[j]->server.facts.run_id) == 0)
+        if (strcmp(facts->run_id, redlock->voters[j]->server.facts.run_id) == 0)
             return pawl__fail(reterr, PAWL_ETOPOLOGY, "%s and %s are the same server: each must be one of its own",
-                              redlock->seats[j]->where, seat->where);
+                              redlock->voters[j]->where, voter->where);
     /* A password that is wrong, a certificate that is not trusted: not a failure of the moment. */
     if (link->failures && link->why.code != PAWL_ECONNLOST)
         return pawl__fail(reterr, link->why.code, "%s", link->why.text);
@@ -167,10 +167,10 @@ static int check_voters(const struct redlock *redlock, unsigned *retup, unsigned
 
     *retup = *rettrying = 0;
     for (unsigned i = 0; i < redlock->count; i++) {
-        bool up = pawl__server_up(&redlock->seats[i]->server);
+        bool up = pawl__server_up(&redlock->voters[i]->server);
 
         *retup += up;
-        *rettrying += !up && !weakest(redlock->seats[i])->failures;
+        *rettrying += !up && !weakest(redlock->voters[i])->failures;
         rc = check_voter(redlock, i, reterr);
         if (rc < 0)
             return rc;
@@ -183,11 +183,11 @@ static int too_few(const struct redlock *redlock, unsigned missing, struct pawl_
     const char *why = "they don't answer";
 
     for (unsigned i = 0; i < redlock->count; i++) {
-        const struct seat *seat = redlock->seats[i];
+        const struct voter *voter = redlock->voters[i];
 
-        if (pawl__server_up(&seat->server) || !weakest(seat)->why.code)
+        if (pawl__server_up(&voter->server) || !weakest(voter)->why.code)
             continue;
-        why = weakest(seat)->why.text;
+        why = weakest(voter)->why.text;
         break;
     }
     return pawl__fail(reterr, PAWL_ECONNLOST, "%u of the %u servers of %.200s can't be reached, and %u are needed: %s", missing,
@@ -231,13 +231,13 @@ static void warn_of_voters(struct redlock *redlock) {
                    "%.200s names %u servers: of an even number no more may fail than of one less; use %u or %u", redlock->wire.url,
                    redlock->count, redlock->count - 1, redlock->count + 1);
     for (unsigned i = 0; i < redlock->count; i++) {
-        struct seat *seat = redlock->seats[i];
-        const struct link *link = weakest(seat);
+        struct voter *voter = redlock->voters[i];
+        const struct link *link = weakest(voter);
 
-        if (pawl__server_up(&seat->server))
-            pawl__server_warn(&seat->server);
+        if (pawl__server_up(&voter->server))
+            pawl__server_warn(&voter->server);
         else
-            pawl__warn(&redlock->wire.base, "%s, one of the %u servers, can't be reached: %s", seat->where, redlock->count,
+            pawl__warn(&redlock->wire.base, "%s, one of the %u servers, can't be reached: %s", voter->where, redlock->count,
                        link->why.code ? link->why.text : "it does not answer");
     }
 }
@@ -262,9 +262,9 @@ static int init(struct redlock *redlock, const struct pawl__setup *setup, struct
     pthread_cond_init(&redlock->called, NULL);
     redlock->read_bell = redlock->timer_fd = -1;
     pawl__wire_init(wire);
-    wire->server_size = sizeof(struct seat);
-    wire->made = seat_made;
-    wire->gone = seat_gone;
+    wire->server_size = sizeof(struct voter);
+    wire->made = voter_made;
+    wire->gone = voter_gone;
     wire->call = pawl__redlock_call;
     wire->scripts = pawl__redlock_scripts;
     pawl__kit_reader_init(&redlock->reader);
@@ -293,10 +293,10 @@ static void flush(struct redlock *redlock, int64_t deadline) {
         struct vote *vote;
 
         pawl__kit_lock(&redlock->wire.kit);
-        pawl__seats_listen(redlock, pawl__boottime());
+        pawl__voters_listen(redlock, pawl__boottime());
         TAILQ_FOREACH(vote, &redlock->votes, all) {
             pawl__vote_return(redlock, vote);
-            owing += pawl__seat_usable(redlock, vote->seat);
+            owing += pawl__voter_usable(redlock, vote->voter);
         }
         if (owing && pawl__boottime() < deadline)
             pawl__redlock_run(redlock, deadline, UINT32_MAX);
@@ -335,10 +335,10 @@ static void redlock_close(struct pawl__engine *engine, int64_t deadline) {
     flush(redlock, deadline);
     redlock->wire.closing = true;
     for (unsigned i = 0; i < redlock->count; i++)
-        pawl__server_close(&redlock->seats[i]->server);
+        pawl__server_close(&redlock->voters[i]->server);
     drain(redlock);
     for (unsigned i = 0; i < redlock->count; i++)
-        pawl__server_free(&redlock->seats[i]->server);
+        pawl__server_free(&redlock->voters[i]->server);
     redlock->count = 0;
     while ((vote = TAILQ_FIRST(&redlock->votes))) {
         TAILQ_REMOVE(&redlock->votes, vote, all);
@@ -357,7 +357,7 @@ static int open_voters(struct redlock *redlock, const struct pawl__url *url, str
     int rc;
 
     for (size_t i = 0; i < url->host_count; i++)
-        if ((rc = add_seat(redlock, &url->hosts[i], reterr)) < 0)
+        if ((rc = add_voter(redlock, &url->hosts[i], reterr)) < 0)
             return rc;
     redlock->quorum = redlock->count / 2 + 1;
     return connect_now(redlock, reterr);
@@ -377,7 +377,7 @@ static int redlock_open(struct pawl__engine *engine, const struct pawl__setup *s
         return pawl__fail(reterr, why.code, "%s", why.text);
     }
     pawl__kit_lock(&redlock->wire.kit);
-    pawl__seats_look(redlock);
+    pawl__voters_look(redlock);
     pawl__kit_unlock(&redlock->wire.kit);
     warn_of_voters(redlock);
     return 0;
@@ -389,7 +389,7 @@ static void redlock_forked(struct pawl__engine *engine) {
 
     /* The parent's connections are not the child's to use, and must end when the parent does. */
     for (unsigned i = 0; i < redlock->count; i++)
-        for (int j = 0; (link = pawl__server_link(&redlock->seats[i]->server, j)); j++)
+        for (int j = 0; (link = pawl__server_link(&redlock->voters[i]->server, j)); j++)
             if (link->fd >= 0)
                 close(link->fd);
     close_descriptors(redlock);

@@ -128,13 +128,13 @@ void pawl__bid_recount(struct redlock *redlock, struct bid *bid) {
         pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_RENEWED);
 }
 
-void pawl__bid_top_up(struct redlock *redlock, struct bid *bid, unsigned seat) {
-    if (bid->lost || bid->votes[seat])
+void pawl__bid_top_up(struct redlock *redlock, struct bid *bid, unsigned voter) {
+    if (bid->lost || bid->votes[voter])
         return;
     bid->owner = ++redlock->next_id;
-    pawl__vote_ask(redlock, bid, seat, bid->kit.grant.token, true);
-    if (bid->votes[seat])
-        pawl__kit_note(&redlock->wire.kit, &bid->kit, "asking %s for its vote too", redlock->seats[seat]->where);
+    pawl__vote_ask(redlock, bid, voter, bid->kit.grant.token, true);
+    if (bid->votes[voter])
+        pawl__kit_note(&redlock->wire.kit, &bid->kit, "asking %s for its vote too", redlock->voters[voter]->where);
 }
 
 void pawl__redlock_renew(struct pawl__engine *engine, struct pawl__claim *claim) {

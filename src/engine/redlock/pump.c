@@ -17,8 +17,8 @@ static int64_t sooner(int64_t a, int64_t b) {
 
 /* ---- Voters that come and go ---------------------------------------------------------------------------------------------- */
 
-static void step_all(struct redlock *redlock, struct bid_list *bids, enum bid_event event, unsigned seat) {
-    struct bid_input input = {.seat = seat};
+static void step_all(struct redlock *redlock, struct bid_list *bids, enum bid_event event, unsigned voter) {
+    struct bid_input input = {.voter = voter};
     struct bid *bid, *next;
 
     for (bid = TAILQ_FIRST(bids); bid; bid = next) {
@@ -29,19 +29,19 @@ static void step_all(struct redlock *redlock, struct bid_list *bids, enum bid_ev
 
 /* Does it answer now? True: it did before, and does not any more. */
 static bool look_at(struct redlock *redlock, unsigned i) {
-    struct seat *seat = redlock->seats[i];
-    bool was_usable = seat->usable;
+    struct voter *voter = redlock->voters[i];
+    bool was_usable = voter->usable;
 
-    pawl__seat_listen(redlock, i, pawl__boottime());
-    seat->usable = pawl__seat_usable(redlock, i);
-    if (seat->usable && !was_usable) {
+    pawl__voter_listen(redlock, i, pawl__boottime());
+    voter->usable = pawl__voter_usable(redlock, i);
+    if (voter->usable && !was_usable) {
         step_all(redlock, &redlock->holding, BID_CAME, i);
         step_all(redlock, &redlock->bids, BID_CAME, i);
     }
-    return was_usable && !seat->usable;
+    return was_usable && !voter->usable;
 }
 
-void pawl__seats_look(struct redlock *redlock) {
+void pawl__voters_look(struct redlock *redlock) {
     bool went = false;
 
     for (unsigned i = 0; i < redlock->count; i++)
@@ -71,7 +71,7 @@ static int64_t oldest(const struct redlock *redlock, int64_t then, uint32_t *ret
 
     *retset = 0;
     for (unsigned i = 0; i < redlock->count; i++) {
-        const struct link *link = &redlock->seats[i]->server.commands;
+        const struct link *link = &redlock->voters[i]->server.commands;
         int64_t since = link->state == LINK_UP && !TAILQ_EMPTY(&link->sent) ? TAILQ_FIRST(&link->sent)->sent_at : PAWL__NEVER;
 
         if (since < then)
@@ -89,10 +89,10 @@ static void tick(struct redlock *redlock, int64_t now) {
     struct link *link;
 
     for (unsigned i = 0; i < redlock->count; i++) {
-        for (int j = 0; (link = pawl__server_link(&redlock->seats[i]->server, j)); j++)
+        for (int j = 0; (link = pawl__server_link(&redlock->voters[i]->server, j)); j++)
             pawl__link_tick(link, now);
         pawl__redlock_hear(redlock);
-        pawl__seat_renew(redlock, redlock->seats[i]);
+        pawl__voter_renew(redlock, redlock->voters[i]);
     }
     pawl__kit_timers_take(&redlock->retries, now, &due);
     TAILQ_FOREACH(timer, &due, due) {
@@ -123,7 +123,7 @@ static int64_t watch_all(const struct redlock *redlock, uint32_t answers, int64_
     ret->fds[AT_TIMER] = (struct pollfd){.fd = redlock->timer_fd, .events = POLLIN};
     ret->count = AT_LINKS;
     for (unsigned i = 0; i < redlock->count; i++)
-        for (int j = 0; (link = pawl__server_link(&redlock->seats[i]->server, j)); j++) {
+        for (int j = 0; (link = pawl__server_link(&redlock->voters[i]->server, j)); j++) {
             bool reads = link->subscriber || answers >> i & 1;
 
             until = sooner(until, pawl__link_due(link));
@@ -139,8 +139,8 @@ void pawl__redlock_run(struct redlock *redlock, int64_t until, uint32_t answers)
 
     until = watch_all(redlock, answers, until, &watch);
     for (unsigned i = 0; i < redlock->count; i++)
-        if (!TAILQ_EMPTY(&redlock->seats[i]->to_renew) && redlock->seats[i]->server.commands.state == LINK_UP)
-            until = sooner(until, redlock->seats[i]->renew_at);
+        if (!TAILQ_EMPTY(&redlock->voters[i]->to_renew) && redlock->voters[i]->server.commands.state == LINK_UP)
+            until = sooner(until, redlock->voters[i]->renew_at);
     if (!TAILQ_EMPTY(&kit->outbox))
         until = 0;
     kit->asleep_until = until;
@@ -167,12 +167,12 @@ void pawl__redlock_serve(struct pawl__engine *engine, int64_t deadline) {
     uint32_t late;
 
     pawl__kit_lock(&redlock->wire.kit);
-    pawl__seats_look(redlock);
+    pawl__voters_look(redlock);
     due = sooner(deadline, tend(redlock, now));
     owed = oldest(redlock, must_read(redlock) ? PAWL__NEVER : now - LATE_NS, &late);
     due = sooner(due, pawl__time_add(owed, LATE_NS));
     pawl__redlock_run(redlock, due, late);
-    pawl__seats_look(redlock);
+    pawl__voters_look(redlock);
     tend(redlock, pawl__boottime());
     pawl__kit_tell_all(&redlock->wire.kit);
     pawl__kit_unlock(&redlock->wire.kit);
@@ -202,7 +202,7 @@ static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_cl
         return;
     eager = claim && is_eager(redlock, (struct bid *)claim);
     for (unsigned i = 0; i < redlock->count; i++) { /* also of one that owes nothing: it may be asked meanwhile */
-        const struct link *link = &redlock->seats[i]->server.commands;
+        const struct link *link = &redlock->voters[i]->server.commands;
 
         fds[1 + i] = (struct pollfd){.fd = link->state == LINK_UP ? link->fd : -1, .events = POLLIN};
     }
@@ -218,7 +218,7 @@ static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_cl
     if (fds[0].revents)
         bell_silence(redlock->read_bell);
     for (unsigned i = 0; i < redlock->count; i++) {
-        struct link *link = &redlock->seats[i]->server.commands;
+        struct link *link = &redlock->voters[i]->server.commands;
 
         if (fds[1 + i].revents && link->fd == fds[1 + i].fd && link->state == LINK_UP)
             pawl__link_read(link);

@@ -3,7 +3,7 @@
  * redlock.h - the engine for several independent Redis servers, a majority of which must agree: the objects and who guards them.
  *
  *     struct redlock        the engine; it begins with struct redis (engine/redis/wire/wire.h), whose servers are
- *       struct seat         one of those that vote: a voter
+ *       struct voter         one of those that vote: a voter
  *       struct bid          a claim's state                                                  bid.c, hold.c
  *         struct vote       what one voter has of it; outlives its bid until the voter knows that it is over       vote.c
  *
@@ -83,7 +83,7 @@ struct vote_wish {
 struct vote {
     TAILQ_ENTRY(vote) all; /* redlock->votes */
     struct bid *bid;       /* NULL: it is over, but for this vote */
-    unsigned seat;
+    unsigned voter;
     enum vote_state state;
     unsigned crowd;         /* WAITS: how many others wait there */
     struct kit_grant grant; /* GRANTED */
@@ -107,7 +107,7 @@ struct vote {
     bool passes_on;            /* its end is told to the first of those that wait */
     unsigned failures;         /* in a row: the voter can't just now */
     struct kit_timer timer;    /* redlock->retries: then it is asked again */
-    TAILQ_ENTRY(vote) renewal; /* seat->to_renew */
+    TAILQ_ENTRY(vote) renewal; /* voter->to_renew */
     bool renew_listed, renew_sent;
 };
 TAILQ_HEAD(vote_list, vote);
@@ -190,8 +190,8 @@ struct bid {
 TAILQ_HEAD(bid_list, bid);
 
 /* A server that votes. */
-struct seat {
-    struct server server; /* the first: seat_of() */
+struct voter {
+    struct server server; /* the first: voter_of() */
     unsigned index;
     char where[PAWL__URL_HOST_PORT]; /* for people */
     char url[1024];                  /* likewise, as that of a server alone */
@@ -207,7 +207,7 @@ struct seat {
 
 struct redlock {
     struct redis wire; /* the first: redlock_of() */
-    struct seat *seats[REDLOCK_MOST];
+    struct voter *voters[REDLOCK_MOST];
     unsigned count, quorum;
     char record[PAWL__RECORD_MAX];
     struct kit_reader reader; /* all callers wait for the same answers */
@@ -232,16 +232,16 @@ static inline struct bid *bid_of(struct pawl__claim *claim) {
     return pawl__engine_state(claim);
 }
 
-static inline struct seat *seat_of(struct server *server) {
-    return (struct seat *)server;
+static inline struct voter *voter_of(struct server *server) {
+    return (struct voter *)server;
 }
 
 /* send.c: what voters are asked. The mutex is held here and below. */
 
-struct seat_keys {
+struct voter_keys {
     char lock[REDIS_KEY_MAX], ballot[REDIS_KEY_MAX], wait[REDIS_KEY_MAX];
 };
-void pawl__seat_keys(const struct redlock *redlock, const char *name, struct seat_keys *ret);
+void pawl__voter_keys(const struct redlock *redlock, const char *name, struct voter_keys *ret);
 /* See that the service thread looks by `when`. */
 void pawl__redlock_due(struct redlock *redlock, int64_t when);
 /* Make the thread that reads look around. */
@@ -255,12 +255,12 @@ void pawl__vote_try_later(struct redlock *redlock, struct vote *vote);
 /* Renew a granted vote with the others of its voter; or to see whether it is there. */
 void pawl__vote_renew(struct redlock *redlock, struct vote *vote);
 void pawl__vote_forget_renewal(struct redlock *redlock, struct vote *vote);
-void pawl__seat_renew(struct redlock *redlock, struct seat *seat);
-void pawl__seat_renew_later(struct redlock *redlock, struct seat *seat);
+void pawl__voter_renew(struct redlock *redlock, struct voter *voter);
+void pawl__voter_renew_later(struct redlock *redlock, struct voter *voter);
 /* Renew a granted vote, and have no later holder get a token below `token + count`; its record gets this token. */
 void pawl__vote_raise(struct redlock *redlock, struct vote *vote, uint64_t token, uint32_t count);
 /* Have the voter tell of changes of keys, if it can and we may. */
-void pawl__seat_track(struct seat *seat);
+void pawl__voter_track(struct voter *voter);
 enum { REDLOCK_TRACKING = 1 }; /* `step` of that request */
 /* What a renewal of several is about: `data` of its request. */
 enum { RENEW_BATCH = 100 };
@@ -278,22 +278,22 @@ struct redlock_call {
 /* vote.c: asking one voter. */
 
 /* Does it owe an answer since before `then`? One that has come, and that we have not read, does not count. */
-bool pawl__seat_owes(const struct redlock *redlock, unsigned seat, int64_t then);
+bool pawl__voter_owes(const struct redlock *redlock, unsigned voter, int64_t then);
 
-bool pawl__seat_usable(const struct redlock *redlock, unsigned seat);
-unsigned pawl__seats_usable(const struct redlock *redlock);
+bool pawl__voter_usable(const struct redlock *redlock, unsigned voter);
+unsigned pawl__voters_usable(const struct redlock *redlock);
 /* It owes an answer for too long. */
-void pawl__seat_silent(struct redlock *redlock, unsigned seat);
+void pawl__voter_silent(struct redlock *redlock, unsigned voter);
 /* It has said something. */
-void pawl__seat_heard(struct redlock *redlock, unsigned seat);
+void pawl__voter_heard(struct redlock *redlock, unsigned voter);
 /* If it owes no answer any more, it counts as heard. */
-void pawl__seat_listen(struct redlock *redlock, unsigned seat, int64_t now);
+void pawl__voter_listen(struct redlock *redlock, unsigned voter, int64_t now);
 /* Before an attempt: who is silent? */
-void pawl__seats_listen(struct redlock *redlock, int64_t now);
+void pawl__voters_listen(struct redlock *redlock, int64_t now);
 /* The only one to change a vote's state. Returns what that means; 0: nothing. */
 unsigned pawl__vote_step(struct vote *vote, enum vote_event event);
 /* Ask for the vote, again if it waits. `try_only`: yes or no. Does nothing where a vote is under way, or held. */
-void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only);
+void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned voter, uint64_t floor, bool try_only);
 /* Take it back. */
 void pawl__vote_return(struct redlock *redlock, struct vote *vote);
 /* The bid is over: requests on their way go on by themselves. */
@@ -318,7 +318,7 @@ pawl__renew_fn pawl__redlock_renew;
 /* How long its votes assure it has changed. */
 void pawl__bid_recount(struct redlock *redlock, struct bid *bid);
 /* Ask the voter for its vote, if it has not given it. */
-void pawl__bid_top_up(struct redlock *redlock, struct bid *bid, unsigned seat);
+void pawl__bid_top_up(struct redlock *redlock, struct bid *bid, unsigned voter);
 /* `news`: KIT_LOST or KIT_BROKEN. */
 void pawl__bid_lose(struct redlock *redlock, struct bid *bid, unsigned news, const struct pawl_error *why);
 
@@ -331,7 +331,7 @@ pawl__why_fn pawl__redlock_why;
 struct bid_input {
     int64_t now;
     struct vote *vote;
-    unsigned seat;
+    unsigned voter;
     const struct pawl_error *why;
 };
 /* A cell of the table. */
@@ -353,8 +353,8 @@ void pawl__redlock_hear(struct redlock *redlock);
 /* pump.c: the threads that wait. */
 extern const struct kit_ops pawl__redlock_kit;
 /* Look at the voters anew: who has come, who has gone. */
-void pawl__seats_look(struct redlock *redlock);
-/* Sleep until there is something to do, or until `until`, and do it. Of the set `answers` (bits) of seats answers are read. The mutex is
+void pawl__voters_look(struct redlock *redlock);
+/* Sleep until there is something to do, or until `until`, and do it. Of the set `answers` (bits) of voters answers are read. The mutex is
  * held, and released meanwhile. */
 void pawl__redlock_run(struct redlock *redlock, int64_t until, uint32_t answers);
 pawl__serve_fn pawl__redlock_serve;

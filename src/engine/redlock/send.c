@@ -39,7 +39,7 @@ static void put_key(char *to, const char *prefix, const char *lock) {
     strcpy(stpcpy(to, lock), bare ? "" : "}");
 }
 
-void pawl__seat_keys(const struct redlock *redlock, const char *name, struct seat_keys *ret) {
+void pawl__voter_keys(const struct redlock *redlock, const char *name, struct voter_keys *ret) {
     strcpy(stpcpy(ret->lock, redlock->wire.options.prefix), name);
     put_key(ret->ballot, "pawl:vote", ret->lock);
     put_key(ret->wait, "pawl:wait", ret->lock);
@@ -57,17 +57,17 @@ int64_t pawl__vote_lease_ns(const struct redlock *redlock, const struct vote *vo
 }
 
 /* So that somebody looks at answers that no caller waits for. */
-static bool send_script(struct redlock *redlock, unsigned seat, int script, int keys, int argc, const char **argv,
+static bool send_script(struct redlock *redlock, unsigned voter, int script, int keys, int argc, const char **argv,
                         const struct request *request) {
     pawl__redlock_due(redlock, pawl__boottime() + LATE_NS);
-    return pawl__script_send(&redlock->seats[seat]->server, script, keys, argc, argv, NULL, request);
+    return pawl__script_send(&redlock->voters[voter]->server, script, keys, argc, argv, NULL, request);
 }
 
 /* What could not even be written is asked once the connection is there again, as is all that was not answered. */
 static void ask(struct redlock *redlock, struct vote *vote, int script, int argc, const char **argv) {
     struct request request = {.data = vote, .step = ++vote->number};
 
-    vote->asked = send_script(redlock, vote->seat, script, 2, argc, argv, &request);
+    vote->asked = send_script(redlock, vote->voter, script, 2, argc, argv, &request);
 }
 
 /* ---- Votes ---------------------------------------------------------------------------------------------------------------- */
@@ -103,17 +103,17 @@ static const char *how(const struct vote *vote) {
 }
 
 static void send_acquire(struct redlock *redlock, struct vote *vote) {
-    struct seat *seat = redlock->seats[vote->seat];
+    struct voter *voter = redlock->voters[vote->voter];
     char lease[24], ballot[PAWL__RECORD_MAX + REDIS_OWNER_MAX + 128];
     const char *asks = how(vote);
-    struct seat_keys keys;
+    struct voter_keys keys;
 
-    pawl__seat_keys(redlock, vote->name, &keys);
+    pawl__voter_keys(redlock, vote->name, &keys);
     vote->asked_ns = pawl__vote_lease_ns(redlock, vote);
     pawl__put_number(lease, (uint64_t)(vote->asked_ns / REDLOCK_MS));
     put_ballot(redlock, vote, ballot);
-    if (seat->tracks && vote->wish.alone)
-        pawl__link_say(&seat->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, &(struct request){.script = -1});
+    if (voter->tracks && vote->wish.alone)
+        pawl__link_say(&voter->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, &(struct request){.script = -1});
     ask(redlock, vote, SCRIPT_ACQUIRE, asks ? 6 : 5, (const char *[]){keys.lock, keys.ballot, vote->owner, lease, ballot, asks});
 }
 
@@ -121,9 +121,9 @@ static void send_acquire(struct redlock *redlock, struct vote *vote) {
 static void send_release(struct redlock *redlock, struct vote *vote) {
     enum { HOLD = 3, VOTE = 4, EITHER = 5 };
     char wish[PAWL__RECORD_MAX + 64] = "";
-    struct seat_keys keys;
+    struct voter_keys keys;
 
-    pawl__seat_keys(redlock, vote->name, &keys);
+    pawl__voter_keys(redlock, vote->name, &keys);
     if (!vote->was_held)
         put_wish(redlock, vote, wish);
     ask(redlock, vote, SCRIPT_RELEASE,
@@ -134,7 +134,7 @@ static void send_release(struct redlock *redlock, struct vote *vote) {
 }
 
 void pawl__vote_send(struct redlock *redlock, struct vote *vote) {
-    const struct server *server = &redlock->seats[vote->seat]->server;
+    const struct server *server = &redlock->voters[vote->voter]->server;
 
     if (vote->asked || server->commands.state != LINK_UP)
         return;
@@ -158,20 +158,20 @@ void pawl__vote_renew(struct redlock *redlock, struct vote *vote) {
     if (vote->renew_listed || vote->renew_sent || vote->state != VOTE_GRANTED)
         return;
     vote->renew_listed = true;
-    TAILQ_INSERT_TAIL(&redlock->seats[vote->seat]->to_renew, vote, renewal);
+    TAILQ_INSERT_TAIL(&redlock->voters[vote->voter]->to_renew, vote, renewal);
 }
 
 void pawl__vote_forget_renewal(struct redlock *redlock, struct vote *vote) {
     if (vote->renew_listed)
-        TAILQ_REMOVE(&redlock->seats[vote->seat]->to_renew, vote, renewal);
+        TAILQ_REMOVE(&redlock->voters[vote->voter]->to_renew, vote, renewal);
     vote->renew_listed = false;
 }
 
-static struct renewal *collect(struct redlock *redlock, struct seat *seat) {
+static struct renewal *collect(struct redlock *redlock, struct voter *voter) {
     struct renewal *renewal = calloc(1, sizeof *renewal);
     struct vote *vote;
 
-    while (renewal && renewal->count < RENEW_BATCH && (vote = TAILQ_FIRST(&seat->to_renew))) {
+    while (renewal && renewal->count < RENEW_BATCH && (vote = TAILQ_FIRST(&voter->to_renew))) {
         pawl__vote_forget_renewal(redlock, vote);
         vote->renew_sent = true;
         renewal->votes[renewal->count++] = vote;
@@ -180,8 +180,8 @@ static struct renewal *collect(struct redlock *redlock, struct seat *seat) {
 }
 
 /* KEYS: of each the lock and the ballot; ARGV: its owner, its lease, nothing beside, one permit. See renew.lua. */
-static bool send_renewal(struct redlock *redlock, struct seat *seat, struct renewal *renewal) {
-    struct seat_keys *all = calloc(renewal->count, sizeof *all);
+static bool send_renewal(struct redlock *redlock, struct voter *voter, struct renewal *renewal) {
+    struct voter_keys *all = calloc(renewal->count, sizeof *all);
     char leases[RENEW_BATCH][24];
     const char *argv[RENEW_BATCH * 6];
     int count = (int)renewal->count, keys = 2 * count, used = keys;
@@ -193,7 +193,7 @@ static bool send_renewal(struct redlock *redlock, struct seat *seat, struct rene
         const struct vote *vote = renewal->votes[i];
 
         renewal->lease_ns[i] = pawl__vote_lease_ns(redlock, vote);
-        pawl__seat_keys(redlock, vote->name, &all[i]);
+        pawl__voter_keys(redlock, vote->name, &all[i]);
         pawl__put_number(leases[i], (uint64_t)(renewal->lease_ns[i] / REDLOCK_MS));
         argv[2 * i] = all[i].lock;
         argv[2 * i + 1] = all[i].ballot;
@@ -202,36 +202,36 @@ static bool send_renewal(struct redlock *redlock, struct seat *seat, struct rene
         argv[used++] = "";
         argv[used++] = "1";
     }
-    ok = send_script(redlock, seat->index, SCRIPT_RENEW, keys, used, argv, &(struct request){.data = renewal});
+    ok = send_script(redlock, voter->index, SCRIPT_RENEW, keys, used, argv, &(struct request){.data = renewal});
     free(all);
     return ok;
 }
 
-void pawl__seat_renew_later(struct redlock *redlock, struct seat *seat) {
-    seat->renew_at = pawl__boottime() + RENEW_AGAIN_NS;
-    pawl__redlock_due(redlock, seat->renew_at);
+void pawl__voter_renew_later(struct redlock *redlock, struct voter *voter) {
+    voter->renew_at = pawl__boottime() + RENEW_AGAIN_NS;
+    pawl__redlock_due(redlock, voter->renew_at);
 }
 
 /* They were not sent. Where the connection is there, there is no memory: it is tried again, and not as fast as we can. */
-static void put_back(struct redlock *redlock, struct seat *seat, struct renewal *renewal) {
+static void put_back(struct redlock *redlock, struct voter *voter, struct renewal *renewal) {
     for (size_t i = 0; renewal && i < renewal->count; i++) {
         renewal->votes[i]->renew_sent = false;
         pawl__vote_renew(redlock, renewal->votes[i]);
     }
     free(renewal);
-    if (seat->server.commands.state == LINK_UP)
-        pawl__seat_renew_later(redlock, seat);
+    if (voter->server.commands.state == LINK_UP)
+        pawl__voter_renew_later(redlock, voter);
 }
 
-void pawl__seat_renew(struct redlock *redlock, struct seat *seat) {
+void pawl__voter_renew(struct redlock *redlock, struct voter *voter) {
     struct renewal *renewal;
 
-    while (!TAILQ_EMPTY(&seat->to_renew) && seat->server.commands.state == LINK_UP && pawl__boottime() >= seat->renew_at) {
-        renewal = collect(redlock, seat);
+    while (!TAILQ_EMPTY(&voter->to_renew) && voter->server.commands.state == LINK_UP && pawl__boottime() >= voter->renew_at) {
+        renewal = collect(redlock, voter);
         if (renewal)
-            pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewing %zu holds in one script", seat->where, renewal->count);
-        if (!renewal || !send_renewal(redlock, seat, renewal)) {
-            put_back(redlock, seat, renewal);
+            pawl__kit_note(&redlock->wire.kit, NULL, "%s: renewing %zu holds in one script", voter->where, renewal->count);
+        if (!renewal || !send_renewal(redlock, voter, renewal)) {
+            put_back(redlock, voter, renewal);
             return;
         }
     }
@@ -239,20 +239,20 @@ void pawl__seat_renew(struct redlock *redlock, struct seat *seat) {
 
 /* If this fails it is asked for again: the next renewal is in time for that. */
 void pawl__vote_raise(struct redlock *redlock, struct vote *vote, uint64_t token, uint32_t count) {
-    const struct server *server = &redlock->seats[vote->seat]->server;
+    const struct server *server = &redlock->voters[vote->voter]->server;
     int64_t lease_ns = pawl__vote_lease_ns(redlock, vote);
     struct request request = {.data = vote, .step = (int)(lease_ns / REDLOCK_MS)};
     char lease[24], first[24], many[24];
-    struct seat_keys keys;
+    struct voter_keys keys;
 
     if (vote->state != VOTE_GRANTED || vote->renew_sent || server->commands.state != LINK_UP)
         return;
     pawl__put_number(lease, (uint64_t)request.step);
     pawl__put_number(first, token);
     pawl__put_number(many, count);
-    pawl__seat_keys(redlock, vote->name, &keys);
+    pawl__voter_keys(redlock, vote->name, &keys);
     pawl__vote_forget_renewal(redlock, vote);
-    vote->renew_sent = send_script(redlock, vote->seat, SCRIPT_RAISE, 2, 6,
+    vote->renew_sent = send_script(redlock, vote->voter, SCRIPT_RAISE, 2, 6,
                                    (const char *[]){keys.lock, keys.ballot, vote->owner, lease, first, many}, &request);
 }
 
@@ -262,16 +262,16 @@ void pawl__vote_raise(struct redlock *redlock, struct vote *vote, uint64_t token
  * connection than the one that read it: the inbox. It does so for what is asked right after CLIENT CACHING YES, and once.
  */
 
-void pawl__seat_track(struct seat *seat) {
+void pawl__voter_track(struct voter *voter) {
     const struct request ignored = {.script = -1}, tracking = {.script = -1, .step = REDLOCK_TRACKING};
-    struct link *commands = &seat->server.commands;
+    struct link *commands = &voter->server.commands;
     char number[24];
 
-    seat->tracks = false;
-    if (!seat->server.inbox_number)
+    voter->tracks = false;
+    if (!voter->server.inbox_number)
         return;
-    snprintf(number, sizeof number, "%lld", (long long)seat->server.inbox_number);
-    if (!pawl__link_say(&seat->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, &ignored))
+    snprintf(number, sizeof number, "%lld", (long long)voter->server.inbox_number);
+    if (!pawl__link_say(&voter->server.inbox, 2, (const char *[]){"SUBSCRIBE", "__redis__:invalidate"}, &ignored))
         return;
     /* Off first: it may be on, towards an inbox that is gone. */
     if (pawl__link_say(commands, 3, (const char *[]){"CLIENT", "TRACKING", "OFF"}, &ignored))

@@ -124,12 +124,12 @@ static void merge_all(struct sightings *all) {
     all->failed |= all->count > ENTRIES_MOST;
 }
 
-static bool usable(struct redlock *redlock, unsigned seat) {
+static bool usable(struct redlock *redlock, unsigned voter) {
     bool usable;
 
     pawl__kit_lock(&redlock->wire.kit);
-    pawl__seats_listen(redlock, pawl__boottime());
-    usable = pawl__seat_usable(redlock, seat);
+    pawl__voters_listen(redlock, pawl__boottime());
+    usable = pawl__voter_usable(redlock, voter);
     pawl__kit_unlock(&redlock->wire.kit);
     return usable;
 }
@@ -200,7 +200,7 @@ redisReply *pawl__redlock_call(struct server *server, int script, int keys, int 
 
 /* What scripts are sent about one lock. `holds`: what the hold keys of a read-write lock would begin with. */
 struct view_call {
-    struct seat_keys keys;
+    struct voter_keys keys;
     char rest[REDIS_KEY_MAX], floor[24], holds[REDIS_KEY_MAX];
     const char *argv[VIEW_ARGS];
 };
@@ -209,7 +209,7 @@ static void fill_keys(const struct redlock *redlock, const char *name, struct vi
     const char *lock = ret->keys.lock;
     bool bare;
 
-    pawl__seat_keys(redlock, name, &ret->keys);
+    pawl__voter_keys(redlock, name, &ret->keys);
     bare = strchr(lock, '{');
     strcpy(stpcpy(stpcpy(ret->holds, bare ? "" : "{"), lock), bare ? ":" : "}:");
 }
@@ -226,11 +226,11 @@ static void fill_break(const struct redlock *redlock, const char *name, struct v
 }
 
 static void *fill_look(const struct redis *wire, const char *name, const char *argv[LOOK_KEYS]) {
-    struct seat_keys *keys = malloc(sizeof *keys);
+    struct voter_keys *keys = malloc(sizeof *keys);
 
     if (!keys)
         return NULL;
-    pawl__seat_keys((const struct redlock *)wire, name, keys);
+    pawl__voter_keys((const struct redlock *)wire, name, keys);
     memcpy(argv, (const char *[]){keys->lock, keys->ballot, keys->wait, keys->ballot}, LOOK_KEYS * sizeof *argv);
     return keys;
 }
@@ -293,7 +293,7 @@ static int look(struct redlock *redlock, const char *name, struct sightings *ret
     unsigned answered = 0;
 
     for (unsigned i = 0; i < redlock->count && !ret->failed; i++) {
-        if (usable(redlock, i) && survey_server(&redlock->seats[i]->server, name, collect, ret, &why) >= 0)
+        if (usable(redlock, i) && survey_server(&redlock->voters[i]->server, name, collect, ret, &why) >= 0)
             answered++;
         if (!ret->failed)
             merge_all(ret);
@@ -373,7 +373,7 @@ int pawl__redlock_break(struct pawl__engine *engine, const char *name, uint64_t 
     for (unsigned i = 0; i < redlock->count; i++) {
         if (!usable(redlock, i))
             continue;
-        if (break_at(&redlock->seats[i]->server, name, token, now, &one) >= 0)
+        if (break_at(&redlock->voters[i]->server, name, token, now, &one) >= 0)
             done++;
         else if (!why.code || one.code != PAWL_ETOKEN) /* servers that never had it say less than one that failed */
             why = one;
@@ -430,14 +430,14 @@ static int examine_number(const struct redlock *redlock, pawl_finding_fn *visit,
     return tell(visit, data, PAWL_FINDING_WARNING, what, advice);
 }
 
-static int examine_one(struct redlock *redlock, unsigned seat, pawl_finding_fn *visit, void *data, unsigned *answered) {
-    struct place place = {.where = redlock->seats[seat]->where, .visit = visit, .data = data};
-    struct examination exam = {.server = &redlock->seats[seat]->server, .exam = {.visit = with_place, .data = &place}};
+static int examine_one(struct redlock *redlock, unsigned voter, pawl_finding_fn *visit, void *data, unsigned *answered) {
+    struct place place = {.where = redlock->voters[voter]->where, .visit = visit, .data = data};
+    struct examination exam = {.server = &redlock->voters[voter]->server, .exam = {.visit = with_place, .data = &place}};
     struct pawl_error why = {.code = 0};
     int rc = PAWL_ECONNLOST;
     char what[700];
 
-    if (usable(redlock, seat))
+    if (usable(redlock, voter))
         rc = pawl__examine_server(&exam, &why);
     if (rc == 0)
         pawl__examine_clocks(&exam);

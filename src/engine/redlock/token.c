@@ -35,10 +35,10 @@ uint64_t pawl__token_floor(struct redlock *redlock) {
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++) {
-        const struct seat *seat = redlock->seats[i];
+        const struct voter *voter = redlock->voters[i];
 
-        if (seat->clock_us && seat->clock_number == seat->server.commands.number)
-            times[count++] = (uint64_t)(seat->clock_us + (pawl__boottime() - seat->clock_local) / 1000);
+        if (voter->clock_us && voter->clock_number == voter->server.commands.number)
+            times[count++] = (uint64_t)(voter->clock_us + (pawl__boottime() - voter->clock_local) / 1000);
     }
     if (!count)
         return 0;

@@ -49,52 +49,52 @@ unsigned pawl__vote_step(struct vote *vote, enum vote_event event) {
     return move->means;
 }
 
-/* ---- Seats ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Voters --------------------------------------------------------------------------------------------------------------- */
 
-bool pawl__seat_usable(const struct redlock *redlock, unsigned seat) {
-    return !redlock->seats[seat]->silent && pawl__server_up(&redlock->seats[seat]->server);
+bool pawl__voter_usable(const struct redlock *redlock, unsigned voter) {
+    return !redlock->voters[voter]->silent && pawl__server_up(&redlock->voters[voter]->server);
 }
 
-void pawl__seat_heard(struct redlock *redlock, unsigned seat) {
-    if (redlock->seats[seat]->silent)
-        pawl__kit_note(&redlock->wire.kit, NULL, "%s answers again", redlock->seats[seat]->where);
-    redlock->seats[seat]->silent = false;
+void pawl__voter_heard(struct redlock *redlock, unsigned voter) {
+    if (redlock->voters[voter]->silent)
+        pawl__kit_note(&redlock->wire.kit, NULL, "%s answers again", redlock->voters[voter]->where);
+    redlock->voters[voter]->silent = false;
 }
 
-void pawl__seat_silent(struct redlock *redlock, unsigned seat) {
-    redlock->seats[seat]->silent = true;
-    redlock->seats[seat]->usable = false; /* so that its coming back is seen, however soon that is */
-    pawl__kit_note(&redlock->wire.kit, NULL, "%s is silent: it is left out until it answers", redlock->seats[seat]->where);
+void pawl__voter_silent(struct redlock *redlock, unsigned voter) {
+    redlock->voters[voter]->silent = true;
+    redlock->voters[voter]->usable = false; /* so that its coming back is seen, however soon that is */
+    pawl__kit_note(&redlock->wire.kit, NULL, "%s is silent: it is left out until it answers", redlock->voters[voter]->where);
 }
 
-unsigned pawl__seats_usable(const struct redlock *redlock) {
+unsigned pawl__voters_usable(const struct redlock *redlock) {
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++)
-        count += pawl__seat_usable(redlock, i);
+        count += pawl__voter_usable(redlock, i);
     return count;
 }
 
-bool pawl__seat_owes(const struct redlock *redlock, unsigned seat, int64_t then) {
-    const struct link *link = &redlock->seats[seat]->server.commands;
+bool pawl__voter_owes(const struct redlock *redlock, unsigned voter, int64_t then) {
+    const struct link *link = &redlock->voters[voter]->server.commands;
 
     return link->state == LINK_UP && !TAILQ_EMPTY(&link->sent) && TAILQ_FIRST(&link->sent)->sent_at < then &&
            pawl__socket_silent(link->fd);
 }
 
 /* Nothing is asked of a silent one, so it owes nothing any more once it has answered, or its connection has ended. */
-void pawl__seat_listen(struct redlock *redlock, unsigned seat, int64_t now) {
-    if (redlock->seats[seat]->silent && !pawl__seat_owes(redlock, seat, now))
-        pawl__seat_heard(redlock, seat);
+void pawl__voter_listen(struct redlock *redlock, unsigned voter, int64_t now) {
+    if (redlock->voters[voter]->silent && !pawl__voter_owes(redlock, voter, now))
+        pawl__voter_heard(redlock, voter);
 }
 
-void pawl__seats_listen(struct redlock *redlock, int64_t now) {
+void pawl__voters_listen(struct redlock *redlock, int64_t now) {
     for (unsigned i = 0; i < redlock->count; i++) {
-        pawl__seat_listen(redlock, i, now);
-        if (!pawl__seat_usable(redlock, i) || !pawl__seat_owes(redlock, i, now - SILENT_NS) ||
-            pawl__seats_usable(redlock) <= redlock->quorum)
+        pawl__voter_listen(redlock, i, now);
+        if (!pawl__voter_usable(redlock, i) || !pawl__voter_owes(redlock, i, now - SILENT_NS) ||
+            pawl__voters_usable(redlock) <= redlock->quorum)
             continue;
-        pawl__seat_silent(redlock, i);
+        pawl__voter_silent(redlock, i);
     }
 }
 
@@ -106,7 +106,7 @@ static uint32_t wanted_tokens(const struct bid *bid) {
     return want ? want : 1;
 }
 
-static struct vote *new_vote(struct redlock *redlock, struct bid *bid, unsigned seat) {
+static struct vote *new_vote(struct redlock *redlock, struct bid *bid, unsigned voter) {
     struct vote *vote = calloc(1, sizeof *vote);
 
     if (!vote)
@@ -117,7 +117,7 @@ static struct vote *new_vote(struct redlock *redlock, struct bid *bid, unsigned 
         strcpy(vote->label, bid->kit.claim->label);
     vote->name_hash = bid->kit.claim->name_hash;
     vote->bid = bid;
-    vote->seat = seat;
+    vote->voter = voter;
     vote->wish.id = bid->owner;
     vote->wish.since_ms = bid->since_ms;
     pawl__put_number(stpcpy(stpcpy(vote->owner, redlock->wire.uuid), ":"), bid->owner);
@@ -137,8 +137,8 @@ static int64_t time_left(const struct bid *bid) {
     return left > REDLOCK_MS ? left : REDLOCK_MS;
 }
 
-static void begin(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only) {
-    struct vote *vote = new_vote(redlock, bid, seat);
+static void begin(struct redlock *redlock, struct bid *bid, unsigned voter, uint64_t floor, bool try_only) {
+    struct vote *vote = new_vote(redlock, bid, voter);
 
     if (!vote)
         return;
@@ -150,19 +150,19 @@ static void begin(struct redlock *redlock, struct bid *bid, unsigned seat, uint6
     pawl__vote_step(vote, VOTE_ASK);
     TAILQ_INSERT_TAIL(&redlock->votes, vote, all);
     redlock->wire.claim_count++;
-    bid->votes[seat] = vote;
+    bid->votes[voter] = vote;
     pawl__vote_send(redlock, vote);
 }
 
-void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned seat, uint64_t floor, bool try_only) {
-    struct vote *vote = bid->votes[seat];
+void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned voter, uint64_t floor, bool try_only) {
+    struct vote *vote = bid->votes[voter];
 
-    if (!pawl__seat_usable(redlock, seat)) {
-        redlock->seats[seat]->usable = false; /* once it is, we are called again */
+    if (!pawl__voter_usable(redlock, voter)) {
+        redlock->voters[voter]->usable = false; /* once it is, we are called again */
         return;
     }
     if (!vote) {
-        begin(redlock, bid, seat, floor, try_only);
+        begin(redlock, bid, voter, floor, try_only);
     } else if (!try_only && pawl__vote_step(vote, VOTE_ASK)) {
         vote->wish.want = wanted_tokens(bid);
         vote->wish.floor = floor;
@@ -191,7 +191,7 @@ void pawl__votes_detach(struct bid *bid) {
 
 void pawl__vote_free(struct redlock *redlock, struct vote *vote) {
     if (vote->bid)
-        vote->bid->votes[vote->seat] = NULL;
+        vote->bid->votes[vote->voter] = NULL;
     pawl__vote_step(vote, VOTE_GONE);
     pawl__vote_forget_renewal(redlock, vote);
     pawl__kit_timer_end(&redlock->retries, &vote->timer);
