@@ -33,11 +33,11 @@ static void finish(struct local *local) {
 /* What comes after attaching. */
 static int join(struct local *local, const struct pawl__identity *identity, struct pawl_error *reterr) {
     int rc = pawl__local_pool_open(local, reterr);
-    bool crowded = false;
+    bool was_full = false;
 
     if (rc == 0)
-        rc = pawl__local_slot_open(local, identity, &crowded, reterr);
-    if (rc == 0 && crowded)
+        rc = pawl__local_slot_open(local, identity, &was_full, reterr);
+    if (rc == 0 && was_full)
         pawl__local_bury(local);
     return rc;
 }

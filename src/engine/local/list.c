@@ -176,19 +176,19 @@ static bool want_all(struct local *local, struct guard_visit *visit, struct node
 /* ---- The grant rule ---- */
 
 /* What stands before a node. */
-struct crowd {
+struct ahead {
     uint32_t count;
     bool exclusive;
     uint64_t permits;
 };
 
-static void crowd_add(struct crowd *crowd, const struct node *node) {
-    crowd->count++;
-    crowd->exclusive |= GET(node->mode) == PAWL_EXCLUSIVE;
-    crowd->permits += node->permits;
+static void ahead_add(struct ahead *ahead, const struct node *node) {
+    ahead->count++;
+    ahead->exclusive |= GET(node->mode) == PAWL_EXCLUSIVE;
+    ahead->permits += node->permits;
 }
 
-static bool fits(const struct node *node, const struct crowd *before_it) {
+static bool fits(const struct node *node, const struct ahead *before_it) {
     switch (GET(node->mode)) {
     case PAWL_EXCLUSIVE:
         return before_it->count == 0;
@@ -216,7 +216,7 @@ static bool grant(struct local *local, struct guard_visit *visit, struct node *n
 }
 
 void pawl__local_regrant(struct local *local, struct guard_visit *visit, const struct node *like) {
-    struct crowd crowd = {0};
+    struct ahead ahead = {0};
     uint32_t steps = 0;
 
     if (visit->wake_count >= GRANTS_MAX) {
@@ -233,7 +233,7 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
                 visit->damaged = true;
                 return;
             }
-            if (!fits(node, &crowd)) {
+            if (!fits(node, &ahead)) {
                 uint32_t back = 0;
 
                 if (want_all(local, visit, pawl__local_before(local, visit, node, node, &back))) {
@@ -241,7 +241,7 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
                     return;
                 }
                 /* It has become the first that waits. With one holder it watches that one, its predecessor; with more it must look. */
-                if (crowd.count > 1 && GET(node->watching) == WATCHING_PREDECESSOR)
+                if (ahead.count > 1 && GET(node->watching) == WATCHING_PREDECESSOR)
                     poke(local, visit, node);
                 return;
             }
@@ -252,7 +252,7 @@ void pawl__local_regrant(struct local *local, struct guard_visit *visit, const s
             if (!grant(local, visit, node))
                 return;
         }
-        crowd_add(&crowd, node);
+        ahead_add(&ahead, node);
     }
 }
 
@@ -306,7 +306,7 @@ static struct node *last_in_the_way(struct local *local, struct guard_visit *vis
 /* Would the node, put at the end, be granted at once? */
 static enum verdict judge(struct local *local, struct guard_visit *visit, struct node *node, struct node **ret_last) {
     struct node *last = last_in_the_way(local, visit, node);
-    struct crowd crowd = {0};
+    struct ahead ahead = {0};
     uint32_t steps = 0;
 
     *ret_last = last;
@@ -320,9 +320,9 @@ static enum verdict judge(struct local *local, struct guard_visit *visit, struct
         return VERDICT_WAITING; /* FIFO: who does not fit yet is not passed by */
     if (GET(node->mode) == PAWL_SHARED)
         return GET(last->mode) == PAWL_SHARED ? VERDICT_HELD : VERDICT_WAITING;
-    for (; last && fits(node, &crowd); last = pawl__local_before(local, visit, last, node, &steps))
-        crowd_add(&crowd, last);
-    return visit->damaged ? VERDICT_DAMAGED : fits(node, &crowd) ? VERDICT_HELD : VERDICT_WAITING;
+    for (; last && fits(node, &ahead); last = pawl__local_before(local, visit, last, node, &steps))
+        ahead_add(&ahead, last);
+    return visit->damaged ? VERDICT_DAMAGED : fits(node, &ahead) ? VERDICT_HELD : VERDICT_WAITING;
 }
 
 /* Link it behind `tail`; NULL: the list is empty. */

@@ -318,8 +318,9 @@ bool pawl__local_dead(struct local *local, uint64_t owner);
 bool pawl__local_left(struct local *local, uint64_t owner);
 /* The lifeline of a slot, for poll(): POLLERR when the process is gone. -1 with errno; ENXIO: it is gone already. */
 int pawl__local_watch(struct local *local, uint32_t slot);
-/* Claim a slot for this process. *ret_crowded: there was none, and more were made; those of the dead are to be freed. */
-int pawl__local_slot_open(struct local *local, const struct pawl__identity *identity, bool *ret_crowded, struct pawl_error *reterr);
+/* Claim a slot for this process. *ret_was_full: there was none, and more were made; those of the dead are to be freed. */
+int pawl__local_slot_open(struct local *local, const struct pawl__identity *identity, bool *ret_was_full,
+                          struct pawl_error *reterr);
 void pawl__local_slot_close(struct local *local);
 /* Does any process hold a lifeline under s/? For a table whose own words can't be trusted. */
 bool pawl__local_anybody(struct local *local);

@@ -309,13 +309,13 @@ static int more_slots(struct local *local, uint32_t high, bool *ret_first) {
     return rc;
 }
 
-int pawl__local_slot_open(struct local *local, const struct pawl__identity *identity, bool *ret_crowded,
+int pawl__local_slot_open(struct local *local, const struct pawl__identity *identity, bool *ret_was_full,
                           struct pawl_error *reterr) {
     bool first;
     uint32_t high;
     int rc = 0;
 
-    *ret_crowded = false;
+    *ret_was_full = false;
     while (rc == 0) {
         local->slot = SESSION_COUNT; /* nobody's */
         high = GET(local->table->header.session_high);
@@ -328,7 +328,7 @@ int pawl__local_slot_open(struct local *local, const struct pawl__identity *iden
         }
         if (rc == 0) {
             rc = -more_slots(local, high, &first);
-            *ret_crowded |= first && high > 0;
+            *ret_was_full |= first && high > 0;
         }
     }
     if (rc > 0)

@@ -53,7 +53,7 @@ static void waits(struct redlock *redlock, struct vote *vote, int64_t ms_left) {
         ms_left = 0; /* the key has changed since that answer left */
     vote->asks_again = false;
     vote->registered = true;
-    vote->wish.alone = vote->crowd == 0; /* else each is told of its turn */
+    vote->wish.alone = vote->others_waiting == 0; /* else each is told of its turn */
     vote->again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDLOCK_MS;
     step(redlock, vote, VOTE_NO, BID_NO, NULL, NULL);
 }
@@ -126,7 +126,7 @@ static void not_granted(struct redlock *redlock, struct vote *vote, const redisR
     struct pawl_error why;
 
     if (result == 0 && !vote->wish.try_only) {
-        vote->crowd = others < 0 ? 0 : others < UINT16_MAX ? (unsigned)others : UINT16_MAX;
+        vote->others_waiting = others < 0 ? 0 : others < UINT16_MAX ? (unsigned)others : UINT16_MAX;
         waits(redlock, vote, pawl__reply_span(reply, 1));
         return;
     }

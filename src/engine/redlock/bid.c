@@ -32,9 +32,9 @@
 #define STRAGGLERS_NS (20 * REDLOCK_MS)
 #define SPLIT_NS REDLOCK_MS
 #define YIELD_NS REDLOCK_MS
-#define CROWD_NS (100 * REDLOCK_MS)
+#define REST_PER_OTHER_NS (100 * REDLOCK_MS)
 #define APART_NS (5 * REDLOCK_MS)
-enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, CROWD_MOST = 10, SINCE_MOST_MS = 1000 };
+enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, OTHERS_MAX = 10, SINCE_MOST_MS = 1000 };
 
 static int64_t between(struct redlock *redlock, int64_t low, int64_t high) {
     return kit_between(&redlock->wire.kit.random, low, high);
@@ -145,23 +145,23 @@ static bool quorum_tracks(const struct redlock *redlock) {
 }
 
 /* How many others wait, as the voter says where that are fewest. */
-static unsigned crowd_of(const struct redlock *redlock, const struct bid *bid) {
-    unsigned crowd = UINT_MAX;
+static unsigned fewest_others(const struct redlock *redlock, const struct bid *bid) {
+    unsigned others = UINT_MAX;
 
     for (unsigned i = 0; i < redlock->count; i++) {
         const struct vote *vote = bid->votes[i];
 
-        if (vote && vote->state == VOTE_WAITS && vote->crowd < crowd)
-            crowd = vote->crowd;
+        if (vote && vote->state == VOTE_WAITS && vote->others_waiting < others)
+            others = vote->others_waiting;
     }
-    return crowd == UINT_MAX ? 0 : crowd;
+    return others == UINT_MAX ? 0 : others;
 }
 
 /* How long it rests if it hears nothing. Who waits alone hears of all changes, if it asks once more: that is then tracked. Of many, each is
  * told when it is its turn; and they ask the less often the more they are. */
-static int64_t rest(struct redlock *redlock, const struct bid *bid, int64_t crowd) {
-    if (crowd)
-        return between(redlock, crowd * CROWD_NS, crowd * CROWD_NS * 3 / 2);
+static int64_t rest(struct redlock *redlock, const struct bid *bid, int64_t others) {
+    if (others)
+        return between(redlock, others * REST_PER_OTHER_NS, others * REST_PER_OTHER_NS * 3 / 2);
     if (bid->attempts == 1)
         return between(redlock, 0, REDLOCK_MS);
     if (quorum_tracks(redlock))
@@ -170,14 +170,14 @@ static int64_t rest(struct redlock *redlock, const struct bid *bid, int64_t crow
 }
 
 static void plan(struct redlock *redlock, struct bid *bid) {
-    unsigned crowd = crowd_of(redlock, bid);
+    unsigned others = fewest_others(redlock, bid);
     int64_t now = pawl__boottime(), when = quorum_free_at(redlock, bid), latest;
 
-    crowd = crowd < CROWD_MOST ? crowd : CROWD_MOST;
+    others = others < OTHERS_MAX ? others : OTHERS_MAX;
     /* Of those that took each other's votes one must go on. */
-    latest = bid->splits ? bid->not_before : now + rest(redlock, bid, crowd);
+    latest = bid->splits ? bid->not_before : now + rest(redlock, bid, others);
     if (when > now && when < latest) /* a holder's time ends, and nobody is told */
-        when += between(redlock, 0, crowd * APART_NS);
+        when += between(redlock, 0, others * APART_NS);
     when = when < bid->not_before ? bid->not_before : when;
     set_timer(redlock, bid, when < latest ? when : latest);
 }
@@ -488,7 +488,7 @@ static int64_t new_since(struct redlock *redlock) {
 static void begin(struct redlock *redlock, struct bid *bid) {
     int64_t now = pawl__boottime();
 
-    bid->lines_up = now < *yield_until(redlock, bid->kit.claim->name_hash);
+    bid->behind_others = now < *yield_until(redlock, bid->kit.claim->name_hash);
     pawl__bid_step(redlock, bid, BID_BEGIN, &(struct bid_input){.now = now});
 }
 

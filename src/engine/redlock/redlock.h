@@ -76,7 +76,7 @@ struct vote_wish {
     uint64_t floor;      /* the least that its token is to be; 0: the server's time */
     uint32_t want;       /* so many tokens */
     int64_t max_hold_ns; /* 0, or: it must not last longer than that from its grant on */
-    bool try_only, lines_up;
+    bool try_only, behind_others;
     bool alone; /* nobody else waited when it asked last: what it reads next is to be tracked */
 };
 
@@ -85,13 +85,13 @@ struct vote {
     struct bid *bid;       /* NULL: it is over, but for this vote */
     unsigned voter;
     enum vote_state state;
-    unsigned crowd;         /* WAITS: how many others wait there */
-    struct kit_grant grant; /* GRANTED */
-    int64_t asked_ns;       /* ASKED: for so long */
-    int64_t held_since;     /* when the request left that was granted; 0: none was */
-    int64_t seen_at;        /* GRANTED: when we heard of it */
-    bool proven;            /* it was there before the hold, or together with a quorum of such votes: see hold.c */
-    int64_t again_at;       /* WAITS: when to ask again may help; 0: now */
+    unsigned others_waiting; /* WAITS: how many others wait there */
+    struct kit_grant grant;  /* GRANTED */
+    int64_t asked_ns;        /* ASKED: for so long */
+    int64_t held_since;      /* when the request left that was granted; 0: none was */
+    int64_t seen_at;         /* GRANTED: when we heard of it */
+    bool proven;             /* it was there before the hold, or together with a quorum of such votes: see hold.c */
+    int64_t again_at;        /* WAITS: when to ask again may help; 0: now */
     char name[PAWL__NAME_MAX + 1];
     uint32_t name_hash;
     char owner[REDIS_OWNER_MAX];
@@ -177,7 +177,7 @@ struct bid {
     int64_t started_at;                 /* the attempt */
     int64_t not_before;                 /* RESTING: however free the lock is */
     unsigned attempts, answered;        /* so far; voters in this attempt */
-    bool lines_up;                      /* its first attempt is behind those that wait already */
+    bool behind_others;                 /* its first attempt is behind those that wait already */
     unsigned splits;                    /* attempts in a row that got votes, but too few */
     unsigned errors;                    /* voters that will never agree */
     int64_t held_since;                 /* for max_hold_ns: when the grant's request left */

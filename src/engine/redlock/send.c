@@ -99,7 +99,7 @@ static void put_ballot(const struct redlock *redlock, const struct vote *vote, c
 static const char *how(const struct vote *vote) {
     if (vote->wish.try_only)
         return "1";
-    return vote->registered ? "2" : vote->wish.lines_up ? "3" : NULL;
+    return vote->registered ? "2" : vote->wish.behind_others ? "3" : NULL;
 }
 
 static void send_acquire(struct redlock *redlock, struct vote *vote) {

@@ -146,7 +146,7 @@ static void begin(struct redlock *redlock, struct bid *bid, unsigned voter, uint
     vote->wish.max_hold_ns = time_left(bid);
     vote->wish.want = wanted_tokens(bid);
     vote->wish.floor = floor;
-    vote->wish.lines_up = bid->lines_up && bid->attempts == 1;
+    vote->wish.behind_others = bid->behind_others && bid->attempts == 1;
     pawl__vote_step(vote, VOTE_ASK);
     TAILQ_INSERT_TAIL(&redlock->votes, vote, all);
     redlock->wire.claim_count++;

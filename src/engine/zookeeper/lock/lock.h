@@ -235,7 +235,7 @@ struct zk_engine {
     bool beat_due;         /* a heartbeat is wanted */
     unsigned beats;        /* on their way */
     int64_t recheck_at;    /* when to look next whether anybody waits for too long */
-    int64_t crowded_until; /* while there is no room, no claim looks again before that */
+    int64_t no_room_until; /* while there is no room, no claim looks again before that */
     struct zk_last_seen last_seen;
     TAILQ_HEAD(, zk_claim) claims;
     TAILQ_HEAD(, zk_claim) news;

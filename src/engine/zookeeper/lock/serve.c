@@ -9,7 +9,7 @@
 #include "base/lease.h"
 
 /* How often a claim looks again though there is no room. */
-#define CROWDED_NS (10 * ZK_MS)
+#define NO_ROOM_NS (10 * ZK_MS)
 
 /* ---- From the session to the claims --------------------------------------------------------------------------------------- */
 
@@ -74,9 +74,9 @@ static int64_t earliest_look(const struct zk_engine *zk) {
 static int room_to_look(struct zk_engine *zk, int64_t now) {
     if (zk->session.op_count < ZK_ROOM)
         return ZK_ROOM - (int)zk->session.op_count;
-    if (now < zk->crowded_until)
+    if (now < zk->no_room_until)
         return 0;
-    zk->crowded_until = now + CROWDED_NS;
+    zk->no_room_until = now + NO_ROOM_NS;
     return 1;
 }
 
