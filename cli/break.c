@@ -120,11 +120,11 @@ static int choose(struct break_options *options, const struct snapshot *snapshot
         }
     if (holders == 0) {
         say("nobody holds '%s'", options->name);
-        return EXIT_MISFIT;
+        return EXIT_MISMATCH;
     }
     if (holders > 1) {
         say("%zu hold '%s': say which by --token N; pawl status %s shows the tokens", holders, options->name, options->name);
-        return EXIT_MISFIT;
+        return EXIT_MISMATCH;
     }
     options->token = found->token;
     return ask(options, found) ? 0 : 1;

@@ -54,7 +54,7 @@ static int examine(const char *url) {
     }
     if (result < 0)
         return library_error(&error);
-    return finish_output(warnings ? EXIT_MISFIT : 0);
+    return finish_output(warnings ? EXIT_MISMATCH : 0);
 }
 
 static int apply(void *data, int option) {

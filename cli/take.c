@@ -249,7 +249,7 @@ static void advise(const struct pawl_entry *entry, const struct take *take, char
 }
 
 /* A lock is of another kind, or has another limit: say how to ask for it. */
-static void explain_misfit(const struct take *take, const struct pawl_error *error) {
+static void explain_mismatch(const struct take *take, const struct pawl_error *error) {
     const struct take_options *options = take->options;
     struct snapshot snapshot = {0};
     struct pawl_error ignored;
@@ -290,7 +290,7 @@ static int explain_failure(const struct take *take, int result, const struct paw
         return options->conflict_exit;
     }
     if (result == PAWL_EKIND || result == PAWL_ELIMIT)
-        explain_misfit(take, error);
+        explain_mismatch(take, error);
     else
         say("%s", error->text);
     return exit_of(result);

@@ -227,7 +227,7 @@ static int write_value(const struct value_options *options, const struct content
     if (hold.exclusive)
         return write_as(options, content, &hold, true);
     say("the pawl run around this command does not hold '%s' exclusively, so its value can't be written here", name);
-    return EXIT_MISFIT;
+    return EXIT_MISMATCH;
 }
 
 static int value_set(const struct value_options *options) {

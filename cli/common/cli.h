@@ -20,7 +20,7 @@
 enum {
     EXIT_NO = 1,           /* what was asked is not so: pawl status --check, pawl leader, pawl value get */
     EXIT_USAGE = 64,       /* the command line, a name, a URL */
-    EXIT_MISFIT = 65,      /* the lock is there, and is not what was asked for: another kind, limit, token */
+    EXIT_MISMATCH = 65,    /* the lock is there, and is not what was asked for: another kind, limit, token */
     EXIT_UNREACHABLE = 69, /* the engine's server */
     EXIT_INTERNAL = 70,
     EXIT_SYSTEM = 71,    /* memory, processes, descriptors */

@@ -73,7 +73,7 @@ int exit_of(int code) {
     case PAWL_ELIMIT:
     case PAWL_ETOKEN:
     case PAWL_EORPHAN:
-        return EXIT_MISFIT;
+        return EXIT_MISMATCH;
     case PAWL_ECONNLOST:
     case PAWL_EUNKNOWN:
     case PAWL_EREPLICAS:

@@ -351,7 +351,7 @@ static int judge(const char *path) {
             check_line(check, line, (size_t)length - (line[length - 1] == '\n'));
         check_finish(check, verdict);
         print_verdict(verdict, path);
-        status = finish_output(verdict->total == 0 ? 0 : EXIT_MISFIT);
+        status = finish_output(verdict->total == 0 ? 0 : EXIT_MISMATCH);
     }
     if (file != NULL)
         fclose(file);

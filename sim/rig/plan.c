@@ -122,7 +122,7 @@ static bool read_option(struct plan *plan, struct piece key, struct piece value)
     return is(key, "url") && read_url(value, plan->url, sizeof plan->url);
 }
 
-static const char *misfit(const struct plan *plan) {
+static const char *what_is_wrong(const struct plan *plan) {
     if (plan->clients < 1 || plan->threads < 1 || plan->locks < 1)
         return "there must be a client, a thread and a lock";
     if (plan->time < 1 || plan->lease < 100 || plan->pace < 1)
@@ -156,7 +156,7 @@ bool plan_read_options(struct plan *plan, const char *text, char *ret_why, size_
     }
     if (strstr(text, "url=") == NULL)
         drop_plain(plan);
-    const char *why = misfit(plan);
+    const char *why = what_is_wrong(plan);
 
     if (why != NULL)
         snprintf(ret_why, size, "%s", why);

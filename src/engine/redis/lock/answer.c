@@ -131,7 +131,7 @@ static void tried(struct redis *redis, struct rclaim *claim, const struct reques
     struct pawl_error why;
 
     if (pawl__reply_number(reply, 5, 0) != 1 || !is_patient(claim, request->sent_at)) {
-        pawl__rclaim_misfit(claim->kit.claim, 0, &why);
+        pawl__answer_why_refused(claim->kit.claim, 0, &why);
         refuse_and_undo(redis, claim, in_queue, &why);
         return;
     }
@@ -157,7 +157,7 @@ void pawl__rclaim_due(struct redis *redis, struct rclaim *claim) {
 
     if (claim->state == RCLAIM_WAITING && claim->kit.claim->try_only && pawl__boottime() >= claim->trying.until &&
         !looks_once_more(claim)) {
-        pawl__rclaim_misfit(claim->kit.claim, 0, &why);
+        pawl__answer_why_refused(claim->kit.claim, 0, &why);
         refuse_and_undo(redis, claim, false, &why);
     } else {
         pawl__rclaim_drive(redis, claim);
@@ -197,7 +197,7 @@ static void queued(struct redis *redis, struct rclaim *claim, const redisReply *
     pawl__rclaim_want_more(redis, claim);
 }
 
-void pawl__rclaim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
+void pawl__answer_why_refused(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret) {
     if (result == 0)
         pawl__fail(ret, PAWL_EHELD, "'%s' is held by another, or others wait ahead", claim->name);
     else if (result == -2)
@@ -272,7 +272,7 @@ static void acquire_answered(struct redis *redis, const struct request *request,
                    is_patient(claim, request->sent_at)) {
             pawl__rclaim_set_timer(redis, claim, pawl__boottime() + ASK_AGAIN_NS, true);
         } else {
-            pawl__rclaim_misfit(claim->kit.claim, result, &why);
+            pawl__answer_why_refused(claim->kit.claim, result, &why);
             refuse_and_undo(redis, claim, result > 0, &why);
         }
     } else if (claim->kit.claim->try_only && reply && claim->failures) {

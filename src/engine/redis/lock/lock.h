@@ -418,7 +418,7 @@ void pawl__rclaim_due(struct redis *redis, struct rclaim *claim);
 /* The answer to acquire says that it is held. */
 void pawl__rclaim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply);
 /* The answer says why it is not: 0, -1, -2, or something strange. */
-void pawl__rclaim_misfit(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
+void pawl__answer_why_refused(const struct pawl__claim *claim, int64_t result, struct pawl_error *ret);
 
 /* set.c */
 /* Ask for several claims at once: PAWL__PENDING, or why not. */

@@ -131,7 +131,7 @@ static void part_ways(struct redis *redis, struct group *group, bool now) {
 
 static void decided(struct redis *redis, struct group *group, const struct request *request, const redisReply *reply) {
     size_t which = (size_t)pawl__reply_number(reply, 1, 1) - 1;
-    const struct rclaim *misfit = group->members[which < group->count ? which : 0].claim;
+    const struct rclaim *refused = group->members[which < group->count ? which : 0].claim;
     struct pawl_error why;
 
     if (grants(reply, group->count)) {
@@ -140,8 +140,8 @@ static void decided(struct redis *redis, struct group *group, const struct reque
     }
     if (pawl__reply_number(reply, 2, 0) == 1) { /* they may only be kept: each waits a little for its own */
         part_ways(redis, group, true);
-    } else if (misfit) {
-        pawl__rclaim_misfit(misfit->kit.claim, pawl__reply_number(reply, 0, -3), &why);
+    } else if (refused) {
+        pawl__answer_why_refused(refused->kit.claim, pawl__reply_number(reply, 0, -3), &why);
         all_refused(redis, group, &why);
     } else {
         part_ways(redis, group, true);
