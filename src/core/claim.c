@@ -605,15 +605,15 @@ static int renewed(struct claim *claim) {
     claim->lease.renewing = false;
     claim->lease.suspect = false;
     note_lease(claim);
-    if (claim->lease.sent_at >= claim->lease.doubted_at)
-        claim->lease.doubted_at = 0;
+    if (claim->lease.sent_at >= claim->lease.denied_at)
+        claim->lease.denied_at = 0;
     else
         renew(claim); /* this one was on its way already */
     return outcome;
 }
 
 void pawl__claim_ask(struct claim *claim) {
-    claim->lease.doubted_at = pawl__boottime();
+    claim->lease.denied_at = pawl__boottime();
     if (claim->cohort->engine->impl->renew && !claim->lease.renewing && claim->lease.renew_at != PAWL__NEVER)
         renew(claim);
 }

@@ -62,7 +62,7 @@ struct claim_lease {
     int64_t held_since, hold_until; /* HELD: its limit counts from here, and ends here; PAWL__NEVER: it has none */
     bool suspect;                   /* its holders were told so */
     bool renewing;                  /* a renewal was asked for and is not answered yet */
-    int64_t doubted_at; /* 0, or: when the server was heard to say that it is not held, which a later renewal is to tell */
+    int64_t denied_at; /* 0, or: when the server was heard to say that it is not held, which a later renewal is to tell */
 };
 
 /* What bounds it, where others may want it. */

@@ -14,7 +14,7 @@ static struct claim *joinable(struct cohort *cohort, enum pawl_mode mode, int64_
     struct claim *last = TAILQ_LAST(&cohort->claims, claim_list);
 
     if (!cohort->joins || !last || last->seam.mode != mode || last->withdraw_after_park || last->state == CLAIM_LOST ||
-        last->downgrading || last->lease.doubted_at || is_unsure(last))
+        last->downgrading || last->lease.denied_at || is_unsure(last))
         return NULL;
     if (last->state == CLAIM_PENDING && last->seam.try_only)
         return NULL;

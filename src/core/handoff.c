@@ -47,7 +47,7 @@ bool pawl__handoff_may_join(struct claim *claim) {
 
 static bool may_be_handed_on(struct claim *claim) {
     pawl__keep_is_bounded(claim); /* from now on, if it is wanted */
-    return !is_late(claim) && !is_worn(claim) && !claim->lease.doubted_at && !is_unsure(claim) && !pawl__claim_is_over(claim);
+    return !is_late(claim) && !is_worn(claim) && !claim->lease.denied_at && !is_unsure(claim) && !pawl__claim_is_over(claim);
 }
 
 /* Leave it to the first waiter, or to who comes before that one is awake. */

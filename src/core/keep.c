@@ -83,7 +83,7 @@ bool pawl__keep_hears(const struct cohort *cohort, const struct claim_wish *wish
 
 bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock) {
     return (claim->state == CLAIM_HELD || claim->state == CLAIM_OPEN) && claim->seam.keep_ns && lock->keep_ns && has_token(claim) &&
-           !claim->wanted && !claim->downgrading && !claim->lease.suspect && !claim->lease.doubted_at && !is_unsure(claim) &&
+           !claim->wanted && !claim->downgrading && !claim->lease.suspect && !claim->lease.denied_at && !is_unsure(claim) &&
            !TAILQ_NEXT(claim, link) && !atomic_load(&lock->client->closed);
 }
 

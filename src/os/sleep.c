@@ -12,7 +12,7 @@
 
 #define NS_PER_S INT64_C(1000000000)
 #define NAP_NS (60 * NS_PER_S)
-enum { DOUBT_MOST = 10, PAUSES = 10 };
+enum { MISSES_MAX = 10, PAUSES = 10 };
 
 static bool have_several_cpus(void) {
     cpu_set_t set;
@@ -37,11 +37,11 @@ static int nap(struct pollfd *fds, nfds_t count, int64_t ns) {
 
 static void learn(struct spin *spin, bool came) {
     if (came) {
-        spin->doubt -= spin->doubt > 0;
+        spin->misses -= spin->misses > 0;
         return;
     }
-    spin->doubt += spin->doubt < DOUBT_MOST;
-    spin->rest = 1u << spin->doubt;
+    spin->misses += spin->misses < MISSES_MAX;
+    spin->skips_left = 1u << spin->misses;
 }
 
 /* Look for it, if that is likely to help. Has anything come? */
@@ -51,8 +51,8 @@ static bool look(struct spin *spin, struct pollfd *fds, nfds_t count, int64_t un
 
     if (!spin->span_ns || until <= now)
         return false;
-    if (spin->rest) {
-        spin->rest--;
+    if (spin->skips_left) {
+        spin->skips_left--;
         return false;
     }
     until = until - now < spin->span_ns ? until : now + spin->span_ns;

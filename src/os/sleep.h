@@ -28,9 +28,9 @@
 
 /* What looking has brought so far. One thread at a time waits by it. */
 struct spin {
-    int64_t span_ns; /* how long to look; 0: never */
-    unsigned doubt;  /* recent spins without success */
-    unsigned rest;   /* how many waits go to sleep at once, still */
+    int64_t span_ns;     /* how long to look; 0: never */
+    unsigned misses;     /* recent spins without success */
+    unsigned skips_left; /* how many waits go to sleep at once, still */
 };
 
 /* For at most `span_ns`; never if there is but one CPU for us: the thread that is waited for could not run. */

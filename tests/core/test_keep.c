@@ -416,7 +416,7 @@ static void test_broken_while_used(void **state) {
 }
 
 /* The server was heard to say that it is not held, and has yet to be asked: such a claim is not kept, and its release says so. */
-static void test_doubted_while_used(void **state) {
+static void test_denied_while_used(void **state) {
     struct pawl_lock *lock = mutex("lock", 0);
 
     (void)state;
@@ -744,7 +744,7 @@ int main(void) {
         KEEP_TEST(test_lost_or_broken_while_kept),
         KEEP_TEST(test_lost_or_broken_before_the_grant),
         KEEP_TEST(test_broken_while_used),
-        KEEP_TEST(test_doubted_while_used),
+        KEEP_TEST(test_denied_while_used),
         KEEP_TEST(test_token_after_a_loss),
         KEEP_TEST(test_expired_while_kept),
         KEEP_TEST(test_suspect),

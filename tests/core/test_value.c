@@ -275,7 +275,7 @@ static void test_refused_is_not_handed_on(void **state) {
 }
 
 /* A renewal that was on its way already tells nothing of what the server has said since. */
-static void test_an_older_renewal_removes_no_doubt(void **state) {
+static void test_an_older_renewal_takes_no_denial_back(void **state) {
     struct pawl_lock *lock = mutex("lock", 0);
     int64_t before;
 
@@ -607,7 +607,7 @@ int main(void) {
         T(test_freed_during_a_call),
         T(test_refused_write_is_asked_about),
         T(test_refused_is_not_handed_on),
-        T(test_an_older_renewal_removes_no_doubt),
+        T(test_an_older_renewal_takes_no_denial_back),
         T(test_remembered_while_shared_and_kept),
         T(test_forgotten_after_an_exclusive_hold),
         T(test_unsure_is_asked_each_time),

@@ -84,42 +84,42 @@ static void test_looks_less_where_it_is_in_vain(void **state) {
     struct spin spin = {.span_ns = US};
 
     (void)state;
-    for (unsigned doubt = 1; doubt <= 12; doubt++) {
-        unsigned waits = doubt < 10 ? 1u << doubt : 1u << 10;
+    for (unsigned misses = 1; misses <= 12; misses++) {
+        unsigned waits = misses < 10 ? 1u << misses : 1u << 10;
 
         sleep_in_vain(&spin); /* it looked */
-        assert_int_equal(spin.rest, waits);
-        for (unsigned i = 0; doubt < 4 && i < waits; i++) {
+        assert_int_equal(spin.skips_left, waits);
+        for (unsigned i = 0; misses < 4 && i < waits; i++) {
             sleep_in_vain(&spin);
-            assert_int_equal(spin.rest, waits - i - 1);
+            assert_int_equal(spin.skips_left, waits - i - 1);
         }
-        spin.rest = 0;
+        spin.skips_left = 0;
     }
 }
 
 static void test_looks_more_where_it_helps(void **state) {
-    struct spin spin = {.span_ns = S, .doubt = 2};
+    struct spin spin = {.span_ns = S, .misses = 2};
     struct pollfd fds[2];
 
     (void)state;
     set_up(fds, true);
     for (int i = 0; i < 3; i++) {
         assert_true(pawl__sleep(fds, 2, PAWL__NEVER, &spin));
-        assert_int_equal(spin.doubt, i == 0 ? 1 : 0);
-        assert_int_equal(spin.rest, 0);
+        assert_int_equal(spin.misses, i == 0 ? 1 : 0);
+        assert_int_equal(spin.skips_left, 0);
     }
     tear_down(fds);
 }
 
 static void test_what_is_over_teaches_nothing(void **state) {
-    struct spin spin = {.span_ns = S, .rest = 3};
+    struct spin spin = {.span_ns = S, .skips_left = 3};
     struct pollfd fds[2];
 
     (void)state;
     set_up(fds, false);
     assert_false(pawl__sleep(fds, 2, 0, &spin));
-    assert_int_equal(spin.rest, 3);
-    assert_int_equal(spin.doubt, 0);
+    assert_int_equal(spin.skips_left, 3);
+    assert_int_equal(spin.misses, 0);
     tear_down(fds);
 }
 
@@ -139,7 +139,7 @@ static void test_never_looks_on_one_cpu(void **state) {
     pawl__spin_init(&spin, S);
     assert_int_equal(spin.span_ns, 0);
     sleep_in_vain(&spin);
-    assert_int_equal(spin.doubt, 0);
+    assert_int_equal(spin.misses, 0);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     pawl__spin_init(&spin, S);
     assert_int_equal(spin.span_ns, CPU_COUNT(&all) > 1 ? S : 0);

@@ -80,7 +80,7 @@ static void set_clock(struct voter *voter, int64_t local, int64_t us) {
 static bool without_result(struct redlock *redlock, struct vote *vote, const redisReply *reply, struct pawl_error *why) {
     vote->asked = false;
     if (!reply) {
-        vote->doubted = true;
+        vote->may_be_broken = true;
         return true; /* asked again once the connection is there */
     }
     switch (pawl__reply_class(reply, why)) {
@@ -116,7 +116,7 @@ static void granted(struct redlock *redlock, struct vote *vote, const struct req
     pawl__kit_timer_end(&redlock->retries, &vote->timer);
     step(redlock, vote, VOTE_YES, BID_YES, &grant, NULL);
     /* It may have been broken meanwhile, or its limit changed. */
-    if (bid && bid->votes[voter] == vote && (vote->doubted || atomic_load(&bid->kit.claim->hold_until)))
+    if (bid && bid->votes[voter] == vote && (vote->may_be_broken || atomic_load(&bid->kit.claim->hold_until)))
         pawl__vote_renew(redlock, vote);
 }
 
@@ -316,7 +316,7 @@ static void take_message(struct redlock *redlock, const struct voter *voter, con
     else if (text[0] == 'b' && vote->state == VOTE_GRANTED)
         lost(redlock, vote, strtol(end, NULL, 10) == 1 ? BID_FREED : BID_BROKEN, BROKEN_WHY);
     else if (text[0] == 'b' && vote->state == VOTE_ASKED)
-        vote->doubted = true;
+        vote->may_be_broken = true;
 }
 
 static bool names_key(const redisReply *keys, const char *lock) {

@@ -101,7 +101,7 @@ struct vote {
     bool asked;                /* a request about its state is in flight */
     int number;                /* counts those requests: only the answer to the last one counts */
     bool registered;           /* the voter has it among those that wait */
-    bool doubted;              /* ASKED: it may have been granted before, and broken */
+    bool may_be_broken;        /* ASKED: it may have been granted before, and broken */
     bool asks_again;           /* what is in flight may be answered with what is not so any more */
     bool was_held;             /* when it was taken back */
     bool passes_on;            /* its end is told to the first of those that wait */

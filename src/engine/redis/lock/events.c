@@ -26,7 +26,7 @@ static void check_retries(struct home *home) {
 }
 
 /* Who hears nothing may be left out when its turn comes, and queues again when it asks the next time. */
-static void doubt_places(struct home *home) {
+static void lose_places(struct home *home) {
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
@@ -52,8 +52,8 @@ static void changed(struct home *home) {
         pawl__watch_all(home, false);
         pawl__renew_hearers(home);
     } else {
-        pawl__kept_doubt_all(home);
-        doubt_places(home);
+        pawl__kept_unheard_all(home);
+        lose_places(home);
         check_retries(home);
     }
     if (home->server.commands.state == LINK_UP) {

@@ -23,7 +23,7 @@ const char *pawl__kept_begin(struct rclaim *claim) {
     return seam->keep_ns ? "+" : seam->hears ? "+0" : "";
 }
 
-void pawl__kept_doubt(struct rclaim *claim) {
+void pawl__kept_unheard(struct rclaim *claim) {
     atomic_store(&claim->keeping.heard, false);
 }
 
@@ -74,7 +74,7 @@ static void list(struct rclaim *claim) {
 void pawl__kept_unlist(struct rclaim *claim) {
     if (!claim->keeping.listed)
         return;
-    pawl__kept_doubt(claim);
+    pawl__kept_unheard(claim);
     claim->keeping.listed = false;
     TAILQ_REMOVE(&rclaim_hearers(claim)->claims, claim, keeping.entry);
     claims_of(claim->home->server.redis)->hearer_count--;
@@ -103,11 +103,11 @@ void pawl__kept_confirmed(struct rclaim *claim, int64_t sent_at) {
     look_by(claim, pawl__boottime());
 }
 
-void pawl__kept_doubt_all(struct home *home) {
+void pawl__kept_unheard_all(struct home *home) {
     struct rclaim *claim;
 
     for (int i = 0; i < HEARERS; i++)
         TAILQ_FOREACH(claim, &home->hearers[i].claims, keeping.entry) {
-            pawl__kept_doubt(claim);
+            pawl__kept_unheard(claim);
         }
 }

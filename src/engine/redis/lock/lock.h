@@ -319,8 +319,8 @@ void pawl__kept_wanted(struct redis *redis, struct rclaim *claim);
 /* An answer to what left at `sent_at` says that it holds. */
 void pawl__kept_confirmed(struct rclaim *claim, int64_t sent_at);
 /* Others may wait for it that could not be heard; the same for all claims of a home. */
-void pawl__kept_doubt(struct rclaim *claim);
-void pawl__kept_doubt_all(struct home *home);
+void pawl__kept_unheard(struct rclaim *claim);
+void pawl__kept_unheard_all(struct home *home);
 /* It holds. layout=plain: those who wait may be programs that can't be heard, so it is wanted when the time of `keep` is over. */
 void pawl__kept_drive(struct redis *redis, struct rclaim *claim);
 

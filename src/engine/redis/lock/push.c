@@ -209,7 +209,7 @@ static void hear_again(struct redis *redis, struct rclaim *claim) {
         redis->kit.wakes |= claim->keeping.listed;
         return;
     }
-    pawl__kept_doubt(claim);
+    pawl__kept_unheard(claim);
     pawl__subscription_open(redis, claim);
 }
 

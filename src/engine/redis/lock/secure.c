@@ -37,7 +37,7 @@ static void secured(struct redis *redis, struct rclaim *claim) {
 /* Too few replicas have it. */
 static void fell_short(struct redis *redis, struct rclaim *claim) {
     pawl__rclaim_leave_round(claim);
-    pawl__kept_doubt(claim);
+    pawl__kept_unheard(claim);
     if (!pawl__rclaim_step(redis, claim, RCLAIM_SHORT))
         pawl__renew_put_back(claim);
 }
@@ -45,7 +45,7 @@ static void fell_short(struct redis *redis, struct rclaim *claim) {
 /* It is not known how many have it. */
 static void unknown(struct redis *redis, struct rclaim *claim) {
     pawl__rclaim_leave_round(claim);
-    pawl__kept_doubt(claim);
+    pawl__kept_unheard(claim);
     if (!pawl__rclaim_step(redis, claim, RCLAIM_UNSURE))
         pawl__renew_put_back(claim);
 }
