@@ -2,7 +2,7 @@
  *
  * child.c - pawl's side of the keeper (supervisor.c): start it, hear from it, end it.
  *
- * The witness is a pipe whose one end the command inherits together with the hold, and so does all that it starts: it tells whether
+ * The lifeline is a pipe whose one end the command inherits together with the hold, and so does all that it starts: it tells whether
  * anybody is left who keeps the hold, wherever they went (a process group can be left, a descriptor can't).
  */
 #include "child.h"
@@ -43,11 +43,11 @@ static int fork_keeper(struct child *child, struct keeper_setup *setup) {
 }
 
 int child_start(struct child *child, char **argv, bool inherit, const struct heirs_limit *limit, struct terminal *terminal) {
-    int channel[2] = {-1, -1}, witness[2] = {-1, -1};
+    int channel[2] = {-1, -1}, lifeline[2] = {-1, -1};
     int error = 0;
 
-    *child = (struct child){.channel = -1, .witness = -1};
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0 || (inherit && pipe2(witness, O_CLOEXEC) < 0)) {
+    *child = (struct child){.channel = -1, .lifeline = -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0 || (inherit && pipe2(lifeline, O_CLOEXEC) < 0)) {
         error = errno;
         close_pair(channel);
     } else {
@@ -56,8 +56,8 @@ int child_start(struct child *child, char **argv, bool inherit, const struct hei
             .argv = argv,
             .channel = channel[1],
             .pawls_channel = channel[0],
-            .witness = witness[1],
-            .pawls_witness = witness[0],
+            .lifeline = lifeline[1],
+            .pawls_lifeline = lifeline[0],
             .limit = *limit,
             .terminal = terminal,
             .give_terminal = give,
@@ -65,10 +65,10 @@ int child_start(struct child *child, char **argv, bool inherit, const struct hei
 
         error = fork_keeper(child, &setup);
         close(channel[1]);
-        if (witness[1] >= 0)
-            close(witness[1]);
+        if (lifeline[1] >= 0)
+            close(lifeline[1]);
         child->channel = channel[0];
-        child->witness = witness[0];
+        child->lifeline = lifeline[0];
         terminal->given = give;
         if (error == 0)
             error = hear_of_start(child);
@@ -126,14 +126,14 @@ void child_leave_group(struct child *child, bool limited) {
 }
 
 bool child_left_heirs(const struct child *child) {
-    return !await_heirs(child->witness, 0);
+    return !await_heirs(child->lifeline, 0);
 }
 
 void child_signal_heirs(const struct child *child, int number) {
-    signal_heirs(child->witness, number);
+    signal_heirs(child->lifeline, number);
 }
 
 void child_end_heirs(const struct child *child) {
     if (child_left_heirs(child))
-        end_heirs(child->witness);
+        end_heirs(child->lifeline);
 }

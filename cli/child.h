@@ -40,7 +40,7 @@ struct child {
     pid_t pid; /* of the command, and of its process group */
     pid_t keeper;
     int channel;    /* to the keeper: readable when an event waits */
-    int witness;    /* hangs up when no process is left that inherited its other end; -1: nothing is to be inherited */
+    int lifeline;   /* hangs up when no process is left that inherited its other end; -1: nothing is to be inherited */
     int exec_errno; /* why the command could not be executed; 0: it could */
     bool keeper_lost;
 };
@@ -65,20 +65,20 @@ void child_end_heirs(const struct child *child);
 /* group.c: wait until no process of the group lives. Not bounded: as long as one does, the hold must stay. */
 void await_end_of_group(pid_t group);
 
-/* heirs.c: by the witness, of which we have the end for reading. */
-void signal_heirs(int witness, int number);
+/* heirs.c: by the lifeline, of which we have the end for reading. */
+void signal_heirs(int lifeline, int number);
 /* Have all of them ended, or do they within this time (of poll)? */
-bool await_heirs(int witness, int ms);
+bool await_heirs(int lifeline, int ms);
 /* KILL them until they are gone. Not bounded: who may not be killed, being another user's, keeps the hold. */
-void end_heirs(int witness);
+void end_heirs(int lifeline);
 
 /* supervisor.c: what the keeper does after fork. */
 struct keeper_setup {
     char **argv;
     int channel;
-    int pawls_channel; /* to be closed: pawl's end */
-    int witness;       /* the end to be inherited, or -1 */
-    int pawls_witness; /* the other end, or -1 */
+    int pawls_channel;  /* to be closed: pawl's end */
+    int lifeline;       /* the end to be inherited, or -1 */
+    int pawls_lifeline; /* the other end, or -1 */
     struct heirs_limit limit;
     struct terminal *terminal;
     bool give_terminal;

@@ -69,9 +69,9 @@ static bool signal_if_heir(int proc, const char *pid, void *data) {
     return false;
 }
 
-void signal_heirs(int witness, int number) {
+void signal_heirs(int lifeline, int number) {
     struct search search = {.number = number};
-    int proc = witness < 0 || fstat(witness, &search.pipe) < 0 ? -1 : open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int proc = lifeline < 0 || fstat(lifeline, &search.pipe) < 0 ? -1 : open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (proc < 0)
         return;
@@ -79,14 +79,14 @@ void signal_heirs(int witness, int number) {
     close(proc);
 }
 
-bool await_heirs(int witness, int ms) {
-    struct pollfd source = {.fd = witness, .events = POLLIN};
+bool await_heirs(int lifeline, int ms) {
+    struct pollfd source = {.fd = lifeline, .events = POLLIN};
 
-    return witness < 0 || poll(&source, 1, ms) > 0;
+    return lifeline < 0 || poll(&source, 1, ms) > 0;
 }
 
-void end_heirs(int witness) {
+void end_heirs(int lifeline) {
     do
-        signal_heirs(witness, SIGKILL);
-    while (!await_heirs(witness, 100));
+        signal_heirs(lifeline, SIGKILL);
+    while (!await_heirs(lifeline, 100));
 }

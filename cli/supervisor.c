@@ -53,8 +53,8 @@ _Noreturn static void become_command(const struct keeper_setup *setup, pid_t kee
         _exit(EXIT_INTERNAL);
     if (setup->give_terminal)
         terminal_give(setup->terminal, getpid());
-    if (setup->witness >= 0)
-        fcntl(setup->witness, F_SETFD, 0);
+    if (setup->lifeline >= 0)
+        fcntl(setup->lifeline, F_SETFD, 0);
     signals_give_back();
     execvp(setup->argv[0], setup->argv);
     int error = errno;
@@ -67,8 +67,8 @@ static void let_go_of(const struct keeper_setup *setup) {
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
-    if (setup->witness >= 0)
-        close(setup->witness);
+    if (setup->lifeline >= 0)
+        close(setup->lifeline);
 }
 
 static char *arguments, *arguments_end;
@@ -145,20 +145,20 @@ static void become_heir(int kept) {
 }
 
 /* Bounded by the limit, and by the lives of those who may not be killed. */
-static void guard_heirs(int witness, const struct heirs_limit *limit) {
-    become_heir(witness);
+static void guard_heirs(int lifeline, const struct heirs_limit *limit) {
+    become_heir(lifeline);
     while (now_ms() < limit->until)
-        if (await_heirs(witness, poll_timeout(limit->until)))
+        if (await_heirs(lifeline, poll_timeout(limit->until)))
             return;
     if (limit->grace_ms > 0) {
-        signal_heirs(witness, SIGTERM);
-        signal_heirs(witness, SIGCONT);
+        signal_heirs(lifeline, SIGTERM);
+        signal_heirs(lifeline, SIGCONT);
         int64_t end = deadline_in(limit->grace_ms);
         while (now_ms() < end)
-            if (await_heirs(witness, poll_timeout(end)))
+            if (await_heirs(lifeline, poll_timeout(end)))
                 return;
     }
-    end_heirs(witness);
+    end_heirs(lifeline);
 }
 
 _Noreturn void keeper_main(const struct keeper_setup *setup) {
@@ -187,7 +187,7 @@ _Noreturn void keeper_main(const struct keeper_setup *setup) {
     char word = watch(setup->channel, signals, command);
     if (word == 0)
         end_group(command);
-    if (word != KEEPER_LEAVE && setup->limit.until != PAWL_FOREVER && !await_heirs(setup->pawls_witness, 0))
-        guard_heirs(setup->pawls_witness, &setup->limit);
+    if (word != KEEPER_LEAVE && setup->limit.until != PAWL_FOREVER && !await_heirs(setup->pawls_lifeline, 0))
+        guard_heirs(setup->pawls_lifeline, &setup->limit);
     _exit(0);
 }

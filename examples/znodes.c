@@ -143,7 +143,7 @@ static int exists(zhandle_t *handle, const char *path) {
 
 /* ---- The four types ------------------------------------------------------------------------------------------------------- */
 
-static void show_types(const char *host, zhandle_t *witness) {
+static void show_types(const char *host, zhandle_t *checker) {
     static const struct {
         const char *name;
         int type, survives;
@@ -164,11 +164,11 @@ static void show_types(const char *host, zhandle_t *witness) {
     }
     zookeeper_close(session);
     for (int i = 0; i < 4; i++) {
-        printf("    %-32s %s\n", paths[i] + strlen(base), exists(witness, paths[i]) ? "is still there" : "is gone");
-        if (exists(witness, paths[i]) != kinds[i].survives)
+        printf("    %-32s %s\n", paths[i] + strlen(base), exists(checker, paths[i]) ? "is still there" : "is gone");
+        if (exists(checker, paths[i]) != kinds[i].survives)
             fail(paths[i], ZSYSTEMERROR);
         if (kinds[i].survives)
-            remove_node(witness, paths[i]);
+            remove_node(checker, paths[i]);
     }
 }
 
