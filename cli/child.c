@@ -42,7 +42,7 @@ static int fork_keeper(struct child *child, struct keeper_setup *setup) {
     return child->keeper < 0 ? errno : 0;
 }
 
-int child_start(struct child *child, char **argv, bool inherit, const struct heirs_limit *limit, struct terminal *terminal) {
+int child_start(struct child *child, char **argv, bool inherit, const struct inheritors_limit *limit, struct terminal *terminal) {
     int channel[2] = {-1, -1}, lifeline[2] = {-1, -1};
     int error = 0;
 
@@ -115,7 +115,7 @@ void child_end_group(struct child *child) {
 }
 
 void child_leave_group(struct child *child, bool limited) {
-    bool guard = limited && child_left_heirs(child);
+    bool guard = limited && child_has_inheritors(child);
     char word = guard ? KEEPER_GUARD : KEEPER_LEAVE;
 
     /* A keeper that is gone leaves the group alone, too. */
@@ -125,15 +125,15 @@ void child_leave_group(struct child *child, bool limited) {
         dismiss(child);
 }
 
-bool child_left_heirs(const struct child *child) {
-    return !await_heirs(child->lifeline, 0);
+bool child_has_inheritors(const struct child *child) {
+    return !await_inheritors(child->lifeline, 0);
 }
 
-void child_signal_heirs(const struct child *child, int number) {
-    signal_heirs(child->lifeline, number);
+void child_signal_inheritors(const struct child *child, int number) {
+    signal_inheritors(child->lifeline, number);
 }
 
-void child_end_heirs(const struct child *child) {
-    if (child_left_heirs(child))
-        end_heirs(child->lifeline);
+void child_end_inheritors(const struct child *child) {
+    if (child_has_inheritors(child))
+        end_inheritors(child->lifeline);
 }

@@ -31,7 +31,7 @@ struct child_event {
 enum { KEEPER_LEAVE = 'l', KEEPER_GUARD = 'g' };
 
 /* How long those who have inherited the hold may keep it; and how they are ended. */
-struct heirs_limit {
+struct inheritors_limit {
     int64_t until;    /* now_ms(); PAWL_FOREVER: as long as they like */
     int64_t grace_ms; /* between TERM and KILL; 0: KILL at once */
 };
@@ -47,7 +47,7 @@ struct child {
 
 /* Start `argv`. `inherit`: watch for processes that the command leaves behind; `limit` is for them. Returns 0, or an exit status after
  * saying why. */
-int child_start(struct child *child, char **argv, bool inherit, const struct heirs_limit *limit, struct terminal *terminal);
+int child_start(struct child *child, char **argv, bool inherit, const struct inheritors_limit *limit, struct terminal *terminal);
 /* The next event, for which it waits. False: the keeper is gone. */
 bool child_next(struct child *child, struct child_event *event);
 /* Signal the whole process group. False: it may not be signalled, being another user's. */
@@ -57,20 +57,20 @@ void child_end_group(struct child *child);
 /* Leave alone what is left of the group. If anybody is left who inherited the hold, and may not keep it for ever, the keeper stays. */
 void child_leave_group(struct child *child, bool limited);
 /* Does any process live that inherited the hold? */
-bool child_left_heirs(const struct child *child);
+bool child_has_inheritors(const struct child *child);
 /* Signal all of them, also those that left the group; and KILL them, and wait until they are gone. */
-void child_signal_heirs(const struct child *child, int number);
-void child_end_heirs(const struct child *child);
+void child_signal_inheritors(const struct child *child, int number);
+void child_end_inheritors(const struct child *child);
 
 /* group.c: wait until no process of the group lives. Not bounded: as long as one does, the hold must stay. */
 void await_end_of_group(pid_t group);
 
-/* heirs.c: by the lifeline, of which we have the end for reading. */
-void signal_heirs(int lifeline, int number);
+/* inheritors.c: by the lifeline, of which we have the end for reading. */
+void signal_inheritors(int lifeline, int number);
 /* Have all of them ended, or do they within this time (of poll)? */
-bool await_heirs(int lifeline, int ms);
+bool await_inheritors(int lifeline, int ms);
 /* KILL them until they are gone. Not bounded: who may not be killed, being another user's, keeps the hold. */
-void end_heirs(int lifeline);
+void end_inheritors(int lifeline);
 
 /* supervisor.c: what the keeper does after fork. */
 struct keeper_setup {
@@ -79,7 +79,7 @@ struct keeper_setup {
     int pawls_channel;  /* to be closed: pawl's end */
     int lifeline;       /* the end to be inherited, or -1 */
     int pawls_lifeline; /* the other end, or -1 */
-    struct heirs_limit limit;
+    struct inheritors_limit limit;
     struct terminal *terminal;
     bool give_terminal;
 };

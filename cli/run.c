@@ -126,7 +126,7 @@ static int give_back(struct run *run) {
     if (run->child.exec_errno != 0)
         say("cannot run '%s': %s", run->options.argv[0], strerror(run->child.exec_errno));
     if (run->over && !left_alone)
-        child_end_heirs(&run->child);
+        child_end_inheritors(&run->child);
     if (left_alone)
         child_leave_group(&run->child, is_limited(run) && !run->over);
     else
@@ -135,7 +135,7 @@ static int give_back(struct run *run) {
     terminal_take_back(&run->terminal);
     note_success(run);
     keep_at_least(run);
-    if (!run->over && child_left_heirs(&run->child)) {
+    if (!run->over && child_has_inheritors(&run->child)) {
         if (run->options.take.verbose)
             say("processes that the command left behind keep the lock until they end%s (-o: they don't)",
                 is_limited(run) ? ", or --max-hold is over" : "");

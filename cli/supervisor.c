@@ -131,7 +131,7 @@ static void end_group(pid_t group) {
 }
 
 /* Descriptors that an exec would close are pawl's own, and say that pawl lives: it does not any more. What is to be inherited stays. */
-static void become_heir(int kept) {
+static void close_pawls_own(int kept) {
     struct rlimit limit = {.rlim_cur = 1024};
 
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -145,20 +145,20 @@ static void become_heir(int kept) {
 }
 
 /* Bounded by the limit, and by the lives of those who may not be killed. */
-static void guard_heirs(int lifeline, const struct heirs_limit *limit) {
-    become_heir(lifeline);
+static void guard_inheritors(int lifeline, const struct inheritors_limit *limit) {
+    close_pawls_own(lifeline);
     while (now_ms() < limit->until)
-        if (await_heirs(lifeline, poll_timeout(limit->until)))
+        if (await_inheritors(lifeline, poll_timeout(limit->until)))
             return;
     if (limit->grace_ms > 0) {
-        signal_heirs(lifeline, SIGTERM);
-        signal_heirs(lifeline, SIGCONT);
+        signal_inheritors(lifeline, SIGTERM);
+        signal_inheritors(lifeline, SIGCONT);
         int64_t end = deadline_in(limit->grace_ms);
         while (now_ms() < end)
-            if (await_heirs(lifeline, poll_timeout(end)))
+            if (await_inheritors(lifeline, poll_timeout(end)))
                 return;
     }
-    end_heirs(lifeline);
+    end_inheritors(lifeline);
 }
 
 _Noreturn void keeper_main(const struct keeper_setup *setup) {
@@ -187,7 +187,7 @@ _Noreturn void keeper_main(const struct keeper_setup *setup) {
     char word = watch(setup->channel, signals, command);
     if (word == 0)
         end_group(command);
-    if (word != KEEPER_LEAVE && setup->limit.until != PAWL_FOREVER && !await_heirs(setup->pawls_lifeline, 0))
-        guard_heirs(setup->pawls_lifeline, &setup->limit);
+    if (word != KEEPER_LEAVE && setup->limit.until != PAWL_FOREVER && !await_inheritors(setup->pawls_lifeline, 0))
+        guard_inheritors(setup->pawls_lifeline, &setup->limit);
     _exit(0);
 }

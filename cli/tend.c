@@ -40,7 +40,7 @@ static void signal_command(struct run *run, int number) {
 /* The command, and all that keeps the hold with it, whether it is still of the command's group or not. */
 static void signal_all(struct run *run, int number) {
     signal_command(run, number);
-    child_signal_heirs(&run->child, number);
+    child_signal_inheritors(&run->child, number);
 }
 
 static void kill_command(struct run *run) {
@@ -293,7 +293,7 @@ bool run_start(struct run *run, int *status) {
     terminal_open(&run->terminal);
     if (run->resigns)
         run->terminal.eager = false; /* Ctrl-C ends pawl, too, and so it has to hear of it */
-    struct heirs_limit limit = {run->max_hold_at, run->options.on_lost == ON_LOST_TERM ? run->options.grace_ms : 0};
+    struct inheritors_limit limit = {run->max_hold_at, run->options.on_lost == ON_LOST_TERM ? run->options.grace_ms : 0};
     *status = child_start(&run->child, run->options.argv, inherits(run), &limit, &run->terminal);
     return *status == 0;
 }

@@ -64,7 +64,7 @@ else
     status_is 0 "another user's doctor" "${nobody[@]}" "$PAWL" doctor "local:$scratch/readers"
     status_is 77 "break takes more" "${nobody[@]}" "$PAWL" break -u "local:$scratch/readers" nightly --token 1
     quit "$public"
-    # Whether it has left heirs can't be seen by everybody.
+    # Whether it has left inheritors can't be seen by everybody.
     check "a holder that is gone is shown as such, if at all" eventually sh -c '"$@" 2>/dev/null | grep -qE "no lock|pid gone"' sh \
         "${nobody[@]}" "$PAWL" status -u "local:$scratch/readers"
     chmod 750 "$scratch/readers"

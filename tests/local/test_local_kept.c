@@ -586,7 +586,7 @@ static void test_dead_keeper(void **data) {
     check_dead_keeper(*data, false);
 }
 
-static void test_dead_keeper_with_an_heir(void **data) {
+static void test_dead_keeper_with_an_inheritor(void **data) {
     check_dead_keeper(*data, true);
 }
 
@@ -771,7 +771,7 @@ int main(int argc, char **argv) {
         T(test_a_refused_one_is_not_wanted),
         T(test_status_and_break),
         T(test_dead_keeper),
-        T(test_dead_keeper_with_an_heir),
+        T(test_dead_keeper_with_an_inheritor),
         T(test_close),
         T(test_directory_removed),
         T(test_no_more_than_the_limit),

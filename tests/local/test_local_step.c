@@ -83,14 +83,14 @@ static int assert_not_the_childs(const struct pawl_entry *entry, void *data) {
 
 /* Another uses the child's nodes: what it left there is not that one's. */
 static void after_label(struct scene *scene) {
-    struct pawl__engine *heir;
+    struct pawl__engine *successor;
 
     pawl__local_bury(local_of(scene->one));
-    heir = engine_open(scene->directory);
-    must_get(scene, heir, scene->first);
-    assert_int_equal(heir->impl->operators->survey(heir, NULL, assert_not_the_childs, NULL, NULL), 0);
-    must_release(heir, scene->first);
-    engine_close(heir);
+    successor = engine_open(scene->directory);
+    must_get(scene, successor, scene->first);
+    assert_int_equal(successor->impl->operators->survey(successor, NULL, assert_not_the_childs, NULL, NULL), 0);
+    must_release(successor, scene->first);
+    engine_close(successor);
 }
 
 /* ---- Keeping ---- */

@@ -254,7 +254,7 @@ static void find_session(struct pawl__engine *engine, const char *name, uint32_t
 static void test_slot_is_claimed_again_before_the_waiter_looks(void **data) {
     struct board *board = board_new();
     struct keeper holder = mutex_keeper(*data, "mutex", board, 0), waiter = mutex_keeper(*data, "mutex", board, 1);
-    struct pawl__engine *engine, *heir;
+    struct pawl__engine *engine, *successor;
     uint32_t slot, generation;
     pid_t pids[2];
 
@@ -269,15 +269,15 @@ static void test_slot_is_claimed_again_before_the_waiter_looks(void **data) {
     kill_and_reap(pids[0]);
     assert_true(pawl__local_dead(local_of(engine), owner_word(slot, generation)));
     assert_true(pawl__local_recover(local_of(engine), owner_word(slot, generation), pawl__boottime() + LONG));
-    heir = engine_open(*data);
-    assert_int_equal(local_of(heir)->slot, slot);
-    assert_int_equal(local_of(heir)->generation, generation + 1);
+    successor = engine_open(*data);
+    assert_int_equal(local_of(successor)->slot, slot);
+    assert_int_equal(local_of(successor)->generation, generation + 1);
     assert_true(pawl__local_dead(local_of(engine), owner_word(slot, generation))); /* the generation is what dies, not the slot */
     assert_false(pawl__local_dead(local_of(engine), owner_word(slot, generation + 1)));
     kill(pids[1], SIGCONT);
     assert_true(await_word(&board->words[1], 2));
     kill_and_reap(pids[1]);
-    engine_close(heir);
+    engine_close(successor);
     engine_close(engine);
     board_free(board);
 }
@@ -343,7 +343,7 @@ static bool step_to_verdict(pid_t pid) {
 /* A finds slot S dead in the guard, and stops. S is recovered, claimed again, and its new owner enters the same guard. A goes on. */
 static void test_guard_of_another_generation_is_not_stolen(void **data) {
     struct board *board = board_new();
-    struct guest slow = {*data, board, 0, true}, heir = {*data, board, 1, false};
+    struct guest slow = {*data, board, 0, true}, successor = {*data, board, 1, false};
     struct pawl__engine *engine;
     struct bucket *bucket;
     uint64_t owner, heir_owner;
@@ -361,7 +361,7 @@ static void test_guard_of_another_generation_is_not_stolen(void **data) {
         skip();
     }
     assert_true(pawl__local_recover(local_of(engine), owner, pawl__boottime() + LONG));
-    p = spawn(stay_in_guard, &heir);
+    p = spawn(stay_in_guard, &successor);
     assert_true(await_word(&board->words[1], 1));
     heir_owner = pawl__local_guard_owner(local_of(engine), (uint32_t)(bucket - table_of(engine)->buckets));
     assert_int_equal(heir_owner, owner_word(slot_of(owner), generation_of(owner) + 1));

@@ -363,7 +363,7 @@ void pawl__local_introduce_process(struct session *session);
 /* Is the session surely over, whose lifeline can't be opened? `removed`: since it is not there. */
 bool pawl__local_bereft(struct local *local, uint64_t owner, bool removed);
 /* How many processes have the lifeline of this session, or may have it? Their numbers, as far as there is room. `removed`: its file was. */
-size_t pawl__local_heirs(const struct session *session, bool removed, int64_t pids[], size_t room);
+size_t pawl__local_inheritors(const struct session *session, bool removed, int64_t pids[], size_t room);
 
 /* ---- files.c ---- */
 

@@ -127,7 +127,7 @@ static bool may_have(const char *pid, const struct session *session, bool remove
 }
 
 /* Who knows: 1. (Mounted with hidepid=2, it does not show others' processes.) */
-size_t pawl__local_heirs(const struct session *session, bool removed, int64_t pids[], size_t room) {
+size_t pawl__local_inheritors(const struct session *session, bool removed, int64_t pids[], size_t room) {
     DIR *proc = access("/proc/1", F_OK) == 0 ? opendir("/proc") : NULL;
     struct dirent *entry;
     size_t count = 0;
@@ -150,5 +150,5 @@ bool pawl__local_bereft(struct local *local, uint64_t owner, bool removed) {
     if (slot_of(owner) >= GET(local->table->header.session_high) || atomic_load(&session->known) != owner ||
         !in_our_namespace(session) || !is_over(session))
         return false;
-    return !session->inherits || pawl__local_heirs(session, removed, NULL, 0) == 0;
+    return !session->inherits || pawl__local_inheritors(session, removed, NULL, 0) == 0;
 }

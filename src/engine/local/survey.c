@@ -247,7 +247,7 @@ static int fail_token(const char *name, uint64_t token, uint64_t other, struct p
 static int fail_orphan(struct local *local, const char *name, uint32_t slot, struct pawl_error *reterr) {
     int64_t pids[8] = {0};
     char text[8 * 24] = "", who[WHO_SIZE];
-    size_t count = pawl__local_heirs(&local->table->sessions[slot], false, pids, sizeof pids / sizeof pids[0]), used = 0;
+    size_t count = pawl__local_inheritors(&local->table->sessions[slot], false, pids, sizeof pids / sizeof pids[0]), used = 0;
 
     for (size_t i = 0; i < sizeof pids / sizeof pids[0] && pids[i] != 0; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%spid %" PRId64, i > 0 ? ", " : "", pids[i]);

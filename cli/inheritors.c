@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heirs.c - those who have inherited the hold: every process that has the other end of the pipe that child.c made, wherever it went.
+ * inheritors.c - those who have inherited the hold: every process that has the other end of the pipe that child.c made, wherever it went.
  *
  * The command's process group can be signalled as one; who has left it (setsid) can't. But it is found by what it has: a pipe has a number
  * that no other pipe has, and /proc shows who has it open. Processes of other users can neither be looked at nor be signalled.
@@ -29,7 +29,7 @@ static bool is_the_pipe(int directory, const char *fd, void *data) {
     const struct search *search = data;
     struct stat status, link;
 
-    /* We have it, too, for reading. An heir has it for writing. */
+    /* We have it, too, for reading. An inheritor has it for writing. */
     return fstatat(directory, fd, &status, 0) == 0 && S_ISFIFO(status.st_mode) && status.st_ino == search->pipe.st_ino &&
            status.st_dev == search->pipe.st_dev && fstatat(directory, fd, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
            link.st_mode & S_IWUSR;
@@ -51,7 +51,7 @@ static bool has_the_pipe(int proc, const char *pid, struct search *search) {
 }
 
 /* By a descriptor that names the process for good: the number may be another's by the time it is signalled. */
-static bool signal_if_heir(int proc, const char *pid, void *data) {
+static bool signal_if_inheritor(int proc, const char *pid, void *data) {
     struct search *search = data;
     int number = 0;
 
@@ -69,24 +69,24 @@ static bool signal_if_heir(int proc, const char *pid, void *data) {
     return false;
 }
 
-void signal_heirs(int lifeline, int number) {
+void signal_inheritors(int lifeline, int number) {
     struct search search = {.number = number};
     int proc = lifeline < 0 || fstat(lifeline, &search.pipe) < 0 ? -1 : open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (proc < 0)
         return;
-    visit_numbers(proc, signal_if_heir, &search);
+    visit_numbers(proc, signal_if_inheritor, &search);
     close(proc);
 }
 
-bool await_heirs(int lifeline, int ms) {
+bool await_inheritors(int lifeline, int ms) {
     struct pollfd source = {.fd = lifeline, .events = POLLIN};
 
     return lifeline < 0 || poll(&source, 1, ms) > 0;
 }
 
-void end_heirs(int lifeline) {
+void end_inheritors(int lifeline) {
     do
-        signal_heirs(lifeline, SIGKILL);
-    while (!await_heirs(lifeline, 100));
+        signal_inheritors(lifeline, SIGKILL);
+    while (!await_inheritors(lifeline, 100));
 }
