@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * child.c - pawl's side of the keeper (supervisor.c): start it, hear from it, end it.
+ * child.c - pawl's side of the supervisor (supervisor.c): start it, hear from it, end it.
  *
  * The lifeline is a pipe whose one end the command inherits together with the hold, and so does all that it starts: it tells whether
  * anybody is left who keeps the hold, wherever they went (a process group can be left, a descriptor can't).
@@ -34,12 +34,12 @@ static int hear_of_start(struct child *child) {
     return event.kind == CHILD_NOT_STARTED ? event.value : 0;
 }
 
-static int fork_keeper(struct child *child, struct keeper_setup *setup) {
-    child->keeper = _Fork();
-    if (child->keeper == 0)
-        keeper_main(setup);
-    signals_spare(child->keeper);
-    return child->keeper < 0 ? errno : 0;
+static int fork_supervisor(struct child *child, struct supervisor_setup *setup) {
+    child->supervisor = _Fork();
+    if (child->supervisor == 0)
+        supervisor_main(setup);
+    signals_spare(child->supervisor);
+    return child->supervisor < 0 ? errno : 0;
 }
 
 int child_start(struct child *child, char **argv, bool inherit, const struct inheritors_limit *limit, struct terminal *terminal) {
@@ -52,7 +52,7 @@ int child_start(struct child *child, char **argv, bool inherit, const struct inh
         close_pair(channel);
     } else {
         bool give = terminal->eager && terminal_is_ours(terminal);
-        struct keeper_setup setup = {
+        struct supervisor_setup setup = {
             .argv = argv,
             .channel = channel[1],
             .pawls_channel = channel[0],
@@ -63,7 +63,7 @@ int child_start(struct child *child, char **argv, bool inherit, const struct inh
             .give_terminal = give,
         };
 
-        error = fork_keeper(child, &setup);
+        error = fork_supervisor(child, &setup);
         close(channel[1]);
         if (lifeline[1] >= 0)
             close(lifeline[1]);
@@ -86,7 +86,7 @@ bool child_next(struct child *child, struct child_event *event) {
         if (length < 0 && errno == EINTR)
             continue;
         if (length != (ssize_t)sizeof *event) {
-            child->keeper_lost = true;
+            child->supervisor_lost = true;
             return false;
         }
         if (event->kind != CHILD_NOT_EXECUTED)
@@ -99,28 +99,28 @@ bool child_signal(const struct child *child, int number) {
     return kill(-child->pid, number) == 0 || errno != EPERM;
 }
 
-/* Hang up, and wait for the keeper to end. */
+/* Hang up, and wait for the supervisor to end. */
 static void dismiss(struct child *child) {
     close(child->channel);
     child->channel = -1;
-    while (waitpid(child->keeper, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(child->supervisor, NULL, 0) < 0 && errno == EINTR)
         continue;
 }
 
 void child_end_group(struct child *child) {
     kill(-child->pid, SIGKILL);
     dismiss(child);
-    if (child->keeper_lost)
+    if (child->supervisor_lost)
         await_end_of_group(child->pid);
 }
 
 void child_leave_group(struct child *child, bool limited) {
     bool guard = limited && child_has_inheritors(child);
-    char word = guard ? KEEPER_GUARD : KEEPER_LEAVE;
+    char word = guard ? SUPERVISOR_GUARD : SUPERVISOR_LEAVE;
 
-    /* A keeper that is gone leaves the group alone, too. */
+    /* A supervisor that is gone leaves the group alone, too. */
     if (send(child->channel, &word, 1, MSG_NOSIGNAL) < 0)
-        child->keeper_lost = true;
+        child->supervisor_lost = true;
     if (!guard)
         dismiss(child);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * child.h - the command, and the keeper between pawl and it. supervisor.c draws the three processes.
+ * child.h - the command, and the supervisor between pawl and it. supervisor.c draws the three processes.
  */
 #ifndef PAWL_CLI_CHILD_H
 #define PAWL_CLI_CHILD_H
@@ -26,9 +26,9 @@ struct child_event {
     pid_t pid;
 };
 
-/* What pawl says to the keeper. Saying nothing and hanging up means: kill what is left of the group. GUARD: leave it alone, but stay until
- * those who have inherited the hold have ended, and see to it that they do in time. */
-enum { KEEPER_LEAVE = 'l', KEEPER_GUARD = 'g' };
+/* What pawl says to the supervisor. Saying nothing and hanging up means: kill what is left of the group. GUARD: leave it alone, but stay
+ * until those who have inherited the hold have ended, and see to it that they do in time. */
+enum { SUPERVISOR_LEAVE = 'l', SUPERVISOR_GUARD = 'g' };
 
 /* How long those who have inherited the hold may keep it; and how they are ended. */
 struct inheritors_limit {
@@ -38,23 +38,23 @@ struct inheritors_limit {
 
 struct child {
     pid_t pid; /* of the command, and of its process group */
-    pid_t keeper;
-    int channel;    /* to the keeper: readable when an event waits */
+    pid_t supervisor;
+    int channel;    /* to the supervisor: readable when an event waits */
     int lifeline;   /* hangs up when no process is left that inherited its other end; -1: nothing is to be inherited */
     int exec_errno; /* why the command could not be executed; 0: it could */
-    bool keeper_lost;
+    bool supervisor_lost;
 };
 
 /* Start `argv`. `inherit`: watch for processes that the command leaves behind; `limit` is for them. Returns 0, or an exit status after
  * saying why. */
 int child_start(struct child *child, char **argv, bool inherit, const struct inheritors_limit *limit, struct terminal *terminal);
-/* The next event, for which it waits. False: the keeper is gone. */
+/* The next event, for which it waits. False: the supervisor is gone. */
 bool child_next(struct child *child, struct child_event *event);
 /* Signal the whole process group. False: it may not be signalled, being another user's. */
 bool child_signal(const struct child *child, int number);
 /* KILL what is left of the group, and wait until it is gone. */
 void child_end_group(struct child *child);
-/* Leave alone what is left of the group. If anybody is left who inherited the hold, and may not keep it for ever, the keeper stays. */
+/* Leave alone what is left of the group. If anybody is left who inherited the hold, and may not keep it for ever, the supervisor stays. */
 void child_leave_group(struct child *child, bool limited);
 /* Does any process live that inherited the hold? */
 bool child_has_inheritors(const struct child *child);
@@ -72,8 +72,8 @@ bool await_inheritors(int lifeline, int ms);
 /* KILL them until they are gone. Not bounded: who may not be killed, being another user's, keeps the hold. */
 void end_inheritors(int lifeline);
 
-/* supervisor.c: what the keeper does after fork. */
-struct keeper_setup {
+/* supervisor.c: what the supervisor does after fork. */
+struct supervisor_setup {
     char **argv;
     int channel;
     int pawls_channel;  /* to be closed: pawl's end */
@@ -83,8 +83,8 @@ struct keeper_setup {
     struct terminal *terminal;
     bool give_terminal;
 };
-/* The argv of main(), for the keeper to overwrite in its own memory. */
-void keeper_note_arguments(char **argv);
-_Noreturn void keeper_main(const struct keeper_setup *setup);
+/* The argv of main(), for the supervisor to overwrite in its own memory. */
+void supervisor_note_arguments(char **argv);
+_Noreturn void supervisor_main(const struct supervisor_setup *setup);
 
 #endif

@@ -5,7 +5,7 @@
  * kill(2) knows, but counts zombies: processes that ended and that their parent has not asked about. An orphan's parent is process
  * 1, and in a container that may be a program that never asks. Such a group would never be gone; so /proc is asked as well.
  *
- * Used by the keeper, which was forked from a program with threads: all of it is async-signal-safe.
+ * Used by the supervisor, which was forked from a program with threads: all of it is async-signal-safe.
  */
 #include "child.h"
 

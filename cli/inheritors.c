@@ -5,7 +5,7 @@
  * The command's process group can be signalled as one; who has left it (setsid) can't. But it is found by what it has: a pipe has a number
  * that no other pipe has, and /proc shows who has it open. Processes of other users can neither be looked at nor be signalled.
  *
- * Used by the keeper, too: all of it is async-signal-safe.
+ * Used by the supervisor, too: all of it is async-signal-safe.
  */
 #include "child.h"
 

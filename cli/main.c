@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
         say("no command was given; to begin with: pawl run LOCK -- COMMAND; pawl --help lists all commands");
         return EXIT_USAGE;
     }
-    keeper_note_arguments(argv);
+    supervisor_note_arguments(argv);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
         return print_help();
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "version") == 0)

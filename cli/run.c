@@ -121,7 +121,7 @@ static void keep_at_least(struct run *run) {
 
 /* The command has ended. Returns the exit status, or does not return at all. */
 static int give_back(struct run *run) {
-    bool left_alone = !run->child.keeper_lost && (!run->over || run->options.on_lost == ON_LOST_IGNORE);
+    bool left_alone = !run->child.supervisor_lost && (!run->over || run->options.on_lost == ON_LOST_IGNORE);
 
     if (run->child.exec_errno != 0)
         say("cannot run '%s': %s", run->options.argv[0], strerror(run->child.exec_errno));

@@ -2,22 +2,22 @@
  *
  * supervisor.c - the process between pawl and the command: even if pawl is killed, the command does not outlive its hold.
  *
- *     pawl --------channel-------- keeper ---- command ---- what it starts
+ *     pawl --------channel-------- supervisor ---- command ---- what it starts
  *     the user's process group     its own     the command's process group
  *
- * - pawl can be killed at any instruction. The keeper then sees the channel hang up, KILLs the command's process group and waits
+ * - pawl can be killed at any instruction. The supervisor then sees the channel hang up, KILLs the command's process group and waits
  *   until nothing is left of it. It was forked after the client was opened, by _Fork(), which runs no fork handlers: so it has a
  *   share in pawl's holds (where an engine ties holds to open descriptors, as `local:` does), and it closes that share last. There
  *   is no moment at which the command runs and the lock is free.
- * - The keeper is the command's parent and does not reap it before the end. While the zombie is there, its number is nobody else's,
+ * - The supervisor is the command's parent and does not reap it before the end. While the zombie is there, its number is nobody else's,
  *   and a signal to the group -pid cannot hit strangers.
  * - It is in pawl's session, so that the command's group is not orphaned and can be stopped from the terminal; in a group of its
  *   own, so that neither Ctrl-C nor a signal to pawl's group reaches it; it blocks all signals; and it does not go by the name of
  *   pawl, so that `pkill -9 pawl` does not take it along. If it is killed nevertheless, the kernel KILLs the command
  *   (PR_SET_PDEATHSIG), and pawl, which sees the channel hang up, the rest of the group.
  * - What left the group (setsid) is not killed then. On `local:` it keeps the hold, unless pawl was told otherwise (-o). With --max-hold
- *   the keeper stays behind when pawl has ended, or was killed, for as long as such processes keep the hold, and ends them when the time
- *   is up.
+ *   the supervisor stays behind when pawl has ended, or was killed, for as long as such processes keep the hold, and ends them when the
+ *   time is up.
  *
  * pawl may have threads by the time of the fork: everything here is async-signal-safe.
  */
@@ -46,10 +46,10 @@ static void report(int channel, enum child_event_kind kind, int value, pid_t pid
         return;
 }
 
-_Noreturn static void become_command(const struct keeper_setup *setup, pid_t keeper) {
+_Noreturn static void become_command(const struct supervisor_setup *setup, pid_t supervisor) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != keeper)
+    if (getppid() != supervisor)
         _exit(EXIT_INTERNAL);
     if (setup->give_terminal)
         terminal_give(setup->terminal, getpid());
@@ -63,7 +63,7 @@ _Noreturn static void become_command(const struct keeper_setup *setup, pid_t kee
 }
 
 /* What it holds open would otherwise stay open for others: the reader of a pipe waits for the last writer. */
-static void let_go_of(const struct keeper_setup *setup) {
+static void let_go_of(const struct supervisor_setup *setup) {
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
@@ -73,7 +73,7 @@ static void let_go_of(const struct keeper_setup *setup) {
 
 static char *arguments, *arguments_end;
 
-void keeper_note_arguments(char **argv) {
+void supervisor_note_arguments(char **argv) {
     arguments = argv[0];
     for (char **argument = argv; *argument != NULL; argument++)
         arguments_end = *argument + strlen(*argument) + 1;
@@ -161,7 +161,7 @@ static void guard_inheritors(int lifeline, const struct inheritors_limit *limit)
     end_inheritors(lifeline);
 }
 
-_Noreturn void keeper_main(const struct keeper_setup *setup) {
+_Noreturn void supervisor_main(const struct supervisor_setup *setup) {
     sigset_t all, child;
     pid_t self = getpid();
 
@@ -187,7 +187,7 @@ _Noreturn void keeper_main(const struct keeper_setup *setup) {
     char word = watch(setup->channel, signals, command);
     if (word == 0)
         end_group(command);
-    if (word != KEEPER_LEAVE && setup->limit.until != PAWL_FOREVER && !await_inheritors(setup->pawls_lifeline, 0))
+    if (word != SUPERVISOR_LEAVE && setup->limit.until != PAWL_FOREVER && !await_inheritors(setup->pawls_lifeline, 0))
         guard_inheritors(setup->pawls_lifeline, &setup->limit);
     _exit(0);
 }

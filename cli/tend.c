@@ -2,7 +2,7 @@
  *
  * tend.c - tend to a command while its locks are held: start it, pass signals on to it, and end it before the hold does.
  *
- * There is one loop over three sources: signals (passed on to the command's process group), the keeper's word (the command stopped, or
+ * There is one loop over three sources: signals (passed on to the command's process group), the supervisor's word (the command stopped, or
  * ended), and the library's (a hold is suspect, or lost). Nothing else happens at any other time. Why the hold is over (a loss, --max-hold)
  * only decides how the command is asked to end; the loop ends when the command has.
  */

@@ -6,9 +6,9 @@
  * odd moment, and dispositions stay as they were found, which is how the command must find them (nohup ignores SIGHUP, and means
  * it).
  *
- * Not blocked: what a process does to itself by a fault, and SIGCHLD, which is the keeper's business. But as process 1, as in a container,
- * and where it was made a subreaper, pawl becomes the parent of every orphan, and has to ask how it ended: else it stays a zombie. Then
- * SIGCHLD is read, too.
+ * Not blocked: what a process does to itself by a fault, and SIGCHLD, which is the supervisor's business. But as process 1, as in a
+ * container, and where it was made a subreaper, pawl becomes the parent of every orphan, and has to ask how it ended: else it stays a
+ * zombie. Then SIGCHLD is read, too.
  */
 #include "signals.h"
 
