@@ -34,15 +34,15 @@ static const char *rw_key(const char *name) {
 }
 
 static int own_index(const struct recipe *recipe) {
-    for (int i = 0; i < recipe->keeper.child_count; i++)
-        if (strcmp(recipe->keeper.children[i], recipe->node) == 0)
+    for (int i = 0; i < recipe->session.child_count; i++)
+        if (strcmp(recipe->session.children[i], recipe->node) == 0)
             return i;
     return RECIPE_MISSING;
 }
 
 /* Does the i-th stand before the j-th? Equal keys: in the order of the list. */
 static bool is_before(const struct recipe *recipe, const char *(*key)(const char *name), int i, int j) {
-    int order = strcmp(key(recipe->keeper.children[i]), key(recipe->keeper.children[j]));
+    int order = strcmp(key(recipe->session.children[i]), key(recipe->session.children[j]));
 
     return order < 0 || (order == 0 && i < j);
 }
@@ -53,8 +53,8 @@ static int ahead_by(const struct recipe *recipe, const char *(*key)(const char *
 
     if (own < 0)
         return RECIPE_MISSING;
-    for (int i = 0; i < recipe->keeper.child_count; i++) {
-        if (!is_before(recipe, key, i, own) || (mark != NULL && strstr(recipe->keeper.children[i], mark) == NULL))
+    for (int i = 0; i < recipe->session.child_count; i++) {
+        if (!is_before(recipe, key, i, own) || (mark != NULL && strstr(recipe->session.children[i], mark) == NULL))
             continue;
         if (found == RECIPE_OURS || is_before(recipe, key, mark != NULL ? i : found, mark != NULL ? found : i))
             found = i;
@@ -130,11 +130,11 @@ static int wait_for_room(struct recipe *recipe) {
             return code;
         if (own_index(recipe) < 0)
             return PAWL_ELOST;
-        if ((unsigned)recipe->keeper.child_count <= recipe->actor.place->limit)
+        if ((unsigned)recipe->session.child_count <= recipe->actor.place->limit)
             return recipe_prove(recipe);
         if (actor_over(&recipe->actor))
             return PAWL_ECANCELED;
-        if (!keeper_sleep(&recipe->keeper))
+        if (!actor_session_sleep(&recipe->session))
             return PAWL_ECONNLOST;
     }
 }

@@ -38,62 +38,62 @@ void recipe_init(struct recipe *recipe, const struct actor_place *place, const s
                  const struct recipe_kind *kind) {
     memset(recipe, 0, sizeof *recipe);
     actor_init(&recipe->actor, place, ops);
-    recipe->keeper.actor = &recipe->actor;
+    recipe->session.actor = &recipe->actor;
     recipe->kind = kind;
     snprintf(recipe->dir, sizeof recipe->dir, "%s", place->name);
 }
 
 int recipe_open(struct actor *actor) {
-    int code = keeper_open(&of(actor)->keeper);
+    int code = actor_session_open(&of(actor)->session);
 
-    actor->lease_ns = keeper_session_ns(&of(actor)->keeper) / 12 * 5;
+    actor->lease_ns = actor_session_ns(&of(actor)->session) / 12 * 5;
     return code;
 }
 
 void recipe_close(struct actor *actor) {
     of(actor)->node[0] = '\0';
-    keeper_close(&of(actor)->keeper);
+    actor_session_close(&of(actor)->session);
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------------------------------------- */
 
 int recipe_list(struct recipe *recipe, bool watch) {
-    return pawl_code(
-        keeper_insist(&recipe->keeper, &(struct keeper_request){.verb = KEEPER_LIST, .path = recipe->dir, .watch = watch}));
+    return pawl_code(actor_session_insist(&recipe->session,
+                                          &(struct session_request){.verb = SESSION_LIST, .path = recipe->dir, .watch = watch}));
 }
 
 /* Was the node made whose answer was lost? */
 static bool find_ours(struct recipe *recipe) {
     if (recipe_list(recipe, false) != 0)
         return false;
-    for (int i = 0; i < recipe->keeper.child_count; i++)
-        if (strncmp(recipe->keeper.children[i], recipe->prefix, strlen(recipe->prefix)) == 0) {
-            snprintf(recipe->node, sizeof recipe->node, "%s", recipe->keeper.children[i]);
+    for (int i = 0; i < recipe->session.child_count; i++)
+        if (strncmp(recipe->session.children[i], recipe->prefix, strlen(recipe->prefix)) == 0) {
+            snprintf(recipe->node, sizeof recipe->node, "%s", recipe->session.children[i]);
             return true;
         }
     return false;
 }
 
 int recipe_make(struct recipe *recipe, const char *data) {
-    int64_t until = actor_now() + 4 * keeper_session_ns(&recipe->keeper);
+    int64_t until = actor_now() + 4 * actor_session_ns(&recipe->session);
     char path[ACTOR_NAME];
 
     recipe->kind->name(recipe);
     path_of(recipe, recipe->prefix, path);
     while (actor_now() < until) {
-        int code = keeper_ask(
-            &recipe->keeper,
-            &(struct keeper_request){.verb = KEEPER_CREATE, .path = path, .data = data, .flags = ZOO_EPHEMERAL | ZOO_SEQUENCE});
+        int code = actor_session_ask(
+            &recipe->session,
+            &(struct session_request){.verb = SESSION_CREATE, .path = path, .data = data, .flags = ZOO_EPHEMERAL | ZOO_SEQUENCE});
 
         if (code == ZOK) {
-            snprintf(recipe->node, sizeof recipe->node, "%s", strrchr(recipe->keeper.created, '/') + 1);
+            snprintf(recipe->node, sizeof recipe->node, "%s", strrchr(recipe->session.created, '/') + 1);
             return 0;
         }
         if (code == ZNONODE)
-            code = keeper_make_way(&recipe->keeper, recipe->dir, recipe->kind->container ? ZOO_CONTAINER : 0);
-        else if (keeper_is_loss(code) && keeper_mended(&recipe->keeper, until) && find_ours(recipe))
+            code = actor_session_make_path(&recipe->session, recipe->dir, recipe->kind->container ? ZOO_CONTAINER : 0);
+        else if (actor_session_is_loss(code) && actor_session_mended(&recipe->session, until) && find_ours(recipe))
             return 0;
-        if (code != ZOK && !keeper_is_loss(code))
+        if (code != ZOK && !actor_session_is_loss(code))
             return PAWL_ECONNLOST;
     }
     return PAWL_ECONNLOST;
@@ -106,20 +106,20 @@ int recipe_remove(struct recipe *recipe) {
         return PAWL_ELOST;
     path_of(recipe, recipe->node, path);
     recipe->node[0] = '\0';
-    return pawl_code(keeper_insist(&recipe->keeper, &(struct keeper_request){.verb = KEEPER_DELETE, .path = path}));
+    return pawl_code(actor_session_insist(&recipe->session, &(struct session_request){.verb = SESSION_DELETE, .path = path}));
 }
 
 /* Sleep until the one ahead is gone, or something else has happened. */
 static int wait_for(struct recipe *recipe, int index) {
     char path[ACTOR_NAME];
 
-    path_of(recipe, recipe->keeper.children[index], path);
-    int code = keeper_insist(&recipe->keeper, &(struct keeper_request){.verb = KEEPER_GET, .path = path, .watch = true});
+    path_of(recipe, recipe->session.children[index], path);
+    int code = actor_session_insist(&recipe->session, &(struct session_request){.verb = SESSION_GET, .path = path, .watch = true});
 
     if (code == ZNONODE)
         return 0;
     if (code == ZOK)
-        return keeper_sleep(&recipe->keeper) ? 0 : PAWL_ECONNLOST;
+        return actor_session_sleep(&recipe->session) ? 0 : PAWL_ECONNLOST;
     return PAWL_ECONNLOST;
 }
 
@@ -127,13 +127,13 @@ int recipe_prove(struct recipe *recipe) {
     char path[ACTOR_NAME];
 
     path_of(recipe, recipe->node, path);
-    if (actor_now() - recipe->keeper.proven_at > recipe->actor.lease_ns / 3) {
-        int code = keeper_insist(&recipe->keeper, &(struct keeper_request){.verb = KEEPER_CHECK, .path = path});
+    if (actor_now() - recipe->session.proven_at > recipe->actor.lease_ns / 3) {
+        int code = actor_session_insist(&recipe->session, &(struct session_request){.verb = SESSION_CHECK, .path = path});
 
         if (code != ZOK)
             return pawl_code(code);
     }
-    recipe->actor.sent_at = recipe->keeper.proven_at;
+    recipe->actor.sent_at = recipe->session.proven_at;
     return 0;
 }
 
@@ -180,11 +180,11 @@ int recipe_renew(struct actor *actor) {
     int code = ZCONNECTIONLOSS;
 
     path_of(recipe, recipe->node, path);
-    while (keeper_is_loss(code) && keeper_mended(&recipe->keeper, until))
-        code = keeper_ask(&recipe->keeper, &(struct keeper_request){.verb = KEEPER_CHECK, .path = path});
+    while (actor_session_is_loss(code) && actor_session_mended(&recipe->session, until))
+        code = actor_session_ask(&recipe->session, &(struct session_request){.verb = SESSION_CHECK, .path = path});
     if (code != ZOK)
         return PAWL_ELOST;
-    actor->sent_at = recipe->keeper.proven_at;
+    actor->sent_at = recipe->session.proven_at;
     return 0;
 }
 
@@ -193,5 +193,5 @@ int recipe_drop(struct actor *actor) {
 }
 
 void recipe_nap(struct actor *actor, int64_t until) {
-    keeper_nap(&of(actor)->keeper, until);
+    actor_session_nap(&of(actor)->session, until);
 }

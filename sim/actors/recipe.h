@@ -5,11 +5,11 @@
 #ifndef PAWL_SIM_RECIPE_H
 #define PAWL_SIM_RECIPE_H
 
-#include "keeper.h"
+#include "zookeeper_session.h"
 
 struct recipe;
 
-/* Whom to wait for, among keeper.children; or one of these. */
+/* Whom to wait for, among session.children; or one of these. */
 enum { RECIPE_OURS = -1, RECIPE_MISSING = -2 /* our own node is not there */, RECIPE_UNREADABLE = -3 };
 
 struct recipe_kind {
@@ -21,7 +21,7 @@ struct recipe_kind {
 
 struct recipe {
     struct actor actor;
-    struct keeper keeper;
+    struct actor_session session;
     const struct recipe_kind *kind;
     char dir[ACTOR_NAME];
     char prefix[ACTOR_NAME]; /* the node's name, without its number */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keeper.h - a session with ZooKeeper for code that blocks: one request at a time.
+ * zookeeper_session.h - a session with ZooKeeper for code that blocks: one request at a time.
  */
-#ifndef PAWL_SIM_KEEPER_H
-#define PAWL_SIM_KEEPER_H
+#ifndef PAWL_SIM_ZOOKEEPER_SESSION_H
+#define PAWL_SIM_ZOOKEEPER_SESSION_H
 
 #include <zookeeper/zookeeper.h>
 
 #include "actor.h"
 
-struct keeper {
+struct actor_session {
     const struct actor *actor; /* whose it is: to be set before all else */
     zhandle_t *handle;         /* NULL: there is no session */
     bool answered;             /* the request under way */
@@ -22,10 +22,10 @@ struct keeper {
     int64_t proven_at;      /* when the last request left that the leader has answered */
 };
 
-enum keeper_verb { KEEPER_CREATE, KEEPER_DELETE, KEEPER_LIST, KEEPER_GET, KEEPER_CHECK };
+enum session_verb { SESSION_CREATE, SESSION_DELETE, SESSION_LIST, SESSION_GET, SESSION_CHECK };
 
-struct keeper_request {
-    enum keeper_verb verb;
+struct session_request {
+    enum session_verb verb;
     const char *path;
     const char *data; /* of create */
     int flags;        /* of create: ZOO_EPHEMERAL, ... */
@@ -33,24 +33,24 @@ struct keeper_request {
 };
 
 /* 0: there is a session. PAWL_ECONNLOST: not now. */
-int keeper_open(struct keeper *keeper);
-void keeper_close(struct keeper *keeper);
+int actor_session_open(struct actor_session *session);
+void actor_session_close(struct actor_session *session);
 
 /* Ask once. ZCONNECTIONLOSS: nobody knows. ZSESSIONEXPIRED: there is no session any more, or no server for too long. */
-int keeper_ask(struct keeper *keeper, const struct keeper_request *request);
+int actor_session_ask(struct actor_session *session, const struct session_request *request);
 /* Ask until there is an answer, for two session times at most; it may be carried out twice. Never ZCONNECTIONLOSS. */
-int keeper_insist(struct keeper *keeper, const struct keeper_request *request);
+int actor_session_insist(struct actor_session *session, const struct session_request *request);
 /* Wait for the connection to come back, until then at the latest. */
-bool keeper_mended(struct keeper *keeper, int64_t until);
+bool actor_session_mended(struct actor_session *session, int64_t until);
 /* Wait until a watch fires, or it is over. False: the session is. */
-bool keeper_sleep(struct keeper *keeper);
+bool actor_session_sleep(struct actor_session *session);
 /* Until then, or until it is over: the session is kept alive. */
-void keeper_nap(struct keeper *keeper, int64_t until);
+void actor_session_nap(struct actor_session *session, int64_t until);
 /* The session time that was granted. */
-int64_t keeper_session_ns(const struct keeper *keeper);
+int64_t actor_session_ns(const struct actor_session *session);
 /* Is it an answer that leaves open what happened, or one that asks to come later? */
-bool keeper_is_loss(int code);
+bool actor_session_is_loss(int code);
 /* Make a node and those above it, with these flags, as far as they are missing. */
-int keeper_make_way(struct keeper *keeper, const char *path, int flags);
+int actor_session_make_path(struct actor_session *session, const char *path, int flags);
 
 #endif

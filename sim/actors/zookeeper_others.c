@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keeper_others.c - Kazoo's Lock and go-zookeeper's Lock, as they are on the wire; and one that leaves other things in a lock's directory.
+ * zookeeper_others.c - Kazoo's Lock and go-zookeeper's Lock, as they are on the wire; and one that leaves other things in a lock's
+ * directory.
  *
  * Kazoo: `<32 hex digits>__lock__<number>`, the digits fixed for each lock object; children of other names do not count. go-zookeeper:
  * `_c_<32 hex digits>-lock-<number>`, ordered by the number after the last `lock-`, else after the last `__`; a child without one is an
@@ -20,13 +21,13 @@ static int nearest_below(const struct recipe *recipe, bool (*number_of)(const ch
     int64_t own = -1, best = -1, number;
     int found = RECIPE_OURS;
 
-    for (int i = 0; i < recipe->keeper.child_count; i++)
-        if (strcmp(recipe->keeper.children[i], recipe->node) == 0)
+    for (int i = 0; i < recipe->session.child_count; i++)
+        if (strcmp(recipe->session.children[i], recipe->node) == 0)
             number_of(recipe->node, &own);
     if (own < 0)
         return RECIPE_MISSING;
-    for (int i = 0; i < recipe->keeper.child_count; i++) {
-        if (!number_of(recipe->keeper.children[i], &number)) {
+    for (int i = 0; i < recipe->session.child_count; i++) {
+        if (!number_of(recipe->session.children[i], &number)) {
             if (must)
                 return RECIPE_UNREADABLE;
         } else if (number < own && number > best) {
@@ -131,13 +132,13 @@ static void draw_stray(struct actor *actor, int place, char ret[ACTOR_NAME]) {
 }
 
 /* Make one that is not there, or remove one that is. */
-static int change_stray(struct actor *actor, struct keeper *keeper, int place, char path[ACTOR_NAME]) {
+static int change_stray(struct actor *actor, struct actor_session *session, int place, char path[ACTOR_NAME]) {
     bool there = path[0] != '\0';
 
     if (!there)
         draw_stray(actor, place, path);
-    int code = keeper_insist(
-        keeper, &(struct keeper_request){.verb = there ? KEEPER_DELETE : KEEPER_CREATE, .path = path, .data = "stray"});
+    int code = actor_session_insist(
+        session, &(struct session_request){.verb = there ? SESSION_DELETE : SESSION_CREATE, .path = path, .data = "stray"});
 
     /* When the session is over nobody knows: then it counts as there, and is removed some time. */
     if (there ? code == ZOK || code == ZNONODE : code != ZOK && code != ZNODEEXISTS && code != ZSESSIONEXPIRED)
@@ -149,29 +150,29 @@ static int change_stray(struct actor *actor, struct keeper *keeper, int place, c
 int actor_zk_stray(const struct actor_place *place) {
     char paths[STRAYS][ACTOR_NAME] = {{0}};
     struct actor actor;
-    struct keeper keeper = {.actor = &actor};
+    struct actor_session session = {.actor = &actor};
 
     actor_init(&actor, place, NULL);
     for (int made = 0; !actor_over(&actor);) {
         int which = made < NUMBERED ? made : (int)dice_below(&actor.dice, STRAYS);
-        int code = keeper.handle != NULL || keeper_open(&keeper) == 0 ? change_stray(&actor, &keeper, which, paths[which])
-                                                                      : ZSESSIONEXPIRED;
+        int code = session.handle != NULL || actor_session_open(&session) == 0 ? change_stray(&actor, &session, which, paths[which])
+                                                                               : ZSESSIONEXPIRED;
 
         made += code == ZOK;
         if (code == ZSESSIONEXPIRED)
-            keeper_close(&keeper);
+            actor_session_close(&session);
         int64_t rest_ms = code == ZOK && made > NUMBERED ? dice_between(&actor.dice, 1, 1 + place->rest_ms) : 5;
 
-        keeper_nap(&keeper, actor_now() + rest_ms * ACTOR_MS);
+        actor_session_nap(&session, actor_now() + rest_ms * ACTOR_MS);
     }
     for (int i = 0, tries = 0; i < STRAYS; i++) {
-        if (keeper.handle == NULL)
-            keeper_open(&keeper);
-        if (paths[i][0] == '\0' || keeper.handle == NULL || change_stray(&actor, &keeper, i, paths[i]) != ZSESSIONEXPIRED)
+        if (session.handle == NULL)
+            actor_session_open(&session);
+        if (paths[i][0] == '\0' || session.handle == NULL || change_stray(&actor, &session, i, paths[i]) != ZSESSIONEXPIRED)
             continue;
-        keeper_close(&keeper);
+        actor_session_close(&session);
         i -= ++tries < TRIES; /* the same once more */
     }
-    keeper_close(&keeper);
+    actor_session_close(&session);
     return 0;
 }
