@@ -143,26 +143,26 @@ static void free_handle(struct ticket *ticket) {
 }
 
 /* What is wanted of the lock. */
-struct wish {
+struct terms {
     unsigned permits;
     int64_t timeout_ms, max_hold_ms;
     const char *label; /* NULL: the client's */
     unsigned long long number;
 };
 
-static int start(struct ticket *ticket, struct pawl *pawl, const struct py_kind *kind, const struct wish *wish) {
-    void *number = (void *)(uintptr_t)wish->number;
+static int start(struct ticket *ticket, struct pawl *pawl, const struct py_kind *kind, const struct terms *terms) {
+    void *number = (void *)(uintptr_t)terms->number;
     struct pawl_error error;
     int rc = py_new_handle(pawl, kind, PAWL_TASK, &ticket->handle, &error);
 
-    if (rc == 0 && wish->max_hold_ms)
-        rc = pawl_set_max_hold(ticket->handle, wish->max_hold_ms, &error);
-    if (rc == 0 && wish->label)
-        rc = pawl_set_label(ticket->handle, wish->label, &error);
+    if (rc == 0 && terms->max_hold_ms)
+        rc = pawl_set_max_hold(ticket->handle, terms->max_hold_ms, &error);
+    if (rc == 0 && terms->label)
+        rc = pawl_set_label(ticket->handle, terms->label, &error);
     if (rc == 0)
         rc = pawl_on_loss(ticket->handle, note_loss, number, &error);
     if (rc == 0)
-        rc = pawl_acquire_start(ticket->handle, ticket->mode, wish->permits, wish->timeout_ms, note_end, number, &error);
+        rc = pawl_acquire_start(ticket->handle, ticket->mode, terms->permits, terms->timeout_ms, note_end, number, &error);
     if (rc == 0)
         return 0;
     free_handle(ticket);
@@ -174,15 +174,15 @@ static int ticket_init(PyObject *self, PyObject *args, PyObject *unused) {
     struct ticket *ticket = ticket_of(self);
     PyObject *timeout, *max_hold;
     struct py_client *client;
-    struct wish wish;
+    struct terms terms;
     struct py_kind kind;
     struct pawl *pawl;
     int number, mode, rc;
 
     (void)unused;
     if (!PyArg_ParseTuple(args, "O!siO&iO&OOzK:Ticket", py_client_type, &client, &kind.name, &number, py_permits, &kind.limit,
-                          &mode, py_permits, &wish.permits, &timeout, &max_hold, &wish.label, &wish.number) ||
-        py_milliseconds(timeout, PAWL_FOREVER, &wish.timeout_ms) < 0 || py_milliseconds(max_hold, 0, &wish.max_hold_ms) < 0)
+                          &mode, py_permits, &terms.permits, &timeout, &max_hold, &terms.label, &terms.number) ||
+        py_milliseconds(timeout, PAWL_FOREVER, &terms.timeout_ms) < 0 || py_milliseconds(max_hold, 0, &terms.max_hold_ms) < 0)
         return -1;
     if (ticket->client) {
         PyErr_SetString(PyExc_TypeError, "a ticket is initialized once");
@@ -195,7 +195,7 @@ static int ticket_init(PyObject *self, PyObject *args, PyObject *unused) {
         return -1;
     Py_INCREF(client);
     ticket->client = client;
-    rc = start(ticket, pawl, &kind, &wish);
+    rc = start(ticket, pawl, &kind, &terms);
     py_client_leave(client);
     return rc;
 }

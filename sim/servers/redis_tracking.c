@@ -211,13 +211,13 @@ void redis__tracking_end(struct session *session) {
 
 /* ---- CLIENT TRACKING ------------------------------------------------------------------------------------------------------ */
 
-struct wish {
+struct tracking_options {
     bool bcast, optin, optout, noloop;
     int64_t redirect;
     int prefixes;
 };
 
-static bool parse_redirect(struct ctx *ctx, int index, struct wish *ret) {
+static bool parse_redirect(struct ctx *ctx, int index, struct tracking_options *ret) {
     if (ret->redirect) {
         redis__reply_error(ctx, "ERR A client can only redirect to a single other client");
         return false;
@@ -230,7 +230,7 @@ static bool parse_redirect(struct ctx *ctx, int index, struct wish *ret) {
     return false;
 }
 
-static bool parse_wish(struct ctx *ctx, struct wish *ret) {
+static bool parse_options(struct ctx *ctx, struct tracking_options *ret) {
     for (int i = 3; i < ctx->argc; i++) {
         bool more = i + 1 < ctx->argc;
 
@@ -256,17 +256,17 @@ static bool parse_wish(struct ctx *ctx, struct wish *ret) {
     return true;
 }
 
-static const char *objection(const struct session *session, const struct wish *wish) {
-    if (wish->prefixes && !wish->bcast)
+static const char *objection(const struct session *session, const struct tracking_options *options) {
+    if (options->prefixes && !options->bcast)
         return "ERR PREFIX option requires BCAST mode to be enabled";
-    if (session->tracking && session->tracking_bcast != wish->bcast)
+    if (session->tracking && session->tracking_bcast != options->bcast)
         return "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a "
                "different mode.";
-    if (wish->bcast && (wish->optin || wish->optout))
+    if (options->bcast && (options->optin || options->optout))
         return "ERR OPTIN and OPTOUT are not compatible with BCAST";
-    if (wish->optin && wish->optout)
+    if (options->optin && options->optout)
         return "ERR You can't specify both OPTIN mode and OPTOUT mode";
-    if (session->tracking && ((wish->optin && session->tracking_optout) || (wish->optout && session->tracking_optin)))
+    if (session->tracking && ((options->optin && session->tracking_optout) || (options->optout && session->tracking_optin)))
         return "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a "
                "different mode.";
     return NULL;
@@ -309,41 +309,41 @@ static bool prefixes_fit(struct ctx *ctx) {
     return true;
 }
 
-static void tracking_on(struct ctx *ctx, const struct wish *wish) {
+static void tracking_on(struct ctx *ctx, const struct tracking_options *options) {
     struct session *session = ctx->session;
 
     if (!session->tracking)
         ctx->redis->tracking_clients++;
-    if (wish->bcast && !session->tracking_bcast)
+    if (options->bcast && !session->tracking_bcast)
         ctx->redis->tracking_bcasts++;
     session->tracking = true;
-    session->tracking_bcast = wish->bcast;
-    session->tracking_optin = wish->optin;
-    session->tracking_optout = wish->optout;
-    session->tracking_noloop = wish->noloop;
-    session->redirect = (uint64_t)wish->redirect;
-    for (int i = 3; wish->bcast && i + 1 < ctx->argc; i++)
+    session->tracking_bcast = options->bcast;
+    session->tracking_optin = options->optin;
+    session->tracking_optout = options->optout;
+    session->tracking_noloop = options->noloop;
+    session->redirect = (uint64_t)options->redirect;
+    for (int i = 3; options->bcast && i + 1 < ctx->argc; i++)
         if (redis__text_is(ctx->argv[i], "PREFIX"))
             add_prefix(session, ctx->argv[++i]);
-    if (wish->bcast && !wish->prefixes)
+    if (options->bcast && !options->prefixes)
         add_prefix(session, TEXT(""));
 }
 
 void redis__client_tracking(struct ctx *ctx) {
-    struct wish wish = {0};
+    struct tracking_options options = {0};
     const char *why;
 
-    if (!parse_wish(ctx, &wish))
+    if (!parse_options(ctx, &options))
         return;
     if (redis__text_is(ctx->argv[2], "ON")) {
-        why = objection(ctx->session, &wish);
+        why = objection(ctx->session, &options);
         if (why) {
             redis__reply_error(ctx, "%s", why);
             return;
         }
         if (!prefixes_fit(ctx))
             return;
-        tracking_on(ctx, &wish);
+        tracking_on(ctx, &options);
     } else if (redis__text_is(ctx->argv[2], "OFF")) {
         redis__tracking_off(ctx->session);
     } else {

@@ -95,7 +95,7 @@ void begin_scripts(void) {
 }
 
 struct call {
-    char lock[32], token[64], queue[64], who[64], channel[64], beside[64], value[64], rest[512], record[512], wish[256],
+    char lock[32], token[64], queue[64], who[64], channel[64], beside[64], value[64], rest[512], record[512], terms[256],
         number[8][32], owner[48];
     const char *words[WORDS];
     int count, keys;
@@ -125,10 +125,10 @@ static const char *draw_owner(struct call *call, int kind) {
     return call->owner;
 }
 
-static void make_wish(struct call *call, int kind) {
+static void make_terms(struct call *call, int kind) {
     const char *mode = kind == 1 && draw(2) ? "s" : "x";
 
-    snprintf(call->wish, sizeof call->wish, "%s %d %llu %s", mode, kind == 2 ? 1 + (int)draw(2) : 1,
+    snprintf(call->terms, sizeof call->terms, "%s %d %llu %s", mode, kind == 2 ? 1 + (int)draw(2) : 1,
              (unsigned long long)(clock_us / 1000), PICK(records));
 }
 
@@ -152,7 +152,7 @@ static void fill_acquire(struct call *call, int kind) {
     const char *want = draw(4) ? "1" : "5";
 
     begin_call(call, kind, kind == 2 ? PICK(permits) : PICK(extras));
-    snprintf(call->record, sizeof call->record, "0 %s %s", want, call->wish);
+    snprintf(call->record, sizeof call->record, "0 %s %s", want, call->terms);
     add_word(call, "95000");
     add_word(call, call->record);
     if (strcmp(want, "1") != 0)
@@ -183,14 +183,14 @@ static void fill_voter(struct call *call, int number) {
         static const char *const asks[] = {"0", "1", "2", "3"};
         unsigned long long first = draw(2) ? clock_us + draw(1000) : 0;
 
-        snprintf(call->record, sizeof call->record, "%016llu %016llu 1 %s %s", first, first, owner, call->wish);
+        snprintf(call->record, sizeof call->record, "%016llu %016llu 1 %s %s", first, first, owner, call->terms);
         add_word(call, "95000");
         add_word(call, call->record);
         if (draw(2))
             add_word(call, PICK(asks));
     } else if (number == SCRIPT_RELEASE) {
         if (draw(2))
-            add_word(call, draw(2) ? call->wish : "");
+            add_word(call, draw(2) ? call->terms : "");
         if (call->count == 4 && draw(2))
             add_word(call, "1");
     } else { /* SCRIPT_RAISE */
@@ -232,7 +232,7 @@ static void fill_one(struct call *call, int layout, int number, int kind) {
     if (number < SCRIPT_RELEASE) {
         fill_acquire(call, kind);
     } else if (number < SCRIPT_RENEW) {
-        begin_call(call, kind, call->wish);
+        begin_call(call, kind, call->terms);
         add_word(call, call->channel);
     } else if (number < SCRIPT_BREAK) {
         fill_renew(call, layout, kind);
@@ -280,7 +280,7 @@ static void fill_all(struct call *call) {
 
         memset(&parts[i], 0, sizeof parts[i]);
         name_keys(&parts[i], LAYOUT_REDISSON, kind, PICK(names));
-        make_wish(&parts[i], kind);
+        make_terms(&parts[i], kind);
         fill_acquire(&parts[i], kind);
         if (parts[i].count < 10)
             add_word(&parts[i], "1");
@@ -342,7 +342,7 @@ void script_step(int connection) {
     if (!(body = text_of(layout, number)))
         return;
     name_keys(&call, layout, kind, again ? last.name : name);
-    make_wish(&call, kind);
+    make_terms(&call, kind);
     if (number == SCRIPT_ACQUIRE_ALL)
         fill_all(&call);
     else if (layout == LAYOUT_OWN && (number == SCRIPT_ACQUIRE || number == SCRIPT_RELEASE || number == SCRIPT_RAISE))

@@ -143,7 +143,7 @@ static uint64_t take_number(struct cohort *cohort) {
     return cohort->next_id++;
 }
 
-struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wish) {
+struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_terms *terms) {
     struct claim *claim = cohort->spare ? cohort->spare : make_claim(cohort);
 
     if (!claim)
@@ -154,18 +154,18 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_wish *wi
     memset((char *)claim + offsetof(struct claim, state), 0, offsetof(struct claim, seam) - offsetof(struct claim, state));
     memset(pawl__engine_state(&claim->seam), 0, cohort->engine->impl->claim_size);
     claim->bounds.serves_most = 1 + cohort->client->options.handoffs;
-    claim->label = wish->label;
-    if (wish->label)
-        wish->label->references++;
-    claim->seam.label = wish->label ? wish->label->text : NULL;
+    claim->label = terms->label;
+    if (terms->label)
+        terms->label->references++;
+    claim->seam.label = terms->label ? terms->label->text : NULL;
     claim->seam.id[1] = take_number(cohort);
-    claim->seam.mode = wish->mode;
-    claim->seam.permits = wish->permits;
-    claim->seam.try_only = wish->try_only;
-    claim->seam.max_hold_ns = wish->max_hold_ns;
+    claim->seam.mode = terms->mode;
+    claim->seam.permits = terms->permits;
+    claim->seam.try_only = terms->try_only;
+    claim->seam.max_hold_ns = terms->max_hold_ns;
     atomic_init(&claim->seam.hold_until, 0);
-    claim->seam.keep_ns = pawl__keep_ns(cohort, wish);
-    claim->seam.hears = pawl__keep_hears(cohort, wish);
+    claim->seam.keep_ns = pawl__keep_ns(cohort, terms);
+    claim->seam.hears = pawl__keep_hears(cohort, terms);
     atomic_init(&claim->seam.handed_on, false);
     atomic_init(&claim->seam.place, 0);
     claim->seam.token = 0;

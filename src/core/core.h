@@ -54,7 +54,7 @@ enum { PAWL__TOGETHER_MAX = 32 };
 /* How many claims a client keeps at most: a program with ever new names must not fill a server with what is renewed. */
 enum { PAWL__KEEPS_MAX = 65536 };
 
-struct claim_wish;
+struct claim_terms;
 TAILQ_HEAD(claim_list, claim);
 TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(hold_list, hold);
@@ -472,7 +472,7 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter);
 /* The same for a cohort without claims, and without a waiter: one is made only if the claim has to wait. `hold`: memory for the hold to
  * be. NEWS_GRANTED; NEWS_REFUSED, and the hold is the caller's again; or CLAIM_QUEUED: a waiter has to begin() before the cohort is
  * unlocked. */
-int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
+int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_terms *terms, struct hold *hold, uint64_t owner,
                              struct claim **retclaim, struct pawl_error *reterr);
 void pawl__cohort_begin(struct claim *claim, struct waiter *waiter);
 /* The same where a claim is open or kept: it is entered, without a waiter and without asking anybody. False: there is none. */

@@ -192,9 +192,9 @@ void pawl__cohort_enter(struct cohort *cohort, struct waiter *waiter) {
         begin_async(waiter);
 }
 
-int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wish, struct hold *hold, uint64_t owner,
+int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_terms *terms, struct hold *hold, uint64_t owner,
                              struct claim **retclaim, struct pawl_error *reterr) {
-    struct claim *claim = pawl__claim_new(lock->cohort, wish);
+    struct claim *claim = pawl__claim_new(lock->cohort, terms);
     uint64_t token;
     int outcome;
 
@@ -205,7 +205,7 @@ int pawl__cohort_enter_alone(struct pawl_lock *lock, const struct claim_wish *wi
     pawl__waiter_count(claim);
     outcome = pawl__claim_submit(claim, reterr);
     if (outcome == NEWS_GRANTED && pawl__claim_enter(claim, &token))
-        pawl__hold_begin(hold, lock, claim, owner, wish->mode, token);
+        pawl__hold_begin(hold, lock, claim, owner, terms->mode, token);
     else if (outcome == NEWS_REFUSED)
         pawl__claim_free(claim);
     else

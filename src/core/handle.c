@@ -397,7 +397,7 @@ int pawl__lock_queue_up(struct pawl_lock *lock, struct waiter *waiter, struct pa
 /* Nobody of this process has the lock, or waits for it: then it is asked for without a waiter, which one that is free does not need. */
 static int acquire_alone(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
                          struct pawl_error *reterr) {
-    struct claim_wish wish = {mode_of(lock, mode), permits, timeout_ms == 0, lock->max_hold_ns, lock->keep_ns, lock->label};
+    struct claim_terms terms = {mode_of(lock, mode), permits, timeout_ms == 0, lock->max_hold_ns, lock->keep_ns, lock->label};
     struct hold *hold = take_hold(lock, reterr);
     struct claim *claim = NULL;
     struct pawl_error why;
@@ -408,7 +408,7 @@ static int acquire_alone(struct pawl_lock *lock, enum pawl_mode mode, unsigned p
         pawl__cohort_unlock(lock->cohort);
         return PAWL_ENOMEM;
     }
-    outcome = pawl__cohort_enter_alone(lock, &wish, hold, owner_of(lock), &claim, &why);
+    outcome = pawl__cohort_enter_alone(lock, &terms, hold, owner_of(lock), &claim, &why);
     if (outcome == CLAIM_QUEUED) {
         fill_waiter(lock, &waiter, mode, permits, timeout_ms, hold);
         pawl__cohort_begin(claim, &waiter);

@@ -62,22 +62,22 @@ int pawl__keep_check(const struct pawl__engine_impl *impl, uint32_t handoffs, st
     return 0;
 }
 
-int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_wish *wish) {
-    if (!wish->keep_ns || wish->max_hold_ns || !cohort->joins)
+int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_terms *terms) {
+    if (!terms->keep_ns || terms->max_hold_ns || !cohort->joins)
         return 0;
-    if (wish->keep_ns == PAWL__NEVER && cohort->alone < KEEP_ALONE)
+    if (terms->keep_ns == PAWL__NEVER && cohort->alone < KEEP_ALONE)
         return 0;
     if (cohort->keep_rests) {
         cohort->keep_rests--;
         return 0;
     }
-    return wish->keep_ns;
+    return terms->keep_ns;
 }
 
-bool pawl__keep_hears(const struct cohort *cohort, const struct claim_wish *wish) {
+bool pawl__keep_hears(const struct cohort *cohort, const struct claim_terms *terms) {
     const struct pawl__keeping *keeping = cohort->engine->impl->keeping;
 
-    return keeping && keeping->hears && cohort->joins && !wish->max_hold_ns &&
+    return keeping && keeping->hears && cohort->joins && !terms->max_hold_ns &&
            (cohort->tokens_used > 1 || !TAILQ_EMPTY(&cohort->claims));
 }
 

@@ -51,7 +51,7 @@ struct claim *pawl__waiter_claim(struct cohort *cohort, const struct waiter *wai
     const struct pawl_lock *lock = waiter->lock;
 
     return pawl__claim_new(
-        cohort, &(struct claim_wish){waiter->mode, waiter->permits, try_only, waiter->max_hold_ns, lock->keep_ns, lock->label});
+        cohort, &(struct claim_terms){waiter->mode, waiter->permits, try_only, waiter->max_hold_ns, lock->keep_ns, lock->label});
 }
 
 /* If it takes more tokens than were asked for, twice as many are: so the engine is told of it now and then, not every time. It may be

@@ -53,7 +53,7 @@ static void waits(struct redlock *redlock, struct vote *vote, int64_t ms_left) {
         ms_left = 0; /* the key has changed since that answer left */
     vote->asks_again = false;
     vote->registered = true;
-    vote->wish.alone = vote->others_waiting == 0; /* else each is told of its turn */
+    vote->terms.alone = vote->others_waiting == 0; /* else each is told of its turn */
     vote->again_at = ms_left < 0 ? PAWL__NEVER : ms_left == 0 ? 0 : pawl__boottime() + (ms_left + 2) * REDLOCK_MS;
     step(redlock, vote, VOTE_NO, BID_NO, NULL, NULL);
 }
@@ -125,7 +125,7 @@ static void not_granted(struct redlock *redlock, struct vote *vote, const redisR
     int64_t result = pawl__reply_number(reply, 0, -3), others = pawl__reply_number(reply, 2, 0);
     struct pawl_error why;
 
-    if (result == 0 && !vote->wish.try_only) {
+    if (result == 0 && !vote->terms.try_only) {
         vote->others_waiting = others < 0 ? 0 : others < UINT16_MAX ? (unsigned)others : UINT16_MAX;
         waits(redlock, vote, pawl__reply_span(reply, 1));
         return;
@@ -149,7 +149,7 @@ static void acquire_answered(struct redlock *redlock, const struct request *requ
     if (vote->number != request->step || vote->state != VOTE_ASKED)
         return;
     if (without_result(redlock, vote, reply, &why)) {
-        if (vote->wish.try_only && reply && vote->timer.at != PAWL__NEVER)
+        if (vote->terms.try_only && reply && vote->timer.at != PAWL__NEVER)
             end(redlock, vote, BID_REFUSED, &why);
         return;
     }
@@ -159,8 +159,8 @@ static void acquire_answered(struct redlock *redlock, const struct request *requ
     }
     if (reply->type == REDIS_REPLY_ARRAY)
         set_clock(redlock->voters[vote->voter], request->sent_at, pawl__reply_number(reply, 3, 0));
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && vote->wish.floor) /* it agrees to what was proposed */
-        granted(redlock, vote, request, vote->wish.floor, vote->wish.want, vote->asked_ns);
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && vote->terms.floor) /* it agrees to what was proposed */
+        granted(redlock, vote, request, vote->terms.floor, vote->terms.want, vote->asked_ns);
     else if (pawl__reply_grants(reply))
         granted(redlock, vote, request, (uint64_t)pawl__reply_number(reply, 1, 1), (uint32_t)pawl__reply_number(reply, 2, 1),
                 vote->asked_ns);
@@ -306,7 +306,7 @@ static void take_message(struct redlock *redlock, const struct voter *voter, con
     struct vote *vote;
 
     TAILQ_FOREACH(vote, &redlock->votes, all) {
-        if (vote->wish.id == id && vote->voter == voter->index)
+        if (vote->terms.id == id && vote->voter == voter->index)
             break;
     }
     if (!vote || !id)
@@ -333,7 +333,7 @@ static void take_changes(struct redlock *redlock, const struct voter *voter, con
 
     for (vote = TAILQ_FIRST(&redlock->votes); vote; vote = next) {
         next = TAILQ_NEXT(vote, all);
-        if (vote->voter != voter->index || !vote->wish.alone || (vote->state != VOTE_WAITS && vote->state != VOTE_ASKED))
+        if (vote->voter != voter->index || !vote->terms.alone || (vote->state != VOTE_WAITS && vote->state != VOTE_ASKED))
             continue;
         pawl__voter_keys(redlock, vote->name, &keys);
         if (!names_key(changed, keys.lock))

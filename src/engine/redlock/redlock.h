@@ -70,7 +70,7 @@ struct vote_move {
 };
 
 /* What a vote is asked for with. */
-struct vote_wish {
+struct vote_terms {
     uint64_t id;         /* the number in its owner's name */
     int64_t since_ms;    /* Unix time: since when its owner waits */
     uint64_t floor;      /* the least that its token is to be; 0: the server's time */
@@ -97,7 +97,7 @@ struct vote {
     char owner[REDIS_OWNER_MAX];
     char label[PAWL__LABEL_SIZE]; /* if it is labelled: its own, since it may last longer than its claim */
     bool labelled;
-    struct vote_wish wish;
+    struct vote_terms terms;
     bool asked;                /* a request about its state is in flight */
     int number;                /* counts those requests: only the answer to the last one counts */
     bool registered;           /* the voter has it among those that wait */

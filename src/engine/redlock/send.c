@@ -46,12 +46,12 @@ void pawl__voter_keys(const struct redlock *redlock, const char *name, struct vo
 }
 
 int64_t pawl__vote_lease_ns(const struct redlock *redlock, const struct vote *vote) {
-    int64_t left = vote->wish.max_hold_ns, most = redlock->wire.options.lease_ns;
+    int64_t left = vote->terms.max_hold_ns, most = redlock->wire.options.lease_ns;
     int64_t until = vote->bid ? atomic_load(&vote->bid->kit.claim->hold_until) : 0;
 
     if (until || (left && vote->held_since))
         left = (until ? until : pawl__time_add(vote->held_since, left)) - pawl__boottime();
-    if (!vote->wish.max_hold_ns || until == PAWL__NEVER || left >= most)
+    if (!vote->terms.max_hold_ns || until == PAWL__NEVER || left >= most)
         return most;
     return left < REDLOCK_MS ? REDLOCK_MS : (left + REDLOCK_MS - 1) / REDLOCK_MS * REDLOCK_MS; /* the server counts in ms */
 }
@@ -73,8 +73,8 @@ static void ask(struct redlock *redlock, struct vote *vote, int script, int argc
 /* ---- Votes ---------------------------------------------------------------------------------------------------------------- */
 
 /* Who wants it, as it stands among those that wait. */
-static void put_wish(const struct redlock *redlock, const struct vote *vote, char *to) {
-    to = stpcpy(pawl__put_number(stpcpy(to, "x 1 "), (uint64_t)vote->wish.since_ms), " ");
+static void put_terms(const struct redlock *redlock, const struct vote *vote, char *to) {
+    to = stpcpy(pawl__put_number(stpcpy(to, "x 1 "), (uint64_t)vote->terms.since_ms), " ");
     pawl__record_put(to, redlock->record, vote->labelled ? vote->label : NULL);
 }
 
@@ -86,20 +86,20 @@ static char *put_sixteen(char *to, uint64_t number) {
     return to + 17;
 }
 
-/* What the server writes if its own counter is lower than `first`: `LAST FIRST COUNT OWNER WISH`. */
+/* What the server writes if its own counter is lower than `first`: `LAST FIRST COUNT OWNER TERMS`. */
 static void put_ballot(const struct redlock *redlock, const struct vote *vote, char *to) {
-    uint64_t first = vote->wish.floor;
+    uint64_t first = vote->terms.floor;
 
-    to = put_sixteen(put_sixteen(to, first ? first + vote->wish.want - 1 : 0), first);
-    to = stpcpy(pawl__put_number(to, vote->wish.want), " ");
-    put_wish(redlock, vote, stpcpy(stpcpy(to, vote->owner), " "));
+    to = put_sixteen(put_sixteen(to, first ? first + vote->terms.want - 1 : 0), first);
+    to = stpcpy(pawl__put_number(to, vote->terms.want), " ");
+    put_terms(redlock, vote, stpcpy(stpcpy(to, vote->owner), " "));
 }
 
 /* How it asks; NULL: in the usual way, which needs no word. Each argument costs the server as much as a call. */
 static const char *how(const struct vote *vote) {
-    if (vote->wish.try_only)
+    if (vote->terms.try_only)
         return "1";
-    return vote->registered ? "2" : vote->wish.behind_others ? "3" : NULL;
+    return vote->registered ? "2" : vote->terms.behind_others ? "3" : NULL;
 }
 
 static void send_acquire(struct redlock *redlock, struct vote *vote) {
@@ -112,7 +112,7 @@ static void send_acquire(struct redlock *redlock, struct vote *vote) {
     vote->asked_ns = pawl__vote_lease_ns(redlock, vote);
     pawl__put_number(lease, (uint64_t)(vote->asked_ns / REDLOCK_MS));
     put_ballot(redlock, vote, ballot);
-    if (voter->tracks && vote->wish.alone)
+    if (voter->tracks && vote->terms.alone)
         pawl__link_say(&voter->server.commands, 3, (const char *[]){"CLIENT", "CACHING", "YES"}, &(struct request){.script = -1});
     ask(redlock, vote, SCRIPT_ACQUIRE, asks ? 6 : 5, (const char *[]){keys.lock, keys.ballot, vote->owner, lease, ballot, asks});
 }
@@ -120,17 +120,17 @@ static void send_acquire(struct redlock *redlock, struct vote *vote) {
 /* The end of a hold is told to the next one, the end of a mere vote to nobody; and where it is not known which it was, the server sees. */
 static void send_release(struct redlock *redlock, struct vote *vote) {
     enum { HOLD = 3, VOTE = 4, EITHER = 5 };
-    char wish[PAWL__RECORD_MAX + 64] = "";
+    char terms[PAWL__RECORD_MAX + 64] = "";
     struct voter_keys keys;
 
     pawl__voter_keys(redlock, vote->name, &keys);
     if (!vote->was_held)
-        put_wish(redlock, vote, wish);
+        put_terms(redlock, vote, terms);
     ask(redlock, vote, SCRIPT_RELEASE,
         !vote->passes_on ? VOTE
         : vote->was_held ? HOLD
                          : EITHER,
-        (const char *[]){keys.lock, keys.wait, vote->owner, wish, "1"});
+        (const char *[]){keys.lock, keys.wait, vote->owner, terms, "1"});
 }
 
 void pawl__vote_send(struct redlock *redlock, struct vote *vote) {

@@ -118,8 +118,8 @@ static struct vote *new_vote(struct redlock *redlock, struct bid *bid, unsigned 
     vote->name_hash = bid->kit.claim->name_hash;
     vote->bid = bid;
     vote->voter = voter;
-    vote->wish.id = bid->owner;
-    vote->wish.since_ms = bid->since_ms;
+    vote->terms.id = bid->owner;
+    vote->terms.since_ms = bid->since_ms;
     pawl__put_number(stpcpy(stpcpy(vote->owner, redlock->wire.uuid), ":"), bid->owner);
     pawl__kit_timer_init(&vote->timer);
     return vote;
@@ -142,11 +142,11 @@ static void begin(struct redlock *redlock, struct bid *bid, unsigned voter, uint
 
     if (!vote)
         return;
-    vote->wish.try_only = try_only;
-    vote->wish.max_hold_ns = time_left(bid);
-    vote->wish.want = wanted_tokens(bid);
-    vote->wish.floor = floor;
-    vote->wish.behind_others = bid->behind_others && bid->attempts == 1;
+    vote->terms.try_only = try_only;
+    vote->terms.max_hold_ns = time_left(bid);
+    vote->terms.want = wanted_tokens(bid);
+    vote->terms.floor = floor;
+    vote->terms.behind_others = bid->behind_others && bid->attempts == 1;
     pawl__vote_step(vote, VOTE_ASK);
     TAILQ_INSERT_TAIL(&redlock->votes, vote, all);
     redlock->wire.claim_count++;
@@ -164,8 +164,8 @@ void pawl__vote_ask(struct redlock *redlock, struct bid *bid, unsigned voter, ui
     if (!vote) {
         begin(redlock, bid, voter, floor, try_only);
     } else if (!try_only && pawl__vote_step(vote, VOTE_ASK)) {
-        vote->wish.want = wanted_tokens(bid);
-        vote->wish.floor = floor;
+        vote->terms.want = wanted_tokens(bid);
+        vote->terms.floor = floor;
         pawl__vote_send(redlock, vote);
     }
 }

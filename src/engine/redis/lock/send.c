@@ -39,7 +39,7 @@ static void send_call(struct rclaim *claim, int script, int extra, struct redis_
 /* ---- Acquire ------------------------------------------------------------------------------------------------------------- */
 
 /* What a claim wants, and for whom: `MODE PERMITS SINCE RECORD`, as it stands in the queue behind its owner. */
-static void put_wish(const struct rclaim *claim, char *to) {
+static void put_terms(const struct rclaim *claim, char *to) {
     *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
     *to++ = ' ';
     to = stpcpy(pawl__put_number(to, claim->kit.claim->permits), " ");
@@ -54,8 +54,8 @@ void pawl__rclaim_fill_acquire(struct redis *redis, struct rclaim *claim, struct
     fill_call(redis, claim, call);
     claim->want_sent = want ? want : 1;
     pawl__put_number(call->want, claim->want_sent);
-    call->wish = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
-    put_wish(claim, call->wish);
+    call->terms = stpcpy(stpcpy(stpcpy(call->record, "0 "), call->want), " ");
+    put_terms(claim, call->terms);
     call->asks = !pawl__subscription_suffices(redis, claim) ? "1" : seam->try_only ? "2" : "0";
     strcpy(stpcpy(pawl__put_number(call->extra, seam->limit), " "), call->asks);
     call->argv[REDIS_CALL_COMMON] = call->lease;
@@ -78,7 +78,7 @@ static void send_acquire(struct redis *redis, struct rclaim *claim) {
 
 static void fill_release(const struct redis *redis, const struct rclaim *claim, struct redis_call *call) {
     fill_call(redis, claim, call);
-    put_wish(claim, call->extra); /* as it stands in the queue, if it does */
+    put_terms(claim, call->extra); /* as it stands in the queue, if it does */
     call->argv[REDIS_CALL_COMMON] = call->keys.channel;
 }
 
@@ -107,7 +107,7 @@ struct undo {
     TAILQ_ENTRY(undo) entry; /* claims->undos, while there is no connection */
     enum pawl_kind kind;
     unsigned sent; /* so often */
-    char owner[REDIS_OWNER_MAX], wish[PAWL__RECORD_MAX + 96], name[PAWL__NAME_MAX + 1];
+    char owner[REDIS_OWNER_MAX], terms[PAWL__RECORD_MAX + 96], name[PAWL__NAME_MAX + 1];
 };
 
 /* How often one is sent: nodes may not agree who has the slot. */
@@ -126,7 +126,7 @@ static void send_undo(struct redis *redis, struct undo *undo) {
     struct redis_call call;
 
     pawl__call_fill(redis, home_of(server), undo->name, undo->kind, undo->owner, &call);
-    strcpy(call.extra, undo->wish);
+    strcpy(call.extra, undo->terms);
     call.argv[REDIS_CALL_COMMON] = call.keys.channel;
     if (server->commands.state != LINK_UP || undo->sent++ >= UNDO_TRIES ||
         !pawl__script_send(server, SCRIPT_RELEASE + (int)undo->kind, REDIS_CALL_KEYS, REDIS_CALL_COMMON + 1, call.argv, NULL,
@@ -142,7 +142,7 @@ void pawl__send_undo(struct redis *redis, const struct rclaim *claim) {
     undo->kind = claim->kit.claim->kind;
     strcpy(undo->owner, claim->owner);
     strcpy(undo->name, claim->kit.claim->name);
-    put_wish(claim, undo->wish);
+    put_terms(claim, undo->terms);
     send_undo(redis, undo);
 }
 

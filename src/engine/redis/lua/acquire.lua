@@ -7,9 +7,9 @@
 -- EXTRA is `LIMIT TRY`; TRY 0: it queues; 1: not; 2: only where all who are before it may be idle.
 -- ARGV: 4 the lease, 5 the record, `0 WANT MODE PERMITS SINCE WHO`, 6 WANT if it is more than 1.
 local LEASE, WANT, TRY = ARGV[4], ARGV[6] or '1', string.sub(EXTRA, -1)
-local WISH = string.sub(ARGV[5], #WANT + 4)
-local MODE_WANTED, PERMITS, RECORD = string.match(WISH, '^(%a) (%d+) %d+ (.*)$')
-local MEMBER = OWNER .. ' ' .. WISH
+local TERMS = string.sub(ARGV[5], #WANT + 4)
+local MODE_WANTED, PERMITS, RECORD = string.match(TERMS, '^(%a) (%d+) %d+ (.*)$')
+local MEMBER = OWNER .. ' ' .. TERMS
 
 local function wanted()
     return hears(OWNER) and call('EXISTS', QUEUE) or nil
@@ -90,7 +90,7 @@ if not head then
     local turn = call('PTTL', TURN)
     return turn > 0 and wait(nil, turn) or enter(false)
 end
-local mode, permits = wish_of(head, first[2])
+local mode, permits = terms_of(head, first[2])
 if fits(mode, permits) then
     local turn = call('PTTL', TURN)
     if turn > 0 then

@@ -7,7 +7,7 @@ if PROBE then
     end
     local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
     local head, turn = first[1], call('PTTL', TURN) > 0
-    if head and fits(wish_of(head, first[2])) and not turn then
+    if head and fits(terms_of(head, first[2])) and not turn then
         recover()
         look()
         head = call('ZRANGE', QUEUE, 0, 0)[1]

@@ -4,7 +4,7 @@ local function owner_of(member)
     return string.match(member, '^%S+')
 end
 
-local function wish_of(member, score)
+local function terms_of(member, score)
     local mode, permits, record = string.match(member, '^%S+ (%a) (%d+) %d+ (.*)$')
     return mode, permits, math.floor(score % 1 * 1048576 + 1.5), record
 end
@@ -62,7 +62,7 @@ local function hand_on()
         if not head then
             break
         end
-        local owner, mode, permits, want, record = owner_of(head), wish_of(head, batch[at + 1])
+        local owner, mode, permits, want, record = owner_of(head), terms_of(head, batch[at + 1])
         if not fits(mode, permits) then
             if tell(owner, 'h', left() .. (foreign() and ' 1' or ' 0')) > 0 then
                 break

@@ -12,7 +12,7 @@ if rank then
     call('ZREM', QUEUE, MEMBER)
     local first = call('ZRANGE', QUEUE, 0, 0, 'WITHSCORES')
     look()
-    if first[1] and (rank == 0 or fits(wish_of(first[1], first[2]))) then
+    if first[1] and (rank == 0 or fits(terms_of(first[1], first[2]))) then
         hand_on()
     end
 end

@@ -1,7 +1,7 @@
 -- A voter's lock, for operators. Its ballot (acquire.lua) outlives the hold: it is believed only where the lock's value is its owner.
 local function owner_and_record()
-    local tokens, owner, wish = string.match(call('GET', WHO) or '', '^%d+ (%d+ %d+) (%S+) (.*)$')
-    return owner, owner and tokens .. ' ' .. wish
+    local tokens, owner, terms = string.match(call('GET', WHO) or '', '^%d+ (%d+ %d+) (%S+) (.*)$')
+    return owner, owner and tokens .. ' ' .. terms
 end
 
 local function record_of(owner)
@@ -10,8 +10,8 @@ local function record_of(owner)
 end
 
 local function put_record(owner, record)
-    local tokens, wish = string.match(record, '^(%d+ %d+) (.*)$')
-    call('SET', WHO, string.sub(call('GET', WHO), 1, 17) .. tokens .. ' ' .. owner .. ' ' .. wish)
+    local tokens, terms = string.match(record, '^(%d+ %d+) (.*)$')
+    call('SET', WHO, string.sub(call('GET', WHO), 1, 17) .. tokens .. ' ' .. owner .. ' ' .. terms)
 end
 
 local function drop(owner)
