@@ -153,7 +153,7 @@ struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_terms *t
     cohort->counts.claims++;
     memset((char *)claim + offsetof(struct claim, state), 0, offsetof(struct claim, seam) - offsetof(struct claim, state));
     memset(pawl__engine_state(&claim->seam), 0, cohort->engine->impl->claim_size);
-    claim->bounds.serves_most = 1 + cohort->client->options.handoffs;
+    claim->bounds.join_limit = 1 + cohort->client->options.handoffs;
     claim->label = terms->label;
     if (terms->label)
         terms->label->references++;

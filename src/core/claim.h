@@ -67,10 +67,10 @@ struct claim_lease {
 
 /* What bounds it, where others may want it. */
 struct claim_bounds {
-    uint32_t served;      /* acquires that joined it */
-    uint32_t serves_most; /* at most so many may, once it is wanted, or if it would not be told */
+    uint32_t joined;      /* acquires that joined it */
+    uint32_t join_limit;  /* at most so many may, once it is wanted, or if it would not be told */
     uint32_t entered;     /* holds that were begun under it; may wrap around */
-    uint32_t enters_most; /* once its bounds have begun: where that ends */
+    uint32_t enter_limit; /* once its bounds have begun: where that ends */
     int64_t join_until;   /* past this nobody joins and it is not handed on; 0: nobody has joined yet */
 };
 

@@ -60,7 +60,7 @@ static void join(struct claim *claim, struct waiter *waiter) {
     begin_bounds(claim);
     if (claim->state == CLAIM_HELD && waiter->mode == PAWL_SHARED) {
         if (pawl__waiter_grant(claim, waiter)) {
-            claim->bounds.served++;
+            claim->bounds.joined++;
             note_handed_on(claim);
         } else {
             start(cohort, waiter);
@@ -83,7 +83,7 @@ static struct claim *take_open(struct cohort *cohort, enum pawl_mode mode, int64
     if (!claim || !pawl__claim_enter(claim, rettoken))
         return NULL;
     begin_bounds(claim);
-    claim->bounds.served++;
+    claim->bounds.joined++;
     note_handed_on(claim);
     return claim;
 }

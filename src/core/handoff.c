@@ -31,12 +31,12 @@ static bool is_late(const struct claim *claim) {
 
 /* Have as many joined it as may? The numbers wrap around. */
 static bool is_full(const struct claim *claim) {
-    return (int32_t)(claim->bounds.serves_most - claim->bounds.served) <= 0;
+    return (int32_t)(claim->bounds.join_limit - claim->bounds.joined) <= 0;
 }
 
 /* Has it served as many as it may since it was wanted? */
 static bool is_worn(const struct claim *claim) {
-    return claim->wanted && claim->bounds.join_until && (int32_t)(claim->bounds.enters_most - claim->bounds.entered) <= 0;
+    return claim->wanted && claim->bounds.join_until && (int32_t)(claim->bounds.enter_limit - claim->bounds.entered) <= 0;
 }
 
 bool pawl__handoff_may_join(struct claim *claim) {

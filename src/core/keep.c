@@ -96,7 +96,7 @@ static int64_t look_at(int64_t now, int64_t keep_ns) {
 
 void pawl__keep_begin(struct claim *claim) {
     claim->bounds.join_until = 0; /* nobody else waits: so nobody has been passed by */
-    claim->bounds.served = 0;
+    claim->bounds.joined = 0;
     if (claim->keeping.idle_since || claim->seam.keep_ns == PAWL__NEVER)
         return;
     claim->keeping.idle_since = pawl__boottime();
@@ -112,11 +112,11 @@ void pawl__keep_wanted(struct claim *claim) {
     claim->wanted = true;
     if (claim->state == CLAIM_PENDING || claim->bounds.join_until)
         return;
-    claim->bounds.enters_most = claim->bounds.entered + more;
+    claim->bounds.enter_limit = claim->bounds.entered + more;
     TAILQ_FOREACH(waiter, &claim->waiters, link) {
         more -= more > 0;
     }
-    claim->bounds.serves_most = claim->bounds.served + more;
+    claim->bounds.join_limit = claim->bounds.joined + more;
     claim->bounds.join_until = pawl__time_add(pawl__boottime(), client->options.handoff_ns);
 }
 

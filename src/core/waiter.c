@@ -59,10 +59,10 @@ struct claim *pawl__waiter_claim(struct cohort *cohort, const struct waiter *wai
 bool pawl__waiter_count(struct claim *claim) {
     uint32_t wanted = atomic_load_explicit(&claim->seam.token_want, memory_order_relaxed);
 
-    if (++claim->bounds.served <= wanted || claim->state == CLAIM_HELD || claim->seam.keep_ns)
+    if (++claim->bounds.joined <= wanted || claim->state == CLAIM_HELD || claim->seam.keep_ns)
         return false;
-    wanted = pawl__claim_tokens(claim->cohort, claim->bounds.served);
-    atomic_store_explicit(&claim->seam.token_want, wanted < claim->bounds.served ? claim->bounds.served : wanted,
+    wanted = pawl__claim_tokens(claim->cohort, claim->bounds.joined);
+    atomic_store_explicit(&claim->seam.token_want, wanted < claim->bounds.joined ? claim->bounds.joined : wanted,
                           memory_order_relaxed);
     return true;
 }
