@@ -195,8 +195,8 @@ bool read_options(const struct syntax *syntax, int argc, char **argv, void *data
 }
 
 int url_list_add(struct url_list *list, const char *url) {
-    if (list->count == URLS_MOST)
-        return usage_error("at most %d URLs at a time", URLS_MOST);
+    if (list->count == URLS_MAX)
+        return usage_error("at most %d URLs at a time", URLS_MAX);
     list->urls[list->count++] = url;
     return 0;
 }

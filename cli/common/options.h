@@ -102,9 +102,9 @@ int open_client(const char *url, unsigned flags, struct pawl **ret);
 int open_events(struct pawl *client, int *ret);
 
 /* -u several times. */
-enum { URLS_MOST = 64 };
+enum { URLS_MAX = 64 };
 struct url_list {
-    const char *urls[URLS_MOST];
+    const char *urls[URLS_MAX];
     size_t count;
 };
 /* Returns 0, or the exit status after having said that there are too many. */

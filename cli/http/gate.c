@@ -62,13 +62,13 @@ static unsigned judge_body(const struct asked *asked) {
         return asked->flags & ROUTE_BODY ? BAD_REQUEST : 0;
     if (digits == 0 || asked->length[digits] != '\0')
         return BAD_REQUEST;
-    if (digits > 9 || strtoul(asked->length, NULL, 10) > (asked->flags & ROUTE_BODY ? BODY_MOST : 0))
+    if (digits > 9 || strtoul(asked->length, NULL, 10) > (asked->flags & ROUTE_BODY ? BODY_MAX : 0))
         return TOO_LARGE;
     return 0;
 }
 
 unsigned gate_judge(const struct gate *gate, const struct asked *asked) {
-    if (asked->head > HEAD_MOST)
+    if (asked->head > HEAD_MAX)
         return HEAD_TOO_LARGE;
     if (asked->hosts > 1 || asked->authorizations > 1 || asked->lengths > 1 || asked->chunks)
         return BAD_REQUEST;

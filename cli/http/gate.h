@@ -21,8 +21,8 @@
 enum {
     KEY_DIGITS = 32, /* 128 bits, in hex */
     GATE_HOSTS = 16,
-    HEAD_MOST = 8192,
-    BODY_MOST = 4096,
+    HEAD_MAX = 8192,
+    BODY_MAX = 4096,
 };
 
 struct gate {

@@ -22,15 +22,15 @@
 #include "../common/cli.h"
 
 enum {
-    VISITORS_MOST = 256,
+    VISITORS_MAX = 256,
     VISITORS_SPARE = 32, /* the newest are let in before the slowest has gone */
     REQUEST_MS = 10000,
-    ANSWER_MS = 10000,      /* for an answer, and */
-    ANSWER_RATE = 256,      /* a millisecond more for each so many bytes of it */
-    IDLE_S = 10,            /* a reader that takes nothing for so long is gone */
-    MEMORY = 2 * HEAD_MOST, /* of a connection: a head that is too long is read, and answered */
+    ANSWER_MS = 10000,     /* for an answer, and */
+    ANSWER_RATE = 256,     /* a millisecond more for each so many bytes of it */
+    IDLE_S = 10,           /* a reader that takes nothing for so long is gone */
+    MEMORY = 2 * HEAD_MAX, /* of a connection: a head that is too long is read, and answered */
     STREAM_BLOCK = 16 * 1024,
-    PATH_MOST = 64,
+    URI_MAX = 64,
     TICK_MS = 1000,
     RETRY_MS = 100, /* who could not be let in is tried again */
 };
@@ -52,13 +52,13 @@ struct exchange {
     struct document *answer;
     unsigned status;
     bool begun, served, answered, suspended;
-    char uri[PATH_MOST + 1]; /* as it was sent, and as far as a route may need it */
+    char uri[URI_MAX + 1]; /* as it was sent, and as far as a route may need it */
     size_t uri_length;
     pull_fn *pull;
     void (*end)(void *stream);
     void *stream;
     size_t length;
-    char body[BODY_MOST + 1];
+    char body[BODY_MAX + 1];
 };
 
 /* Its owners are of this thread; libmicrohttpd counts by itself who is being sent the response. */
@@ -419,7 +419,7 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method) {
 
 /* Not more than it said, which is not more than there is room for. */
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t *size) {
-    if (exchange->length + *size > BODY_MOST)
+    if (exchange->length + *size > BODY_MAX)
         return MHD_NO;
     memcpy(exchange->body + exchange->length, data, *size);
     exchange->length += *size;
@@ -511,7 +511,7 @@ static void on_connection(void *data, struct MHD_Connection *connection, void **
         visitor->deadline = visitor->since + REQUEST_MS;
         TAILQ_INSERT_TAIL(&http->visitors, visitor, link);
         *context = visitor;
-        if (++http->count > VISITORS_MOST)
+        if (++http->count > VISITORS_MAX)
             turn_slowest_away(http);
     } else if (visitor != NULL) {
         TAILQ_REMOVE(&http->visitors, visitor, link);
@@ -559,7 +559,7 @@ struct http *http_start(int socket, int beside, const struct gate *gate, const s
     LIST_INIT(&http->suspended);
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, socket,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(VISITORS_MOST + VISITORS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(VISITORS_MAX + VISITORS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri,
         http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
     if (http->daemon != NULL && watch(http))
@@ -589,7 +589,7 @@ static void accept_beside(struct http *http) {
 
     epoll_wait(http->watching, told, 2, 0); /* takes what was told of arrivals; what is there is found by asking */
     http->waits = true;
-    for (int fd; http->count < VISITORS_MOST + VISITORS_SPARE; size = sizeof peer) {
+    for (int fd; http->count < VISITORS_MAX + VISITORS_SPARE; size = sizeof peer) {
         fd = accept4(http->beside, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             http->waits = errno != EAGAIN;

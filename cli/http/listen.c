@@ -200,8 +200,8 @@ int listen_open(const char *where, struct listening *ret) {
 }
 
 int host_list_add(struct host_list *hosts, const char *name) {
-    if (hosts->count == HOSTS_MOST)
-        return usage_error("--host was given more than %d times", HOSTS_MOST);
+    if (hosts->count == HOSTS_MAX)
+        return usage_error("--host was given more than %d times", HOSTS_MAX);
     if (name[0] == '\0' || strcspn(name, "/@ \t") != strlen(name))
         return usage_error("--host wants a name, or NAME:PORT, as it stands in the browser's address, not '%s'", name);
     hosts->names[hosts->count++] = name;

@@ -20,9 +20,9 @@ struct listening {
  * what is wrong. */
 int listen_open(const char *where, struct listening *ret);
 /* --host, several times. */
-enum { HOSTS_MOST = 4 };
+enum { HOSTS_MAX = 4 };
 struct host_list {
-    const char *names[HOSTS_MOST];
+    const char *names[HOSTS_MAX];
     size_t count;
 };
 /* Returns 0, or the exit status after having said what is wrong. */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { PATIENTS_MOST = 64 };
+enum { PATIENTS_MAX = 64 };
 
 struct patient {
     LIST_ENTRY(patient) link;
@@ -20,7 +20,7 @@ void patients_init(struct patients *patients) {
 }
 
 bool patients_are_full(const struct patients *patients) {
-    return patients->count >= PATIENTS_MOST;
+    return patients->count >= PATIENTS_MAX;
 }
 
 bool patients_add(struct patients *patients, struct exchange *exchange, int form) {

@@ -2,15 +2,15 @@
  *
  * history.c - events, holds and rates, from a row of looks. Pure: time is that of the looks.
  *
- * A lock that was not seen for FORGET_MS is forgotten; at once, where there are more than LOCKS_MOST. Memory is bounded: HOLDS_MOST holds
- * of a lock, ALL_HOLDS of all (those of a lock then push out each other earlier), EVENTS_MOST events of each sort.
+ * A lock that was not seen for FORGET_MS is forgotten; at once, where there are more than LOCKS_MAX. Memory is bounded: HOLDS_MAX holds
+ * of a lock, ALL_HOLDS of all (those of a lock then push out each other earlier), EVENTS_MAX events of each sort.
  */
 #include "history.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MOST = 512, ALL_HOLDS = 150000, FORGET_MS = 600000, LOCKS_MOST = 20000 };
+enum { EVENTS_MAX = 512, ALL_HOLDS = 150000, FORGET_MS = 600000, LOCKS_MAX = 20000 };
 
 const char *event_name(enum event_kind kind) {
     static const char *const names[EVENT_KINDS] = {
@@ -32,8 +32,8 @@ const char *event_name(enum event_kind kind) {
 
 bool history_init(struct history *history) {
     *history = (struct history){0};
-    history->usual = (struct events){.ring = calloc(EVENTS_MOST, sizeof(struct event)), .room = EVENTS_MOST};
-    history->trouble = (struct events){.ring = calloc(EVENTS_MOST, sizeof(struct event)), .room = EVENTS_MOST};
+    history->usual = (struct events){.ring = calloc(EVENTS_MAX, sizeof(struct event)), .room = EVENTS_MAX};
+    history->trouble = (struct events){.ring = calloc(EVENTS_MAX, sizeof(struct event)), .room = EVENTS_MAX};
     if (history->usual.ring != NULL && history->trouble.ring != NULL)
         return true;
     history_finish(history);
@@ -194,7 +194,7 @@ static bool room_for_hold(struct history *history, struct lock_past *past) {
 
     if (past->hold_count < past->hold_room)
         return true;
-    if (past->hold_room == HOLDS_MOST || (past->hold_room > 0 && history->hold_count > ALL_HOLDS))
+    if (past->hold_room == HOLDS_MAX || (past->hold_room > 0 && history->hold_count > ALL_HOLDS))
         return false;
     struct hold_seen *holds = reallocarray(past->holds, room, sizeof holds[0]);
     if (holds == NULL) {
@@ -403,7 +403,7 @@ static struct lock_past *past_of(struct step *step, const struct lock_seen *lock
 }
 
 static void forget_the_old(struct history *history, int64_t now_ms) {
-    int64_t patience_ms = history->count > LOCKS_MOST ? 1 : FORGET_MS;
+    int64_t patience_ms = history->count > LOCKS_MAX ? 1 : FORGET_MS;
     size_t kept_count = 0;
 
     for (size_t i = 0; i < history->count; i++) {

@@ -51,7 +51,7 @@ struct hold_seen {
     char who[64];
 };
 
-enum { HOLDS_MOST = 64, RATE_CELLS = 8 };
+enum { HOLDS_MAX = 64, RATE_CELLS = 8 };
 
 struct lock_past {
     char *url, *name;

@@ -14,7 +14,7 @@
 #include "assets.h"
 
 /* Far fewer than there may be connections, so that a request for anything else is always let in. */
-enum { SILENCE_MS = 15000, STREAMS_MOST = 64, ERRANDS_MOST = 64 };
+enum { SILENCE_MS = 15000, STREAMS_MAX = 64, ERRANDS_MAX = 64 };
 
 struct stream {
     LIST_ENTRY(stream) link;
@@ -131,7 +131,7 @@ static void serve_stream(struct exchange *exchange, void *data) {
     const char *after = exchange_argument(exchange, "after");
     uint64_t look = site->frames.newest;
 
-    if (site->stream_count == STREAMS_MOST) {
+    if (site->stream_count == STREAMS_MAX) {
         refuse(exchange, "streams");
         return;
     }
@@ -178,7 +178,7 @@ static bool send(struct site *site, struct exchange *exchange, const struct erra
 }
 
 static bool has_room(const struct site *site) {
-    return site->errand_count < ERRANDS_MOST;
+    return site->errand_count < ERRANDS_MAX;
 }
 
 static void refuse_errand(struct exchange *exchange) {

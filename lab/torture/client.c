@@ -20,7 +20,7 @@
 #include "rig.h"
 #include "watch.h"
 
-enum { OPEN_PATIENCE_MS = 60000, EXIT_BROKEN = 3, SET_MOST = 3, PLACES = SET_MOST * RIG_THREADS_MAX };
+enum { OPEN_PATIENCE_MS = 60000, EXIT_BROKEN = 3, SET_MAX = 3, PLACES = SET_MAX * RIG_THREADS_MAX };
 _Static_assert((int)PLACES <= (int)HISTORY_THREADS, "parts of sets have numbers of threads");
 
 struct client {
@@ -96,7 +96,7 @@ static void on_loss(struct pawl_lock *lock, enum pawl_state state, uint64_t toke
     (void)why;
     if (state != PAWL_LOST)
         return;
-    for (int i = 0; i < SET_MOST * client->page->threads; i++)
+    for (int i = 0; i < SET_MAX * client->page->threads; i++)
         /* Tokens of two locks may be the same number. */
         if (atomic_load(&client->tokens[i]) == token && atomic_load(&client->by[i]) == lock) {
             struct who who = client->who;
@@ -486,8 +486,8 @@ static void have_one(struct thread *thread) {
 /* ---- Several as one ------------------------------------------------------------------------------------------------------- */
 
 /* Two or three, as many of them as are not the same. */
-static int draw_set(struct thread *thread, struct wish wishes[SET_MOST]) {
-    int count = 0, wanted = (int)dice_between(&thread->dice, 2, SET_MOST);
+static int draw_set(struct thread *thread, struct wish wishes[SET_MAX]) {
+    int count = 0, wanted = (int)dice_between(&thread->dice, 2, SET_MAX);
 
     for (int i = 0; i < wanted; i++) {
         struct wish wish = draw_one(thread);
@@ -508,7 +508,7 @@ static int draw_set(struct thread *thread, struct wish wishes[SET_MOST]) {
 }
 
 static bool take_set(struct thread *thread, const struct wish *wishes, int count) {
-    struct pawl_part parts[SET_MOST];
+    struct pawl_part parts[SET_MAX];
 
     for (int i = 0; i < count; i++) {
         parts[i] = (struct pawl_part){.lock = wishes[i].handle, .mode = wishes[i].mode, .permits = wishes[i].permits};
@@ -526,7 +526,7 @@ static bool take_set(struct thread *thread, const struct wish *wishes, int count
 }
 
 static void have_set(struct thread *thread) {
-    struct wish wishes[SET_MOST];
+    struct wish wishes[SET_MAX];
     int count = draw_set(thread, wishes);
 
     if (!take_set(thread, wishes, count)) {

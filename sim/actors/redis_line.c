@@ -94,12 +94,12 @@ redisReply *redis_line_ask_bytes(struct redis_line *line, int count, const char 
     return reply;
 }
 
-enum { WORDS_MOST = 32 };
+enum { WORDS_MAX = 32 };
 
 static int measure(const char *const *words, const char **ret, size_t *ret_sizes) {
     int count = 0;
 
-    for (; count < WORDS_MOST && words[count] != NULL; count++) {
+    for (; count < WORDS_MAX && words[count] != NULL; count++) {
         ret[count] = words[count];
         ret_sizes[count] = strlen(words[count]);
     }
@@ -107,16 +107,16 @@ static int measure(const char *const *words, const char **ret, size_t *ret_sizes
 }
 
 redisReply *redis_line_ask(struct redis_line *line, const char *const *words) {
-    const char *copies[WORDS_MOST];
-    size_t sizes[WORDS_MOST];
+    const char *copies[WORDS_MAX];
+    size_t sizes[WORDS_MAX];
     int count = measure(words, copies, sizes);
 
     return redis_line_ask_bytes(line, count, copies, sizes);
 }
 
 bool redis_line_say(struct redis_line *line, const char *const *words) {
-    const char *copies[WORDS_MOST];
-    size_t sizes[WORDS_MOST];
+    const char *copies[WORDS_MAX];
+    size_t sizes[WORDS_MAX];
     int count = measure(words, copies, sizes);
 
     if (line->context == NULL)

@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ID_SIZE = 16, PERMITS_MOST = 8 };
+enum { ID_SIZE = 16, PERMITS_MAX = 8 };
 
 struct permits {
     struct redisson redisson;
     char ends[ACTOR_NAME];
-    char ids[PERMITS_MOST][ID_SIZE];
+    char ids[PERMITS_MAX][ID_SIZE];
 };
 
 static struct permits *of(struct actor *actor) {
@@ -87,7 +87,7 @@ int actor_redisson_semaphore(const struct actor_place *place) {
     redisson_init(&permits.redisson, place, &ops, "redisson_sc");
     permits.redisson.try = semaphore_try;
     permits.redisson.actor.lease_ns = NO_END_NS;
-    return actor_run(&permits.redisson.actor, &(struct actor_style){.mode = 'p', .permits = PERMITS_MOST});
+    return actor_run(&permits.redisson.actor, &(struct actor_style){.mode = 'p', .permits = PERMITS_MAX});
 }
 
 /* ---- PermitExpirableSemaphore --------------------------------------------------------------------------------------------- */
@@ -104,8 +104,8 @@ static void draw_ids(struct permits *permits) {
 /* KEYS: counter, channel, ends. ARGV: how many, when they end, now, the ids. */
 static redisReply *ask_permits(struct permits *permits, const char *script) {
     const struct actor *actor = &permits->redisson.actor;
-    const char *words[9 + PERMITS_MOST] = {"EVAL", script, "3", actor->place->name, permits->redisson.channel, permits->ends};
-    size_t sizes[9 + PERMITS_MOST];
+    const char *words[9 + PERMITS_MAX] = {"EVAL", script, "3", actor->place->name, permits->redisson.channel, permits->ends};
+    size_t sizes[9 + PERMITS_MAX];
     char count[16], until[24], now[24];
     int used = 9;
 
@@ -171,5 +171,5 @@ int actor_redisson_permits(const struct actor_place *place) {
     redisson_init(&permits.redisson, place, &ops, "redisson_sc");
     redisson_suffixed(place->name, "timeout", permits.ends);
     permits.redisson.try = permits_try;
-    return actor_run(&permits.redisson.actor, &(struct actor_style){.mode = 'p', .permits = PERMITS_MOST});
+    return actor_run(&permits.redisson.actor, &(struct actor_style){.mode = 'p', .permits = PERMITS_MAX});
 }

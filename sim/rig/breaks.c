@@ -122,7 +122,7 @@ static void ask_back(struct breaks *breaks, const struct record *record) {
             breaks->asked[i].seen = asked.seen;
             return;
         }
-    if (breaks->asked_count < BREAKS_MOST)
+    if (breaks->asked_count < BREAKS_MAX)
         breaks->asked[breaks->asked_count++] = asked;
 }
 

@@ -17,7 +17,7 @@
 #include "torture/history.h"
 #include "torture/oracle.h"
 
-enum { BREAKS_SLOTS = 64, BREAKS_PARTS = 48, BREAKS_HOLDS = 16384, BREAKS_MOST = 4096, BREAKS_STROKES = 1024 };
+enum { BREAKS_SLOTS = 64, BREAKS_PARTS = 48, BREAKS_HOLDS = 16384, BREAKS_MAX = 4096, BREAKS_STROKES = 1024 };
 
 /* Times are ns since the run began; INT64_MAX: never. */
 struct breaks_hold {
@@ -53,7 +53,7 @@ struct breaks {
     int64_t moment_ns; /* so long it may take until it is told, where nothing is in the way of that */
     bool calm;         /* nothing is */
     struct breaks_hold holds[BREAKS_HOLDS];
-    struct breaks_asked asked[BREAKS_MOST];
+    struct breaks_asked asked[BREAKS_MAX];
     struct breaks_stroke strokes[BREAKS_STROKES];
     int hold_count, asked_count, stroke_count;
     int open[BREAKS_SLOTS][BREAKS_PARTS]; /* the hold of each thread, plus 1 */

@@ -16,7 +16,7 @@
 #include "world/world.h"
 
 enum column { COLUMN_CORE, COLUMN_ENGINE, COLUMN_READER, COLUMN_LINK, COLUMN_EVENT, COLUMNS };
-enum { WORDS_MOST = 16 };
+enum { WORDS_MAX = 16 };
 enum book { BOOK_REDIS, BOOK_ZOOKEEPER, BOOKS };
 
 static const char *const column_names[COLUMNS] = {"claim", "engine", "reader", "connection", "event"};
@@ -62,7 +62,7 @@ static const char *const *const words[BOOKS][COLUMNS] = {
 };
 
 /* How often value `a` of one column was seen with value `b` of another. */
-static uint64_t seen[BOOKS][COLUMNS][COLUMNS][WORDS_MOST][WORDS_MOST];
+static uint64_t seen[BOOKS][COLUMNS][COLUMNS][WORDS_MAX][WORDS_MAX];
 
 /* TLS and users who are refused are not simulated, and a claim that its engine does not know, or has done with, is not looked at.
  * Thousands of claims at once (ZK_ADMISSION), and a directory that was used two billion times (ZK_CLEARING), are left to

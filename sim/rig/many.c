@@ -24,7 +24,7 @@
 #include "run.h"
 #include "shrink.h"
 
-enum { CPU_SECONDS = 120, SHRUNK_MOST = 3 };
+enum { CPU_SECONDS = 120, SHRUNK_MAX = 3 };
 
 struct result {
     uint64_t index;
@@ -116,7 +116,7 @@ static void report(const struct many *many, const struct result *result, struct 
         printf("%s %" PRIu64 " %016" PRIx64 "\n", plan->service->word, plan->seed, result->outcome.hash);
     if (outcome_breaks(&result->outcome, many->rule)) {
         violation_print(many, plan, &result->outcome, false);
-        if (many->shrink && tally->violations <= SHRUNK_MOST)
+        if (many->shrink && tally->violations <= SHRUNK_MAX)
             shrink_and_print(plan, many->rule != NULL ? many->rule : result->outcome.list[0].rule);
     }
     free(plan);

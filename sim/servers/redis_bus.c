@@ -526,7 +526,7 @@ void redis__bus_free(struct redis *redis) {
 
     if (!node)
         return;
-    for (unsigned i = 0; i < GROUP_MOST; i++)
+    for (unsigned i = 0; i < GROUP_MAX; i++)
         redis__slots_unref(node->views[i].said);
     forget_own(node);
     free(node);

@@ -224,7 +224,7 @@ struct redis_group *redis_group_new(const struct redis_group_settings *settings,
     group->primaries = settings->kind != REDIS_CLUSTERED ? 1 : settings->primaries ? settings->primaries : 3;
     group->server_count = group->primaries * (1 + settings->replicas);
     group->count = group->server_count + (settings->kind == REDIS_WATCHED ? settings->sentinels : 0);
-    if (group->count > GROUP_MOST)
+    if (group->count > GROUP_MAX)
         abort();
     group->near_ns = drawn ? settings->near_ns : 50000;
     group->far_ns = drawn ? settings->far_ns : 300000;

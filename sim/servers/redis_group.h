@@ -11,7 +11,7 @@
 
 #include "redis_commands.h"
 
-enum { GROUP_MOST = 16, NO_NODE = 255, SLOT_BYTES = REDIS_SLOT_COUNT / 8 };
+enum { GROUP_MAX = 16, NO_NODE = 255, SLOT_BYTES = REDIS_SLOT_COUNT / 8 };
 
 enum post_kind {
     POST_GONE, /* its process has ended */
@@ -77,7 +77,7 @@ struct peer {
     bool apart;
     int64_t lag_near, lag_far;
     struct posts inbox; /* in order of their times */
-    int64_t last_at[GROUP_MOST];
+    int64_t last_at[GROUP_MAX];
     int64_t cron_at; /* when to look around */
     uint64_t random;
 
@@ -87,7 +87,7 @@ struct peer {
     bool linked; /* to its primary */
     uint64_t serial;
     int64_t connect_at, ack_at, linked_at;
-    struct follower followers[GROUP_MOST];
+    struct follower followers[GROUP_MAX];
 
     struct sentinel *sentinel;
     struct node *node;
@@ -96,7 +96,7 @@ struct peer {
 struct redis_group {
     enum redis_group_kind kind;
     unsigned server_count, count, primaries;
-    struct redis *servers[GROUP_MOST];
+    struct redis *servers[GROUP_MAX];
     struct posts held; /* until a server is joined again */
     int64_t near_ns, far_ns, down_after, failover_timeout;
     char primary_name[64];
@@ -139,7 +139,7 @@ struct view {
     uint64_t epoch;
     int64_t heard_at, failed_at;
     uint32_t reports; /* who else misses it */
-    int64_t reported_at[GROUP_MOST];
+    int64_t reported_at[GROUP_MAX];
     int64_t voted_at;
     struct slots *said; /* what it last said to have, as it was taken in */
     uint64_t said_epoch;
@@ -153,11 +153,11 @@ struct moving {
     int other;
 };
 
-enum { MOVING_MOST = 16 };
+enum { MOVING_MAX = 16 };
 
 struct node {
     char id[RUN_ID + 1];
-    struct view views[GROUP_MOST]; /* its own is among them */
+    struct view views[GROUP_MAX]; /* its own is among them */
     unsigned char owner[REDIS_SLOT_COUNT];
     struct slots *own;            /* made of `owner`; NULL: to be made anew */
     unsigned counts[NO_NODE + 1]; /* of slots, by owner */
@@ -170,7 +170,7 @@ struct node {
     uint64_t election_epoch;
     unsigned votes;
     size_t moving_count;
-    struct moving moving[MOVING_MOST];
+    struct moving moving[MOVING_MAX];
 };
 
 void redis__bus_init(struct redis *redis, int64_t now);

@@ -17,7 +17,7 @@
 
 #include "redis_commands.h"
 
-enum { FEW_ARGUMENTS = 24, NUMBER_TEXT = 32, NESTED_MOST = 100 };
+enum { FEW_ARGUMENTS = 24, NUMBER_TEXT = 32, NESTED_MAX = 100 };
 
 static lua_State *lua;
 static int globals, compiled, on_error; /* references in its registry */
@@ -357,7 +357,7 @@ static void reply_table(struct ctx *ctx, int depth) {
 static void reply_value(struct ctx *ctx, int depth) {
     struct text text;
 
-    if (depth > NESTED_MOST || !lua_checkstack(lua, 4)) {
+    if (depth > NESTED_MAX || !lua_checkstack(lua, 4)) {
         redis__reply_error(ctx, "ERR reached lua stack limit");
         return;
     }

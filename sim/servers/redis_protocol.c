@@ -13,7 +13,7 @@
 
 #include "redis_internal.h"
 
-enum { INLINE_MOST = 65536, ARGUMENTS_MOST = 1024 * 1024, BULK_MOST = 512 * 1024 * 1024 };
+enum { INLINE_MAX = 65536, ARGUMENTS_MAX = 1024 * 1024, BULK_MAX = 512 * 1024 * 1024 };
 
 /* ---- Text ----------------------------------------------------------------------------------------------------------------- */
 
@@ -396,7 +396,7 @@ long redis__inline_parse(const char *bytes, size_t size, struct words *ret, char
 
     ret->count = 0;
     if (!end) {
-        if (size <= INLINE_MOST)
+        if (size <= INLINE_MAX)
             return 0;
         snprintf(error, error_size, "Protocol error: too big inline request");
         return -1;
@@ -425,7 +425,7 @@ static int read_number(const char *bytes, size_t size, size_t *at, int64_t *ret)
     const char *end = memchr(bytes + *at, '\r', size - *at);
 
     if (!end || (size_t)(end - bytes) + 1 >= size)
-        return size - *at > INLINE_MOST ? -1 : 0;
+        return size - *at > INLINE_MAX ? -1 : 0;
     if (!redis__text_to_int((struct text){bytes + *at, (size_t)(end - bytes) - *at}, ret))
         return -1;
     *at = (size_t)(end - bytes) + 2;
@@ -445,7 +445,7 @@ long redis__request_parse(const char *bytes, size_t size, struct words *ret, cha
     rc = read_number(bytes, size, &at, &count);
     if (rc == 0)
         return 0;
-    if (rc < 0 || count > ARGUMENTS_MOST) {
+    if (rc < 0 || count > ARGUMENTS_MAX) {
         snprintf(error, error_size, "Protocol error: invalid multibulk length");
         return -1;
     }
@@ -460,7 +460,7 @@ long redis__request_parse(const char *bytes, size_t size, struct words *ret, cha
         rc = read_number(bytes, size, &at, &length);
         if (rc == 0)
             return 0;
-        if (rc < 0 || length < 0 || length > BULK_MOST) {
+        if (rc < 0 || length < 0 || length > BULK_MAX) {
             snprintf(error, error_size, "Protocol error: invalid bulk length");
             return -1;
         }

@@ -33,7 +33,7 @@ struct watched {
 enum work { CALM, ELECTION, PROMOTING };
 
 struct sentinel {
-    struct watched watched[GROUP_MOST];
+    struct watched watched[GROUP_MAX];
     int primary;
     uint64_t epoch, config_epoch;
     int vote;

@@ -110,7 +110,7 @@ static struct place_found find_place(struct ctx *ctx) {
 
 bool redis__peer_redirect(struct ctx *ctx) {
     struct place_found found = find_place(ctx);
-    const struct redis *other = found.node < GROUP_MOST ? ctx->redis->peer->group->servers[found.node] : NULL;
+    const struct redis *other = found.node < GROUP_MAX ? ctx->redis->peer->group->servers[found.node] : NULL;
 
     switch (found.place) {
     case PLACE_HERE:
@@ -178,7 +178,7 @@ static bool set_moving(struct redis *redis, unsigned slot, bool importing, int o
     struct node *node = redis->peer->node;
     struct moving *moving = redis__moving_find(node, slot, importing);
 
-    if (!moving && node->moving_count == MOVING_MOST)
+    if (!moving && node->moving_count == MOVING_MAX)
         return false;
     if (!moving)
         moving = &node->moving[node->moving_count++];

@@ -13,7 +13,7 @@
 #include "../../tests/support/test.h"
 #include "../servers/redis.h"
 
-enum { NODES_MOST = 6, LINKS = 2 * NODES_MOST, TEXT = 65536, MODEL_PORT = 7000 };
+enum { NODES_MAX = 6, LINKS = 2 * NODES_MAX, TEXT = 65536, MODEL_PORT = 7000 };
 
 /* A connection to each node of either side; a second one that only listens. */
 struct link {
@@ -25,7 +25,7 @@ struct link {
 
 static struct link links[LINKS];
 static struct redis_group *model;
-static unsigned ports[NODES_MOST], count;
+static unsigned ports[NODES_MAX], count;
 static int64_t now;
 static unsigned marks;
 
@@ -47,7 +47,7 @@ static void let_go_on(int64_t ns) {
 
     for (;;) {
         int64_t first = until;
-        unsigned who = NODES_MOST;
+        unsigned who = NODES_MAX;
 
         for (unsigned i = 0; i < count; i++) {
             int64_t due = redis_ops.due(redis_group_server(model, i));
@@ -58,7 +58,7 @@ static void let_go_on(int64_t ns) {
             }
         }
         now = first > now ? first : now;
-        if (who == NODES_MOST)
+        if (who == NODES_MAX)
             return;
         redis_ops.tick(redis_group_server(model, who), now);
     }
@@ -276,7 +276,7 @@ static bool shows_all(unsigned node) {
     char port[16];
 
     ask_real(node, "CLUSTER SLOTS", answer);
-    for (unsigned i = 0; i < NODES_MOST; i++) {
+    for (unsigned i = 0; i < NODES_MAX; i++) {
         snprintf(port, sizeof port, ":%u\r", ports[i]);
         if (!strstr(answer, port))
             return false;
@@ -286,13 +286,13 @@ static bool shows_all(unsigned node) {
 
 static void test_a_cluster(void **state) {
     static struct redis_cluster cluster;
-    unsigned real_ports[NODES_MOST];
+    unsigned real_ports[NODES_MAX];
 
     (void)state;
     redis_cluster_start(&cluster);
-    for (unsigned i = 0; i < NODES_MOST; i++)
+    for (unsigned i = 0; i < NODES_MAX; i++)
         real_ports[i] = cluster.nodes[i].port;
-    begin(REDIS_CLUSTERED, real_ports, NODES_MOST);
+    begin(REDIS_CLUSTERED, real_ports, NODES_MAX);
     compare_redirections();
     for (unsigned i = 0; i < 4; i += 3) {
         await(shows_all(i), "node %u does not know all replicas", i);
@@ -373,13 +373,13 @@ static void compare_names(unsigned link, const char *line) {
 
 static void test_replicas_and_sentinels(void **state) {
     static struct redis_watched watched;
-    unsigned real_ports[NODES_MOST];
+    unsigned real_ports[NODES_MAX];
 
     (void)state;
     redis_watched_start(&watched);
-    for (unsigned i = 0; i < NODES_MOST; i++)
+    for (unsigned i = 0; i < NODES_MAX; i++)
         real_ports[i] = i < WATCHED ? watched.servers[i].port : watched.sentinels[i - WATCHED].port;
-    begin(REDIS_WATCHED, real_ports, NODES_MOST);
+    begin(REDIS_WATCHED, real_ports, NODES_MAX);
     compare_replicas();
     compare_sentinels();
     compare_names(3, "SENTINEL MASTER mymaster");

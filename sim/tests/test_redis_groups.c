@@ -10,7 +10,7 @@
 #define MS INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
 
-enum { LINKS = 8, STEPS_MOST = 2000000 };
+enum { LINKS = 8, STEPS_MAX = 2000000 };
 
 struct link {
     char said[8192];
@@ -46,7 +46,7 @@ static struct redis *server(unsigned index) {
 
 /* Let the time go on. */
 static void run_until(int64_t until) {
-    for (int steps = 0; steps < STEPS_MOST; steps++) {
+    for (int steps = 0; steps < STEPS_MAX; steps++) {
         int64_t first = until;
         unsigned who = 0, count = redis_group_count(group);
 

@@ -83,9 +83,9 @@ static void *take(size_t size, size_t alignment) {
 /* ---- What is freed -------------------------------------------------------------------------------------------------------- */
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { FREED_MOST = 0 };
+enum { FREED_MAX = 0 };
 #else
-enum { FREED_MOST = 128 }; /* blocks of a process that are kept */
+enum { FREED_MAX = 128 }; /* blocks of a process that are kept */
 #endif
 enum { FREED_BYTE = 0xdd };
 
@@ -118,7 +118,7 @@ static void give_back(struct block *block) {
     }
     process->allocated -= block->size;
     TAILQ_REMOVE(&process->blocks, block, link);
-    if (FREED_MOST == 0) {
+    if (FREED_MAX == 0) {
         free(block->raw);
         return;
     }
@@ -126,7 +126,7 @@ static void give_back(struct block *block) {
     block->freed = true;
     open_fence(block, false);
     TAILQ_INSERT_TAIL(&process->freed, block, link);
-    if (++process->freed_count > FREED_MOST)
+    if (++process->freed_count > FREED_MAX)
         forget_freed(process);
 }
 

@@ -17,7 +17,7 @@
 #include "internal.h"
 #include "names.h"
 
-enum { LANE_ROOM = 1 << 16, RULES_MOST = 32 };
+enum { LANE_ROOM = 1 << 16, RULES_MAX = 32 };
 #define RETRANSMIT (200 * WORLD_MS)
 
 enum segment_kind { SEGMENT_DATA, SEGMENT_OPEN /* SYN; its answer */, SEGMENT_END /* FIN */, SEGMENT_RESET };
@@ -73,7 +73,7 @@ struct rule {
 
 static TAILQ_HEAD(, link) links;
 static TAILQ_HEAD(, site) sites;
-static struct rule rules[RULES_MOST];
+static struct rule rules[RULES_MAX];
 static size_t rule_count;
 static uint64_t link_count;
 
@@ -651,7 +651,7 @@ static unsigned set_rule(struct rule rule, bool on) {
     for (size_t i = 0; i < rule_count; i++)
         if (rules[i].site == rule.site && rules[i].process == rule.process && rules[i].hole == rule.hole)
             rules[i--] = rules[--rule_count];
-    if (on && rule_count < RULES_MOST)
+    if (on && rule_count < RULES_MAX)
         rules[rule_count++] = rule;
     TAILQ_FOREACH(link, &links, all) {
         apply_rules(link);

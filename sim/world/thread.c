@@ -19,9 +19,9 @@
 #define WITH_ASAN 0
 #endif
 
-enum { STACK_SIZE = WITH_ASAN ? 1 << 20 : 256 << 10, SPARE_MOST = 256 };
+enum { STACK_SIZE = WITH_ASAN ? 1 << 20 : 256 << 10, SPARE_MAX = 256 };
 
-static void *spare[SPARE_MOST];
+static void *spare[SPARE_MAX];
 static int spare_count;
 
 /* The variables of the code in the world that are one per thread: that code is compiled so that they lie in a section of their own. */
@@ -186,7 +186,7 @@ void thread_free(struct thread *thread) {
 #if WITH_ASAN
     __asan_unpoison_memory_region(thread->stack, STACK_SIZE);
 #endif
-    if (spare_count < SPARE_MOST)
+    if (spare_count < SPARE_MAX)
         spare[spare_count++] = thread->stack;
     else
         munmap(thread->stack, STACK_SIZE);

@@ -20,9 +20,9 @@
 
 enum { STEPS_A_SECOND = 400000, STEPS_A_BYTE = 32, COST_LOW = 20, COST_HIGH = 2000, PRIORITY_SPAN = 4000 };
 /* No thread passes so many places where it might lose its turn without sleeping once. The most that was seen is an eighth of it. */
-enum { RESTLESS_MOST = 4000000 };
+enum { RESTLESS_MAX = 4000000 };
 /* Nor does one look so often in a row for what was due before: it would have done that. The most that was seen is less than 40. */
-enum { FOR_NOTHING_MOST = 1000 };
+enum { FOR_NOTHING_MAX = 1000 };
 #define BEGIN (3600 * WORLD_SECOND)
 /* When a world begins, by the wall clock: some day, and in the middle of a millisecond. */
 #define WALL_BEGIN (INT64_C(1800000000) * WORLD_SECOND + 437123)
@@ -151,7 +151,7 @@ void world_looked(bool for_nothing) {
     struct thread *self = world.current;
 
     self->for_nothing = for_nothing ? self->for_nothing + 1 : 0;
-    world.restless |= self->for_nothing > FOR_NOTHING_MOST;
+    world.restless |= self->for_nothing > FOR_NOTHING_MAX;
 }
 
 bool world_block(const void *key, bool polls, int64_t deadline) {
@@ -213,7 +213,7 @@ void world_yield(void) {
 void world_may_switch(void) {
     if (world.current == NULL)
         return;
-    world.restless |= ++world.current->restless > RESTLESS_MOST;
+    world.restless |= ++world.current->restless > RESTLESS_MAX;
     if (world.restless || dice_one_in(&world.schedule, world.options.preempt))
         world_yield();
 }

@@ -30,7 +30,7 @@
 /* A claim that nobody else wants orders more tokens, as many as it had so far, within these bounds, when half of its stock is drawn. With
  * less than ORDER_LEAST in stock it waits until a quarter is left, since that may be enough. ORDER_LAST: a claim counts its tokens in 32
  * bits. */
-enum { ORDER_LEAST = 1 + PAWL_HANDOFFS, ORDER_MOST = 1024, ORDER_LAST = 1 << 30 };
+enum { ORDER_LEAST = 1 + PAWL_HANDOFFS, ORDER_MAX = 1024, ORDER_LAST = 1 << 30 };
 /* How many tokens are asked for with a claim that may be kept: each engine has so many. */
 enum { KEEP_TOKENS = 1 + PAWL_HANDOFFS };
 /* A cohort takes so many numbers for its claims at a time: a program that makes a handle for each use has a new cohort each time, and 2^47
@@ -203,7 +203,7 @@ static int ask_for_tokens(struct claim *claim, uint32_t *ret) {
     uint32_t want = claim->seam.token_count;
 
     UNCANCELLED_IF(does_io(claim));
-    want = want < ORDER_LEAST ? ORDER_LEAST : want < ORDER_MOST ? want : ORDER_MOST;
+    want = want < ORDER_LEAST ? ORDER_LEAST : want < ORDER_MAX ? want : ORDER_MAX;
     return engine->impl->extras->tokens(engine, &claim->seam, want, ret);
 }
 

@@ -40,7 +40,7 @@
 #include "base/lease.h"
 
 /* So many members are named in the text. */
-enum { NAMED_MOST = 8, TEXT_SIZE = 4096 };
+enum { NAMED_MAX = 8, TEXT_SIZE = 4096 };
 
 /* A cohort that was seen. */
 struct seen_cohort {
@@ -391,7 +391,7 @@ static void write_text(struct report *report) {
     char who[48], other[48];
 
     say(report, "deadlock:");
-    for (size_t i = 0; i < report->told.count && i < NAMED_MOST; i++) {
+    for (size_t i = 0; i < report->told.count && i < NAMED_MAX; i++) {
         const struct pawl_blocked *blocked = &report->members[i];
 
         name_owner(blocked, who, sizeof who);
@@ -399,8 +399,8 @@ static void write_text(struct report *report) {
         say(report, "%s %s waits for '%s'%s at %s (%s by %s)", i ? ";" : "", who, blocked->name, modes[blocked->mode], blocked->url,
             blocked->ahead ? "preceded" : "held", blocked->by == i ? "itself" : other);
     }
-    if (report->told.count > NAMED_MOST)
-        say(report, "; and %zu more", report->told.count - NAMED_MOST);
+    if (report->told.count > NAMED_MAX)
+        say(report, "; and %zu more", report->told.count - NAMED_MAX);
     for (size_t i = 0; i < report->told.count; i++)
         if (report->members[i].ended) {
             name_owner(&report->members[i], who, sizeof who);

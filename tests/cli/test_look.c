@@ -509,10 +509,10 @@ static void test_holds_and_rate(void **state) {
         before = now;
     }
     const struct lock_past *past = history_of(&history, "local:/a", "a");
-    assert_int_equal(past->hold_count, HOLDS_MOST);
-    assert_int_equal(past->holds[HOLDS_MOST - 1].token, 200);
-    assert_int_equal(past->holds[HOLDS_MOST - 1].to_ms, 0);
-    assert_int_equal(past->holds[0].token, 200 - HOLDS_MOST + 1);
+    assert_int_equal(past->hold_count, HOLDS_MAX);
+    assert_int_equal(past->holds[HOLDS_MAX - 1].token, 200);
+    assert_int_equal(past->holds[HOLDS_MAX - 1].to_ms, 0);
+    assert_int_equal(past->holds[0].token, 200 - HOLDS_MAX + 1);
     assert_true(hand_off_rate(past) > 1.99 && hand_off_rate(past) < 2.01);
     look_finish(&before);
     history_finish(&history);

@@ -156,7 +156,7 @@ static void test_one_meaning_only(void **state) {
     assert_int_equal(gate_judge(&gate, &asked), 400);
     asked = honest(), asked.chunks = true;
     assert_int_equal(gate_judge(&gate, &asked), 400);
-    asked = honest(), asked.head = HEAD_MOST + 1;
+    asked = honest(), asked.head = HEAD_MAX + 1;
     assert_int_equal(gate_judge(&gate, &asked), 431);
     gate_finish(&gate);
 }

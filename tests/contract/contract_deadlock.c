@@ -7,7 +7,7 @@
  */
 #include "contract.h"
 
-enum { PLAYERS = 64, RING_MOST = 10 };
+enum { PLAYERS = 64, RING_MAX = 10 };
 
 static struct pawl_error error;
 
@@ -251,18 +251,18 @@ static void test_broken_up(void **state) {
 
     (void)state;
     begin();
-    for (size_t size = 2; size <= RING_MOST; size++) {
+    for (size_t size = 2; size <= RING_MAX; size++) {
         snprintf(name, sizeof name, "ring%zu-", size);
         add_ring(&client, 1, name, size, 0);
     }
     start_and_send();
     finish();
-    assert_int_equal(with_result(PAWL_EDEADLK), RING_MOST - 1);
-    assert_int_equal(with_result(0), count - (RING_MOST - 1));
+    assert_int_equal(with_result(PAWL_EDEADLK), RING_MAX - 1);
+    assert_int_equal(with_result(0), count - (RING_MAX - 1));
     assert_int_equal(pawl_stats(client, &stats), 0);
-    assert_int_equal(stats.deadlocks, RING_MOST - 1);
-    assert_int_equal(stats.deadlocked, RING_MOST - 1);
-    assert_int_equal(heard.ended, RING_MOST - 1);
+    assert_int_equal(stats.deadlocks, RING_MAX - 1);
+    assert_int_equal(stats.deadlocked, RING_MAX - 1);
+    assert_int_equal(heard.ended, RING_MAX - 1);
     pawl_close(client);
 }
 

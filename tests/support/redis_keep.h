@@ -8,7 +8,7 @@
 
 #include "redis_test.h"
 
-enum { KEEPERS_MOST = 16, TOKENS_WANTED = 4 };
+enum { KEEPERS_MAX = 16, TOKENS_WANTED = 4 };
 
 struct keeper {
     struct pawl__engine *engine;
@@ -18,7 +18,7 @@ struct keeper {
     _Atomic int64_t wanted_at;
 };
 
-static struct keeper keepers[KEEPERS_MOST];
+static struct keeper keepers[KEEPERS_MAX];
 static unsigned keeper_count;
 
 static inline void keeper_told(void *core, struct pawl__claim *seam, enum pawl__news news, const struct pawl_error *why) {
@@ -45,7 +45,7 @@ static inline struct keeper *keeper_ask(struct pawl *client, const char *name, e
     struct pawl__claim *seam = calloc(1, sizeof *seam + engine->impl->claim_size);
     struct keeper *keeper = &keepers[keeper_count++];
 
-    assert_true(keeper_count <= KEEPERS_MOST);
+    assert_true(keeper_count <= KEEPERS_MAX);
     *seam = (struct pawl__claim){.id = {1, 100 + keeper_count},
                                  .name = name,
                                  .name_length = (uint32_t)strlen(name),

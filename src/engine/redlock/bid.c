@@ -34,7 +34,7 @@
 #define YIELD_NS REDLOCK_MS
 #define REST_PER_OTHER_NS (100 * REDLOCK_MS)
 #define APART_NS (5 * REDLOCK_MS)
-enum { STRAGGLERS_TIMES = 3, SPLITS_MOST = 8, OTHERS_MAX = 10, SINCE_MOST_MS = 1000 };
+enum { STRAGGLERS_TIMES = 3, SPLITS_MAX = 8, OTHERS_MAX = 10, SINCE_MOST_MS = 1000 };
 
 static int64_t between(struct redlock *redlock, int64_t low, int64_t high) {
     return kit_between(&redlock->wire.kit.random, low, high);
@@ -122,7 +122,7 @@ static bool is_open(const struct vote *vote) {
 
 /* When a quorum of voters may be free, as far as they have said. */
 static int64_t quorum_free_at(const struct redlock *redlock, const struct bid *bid) {
-    int64_t times[REDLOCK_MOST];
+    int64_t times[REDLOCK_MAX];
 
     for (unsigned i = 0; i < redlock->count; i++) {
         const struct vote *vote = bid->votes[i];
@@ -211,7 +211,7 @@ static void refuse(struct redlock *redlock, struct bid *bid) {
 static void rest_a_while(struct redlock *redlock, struct bid *bid) {
     bool split = give_back(redlock, bid, false) > 0;
 
-    bid->splits = split ? bid->splits + (bid->splits < SPLITS_MOST) : 0;
+    bid->splits = split ? bid->splits + (bid->splits < SPLITS_MAX) : 0;
     bid->not_before = pawl__boottime() + between(redlock, 0, SPLIT_NS << bid->splits);
     plan(redlock, bid);
 }

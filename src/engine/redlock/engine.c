@@ -36,8 +36,8 @@ static int check_hosts(const struct pawl__url *url, struct pawl_error *reterr) {
         return pawl__fail(reterr, PAWL_EURL,
                           "%s: needs at least %d servers, and the URL names %zu: of two, one that fails takes the majority with it",
                           url->scheme, SERVERS_LEAST, url->host_count);
-    if (url->host_count > REDLOCK_MOST)
-        return pawl__fail(reterr, PAWL_EURL, "%s: takes at most %d servers, and the URL names %zu", url->scheme, REDLOCK_MOST,
+    if (url->host_count > REDLOCK_MAX)
+        return pawl__fail(reterr, PAWL_EURL, "%s: takes at most %d servers, and the URL names %zu", url->scheme, REDLOCK_MAX,
                           url->host_count);
     for (size_t i = 0; i < url->host_count; i++)
         for (size_t j = 0; j < i; j++)

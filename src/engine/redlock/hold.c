@@ -41,7 +41,7 @@ static int compare_last_first(const void *a, const void *b) {
 
 /* The vote that is the quorum-th to end of those that are proven. NULL: they are fewer. */
 static const struct vote *quorum_vote(const struct redlock *redlock, const struct bid *bid, int64_t now) {
-    const struct vote *votes[REDLOCK_MOST];
+    const struct vote *votes[REDLOCK_MAX];
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++)

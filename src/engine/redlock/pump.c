@@ -110,8 +110,8 @@ static int64_t tend(struct redlock *redlock, int64_t now) {
 
 /* What is to be watched, and until when. */
 struct watch {
-    struct pollfd fds[2 + 2 * REDLOCK_MOST];
-    struct link *links[2 + 2 * REDLOCK_MOST];
+    struct pollfd fds[2 + 2 * REDLOCK_MAX];
+    struct link *links[2 + 2 * REDLOCK_MAX];
     nfds_t count;
 };
 enum { AT_BELL, AT_TIMER, AT_LINKS };
@@ -194,7 +194,7 @@ static bool is_eager(const struct redlock *redlock, const struct bid *bid) {
 static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_claim *claim, int64_t deadline) {
     struct redlock *redlock = redlock_of(kit->engine);
     int64_t due = sooner(deadline, tend(redlock, pawl__boottime()));
-    struct pollfd fds[1 + REDLOCK_MOST] = {{.fd = redlock->read_bell, .events = POLLIN}};
+    struct pollfd fds[1 + REDLOCK_MAX] = {{.fd = redlock->read_bell, .events = POLLIN}};
     bool eager;
     int came;
 

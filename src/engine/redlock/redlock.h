@@ -47,7 +47,7 @@
 #define REDLOCK_MS INT64_C(1000000)
 /* How long an answer that nobody waits for is left alone. */
 #define LATE_NS (10 * REDLOCK_MS)
-enum { YIELD_NAMES = 64, REDLOCK_MOST = 31 };
+enum { YIELD_NAMES = 64, REDLOCK_MAX = 31 };
 
 struct redlock;
 struct bid;
@@ -172,7 +172,7 @@ struct bid {
     TAILQ_ENTRY(bid) all; /* redlock->bids, or redlock->holding */
     enum bid_state state;
     struct kit_timer timer;             /* ASKING, RAISING: too late; RESTING: try again; LEAVING: nothing of it can be left */
-    struct vote *votes[REDLOCK_MOST];   /* NULL: none there */
+    struct vote *votes[REDLOCK_MAX];    /* NULL: none there */
     int64_t since_ms;                   /* Unix time; names the bid among those of this client */
     int64_t started_at;                 /* the attempt */
     int64_t not_before;                 /* RESTING: however free the lock is */
@@ -207,7 +207,7 @@ struct voter {
 
 struct redlock {
     struct redis wire; /* the first: redlock_of() */
-    struct voter *voters[REDLOCK_MOST];
+    struct voter *voters[REDLOCK_MAX];
     unsigned count, quorum;
     char record[PAWL__RECORD_MAX];
     struct kit_reader reader; /* all callers wait for the same answers */

@@ -15,7 +15,7 @@
 #include "base/error.h"
 
 #define CALL_NS (5000 * REDLOCK_MS)
-enum { ENTRIES_MOST = 100000, CLIENT_BYTES = 36 };
+enum { ENTRIES_MAX = 100000, CLIENT_BYTES = 36 };
 
 /* An entry, and how many servers have it. */
 struct sighting {
@@ -94,7 +94,7 @@ static int collect(const struct pawl_entry *entry, void *data) {
     struct sighting *bigger;
 
     if (all->count == all->size) {
-        bigger = all->count < 2 * ENTRIES_MOST ? realloc(all->list, (all->size * 2 + 16) * sizeof *bigger) : NULL;
+        bigger = all->count < 2 * ENTRIES_MAX ? realloc(all->list, (all->size * 2 + 16) * sizeof *bigger) : NULL;
         if (!bigger) {
             all->failed = true;
             return 1;
@@ -121,7 +121,7 @@ static void merge_all(struct sightings *all) {
             all->list[++kept] = all->list[i];
         }
     all->count = kept + 1;
-    all->failed |= all->count > ENTRIES_MOST;
+    all->failed |= all->count > ENTRIES_MAX;
 }
 
 static bool usable(struct redlock *redlock, unsigned voter) {

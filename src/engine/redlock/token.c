@@ -31,7 +31,7 @@ static int compare(const void *a, const void *b) {
 
 /* The median of what the voters' clocks show: one that is far off does not matter. */
 uint64_t pawl__token_floor(struct redlock *redlock) {
-    uint64_t times[REDLOCK_MOST];
+    uint64_t times[REDLOCK_MAX];
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++) {
@@ -47,7 +47,7 @@ uint64_t pawl__token_floor(struct redlock *redlock) {
 }
 
 uint64_t pawl__token_choose(const struct redlock *redlock, const struct bid *bid, int64_t now) {
-    uint64_t firsts[REDLOCK_MOST];
+    uint64_t firsts[REDLOCK_MAX];
     unsigned count = 0;
 
     for (unsigned i = 0; i < redlock->count; i++)

@@ -182,7 +182,7 @@ void pawl__vote_return(struct redlock *redlock, struct vote *vote) {
 }
 
 void pawl__votes_detach(struct bid *bid) {
-    for (unsigned i = 0; i < REDLOCK_MOST; i++) {
+    for (unsigned i = 0; i < REDLOCK_MAX; i++) {
         if (bid->votes[i])
             bid->votes[i]->bid = NULL;
         bid->votes[i] = NULL;

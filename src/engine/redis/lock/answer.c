@@ -343,7 +343,7 @@ static void downgrade_answered(struct redis *redis, const struct request *reques
 
 /* Any other answer, or none, means no more tokens. */
 static void more_tokens_answered(const struct request *request, const redisReply *reply) {
-    bool given = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MOST;
+    bool given = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= REDIS_TOKENS_MAX;
 
     if (given)
         request->claim->tokens.added = (uint32_t)reply->integer;

@@ -28,7 +28,7 @@
 
 #include "engine/redis/lock/lock.h"
 
-enum { IDLE_MOST = 1024 };
+enum { IDLE_MAX = 1024 };
 
 struct subscription {
     TAILQ_ENTRY(subscription) bucket; /* claims->subscriptions */
@@ -161,7 +161,7 @@ void pawl__subscription_leave(struct redis *redis, struct rclaim *claim) {
     if (!TAILQ_EMPTY(&subscription->claims))
         return;
     TAILQ_INSERT_TAIL(&claims->idle_subscriptions, subscription, idle);
-    if (++claims->idle_subscription_count > IDLE_MOST)
+    if (++claims->idle_subscription_count > IDLE_MAX)
         forget(redis, TAILQ_FIRST(&claims->idle_subscriptions));
 }
 

@@ -161,7 +161,7 @@ void pawl__watch_timed(const struct request *request, const redisReply *reply) {
     if (!watch)
         return;
     watch->asked = false;
-    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < REDIS_SPAN_MOST)
+    if (reply && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < REDIS_SPAN_MAX)
         set_timer(watch, pawl__boottime() + (reply->integer + 2) * REDIS_MS);
     if (watch->again)
         set_timer(watch, watch->told_at + PAUSE_NS);

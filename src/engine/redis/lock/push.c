@@ -65,7 +65,7 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
     uint32_t count = (uint32_t)said->n[GRANT_COUNT];
 
     if (said->count <= GRANT_MS || token == 0 || token > REDIS_TOKEN_MAX || said->n[GRANT_COUNT] <= 0 ||
-        said->n[GRANT_COUNT] > REDIS_TOKENS_MOST || ms <= 0 || ms > REDIS_SPAN_MOST || !redis_time_makes_sense(at))
+        said->n[GRANT_COUNT] > REDIS_TOKENS_MAX || ms <= 0 || ms > REDIS_SPAN_MAX || !redis_time_makes_sense(at))
         return;
     /* A later grant of a claim that holds, by an acquire that was still on its way: the hold ended, and others may have held since. */
     if (home == claim->home && token > claim->kit.grant.token)
@@ -94,7 +94,7 @@ static void take_grant(struct home *home, struct rclaim *claim, const struct num
 static void take_head(struct redis *redis, struct rclaim *claim, const struct numbers *said) {
     int64_t ms = said->n[HEAD_MS], ends;
 
-    if (said->count <= HEAD_MS || ms > REDIS_SPAN_MOST || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
+    if (said->count <= HEAD_MS || ms > REDIS_SPAN_MAX || (claim->state != RCLAIM_WAITING && claim->state != RCLAIM_ASKING))
         return;
     claim->position = 0;
     ends = ms < 0 ? PAWL__NEVER : pawl__boottime() + (ms + 2) * REDIS_MS;

@@ -25,7 +25,7 @@
 #define REFRESH_NS (200 * REDIS_MS)
 #define SILENT_NS (500 * REDIS_MS)
 /* More nodes than a cluster has that works: beyond that a place is taken from one that is not used. */
-enum { NODES_MOST = 1000 };
+enum { NODES_MAX = 1000 };
 
 /* ---- Nodes -------------------------------------------------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ static struct server *node_at(struct redis *redis, const char *host, unsigned po
         if (pawl__server_is_at(server, host, port))
             return server;
     }
-    if (count >= NODES_MOST)
+    if (count >= NODES_MAX)
         return (server = idle_node(redis)) && pawl__server_put_at(server, host, port) ? server : NULL;
     server = pawl__server_new(redis, &ignored);
     if (server && !pawl__server_put_at(server, host, port)) {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "engine/redis/view/view.h"
 
-enum { REPLICAS_MOST = 16 };
+enum { REPLICAS_MAX = 16 };
 
 /* A setting of the server's; false: it may not be read, which is a finding. */
 static bool setting(struct examination *exam, const char *name, char *ret, size_t size) {
@@ -170,7 +170,7 @@ static void examine_replica_clocks(struct examination *exam, const char *info) {
     char key[24], line[512], host[256];
     unsigned port;
 
-    for (int i = 0; i < REPLICAS_MOST; i++) {
+    for (int i = 0; i < REPLICAS_MAX; i++) {
         snprintf(key, sizeof key, "slave%d", i);
         pawl__reply_info(info, key, line, sizeof line);
         if (sscanf(line, "ip=%255[^,],port=%u", host, &port) == 2)

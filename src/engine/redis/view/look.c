@@ -11,8 +11,8 @@
 #include "engine/redis/view/view.h"
 
 struct looking {
-    const char *argv[LOOK_MOST * LOOK_KEYS];
-    void *memory[LOOK_MOST];
+    const char *argv[LOOK_MAX * LOOK_KEYS];
+    void *memory[LOOK_MAX];
 };
 
 static bool fill_all(const struct redis *redis, char *const names[], size_t count, view_fill_fn *fill, struct looking *ret) {

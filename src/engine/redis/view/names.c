@@ -13,7 +13,7 @@
 #include "base/name.h"
 #include "engine/redis/view/view.h"
 
-enum { SCAN_ROUNDS = 20000, NAMES_MOST = 100000, PATTERN_MAX = 256 };
+enum { SCAN_ROUNDS = 20000, NAMES_MAX = 100000, PATTERN_MAX = 256 };
 
 const char *pawl__names_of_key(const struct redis *redis, const char *key, size_t length, const char *prefix,
                                char buffer[REDIS_KEY_MAX]) {
@@ -53,13 +53,13 @@ static bool make_room(struct spots *spots) {
 static int add_spot(struct spots *spots, const char *name, redisReply *reply, struct pawl_error *reterr) {
     char *copy = strdup(name);
 
-    if (copy && spots->count < NAMES_MOST && make_room(spots)) {
+    if (copy && spots->count < NAMES_MAX && make_room(spots)) {
         spots->list[spots->count++] = (struct spot){copy, reply};
         return 0;
     }
     free(copy);
     freeReplyObject(reply);
-    return spots->count < NAMES_MOST
+    return spots->count < NAMES_MAX
                ? pawl__fail(reterr, PAWL_ENOMEM, "out of memory")
                : pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
 }
@@ -110,8 +110,8 @@ static redisReply *take_out(redisReply *reply, size_t which) {
 /* Of those that have a counter, add what is held. */
 static int look_at_found(struct server *server, const struct tracks *tracks, const struct spots *found, struct spots *spots,
                          struct pawl_error *reterr) {
-    size_t batch = pawl__script_locks(server->redis, LOOK_MOST), count;
-    char *names[LOOK_MOST];
+    size_t batch = pawl__script_locks(server->redis, LOOK_MAX), count;
+    char *names[LOOK_MAX];
     redisReply *reply;
     int rc = 0;
 
@@ -132,9 +132,9 @@ static int look_at_found(struct server *server, const struct tracks *tracks, con
 /* Look at those from `first` on that were not seen yet. */
 static int look_at_rest(struct server *server, const struct tracks *tracks, struct spots *spots, size_t first,
                         struct pawl_error *reterr) {
-    struct spot *rest[LOOK_MOST];
-    size_t batch = pawl__script_locks(server->redis, LOOK_MOST), count;
-    char *names[LOOK_MOST];
+    struct spot *rest[LOOK_MAX];
+    size_t batch = pawl__script_locks(server->redis, LOOK_MAX), count;
+    char *names[LOOK_MAX];
     redisReply *reply;
     int rc = 0;
 

@@ -70,11 +70,11 @@ int pawl__view_break(const struct lock_view *view, struct server *server, int sc
                      bool now, struct pawl_error *reterr);
 
 /* look.c: looking at several locks of one server by one script. */
-enum { LOOK_MOST = 100 };
+enum { LOOK_MAX = 100 };
 /* The keys of one lock, which are all that the script is sent about it, in the memory that is returned; NULL: there is none. */
 enum { LOOK_KEYS = VIEW_KEYS };
 typedef void *view_fill_fn(const struct redis *redis, const char *name, const char *argv[LOOK_KEYS]);
-/* One answer for each, at most LOOK_MOST, to be made a lock_view. `found`: by a counter alone; then the answer is a number about those
+/* One answer for each, at most LOOK_MAX, to be made a lock_view. `found`: by a counter alone; then the answer is a number about those
  * that nobody holds, or that the user has no right to. The caller frees the reply. */
 int pawl__look(struct server *server, char *const names[], size_t count, bool found, view_fill_fn *fill, redisReply **ret,
                struct pawl_error *reterr);

@@ -21,7 +21,7 @@
 #include "os/socket.h"
 #include "base/error.h"
 
-enum { BATCH_FROM = 8, READ_SIZE = 16384, READ_MOST = 16 * READ_SIZE, OUT_MOST = 64 << 20 };
+enum { BATCH_FROM = 8, READ_SIZE = 16384, READ_MAX = 16 * READ_SIZE, OUT_MAX = 64 << 20 };
 
 void pawl__link_init(struct link *link, struct server *server, bool subscriber, const char *what) {
     link->redis = server->redis;
@@ -131,7 +131,7 @@ static bool reserve(struct link *link, size_t size) {
     size_t wanted = link->out.used + size;
     char *bigger;
 
-    if (wanted > OUT_MOST)
+    if (wanted > OUT_MAX)
         return false;
     if (wanted <= link->out.size)
         return true;
@@ -275,7 +275,7 @@ static bool take_one(struct link *link, struct wire_event *ret) {
 /* Is there more? OpenSSL may keep decrypted bytes that no poll would tell of; poll tells of what the socket has. A server that sends
  * without end must not keep the mutex from the others. */
 static bool reads_on(const struct link *link, ssize_t got) {
-    if (link->news.read >= READ_MOST)
+    if (link->news.read >= READ_MAX)
         return link->ssl && SSL_pending(link->ssl) > 0;
     return link->ssl || got == READ_SIZE;
 }

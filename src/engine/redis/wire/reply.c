@@ -109,13 +109,13 @@ bool pawl__reply_grants(const redisReply *reply) {
     int64_t token = pawl__reply_number(reply, 1, 0), count = pawl__reply_number(reply, 2, 0);
 
     return pawl__reply_number(reply, 0, 0) == 1 && token > 0 && token <= (int64_t)REDIS_TOKEN_MAX && count > 0 &&
-           count <= REDIS_TOKENS_MOST;
+           count <= REDIS_TOKENS_MAX;
 }
 
 int64_t pawl__reply_span(const redisReply *reply, size_t index) {
     int64_t ms = pawl__reply_number(reply, index, -1);
 
-    return ms < 0 ? -1 : ms < REDIS_SPAN_MOST ? ms : REDIS_SPAN_MOST;
+    return ms < 0 ? -1 : ms < REDIS_SPAN_MAX ? ms : REDIS_SPAN_MAX;
 }
 
 int64_t pawl__reply_number(const redisReply *reply, size_t index, int64_t otherwise) {

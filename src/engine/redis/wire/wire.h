@@ -376,8 +376,8 @@ bool pawl__script_send(struct server *server, int script, int keys, int argc, co
 void pawl__script_answered(struct server *server, const struct request *request, const redisReply *reply);
 
 /* reply.c: what answers mean. */
-#define REDIS_TOKENS_MOST (1 << 20)                /* given at once: scripts have 20 bits for it */
-#define REDIS_SPAN_MOST (INT64_C(1) << 40)         /* ms that can be counted in ns */
+#define REDIS_TOKENS_MAX (1 << 20)                 /* given at once: scripts have 20 bits for it */
+#define REDIS_SPAN_MAX (INT64_C(1) << 40)          /* ms that can be counted in ns */
 #define REDIS_TOKEN_MAX UINT64_C(9007199254740991) /* Lua counts no further */
 enum reply_class { REPLY_OK, REPLY_AGAIN, REPLY_NOSCRIPT, REPLY_READONLY, REPLY_MOVED, REPLY_ASK, REPLY_REFUSED };
 /* Sort an answer; of an error, *ret says what to tell. */

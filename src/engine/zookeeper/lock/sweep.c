@@ -20,7 +20,7 @@
 /* What was refused is tried again after that, and then after twice as long each time, up to 64 times it. */
 #define REFUSED_NS (250 * ZK_MS)
 
-enum { LOOKS = 2, DOUBLED_MOST = 6 };
+enum { LOOKS = 2, DOUBLED_MAX = 6 };
 
 /* Guaranteed to go, until it is gone or its session is. */
 struct zk_leftover {
@@ -49,7 +49,7 @@ static void refused(struct zk_leftover *leftover, int rc) {
             "%.300s of a lock that was released could not be deleted (%s): nobody gets the lock until it is, or until this "
             "client ends; look at the ACL of the node above it",
             leftover->path, zerror(rc));
-    leftover->look_at = pawl__boottime() + (REFUSED_NS << (leftover->refusals < DOUBLED_MOST ? leftover->refusals : DOUBLED_MOST));
+    leftover->look_at = pawl__boottime() + (REFUSED_NS << (leftover->refusals < DOUBLED_MAX ? leftover->refusals : DOUBLED_MAX));
     leftover->refusals++;
 }
 
