@@ -580,7 +580,7 @@ int pawl__lock_check(const struct pawl_lock *lock, enum pawl_mode mode, unsigned
 /* A handle that owns its holds acquires one at a time. */
 int pawl__lock_check_busy(const struct pawl_lock *lock, struct pawl_error *reterr);
 /* Decide from what this owner holds already: 0 or an error. 1: it holds nothing, and must join the queue. The cohort is locked. */
-int pawl__lock_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr);
+int pawl__lock_reenter(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr);
 /* Make a waiter of the calling owner's, with memory for the hold to be. False: out of memory. The cohort is locked. */
 bool pawl__lock_waiter(struct pawl_lock *lock, struct waiter *waiter, enum pawl_mode mode, unsigned permits, int64_t timeout_ms,
                        struct pawl_error *reterr);

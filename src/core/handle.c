@@ -269,7 +269,7 @@ int pawl__lock_check_busy(const struct pawl_lock *lock, struct pawl_error *reter
     return 0;
 }
 
-int pawl__lock_by_right(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr) {
+int pawl__lock_reenter(struct pawl_lock *lock, enum pawl_mode mode, struct pawl_error *reterr) {
     struct hold *hold;
     int rc;
 
@@ -450,7 +450,7 @@ static int acquire(struct pawl_lock *lock, enum pawl_mode mode, unsigned permits
         return pawl__lock_check_alive(lock, reterr);
     rc = pawl__lock_check_busy(lock, reterr);
     if (rc == 0)
-        rc = pawl__lock_by_right(lock, mode, reterr);
+        rc = pawl__lock_reenter(lock, mode, reterr);
     if (rc == 1 && pawl__cohort_enter_idle(lock, mode_of(lock, mode), owner_of(lock)))
         rc = 0;
     if (rc == 1)
@@ -524,7 +524,7 @@ static int start(struct event *event, enum pawl_mode mode, unsigned permits, int
         return rc;
     if (!pawl__lock_waiter(lock, event->waiter, mode, permits, timeout_ms, reterr))
         return PAWL_ENOMEM;
-    if ((rc = pawl__lock_by_right(lock, mode, reterr)) < 0)
+    if ((rc = pawl__lock_reenter(lock, mode, reterr)) < 0)
         return rc;
     pawl__lock_expect(event);
     if (rc == 1)

@@ -187,13 +187,13 @@ int pawl__set_end(struct cohort *cohort, const struct pawl_lock *lock, int code)
 
 static pawl_acquired_fn part_ended;
 
-static int enter_by_right(struct part *part) {
+static int reenter(struct part *part) {
     int rc = pawl__lock_cohort(part->lock, &part->set->error);
 
     if (rc < 0)
         return rc;
-    rc = pawl__lock_by_right(part->lock, part->mode, &part->set->error);
-    part->taken = part->by_right = rc == 0;
+    rc = pawl__lock_reenter(part->lock, part->mode, &part->set->error);
+    part->taken = part->reentered = rc == 0;
     pawl__cohort_unlock(part->lock->cohort);
     return rc < 0 ? rc : 0;
 }
@@ -204,7 +204,7 @@ static int begin(struct set *set) {
     for (size_t i = 0; i < set->count && rc == 0; i++)
         rc = enlist(&set->parts[i]);
     for (size_t i = 0; i < set->count && rc == 0; i++)
-        rc = enter_by_right(&set->parts[i]);
+        rc = reenter(&set->parts[i]);
     return rc;
 }
 
@@ -391,13 +391,13 @@ static bool worth_waiting(const struct set *set, int rc) {
 
 /* Give back what was taken, the last first; or only what was not the owner's before. The engine's answers are waited for all together,
  * and where nobody may wait, by the service thread. */
-static void undo(struct set *set, bool keep_by_right) {
+static void undo(struct set *set, bool keep_reentered) {
     bool later = set->fn != NULL;
 
     for (size_t i = set->count; i-- > 0;) {
         struct part *part = &set->parts[i];
 
-        if (!part->taken || (keep_by_right && part->by_right))
+        if (!part->taken || (keep_reentered && part->reentered))
             continue;
         pawl__lock_give_back(part->lock, part->mode == PAWL_SHARED, later, NULL);
         part->taken = false;

@@ -16,7 +16,7 @@ struct part {
     uint32_t permits;
     bool enlisted; /* was put into cohort->parts */
     bool taken;
-    bool by_right;         /* taken, because its owner had it before */
+    bool reentered;        /* taken, because its owner had it before */
     struct waiter *waiter; /* waits for it; guarded by the cohort's mutex */
     struct waiter own;     /* for the waiter, where a thread waits */
 };
