@@ -199,8 +199,8 @@ struct cohort {
     bool nonreentrant;
     bool joins;                  /* may acquires share a claim? */
     _Atomic bool has_siblings;   /* there are, or were, other cohorts of this name: of another kind */
-    unsigned keep_misses;        /* claims that are not kept after the last one that was kept for nothing ... */
-    unsigned keep_rests;         /* ... and how many of these are still to come */
+    unsigned keep_skips;         /* claims that are not kept after the last one that was kept for nothing ... */
+    unsigned keep_skips_left;    /* ... and how many of these are still to come */
     unsigned alone;              /* so many claims in a row found the lock free when they asked */
     uint32_t tokens_used;        /* by the last claim that was held */
     struct claim_list claims;    /* pending and held ones, in the order of their submission */

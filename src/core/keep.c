@@ -30,7 +30,7 @@
  *   - Who enters looks at the clock. The service thread may wake later than the caller after both were stopped.
  *
  * Learning: a claim that is recalled before anybody entered it again was of no use, and cost those who waited the time of the recall.
- * Then the next 1, 3, 7, ... KEEP_RESTS claims of the cohort are not kept.
+ * Then the next 1, 3, 7, ... KEEP_SKIPS_MAX claims of the cohort are not kept.
  *
  * Where several threads share a lock, its claims hear of others (`hears`), too, though they may not be kept: so they have no bounds
  * either while nobody else wants it. That is known when a claim is made: the last one served several, or is still there.
@@ -45,7 +45,7 @@
 #include "base/error.h"
 #include "base/lease.h"
 
-enum { KEEP_RESTS = 63 };
+enum { KEEP_SKIPS_MAX = 63 };
 /* Where nobody asked for it, a claim is kept after so many in a row that nobody else wanted: those who take turns are not held up. */
 enum { KEEP_ALONE = 8 };
 /* Those that are due in the same eighth of their time are looked at together, and those within a millisecond. So one goes back after 1 to
@@ -67,8 +67,8 @@ int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_terms *terms) {
         return 0;
     if (terms->keep_ns == PAWL__NEVER && cohort->alone < KEEP_ALONE)
         return 0;
-    if (cohort->keep_rests) {
-        cohort->keep_rests--;
+    if (cohort->keep_skips_left) {
+        cohort->keep_skips_left--;
         return 0;
     }
     return terms->keep_ns;
@@ -152,10 +152,10 @@ void pawl__keep_learn(struct claim *claim) {
 
     cohort->alone = 0;
     if (claim->keeping.entered_again)
-        cohort->keep_misses = 0;
-    else if (cohort->keep_misses < KEEP_RESTS)
-        cohort->keep_misses = 2 * cohort->keep_misses + 1;
-    cohort->keep_rests = cohort->keep_misses;
+        cohort->keep_skips = 0;
+    else if (cohort->keep_skips < KEEP_SKIPS_MAX)
+        cohort->keep_skips = 2 * cohort->keep_skips + 1;
+    cohort->keep_skips_left = cohort->keep_skips;
 }
 
 bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue) {
