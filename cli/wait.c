@@ -95,20 +95,20 @@ static int wait_until_free(const struct take_options *options) {
 
 /* ---- Until it is held ------------------------------------------------------------------------------------------------------ */
 
-struct sight {
+struct observation {
     bool seen, held;
 };
 
 static void on_observed(const struct pawl_observed *observed, void *data) {
-    *(struct sight *)data = (struct sight){.seen = true, .held = observed->holder != NULL};
+    *(struct observation *)data = (struct observation){.seen = true, .held = observed->holder != NULL};
 }
 
 /* The time is over. Whether nobody held it, or nothing could be seen, are two things. */
-static int explain(const struct take_options *options, const struct sight *sight) {
+static int explain(const struct take_options *options, const struct observation *observation) {
     char words[32];
     bool wanted = options->verbose || (!options->quiet && isatty(STDERR_FILENO));
 
-    if (!sight->seen) {
+    if (!observation->seen) {
         say("nothing could be seen of '%s': there was no answer in time", options->names[0]);
         return EXIT_UNREACHABLE;
     }
@@ -120,13 +120,13 @@ static int explain(const struct take_options *options, const struct sight *sight
 }
 
 /* What is now is told in any case, if it can be seen at all. */
-static int64_t end_of(int64_t deadline, int64_t first, const struct sight *sight) {
-    return sight->seen || deadline > first ? deadline : first;
+static int64_t end_of(int64_t deadline, int64_t first, const struct observation *observation) {
+    return observation->seen || deadline > first ? deadline : first;
 }
 
 static int watch_until_held(struct pawl *client, const struct take_options *options) {
     enum { FIRST_MS = 2000 };
-    struct sight sight = {0};
+    struct observation observation = {0};
     struct pawl_observer *observer;
     struct pawl_error error;
     struct pollfd source = {.events = POLLIN};
@@ -135,13 +135,13 @@ static int watch_until_held(struct pawl *client, const struct take_options *opti
 
     if (status != 0)
         return status;
-    if (pawl_observe(client, options->names[0], on_observed, &sight, &observer, &error) < 0)
+    if (pawl_observe(client, options->names[0], on_observed, &observation, &observer, &error) < 0)
         return library_error(&error);
-    while (!sight.held && now_ms() < end_of(deadline, first, &sight)) {
-        poll(&source, 1, poll_timeout(end_of(deadline, first, &sight)));
+    while (!observation.held && now_ms() < end_of(deadline, first, &observation)) {
+        poll(&source, 1, poll_timeout(end_of(deadline, first, &observation)));
         pawl_dispatch(client);
     }
-    return sight.held ? 0 : explain(options, &sight);
+    return observation.held ? 0 : explain(options, &observation);
 }
 
 static int wait_until_held(const struct take_options *options) {

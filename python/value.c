@@ -114,7 +114,7 @@ PyObject *py_value_set_as(PyObject *self, PyObject *args) {
 /* ---- Observers ------------------------------------------------------------------------------------------------------------- */
 
 /* What was seen at one moment. */
-struct sight {
+struct observation {
     struct py_entry *holder; /* NULL: nobody */
     struct pawl_value *value, *holders_value;
 };
@@ -125,7 +125,7 @@ struct observer {
     unsigned generation;
     uint64_t number;
     pthread_mutex_t mutex;
-    struct sight *latest; /* NULL: it was taken */
+    struct observation *latest; /* NULL: it was taken */
 };
 
 static struct observer *observer_of(PyObject *self) {
@@ -142,35 +142,35 @@ static struct pawl_value *copy_value(const struct pawl_value *value) {
     return copy;
 }
 
-static void sight_free(struct sight *sight) {
-    if (!sight)
+static void observation_free(struct observation *observation) {
+    if (!observation)
         return;
-    free(sight->holder);
-    free(sight->value);
-    free(sight->holders_value);
-    free(sight);
+    free(observation->holder);
+    free(observation->value);
+    free(observation->holders_value);
+    free(observation);
 }
 
-static struct sight *exchange(struct observer *observer, struct sight *sight) {
-    struct sight *before;
+static struct observation *exchange(struct observer *observer, struct observation *observation) {
+    struct observation *before;
 
     pthread_mutex_lock(&observer->mutex);
     before = observer->latest;
-    observer->latest = sight;
+    observer->latest = observation;
     pthread_mutex_unlock(&observer->mutex);
     return before;
 }
 
 static void see(const struct pawl_observed *observed, void *data) {
     struct observer *observer = data;
-    struct sight *sight = calloc(1, sizeof *sight);
+    struct observation *observation = calloc(1, sizeof *observation);
 
-    if (!sight)
+    if (!observation)
         return;
-    sight->holder = observed->holder ? py_entry_copy(observed->holder) : NULL;
-    sight->value = copy_value(observed->value);
-    sight->holders_value = copy_value(observed->holders_value);
-    sight_free(exchange(observer, sight));
+    observation->holder = observed->holder ? py_entry_copy(observed->holder) : NULL;
+    observation->value = copy_value(observed->value);
+    observation->holders_value = copy_value(observed->holders_value);
+    observation_free(exchange(observer, observation));
     py_loss_ring(observer->number);
 }
 
@@ -228,18 +228,18 @@ static PyObject *observer_stop(PyObject *self, PyObject *unused) {
 
 /* (holder, value, holders_value), or None: it was taken already. */
 static PyObject *observer_take(PyObject *self, PyObject *unused) {
-    struct sight *sight = exchange(observer_of(self), NULL);
+    struct observation *observation = exchange(observer_of(self), NULL);
     PyObject *holder = NULL, *tuple;
 
     (void)unused;
-    if (!sight)
+    if (!observation)
         Py_RETURN_NONE;
-    if (sight->holder)
-        holder = py_entry_tuple(sight->holder);
+    if (observation->holder)
+        holder = py_entry_tuple(observation->holder);
     else
         Py_INCREF(holder = Py_None);
-    tuple = Py_BuildValue("(NNN)", holder, to_tuple(sight->value), to_tuple(sight->holders_value));
-    sight_free(sight);
+    tuple = Py_BuildValue("(NNN)", holder, to_tuple(observation->value), to_tuple(observation->holders_value));
+    observation_free(observation);
     return tuple;
 }
 
@@ -256,7 +256,7 @@ static void observer_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     stop(observer);
     if (observer->client)
-        sight_free(observer->latest);
+        observation_free(observer->latest);
     Py_XDECREF(observer->client);
     py_free(self);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * core.h - the objects between pawl.h and engine.h, and who owns and guards what. The claim itself is in claim.h, the set in set.h, what an
- * observer sees in sight.h, its states in observe.h.
+ * observer sees in observation.h, its states in observe.h.
  *
  *     struct pawl         a client: one engine, its cohorts, its service thread, its callbacks                     client.c
  *       struct cohort     everything this process does with one name and kind; has the mutex                       cohort.c
@@ -12,11 +12,12 @@
  *       struct set        several handles that are being acquired as one                                           set.c
  *         struct part     one of them
  *       struct event      a callback that is due                                                                   events.c
- *       struct pawl_observer  one who is told of a lock; struct sight: what it sees                                observe.c, sight.c
+ *       struct pawl_observer  one who is told of a lock; struct observation: what it sees                                observe.c,
+ *       observation.c
  *
  * The files, lowest first, each of which calls only earlier ones: calling, service, operator, stats, life, events, keep, claim, waiter,
- * handoff, cohort, enter, fork, deadlock, handle, label, extend, value, sight, observe, set, client. What is above is reached by what a
- * function returns (claim.c), or by a table that the upper one fills (service_ops).
+ * handoff, cohort, enter, fork, deadlock, handle, label, extend, value, observation, observe, set, client. What is above is reached by what
+ * a function returns (claim.c), or by a table that the upper one fills (service_ops).
  *
  * Locks, in the order in which they are taken: client->mutex (the table of cohorts), cohort->mutex (all that hangs on it: claims,
  * waiters, holds, and the handles' lists of holds), client->observers.mutex, client->events.mutex (a leaf). Before all of them: the list of

@@ -3,8 +3,8 @@
  * observe.c - those who are told who holds a lock, and what its value is.
  *
  * An engine only says that something may have changed (pawl__observers_changed). A thread of the client's, which is there while somebody
- * observes, then looks (sight.c), compares with what it saw last, and tells; itself, or by an event for pawl_dispatch(). It looks anyway
- * now and then, as often as the engine says, and when the lease that it was shown would end: that others may only notice late.
+ * observes, then looks (observation.c), compares with what it saw last, and tells; itself, or by an event for pawl_dispatch(). It looks
+ * anyway now and then, as often as the engine says, and when the lease that it was shown would end: that others may only notice late.
  *
  *     observer:   look_at   when it is to be looked at; changed() brings it forward, but no two looks begin within LOOK_NS
  *                 next      what the last look has shown, if that is news
@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "core/observe.h"
-#include "core/sight.h"
+#include "core/observation.h"
 #include "base/error.h"
 #include "base/lease.h"
 #include "base/name.h"
@@ -53,7 +53,7 @@ struct pawl_observer {
     bool changed;             /* since that look began */
     int64_t look_at, looked_at;
     int warned_of; /* the error of its look that was last told of */
-    struct sight *next, *seen;
+    struct observation *next, *seen;
     char name[];
 };
 
@@ -115,8 +115,8 @@ static struct pawl_observer *observer_of(struct pawl__observer *seam) {
 static void put(struct pawl_observer *observer) {
     if (--observer->references > 0)
         return;
-    pawl__sight_put(observer->next);
-    pawl__sight_put(observer->seen);
+    pawl__observation_put(observer->next);
+    pawl__observation_put(observer->seen);
     free(observer);
 }
 
@@ -125,19 +125,19 @@ static void put(struct pawl_observer *observer) {
 /* Unless nobody observes any more. The mutex is held, but for the callback. True: more was seen meanwhile. */
 static bool tell(struct pawl_observer *observer) {
     struct observers *all = &observer->client->observers;
-    struct sight *sight;
+    struct observation *observation;
     struct pawl_observed observed;
     struct calling calling;
     bool more;
 
     if (!step(observer, TELLING_CALL))
         return false;
-    sight = pawl__sight_ref(observer->seen);
+    observation = pawl__observation_ref(observer->seen);
     observed = (struct pawl_observed){
         .name = observer->name,
-        .holder = sight->held ? &sight->entry : NULL,
-        .value = pawl__value_shown(sight->value),
-        .holders_value = sight->value_is_holders ? pawl__value_shown(sight->value) : NULL,
+        .holder = observation->held ? &observation->entry : NULL,
+        .value = pawl__value_shown(observation->value),
+        .holders_value = observation->value_is_holders ? pawl__value_shown(observation->value) : NULL,
     };
 
     observer->caller = pthread_self();
@@ -148,8 +148,8 @@ static bool tell(struct pawl_observer *observer) {
     pthread_mutex_lock(&all->mutex);
     step(observer, TELLING_RETURN);
     pthread_cond_broadcast(&all->idle);
-    more = observer->seen != sight;
-    pawl__sight_put(sight);
+    more = observer->seen != observation;
+    pawl__observation_put(observation);
     return more;
 }
 
@@ -181,14 +181,14 @@ static void tell_or_post(struct pawl_observer *observer) {
 
 /* ---- Looking -------------------------------------------------------------------------------------------------------------- */
 
-static int64_t next_look(const struct pawl_observer *observer, const struct sight *sight, int64_t now) {
+static int64_t next_look(const struct pawl_observer *observer, const struct observation *observation, int64_t now) {
     int64_t rarely = now + RARELY_NS, every = pawl__time_add(now, observer->seam.every_ns), ends;
 
     if (observer->changed)
         return observer->looked_at + LOOK_NS;
-    if (!sight)
+    if (!observation)
         return now + RETRY_NS;
-    ends = pawl__time_add(pawl__sight_ends(sight, now), ENDED_NS);
+    ends = pawl__time_add(pawl__observation_ends(observation, now), ENDED_NS);
     rarely = every < rarely ? every : rarely;
     return ends < rarely ? ends : rarely;
 }
@@ -206,7 +206,7 @@ static void begin_look(struct observers *all, const struct pawl_observer *first)
     }
 }
 
-static void end_look(struct observers *all, struct sight *sight) {
+static void end_look(struct observers *all, struct observation *observation) {
     int64_t now = pawl__boottime();
     struct pawl_observer *observer;
 
@@ -214,11 +214,12 @@ static void end_look(struct observers *all, struct sight *sight) {
         if (!observer->looks)
             continue;
         observer->looks = false;
-        observer->look_at = next_look(observer, sight, now);
-        if (!sight)
+        observer->look_at = next_look(observer, observation, now);
+        if (!observation)
             continue;
-        pawl__sight_put(observer->next);
-        observer->next = observer->seen && pawl__sight_same(observer->seen, sight) ? NULL : pawl__sight_ref(sight);
+        pawl__observation_put(observer->next);
+        observer->next = observer->seen && pawl__observation_same(observer->seen, observation) ? NULL
+                                                                                               : pawl__observation_ref(observation);
     }
 }
 
@@ -240,23 +241,23 @@ static void warn_once(struct pawl_observer *observer, const struct pawl_error *w
 static void look(struct pawl_observer *observer) {
     struct observers *all = &observer->client->observers;
     struct pawl_error why;
-    struct sight *sight;
+    struct observation *observation;
 
     observer->references++;
     begin_look(all, observer);
     pthread_mutex_unlock(&all->mutex);
-    sight = pawl__sight_look(observer->client, observer->name, pawl__boottime() + LOOK_WITHIN, &why);
+    observation = pawl__observation_take(observer->client, observer->name, pawl__boottime() + LOOK_WITHIN, &why);
     pthread_mutex_lock(&all->mutex);
     warn_once(observer, &why);
-    end_look(all, sight);
-    pawl__sight_put(sight);
+    end_look(all, observation);
+    pawl__observation_put(observation);
     put(observer);
 }
 
 /* The mutex is held, but for the callback. False: there is no news. */
 static bool tell_next(struct observers *all) {
     struct pawl_observer *observer;
-    struct sight *before;
+    struct observation *before;
 
     TAILQ_FOREACH(observer, &all->list, link) {
         if (observer->next)
@@ -269,7 +270,7 @@ static bool tell_next(struct observers *all) {
     observer->seen = observer->next;
     observer->next = NULL;
     tell_or_post(observer);
-    pawl__sight_put(before);
+    pawl__observation_put(before);
     put(observer);
     return true;
 }

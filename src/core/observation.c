@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sight.c - what an observer sees of a lock: who holds it, and the value beside it, in memory of its own. Counted; never changed.
+ * observation.c - what an observer sees of a lock: who holds it, and the value beside it, in memory of its own. Counted; never changed.
  *
  * Whose is the value? It is read first, and the holder afterwards. An entry shows the first token of those that it has; those of earlier
  * entries are below it, and later entries come only after it. So a value with that token or a higher one was written by this very holder;
@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sight.h"
+#include "core/observation.h"
 #include "base/error.h"
 
-struct sight *pawl__sight_ref(struct sight *sight) {
-    atomic_fetch_add(&sight->references, 1);
-    return sight;
+struct observation *pawl__observation_ref(struct observation *observation) {
+    atomic_fetch_add(&observation->references, 1);
+    return observation;
 }
 
-void pawl__sight_put(struct sight *sight) {
-    if (!sight || atomic_fetch_sub(&sight->references, 1) != 1)
+void pawl__observation_put(struct observation *observation) {
+    if (!observation || atomic_fetch_sub(&observation->references, 1) != 1)
         return;
-    pawl__value_put(sight->value);
-    free(sight->strings);
-    free(sight);
+    pawl__value_put(observation->value);
+    free(observation->strings);
+    free(observation);
 }
 
 /* ---- Copying an entry ------------------------------------------------------------------------------------------------------ */
@@ -37,15 +37,15 @@ static void list_strings(struct pawl_entry *entry, const char **ret[STRINGS]) {
 }
 
 /* Copy the strings into one block. False: out of memory. */
-static bool keep_strings(struct sight *sight) {
+static bool keep_strings(struct observation *observation) {
     const char **strings[STRINGS];
     size_t size = 0;
     char *to;
 
-    list_strings(&sight->entry, strings);
+    list_strings(&observation->entry, strings);
     for (int i = 0; i < STRINGS; i++)
         size += strlen(*strings[i] ? *strings[i] : "") + 1;
-    if (!(to = sight->strings = malloc(size)))
+    if (!(to = observation->strings = malloc(size)))
         return false;
     for (int i = 0; i < STRINGS; i++) {
         strcpy(to, *strings[i] ? *strings[i] : "");
@@ -59,14 +59,14 @@ static bool keep_strings(struct sight *sight) {
 enum { SEEN = 1, NO_MEMORY = 2 };
 
 static int see_entry(const struct pawl_entry *entry, void *data) {
-    struct sight *sight = data;
+    struct observation *observation = data;
 
     if (entry->flags & PAWL_ENTRY_WAITER)
         return 0;
-    sight->entry = *entry;
-    if (!keep_strings(sight))
+    observation->entry = *entry;
+    if (!keep_strings(observation))
         return NO_MEMORY;
-    sight->held = true;
+    observation->held = true;
     return SEEN;
 }
 
@@ -77,40 +77,40 @@ static bool wrote_it(const struct pawl_entry *entry, const struct pawl__value *v
            pawl__value_shown(value)->token >= entry->token;
 }
 
-static int look_for_holder(struct pawl__engine *engine, const char *name, int64_t deadline, struct sight *sight,
+static int look_for_holder(struct pawl__engine *engine, const char *name, int64_t deadline, struct observation *observation,
                            struct pawl_error *reterr) {
     const struct pawl__engine_impl *impl = engine->impl;
 
     if (impl->values->look)
-        return impl->values->look(engine, name, see_entry, sight, deadline, reterr);
-    return impl->operators->survey(engine, name, see_entry, sight, reterr);
+        return impl->values->look(engine, name, see_entry, observation, deadline, reterr);
+    return impl->operators->survey(engine, name, see_entry, observation, reterr);
 }
 
-struct sight *pawl__sight_look(struct pawl *client, const char *name, int64_t deadline, struct pawl_error *reterr) {
+struct observation *pawl__observation_take(struct pawl *client, const char *name, int64_t deadline, struct pawl_error *reterr) {
     struct pawl__engine *engine = client->engine;
-    struct sight *sight = calloc(1, sizeof *sight);
+    struct observation *observation = calloc(1, sizeof *observation);
     struct pawl_error error;
     int rc;
 
     *reterr = (struct pawl_error){0};
-    if (!sight)
+    if (!observation)
         return NULL;
-    atomic_init(&sight->references, 1);
-    rc = engine->impl->values->get(engine, name, PART_VALUE, FRESH_TOLD, deadline, &sight->value, NULL, &error);
+    atomic_init(&observation->references, 1);
+    rc = engine->impl->values->get(engine, name, PART_VALUE, FRESH_TOLD, deadline, &observation->value, NULL, &error);
     if (rc == PAWL_EACCES)
         *reterr = error;
     if (rc == PAWL_EFORMAT || rc == PAWL_EACCES) /* nothing that a pawl has written, or that it may read: there is still a holder */
         rc = 0;
     if (rc == 0)
-        rc = look_for_holder(engine, name, deadline, sight, &error);
+        rc = look_for_holder(engine, name, deadline, observation, &error);
     if (rc < 0)
         *reterr = error;
     if (rc < 0 || rc == NO_MEMORY) {
-        pawl__sight_put(sight);
+        pawl__observation_put(observation);
         return NULL;
     }
-    sight->value_is_holders = sight->held && wrote_it(&sight->entry, sight->value);
-    return sight;
+    observation->value_is_holders = observation->held && wrote_it(&observation->entry, observation->value);
+    return observation;
 }
 
 static bool same_holder(const struct pawl_entry *a, const struct pawl_entry *b) {
@@ -125,13 +125,13 @@ static bool same_value(const struct pawl__value *a, const struct pawl__value *b)
            pawl__value_shown(a)->token == pawl__value_shown(b)->token;
 }
 
-bool pawl__sight_same(const struct sight *a, const struct sight *b) {
+bool pawl__observation_same(const struct observation *a, const struct observation *b) {
     return a->held == b->held && (!a->held || same_holder(&a->entry, &b->entry)) && same_value(a->value, b->value) &&
            a->value_is_holders == b->value_is_holders;
 }
 
-int64_t pawl__sight_ends(const struct sight *sight, int64_t now) {
-    if (!sight->held || sight->entry.remaining_ms < 0 || sight->entry.remaining_ms == PAWL_FOREVER)
+int64_t pawl__observation_ends(const struct observation *observation, int64_t now) {
+    if (!observation->held || observation->entry.remaining_ms < 0 || observation->entry.remaining_ms == PAWL_FOREVER)
         return PAWL__NEVER;
-    return pawl__deadline(now, sight->entry.remaining_ms);
+    return pawl__deadline(now, observation->entry.remaining_ms);
 }
