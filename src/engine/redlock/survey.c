@@ -258,16 +258,16 @@ static int survey_one(struct server *server, const char *name, pawl_visit_fn *vi
 }
 
 static int survey_server(struct server *server, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
-    static const struct tracks tracks = {.prefixes = {"pawl:wait", "pawl:wait"}, .counter = "pawl:vote", .fill = fill_look};
-    struct spots spots = {0};
+    static const struct lock_finder finder = {.prefixes = {"pawl:wait", "pawl:wait"}, .counter = "pawl:vote", .fill = fill_look};
+    struct named_locks named_locks = {0};
     int rc;
 
     if (name)
         return survey_one(server, name, visit, data, reterr);
-    rc = pawl__spots_find(server, &tracks, &spots, reterr);
+    rc = pawl__named_locks_find(server, &finder, &named_locks, reterr);
     if (rc == 0)
-        rc = pawl__spots_show(server->redis, &spots, visit, data, reterr);
-    pawl__spots_free(&spots);
+        rc = pawl__named_locks_show(server->redis, &named_locks, visit, data, reterr);
+    pawl__named_locks_free(&named_locks);
     return rc;
 }
 

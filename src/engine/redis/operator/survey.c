@@ -73,11 +73,11 @@ static int survey_one(struct redis *redis, const char *name, pawl_visit_fn *visi
 
 int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
     struct redis *redis = redis_of(engine);
-    const struct tracks tracks = {.prefixes = {REDIS_QUEUE_PREFIX, "pawl:who"},
-                                  .counter = redis->options.layout == LAYOUT_REDISSON ? REDIS_TOKEN_PREFIX : NULL,
-                                  .fill = fill};
+    const struct lock_finder finder = {.prefixes = {REDIS_QUEUE_PREFIX, "pawl:who"},
+                                       .counter = redis->options.layout == LAYOUT_REDISSON ? REDIS_TOKEN_PREFIX : NULL,
+                                       .fill = fill};
     struct server *server = NULL;
-    struct spots spots = {0};
+    struct named_locks named_locks = {0};
     struct pawl_error local;
     int rc = 0;
 
@@ -85,9 +85,9 @@ int pawl__redis_survey(struct pawl__engine *engine, const char *name, pawl_visit
     if (name)
         return survey_one(redis, name, visit, data, reterr);
     while (rc == 0 && (server = pawl__server_next(redis, server)))
-        rc = pawl__spots_find(server, &tracks, &spots, reterr);
+        rc = pawl__named_locks_find(server, &finder, &named_locks, reterr);
     if (rc == 0)
-        rc = pawl__spots_show(redis, &spots, visit, data, reterr);
-    pawl__spots_free(&spots);
+        rc = pawl__named_locks_show(redis, &named_locks, visit, data, reterr);
+    pawl__named_locks_free(&named_locks);
     return rc;
 }

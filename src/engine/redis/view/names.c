@@ -37,64 +37,65 @@ const char *pawl__names_of_key(const struct redis *redis, const char *key, size_
     return buffer + own;
 }
 
-static bool make_room(struct spots *spots) {
-    size_t size = spots->size * 2 + 64;
-    struct spot *bigger = spots->count < spots->size ? spots->list : realloc(spots->list, size * sizeof *bigger);
+static bool make_room(struct named_locks *named_locks) {
+    size_t size = named_locks->size * 2 + 64;
+    struct named_lock *bigger = named_locks->count < named_locks->size ? named_locks->list
+                                                                       : realloc(named_locks->list, size * sizeof *bigger);
 
     if (!bigger)
         return false;
-    if (spots->count == spots->size)
-        spots->size = size;
-    spots->list = bigger;
+    if (named_locks->count == named_locks->size)
+        named_locks->size = size;
+    named_locks->list = bigger;
     return true;
 }
 
 /* Add one; the reply is kept with it, or freed. */
-static int add_spot(struct spots *spots, const char *name, redisReply *reply, struct pawl_error *reterr) {
+static int add_named_lock(struct named_locks *named_locks, const char *name, redisReply *reply, struct pawl_error *reterr) {
     char *copy = strdup(name);
 
-    if (copy && spots->count < NAMES_MAX && make_room(spots)) {
-        spots->list[spots->count++] = (struct spot){copy, reply};
+    if (copy && named_locks->count < NAMES_MAX && make_room(named_locks)) {
+        named_locks->list[named_locks->count++] = (struct named_lock){copy, reply};
         return 0;
     }
     free(copy);
     freeReplyObject(reply);
-    return spots->count < NAMES_MAX
+    return named_locks->count < NAMES_MAX
                ? pawl__fail(reterr, PAWL_ENOMEM, "out of memory")
                : pawl__fail(reterr, PAWL_EFULL, "there are more locks than can be listed: ask for one by its name");
 }
 
 /* By name, and of one name first what was seen. */
-static int compare_spots(const void *a, const void *b) {
-    const struct spot *x = a, *y = b;
+static int compare_named_locks(const void *a, const void *b) {
+    const struct named_lock *x = a, *y = b;
     int order = strcmp(x->name, y->name);
 
     return order ? order : !x->reply - !y->reply;
 }
 
-static void free_spot(struct spot *spot) {
-    free(spot->name);
-    freeReplyObject(spot->reply);
+static void free_named_lock(struct named_lock *named_lock) {
+    free(named_lock->name);
+    freeReplyObject(named_lock->reply);
 }
 
 /* Sort those from `first` on, each once. */
-static void sort_spots(struct spots *spots, size_t first) {
+static void sort_named_locks(struct named_locks *named_locks, size_t first) {
     size_t kept = first;
 
-    if (spots->count > first)
-        qsort(spots->list + first, spots->count - first, sizeof *spots->list, compare_spots);
-    for (size_t i = first; i < spots->count; i++)
-        if (kept > first && strcmp(spots->list[i].name, spots->list[kept - 1].name) == 0)
-            free_spot(&spots->list[i]);
+    if (named_locks->count > first)
+        qsort(named_locks->list + first, named_locks->count - first, sizeof *named_locks->list, compare_named_locks);
+    for (size_t i = first; i < named_locks->count; i++)
+        if (kept > first && strcmp(named_locks->list[i].name, named_locks->list[kept - 1].name) == 0)
+            free_named_lock(&named_locks->list[i]);
         else
-            spots->list[kept++] = spots->list[i];
-    spots->count = kept;
+            named_locks->list[kept++] = named_locks->list[i];
+    named_locks->count = kept;
 }
 
-void pawl__spots_free(struct spots *spots) {
-    for (size_t i = 0; i < spots->count; i++)
-        free_spot(&spots->list[i]);
-    free(spots->list);
+void pawl__named_locks_free(struct named_locks *named_locks) {
+    for (size_t i = 0; i < named_locks->count; i++)
+        free_named_lock(&named_locks->list[i]);
+    free(named_locks->list);
 }
 
 /* ---- Looking at those that were found ------------------------------------------------------------------------------------- */
@@ -108,8 +109,8 @@ static redisReply *take_out(redisReply *reply, size_t which) {
 }
 
 /* Of those that have a counter, add what is held. */
-static int look_at_found(struct server *server, const struct tracks *tracks, const struct spots *found, struct spots *spots,
-                         struct pawl_error *reterr) {
+static int look_at_found(struct server *server, const struct lock_finder *finder, const struct named_locks *found,
+                         struct named_locks *named_locks, struct pawl_error *reterr) {
     size_t batch = pawl__script_locks(server->redis, LOOK_MAX), count;
     char *names[LOOK_MAX];
     redisReply *reply;
@@ -118,33 +119,33 @@ static int look_at_found(struct server *server, const struct tracks *tracks, con
     for (size_t first = 0; first < found->count && rc == 0; first += count) {
         for (count = 0; count < batch && first + count < found->count; count++)
             names[count] = found->list[first + count].name;
-        rc = pawl__look(server, names, count, true, tracks->fill, &reply, reterr);
+        rc = pawl__look(server, names, count, true, finder->fill, &reply, reterr);
         if (rc < 0)
             break;
         for (size_t i = 0; i < count && rc == 0; i++)
             if (reply->element[i]->type == REDIS_REPLY_ARRAY)
-                rc = add_spot(spots, names[i], take_out(reply, i), reterr);
+                rc = add_named_lock(named_locks, names[i], take_out(reply, i), reterr);
         freeReplyObject(reply);
     }
     return rc;
 }
 
 /* Look at those from `first` on that were not seen yet. */
-static int look_at_rest(struct server *server, const struct tracks *tracks, struct spots *spots, size_t first,
+static int look_at_rest(struct server *server, const struct lock_finder *finder, struct named_locks *named_locks, size_t first,
                         struct pawl_error *reterr) {
-    struct spot *rest[LOOK_MAX];
+    struct named_lock *rest[LOOK_MAX];
     size_t batch = pawl__script_locks(server->redis, LOOK_MAX), count;
     char *names[LOOK_MAX];
     redisReply *reply;
     int rc = 0;
 
-    while (first < spots->count && rc == 0) {
-        for (count = 0; first < spots->count && count < batch; first++)
-            if (!spots->list[first].reply) {
-                rest[count] = &spots->list[first];
-                names[count++] = spots->list[first].name;
+    while (first < named_locks->count && rc == 0) {
+        for (count = 0; first < named_locks->count && count < batch; first++)
+            if (!named_locks->list[first].reply) {
+                rest[count] = &named_locks->list[first];
+                names[count++] = named_locks->list[first].name;
             }
-        if (count == 0 || (rc = pawl__look(server, names, count, false, tracks->fill, &reply, reterr)) < 0)
+        if (count == 0 || (rc = pawl__look(server, names, count, false, finder->fill, &reply, reterr)) < 0)
             break;
         for (size_t i = 0; i < count; i++)
             rest[i]->reply = take_out(reply, i);
@@ -156,39 +157,39 @@ static int look_at_rest(struct server *server, const struct tracks *tracks, stru
 /* ---- Finding them --------------------------------------------------------------------------------------------------------- */
 
 /* Add the name that the key has behind this prefix. */
-static int add_key(const struct redis *redis, const redisReply *key, const char *prefix, struct spots *spots,
+static int add_key(const struct redis *redis, const redisReply *key, const char *prefix, struct named_locks *named_locks,
                    struct pawl_error *reterr) {
     char buffer[REDIS_KEY_MAX];
     const char *name = pawl__names_of_key(redis, key->str, key->len, prefix, buffer);
 
     /* Other programs may have keys that look like ours: what can't be a name of a lock is none, and must reach no terminal. */
-    return name && pawl__name_check(name, NULL) == 0 ? add_spot(spots, name, NULL, reterr) : 0;
+    return name && pawl__name_check(name, NULL) == 0 ? add_named_lock(named_locks, name, NULL, reterr) : 0;
 }
 
 /* Take the names out of one answer to SCAN. */
-static int read_page(struct server *server, const redisReply *keys, const struct tracks *tracks, struct spots *spots,
-                     struct pawl_error *reterr) {
+static int read_page(struct server *server, const redisReply *keys, const struct lock_finder *finder,
+                     struct named_locks *named_locks, struct pawl_error *reterr) {
     const struct redis *redis = server->redis;
-    struct spots found = {0};
+    struct named_locks found = {0};
     int rc = 0;
 
     for (size_t i = 0; i < keys->elements && rc == 0; i++) {
         const redisReply *key = keys->element[i];
 
-        if (key->type == REDIS_REPLY_STRING && (rc = add_key(redis, key, tracks->prefixes[0], spots, reterr)) == 0 &&
-            (rc = add_key(redis, key, tracks->prefixes[1], spots, reterr)) == 0 && tracks->counter)
-            rc = add_key(redis, key, tracks->counter, &found, reterr);
+        if (key->type == REDIS_REPLY_STRING && (rc = add_key(redis, key, finder->prefixes[0], named_locks, reterr)) == 0 &&
+            (rc = add_key(redis, key, finder->prefixes[1], named_locks, reterr)) == 0 && finder->counter)
+            rc = add_key(redis, key, finder->counter, &found, reterr);
     }
     if (rc == 0)
-        rc = look_at_found(server, tracks, &found, spots, reterr);
-    pawl__spots_free(&found);
+        rc = look_at_found(server, finder, &found, named_locks, reterr);
+    pawl__named_locks_free(&found);
     return rc;
 }
 
 /* One pattern for all prefixes, since each SCAN goes through all keys of the server: in each place any of the characters that they have
  * there, as far as the shortest goes. It may find a few keys of others. */
-static void make_pattern(const struct tracks *tracks, char ret[PATTERN_MAX]) {
-    const char *first = tracks->prefixes[0], *second = tracks->prefixes[1], *third = tracks->counter ? tracks->counter : first;
+static void make_pattern(const struct lock_finder *finder, char ret[PATTERN_MAX]) {
+    const char *first = finder->prefixes[0], *second = finder->prefixes[1], *third = finder->counter ? finder->counter : first;
     char *to = ret;
 
     for (size_t i = 0; first[i] && second[i] && third[i] && to < ret + PATTERN_MAX - 8; i++)
@@ -196,11 +197,12 @@ static void make_pattern(const struct tracks *tracks, char ret[PATTERN_MAX]) {
     strcpy(to, "*");
 }
 
-static int scan(struct server *server, const struct tracks *tracks, struct spots *spots, struct pawl_error *reterr) {
+static int scan(struct server *server, const struct lock_finder *finder, struct named_locks *named_locks,
+                struct pawl_error *reterr) {
     char cursor[24] = "0", match[PATTERN_MAX];
     int rc = 0;
 
-    make_pattern(tracks, match);
+    make_pattern(finder, match);
     for (int round = 0; round < SCAN_ROUNDS; round++) {
         const char *argv[] = {"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
         redisReply *reply = server->redis->call(server, -1, 0, 6, argv, NULL, reterr);
@@ -209,7 +211,7 @@ static int scan(struct server *server, const struct tracks *tracks, struct spots
             return reterr->code;
         if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
             snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
-            rc = read_page(server, reply->element[1], tracks, spots, reterr);
+            rc = read_page(server, reply->element[1], finder, named_locks, reterr);
         } else {
             rc = pawl__fail(reterr, PAWL_EFORMAT,
                             "the server's answer to SCAN is of no known form: check that the URL names a Redis server itself");
@@ -221,21 +223,23 @@ static int scan(struct server *server, const struct tracks *tracks, struct spots
     return pawl__fail(reterr, PAWL_EFULL, "the server has too many keys to look through: ask for a lock by its name");
 }
 
-int pawl__spots_find(struct server *server, const struct tracks *tracks, struct spots *spots, struct pawl_error *reterr) {
-    size_t first = spots->count;
-    int rc = scan(server, tracks, spots, reterr);
+int pawl__named_locks_find(struct server *server, const struct lock_finder *finder, struct named_locks *named_locks,
+                           struct pawl_error *reterr) {
+    size_t first = named_locks->count;
+    int rc = scan(server, finder, named_locks, reterr);
 
-    sort_spots(spots, first);
-    return rc < 0 ? rc : look_at_rest(server, tracks, spots, first, reterr);
+    sort_named_locks(named_locks, first);
+    return rc < 0 ? rc : look_at_rest(server, finder, named_locks, first, reterr);
 }
 
-int pawl__spots_show(const struct redis *redis, struct spots *spots, pawl_visit_fn *visit, void *data, struct pawl_error *reterr) {
+int pawl__named_locks_show(const struct redis *redis, struct named_locks *named_locks, pawl_visit_fn *visit, void *data,
+                           struct pawl_error *reterr) {
     struct lock_view view;
     int rc = 0;
 
-    sort_spots(spots, 0);
-    for (size_t i = 0; i < spots->count && rc == 0; i++) {
-        pawl__view_take(redis, spots->list[i].name, spots->list[i].reply, &view);
+    sort_named_locks(named_locks, 0);
+    for (size_t i = 0; i < named_locks->count && rc == 0; i++) {
+        pawl__view_take(redis, named_locks->list[i].name, named_locks->list[i].reply, &view);
         rc = pawl__view_show(&view, visit, data, reterr);
         if (rc == PAWL_EKIND) /* it does not keep the others from being shown */
             rc = 0;

@@ -82,16 +82,16 @@ int pawl__look(struct server *server, char *const names[], size_t count, bool fo
 int pawl__look_check(const redisReply *reply, size_t count, bool found, struct pawl_error *reterr);
 
 /* names.c: all locks of a server. */
-struct spot {
+struct named_lock {
     char *name;
     redisReply *reply; /* what the script said of it; NULL: it was not looked at yet */
 };
-struct spots {
-    struct spot *list;
+struct named_locks {
+    struct named_lock *list;
     size_t count, size;
 };
 /* By which keys they are found. */
-struct tracks {
+struct lock_finder {
     const char *prefixes[2]; /* of keys that are there while somebody holds or waits */
     const char *counter;     /* of keys that outlive that, or NULL */
     view_fill_fn *fill;
@@ -100,10 +100,12 @@ struct tracks {
 const char *pawl__names_of_key(const struct redis *redis, const char *key, size_t length, const char *prefix,
                                char buffer[REDIS_KEY_MAX]);
 /* Add all locks of this server, looked at. */
-int pawl__spots_find(struct server *server, const struct tracks *tracks, struct spots *spots, struct pawl_error *reterr);
+int pawl__named_locks_find(struct server *server, const struct lock_finder *finder, struct named_locks *named_locks,
+                           struct pawl_error *reterr);
 /* Show them by name, each once; what is no lock is passed over. */
-int pawl__spots_show(const struct redis *redis, struct spots *spots, pawl_visit_fn *visit, void *data, struct pawl_error *reterr);
-void pawl__spots_free(struct spots *spots);
+int pawl__named_locks_show(const struct redis *redis, struct named_locks *named_locks, pawl_visit_fn *visit, void *data,
+                           struct pawl_error *reterr);
+void pawl__named_locks_free(struct named_locks *named_locks);
 
 /* warn.c: what about a server endangers locks. */
 /* Once: what an operator should know. No mutex held. */
