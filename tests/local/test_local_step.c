@@ -85,7 +85,7 @@ static int assert_not_the_childs(const struct pawl_entry *entry, void *data) {
 static void after_label(struct scene *scene) {
     struct pawl__engine *successor;
 
-    pawl__local_bury(local_of(scene->one));
+    pawl__local_recover_all(local_of(scene->one));
     successor = engine_open(scene->directory);
     must_get(scene, successor, scene->first);
     assert_int_equal(successor->impl->operators->survey(successor, NULL, assert_not_the_childs, NULL, NULL), 0);

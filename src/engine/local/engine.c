@@ -38,7 +38,7 @@ static int join(struct local *local, const struct pawl__identity *identity, stru
     if (rc == 0)
         rc = pawl__local_slot_open(local, identity, &was_full, reterr);
     if (rc == 0 && was_full)
-        pawl__local_bury(local);
+        pawl__local_recover_all(local);
     return rc;
 }
 

@@ -30,7 +30,7 @@ static void begin(struct local *local, struct guard_visit *visit, uint32_t hash)
     visit->damaged = false;
     visit->more = false;
     visit->need_tokens = false;
-    visit->robbed = 0;
+    visit->taken_from = 0;
     visit->wake_count = 0;
 }
 
@@ -66,12 +66,12 @@ uint64_t pawl__local_guard_owner(struct local *local, uint32_t bucket) {
 static COLD bool steal(struct local *local, struct guard_visit *visit, uint64_t word) {
     uint64_t owner = owner_of(word);
 
-    if (owner != 0 && !pawl__local_dead(local, owner) && !pawl__local_left(local, owner))
+    if (owner != 0 && !pawl__local_dead(local, owner) && !pawl__local_process_over(local, owner))
         return false;
     if (!atomic_compare_exchange_strong_explicit(&visit->bucket->guard, &word, local->guard | GUARD_SLEEPERS, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
-    visit->robbed = (uint32_t)owner;
+    visit->taken_from = (uint32_t)owner;
     pawl__local_repair(local, visit);
     return true;
 }
@@ -136,13 +136,14 @@ static void wake_all(struct local *local, struct guard_visit *visit) {
     visit->wake_count = 0;
 }
 
-static COLD void note_robbed(struct local *local, struct guard_visit *visit) {
+static COLD void note_taken(struct local *local, struct guard_visit *visit) {
     char who[WHO_SIZE];
 
     if (pawl__noting(&local->engine))
-        pawl__note(&local->engine, NULL, "session %u (%s) died in the guard of bucket %u: repaired", visit->robbed - 1,
-                   pawl__local_who(local, visit->robbed - 1, who, sizeof who), (unsigned)(visit->bucket - local->table->buckets));
-    visit->robbed = 0;
+        pawl__note(&local->engine, NULL, "session %u (%s) died in the guard of bucket %u: repaired", visit->taken_from - 1,
+                   pawl__local_who(local, visit->taken_from - 1, who, sizeof who),
+                   (unsigned)(visit->bucket - local->table->buckets));
+    visit->taken_from = 0;
 }
 
 /* More are to be granted than can be woken in one go. */
@@ -162,8 +163,8 @@ static APART void finish(struct local *local, struct guard_visit *visit) {
     bool damaged = visit->damaged, need_tokens = visit->need_tokens;
 
     wake_all(local, visit);
-    if (visit->robbed != 0)
-        note_robbed(local, visit);
+    if (visit->taken_from != 0)
+        note_taken(local, visit);
     if (visit->more)
         go_on(local, visit, hash);
     visit->damaged |= damaged;
@@ -172,6 +173,6 @@ static APART void finish(struct local *local, struct guard_visit *visit) {
 
 void pawl__local_leave(struct local *local, struct guard_visit *visit) {
     unlock(local, visit->bucket);
-    if (!LIKELY((visit->wake_count | visit->robbed | visit->more) == 0))
+    if (!LIKELY((visit->wake_count | visit->taken_from | visit->more) == 0))
         finish(local, visit);
 }

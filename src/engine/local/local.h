@@ -202,7 +202,7 @@ struct local_claim {
     struct pawl__claim *claim;
     _Atomic uint32_t ref; /* its node; 0: none */
     uint8_t phase;        /* enum phase */
-    bool napped;          /* it has waited long enough to be worth a channel */
+    bool waited_long;     /* it has waited long enough to be worth a channel */
     bool keeps;           /* counted in local->keeping */
     _Atomic bool let_go;  /* released, and its node stands as one that is kept */
     _Atomic bool unparked;
@@ -250,10 +250,10 @@ struct wake {
 struct guard_visit {
     struct bucket *bucket;
     unsigned wake_count;
-    bool damaged;     /* the list is not what we write */
-    bool more;        /* more is to be granted, or to be woken, in another visit */
-    bool need_tokens; /* a grant failed since the ceiling of tokens is reached */
-    uint32_t robbed;  /* slot + 1 of the dead session that the guard was taken from; 0: it was free */
+    bool damaged;        /* the list is not what we write */
+    bool more;           /* more is to be granted, or to be woken, in another visit */
+    bool need_tokens;    /* a grant failed since the ceiling of tokens is reached */
+    uint32_t taken_from; /* slot + 1 of the dead session that the guard was taken from; 0: it was free */
     struct wake wakes[WAKES_MAX];
 };
 
@@ -315,7 +315,7 @@ uint64_t pawl__local_token(struct local *local, struct bucket *bucket);
 /* Is this session over? Opens files: not inside a guard. What can't be told counts as alive. */
 bool pawl__local_dead(struct local *local, uint64_t owner);
 /* Is the process itself over, though something that it left behind may keep its holds? It is not inside any guard then. */
-bool pawl__local_left(struct local *local, uint64_t owner);
+bool pawl__local_process_over(struct local *local, uint64_t owner);
 /* The lifeline of a slot, for poll(): POLLERR when the process is gone. -1 with errno; ENXIO: it is gone already. */
 int pawl__local_watch(struct local *local, uint32_t slot);
 /* Claim a slot for this process. *ret_was_full: there was none, and more were made; those of the dead are to be freed. */
@@ -354,14 +354,14 @@ int pawl__local_fail_damaged(struct local *local, uint32_t hash, struct pawl_err
 /* Take the nodes of a dead session out, free its blocks and its slot. False: a guard could not be had by the deadline. */
 bool pawl__local_recover(struct local *local, uint64_t owner, int64_t deadline);
 /* The same for all the dead: those in slots, and those whose slot has gone on to another generation. */
-void pawl__local_bury(struct local *local);
+void pawl__local_recover_all(struct local *local);
 
 /* ---- process.c ---- */
 
 /* Write down who this process is. */
 void pawl__local_introduce_process(struct session *session);
 /* Is the session surely over, whose lifeline can't be opened? `removed`: since it is not there. */
-bool pawl__local_bereft(struct local *local, uint64_t owner, bool removed);
+bool pawl__local_surely_over(struct local *local, uint64_t owner, bool removed);
 /* How many processes have the lifeline of this session, or may have it? Their numbers, as far as there is room. `removed`: its file was. */
 size_t pawl__local_inheritors(const struct session *session, bool removed, int64_t pids[], size_t room);
 

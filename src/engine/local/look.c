@@ -138,5 +138,5 @@ bool pawl__local_stands_still(struct local *local, uint32_t bucket) {
     owner = pawl__local_guard_owner(local, bucket);
     if ((now & ~GUARD_SLEEPERS) != guard || owner == 0)
         return false;
-    return !pawl__local_dead(local, owner) && !pawl__local_left(local, owner); /* else it is taken over */
+    return !pawl__local_dead(local, owner) && !pawl__local_process_over(local, owner); /* else it is taken over */
 }

@@ -144,7 +144,7 @@ size_t pawl__local_inheritors(const struct session *session, bool removed, int64
     return count;
 }
 
-bool pawl__local_bereft(struct local *local, uint64_t owner, bool removed) {
+bool pawl__local_surely_over(struct local *local, uint64_t owner, bool removed) {
     const struct session *session = &local->table->sessions[slot_of(owner)];
 
     if (slot_of(owner) >= GET(local->table->header.session_high) || atomic_load(&session->known) != owner ||

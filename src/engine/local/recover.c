@@ -71,7 +71,7 @@ bool pawl__local_recover(struct local *local, uint64_t owner, int64_t deadline) 
     return true;
 }
 
-void pawl__local_bury(struct local *local) {
+void pawl__local_recover_all(struct local *local) {
     struct table *table = local->table;
     uint32_t sessions = GET(table->header.session_high), blocks = GET(table->header.block_high);
     int64_t deadline = pawl__boottime() + 100 * MS;

@@ -72,12 +72,12 @@ bool pawl__local_dead(struct local *local, uint64_t owner) {
         close(fd);
     else if (errno == ENXIO)
         return true;
-    else if ((errno == ENOENT || errno == EACCES) && pawl__local_bereft(local, owner, errno == ENOENT))
+    else if ((errno == ENOENT || errno == EACCES) && pawl__local_surely_over(local, owner, errno == ENOENT))
         return true;
     return atomic_load(&local->table->words[slot]) != live;
 }
 
-bool pawl__local_left(struct local *local, uint64_t owner) {
+bool pawl__local_process_over(struct local *local, uint64_t owner) {
     uint32_t slot = slot_of(owner);
     const struct session *session = &local->table->sessions[slot];
     char name[16];

@@ -94,7 +94,7 @@ static void leave_out_dead(struct local *local, struct copy *copy) {
 }
 
 /* Recover the dead among those copied. True: there were some. */
-static bool bury_dead(struct local *local, const struct copy *copy) {
+static bool recover_dead(struct local *local, const struct copy *copy) {
     int64_t deadline = pawl__boottime() + GUARD_WITHIN;
     uint64_t last = 0;
     bool any = false;
@@ -207,7 +207,7 @@ int pawl__local_survey(struct local *local, const char *name, pawl_visit_fn *vis
             continue;
         do
             rc = copy_bucket(local, bucket, name, length, &copy, reterr);
-        while (rc == 0 && !local->look && rounds++ < ROUNDS && bury_dead(local, &copy));
+        while (rc == 0 && !local->look && rounds++ < ROUNDS && recover_dead(local, &copy));
         if (rc == 0 && local->look)
             leave_out_dead(local, &copy);
         if (rc == 0)
@@ -270,7 +270,7 @@ static bool is_orphan(struct local *local, const char *name, uint64_t token, uin
     owner = node ? GET(node->owner) : 0;
     pawl__local_leave(local, &visit);
     *ret_slot = slot_of(owner);
-    return owner != 0 && pawl__local_left(local, owner) && !pawl__local_dead(local, owner);
+    return owner != 0 && pawl__local_process_over(local, owner) && !pawl__local_dead(local, owner);
 }
 
 int pawl__local_break(struct local *local, const char *name, uint64_t token, bool now, struct pawl_error *reterr) {

@@ -448,12 +448,12 @@ static int wait_for_grant(struct local *local, struct local_claim *state, int64_
     struct channel *channel;
     int rc;
 
-    if (!state->napped) {
+    if (!state->waited_long) {
         rc = nap(local, state, deadline < now + NAP ? deadline : now + NAP, reterr);
         if (rc != PAWL__PENDING || state->phase != PHASE_WAITING || unparked(state))
             return rc;
     }
-    state->napped = true;
+    state->waited_long = true;
     /* Even if time is up: who is in the way may be dead. */
     channel = pawl__local_channel_get(local);
     atomic_store(&state->channel, channel);
