@@ -585,25 +585,25 @@ static void leave_it(struct home *home) {
 
 /* As if it had been set forward since its last answer. */
 static void set_forward(struct home *home) {
-    home->clock.pair_server -= 10000000;
+    home->clock.sample_server -= 10000000;
 }
 
 static void set_back(struct home *home) {
-    home->clock.pair_server += 10000000;
-    home->clock.tie_server = 0;
+    home->clock.sample_server += 10000000;
+    home->clock.older_server = 0;
 }
 
 /* As if a second and a half had gone by since its last answer, at both ends: the grant may be as old, for the clock may have been set. */
 static void age(struct home *home) {
-    home->clock.pair_local -= 1500 * REDIS_MS;
-    home->clock.pair_server -= 1500000;
+    home->clock.sample_local -= 1500 * REDIS_MS;
+    home->clock.sample_server -= 1500000;
 }
 
 /* As if another answer had overtaken the grant. */
 static void overtake(struct home *home) {
-    home->clock.tie_local = home->clock.pair_local;
-    home->clock.tie_server = home->clock.pair_server;
-    home->clock.pair_server += 10000000;
+    home->clock.older_local = home->clock.sample_local;
+    home->clock.older_server = home->clock.sample_server;
+    home->clock.sample_server += 10000000;
 }
 
 /* How old a pushed grant is, the server's clock does not tell, which may have been set; but by our own clock it is no older than the last

@@ -216,7 +216,7 @@ void pawl__answer_why_refused(const struct pawl__claim *claim, int64_t result, s
 }
 
 void pawl__rclaim_entered(struct redis *redis, struct rclaim *claim, const struct request *request, const redisReply *reply) {
-    pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
+    pawl__home_sample_clock(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
     claim->home->contended = claim->state == RCLAIM_WAITING;
     claim->securing.broken = pawl__reply_number(reply, 5, 0) == 1;
     if (pawl__reply_number(reply, 4, 0) == 1)
@@ -263,7 +263,7 @@ static void acquire_answered(struct redis *redis, const struct request *request,
         } else if (pawl__reply_grants(reply)) {
             pawl__rclaim_entered(redis, claim, request, reply);
         } else if (result == 0) {
-            pawl__home_tie(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
+            pawl__home_sample_clock(home_of(request->server), request->sent_at, pawl__reply_number(reply, 3, 0));
             if (claim->kit.claim->try_only)
                 tried(redis, claim, request, reply);
             else

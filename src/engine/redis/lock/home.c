@@ -11,7 +11,7 @@
 #include "os/descriptor.h"
 
 /* The older of a home's two clock samples is at least about this old: a push may have left before an answer that overtook it. */
-#define TIE_NS (100 * REDIS_MS)
+#define OLDER_NS (100 * REDIS_MS)
 
 int pawl__home_made(struct server *server) {
     struct home *home = home_of(server);
@@ -47,26 +47,26 @@ void pawl__home_kick_reader(struct home *home) {
 
 /* ---- Its clock ----------------------------------------------------------------------------------------------------------- */
 
-void pawl__home_tie(struct home *home, int64_t local, int64_t server_us) {
+void pawl__home_sample_clock(struct home *home, int64_t local, int64_t server_us) {
     if (!redis_time_makes_sense(server_us))
         return;
     if (!home_knows_clock(home))
-        home->clock.pair_server = home->clock.tie_server = home->clock.floor = 0;
+        home->clock.sample_server = home->clock.older_server = home->clock.floor = 0;
     home->clock.number = home->server.commands.number;
     if (!home->clock.floor)
         home->clock.floor = server_us;
-    if (local - home->clock.tie_local >= TIE_NS) {
-        home->clock.tie_local = home->clock.pair_local;
-        home->clock.tie_server = home->clock.pair_server;
+    if (local - home->clock.older_local >= OLDER_NS) {
+        home->clock.older_local = home->clock.sample_local;
+        home->clock.older_server = home->clock.sample_server;
     }
-    home->clock.pair_local = local;
-    home->clock.pair_server = server_us;
+    home->clock.sample_local = local;
+    home->clock.sample_server = server_us;
 }
 
 int64_t pawl__home_not_before(const struct home *home, int64_t server_us) {
     if (!home_knows_clock(home))
         return 0;
-    if (home->clock.pair_server && server_us >= home->clock.pair_server)
-        return home->clock.pair_local;
-    return home->clock.tie_server && server_us >= home->clock.tie_server ? home->clock.tie_local : 0;
+    if (home->clock.sample_server && server_us >= home->clock.sample_server)
+        return home->clock.sample_local;
+    return home->clock.older_server && server_us >= home->clock.older_server ? home->clock.older_local : 0;
 }

@@ -40,10 +40,10 @@ struct home_rounds {
 
 /* The clock of a server, as its answers have shown it: home.c. */
 struct home_clock {
-    /* A pair of moments: at local time `pair_local` a request left that the server worked on at `pair_server` (us). */
-    int64_t pair_local, pair_server;
-    int64_t tie_local, tie_server; /* an earlier one; see home.c */
-    unsigned number;               /* the connection that it was read on: what is known of it counts on no other */
+    /* A pair of moments: at local time `sample_local` a request left that the server worked on at `sample_server` (us). */
+    int64_t sample_local, sample_server;
+    int64_t older_local, older_server; /* an earlier one; see home.c */
+    unsigned number;                   /* the connection that it was read on: what is known of it counts on no other */
     int64_t floor; /* the server's time (us) when the connection was new; 0: not known yet. No token below it is believed */
 };
 
@@ -96,7 +96,7 @@ void pawl__home_called(struct home *home);
 void pawl__home_kick_reader(struct home *home);
 /* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of
  * tokens. */
-void pawl__home_tie(struct home *home, int64_t local, int64_t server_us);
+void pawl__home_sample_clock(struct home *home, int64_t local, int64_t server_us);
 /* The moment, by our clock, that the server's `server_us` was not before; 0: not known. */
 int64_t pawl__home_not_before(const struct home *home, int64_t server_us);
 

@@ -105,7 +105,7 @@ static uint64_t token_floor(const struct home *home) {
         return REDIS_TOKEN_MAX;
     if (!home->server.redis->traits.several)
         return (uint64_t)home->clock.floor;
-    now_us = home->clock.pair_server + (pawl__boottime() - home->clock.pair_local) / 1000;
+    now_us = home->clock.sample_server + (pawl__boottime() - home->clock.sample_local) / 1000;
     return (uint64_t)(now_us - TOKEN_LAG_US > home->clock.floor ? now_us - TOKEN_LAG_US : home->clock.floor);
 }
 
